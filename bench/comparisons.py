@@ -9,8 +9,7 @@ import numpy as np
 from clustered import REPLICATES, Row, Sizes, cell, real, seeded, uneven
 from scipy.special import stdtr
 
-from figeval.metrics.caveats import ALPHA, SKEWED
-from figeval.metrics.differences import larger_variance, opposed_skewness
+from figeval.metrics.differences import ALPHA, SKEWED, larger_variance, opposed_skewness
 from figeval.metrics.intervals import spread_of
 from figeval.metrics.paired import paired_over_seeds
 
@@ -104,7 +103,7 @@ def unequal_seeds() -> Iterator[Row]:
             generator = seeded("unequal_seeds", of_a, of_b, spread)
             alarms: dict[str, list[np.ndarray]] = {}
             for _ in range(REPLICATES // 250):
-                hard = 0.8 * generator.standard_normal((250, 1, 200)) + by_cluster(generator, 0.5)
+                hard = 0.8 * generator.standard_normal((250, 1, 200)) + hold_out_clusters(generator, 0.5)
                 a, b = (trainings(generator, hard, count, spread) for count in (of_a, of_b))
                 for rule, p in over_seeds(a, b):
                     alarms.setdefault(rule, []).append(p <= 0.05)
@@ -112,12 +111,12 @@ def unequal_seeds() -> Iterator[Row]:
             yield from ({**about, "rule": rule, "share": float(np.mean(rejected))} for rule, rejected in alarms.items())
 
 
-def by_cluster(generator: Any, scale: float) -> np.ndarray:
+def hold_out_clusters(generator: Any, scale: float) -> np.ndarray:
     return np.repeat(scale * generator.standard_normal((250, 1, 50)), 4, axis=2)
 
 
 def trainings(generator: Any, hard: np.ndarray, count: int, spread: float) -> np.ndarray:
-    skill = hard + by_cluster(generator, 0.3) + 0.5 * generator.standard_normal(hard.shape)
+    skill = hard + hold_out_clusters(generator, 0.3) + 0.5 * generator.standard_normal(hard.shape)
     seed = spread * generator.standard_normal((250, count, 1))
     return (skill + seed + 0.5 * generator.standard_normal((250, count, 200)) > 0).astype(float)
 

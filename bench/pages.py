@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.stored import MEASURED, ROOT, Value, benched, difference, floors, score_of, short, shown, tasks_of
+from figeval import Training
 from figeval.records.reference import published
 from figeval.records.run_folder import read_record
-from figeval.wings.training.train import stored_record
 
 PAGES = ("README.md", "docs/getting_started.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md", "docs/scale.md")
 # Pages whose decimals in prose must all carry a mark.
@@ -76,7 +76,7 @@ def cost_row(name: str, cells: list[str]) -> list[str]:
     folder = MEASURED / f"minilm-{name}"
     if not folder.is_dir():
         return cells
-    record = stored_record(folder)
+    record = Training(folder).record
     settings, best = record.config.model_dump(), record.best
     first, value = next(iter(next(one for one in record.evaluations if one.step == best).scores.items()))
     return [

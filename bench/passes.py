@@ -17,10 +17,17 @@ from statistics import mean
 from typing import Any
 
 from figeval.runs import Harness
-from figeval.wings.training.batches import TOKENS, TOKENS_ON_ACCELERATOR, Epochs, Plan, SimilarLengths, shares
+from figeval.wings.training.batch_plans import (
+    TOKENS_BY_DEVICE,
+    TOKENS_ON_ACCELERATOR,
+    BatchPlan,
+    CheapestPasses,
+    Epochs,
+    SimilarLengths,
+    divide_rows,
+)
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.passes import CheapestPasses
-from figeval.wings.training.train import settle
+from figeval.wings.training.task_training import plan_training
 
 TRAININGS: dict[str, dict[str, Any]] = {
     "epic_retrieval_seen": {"batch_size": 16},
@@ -45,10 +52,10 @@ class Count:
         return f"{mean(self.passes):.1f} ({1 - self.tokens / self.padded:.0%})"
 
 
-def plans() -> dict[str, Plan]:
+def plans() -> dict[str, BatchPlan]:
     """Return the plans by the heading of their column."""
-    found: dict[str, Plan] = {
-        "CPU": SimilarLengths(TOKENS["cpu"]),
+    found: dict[str, BatchPlan] = {
+        "CPU": SimilarLengths(TOKENS_BY_DEVICE["cpu"]),
         "similar lengths": SimilarLengths(TOKENS_ON_ACCELERATOR),
     }
     for tokens in PASS_IN_TOKENS:
@@ -61,20 +68,20 @@ def lengths_of(task: str, max_length: int, changes: dict[str, Any]) -> tuple[Seq
     config = TrainConfig(
         task=task, model="minilm", output=Path("unused"), device="cpu", max_length=max_length, **changes
     )
-    training = settle(config, Harness(), "cpu")
-    features = training.learner.features(training.shown.train)
+    training = plan_training(config, Harness(), "cpu")
+    features = training.learner.features(training.model_splits.train)
     candidates = getattr(features, "candidates", None)
     return features.lengths, [] if candidates is None else candidates.lengths
 
 
-def count(plan: Plan, lengths: Sequence[int], candidates: Sequence[int], batch_size: int, steps: int) -> Count:
+def count(plan: BatchPlan, lengths: Sequence[int], candidates: Sequence[int], batch_size: int, steps: int) -> Count:
     """Count the passes of the first steps of a training."""
     epochs = Epochs(len(lengths), batch_size, 0)
     passes, tokens, padded = [], 0, 0
     for step in range(min(steps, epochs.steps)):
         rows = epochs.rows(step)
-        read = [(lengths, share.rows) for share in shares(rows, lengths, plan, 0, 1)]
-        read += [(candidates, share.rows) for share in shares(range(len(candidates)), candidates, plan, 0, 1)]
+        read = [(lengths, share.rows) for share in divide_rows(rows, lengths, plan, 0, 1)]
+        read += [(candidates, share.rows) for share in divide_rows(range(len(candidates)), candidates, plan, 0, 1)]
         passes.append(len(read))
         tokens += sum(of[row] for of, batch in read for row in batch)
         padded += sum(len(batch) * max(of[row] for row in batch) for of, batch in read)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from figeval.metrics.caveats import ALPHA
+from figeval.metrics.differences import ALPHA
 from figeval.metrics.paired import paired
 from figeval.metrics.seeds import interval_over_seeds
 from figeval.records.run_folder import RunFolder, read_record

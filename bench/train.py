@@ -75,11 +75,11 @@ def config(asked: argparse.Namespace, folder: str) -> Any:
 
 def ours(asked: argparse.Namespace) -> Watch:
     from figeval.runs import Harness
-    from figeval.wings.training.train import train_here
+    from figeval.wings.training.task_training import train_in_process
 
     watch = Watch()
     with tempfile.TemporaryDirectory() as folder:
-        train_here(config(asked, folder), Harness(), watch)
+        train_in_process(config(asked, folder), Harness(), watch)
     return watch
 
 
@@ -89,7 +89,7 @@ def theirs(asked: argparse.Namespace) -> Watch:
     from transformers import AutoModel, AutoTokenizer
 
     from figeval.builtin.plugins.encoders.encoder import minilm_model
-    from figeval.wings.training.batches import Epochs
+    from figeval.wings.training.batch_plans import Epochs
 
     examples = list(narratives())
     tokenizer = AutoTokenizer.from_pretrained(minilm_model(), model_max_length=512)

@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Any
 
 _PUBLIC = {
-    "figeval.wings.annotation.export_api": "AnnotationItems export_items",
+    "figeval.wings.annotation.api": "AnnotationItems JudgedItems export_items import_judgements judge_items",
+    "figeval.wings.annotation.tables": "AnnotationResults",
     "figeval.wings.checklist.api": "Checklist checklist",
     "figeval.wings.comparison.api": "Comparison compare",
     "figeval.wings.contamination.api": "Contamination contamination",
-    "figeval.wings.comparison.difficulty_api": "Difficulty difficulty",
+    "figeval.wings.comparison.difficulty": "Difficulty difficulty",
     "figeval.wings.exporters.api": "export",
-    "figeval.wings.annotation.import_api": "AnnotationResults import_judgements",
-    "figeval.wings.annotation.judge_api": "JudgedItems judge_items",
     "figeval.wings.report.api": "WrittenPage board report",
-    "figeval.wings.comparison.power_api": "Power power",
+    "figeval.wings.comparison.power": "Power power",
     "figeval.api.frames": "data_frame",
     "figeval.api.runs": "Run load run",
     "figeval.api.scoring": "score",
@@ -36,6 +35,7 @@ _PUBLIC = {
     ),
     "figeval.prompts": "PromptContext",
     "figeval.answers.extract": "extract_choice extract_label",
+    "figeval.answers.numbers": "extract_number",
     "figeval.answers.reply_text": "strip_reasoning",
     "figeval.task_types.base": "HIDDEN Metric TaskType metric",
     "figeval.task_types.fields": (
@@ -62,13 +62,18 @@ _PUBLIC = {
         "tied_answers"
     ),
     "figeval.metrics.arguments": "MetricContext MetricModel",
+    "figeval.models.chat_api": "ApiAnswer ApiOptions ChatApi api_backend",
     "figeval.models.learner": "Features Learner Setup",
     "figeval.data": "DataContext",
+    "figeval.records.predictions": "PredictionRow",
     "figeval.records.schema": "RunRecord TaskRecord",
     "figeval.reporting.grid": "Grid",
     "figeval.reporting.html": "html_document",
     "figeval.reporting.result": "Result",
     "figeval.config": "RunConfig",
+    "figeval.cli.options": "shared_options",
+    "figeval.cli.output": "print_result",
+    "figeval.runs.outputs": "write_output",
     "figeval.errors": (
         "CapabilityError DataError DuplicateName FigevalError FigevalWarning ModelError NotFinished OptionError "
         "PluginError RecordError TaskError TrainError UnknownName"

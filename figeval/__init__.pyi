@@ -2,10 +2,17 @@ from figeval.answers.extract import (
     extract_choice as extract_choice,
     extract_label as extract_label,
 )
+from figeval.answers.numbers import extract_number as extract_number
 from figeval.answers.reply_text import strip_reasoning as strip_reasoning
-from figeval.wings.annotation.export_api import (
+from figeval.wings.annotation.api import (
     AnnotationItems as AnnotationItems,
+    JudgedItems as JudgedItems,
     export_items as export_items,
+    import_judgements as import_judgements,
+    judge_items as judge_items,
+)
+from figeval.wings.annotation.tables import (
+    AnnotationResults as AnnotationResults,
 )
 from figeval.wings.checklist.api import (
     Checklist as Checklist,
@@ -19,27 +26,19 @@ from figeval.wings.contamination.api import (
     Contamination as Contamination,
     contamination as contamination,
 )
-from figeval.wings.comparison.difficulty_api import (
+from figeval.wings.comparison.difficulty import (
     Difficulty as Difficulty,
     difficulty as difficulty,
 )
 from figeval.wings.exporters.api import (
     export as export,
 )
-from figeval.wings.annotation.import_api import (
-    AnnotationResults as AnnotationResults,
-    import_judgements as import_judgements,
-)
-from figeval.wings.annotation.judge_api import (
-    JudgedItems as JudgedItems,
-    judge_items as judge_items,
-)
 from figeval.wings.report.api import (
     WrittenPage as WrittenPage,
     board as board,
     report as report,
 )
-from figeval.wings.comparison.power_api import (
+from figeval.wings.comparison.power import (
     Power as Power,
     power as power,
 )
@@ -60,6 +59,8 @@ from figeval.wings.verify.api import (
     Verification as Verification,
     verify as verify,
 )
+from figeval.cli.options import shared_options as shared_options
+from figeval.cli.output import print_result as print_result
 from figeval.config import (
     RunConfig as RunConfig,
 )
@@ -82,6 +83,7 @@ from figeval.errors import (
     UnknownName as UnknownName,
 )
 from figeval.runs.harness import Harness as Harness
+from figeval.runs.outputs import write_output as write_output
 from figeval.runs.stored_run import (
     StoredAnswer as StoredAnswer,
     StoredRun as StoredRun,
@@ -129,6 +131,7 @@ from figeval.models.capabilities import (
 from figeval.prompts import (
     PromptContext as PromptContext,
 )
+from figeval.records.predictions import PredictionRow as PredictionRow
 from figeval.records.schema import (
     RunRecord as RunRecord,
     TaskRecord as TaskRecord,
@@ -195,6 +198,12 @@ from figeval.task_types.similarity import (
 )
 from figeval.task_types.spans import (
     SpanExample as SpanExample,
+)
+from figeval.models.chat_api import (
+    ApiAnswer as ApiAnswer,
+    ApiOptions as ApiOptions,
+    ChatApi as ChatApi,
+    api_backend as api_backend,
 )
 from figeval.models.learner import (
     Features as Features,

@@ -5,26 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, get_args, get_type_hints
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    ValidationError,
-)
+from annotated_types import Ge, Gt
 
 from figeval.io.text import cleaned, whole_number
-from figeval.io.validation import first_problem
 from figeval.reasoning import Reasoning
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 # Options of models behind an API that change how an answer is obtained, but not the answer.
 UNSEEN = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
@@ -36,34 +30,60 @@ def _in_orders(value: str) -> str:
     raise ValueError("cyclic, all, or a number of at least 2 as a string")
 
 
-def _named_none(value: Any) -> Any:
-    return "none" if value is None else value  # flags and YAML parse the word "none" as None
-
-
 Names: TypeAlias = str | Sequence[str]
 Folders: TypeAlias = str | Path | Sequence[str | Path]
-Addition: TypeAlias = Literal["concepts", "neighbours", "outline", "none"]
+# ---- types of flags --------------------------------------------------------------------------------------------------
 
 
-class Augmentation(BaseModel):
-    """The text that is added to every example, and its source (`augment` of a task file, `--augment`)."""
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Check or conversion of a value, as metadata of its type. pydantic runs it, and is imported only then.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Attributes:
+        function: returns the value; raises `ValueError` with what it must be.
+        before: run it before the type is checked, instead of afterwards.
+        schema: returns the type that the JSON Schema describes, if it differs.
+    """
 
-    add: Annotated[Addition, BeforeValidator(_named_none, json_schema_input_type=Addition | None)] = Field(
-        description="`concepts`, the content words of the nearest answers; `neighbours`, the answers themselves; "
-        "`outline`, the outlines of the nearest examples; or `none`, which switches off that of a task file."
-    )
-    retriever: str = Field("minilm", min_length=1, description="A model that embeds texts.")
-    split: str = Field(
-        "train", alias="from", min_length=1, description="Split in which the nearest examples are searched."
-    )
-    k: PositiveInt = Field(10, description="Number of examples that are used.")
+    function: Callable[[Any], Any]
+    before: bool = False
+    schema: Callable[[], Any] | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return pydantic's schema of the type with this check."""
+        from pydantic import AfterValidator, BeforeValidator
+
+        if not self.before:
+            return AfterValidator(self.function).__get_pydantic_core_schema__(source, handler)
+        described = {} if self.schema is None else {"json_schema_input_type": self.schema()}
+        return BeforeValidator(self.function, **described).__get_pydantic_core_schema__(source, handler)
+
+
+@dataclass(frozen=True, slots=True)
+class FiniteNumber:
+    """A float that is neither NaN nor infinite, as metadata of its type; `gt` and `ge` are its lower bound."""
+
+    gt: float | None = None
+    ge: float | None = None
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return pydantic's schema of the number."""
+        from pydantic_core.core_schema import float_schema
+
+        return float_schema(allow_inf_nan=False, gt=self.gt, ge=self.ge)
+
+
+def _augmentation() -> Any:
+    from figeval.augmentation import Augmentation
+
+    return Augmentation
 
 
 def _with_keys(value: Any) -> Any:
     if isinstance(value, Mapping):
         return value
+    from figeval.augmentation import Addition
+
     add = value if value in get_args(Addition) else "concepts"
     raise ValueError(f'write {{"add": "{add}"}}')
 
@@ -71,6 +91,11 @@ def _with_keys(value: Any) -> Any:
 def _augmented(value: Mapping[str, Any]) -> Mapping[str, Any]:
     if not value:
         return {}
+    from pydantic import ValidationError
+
+    from figeval.augmentation import Augmentation
+    from figeval.io.validation import first_problem
+
     try:
         return Augmentation.model_validate(dict(value)).model_dump(by_alias=True)
     except ValidationError as error:
@@ -79,19 +104,16 @@ def _augmented(value: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ValueError(first_problem(error, Augmentation)) from error
 
 
+def _parsed_reasoning(value: str | bool) -> str:
+    return str(Reasoning.parse(value)) if value != "" else ""
+
+
 # Empty, or a mapping with all keys of `Augmentation`.
-Augment = Annotated[
-    Mapping[str, Any],
-    BeforeValidator(_with_keys, json_schema_input_type=Augmentation),
-    AfterValidator(_augmented),
-]
-Orders = Annotated[str, AfterValidator(_in_orders)]
-Thinking = Annotated[
-    str,
-    BeforeValidator(
-        lambda value: str(Reasoning.parse(value)) if value != "" else "", json_schema_input_type=str | bool
-    ),
-]
+Augment = Annotated[Mapping[str, Any], Check(_with_keys, before=True, schema=_augmentation), Check(_augmented)]
+Orders = Annotated[str, Check(_in_orders)]
+Thinking = Annotated[str, Check(_parsed_reasoning, before=True, schema=lambda: str | bool)]
+NonNegativeInt = Annotated[int, Ge(0)]
+PositiveInt = Annotated[int, Gt(0)]
 SHARE = re.compile(r"0?\.[0-9]{1,18}")
 
 
@@ -107,11 +129,11 @@ def _size(value: Any) -> int | float:
     raise ValueError("a number of examples from 1, or a share between 0 and 1 such as 0.1")
 
 
-Size = Annotated[int | float, BeforeValidator(_size)]  # a number of examples, or a share of them
+Size = Annotated[int | float, Check(_size, before=True)]  # a number of examples, or a share of them
 BatchSize = Annotated[PositiveInt | Literal["auto"], "a number of examples, or auto"]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Finite = Annotated[float, FiniteNumber()]
+Share = Annotated[float, FiniteNumber(ge=0)]
+Positive = Annotated[float, FiniteNumber(gt=0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,16 +386,16 @@ class RunConfig:
 
         Flags that the record does not have yet count as having their default there.
         """
-        known = asdict(RunConfig(tasks=(), model="")) | dict(before)
-        found = {}
+        stored_config = asdict(RunConfig(tasks=(), model="")) | dict(before)
+        changes = {}
         for name in IDENTITY:
-            stored = (json.dumps(one, default=dict) for one in (known[name], getattr(self, name)))
-            old, new = (cleaned(json.loads(one)) for one in stored)
+            stored = (json.dumps(part, default=dict) for part in (stored_config[name], getattr(self, name)))
+            old, new = (cleaned(json.loads(part)) for part in stored)
             if name == "model_args" and isinstance(old, dict):
-                old, new = ({key: one[key] for key in one if key not in UNSEEN} for one in (old, new))
+                old, new = ({key: part[key] for key in part if key not in UNSEEN} for part in (old, new))
             if old != new:
-                found[name] = old, new
-        return found
+                changes[name] = old, new
+        return changes
 
     def record(self) -> dict[str, Any]:
         """Return the config as stored in `run.json`, without folders of this machine and flags of this session."""

@@ -27,8 +27,8 @@ class OptionError(FigevalError, ValueError):
 class UnknownName(FigevalError):
     """A task, model, metric … that is not registered."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, see: str) -> None:
-        super().__init__(f"unknown {kind} {name!r}{near(name, known)}; see `{see}`")
+    def __init__(self, kind: str, name: str, names: Iterable[str], *, see: str) -> None:
+        super().__init__(f"unknown {kind} {name!r}{near(name, names)}; see `{see}`")
 
 
 class DuplicateName(FigevalError):
@@ -50,8 +50,8 @@ class MissingData(DataError):
 class RowError(DataError):
     """A row cannot become an example; `problem` is the end of the message, which other rows may share."""
 
-    def __init__(self, where: str, problem: str) -> None:
-        super().__init__(f"{where}{problem}")
+    def __init__(self, location: str, problem: str) -> None:
+        super().__init__(f"{location}{problem}")
         self.problem = problem
 
 
@@ -101,11 +101,11 @@ class FolderInUse(RecordError, TrainError):
     """Another process is writing to the folder of a run or a training; the same command works once it has ended."""
 
 
-def near(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+def near(name: str, names: Iterable[str], cutoff: float = 0.5) -> str:
     """Return `; did you mean 'a' or 'b'?` with up to three similar names, or "" if none reaches `cutoff` (0 to 1).
 
     The name itself, which may be known elsewhere, is not among them.
     """
-    spelled = {spelling.lower(): spelling for spelling in map(str, known) if spelling != name}
+    spelled = {spelling.lower(): spelling for spelling in map(str, names) if spelling != name}
     matches = get_close_matches(name.lower(), spelled, n=3, cutoff=cutoff)
     return f"; did you mean {' or '.join(repr(spelled[match]) for match in matches)}?" if matches else ""

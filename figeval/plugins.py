@@ -59,8 +59,8 @@ class PluginManager:
         self.plugins[name] = Plugin(name, origin)
         with self._contained(name, "not loaded"):
             plugin = imported()
-            if (known := self._pluggy.get_name(plugin)) is not None:
-                raise PluginError(f"the same plugin is already loaded as {known!r}")
+            if (existing_name := self._pluggy.get_name(plugin)) is not None:
+                raise PluginError(f"the same plugin is already loaded as {existing_name!r}")
             misspelt = check_hooks(plugin)
             self._register(plugin, name)
             for problem in misspelt:
@@ -99,20 +99,20 @@ class PluginManager:
         This is pluggy's order, last loaded first, except for registration hooks, which are called in the order of
         loading: a name belongs to the plugin that was loaded first (see `figeval.hooks`).
         """
-        found = self._in_call_order(hook)
+        implementations = self._in_call_order(hook)
         if hook.startswith("register_"):
-            place = {name: number for number, name in enumerate(self.plugins)}
-            found.sort(key=lambda one: place[one.plugin_name])
+            ranks = {name: number for number, name in enumerate(self.plugins)}
+            implementations.sort(key=lambda hook_impl: ranks[hook_impl.plugin_name])
 
-        def accepting(one: pluggy.HookImpl) -> Callable[..., Any]:
+        def accepting(hook_impl: pluggy.HookImpl) -> Callable[..., Any]:
             """Return the hook function, called only with the arguments that it names."""
-            return lambda **given: one.function(*(given[name] for name in one.argnames))
+            return lambda **arguments: hook_impl.function(*(arguments[name] for name in hook_impl.argnames))
 
-        return [(implementation.plugin_name, accepting(implementation)) for implementation in found]
+        return [(implementation.plugin_name, accepting(implementation)) for implementation in implementations]
 
     def tried_first(self, hook: str) -> list[str]:
         """Return the plugins that implement a hook with `tryfirst=True`."""
-        return [one.plugin_name for one in self._in_call_order(hook) if one.tryfirst]
+        return [implementation.plugin_name for implementation in self._in_call_order(hook) if implementation.tryfirst]
 
     def preference(self, hook: str) -> list[str]:
         """Return the plugins that implement a registration hook, in the order of preference.
@@ -120,7 +120,11 @@ class PluginManager:
         This is the order of loading, except that `tryfirst=True` comes before all others and `trylast=True` after them.
         """
         first = self.tried_first(hook)
-        last = [one.plugin_name for one in self._in_call_order(hook) if one.trylast and not one.tryfirst]
+        last = [
+            implementation.plugin_name
+            for implementation in self._in_call_order(hook)
+            if implementation.trylast and not implementation.tryfirst
+        ]
         return [*first, *(name for name, _ in self.implementations(hook) if name not in (*first, *last)), *last]
 
     def each(self, hook: str, arguments: Callable[[str], Mapping[str, object]]) -> None:
@@ -253,11 +257,11 @@ def check_hooks(plugin: object) -> list[str]:
             raise PluginError(f"hook {name!r} is a generator, whose body would never run; remove the yield")
         if inspect.iscoroutinefunction(function):
             raise PluginError(f"hook {name!r} is a coroutine, whose body would never run; write `def`, not `async def`")
-        known = inspect.signature(getattr(hooks, name)).parameters
+        parameters = inspect.signature(getattr(hooks, name)).parameters
         for argument, details in inspect.signature(function).parameters.items():
-            if argument not in known and details.default is details.empty:
-                takes = ", ".join(known)
-                raise PluginError(f"hook {name!r} takes {takes}, not {argument!r}{near(argument, known)}")
+            if argument not in parameters and details.default is details.empty:
+                takes = ", ".join(parameters)
+                raise PluginError(f"hook {name!r} takes {takes}, not {argument!r}{near(argument, parameters)}")
     return misspelt
 
 
@@ -283,9 +287,9 @@ def builtin_modules() -> Iterator[str]:
 
 def installed() -> Iterator[tuple[str, str, Callable[[], object]]]:
     """Yield (name, origin, import function) for every plugin outside this distribution."""
-    named = os.environ.get("FIGEVAL_PLUGINS")
-    if named is not None:
-        for module in filter(None, (part.strip() for part in named.split(","))):
+    modules = os.environ.get("FIGEVAL_PLUGINS")
+    if modules is not None:
+        for module in filter(None, (part.strip() for part in modules.split(","))):
             yield module, "FIGEVAL_PLUGINS", lambda module=module: importlib.import_module(module)  # type: ignore[misc]
         return
     for point in entry_points(group=GROUP):

@@ -59,13 +59,13 @@ class PromptTemplate:
         """
         if block not in self.compiled.blocks:
             raise TaskError(f"template {self.name} has no block {block!r}{near(block, self.compiled.blocks)}")
-        where = f"template {self.name}, block {block!r}"
+        location = f"template {self.name}, block {block!r}"
         try:
-            with evaluating(where):
+            with evaluating(location):
                 context = self.compiled.new_context(dict(variables))
                 return joined(self.compiled.blocks[block](context))
         except (LookupError, EvaluationError) as error:
-            raise TaskError(f"{where}: {error}") from error
+            raise TaskError(f"{location}: {error}") from error
 
     def render_option(self, block: str, option: str) -> str | None:
         """Return a block as text if it depends on nothing but the option, else None.
@@ -93,8 +93,8 @@ def load_template(name: str, folder: Traversable | None = None) -> PromptTemplat
         TaskError: there is no such file, or it is not a Jinja template.
     """
 
-    def read(wanted: str) -> str | None:
-        return read_template(wanted, folder, MAX_SOURCE)
+    def read(template_name: str) -> str | None:
+        return read_template(template_name, folder, MAX_SOURCE)
 
     with compiling(f"template {name:.200}"):
         try:
@@ -109,16 +109,16 @@ def load_template(name: str, folder: Traversable | None = None) -> PromptTemplat
     return PromptTemplate(name, digest, compiled, _parts(sources[name])[1])
 
 
-def _sources(name: str, read: Callable[[str], str | None], found: dict[str, str]) -> dict[str, str]:
+def _sources(name: str, read: Callable[[str], str | None], sources: dict[str, str]) -> dict[str, str]:
     """Return the texts of a template and of all that it includes or imports, whose digest detects any change."""
-    if name not in found:
+    if name not in sources:
         if (source := read(name)) is None:
             raise TemplateNotFound(name)
-        found[name] = source
+        sources[name] = source
         for other in _parts(source)[0]:
             if other is not None:
-                _sources(other, read, found)
-    return found
+                _sources(other, read, sources)
+    return sources
 
 
 @lru_cache(maxsize=1024)
@@ -330,8 +330,8 @@ class PromptContext:
         turns = self.turns(block, example)
         cue = turns[-1].content.rpartition("\n")[2].strip()
         stop = (*self.stop, f"\n{cue}") if self.stop and cue else self.stop
-        wanted = answer_format(example, self) if answer_format is not None and self.constrain else None
-        return Prompt(turns, stop, self.max_new_tokens, wanted)
+        answer_form = answer_format(example, self) if answer_format is not None and self.constrain else None
+        return Prompt(turns, stop, self.max_new_tokens, answer_form)
 
     def answer_start(self, answer: str) -> str:
         """Return an answer as the model would begin it: no blank separates it from a chat template's header."""

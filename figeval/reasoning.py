@@ -35,8 +35,8 @@ class Reasoning:
         """
         if value in ("on", "off") or isinstance(value, bool):
             return cls(on=value in ("on", True))
-        found = BUDGET.fullmatch(value) if isinstance(value, str) else None
-        if found is None or not 1 <= (budget := int(found[1])) <= LARGEST:
+        match = BUDGET.fullmatch(value) if isinstance(value, str) else None
+        if match is None or not 1 <= (budget := int(match[1])) <= LARGEST:
             raise ValueError(FORMS)
         return cls(on=True, budget=budget)
 

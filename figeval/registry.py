@@ -144,12 +144,12 @@ def load_target(target: str) -> Any:
     """Import `"module:attribute"`. Raises `PluginError` if there is no such module or attribute."""
     module, _, attribute = target.partition(":")
     try:
-        found = importlib.import_module(module)
+        imported = importlib.import_module(module)
     except ImportError as error:
         raise PluginError(f"{target!r} cannot be imported ({error}); install what is missing") from error
-    if not hasattr(found, attribute):
-        raise PluginError(f"module {module!r} has no {attribute!r}{near(attribute, dir(found))}")
-    return getattr(found, attribute)
+    if not hasattr(imported, attribute):
+        raise PluginError(f"module {module!r} has no {attribute!r}{near(attribute, dir(imported))}")
+    return getattr(imported, attribute)
 
 
 def target_name(target: Any) -> str:
@@ -198,8 +198,8 @@ class Registrar:
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("_") or name == "methods" or name not in self.methods:
-            known = [method for method in self.methods if not method.startswith("_")]
-            raise AttributeError(f"register of {self._hook} has no method {name!r}{near(name, known)}")
+            names = [method for method in self.methods if not method.startswith("_")]
+            raise AttributeError(f"register of {self._hook} has no method {name!r}{near(name, names)}")
         return lambda *args, **kwargs: self._store(name, args, kwargs)
 
     def _store(self, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -217,8 +217,8 @@ class Registrar:
 def signature_of(hook: str, method: str = "__call__") -> inspect.Signature:
     """Return the signature of a hook's registrar, or of one of its methods, from `figeval.hooks`, without `self`."""
     annotation = inspect.signature(getattr(hooks, hook)).parameters["register"].annotation
-    whole = inspect.signature(getattr(getattr(hooks, annotation), method))
-    return whole.replace(parameters=list(whole.parameters.values())[1:])
+    signature = inspect.signature(getattr(getattr(hooks, annotation), method))
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
 def bound(
@@ -226,15 +226,15 @@ def bound(
 ) -> dict[str, Any]:
     """Return the arguments of a call by name, with defaults. Raises `PluginError` with the correct call."""
     try:
-        found = signature.bind(*args, **kwargs)
+        arguments = signature.bind(*args, **kwargs)
     except TypeError as error:
         strange = next((name for name in kwargs if name not in signature.parameters), "")
         hint = near(strange, signature.parameters) if strange else ""
         if RENAMED.get(strange) in signature.parameters:
             hint = f"; {strange!r} of figeval 0.1 is {RENAMED[strange]!r} now"
         raise PluginError(f"{error}{hint}; call {spelled(signature, called)}") from error
-    found.apply_defaults()
-    return dict(found.arguments)
+    arguments.apply_defaults()
+    return dict(arguments.arguments)
 
 
 def spelled(signature: inspect.Signature, called: str) -> str:
@@ -245,5 +245,5 @@ def spelled(signature: inspect.Signature, called: str) -> str:
 
 def preferred(things: Iterable[Thing], owners: Sequence[str]) -> list[Thing]:
     """Sort objects by their `owner`, in the order of `owners`; the order within an owner stays the same."""
-    rank = {owner: place for place, owner in enumerate(owners)}
+    rank = {owner: index for index, owner in enumerate(owners)}
     return sorted(things, key=lambda thing: rank.get(thing.owner, len(rank)))

@@ -8,14 +8,16 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from tests import processes
+from tests import processes, wings_here
 from tests.warm import start
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +34,46 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 settings.register_profile("no deadline", deadline=None)  # imports make the first example slow
 settings.load_profile("no deadline")
+
+
+class WithoutWing(pytest.Module):
+    """A module of tests that imports a wing which is not here."""
+
+    def collect(self) -> NoReturn:
+        pytest.skip(wings_here.absent(wings_here.imported_by(self.path)), allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Skip modules of tests that import a wing which is not here."""
+    missing = wings_here.absent(wings_here.imported_by(module_path))
+    return WithoutWing.from_parent(parent, path=module_path) if missing else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Skip a test that is marked for a wing which is not here, or a fixture of which imports it."""
+    if reason := wings_here.absent(wing for mark in item.iter_markers("wing") for wing in mark.args):
+        pytest.skip(reason)
+    with without_wings():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Skip a test that imports a wing which is not here."""
+    with without_wings():
+        return (yield)
+
+
+@contextmanager
+def without_wings() -> Iterator[None]:
+    """Skip the test if it imports a wing which is not here."""
+    try:
+        yield
+    except ImportError as error:
+        if reason := wings_here.absent_import(error):
+            pytest.skip(reason)
+        raise
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

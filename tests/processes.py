@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.wings_here import require_command
+
 starting = {"python": sys.executable}  # the fixture `warm_start` replaces it for a test
 
 
@@ -18,7 +20,11 @@ def beside(path: str) -> str:
 def figeval(
     *arguments: str | Path, cwd: Path, code: int = 0, python: Path | str | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run `figeval …` in the folder `cwd` with further environment variables; its exit code must be `code`."""
+    """Run `figeval …` in the folder `cwd` with further environment variables; its exit code must be `code`.
+
+    The test is skipped if the command belongs to a wing that is not here.
+    """
+    require_command(arguments)
     if "PYTHONPATH" in environment:
         environment = {**environment, "PYTHONPATH": beside(environment["PYTHONPATH"])}
     done = subprocess.run(

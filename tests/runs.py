@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import figeval
 from figeval import plugins
 from figeval.config import RunConfig
 from figeval.records.run_folder import read_record
@@ -49,6 +50,12 @@ def over_seeds(folder: Path, *tasks: str, seeds: int = 3, **settings: Any) -> Pa
     known = {"seeds": list(runs), "wanted": list(runs), "runs": {seed: place.name for seed, place in places.items()}}
     write(SeedsRecord(task="mini", model="random", scores=scores_of(runs, places), **known), folder / "seeds.json")
     return folder
+
+
+def compare_runs(a: Path, b: Path, metric: str = "acc", **options: Any) -> Any:
+    """Compare two runs by `figeval.compare`, and return the only comparison."""
+    (pair,) = figeval.compare(a, b, metric=metric, **options).result.pairs.values()
+    return pair
 
 
 def score(metric: str = "acc", value: float | None = 0.25, **changes: Any) -> ScoreRecord:

@@ -21,10 +21,7 @@ from figeval.config import RunConfig, RunOptions
 from figeval.plugins import load
 from figeval.runs.harness import Guests, Harness
 from figeval.testing.fakes import FakeGenerator, FakePairScorer
-from figeval.wings.training.api import TrainOptions
-from figeval.wings.training.config import TrainConfig
 from tests.plugins.tiny import Workshop
-from tests.trainings import write_tasks
 
 pandas = pytest.importorskip("pandas")
 
@@ -123,6 +120,7 @@ class Stopping(FakePairScorer):
         return super().score_pairs(requests)
 
 
+@pytest.mark.wing("comparison")
 def test_compare_has_the_numbers_of_the_command(done: figeval.Run, capsys: pytest.CaptureFixture[str]) -> None:
     other = figeval.run(TASKS, "overlap", limit=20)
     found = figeval.compare(done, other)
@@ -140,6 +138,13 @@ def test_compare_has_the_numbers_of_the_command(done: figeval.Run, capsys: pytes
 
 def test_the_options_are_those_of_the_commands() -> None:
     assert set(RunOptions.__annotations__) == {one.name for one in dataclasses.fields(RunConfig)} - {"tasks", "model"}
+
+
+@pytest.mark.wing("training")
+def test_the_options_are_those_of_the_command_train() -> None:
+    from figeval.wings.training.api import TrainOptions
+    from figeval.wings.training.config import TrainConfig
+
     assert set(TrainOptions.__annotations__) == set(TrainConfig.model_fields) - {"task", "model", "output"}
 
 
@@ -188,6 +193,17 @@ def test_predictions_of_a_model_that_writes() -> None:
     found = figeval.run(crows, FakeGenerator(function=lambda _: "I say A")).predictions("crows")
     assert set(found["raw"]) == {"I say A"}
     assert {"raw", "finish", "meta.bird"} <= set(found.columns)
+
+
+def test_stored_rows_are_read_one_at_a_time(done: figeval.Run) -> None:
+    assert figeval.load(done) is done
+    rows = done.rows("mini_pairs")
+    first = next(rows)
+    assert {"id", "status", "pred", "gold", "metrics"} <= first.keys()
+    frame = done.predictions("mini_pairs")
+    assert [first["id"], *(row["id"] for row in rows)] == list(frame.id)
+    with pytest.raises(figeval.RecordError, match="the run has no task 'mini_pair'; did you mean 'mini_pairs'"):
+        done.rows("mini_pair")
 
 
 def test_breakdowns_need_no_model(done: figeval.Run) -> None:
@@ -246,6 +262,7 @@ def test_a_task_and_a_model_that_nobody_registered() -> None:
     assert crows.bound_to is None
 
 
+@pytest.mark.wing("comparison")
 def test_breakdowns_and_comparisons_of_such_a_run() -> None:
     one, other = (figeval.run(crows, FakePairScorer(), name=name) for name in ("one", "other"))
     assert set(one.breakdown("bird")["group"]) == {"b0", "b1", "b2"}
@@ -350,11 +367,7 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.run(crows, FakePairScorer(), processes=2), figeval.OptionError, "leave out processes"),
     (lambda: figeval.run(crows, FakePairScorer(), model_args={"a": 1}), figeval.OptionError, "model_args"),
     (lambda: figeval.load("nowhere"), figeval.RecordError, "give a run folder"),
-    (lambda: figeval.load(5), figeval.OptionError, "path=5: give a string or a path"),
-    (lambda: figeval.compare("nowhere", None), figeval.OptionError, "runs is None; give runs, or their folders"),
-    (lambda: figeval.compare(5, "nowhere"), figeval.OptionError, "runs is an int; give runs"),
-    (lambda: figeval.compare("nowhere", "there"), figeval.RecordError, "give a run folder"),
-    (lambda: figeval.compare("a", "b", prompts=("default",)), figeval.OptionError, "give two strings or None"),
+    (lambda: figeval.load(5), figeval.OptionError, "path=5: give a Run, a string or a path"),
     (lambda: figeval.train("mini_fables", "tfidf", "out", epoch=3), TypeError, "did you mean 'epochs'"),
     (lambda: figeval.train("mini_fables", "tfidf", "out", epochs=0), figeval.TrainError, "epochs"),
     (lambda: figeval.train(crows, "tfidf", "out"), figeval.OptionError, r"task=TaskSpec\(.*: give a string"),
@@ -364,8 +377,6 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.Training("nowhere").record, figeval.TrainError, "not contain a finished training"),
     (lambda: figeval.Training(None), figeval.OptionError, "path=None: give a string or a path"),
     (lambda: figeval.run("mini_fables", "overlap", progress="loud"), figeval.OptionError, "progress='loud': give True"),
-    (lambda: figeval.compare("a", "b", metric=None), figeval.OptionError, "metric=None: give a string"),
-    (lambda: figeval.compare("a", "b", seed="x"), figeval.OptionError, "seed='x': give an integer"),
     (lambda: stored().predictions(None), figeval.OptionError, "task=None: give a string"),
     (lambda: stored().by(3), figeval.OptionError, "key=3: give a string"),
     (lambda: stored().breakdown(["proverb"]), figeval.OptionError, r"by=\['proverb'\]: give a string"),
@@ -417,6 +428,7 @@ def test_a_task_that_is_not_there(done: figeval.Run) -> None:
 # ---- what a program sees --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wing("comparison")
 def test_nothing_is_printed_and_nothing_is_changed(capfd: pytest.CaptureFixture[str]) -> None:
     figeval.run("mini_fables", "tfidf")  # scikit-learn sets a variable when it is imported
     before = dict(os.environ), Path.cwd(), list(sys.path), sys.argv[:], warnings.showwarning
@@ -461,6 +473,7 @@ def test_in_a_running_event_loop_and_in_threads() -> None:
     assert sys.stdout is stdout
 
 
+@pytest.mark.wing("comparison")
 @pytest.mark.parametrize("what", ["_repr_html_", "__str__", "__repr__"])
 def test_hostile_names_are_shown_as_text(what: str, done: figeval.Run) -> None:
     record = done.record.model_copy(deep=True)
@@ -485,6 +498,7 @@ def test_html_is_the_table_of_the_command_line(done: figeval.Run) -> None:
     assert html.count("<tr>") == 1 + len(done.scores)
 
 
+@pytest.mark.wing("exporters")
 def test_exports(done: figeval.Run) -> None:
     assert "\\begin{tabular}" in done.to_latex()
     assert done.to_markdown().startswith("| task")
@@ -496,7 +510,10 @@ def test_exports(done: figeval.Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.wing("training")
 def test_a_training_and_its_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from tests.trainings import write_tasks
+
     model = Workshop(tmp_path / "models")("bert", "Model")
     before = dict(os.environ)
     options: Any = {

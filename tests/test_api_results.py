@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.wings.checklist.api import Checklist
-from figeval.wings.checklist.checklist import Answer
-from figeval.wings.comparison.power_api import Power
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished
 
@@ -29,11 +26,6 @@ def runs(cli: Cli, tmp_path: Path) -> tuple[Path, Path]:
 
 
 CALLS: list[tuple[tuple[str, ...], Callable[[], Any]]] = [
-    (
-        ("power", "--tasks", "mini_proverbs,mini_pairs", "--disagreement", "0.3", "--comparisons", "3"),
-        lambda: figeval.power(list(TASKS), disagreement=0.3, comparisons=3),
-    ),
-    (("difficulty", "a", "b"), lambda: figeval.difficulty(figeval.load("a"), "b")),
     (("verify", "a", "--against", "a"), lambda: figeval.verify("a", against=figeval.load("a"))),
     (("verify", "a", "--no_data"), lambda: figeval.verify(figeval.load("a"), data=False)),
     (("checklist", "a", "b"), lambda: figeval.checklist(["a", figeval.load("b")])),
@@ -59,6 +51,7 @@ def test_python_gives_what_the_command_prints(
         setattr(found, next(iter(type(found).__slots__)), None)
 
 
+@pytest.mark.wing("comparison")
 def test_columns_do_not_depend_on_the_content(runs: tuple[Path, Path]) -> None:
     plan = figeval.power("mini_proverbs").to_frame()
     assert (plan["n"][0], str(plan["n"].dtype), str(plan["difference"].dtype)) == (60, "Int64", "float64")
@@ -85,22 +78,12 @@ def test_a_changed_run_is_not_ok(runs: tuple[Path, Path]) -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: figeval.power("mini_proverbs", disagreement=0.0), "disagreement=0: give a share above 0"),
-        (lambda: figeval.power("mini_proverbs", correlation=2.0), "correlation=2: give a number from 0 to 1"),
-        (lambda: figeval.power("mini_proverbs", power=1.0), "power=1: give a probability"),
-        (lambda: figeval.power("mini_proverbs", comparisons=0), "comparisons: give a whole number from 1"),
-        (lambda: figeval.power("mini_proverbz"), "did you mean 'mini_proverbs'"),
-        (lambda: figeval.power([]), "tasks is empty"),
-        (lambda: figeval.power("mini_proverbs", comparisons=10**400), "comparisons: give a whole number from 1"),
-        (lambda: figeval.power("mini_proverbs", include_path=3), "include_path is an int; give a path"),  # type: ignore[arg-type]
         (lambda: figeval.checklist([]), "runs is empty"),
         (lambda: figeval.checklist(3), "runs is an int; give runs, or their folders"),  # type: ignore[arg-type]
         (lambda: figeval.checklist(["a", None]), "runs has None; give runs, or their folders"),  # type: ignore[list-item]
         (lambda: figeval.checklist("a", items=[3]), "items has an int; give a path"),  # type: ignore[list-item]
         (lambda: figeval.checklist("a", form="neurip"), "did you mean 'neurips'"),
         (lambda: figeval.checklist("a", items="a"), "annotate export"),
-        (lambda: figeval.difficulty("a", "b", metric="accc"), "did you mean 'acc'"),
-        (lambda: figeval.difficulty("a", 3), "runs is an int; give runs"),  # type: ignore[arg-type]
         (lambda: figeval.verify("a", data="maybe"), "data='maybe': give True or False"),  # type: ignore[arg-type]
         (lambda: figeval.verify("c"), "c: cannot be read"),
     ],
@@ -112,13 +95,17 @@ def test_a_mistake_is_one_line(call: Callable[[], object], words: str, runs: tup
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.wing("checklist")
 def test_names_in_a_checklist_are_no_html() -> None:
+    from figeval.wings.checklist.api import Checklist, ChecklistAnswer
+
     lines = ("models: <script>alert(1)</script>, n < 5",)
-    found = Checklist((Answer("B1", "Creators of the artifacts used", lines),))
+    found = Checklist((ChecklistAnswer("B1", "Creators of the artifacts used", lines),))
     assert found.to_markdown().endswith(r"- models: \<script>alert(1)\</script>, n < 5")
     assert "<script>" not in found._repr_html_()
 
 
+@pytest.mark.wing("comparison")
 def test_a_task_of_the_program_has_a_plan() -> None:
     @figeval.task(name="crows", type="choice", labels=())
     def crows() -> Any:
@@ -130,11 +117,13 @@ def test_a_task_of_the_program_has_a_plan() -> None:
     assert (plan.n, plan.clusters, plan.effect) == (40, 40, 1.0)
 
 
+@pytest.mark.wing("comparison")
 def test_a_small_disagreement_is_not_printed_as_none() -> None:
-    (note,) = Power({}, 0.005, 0.8, 1).notes()
+    (note,) = figeval.Power({}, 0.005, 0.8, 1).notes()
     assert note.endswith("if exactly one of the two models is right on 0.5% of the examples")
 
 
+@pytest.mark.wing("comparison")
 def test_a_plan_says_which_tasks_have_no_accuracy() -> None:
     found = figeval.power("mini_narrative,mini_pairs")
     assert found.without_accuracy == ("mini_narrative",)

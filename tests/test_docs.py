@@ -22,6 +22,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.wings_here import absent, wings_in
+
 ROOT = Path(__file__).resolve().parent.parent
 LONG = {  # pages that take more than two seconds
     f"docs/{name}.md"
@@ -41,7 +43,7 @@ LONG = {  # pages that take more than two seconds
             "paper",
             "plugins",
         ),
-        *("python", "report", "statistics", "task_types", "training"),
+        *("python", "report", "statistics", "task_types", "training", "wings"),
     )
 }
 PAGES = (
@@ -75,6 +77,7 @@ PAGES = (
             "statistics",
             "task_types",
             "training",
+            "wings",
         )
     ),
 )
@@ -117,6 +120,7 @@ class Session:
     variables: list[str] = field(default_factory=list)
     python: str = ""
     printed: str = ""  # by the last Python
+    skipped: str = ""  # why something was left out
 
     def follow(self, block: Block) -> None:
         actions = {"file": self.write, "output": self.output, "console": self.console, "python": self.script}
@@ -125,6 +129,12 @@ class Session:
         if action is not None:
             action(block)
 
+    def lacks_wing(self, text: str) -> bool:
+        """Whether a command or Python uses a wing that is not here; what follows may need its results."""
+        reason = absent(wings_in(text))
+        self.skipped = self.skipped or reason
+        return bool(reason)
+
     def write(self, block: Block) -> None:
         file = self.folder / block.notes["file"]
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -132,8 +142,12 @@ class Session:
 
     def console(self, block: Block) -> None:
         for command, expected in commands(block.text):
+            if self.lacks_wing(command):
+                continue
             if command.startswith("export "):  # holds for the page's later commands too
                 self.variables.append(command)
+                if command.startswith("export PYTHONPATH=") and (path := os.environ.get("PYTHONPATH")):
+                    self.variables.append(f"export PYTHONPATH=$PYTHONPATH:{path}")  # this checkout may be on it
                 continue
             printed = self.run(["bash", "-euo", "pipefail", "-c", "\n".join([*self.variables, command])], command)
             for line in expected:
@@ -149,6 +163,8 @@ class Session:
             self.found(line, self.printed, "the Python of this page")
 
     def script(self, block: Block) -> None:
+        if self.lacks_wing(self.python + block.text):
+            return
         self.python += block.text
         self.printed = self.run([str(self.commands / "python"), "-c", self.python], "the Python of this page")
 
@@ -180,6 +196,8 @@ def test_the_page_runs(name: str, warm: Path, tmp_path: Path, request: pytest.Fi
         try:
             session.follow(block)
         except AssertionError as error:
+            if session.skipped:
+                pytest.skip(f"line {block.line}, after a part that {session.skipped}")
             raise AssertionError(f"{name}, line {block.line}: {error}") from None
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from figeval import Training
 from figeval.records.schema import TaskRecord
 from figeval.records.sweep import SEEDS, run_or_mean
-from figeval.wings.training.train import stored_record
 from tests.measured import MEASURED, by_task, quoted, scores, shown, table, tasks
 
 AS_IT_IS = "minilm"
@@ -43,6 +43,7 @@ def floors(task: TaskRecord, metric: str) -> str:
     return ", ".join(f"{name} {shown(score).partition(' ')[0]}" for name, score in found) or "–"
 
 
+@pytest.mark.wing("training")
 @pytest.mark.parametrize("cells", COSTS, ids=[row[0] for row in COSTS])
 def test_what_a_training_cost(cells: list[str]) -> None:
     assert cells == cost(cells[0])
@@ -50,7 +51,7 @@ def test_what_a_training_cost(cells: list[str]) -> None:
 
 def cost(name: str) -> list[str]:
     """The line of a training, `seen/seed-0`, in the table of costs."""
-    record = stored_record(MEASURED / f"minilm-{name}")
+    record = Training(MEASURED / f"minilm-{name}").record
     config, best = record.config.model_dump(), record.best
     first, value = next(iter(next(one for one in record.evaluations if one.step == best).scores.items()))
     assert value is not None

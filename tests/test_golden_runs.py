@@ -17,6 +17,7 @@ from _pytest.mark import ParameterSet
 
 from tests.golden.cases import Case, Names, cases, differences, files, laid_out, names, outcomes
 from tests.golden.stage import Models, Stage
+from tests.wings_here import commands
 
 SHOWN = 12  # differences of a case
 MOST_BYTES = 3_200_000
@@ -41,7 +42,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
 
 def marked(case: Case) -> ParameterSet:
     trained = case.file.stem == "training" and case.name not in QUICK
-    return pytest.param(case, marks=[pytest.mark.slow] * (trained or case.name in SLOW), id=case.name)
+    wings = {commands()[command[0]] for command in case.commands if command[0] in commands()}
+    marks = [pytest.mark.slow] * (trained or case.name in SLOW)
+    return pytest.param(case, marks=[*marks, pytest.mark.wing(*wings)], id=case.name)
 
 
 @pytest.mark.parametrize("case", [marked(case) for case in CASES])

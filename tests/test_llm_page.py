@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from figeval.wings.comparison.comparisons import compare_runs
 from tests.measured import MEASURED, short, table
 
 RUN = MEASURED / "smollm2-case"
@@ -14,8 +13,12 @@ GENERATION = MEASURED / "bench" / "generation.json"
 LINES = list(table("llm.md", "metric | as written | lower case"))
 
 
+@pytest.mark.wing("comparison")
 @pytest.mark.parametrize("cells", LINES, ids=lambda cells: cells[0])
+@pytest.mark.wing("comparison")
 def test_the_wordings_differ_by_what_the_page_says(cells: list[str]) -> None:
+    from figeval.wings.comparison.comparisons import compare_runs
+
     metric, *numbers = cells
     (task,) = compare_runs(RUN, RUN, metric, prompts=("default", "lower")).tasks
     found = task.comparison

@@ -9,7 +9,8 @@ from typing import Any
 from figeval import plugins
 from figeval.runs import Harness
 from figeval.spec import TaskSpec
-from figeval.task_types.base import TaskType, TaskTypes
+from figeval.task_types.base import TaskType
+from figeval.task_types.registry import TaskTypes
 from figeval.task_types.routes import Dialogue, Route
 
 

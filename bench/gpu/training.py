@@ -100,7 +100,7 @@ def trained(machine: Machine, folder: Path, precision: str, size: int) -> dict[s
 
     from figeval.runs import Harness
     from figeval.wings.training.config import TrainConfig
-    from figeval.wings.training.train import train_here
+    from figeval.wings.training.task_training import train_in_process
 
     mixed = "bf16" if precision == "bf16" else "no"
     config = TrainConfig(
@@ -110,7 +110,7 @@ def trained(machine: Machine, folder: Path, precision: str, size: int) -> dict[s
     )  # fmt: skip
     clock = Clock()
     peak: list[Any] = []
-    mib = machine.peak_memory(lambda: peak.append(train_here(config, Harness(include=(folder,)), clock)))
+    mib = machine.peak_memory(lambda: peak.append(train_in_process(config, Harness(include=(folder,)), clock)))
     tokens = peak[0].tokens / len(clock.ends)
     forward = 2 * multiply_adds(AutoModel.from_pretrained(folder / "model")) * tokens
     return {

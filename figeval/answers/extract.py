@@ -164,11 +164,11 @@ def _rules(nouns: Nouns) -> tuple[ClaimRule, ...]:
     """
     called = noun(nouns)
     fill = rf"(?:\s*{filler(nouns)}){{0,4}}{_OPEN}"
-    more = rf"{_SHUT}\s*+(?:,\s*+)?\(?(?:{AND}\s*+){{1,2}}{_OPEN}(?:{ITS}|{filler(nouns)})?{_OPEN}"
+    further = rf"{_SHUT}\s*+(?:,\s*+)?\(?(?:{AND}\s*+){{1,2}}{_OPEN}(?:{ITS}|{filler(nouns)})?{_OPEN}"
     # The groups are atomic because "," is both a comma and a word for "and": each reference must be found in one way
     # only. There are at most four further references, as a claim of more is no less ambiguous.
-    refs = rf"(?P<refs>{REF}(?>{more}{REF}{_VERB}){{0,4}})"
-    every = rf"(?P<refs>{REF}(?>{more}{REF}){{0,4}})"
+    refs = rf"(?P<refs>{REF}(?>{further}{REF}{_VERB}){{0,4}})"
+    every = rf"(?P<refs>{REF}(?>{further}{REF}){{0,4}})"
     patterns = (
         ("answer_is", DECLARED, rf"{lead(nouns)}(?:either|both)?{_OPEN}{refs}"),
         ("answer_last", DECLARED, rf"{_OTHER_SCRIPT}{ANSWER}\s*(?:은|는|は|是|{GOOD})?{_OPEN}{refs}{_LAST}"),

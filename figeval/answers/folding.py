@@ -71,9 +71,9 @@ class Folded:
         blanks = {match.start() for match in _NEEDLESS_BLANK.finditer(self.text)}
         if not blanks:
             return self
-        kept = [index for index in range(len(self.text)) if index not in blanks]
-        text = "".join(self.text[index] for index in kept)
-        return Folded(text, [self.starts[index] for index in kept], [self.ends[index] for index in kept])
+        indices = [index for index in range(len(self.text)) if index not in blanks]
+        text = "".join(self.text[index] for index in indices)
+        return Folded(text, [self.starts[index] for index in indices], [self.ends[index] for index in indices])
 
 
 @lru_cache(maxsize=256)

@@ -70,11 +70,11 @@ def find_pieces(text: str, language: str = "") -> Pieces:
         return ((folded.strip(),),)
     pieces: list[list[str]] = []
     for (_, previous_end), (start, end) in pairwise([(-1, -1), *words]):
-        first, *others = folded[start:end].split("'")  # some replies leave the apostrophe out
+        first, *later_parts = folded[start:end].split("'")  # some replies leave the apostrophe out
         if start > previous_end:
             pieces.append([])
         pieces[-1].append(first)
-        pieces += [[part] for part in others]
+        pieces += [[part] for part in later_parts]
     return tuple(map(tuple, pieces))
 
 
@@ -252,7 +252,8 @@ def _compatible(spelt: Sequence[tuple[str, int]], match: str) -> frozenset[int]:
         index
         for text, index in spelt
         if all(
-            signs <= others or others <= signs for signs, others in zip(vowels, _vowels_by_letter(text), strict=False)
+            signs <= text_signs or text_signs <= signs
+            for signs, text_signs in zip(vowels, _vowels_by_letter(text), strict=False)
         )
     )
 
@@ -279,13 +280,13 @@ def _without_cut_words(mentions: list[Mention], reply: str) -> list[Mention]:
 
 
 def _without_overlaps(mentions: list[Mention], reply: str) -> list[Mention]:
-    kept: list[Mention] = []
+    mentions_apart: list[Mention] = []
     for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end, len(mention.indexes))):
-        if not kept or mention.start >= kept[-1].end:
-            kept.append(mention)
-        elif _is_likelier(mention, kept[-1], reply):
-            kept[-1] = mention
-    return kept
+        if not mentions_apart or mention.start >= mentions_apart[-1].end:
+            mentions_apart.append(mention)
+        elif _is_likelier(mention, mentions_apart[-1], reply):
+            mentions_apart[-1] = mention
+    return mentions_apart
 
 
 def _is_likelier(later: Mention, earlier: Mention, reply: str) -> bool:

@@ -43,11 +43,11 @@ def extract_number(reply: Reply, points: Sequence[float]) -> tuple[Status, float
     A number that is no point of the scale is `absent`, several without a claim are `ambiguous`. So is "3 out of 5" on a
     scale to 4, because the parser does not convert scales.
     """
-    whole = one_turn(answering_part(reply.text))
-    text = plain(whole)
+    answer = one_turn(answering_part(reply.text))
+    text = plain(answer)
     text = _remove(text, _find_scales(text, points))
     text = _remove(text, _find_list_numbers(text))
-    if (silent := not_written(reply, whole)) is not None:
+    if (silent := not_written(reply, answer)) is not None:
         return silent[0], None
     values = _find_committed_values(text, reply.finish == "length")
     value = next((point for point in points if values == {point}), None)
@@ -95,15 +95,15 @@ def _find_scales(text: str, points: Sequence[float]) -> Iterator[Stretch]:
     size, position = len(points), 0
     while position < len(numbers) - 1:
         run = numbers[position : position + size]
-        (low, start, end), (high, then, stop) = numbers[position : position + 2]
+        (low, start, end), (high, high_number, stop) = numbers[position : position + 2]
         near = all(later[1] - earlier[2] <= GAP for earlier, later in pairwise(run))
         if size > 2 and near and [value for value, _, _ in run] == list(points):
             yield start, run[-1][2]
             position += size
-        elif (low, high) == (points[0], points[-1]) and _is_range(text, (start, end), (then, stop)):
+        elif (low, high) == (points[0], points[-1]) and _is_range(text, (start, end), (high_number, stop)):
             yield start, stop
             position += 2
-        elif high == points[-1] and OUT_OF.fullmatch(text, end, then):
+        elif high == points[-1] and OUT_OF.fullmatch(text, end, high_number):
             yield end, stop
             position += 2
         else:

@@ -71,9 +71,13 @@ def _folded(quote: str, text: str, language: str) -> Span | None:
     """Return the first place of a quotation when both are folded; the marks at its ends may be missing in the text."""
     if len(quote) > 2 * len(text) + MAX_QUOTE_CHARS:
         return None  # folding makes a text shorter by its runs of blanks, hardly ever by half
-    whole, wanted = fold(text, language), fold(quote, language)
-    closed, wanted_closed = whole.without_inner_blanks(), wanted.without_inner_blanks()
-    tries = ((whole, wanted.text.strip()), (whole, bare(wanted.text)), (closed, bare(wanted_closed.text)))
+    folded_text, folded_quote = fold(text, language), fold(quote, language)
+    closed, wanted_closed = folded_text.without_inner_blanks(), folded_quote.without_inner_blanks()
+    tries = (
+        (folded_text, folded_quote.text.strip()),
+        (folded_text, bare(folded_quote.text)),
+        (closed, bare(wanted_closed.text)),
+    )
     for folded, spelling in tries:
         start = _first(spelling, folded.text, folded.is_edge)
         if start is not None:
@@ -106,18 +110,18 @@ def _nearly(quote: str, text: str, language: str) -> QuotePlace:
 
     if len(quote) > MAX_QUOTE_CHARS or len(text) > MAX_TEXT_CHARS:
         return QuotePlace("nowhere", None, 0.0)
-    whole, wanted = fold(text, language), bare(fold(quote, language).text)
-    tokens = _find_tokens(whole.text)
-    rough = partial_ratio_alignment(wanted, whole.text) if len(wanted) >= MIN_NEAR_CHARS else None
+    folded_text, folded_quote = fold(text, language), bare(fold(quote, language).text)
+    tokens = _find_tokens(folded_text.text)
+    rough = partial_ratio_alignment(folded_quote, folded_text.text) if len(folded_quote) >= MIN_NEAR_CHARS else None
     if rough is None or not tokens:
         return QuotePlace("nowhere", None, 0.0)
     starts = _around([start for start, _ in tokens], rough.dest_start)
     ends = _around([end for _, end in tokens], rough.dest_end)
-    tried = {(a, b): ratio(wanted, whole.text[a:b]) / 100 for a, b in product(starts, ends) if a < b}
+    tried = {(a, b): ratio(folded_quote, folded_text.text[a:b]) / 100 for a, b in product(starts, ends) if a < b}
     (start, end), likeness = max(tried.items(), key=lambda stretch: stretch[1], default=((0, 0), 0.0))
     if likeness < CUTOFF:
         return QuotePlace("nowhere", None, likeness)
-    return QuotePlace("near", whole.span(start, end), min(MAX_INEXACT_LIKENESS, likeness))
+    return QuotePlace("near", folded_text.span(start, end), min(MAX_INEXACT_LIKENESS, likeness))
 
 
 def _find_tokens(text: str) -> list[tuple[int, int]]:
@@ -130,7 +134,7 @@ def _find_tokens(text: str) -> list[tuple[int, int]]:
     return [token for row in edges for token in pairwise(row)]
 
 
-def _around(places: Sequence[int], near: int) -> Sequence[int]:
+def _around(positions: Sequence[int], near: int) -> Sequence[int]:
     """Return the places closest to the given one."""
-    here = bisect_left(places, near)
-    return places[max(0, here - MAX_MOVED_TOKENS) : here + MAX_MOVED_TOKENS + 1]
+    rank = bisect_left(positions, near)
+    return positions[max(0, rank - MAX_MOVED_TOKENS) : rank + MAX_MOVED_TOKENS + 1]

@@ -184,10 +184,10 @@ def _python(text: str, start: int) -> tuple[Any, int]:
 
 def _nothing(value: dict[str, Any]) -> bool:
     """Return whether a JSON object states under the quotation's key that there is none: "", null, [] or "none"."""
-    named = {str(key).lower(): inner for key, inner in value.items()}
-    known = [named[key] for key in KEYS if key in named][:1]
+    values = {str(key).lower(): inner for key, inner in value.items()}
+    answers = [values[key] for key in KEYS if key in values][:1]
     return any(
-        value in (None, [], {}) or (isinstance(value, str) and _ABSENT.fullmatch(value.strip())) for value in known
+        value in (None, [], {}) or (isinstance(value, str) and _ABSENT.fullmatch(value.strip())) for value in answers
     )
 
 
@@ -200,7 +200,7 @@ def _quotes(value: Any) -> Iterator[str]:
             for item in value:
                 yield from _quotes(item)
         case dict():
-            named = {str(key).lower(): inner for key, inner in value.items()}
-            known = [named[key] for key in KEYS if key in named]
-            others = [inner for inner in named.values() if isinstance(inner, str | dict | list)]
-            yield from _quotes(known[0] if known else others[0] if len(others) == 1 else None)
+            values = {str(key).lower(): inner for key, inner in value.items()}
+            answers = [values[key] for key in KEYS if key in values]
+            inner_values = [inner for inner in values.values() if isinstance(inner, str | dict | list)]
+            yield from _quotes(answers[0] if answers else inner_values[0] if len(inner_values) == 1 else None)

@@ -188,11 +188,11 @@ def option_marker(
 
     steps: list[Marker] = [
         lambda text: _mark_mentions(find(text), text),
-        *(partial(_mark_places, "letter", place, letter_index) for place in _letter_places(letters, nouns)),
+        *(partial(_mark_places, "letter", pattern, letter_index) for pattern in _letter_places(letters, nouns)),
     ]
     if not any(text.strip().isdigit() for text in (*options, *letters)):
         number = partial(_number_index, len(options))
-        steps += [partial(_mark_places, "number", place, number) for place in _number_places(nouns)]
+        steps += [partial(_mark_places, "number", pattern, number) for pattern in _number_places(nouns)]
         steps += [partial(_mark_ordinals, _ordinals(nouns), len(options))]
     steps += [partial(_mark_listing, len(options)), _join, partial(_mark_lists, len(options))]
     steps += [partial(_set_aside, _unclaimed(nouns))]
@@ -237,15 +237,15 @@ def _letter_places(letters: tuple[str, ...], nouns: Nouns) -> tuple[re.Pattern[s
     plain = "|".join(re.escape(letter) for letter in safe if letter not in (*_ARTICLES, "I")) or r"(?!)"
     articles = "|".join(letter for letter in safe if letter in _ARTICLES) or r"(?!)"
     alone = rf"(?<![{LETTERS}'])(?<![{LETTERS}][-.])"
-    apart = rf"(?![{LETTERS}]|\.[A-Z]\b|'[A-Z]|'(?:{_ELISION})\b|-[{LETTERS}])"
+    boundary = rf"(?![{LETTERS}]|\.[A-Z]\b|'[A-Z]|'(?:{_ELISION})\b|-[{LETTERS}])"
     return (
         *_everywhere(ref, nouns),
         re.compile(rf"(?<![{LETTERS}])[(\[{{]\s?{ref}\s?[)\]}}]", re.IGNORECASE),
         re.compile(rf"(?<![{LETTERS}(])(?<!\( ){ref}\)", re.IGNORECASE),
         re.compile(rf"^{ref}(?=[.):]\s|[.):]?$)", re.IGNORECASE | re.MULTILINE),
-        re.compile(rf"{alone}(?P<ref>{plain}){apart}"),
-        re.compile(rf"{alone}(?P<ref>{articles}){apart}(?i:{_CLOSED})"),
-        re.compile(rf"{alone}(?P<ref>{'I' if 'I' in safe else '(?!)'}){apart}(?=[.,:;)]|\Z)"),
+        re.compile(rf"{alone}(?P<ref>{plain}){boundary}"),
+        re.compile(rf"{alone}(?P<ref>{articles}){boundary}(?i:{_CLOSED})"),
+        re.compile(rf"{alone}(?P<ref>{'I' if 'I' in safe else '(?!)'}){boundary}(?=[.,:;)]|\Z)"),
     )
 
 
@@ -269,14 +269,14 @@ def _number_index(count: int, written: str) -> int | None:
     return number - 1 if 1 <= number <= count else OUT
 
 
-def _mark_places(kind: str, place: re.Pattern[str], resolve: Callable[[str], int | None], text: str) -> str:
+def _mark_places(kind: str, pattern: re.Pattern[str], resolve: Callable[[str], int | None], text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         start, end = (position - match.start() for position in match.span("ref"))
         before = text[max(0, match.start("ref") - 20) : match.start("ref")]
         index = None if _OTHER_THING.search(before) else resolve(match["ref"])
         return match[0] if index is None else match[0][:start] + mark(kind, index) + match[0][end:]
 
-    return place.sub(replace, text)
+    return pattern.sub(replace, text)
 
 
 _COUNTED = (
@@ -417,13 +417,13 @@ def label_marker(words: tuple[tuple[str, ...], ...], language: str = "") -> Mark
     count = len({_letters_of(word) for word, _ in texts})
 
     def run(text: str) -> str:
-        kept = [
+        spans = [
             mention
             for mention in _without_listings(text, find(text), count)
             if not (len(words) > 2 and _NON.search(text, max(0, mention.start - 5), mention.start))  # leaves several
             and _is_answer(text, mention, language)
         ]
-        marked = _mark_mentions(kept, text)
+        marked = _mark_mentions(spans, text)
         if len(words) == 2:  # "not the one" means the other
             marked = _NOT_THIS.sub(lambda match: mark("text", 1 - index_of(match[1])), marked)
         return _set_aside(_unclaimed(NO_NOUNS), marked)
@@ -444,18 +444,18 @@ def _without_listings(text: str, mentions: list[Mention], count: int) -> list[Me
         return mentions
     joined = [bool(_ROW.fullmatch(text, a.end, b.start)) for a, b in pairwise(mentions)]
     goes_on = [bool(_NEXT.fullmatch(text, a.end, b.start)) for a, b in pairwise(mentions)]
-    kept, position = [], 0
+    mentions_alone, position = [], 0
     while position < len(mentions):
         last = position + count - 1
         if last < len(mentions) and all(joined[position:last]) and not any(goes_on[last : last + 1]):
             row = text[mentions[position].start : mentions[last].end]
             is_repetition = len(set(re.findall(r"[^\W\d_]+", row.casefold()))) < 3
-            kept += mentions[position : last + 1] if is_repetition else []
+            mentions_alone += mentions[position : last + 1] if is_repetition else []
             position = last + 1
         else:
-            kept.append(mentions[position])
+            mentions_alone.append(mentions[position])
             position += 1
-    return kept
+    return mentions_alone
 
 
 def _letters_of(word: str) -> str:

@@ -65,13 +65,13 @@ def split_reasoning(text: str) -> tuple[str, str]:
 
 
 def _split(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> tuple[list[str], str]:
-    traces, kept, position = [], [], 0
+    traces, answer_parts, position = [], [], 0
     while start := opening.search(text, position):
         end = closing.search(text, start.end())
-        kept.append(text[position : start.start()])
+        answer_parts.append(text[position : start.start()])
         traces.append(text[start.end() : end.start() if end else len(text)])
         position = end.end() if end else len(text)
-    rest = "".join(kept) + text[position:]
+    rest = "".join(answer_parts) + text[position:]
     closed = list(closing.finditer(rest))
     if not closed:
         return traces, rest

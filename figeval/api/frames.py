@@ -86,8 +86,8 @@ def scores(record: RunRecord) -> pandas.DataFrame:
     rows: list[JSON] = []
     for task in record.tasks:
         rows += _rows_of(record, task, task.scores, task.baselines, "all")
-        for one in task.languages:
-            rows += _rows_of(record, task, one.scores, one.baselines, one.language)
+        for language in task.languages:
+            rows += _rows_of(record, task, language.scores, language.baselines, language.language)
         if task.overlap is not None:
             rows += _rows_of(record, task, task.overlap.scores, task.overlap.baselines, "unseen")
     for contrast in record.contrasts:
@@ -98,12 +98,12 @@ def scores(record: RunRecord) -> pandas.DataFrame:
 
 
 def _rows_of(
-    record: RunRecord, task: TaskRecord, found: Iterable[ScoreRecord], trivial: Sequence[BaselineRecord], which: str
+    record: RunRecord, task: TaskRecord, scores: Iterable[ScoreRecord], trivial: Sequence[BaselineRecord], examples: str
 ) -> Iterator[JSON]:
     """Yield the scores of a task on all of its examples, on those in one language, or on the unseen ones."""
-    about = {**_about(record), **{name: getattr(task, name) for name in TASK}, "examples": which}
+    about = {**_about(record), **{name: getattr(task, name) for name in TASK}, "examples": examples}
     about["conditions"] = described(task)
-    for score in found:
+    for score in scores:
         yield {**about, **_score(score), **_beside(score, trivial)}
 
 
@@ -128,16 +128,16 @@ def _score(score: ScoreRecord) -> JSON:
 
 def macro(record: RunRecord) -> pandas.DataFrame:
     """Return one row per suite and metric."""
-    return data_frame(({**_about(record), **one.model_dump()} for one in record.macro), MACRO)
+    return data_frame(({**_about(record), **mean.model_dump()} for mean in record.macro), MACRO)
 
 
 def breakdown(record: RunRecord) -> pandas.DataFrame:
     """Return one row per task, group and metric of all breakdowns in the record."""
     rows = (
-        {**_about(record), "task": task.task, "by": found.by, "group": group.value, **_score(score)}
+        {**_about(record), "task": task.task, "by": table.by, "group": group.value, **_score(score)}
         for task in record.tasks
-        for found in task.breakdowns
-        for group in found.groups
+        for table in task.breakdowns
+        for group in table.groups
         for score in group.scores
     )
     return data_frame(rows, BREAKDOWN)
@@ -145,8 +145,8 @@ def breakdown(record: RunRecord) -> pandas.DataFrame:
 
 def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
     """Return one row per example: the answer, the value of each metric, and the columns `meta.NAME`."""
-    found = list(stored)
-    metrics = {name: value for row in found for name, value in row["metrics"].items()}
+    stored_rows = list(stored)
+    metrics = {name: value for row in stored_rows for name, value in row["metrics"].items()}
     columns = {
         name: name if name not in PREDICTIONS.keys() | WRITTEN.keys() | {"language"} else f"metric.{name}"
         for name in metrics
@@ -158,11 +158,11 @@ def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
             **{columns[name]: value for name, value in row["metrics"].items()},
             **{f"meta.{name}": value for name, value in row["meta"].items()},
         }
-        for row in found
+        for row in stored_rows
     ]
     kinds = {columns[name]: "object" if isinstance(value, list) else "float64" for name, value in metrics.items()}
-    meta = dict.fromkeys((f"meta.{name}" for row in found for name in row["meta"]), "string")
+    meta = dict.fromkeys((f"meta.{name}" for row in stored_rows for name in row["meta"]), "string")
     optional = {"language": "string", **WRITTEN}
-    words = {name: kind for name, kind in optional.items() if any(row.get(name) for row in found)}
+    words = {name: kind for name, kind in optional.items() if any(row.get(name) for row in stored_rows)}
     head = {name: kind for name, kind in PREDICTIONS.items() if name in ("id", "status", "prediction", "gold")}
     return data_frame(rows, {**head, **kinds, **PREDICTIONS, **words, **meta})

@@ -21,6 +21,7 @@ from figeval.errors import OptionError, RecordError, near
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments, reworded
 from figeval.models.capabilities import KNOWN, capabilities
+from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
 from figeval.registry import a_type
@@ -80,14 +81,14 @@ def run(
         done.scores[["task", "metric", "value", "low", "high"]]
         ```
     """
-    names, made = task_names(tasks)
+    names, task_objects = task_names(tasks)
     called, objects = model_name(model, name)
     config = run_config(names, called, options)
     from figeval.models.progress import listening
     from figeval.reporting.progress import RunProgress, display_on, stderr
     from figeval.runs.run import run as run_tasks
 
-    guests = Guests(made, objects)
+    guests = Guests(task_objects, objects)
     refuse_to_share(config, guests)
     if objects and config.model_args:
         raise OptionError("model_args are for models given by name; give them to the object itself")
@@ -102,8 +103,10 @@ def run(
 
 
 @checked_arguments
-def load(path: str | Path) -> Run:
+def load(path: Run | str | Path) -> Run:
     """Return the run in a folder (or in its `run.json`), finished or not; for a folder of several seeds, their means.
+
+    A `Run` is returned as it is, so that a function which takes either needs no check.
 
     Raises:
         OptionError: `path` is not a path.
@@ -114,10 +117,12 @@ def load(path: str | Path) -> Run:
         figeval.load("results/runs/demo").breakdown("idiom")
         ```
     """
+    if isinstance(path, Run):
+        return path
     from figeval.records.sweep import run_or_mean  # not needed by a new run
 
-    place = Path(path)
-    return Run(run_or_mean(place), place if place.is_dir() else place.parent)
+    folder = Path(path)
+    return Run(run_or_mean(folder), folder if folder.is_dir() else folder.parent)
 
 
 class Run(Result):
@@ -149,12 +154,12 @@ class Run(Result):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the numbers, and errors of tasks that failed, one sentence each."""
-        found = list(self.record.warnings)
+        texts = list(self.record.warnings)
         for task in self.record.tasks:
-            found += (f"{task.task}: {warning}" for warning in task.warnings)
+            texts += (f"{task.task}: {warning}" for warning in task.warnings)
             if task.error:
-                found.append(f"{task.task} failed: {task.error.strip().splitlines()[-1]}")
-        return (*found, *map(str, self.record.model.description.get("warnings", ())))
+                texts.append(f"{task.task} failed: {task.error.strip().splitlines()[-1]}")
+        return (*texts, *map(str, self.record.model.description.get("warnings", ())))
 
     @property
     def scores(self) -> pandas.DataFrame:
@@ -186,6 +191,23 @@ class Run(Result):
         return frames.macro(self.record)
 
     @checked_arguments
+    def rows(self, task: str) -> Iterator[PredictionRow]:
+        """Yield the stored answers to a task as dictionaries, one at a time, in the order of its examples.
+
+        Each has at least `id`, `status`, `pred` (the answer), `gold` and `metrics`, a number or numbers by the name of
+        the metric. This neither reads the benchmark's texts nor needs pandas. `figeval schema predictions` describes
+        all keys.
+
+        Raises:
+            RecordError: the run has no such task or no predictions, or they have been changed.
+        """
+        if task not in self.tasks:
+            raise RecordError(f"the run has no task {task!r}{near(task, self.tasks)}; it has {', '.join(self.tasks)}")
+        folder = RunFolder(self.path)
+        if not folder.has_predictions(task):
+            raise RecordError(f"{self.path} has no predictions of {task}; run the same command again")
+        return folder.rows(task)
+
     def predictions(self, task: str) -> pandas.DataFrame:
         """Return the stored answers to a task, one row per example in the task's order.
 
@@ -198,14 +220,9 @@ class Run(Result):
             RecordError: the run has no such task or no predictions, or they have been changed.
             FigevalError: pandas is not installed.
         """
-        if task not in self.tasks:
-            raise RecordError(f"the run has no task {task!r}{near(task, self.tasks)}; it has {', '.join(self.tasks)}")
-        folder = RunFolder(self.path)
-        if not folder.has_predictions(task):
-            raise RecordError(f"{self.path} has no predictions of {task}; run the same command again")
         from figeval.api import frames
 
-        return frames.predictions(folder.rows(task))
+        return frames.predictions(self.rows(task))
 
     @checked_arguments
     def by(self, key: str) -> Run:
@@ -299,8 +316,8 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
         TypeError: there is no such option.
         OptionError: an option has an invalid value.
     """
-    given = given_options("figeval.run", options, RunOptions.__annotations__)
-    values = {"batch_size": "auto", **given, "tasks": tasks, "model": model}
+    arguments = given_options("figeval.run", options, RunOptions.__annotations__)
+    values = {"batch_size": "auto", **arguments, "tasks": tasks, "model": model}
     try:
         config = TypeAdapter(RunConfig).validate_python(values)
     except ValidationError as error:
@@ -319,18 +336,18 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
     return config
 
 
-def given_options(function: str, options: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+def given_options(function: str, options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return the options with single names and folders as tuples. Raises `TypeError` for an unknown option."""
     for name in options:
-        if name not in known:
-            raise TypeError(f"{function}() has no option {name!r}{near(name, known)}")
-    found = dict(options)
+        if name not in names:
+            raise TypeError(f"{function}() has no option {name!r}{near(name, names)}")
+    arguments = dict(options)
     for name in NAMES:
-        if isinstance(value := found.get(name), str):
-            found[name] = names_in(value)
-    if isinstance(folder := found.get("include_path"), str | Path):
-        found["include_path"] = (folder,)
-    return found
+        if isinstance(value := arguments.get(name), str):
+            arguments[name] = names_in(value)
+    if isinstance(folder := arguments.get("include_path"), str | Path):
+        arguments["include_path"] = (folder,)
+    return arguments
 
 
 def run_paths(runs: Runs) -> tuple[Path, ...]:
@@ -385,15 +402,15 @@ def task_names(tasks: Task | Sequence[Task]) -> tuple[tuple[str, ...], tuple[Tas
     objects: list[TaskSpec | SuiteSpec] = []
     if not isinstance(tasks, Iterable):
         raise OptionError(f"tasks is {a_type(tasks)}; give names, or tasks made with @figeval.task")
-    for one in (tasks,) if isinstance(tasks, Task) else tasks:
-        if isinstance(one, str):
-            names += names_in(one)
-        elif isinstance(one, TaskSpec | SuiteSpec):
-            names.append(one.name)
-            if not any(one is known for known in objects):
-                objects.append(one)
+    for task in (tasks,) if isinstance(tasks, Task) else tasks:
+        if isinstance(task, str):
+            names += names_in(task)
+        elif isinstance(task, TaskSpec | SuiteSpec):
+            names.append(task.name)
+            if not any(task is registered for registered in objects):
+                objects.append(task)
         else:
-            raise OptionError(f"tasks has {a_type(one)}; give names, or tasks made with @figeval.task")
+            raise OptionError(f"tasks has {a_type(task)}; give names, or tasks made with @figeval.task")
     if not names:
         raise OptionError("tasks is empty; name at least one, see `figeval ls tasks`")
     return tuple(names), tuple(objects)
@@ -417,10 +434,10 @@ def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]
         raise OptionError(f"model is the class {model.__name__}; pass an object of it: {model.__name__}(…)")
     if not capabilities(model):
         raise OptionError(f"model is {a_type(model)} without capabilities; give it a method such as {', '.join(KNOWN)}")
-    found = type(model).__name__ if name is None else name
-    if not isinstance(found, str) or not one_line(found):
-        raise OptionError(f"name={found!r:.80}: the name of a model must be a non-empty string")
-    return found, {found: model}
+    object_name = type(model).__name__ if name is None else name
+    if not isinstance(object_name, str) or not one_line(object_name):
+        raise OptionError(f"name={object_name!r:.80}: the name of a model must be a non-empty string")
+    return object_name, {object_name: model}
 
 
 def refuse_to_share(config: RunConfig, guests: Guests) -> None:

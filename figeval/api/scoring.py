@@ -61,7 +61,7 @@ def score(
         done.scores[["task", "metric", "value", "low", "high"]]
         ```
     """
-    names, made = task_names(tasks)
+    names, task_objects = task_names(tasks)
     for option in options:
         if option not in ScoreOptions.__annotations__:
             raise TypeError(f"figeval.score() has no option {option!r}{near(option, ScoreOptions.__annotations__)}")
@@ -69,11 +69,11 @@ def score(
         if column not in FIELDS:
             raise OptionError(f"columns has {column!r:.80}{near(column, FIELDS)}; the columns are {', '.join(FIELDS)}")
     given_by_task = predictions if isinstance(predictions, Mapping) else {"": predictions}
-    sources = {task: Path(one) if isinstance(one, str) else one for task, one in given_by_task.items()}
+    sources = {task: Path(source) if isinstance(source, str) else source for task, source in given_by_task.items()}
     config = run_config(names, name_of(sources, name), cast("RunOptions", options))
     with frontend.python_program(watched=progress):
-        harness = Harness(include=config.include_path, guests=Guests(made))
-        given = read_predictions(sources, columns or {})
+        harness = Harness(include=config.include_path, guests=Guests(task_objects))
+        predictions_by_task = read_predictions(sources, columns or {})
         observer = RunProgress(display_on(stderr() if progress else None))
         with observer.live():
-            return Run(*score_predictions(config, given, harness, observer))
+            return Run(*score_predictions(config, predictions_by_task, harness, observer))

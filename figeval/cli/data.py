@@ -31,11 +31,11 @@ def data() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def list_files(benchmarks: tuple[str, ...], as_json: bool) -> None:
     """Print the state of every file: cached, mirror, missing or corrupt. Does not use the network."""
-    found = statuses(benchmarks)
+    rows = statuses(benchmarks)
     if as_json:
-        echo_json([described(status) for status in found])
+        echo_json([status_json(status) for status in rows])
         return
-    for benchmark, group in groupby(found, key=lambda status: status.file.benchmark):
+    for benchmark, group in groupby(rows, key=lambda status: status.file.benchmark):
         print_benchmark(benchmark, list(group))
 
 
@@ -63,16 +63,16 @@ def verify(benchmarks: tuple[str, ...]) -> None:
     """
     from figeval.errors import DataError
 
-    found = statuses(benchmarks)
-    for status in found:
+    rows = statuses(benchmarks)
+    for status in rows:
         echo(f"{status.state:<8}{status.file.name}")
-    counts = Counter(status.state for status in found)
+    counts = Counter(status.state for status in rows)
     echo(", ".join(f"{count} {state}" for state, count in counts.items()))
-    wrong = [status for status in found if status.state == "corrupt" or (benchmarks and status.state == "missing")]
+    wrong = [status for status in rows if status.state == "corrupt" or (benchmarks and status.state == "missing")]
     if wrong:
         names = ", ".join(sorted({status.file.benchmark for status in wrong}))
         raise DataError(
-            f"{len(wrong)} of {len(found)} files are corrupt or missing, first {wrong[0].path or wrong[0].file.name}; "
+            f"{len(wrong)} of {len(rows)} files are corrupt or missing, first {wrong[0].path or wrong[0].file.name}; "
             f"run `figeval data fetch --force {names.replace(', ', ' ')}`, or replace it if it is in a mirror"
         )
 
@@ -85,8 +85,8 @@ def path(benchmark: str, file: str | None) -> None:
     from figeval.data.cache import local_path
     from figeval.data.sources import data_file, data_files
 
-    for one in [data_file(benchmark, file)] if file else data_files([benchmark]):
-        echo(local_path(one))
+    for data_source in [data_file(benchmark, file)] if file else data_files([benchmark]):
+        echo(local_path(data_source))
 
 
 def statuses(benchmarks: tuple[str, ...]) -> list[Status]:
@@ -97,7 +97,7 @@ def statuses(benchmarks: tuple[str, ...]) -> list[Status]:
     return [status(file) for file in data_files(benchmarks)]
 
 
-def described(status: Status) -> JSON:
+def status_json(status: Status) -> JSON:
     """Return one file for `--json`; `origin` and `fetched` of a cached file are null if the ledger lacks them."""
     from figeval.data.cache import entry_of
     from figeval.data.sources import catalogue
@@ -118,13 +118,13 @@ def described(status: Status) -> JSON:
     }
 
 
-def print_benchmark(benchmark: str, found: list[Status]) -> None:
+def print_benchmark(benchmark: str, rows: list[Status]) -> None:
     """Print a heading with size, licence and homepage, and a line for each file."""
     from figeval.data.sources import catalogue
 
     sources = catalogue().get(benchmark)
-    size = sum(status.file.source.bytes for status in found) / 1e6
-    count = f"{len(found)} file{'s' * (len(found) > 1)}"
+    size = sum(status.file.source.bytes for status in rows) / 1e6
+    count = f"{len(rows)} file{'s' * (len(rows) > 1)}"
     echo(f"{benchmark}: {count}, {size:.1f} MB, licence {sources.licence}, {sources.homepage}")
-    for status in found:
+    for status in rows:
         echo(f"  {status.state:<8}{status.file.source.bytes:>10,}  {status.file.source.path}")

@@ -23,38 +23,38 @@ def doctor(as_json: bool) -> int:
     from figeval.runs.doctor import checkup
     from figeval.runs.harness import Harness
 
-    found = checkup(list(plugins(Harness())))
+    facts = checkup(list(plugins(Harness())))
     if as_json:
-        echo_json(asdict(found))
-        return 1 if found.problems else 0
-    for name, text in sections(found.facts):
+        echo_json(asdict(facts))
+        return 1 if facts.problems else 0
+    for name, text in sections(facts.facts):
         echo(f"{name:<12}{text}")
-    for hint in found.hints:
+    for hint in facts.hints:
         echo(f"hint: {hint}")
-    for problem in found.problems:
+    for problem in facts.problems:
         echo(f"problem: {problem}")
-    if found.problems or found.hints:
-        echo(f"{counted(len(found.problems), 'problem')}, {counted(len(found.hints), 'hint')}")
+    if facts.problems or facts.hints:
+        echo(f"{counted(len(facts.problems), 'problem')}, {counted(len(facts.hints), 'hint')}")
     else:
         echo("no problems found")
-    return 1 if found.problems else 0
+    return 1 if facts.problems else 0
 
 
 def sections(facts: JSON) -> Iterator[tuple[str, str]]:
     """Yield (section, text of one line)."""
     hardware, cache = facts["hardware"], facts["cache"]
     yield "python", f"{facts['python']} on {facts['platform']}"
-    yield "packages", joined(facts["packages"])
+    yield "packages", join_values(facts["packages"])
     yield "machine", f"{hardware['machine']}, {hardware['cores']} cores, {hardware['memory_gib']} GiB of memory"
     yield "devices", ", ".join(facts["devices"]) or "unknown, torch is not installed"
     yield "cache", f"{cache['home']}, {cache['bytes'] / 1e6:.1f} MB in it, {cache['free'] / 1e9:.1f} GB free"
     yield "mirrors", ", ".join(facts["mirrors"]) or "none (FIGEVAL_DATA_MIRROR)"
-    yield "data", ", ".join(f"{name}: {joined(states)}" for name, states in facts["data"].items())
-    yield "extras", ", ".join(f"{name}: {joined(has) or 'not installed'}" for name, has in facts["extras"].items())
+    yield "data", ", ".join(f"{name}: {join_values(states)}" for name, states in facts["data"].items())
+    yield "extras", ", ".join(f"{name}: {join_values(has) or 'not installed'}" for name, has in facts["extras"].items())
     yield "plugins", ", ".join(row["name"].removeprefix("figeval.builtin.") for row in facts["plugins"])
     yield "environment", " ".join(f"{name}={value}" for name, value in facts["environment"].items()) or "nothing set"
 
 
-def joined(values: Mapping[str, object]) -> str:
+def join_values(values: Mapping[str, object]) -> str:
     """Return names and values as text, e.g. `a 1, b 2`."""
     return ", ".join(f"{name} {value}" for name, value in values.items())

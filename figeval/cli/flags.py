@@ -9,7 +9,6 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import click
-from pydantic import NonNegativeInt, PositiveInt
 
 from figeval.cli import parsers
 from figeval.config import (
@@ -19,8 +18,10 @@ from figeval.config import (
     Augment,
     BatchSize,
     Finite,
+    NonNegativeInt,
     Orders,
     Positive,
+    PositiveInt,
     Share,
     Size,
     Thinking,
@@ -82,8 +83,8 @@ def _click_arguments(kind: Any) -> dict[str, Any]:
     """Raises `TypeError` for a type of fields that no option has yet."""
     if get_origin(kind) is Literal:
         return {"type": click.Choice(get_args(kind))}
-    for known, arguments in CLICK_ARGUMENTS:
-        if kind == known:
+    for field_kind, arguments in CLICK_ARGUMENTS:
+        if kind == field_kind:
             return arguments
     raise TypeError(f"there is no option for {kind}; add the type to CLICK_ARGUMENTS")
 

@@ -31,7 +31,7 @@ def tasks(harness: Harness) -> Iterator[JSON]:
 
     for _, task in harness.catalogue.tasks.usable(harness.manager):
         keys = ("name", "type", "metrics", "description", "owner", "version", "language", "labels", "cluster")
-        more = {
+        details = {
             "data": dict(task.data),
             "availability": (
                 "here"
@@ -42,7 +42,7 @@ def tasks(harness: Harness) -> Iterator[JSON]:
             "baselines": task.baselines,
             "prompts": list(task.prompts),
         }
-        yield {**{key: getattr(task, key) for key in keys}, **more}
+        yield {**{key: getattr(task, key) for key in keys}, **details}
 
 
 def suites(harness: Harness) -> Iterator[JSON]:
@@ -135,16 +135,16 @@ def listings(manager: PluginManager) -> dict[str, Listing]:
 
     A kind of a plugin whose code cannot be loaded is left out, as a problem of the plugin.
     """
-    found = Registry[Listing]("kind", "figeval ls")
+    registry = Registry[Listing]("kind", "figeval ls")
 
     def add(kind: str, rows: Any, columns: Sequence[str], summary: str, *, owner: str) -> None:
         if kind in OF_THE_CORE:
             raise DuplicateName(f"kind {kind!r} of {owner} is already registered by figeval; rename it")
-        found.add(kind, Listing(lambda harness: loaded(rows)(harness), tuple(columns), summary), owner, summary)
+        registry.add(kind, Listing(lambda harness: loaded(rows)(harness), tuple(columns), summary), owner, summary)
 
     fill(manager, "register_listings", add)
-    *others, last = OF_THE_CORE.items()
-    return dict([*others, *((entry.name, entry.load()) for entry in found), last])
+    *core, last = OF_THE_CORE.items()
+    return dict([*core, *((entry.name, entry.load()) for entry in registry), last])
 
 
 @click.command()
@@ -165,16 +165,16 @@ def ls(kind: str | None, pattern: str | None, include_path: tuple[Path, ...], as
     from figeval.errors import UnknownName
     from figeval.plugins import plugin_manager
 
-    known = listings(plugin_manager())
+    kinds = listings(plugin_manager())
     if kind is None:
-        rows: list[JSON] = [{"name": name, "what": listing.summary} for name, listing in known.items()]
+        rows: list[JSON] = [{"name": name, "what": listing.summary} for name, listing in kinds.items()]
         _print(rows, ("name", "what"), as_json)
         return
-    if kind not in known:
-        raise UnknownName("kind", kind, known, see="figeval ls")
+    if kind not in kinds:
+        raise UnknownName("kind", kind, kinds, see="figeval ls")
     from figeval.runs.harness import Harness
 
-    listing = known[kind]
+    listing = kinds[kind]
     harness = Harness(include=include_path)
     rows = [dict(row) for row in listing.rows(harness)]
     if include_path:
@@ -191,10 +191,10 @@ def matching(kind: str, rows: list[JSON], pattern: str | None) -> list[JSON]:
     if pattern is None:
         return rows
     glob = pattern if set(pattern) & set("*?[") else f"*{pattern}*"
-    found = [row for row in rows if fnmatchcase(row["name"].lower(), glob.lower())]
-    if not found:
+    matches = [row for row in rows if fnmatchcase(row["name"].lower(), glob.lower())]
+    if not matches:
         raise UnknownName(kind.removesuffix("s"), pattern, [row["name"] for row in rows], see=f"figeval ls {kind}")
-    return found
+    return matches
 
 
 def _print(rows: list[JSON], columns: Sequence[str], as_json: bool) -> None:

@@ -281,8 +281,10 @@ def run_command(words: Sequence[str]) -> NoReturn:
         print(error.format_message(), file=sys.stderr)
         sys.exit(2)
     except click.UsageError as error:
-        named = [word for word in words[:1] if word in cli.owners]  # click's parser does not say of which command it is
-        path = error.ctx.command_path if error.ctx else " ".join(["figeval", *named])
+        command_names = [
+            word for word in words[:1] if word in cli.owners
+        ]  # click's parser does not say of which command it is
+        path = error.ctx.command_path if error.ctx else " ".join(["figeval", *command_names])
         fail(f"{error.format_message().removesuffix('.')} (see `{path} --help`)")
     except click.ClickException as error:
         fail(error.format_message())

@@ -49,14 +49,14 @@ def task(name: str, kind: str, directory: Path | None) -> None:
     root = directory or Path(name)
     refuse_bad_name(name)
     refuse_taken_task(name)
-    own = task_type_of(kind)
+    task_type = task_type_of(kind)
     schema = root / SCHEMA
-    texts = naming_schema(drafts(scaffold_of(own), root, name), schema)
+    texts = naming_schema(drafts(scaffold_of(task_type), root, name), schema)
     task_file = next((path for path in texts if path.name.endswith(TASK_FILE)), None)
     if task_file is not None:  # README and test describe it
-        known = {"task_file": task_file.name, "model": next(iter(own.default_baselines), "overlap")}
-        known["files"] = "\n".join(f"| `{path.relative_to(root)}` | {purpose(path)} |" for path in [*texts, schema])
-        texts |= drafts(SCAFFOLD / "common", root, name, **known)
+        variables = {"task_file": task_file.name, "model": next(iter(task_type.default_baselines), "overlap")}
+        variables["files"] = "\n".join(f"| `{path.relative_to(root)}` | {purpose(path)} |" for path in [*texts, schema])
+        texts |= drafts(SCAFFOLD / "common", root, name, **variables)
     write(texts, {schema: schema_text("task") + "\n"} if task_file is not None else {})
     if task_file is not None:
         click.echo(f"next: figeval validate {task_file}")
@@ -73,18 +73,20 @@ def plugin(name: str, kind: str | None, directory: Path | None) -> None:
     root = directory or Path(name)
     refuse_bad_name(name)
     refuse_taken_module(name)
-    own = task_type_of(kind or asked_type("pairs"))
-    task_name = f"{name}_{own.name}"
+    task_type = task_type_of(kind or asked_type("pairs"))
+    task_name = f"{name}_{task_type.name}"
     refuse_taken_task(task_name)
     schema = root / SCHEMA
-    tasks = naming_schema(drafts(scaffold_of(own), root / name / "tasks", task_name), schema)
+    tasks = naming_schema(drafts(scaffold_of(task_type), root / name / "tasks", task_name), schema)
     model = (
-        "score_pairs" if any(route.of or tuple(route.needs) == ("score_pairs",) for route in own.routes) else "generate"
+        "score_pairs"
+        if any(route.of or tuple(route.needs) == ("score_pairs",) for route in task_type.routes)
+        else "generate"
     )
-    known = {"task": task_name}
+    variables = {"task": task_name}
     write(
-        drafts(SCAFFOLD / "plugin", root, name, **known)
-        | drafts(SCAFFOLD / "models" / model, root, name, **known)
+        drafts(SCAFFOLD / "plugin", root, name, **variables)
+        | drafts(SCAFFOLD / "models" / model, root, name, **variables)
         | tasks,
         {schema: schema_text("task") + "\n"},
     )
@@ -101,8 +103,8 @@ def asked_type(default: str) -> str:
     from figeval.runs.harness import Harness
 
     types = [entry.load() for entry in Harness(plugins.plugin_manager()).task_types]
-    known = [one.name for one in types if one.scaffold.is_dir()]
-    return str(click.prompt("Type of the task", type=click.Choice(known), default=default))
+    names = [task_type.name for task_type in types if task_type.scaffold.is_dir()]
+    return str(click.prompt("Type of the task", type=click.Choice(names), default=default))
 
 
 def purpose(file: Path) -> str:
@@ -149,26 +151,26 @@ def refuse_taken_module(name: str) -> None:
     from importlib.util import find_spec
     from keyword import iskeyword
 
-    found = find_spec(name)
-    if iskeyword(name) or (found and found.origin):  # without an origin, it is only a folder of that name
+    spec = find_spec(name)
+    if iskeyword(name) or (spec and spec.origin):  # without an origin, it is only a folder of that name
         raise TaskError(f"there is a Python module or keyword {name!r} already; choose another name")
 
 
-def drafts(folder: Traversable, root: Path, name: str, **more: str) -> dict[Path, str]:
-    """Return the texts of a scaffold by file, with NAME, $name and `more` filled in.
+def drafts(folder: Traversable, root: Path, name: str, **details: str) -> dict[Path, str]:
+    """Return the texts of a scaffold by file, with NAME, $name and `details` filled in.
 
     Raises:
         PluginError: a `$` precedes anything else.
     """
-    known, found = {"name": name, **more}, {}
+    variables, texts = {"name": name, **details}, {}
     for path, text in scaffold(folder, PurePath()):
         try:
-            filled = Template(text).substitute(known)
+            filled = Template(text).substitute(variables)
         except (KeyError, ValueError) as error:
-            what = f"there is no ${error.args[0]}" if isinstance(error, KeyError) else error
-            raise PluginError(f"{folder / str(path)}: {what}; write $$ for a dollar sign") from error
-        found[root / str(path).replace("NAME", name).removesuffix(".in")] = filled
-    return found
+            problem = f"there is no ${error.args[0]}" if isinstance(error, KeyError) else error
+            raise PluginError(f"{folder / str(path)}: {problem}; write $$ for a dollar sign") from error
+        texts[root / str(path).replace("NAME", name).removesuffix(".in")] = filled
+    return texts
 
 
 def scaffold(folder: Traversable, below: PurePath) -> Iterator[tuple[PurePath, str]]:
@@ -186,11 +188,11 @@ def naming_schema(texts: Mapping[Path, str], schema: Path) -> dict[Path, str]:
     The line has the form that the YAML language server reads, and with it most editors.
     """
 
-    def named(path: Path, text: str) -> str:
-        place = Path(os.path.relpath(schema, path.parent)).as_posix()
-        return f"# yaml-language-server: $schema={place}\n{text}"
+    def add_schema(path: Path, text: str) -> str:
+        schema_path = Path(os.path.relpath(schema, path.parent)).as_posix()
+        return f"# yaml-language-server: $schema={schema_path}\n{text}"
 
-    return {path: named(path, text) if path.name.endswith(TASK_FILE) else text for path, text in texts.items()}
+    return {path: add_schema(path, text) if path.name.endswith(TASK_FILE) else text for path, text in texts.items()}
 
 
 def write(texts: Mapping[Path, str], generated: Mapping[Path, str]) -> None:

@@ -14,6 +14,7 @@ from figeval.cli.parsers import Finite as Finite
 from figeval.cli.parsers import listed as listed
 from figeval.cli.parsers import settings as settings
 from figeval.cli.parsers import some as some
+from figeval.errors import PluginError, near
 from figeval.io.files import EXTERNAL
 
 C = TypeVar("C", bound=Callable[..., object] | click.Command)
@@ -57,8 +58,8 @@ def use_copies(_context: click.Context, parameter: click.Parameter, values: Sequ
                 f"{value!r} is not NAME=FOLDER with an existing folder; write, for example, storal=FOLDER",
                 param=parameter,
             )
-        known = os.environ.get("FIGEVAL_DATA_COPIES", "")
-        os.environ["FIGEVAL_DATA_COPIES"] = f"{name}={Path(folder).expanduser().resolve()}{known and ','}{known}"
+        copies = os.environ.get("FIGEVAL_DATA_COPIES", "")
+        os.environ["FIGEVAL_DATA_COPIES"] = f"{name}={Path(folder).expanduser().resolve()}{copies and ','}{copies}"
 
 
 own_data = click.option(
@@ -78,3 +79,48 @@ allow_external_files = click.option(
     callback=lambda _context, _parameter, value: os.environ.update({EXTERNAL: "1"} if value else {}),
     help="Allow task files to use data and includes outside their own folder.",
 )
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+SHARED: dict[str, Callable[[Any], Any]] = {
+    "budget": budget,
+    "include_path": include_path,
+    "json": as_json,
+    "model_args": model_args,
+    "portion": portion,
+    "prompting": prompting,
+    "seed": seed,
+}
+
+
+def shared_options(*names: str) -> Callable[[C], C]:
+    """Return a decorator that adds options which figeval's own commands have, with the same names, checks and help.
+
+    Args:
+        names: the options, in the order of `--help`: `json` (`--json`, the argument `as_json`), `include_path`
+            (folders with task files, and the flags for the files that these may read), `seed`, `model_args`, `budget`
+            (`--max_cost`, `--max_tokens`), `portion` (`--limit`, `--sample`, `--stratify`), and `prompting` (the form
+            of questions).
+
+    Raises:
+        PluginError: there are no such options.
+
+    Example:
+        ```python
+        @click.command()
+        @click.argument("run", type=click.Path(path_type=Path))
+        @figeval.shared_options("include_path", "json")
+        def hello(run, include_path, as_json): ...
+        ```
+    """
+    for name in names:
+        if name not in SHARED:
+            raise PluginError(f"shared_options has no {name!r}{near(name, SHARED)}; it has {', '.join(SHARED)}")
+
+    def decorate(command: C) -> C:
+        for name in reversed(names):
+            command = SHARED[name](command)
+        return command
+
+    return decorate

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from figeval.reporting.grid import Grid
+    from figeval.reporting.result import Result
 
 
 def echo(text: object = "") -> None:
@@ -38,9 +39,22 @@ def echo_result(grids: Iterable[Grid], notes: Iterable[str]) -> None:
     from figeval.reporting.grid import say
 
     console = Console()
-    for place, grid in enumerate(grids):
-        if place:
+    for number, grid in enumerate(grids):
+        if number:
             console.print()
         grid.print(console)
     for note in notes:
         say(console, f"  {note}")
+
+
+def print_result(result: Result, *, as_json: bool = False) -> None:
+    """Print a result on stdout as figeval's own commands do: its tables and notes, or with `as_json` its JSON.
+
+    On a terminal, tables have its width; elsewhere they are plain lines. Control characters are escaped.
+    """
+    if as_json:
+        echo_json(result.to_dict())
+        return
+    from rich.console import Console
+
+    result.print(Console())

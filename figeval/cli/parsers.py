@@ -20,10 +20,10 @@ def listed(_context: click.Context, _parameter: click.Parameter, value: str | Se
 
 def some(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> tuple[str, ...]:
     """Return names as `listed` reads them; there must be at least one."""
-    found = listed(context, parameter, value)
-    if not found:
+    names = listed(context, parameter, value)
+    if not names:
         raise click.BadParameter("no name is given; see `figeval ls tasks`", param=parameter)
-    return found
+    return names
 
 
 class Finite(click.FloatRange):
@@ -53,21 +53,21 @@ def settings(_context: click.Context, parameter: click.Parameter, value: str | N
             return dict(parse_json(value))
         except ValueError as error:
             raise click.BadParameter(f"not a JSON object ({error})", param=parameter) from error
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for part in value.split(","):
         key, equals, text = part.partition("=")
         if not equals or not key.strip():
-            cure = "; if a value has a comma, give a JSON object" if found else ""
+            cure = "; if a value has a comma, give a JSON object" if values else ""
             raise click.BadParameter(f"{part!r} is not key=value{cure}", param=parameter)
-        found[key.strip()] = text if key.strip().endswith("_prompt") else scalar(text.strip())
-    return found
+        values[key.strip()] = text if key.strip().endswith("_prompt") else scalar(text.strip())
+    return values
 
 
 def scalar(text: str) -> str | int | float | bool | None:
     """Read `3` as 3, `0.5` as 0.5, `true` as True and `null` as None; any other text, e.g. `nan`, stays a string."""
-    named = {"true": True, "false": False, "none": None, "null": None}
-    if text.lower() in named:
-        return named[text.lower()]
+    constants = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
     for kind in (int, float):
         try:
             number = kind(text)
@@ -122,13 +122,13 @@ def size(_context: click.Context, parameter: click.Parameter, value: str | None)
 
 def routes(_context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> dict[str, str]:
     """Read e.g. `choice=by_cosine,pairs=by_head` into {"choice": "by_cosine", "pairs": "by_head"}."""
-    found = {}
+    routes_by_type = {}
     for part in listed(_context, parameter, value):
         task_type, equals, name = part.partition("=")
         if not equals:
             raise click.BadParameter(f"{part!r} is not TYPE=ROUTE", param=parameter)
-        found[task_type] = name
-    return found
+        routes_by_type[task_type] = name
+    return routes_by_type
 
 
 def batch_size(_context: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:

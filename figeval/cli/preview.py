@@ -44,13 +44,13 @@ def preview(n: int, ids: tuple[str, ...], **flags: Any) -> None:
 
     config = RunConfig(**flags)
     shown = preview_of(config, Harness(include=config.include_path), n, ids)
-    for number, (variant, example, asked) in enumerate(shown):
+    for number, (variant, example, questions) in enumerate(shown):
         if number == 0:
             echo(LEGEND)
         echo(f"\n{variant.full_name}  {example.id}")
         echo("\n".join(boxed([("gold", variant.task.task_type.shown_gold(example)), *about(example)])))
-        for one in asked:
-            echo("\n".join(dialogue(one)))
+        for question in questions:
+            echo("\n".join(dialogue(question)))
 
 
 def about(example: Example) -> Iterator[tuple[str, str]]:
@@ -62,19 +62,19 @@ def about(example: Example) -> Iterator[tuple[str, str]]:
         yield f"meta.{key}", value
 
 
-def dialogue(asked: Asked) -> Iterator[str]:
+def dialogue(question: Asked) -> Iterator[str]:
     """Yield the first round of one route as lines; texts that a request shares with the previous one are omitted."""
-    route = asked.route
-    n = len(asked.requests)
+    route = question.route
+    n = len(question.requests)
     count = f", {n} request{'s' * (n > 1)}" if n else ""
     yield f"  {route.name} ({' and '.join(route.requirements)}{count})"
-    if asked.refusal:
-        yield f"    not possible: {asked.refusal}"
+    if question.refusal:
+        yield f"    not possible: {question.refusal}"
     before: Mapping[str, str] = {}
-    for request in asked.requests[:MOST]:
-        now = parts(request)
-        yield from boxed((name, text) for name, text in now.items() if before.get(name) != text)
-        before = now
+    for request in question.requests[:MOST]:
+        request_parts = parts(request)
+        yield from boxed((name, text) for name, text in request_parts.items() if before.get(name) != text)
+        before = request_parts
     if n > MOST:
         yield f"    … and {n - MOST} more like these"
 
@@ -100,9 +100,9 @@ def parts(request: object) -> dict[str, str]:
 def boxed(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield the lines of named texts, each after a bar."""
     for name, text in texts:
-        first, *others = edged(text).split("\n")
+        first, *later_lines = edged(text).split("\n")
         yield f"    {name:<14}│{first}"
-        yield from (f"    {'':<14}│{line}" for line in others)
+        yield from (f"    {'':<14}│{line}" for line in later_lines)
 
 
 def edged(text: str) -> str:

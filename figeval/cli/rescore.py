@@ -35,31 +35,38 @@ def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
     from figeval.runs.harness import Harness
     from figeval.runs.rescore import rescore as read_again
 
-    found = read_again(run, Harness(include=include_path))
+    rereads = read_again(run, Harness(include=include_path))
     if as_json:
-        echo_json([asdict(one) for one in found])
+        echo_json([asdict(task) for task in rereads])
         return
     from rich.console import Console
 
     from figeval.reporting.grid import Grid
 
-    Grid(HEAD, list(map(cells, found)), right=("answers", "changed", "acc before", "acc after")).print(Console())
-    for one in found:
-        if one.missing:
+    Grid(HEAD, list(map(cells, rereads)), right=("answers", "changed", "acc before", "acc after")).print(Console())
+    for task in rereads:
+        if task.missing:
             notice(
-                f"{one.task}: {one.missing} examples have no answer yet; repeat the `figeval run` command to ask them"
+                f"{task.task}: {task.missing} examples have no answer yet; repeat the `figeval run` command to ask them"
             )
 
 
-def cells(one: Reread) -> tuple[str, ...]:
+def cells(reread: Reread) -> tuple[str, ...]:
     """Return one row of the table."""
     from figeval.reporting.table import number
 
-    counts = (str(one.answers), str(one.changed))
-    return (one.task, *counts, listed(one.before), listed(one.after), number(one.acc_before), number(one.acc_after))
+    counts = (str(reread.answers), str(reread.changed))
+    return (
+        reread.task,
+        *counts,
+        format_statuses(reread.before),
+        format_statuses(reread.after),
+        number(reread.acc_before),
+        number(reread.acc_after),
+    )
 
 
-def listed(statuses: Mapping[str, int]) -> str:
+def format_statuses(statuses: Mapping[str, int]) -> str:
     """Return counts as text, e.g. `35 ok · 5 refusal`."""
     from figeval.reporting.grid import AND
 

@@ -46,19 +46,19 @@ def run(**flags: Any) -> int:
     return 0 if done.complete else 1
 
 
-def write_job(file: Path, given: dict[str, Any]) -> str:
+def write_job(file: Path, flags: dict[str, Any]) -> str:
     """Write the batch script of a run, and return what to do with it."""
     from figeval.api.runs import run_config
     from figeval.errors import OptionError
     from figeval.runs.harness import Harness
     from figeval.runs.workers.slurm import spread_script, write_script
 
-    if given["ray"] not in {None, "", "auto"}:
-        raise OptionError(f"--slurm starts Ray on the machines of its job; leave out --ray {given['ray']}")
-    rest: Any = {**given, "ray": "auto"}
-    asked = run_config(rest.pop("tasks"), rest.pop("model"), rest)
-    if Harness().backends.answers_in_parallel(asked.model):
-        raise OptionError(f"{asked.model} already answers many requests in parallel; leave out --slurm")
-    gpus = asked.gpus_per_worker if asked.gpus_per_worker is not None else float(asked.device != "cpu")
-    name = asked.output_path.name if asked.output_path is not None else "run"
-    return write_script(file, spread_script(sys.argv[1:], Path.cwd(), name, asked.workers or 1, gpus))
+    if flags["ray"] not in {None, "", "auto"}:
+        raise OptionError(f"--slurm starts Ray on the machines of its job; leave out --ray {flags['ray']}")
+    rest: Any = {**flags, "ray": "auto"}
+    config = run_config(rest.pop("tasks"), rest.pop("model"), rest)
+    if Harness().backends.answers_in_parallel(config.model):
+        raise OptionError(f"{config.model} already answers many requests in parallel; leave out --slurm")
+    gpus = config.gpus_per_worker if config.gpus_per_worker is not None else float(config.device != "cpu")
+    name = config.output_path.name if config.output_path is not None else "run"
+    return write_script(file, spread_script(sys.argv[1:], Path.cwd(), name, config.workers or 1, gpus))

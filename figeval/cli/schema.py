@@ -42,5 +42,5 @@ def _schema(kind: str) -> JSON:
 
     if kind == "task":
         harness = Harness()
-        return task_schema(one for _, one in harness.task_types.usable(harness.manager))
+        return task_schema(task_type for _, task_type in harness.task_types.usable(harness.manager))
     return suite_schema() if kind == "suite" else json_schemas()[kind]

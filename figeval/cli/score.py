@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 def sources(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Path | dict[str, Path]:
     """Return the file of `FILE`, or the files of `TASK=FILE` by task."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for value in values:
         task, equals, file = value.partition("=")
-        named = bool(equals) and not Path(value).exists()
-        key, path = (task.strip(), Path(file)) if named else ("", Path(value))
-        if key in found or (found and not (key and all(found))):
+        has_task = bool(equals) and not Path(value).exists()
+        key, path = (task.strip(), Path(file)) if has_task else ("", Path(value))
+        if key in files or (files and not (key and all(files))):
             raise click.BadParameter("give one FILE, or TASK=FILE once for each task", param=parameter)
-        found[key] = path
-    return found.get("", found)
+        files[key] = path
+    return files.get("", files)
 
 
 def columns(_context: click.Context, _parameter: click.Parameter, value: str) -> dict[str, str]:
@@ -120,11 +120,11 @@ def write_template(file: Path, seeds: str | None, flags: dict[str, Any]) -> None
 
     names = ("limit", "sample", "stratify", "seed", "protocol", "split", "include_path")
     config = run_config(flags["tasks"], "", cast("RunOptions", {name: flags[name] for name in names}))
-    wanted = [] if seeds is None else parse_seeds(seeds, config.seed)
-    asked = write(file, config, wanted, Harness(include=config.include_path))
-    rows = sum(one.n for one in asked) * max(len(wanted), 1)
+    seed_list = [] if seeds is None else parse_seeds(seeds, config.seed)
+    templates = write(file, config, seed_list, Harness(include=config.include_path))
+    rows = sum(template.n for template in templates) * max(len(seed_list), 1)
     echo(f"{file}: {counted(rows, 'row')}; fill in the column prediction, and leave it empty where there is none")
-    for one in asked:
-        echo(f"  {one.task}: {counted(one.n, 'example')}; write {one.form}")
+    for template in templates:
+        echo(f"  {template.task}: {counted(template.n, 'example')}; write {template.form}")
     instead = "--write_template" if seeds is None else "--write_template and --seeds"
     echo(f"then: the same command with --predictions {file} instead of {instead}")

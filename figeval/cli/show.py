@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from figeval.cli.options import include_path
-from figeval.cli.output import echo, echo_json, echo_json_text
+from figeval.cli.output import echo, echo_json, echo_json_text, print_result
 from figeval.errors import DuplicateName
 from figeval.registry import fill, loaded
 
@@ -101,8 +101,8 @@ def record_in(path: Path) -> Path | None:
 
     if path.is_file():
         return path if path.name in (SEEDS, GRID, RECORD) else None
-    places = (path / SEEDS, path / GRID, record_file(path))
-    return next((place for place in places if place.is_file()), None)
+    files = (path / SEEDS, path / GRID, record_file(path))
+    return next((file for file in files if file.is_file()), None)
 
 
 def show_training_record(file: Path, as_json: bool) -> None:
@@ -144,15 +144,15 @@ def show_named(name: str, include: tuple[Path, ...], as_json: bool) -> None:
     catalogue = harness.catalogue
     if name in catalogue.suites:
         suite, tasks = catalogue.suites.get(name), [task.name for task in catalogue.expand([name])]
-        told_apart = {key: one.model_dump() for key, one in suite.contrasts.items()}
+        contrasts = {key: contrast.model_dump() for key, contrast in suite.contrasts.items()}
         if as_json:
             about = {"name": name, "description": suite.description, "owner": suite.owner}
-            echo_json({**about, "tasks": tasks, "contrasts": told_apart})
+            echo_json({**about, "tasks": tasks, "contrasts": contrasts})
         else:
             echo("\n".join([f"{name}: {suite.description}", *(f"  {task}" for task in tasks)]))
-            for key, one in told_apart.items():
-                within = f", within {one['within']}" if one["within"] else ""
-                echo(f"contrast {key}{within}: {' '.join(one['tasks'])}")
+            for key, contrast in contrasts.items():
+                within = f", within {contrast['within']}" if contrast["within"] else ""
+                echo(f"contrast {key}{within}: {' '.join(contrast['tasks'])}")
     elif name in catalogue.tasks:
         show_task(task_info(catalogue.tasks.get(name), manager), as_json)
     else:
@@ -160,39 +160,29 @@ def show_named(name: str, include: tuple[Path, ...], as_json: bool) -> None:
             read_record(find_record(Path(name)))  # its error says that it is no run
         views = views_by_name(harness)
         if name not in views:
-            known = [*(entry.name for entry in (*catalogue.tasks, *catalogue.suites)), *views]
-            raise UnknownName("run or task", name, known, see="figeval ls tasks")
-        show_result(views[name](), as_json)
+            names = [*(entry.name for entry in (*catalogue.tasks, *catalogue.suites)), *views]
+            raise UnknownName("run or task", name, names, see="figeval ls tasks")
+        print_result(views[name](), as_json=as_json)
 
 
 def views_by_name(harness: Harness) -> dict[str, Callable[[], Result]]:
     """Return functions that describe the things of plugins, by their names."""
-    found: dict[str, Callable[[], Result]] = {}
+    views: dict[str, Callable[[], Result]] = {}
 
     def add(kind: str, names: Any, view: Any, *, owner: str) -> None:
         for name in loaded(names)(harness):
-            if name in found:
+            if name in views:
                 raise DuplicateName(f"{kind} {name!r} of {owner} is already registered; rename it")
-            found[name] = lambda name=name: loaded(view)(harness, name)  # type: ignore[misc]
+            views[name] = lambda name=name: loaded(view)(harness, name)  # type: ignore[misc]
 
     fill(harness.manager, "register_views", add)
-    return found
-
-
-def show_result(result: Result, as_json: bool) -> None:
-    """Print a result as tables, or as JSON."""
-    if as_json:
-        echo_json(result.to_dict())
-        return
-    from rich.console import Console
-
-    result.print(Console())
+    return views
 
 
 def show_task(facts: TaskInfo, as_json: bool) -> None:
     """Print everything about one task."""
     if as_json:
-        echo_json(described(facts))
+        echo_json(task_json(facts))
         return
     from rich.console import Console
 
@@ -247,8 +237,8 @@ def shown_as(task: TaskSpec) -> Iterator[tuple[str, str]]:
 
 def alternatives(task: TaskSpec) -> Iterator[tuple[str, str]]:
     """Yield the tasks that flags run instead of this one."""
-    for flag, others in (("--protocol", task.protocols), ("--split", task.splits)):
-        yield from ((f"{flag} {name}", f"runs {other} instead") for name, other in others.items())
+    for flag, alternatives_by_name in (("--protocol", task.protocols), ("--split", task.splits)):
+        yield from ((f"{flag} {name}", f"runs {other} instead") for name, other in alternatives_by_name.items())
 
 
 def origin(benchmark: str, sources: Sources) -> Iterator[tuple[str, str]]:
@@ -260,7 +250,7 @@ def origin(benchmark: str, sources: Sources) -> Iterator[tuple[str, str]]:
         yield "note", sources.note
 
 
-def described(facts: TaskInfo) -> JSON:
+def task_json(facts: TaskInfo) -> JSON:
     """Return everything about one task for `--json`."""
     return {
         **facts.task.model_dump(mode="json"),
@@ -271,5 +261,5 @@ def described(facts: TaskInfo) -> JSON:
         "routes": [
             {"name": route.name, "needs": list(route.requirements), "owner": route.owner} for route in facts.routes
         ],
-        "published": [one.model_dump() for one in facts.published],
+        "published": [score.model_dump() for score in facts.published],
     }

@@ -41,17 +41,17 @@ def validate(targets: tuple[str, ...], include_path: tuple[Path, ...], num_fewsh
     from figeval.runs.validate import validate as validate_task
 
     harness = Harness()
-    found = gather(targets, include_path, harness)
+    verdicts = gather(targets, include_path, harness)
     errors = warnings = 0
-    for problem in found.problems:
+    for problem in verdicts.problems:
         echo(f"error: {problem}")
-    for task in found.tasks:
+    for task in verdicts.tasks:
         verdict = validate_task(task, harness, num_fewshot)
         report(verdict)
         errors += verdict.errors
         warnings += len(verdict.findings) - verdict.errors
-    errors += len(found.problems)
-    echo(f"{counted(len(found.tasks), 'task')}, {counted(errors, 'error')}, {counted(warnings, 'warning')}")
+    errors += len(verdicts.problems)
+    echo(f"{counted(len(verdicts.tasks), 'task')}, {counted(errors, 'error')}, {counted(warnings, 'warning')}")
     return 2 if errors else 0
 
 

@@ -76,8 +76,8 @@ class Stages:
             and all(checksum(self.folder / file) == sha for file, sha in stage["files"].items())
         ):
             self.progress.say(f"{name}: kept from an earlier session")
-            kept: JSON = stage["notes"]
-            return kept
+            stored_notes: JSON = stage["notes"]
+            return stored_notes
         with Writers(self.folder, tuple(files)) as writers:
             notes = make(writers)
         sums = {file: checksum(self.folder / file) for file in writers.names}
@@ -94,10 +94,10 @@ class Stages:
             DataError: there are such stages.
         """
         build = _digest(self.key)
-        others = [name for name, stage in self._done.items() if name not in names and stage["build"] != build]
-        if others:
+        other_stages = [name for name, stage in self._done.items() if name not in names and stage["build"] != build]
+        if other_stages:
             raise DataError(
-                f"{self.folder} has {', '.join(others)} made from other pairs or with another seed, options or "
+                f"{self.folder} has {', '.join(other_stages)} made from other pairs or with another seed, options or "
                 f"versions, which would not match; choose another --output, or also name them in {option}, too"
             )
 
@@ -112,14 +112,14 @@ def _digest(content: object) -> str:
 
 def _finished_in(file: Path) -> dict[str, JSON]:
     """Return the finished stages in a file. Raises `DataError` if no build has written it."""
-    found = read_json(file, DataError, cure="delete it")
+    record = read_json(file, DataError, cure="delete it")
     kinds = {"build": str, "key": str, "files": dict, "notes": dict}
-    if not isinstance(found, dict) or not all(
+    if not isinstance(record, dict) or not all(
         isinstance(stage, dict) and all(isinstance(stage.get(name), kind) for name, kind in kinds.items())
-        for stage in found.values()
+        for stage in record.values()
     ):
         raise DataError(f"{file}: it was not written by a build; delete it")
-    return found
+    return record
 
 
 class Writers:
@@ -154,13 +154,13 @@ def checksum(file: Path | None) -> str | None:
 
 def package_versions(packages: Iterable[str]) -> dict[str, str | None]:
     """Return the installed versions of distributions, or None for those that are not installed."""
-    found: dict[str, str | None] = {}
+    versions: dict[str, str | None] = {}
     for package in packages:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            found[package] = None
-    return found
+            versions[package] = None
+    return versions
 
 
 def task_prefix(name: str) -> str:

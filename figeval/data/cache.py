@@ -50,7 +50,7 @@ def mirrors() -> list[str]:
     listed = os.environ.get("FIGEVAL_DATA_MIRROR", "")
     parts = re.split(rf",|{re.escape(os.pathsep)}(?=https?://)", listed)
     split = ([part] if is_address(part.strip()) else part.split(os.pathsep) for part in parts)
-    return [place.strip() for places in split for place in places if place.strip()]
+    return [address.strip() for addresses in split for address in addresses if address.strip()]
 
 
 def copies(benchmark: str) -> list[Path]:
@@ -61,14 +61,16 @@ def copies(benchmark: str) -> list[Path]:
     checksum.
     """
     listed = (part.partition("=") for part in os.environ.get("FIGEVAL_DATA_COPIES", "").split(","))
-    given = [expand_user(folder.strip()) for name, _, folder in listed if name.strip() == benchmark and folder.strip()]
+    folders = [
+        expand_user(folder.strip()) for name, _, folder in listed if name.strip() == benchmark and folder.strip()
+    ]
     mirrored = [expand_user(mirror) / benchmark for mirror in mirrors() if not is_address(mirror)]
-    return [folder for folder in (*given, *mirrored) if folder.is_dir()]
+    return [folder for folder in (*folders, *mirrored) if folder.is_dir()]
 
 
-def is_address(place: str) -> bool:
+def is_address(address: str) -> bool:
     """Return whether a mirror is an http(s) address."""
-    return place.startswith(("http://", "https://"))
+    return address.startswith(("http://", "https://"))
 
 
 def cached_path(file: DataFile) -> Path:
@@ -108,14 +110,14 @@ def store(file: DataFile, *, force: bool = False) -> Path:
 def _search(file: DataFile, force: bool) -> Path:
     """Return the file from the first place that has it: in place in a mirror folder, or downloaded to the cache."""
     failures = []
-    for place in [*mirrors(), file.source.url]:
+    for address in [*mirrors(), file.source.url]:
         try:
-            if is_address(place):
-                return _from_address(place, file, force)
-            path = expand_user(place) / file.name
+            if is_address(address):
+                return _from_address(address, file, force)
+            path = expand_user(address) / file.name
             if path.is_file():
                 return checked(path, file)
-            failures.append(f"not in {place}" if expand_user(place).is_dir() else f"{place} is not a folder")
+            failures.append(f"not in {address}" if expand_user(address).is_dir() else f"{address} is not a folder")
         except web.Unavailable as error:
             failures.append(str(error))
     raise MissingData(
@@ -124,13 +126,13 @@ def _search(file: DataFile, force: bool) -> Path:
     )
 
 
-def _from_address(place: str, file: DataFile, force: bool) -> Path:
+def _from_address(address: str, file: DataFile, force: bool) -> Path:
     """Download the file into the cache, from upstream or a mirror; one process at a time per benchmark."""
     target = cached_path(file)
     with _writing(file):
         if force or not target.is_file():  # another process may have downloaded it in the meantime
-            _download(place, file, target)
-            _note(file, place)
+            _download(address, file, target)
+            _note(file, address)
         return checked(target, file)
 
 
@@ -169,13 +171,13 @@ def _writing(file: DataFile) -> Iterator[None]:
         ) from error
 
 
-def _download(place: str, file: DataFile, target: Path) -> None:
-    if place != file.source.url:
-        web.download(f"{place.rstrip('/')}/{quote(file.name)}", file, target)
+def _download(address: str, file: DataFile, target: Path) -> None:
+    if address != file.source.url:
+        web.download(f"{address.rstrip('/')}/{quote(file.name)}", file, target)
     elif file.source.member is None:
-        web.download(place, file, target)
+        web.download(address, file, target)
     else:
-        web.download_member(place, file, target)
+        web.download_member(address, file, target)
 
 
 def checked(path: Path, file: DataFile) -> Path:

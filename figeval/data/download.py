@@ -122,18 +122,18 @@ def _piece(inside: IO[bytes], max_bytes: int) -> bytes:
 
 def settle(part: Path, target: Path, file: DataFile, url: str) -> None:
     """Rename the file if its checksum is right; otherwise delete it and raise `DataError`."""
-    found = digest(part)
-    if found != file.source.sha256:
+    actual = digest(part)
+    if actual != file.source.sha256:
         size = part.stat().st_size
         part.unlink()
-        raise wrong_bytes(file.name, url, f"{size:,} bytes with sha256 {found}, expected {file.source.sha256}")
+        raise wrong_bytes(file.name, url, f"{size:,} bytes with sha256 {actual}, expected {file.source.sha256}")
     part.replace(target)
 
 
-def wrong_bytes(name: str, url: str, what: str) -> DataError:
+def wrong_bytes(name: str, url: str, problem: str) -> DataError:
     """Return the error for a server that sent something else, of which nothing is kept."""
     return DataError(
-        f"{name}: {url} sent {what}; nothing was kept. A proxy or a login page may have answered: open the address "
+        f"{name}: {url} sent {problem}; nothing was kept. A proxy or a login page may have answered: open the address "
         f"in a browser, or set FIGEVAL_DATA_MIRROR to a folder that has the file"
     )
 

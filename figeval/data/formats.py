@@ -50,10 +50,10 @@ def resource(path: str, context: DataContext) -> Traversable:
 
 def max_row_bytes() -> int:
     """Return the longest permitted row. Raises `DataError` if `FIGEVAL_MAX_ROW_BYTES` is not a positive number."""
-    given = os.environ.get("FIGEVAL_MAX_ROW_BYTES", "")
-    limit = whole_number(given) if given else MAX_ROW_BYTES
+    setting = os.environ.get("FIGEVAL_MAX_ROW_BYTES", "")
+    limit = whole_number(setting) if setting else MAX_ROW_BYTES
     if not limit:
-        raise DataError(f"FIGEVAL_MAX_ROW_BYTES is {given!r}; set it to a number of bytes or unset it")
+        raise DataError(f"FIGEVAL_MAX_ROW_BYTES is {setting!r}; set it to a number of bytes or unset it")
     return limit
 
 
@@ -104,22 +104,22 @@ def ends_in_carriage_returns(head: bytes) -> bool:
     return b"\r" in head and b"\n" not in head
 
 
-def _decode(line: bytes, encoding: str, where: str, offset: int) -> str:
+def _decode(line: bytes, encoding: str, location: str, offset: int) -> str:
     try:
         text = line.decode(encoding)
     except UnicodeDecodeError as error:
         byte, position = line[error.start], offset + error.start
         cure = "this is no text file; save the rows as CSV or JSON Lines" if CONTROL.search(line) else ""
         raise DataError(
-            f"{where}: byte {byte:#04x} at offset {position:,} is not {encoding}; "
+            f"{location}: byte {byte:#04x} at offset {position:,} is not {encoding}; "
             f"{cure or f'convert the file to {encoding}'}"
         ) from error
     return text if offset else text.removeprefix(BYTE_ORDER_MARK)
 
 
-def too_long(where: str, limit: int) -> DataError:
+def too_long(location: str, limit: int) -> DataError:
     """Return the error for a row that is too long for any model."""
-    return DataError(f"{where}: a row of more than {limit:,} bytes; split it, or raise FIGEVAL_MAX_ROW_BYTES")
+    return DataError(f"{location}: a row of more than {limit:,} bytes; split it, or raise FIGEVAL_MAX_ROW_BYTES")
 
 
 def read_jsonl(file: Traversable, loads: Callable[[str], Any] | None = None) -> Iterator[Row]:
@@ -136,12 +136,12 @@ def numbered_jsonl(file: Traversable, loads: Callable[[str], Any] | None = None)
     spread = start.startswith(b"{") and not start.endswith(b"}")  # an object over several lines
     any_end = ends_in_carriage_returns(head) and not spread
 
-    def counted() -> Iterator[str]:
+    def count_lines() -> Iterator[str]:
         nonlocal line
         for line, text in enumerate(text_lines(file, any_end=any_end), 1):  # noqa: B007
             yield text
 
-    reader = jsonlines.Reader(counted(), loads=loads or _loads)
+    reader = jsonlines.Reader(count_lines(), loads=loads or _loads)
     try:
         yield from ((line, row) for row in reader.iter(type=dict, skip_empty=True))
     except jsonlines.InvalidLineError as error:
@@ -177,8 +177,8 @@ def read_json(file: Traversable, loads: Callable[[str], Any] | None = None) -> A
     try:
         return (loads or _loads)(text)
     except InvalidJSON as error:
-        place = f"{file}:{error.line}" if error.line else f"{file}"
-        raise DataError(f"{place}: not valid JSON: {error}") from error
+        location = f"{file}:{error.line}" if error.line else f"{file}"
+        raise DataError(f"{location}: not valid JSON: {error}") from error
 
 
 def _loads(text: str) -> Any:

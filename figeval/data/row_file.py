@@ -96,8 +96,8 @@ class RowFile:
         Raises:
             DataError: the file cannot be read, or a row does not have its format.
         """
-        for number, (where, row) in enumerate(self._rows(), 1):
-            yield UserRow(number, where, row, self.columns, self.flag)
+        for number, (location, row) in enumerate(self._rows(), 1):
+            yield UserRow(number, location, row, self.columns, self.flag)
 
     def _rows(self) -> Iterator[tuple[str, Row]]:
         """Yield the place and the content of every row."""
@@ -121,17 +121,17 @@ class RowFile:
             yield line, row
 
 
-def read_columns(given: str, fields: Collection[str], example: str, flag: str = "--columns") -> dict[str, str]:
+def read_columns(text: str, fields: Collection[str], example: str, flag: str = "--columns") -> dict[str, str]:
     """Return the column of each field from the value of `--columns FIELD=NAME,…`, or of another flag.
 
     Raises:
         OptionError: a part is not `FIELD=NAME`, or does not name a field.
     """
     columns = {}
-    for part in filter(None, given.split(",")):
+    for part in filter(None, text.split(",")):
         name, equals, column = (piece.strip() for piece in part.partition("="))
         if not (equals and column) or name not in fields:
-            known = ", ".join(fields)
-            raise OptionError(f"{flag} has {part!r}; write FIELD=NAME, such as {example}; the fields are {known}")
+            names = ", ".join(fields)
+            raise OptionError(f"{flag} has {part!r}; write FIELD=NAME, such as {example}; the fields are {names}")
         columns[name] = column
     return columns

@@ -131,7 +131,7 @@ class _Sample:
         rows, _ = self._rows(separated_by(separator), 1)
         return bool(rows) and all(name.startswith(" ") for name in rows[0][1:])
 
-    def _rows(self, dialect: type[csv.Dialect], most: int | None = None) -> tuple[list[list[str]], bool]:
+    def _rows(self, dialect: type[csv.Dialect], max_rows: int | None = None) -> tuple[list[list[str]], bool]:
         """Return the rows that are not blank, up to the first that is malformed, and whether none is.
 
         A row that has no end in a sample is not malformed if the table has more lines, unless it is most of the sample.
@@ -139,7 +139,7 @@ class _Sample:
         reader = csv.reader(self._lines, dialect, strict=True)
         rows: list[list[str]] = []
         read = 0
-        while most is None or len(rows) < most:
+        while max_rows is None or len(rows) < max_rows:
             try:
                 record = next(reader)
             except StopIteration:

@@ -8,15 +8,17 @@ the blanks, no-break spaces and byte order marks that are around it in many file
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources.abc import Traversable
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from figeval.data.formats import max_row_bytes, resource, text_lines, too_long
-from figeval.data.packed_file import text_head
+from figeval.data.formats import max_row_bytes, resource, text_lines, too_long, whole_text
+from figeval.data.packed_file import HEAD_BYTES, text_head
 from figeval.data.readers import DataContext, Row
 from figeval.data.table_format import RARE_SEPARATORS, SEPARATORS, find_format
 from figeval.errors import DataError
@@ -73,6 +75,24 @@ def numbered_table(file: Traversable, dialect: str) -> Iterator[tuple[int, Row]]
         yield line, _PaddedRow(row, padded) if padded else dict(row)
 
 
+def read_cells(file: Path, cure: str) -> list[list[str]]:
+    """Return the cells of a sheet that somebody has filled in, row by row, the header first; rows may differ in width.
+
+    Raises:
+        DataError: the file cannot be read (`cure` ends the message), or is not a CSV file.
+    """
+    csv.field_size_limit(max(max_row_bytes(), csv.field_size_limit()))
+    if file.exists() and not file.is_file():  # reading a pipe may never end
+        raise DataError(f"{file} is not a regular file; {cure}")
+    text = whole_text(file, cure=cure)
+    table_format = find_format(text[:HEAD_BYTES].encode(), ",", str(file))
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), table_format.dialect, strict=True))
+    except csv.Error as error:
+        raise DataError(f"{file} is not a CSV file ({error}); save the sheet as `CSV UTF-8`") from error
+    return rows[int(table_format.is_named) :]
+
+
 def width_cure(names: Sequence[str], record: Sequence[str], separator: str) -> str:
     """Return what to do about a record that has more or fewer values than there are columns."""
     if len(names) == 1 and names[0].lstrip().startswith("#"):
@@ -101,11 +121,15 @@ def surplus_cure(record: Sequence[str], columns: int, separator: str) -> str:
 
 def mixed_separators(names: Sequence[str], record: Sequence[str], separator: str) -> tuple[str, str] | None:
     """Return the separators of the columns and of a record if one of them is another than that of the table."""
-    others = [other for other in (*SEPARATORS.values(), *RARE_SEPARATORS) if other != separator]
+    other_separators = [other for other in (*SEPARATORS.values(), *RARE_SEPARATORS) if other != separator]
     if len(names) == 1:
-        return next(((other, separator) for other in others if names[0].count(other) + 1 == len(record)), None)
+        return next(
+            ((other, separator) for other in other_separators if names[0].count(other) + 1 == len(record)), None
+        )
     if len(record) == 1:
-        return next(((separator, other) for other in others if record[0].count(other) + 1 == len(names)), None)
+        return next(
+            ((separator, other) for other in other_separators if record[0].count(other) + 1 == len(names)), None
+        )
     return None
 
 

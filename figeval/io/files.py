@@ -135,9 +135,9 @@ def inside(folder: Traversable, path: str, failure: type[FigevalError]) -> Trave
 
 def home() -> Path:
     """Return the folder for everything kept between runs: `FIGEVAL_HOME`, else the user's cache folder."""
-    given = os.environ.get("FIGEVAL_HOME")
-    if given:
-        return expand_user(given)
+    setting = os.environ.get("FIGEVAL_HOME")
+    if setting:
+        return expand_user(setting)
     from platformdirs import user_cache_path
 
     return user_cache_path("figeval")
@@ -162,8 +162,8 @@ def read_template(name: str, folder: Traversable | None, max_bytes: int) -> str 
     """
     if ".." in name.split("/") or name.startswith("/"):
         return None
-    for place in template_folders(folder):
-        file = place.joinpath(*name.split("/"))
+    for template_folder in template_folders(folder):
+        file = template_folder.joinpath(*name.split("/"))
         if is_file(file):
             return read_text(file, TaskError, max_bytes=max_bytes)
     return None

@@ -78,9 +78,9 @@ def bounded(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: bounded(one) for key, one in value.items()}
+        return {key: bounded(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [bounded(one) for one in value]
+        return [bounded(part) for part in value]
     if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER:
         raise InvalidJSON("an integer has more than 64 bits")
     return value
@@ -104,8 +104,8 @@ def read_json(
     try:
         return parse_json(text, max_bytes=max_bytes)
     except InvalidJSON as error:
-        place = f"{file}:{error.line}" if error.line else str(file)
-        raise failure(f"{place}: not valid JSON: {error}; {cure}") from error
+        location = f"{file}:{error.line}" if error.line else str(file)
+        raise failure(f"{location}: not valid JSON: {error}; {cure}") from error
 
 
 def read_model(file: Traversable, model: type[M], failure: type[FigevalError], *, cure: str = DEFAULT_CURE) -> M:

@@ -227,9 +227,9 @@ class _Meter(NodeTransformer):
         self.generic_visit(node)
         weight, inside = 0, list(node.body)
         while inside:
-            one = inside.pop()
-            weight += steps.characters(len(one.data)) if isinstance(one, nodes.TemplateData) else 1
-            inside.extend(one.iter_child_nodes())
+            content = inside.pop()
+            weight += steps.characters(len(content.data)) if isinstance(content, nodes.TemplateData) else 1
+            inside.extend(content.iter_child_nodes())
         constant = nodes.Const(weight, lineno=node.lineno)
         node.body.insert(0, nodes.ExprStmt(self._through("spent", constant), lineno=node.lineno))
         return node
@@ -292,25 +292,25 @@ def environment(loader: BaseLoader | None = None) -> Sandbox:
 
 
 @contextmanager
-def compiling(where: str) -> Iterator[None]:
-    """Turn every error that third-party source causes in the compiler into a `TaskError` that begins with `where`."""
+def compiling(location: str) -> Iterator[None]:
+    """Turn errors that third-party source causes in the compiler into a `TaskError` that begins with `location`."""
     steps.begin()
     try:
         yield
     except TaskError:
         raise
     except RecursionError as error:
-        raise TaskError(f"{where}: nested too deeply") from error
+        raise TaskError(f"{location}: nested too deeply") from error
     except TemplateAssertionError as error:  # `No filter named 'hsah'.`
-        said = _one_line(error).removesuffix(".")
-        raise TaskError(f"{where}: {said}{near(said.rpartition(' ')[2], {*OFFERED, *TESTS})}") from error
+        message = _one_line(error).removesuffix(".")
+        raise TaskError(f"{location}: {message}{near(message.rpartition(' ')[2], {*OFFERED, *TESTS})}") from error
     except Exception as error:  # Python's own compiler refuses with SyntaxError, MemoryError, ValueError, ...
-        raise TaskError(f"{where}: {_one_line(error)}") from error
+        raise TaskError(f"{location}: {_one_line(error)}") from error
 
 
 @contextmanager
-def evaluating(where: str) -> Iterator[None]:
-    """Begin a new budget, and turn what the sandbox forbids into a `TaskError` that begins with `where`.
+def evaluating(location: str) -> Iterator[None]:
+    """Begin a new budget, and turn what the sandbox forbids into a `TaskError` that begins with `location`.
 
     Raises:
         TaskError: the source exceeds what the sandbox allows, or is wrong.
@@ -325,7 +325,7 @@ def evaluating(where: str) -> Iterator[None]:
     except ConversionError as error:
         raise EvaluationError(_one_line(error)) from error
     except SecurityError as error:
-        raise TaskError(f"{where} is not allowed in the sandbox ({_one_line(error).removesuffix('.')})") from error
+        raise TaskError(f"{location} is not allowed in the sandbox ({_one_line(error).removesuffix('.')})") from error
     except TemplateError as error:
         missing = (error.holder, error.key) if isinstance(error, _UndefinedError) else ()
         raise MissingValue(NO_KEY.sub("there is no key", _one_line(error)), *missing) from error
@@ -336,8 +336,8 @@ def evaluating(where: str) -> Iterator[None]:
 
 
 def _one_line(error: Exception) -> str:
-    said = f"there is no template {error.name!r}" if isinstance(error, TemplateNotFound) else str(error)
-    return one_line(said, LONGEST) or type(error).__name__
+    message = f"there is no template {error.name!r}" if isinstance(error, TemplateNotFound) else str(error)
+    return one_line(message, LONGEST) or type(error).__name__
 
 
 def _expression_cure(source: str) -> str:
@@ -352,14 +352,14 @@ def _expression_cure(source: str) -> str:
 Expression = Callable[[Mapping[str, object]], object]
 
 
-def expression(source: str, where: str) -> Expression:
+def expression(source: str, location: str) -> Expression:
     """Compile one Jinja expression to a function of its variables that returns the value itself (an int stays one).
 
-    Raises `TaskError` with `where` if the source is not an expression. The function raises as `evaluating` does; Jinja
+    Raises `TaskError` with `location` if the source is no expression. The function raises as `evaluating` does; Jinja
     itself returns an Undefined object for a missing name.
     """
     shown = f"{source!r}" if len(source) <= LONGEST else f"{source[:LONGEST]!r}…"
-    with compiling(f"{where}: {shown} is not a Jinja expression{_expression_cure(source)}"):
+    with compiling(f"{location}: {shown} is not a Jinja expression{_expression_cure(source)}"):
         if len(source) > MAX_SOURCE:
             raise ValueError(f"more than {MAX_SOURCE:,} characters")
         compiled = _compiled(source)
@@ -369,13 +369,13 @@ def expression(source: str, where: str) -> Expression:
     direct = all(name.isidentifier() and not hasattr(dict, name) for name in names)
 
     def evaluate(variables: Mapping[str, object]) -> object:
-        found: object = variables
+        content: object = variables
         if direct:  # what most fields are: a value of the row, which takes Jinja ten times as long to find
             for name in names:
-                found = found.get(name) if type(found) is dict else None
-            if type(found) in VALUES:
-                return found
-        with evaluating(f"{where}: {shown}"):
+                content = content.get(name) if type(content) is dict else None
+            if type(content) in VALUES:
+                return content
+        with evaluating(f"{location}: {shown}"):
             value = compiled(**variables)
             _check(value)
             if not plain:  # a plain path returns part of the row, which was limited when it was read
@@ -405,6 +405,6 @@ def _check(value: object) -> None:
 def _check_inside(value: object) -> None:
     """Check the content of lists and mappings, too: `row.o | map(attribute='x') | list` looks up many names."""
     held = (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    for one in held:
-        _check(one)
-        _check_inside(one)
+    for content in held:
+        _check(content)
+        _check_inside(content)

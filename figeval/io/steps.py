@@ -129,15 +129,15 @@ def printed(value: object) -> str:
 # ---- estimates of results before they are made -----------------------------------------------------------------------
 
 
-def _formatting(template: object, given: object) -> None:
+def _formatting(template: object, arguments: object) -> None:
     """Spend the steps for the result of `template % given`."""
     if isinstance(template, str):
         widths = [int(digits[:5]) for digits in re.findall(r"\d+", template)]
         if "*" in template or max(widths, default=0) > MAX_WIDTH:
             raise SecurityError(f"a width of more than {MAX_WIDTH:,}, or one that is computed")
         budget.spend(characters(sum(widths)))
-        for _ in range(template.count("%") if isinstance(given, Mapping) else 1):
-            measure(given)
+        for _ in range(template.count("%") if isinstance(arguments, Mapping) else 1):
+            measure(arguments)
 
 
 def _replacing(s: object, old: object, new: object, *_: object, **__: object) -> None:
@@ -160,7 +160,11 @@ def _summing(_values: object, attribute: object = None, start: object = 0) -> No
 
 def _widening(value: object, *others: object) -> None:
     """Spend the steps for a value as often as the largest of the other arguments says."""
-    widths = [len(one) if isinstance(one, str) else abs(one) for one in others if isinstance(one, str | int)]
+    widths = [
+        len(argument) if isinstance(argument, str) else abs(argument)
+        for argument in others
+        if isinstance(argument, str | int)
+    ]
     width = max(widths, default=1)
     if width > MAX_WIDTH:
         raise SecurityError(f"a width of more than {MAX_WIDTH:,}")
@@ -194,34 +198,36 @@ def limited(name: str, function: Callable[..., object]) -> Callable[..., object]
     estimate = ESTIMATES.get(name)
 
     @wraps(function)
-    def limited(*arguments: object, **named: object) -> object:
-        own = list(arguments[passed:])
-        if name == "join" and own and isinstance(own[0], Iterator):
-            own[0] = list(_metered(own[0]))
-        steps = _lookup_steps(name, (*own[2 if name == "join" else 1 :], *named.values()))
-        own = [_metered(one, steps) if isinstance(one, Iterator) else one for one in own]
-        if name in SHALLOW and own:
-            counted(own[0])
+    def limited(*arguments: object, **keywords: object) -> object:
+        budgeted = list(arguments[passed:])
+        if name == "join" and budgeted and isinstance(budgeted[0], Iterator):
+            budgeted[0] = list(_metered(budgeted[0]))
+        steps = _lookup_steps(name, (*budgeted[2 if name == "join" else 1 :], *keywords.values()))
+        budgeted = [_metered(argument, steps) if isinstance(argument, Iterator) else argument for argument in budgeted]
+        if name in SHALLOW and budgeted:
+            counted(budgeted[0])
         else:
-            measure(*own, *named.values())
-        if steps and own and hasattr(own[0], "__len__"):
-            budget.spend(steps * len(own[0]))
+            measure(*budgeted, *keywords.values())
+        if steps and budgeted and hasattr(budgeted[0], "__len__"):
+            budget.spend(steps * len(budgeted[0]))
         if estimate is not None:
-            estimate(*own, *(named.values() if name in WIDENING else ()), **({} if name in WIDENING else named))
-        if name in SLOW and own:
-            budget.spend(len(own[0]) if hasattr(own[0], "__len__") else 1)
-        return bounded(function(*arguments[:passed], *own, **named))
+            estimate(
+                *budgeted, *(keywords.values() if name in WIDENING else ()), **({} if name in WIDENING else keywords)
+            )
+        if name in SLOW and budgeted:
+            budget.spend(len(budgeted[0]) if hasattr(budgeted[0], "__len__") else 1)
+        return bounded(function(*arguments[:passed], *budgeted, **keywords))
 
     return limited
 
 
-def called(function: object, arguments: tuple[object, ...], named: Mapping[str, object]) -> None:
+def called(function: object, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> None:
     """Spend the steps of a call, for a method also those of the text or list that it belongs to."""
     name, owner = getattr(function, "__name__", ""), getattr(function, "__self__", None)
-    given = (owner, *arguments) if isinstance(owner, str | bytes | list | tuple | dict) else arguments
-    measure(*given, *named.values())
-    if name in ESTIMATES and given is not arguments:
-        turned = (given[1], given[0]) if name == "join" and len(given) > 1 else given
+    operands = (owner, *arguments) if isinstance(owner, str | bytes | list | tuple | dict) else arguments
+    measure(*operands, *keywords.values())
+    if name in ESTIMATES and operands is not arguments:
+        turned = (operands[1], operands[0]) if name == "join" and len(operands) > 1 else operands
         ESTIMATES[name](*turned)
     budget.spend(1)
 
@@ -233,13 +239,13 @@ def operated(operator: str, left: object, right: object) -> None:
         case "%":
             _formatting(left, right)
         case "*":
-            for one, times in ((left, right), (right, left)):
-                if isinstance(times, int) and isinstance(one, str | bytes):
-                    budget.spend(characters(len(one) * max(times, 0)))
-                elif isinstance(times, int) and isinstance(one, list | tuple):
-                    budget.spend(len(one) * max(times, 0))
+            for operand, times in ((left, right), (right, left)):
+                if isinstance(times, int) and isinstance(operand, str | bytes):
+                    budget.spend(characters(len(operand) * max(times, 0)))
+                elif isinstance(times, int) and isinstance(operand, list | tuple):
+                    budget.spend(len(operand) * max(times, 0))
         case "+":
-            budget.spend(sum(len(one) for one in (left, right) if isinstance(one, list | tuple)))
+            budget.spend(sum(len(operand) for operand in (left, right) if isinstance(operand, list | tuple)))
         case "**":
             if isinstance(left, int) and isinstance(right, int) and left.bit_length() * abs(right) > MAX_BITS:
                 raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")

@@ -67,9 +67,9 @@ def whole_number(text: str) -> int | None:
     return int(text) if DIGITS.fullmatch(text) else None
 
 
-def counted(n: int, what: str) -> str:
+def counted(n: int, noun: str) -> str:
     """Return a number with a noun in singular or plural, e.g. `1 error`, `2,000 errors`."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def csv_cell(value: T) -> T | str:
@@ -93,14 +93,14 @@ def csv_text(cell: str) -> str:
 
 def cleaned(value: T, mend: Callable[[str], str] = clean) -> T:
     """Return a JSON value with all texts in it (keys included) mended; other values stay unchanged."""
-    found: Any = value
+    clean_value: Any = value
     if isinstance(value, str):
-        found = mend(value)
+        clean_value = mend(value)
     elif isinstance(value, Mapping):
-        found = {cleaned(key, mend): cleaned(one, mend) for key, one in value.items()}
+        clean_value = {cleaned(key, mend): cleaned(part, mend) for key, part in value.items()}
     elif isinstance(value, list | tuple):
-        found = [cleaned(one, mend) for one in value]
-    result: T = found
+        clean_value = [cleaned(part, mend) for part in value]
+    result: T = clean_value
     return result
 
 
@@ -109,6 +109,6 @@ def shown_json(text: str) -> str:
 
     def escaped(match: re.Match[str]) -> str:
         units = match.group().encode("utf-16-be")
-        return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
+        return "".join(f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2))
 
     return UNSAFE.sub(escaped, text)

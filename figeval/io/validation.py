@@ -70,16 +70,16 @@ def first_problem(error: Exception, model: type[BaseModel] | None = None) -> str
         return str(error)
     problem = _most_telling(error)
     loc = problem["loc"]
-    place = one_line(".".join(map(str, loc[:-1] if len(loc) > 1 and loc[-1] in MEMBERS else loc)), 200)
+    location = one_line(".".join(map(str, loc[:-1] if len(loc) > 1 and loc[-1] in MEMBERS else loc)), 200)
     if problem["type"] == "extra_forbidden":
-        known = () if model is None else set(known_keys(model))
-        return f"unknown key {place!r}{near(str(loc[-1]), known)}"
+        keys = () if model is None else set(known_keys(model))
+        return f"unknown key {location!r}{near(str(loc[-1]), keys)}"
     if problem["type"] == "missing":
-        return f"{place} is missing"
+        return f"{location} is missing"
     message = one_line(reworded(problem["msg"]))
     if message.startswith("must "):
-        return f"{place or 'it'} {message}"
-    return f"{place}: {message}" if place else message
+        return f"{location or 'it'} {message}"
+    return f"{location}: {message}" if location else message
 
 
 def first_location(error: ValidationError) -> tuple[int | str, ...]:
@@ -158,23 +158,23 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            given = signature.bind(*args, **kwargs)
+            bound = signature.bind(*args, **kwargs)
         except TypeError:
             return function(*args, **kwargs)  # Python's message names the missing or unknown argument
         for name, (adapter, words) in adapters().items():
-            if name not in given.arguments:
+            if name not in bound.arguments:
                 continue
-            several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+            is_variadic = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
             checked = []
-            for value in given.arguments[name] if several else [given.arguments[name]]:
+            for value in bound.arguments[name] if is_variadic else [bound.arguments[name]]:
                 try:
                     if isinstance(value, bytes | Set):  # pydantic would decode the one and order the other
                         raise TypeError
                     checked.append(adapter.validate_python(value))
                 except (ValidationError, TypeError):
                     raise OptionError(f"{name}={_shown(value)}: give {words}") from None
-            given.arguments[name] = tuple(checked) if several else checked[0]
-        return function(*given.args, **given.kwargs)
+            bound.arguments[name] = tuple(checked) if is_variadic else checked[0]
+        return function(*bound.args, **bound.kwargs)
 
     return call
 

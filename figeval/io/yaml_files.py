@@ -53,8 +53,8 @@ def _scalar(make: Constructor) -> Constructor:
             if isinstance(value, int):
                 float(value)
         except (ValueError, TypeError, LookupError, OverflowError) as error:
-            what = f"{node.value!r:.40} is not of type {node.tag.rpartition(':')[2]}, or has too many digits"
-            raise ConstructorError(None, None, what, node.start_mark) from error
+            problem = f"{node.value!r:.40} is not of type {node.tag.rpartition(':')[2]}, or has too many digits"
+            raise ConstructorError(None, None, problem, node.start_mark) from error
         return value
 
     return construct
@@ -77,28 +77,28 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         """Compose the document. Raises `ConstructorError` for a duplicate key in a mapping."""
         root: yaml.Node | None = super().get_single_node()
         for node in _nodes(root):
-            known: set[tuple[str, str]] = set()
+            pairs: set[tuple[str, str]] = set()
             keys = (key for key, _ in node.value) if isinstance(node, yaml.MappingNode) else ()
             for key in (key for key in keys if isinstance(key, yaml.ScalarNode)):
-                if (key.tag, key.value) in known:
+                if (key.tag, key.value) in pairs:
                     raise ConstructorError(None, None, f"the key {key.value!r:.40} is given twice", key.start_mark)
-                known.add((key.tag, key.value))
+                pairs.add((key.tag, key.value))
         return root
 
 
 def _nodes(root: yaml.Node | None) -> Iterator[yaml.Node]:
     """Yield all nodes of a document once each, because an alias is the same node again."""
-    left, known = [root], set()
-    while left:
-        node = left.pop()
-        if node is None or id(node) in known:
+    stack, visited = [root], set()
+    while stack:
+        node = stack.pop()
+        if node is None or id(node) in visited:
             continue
-        known.add(id(node))
+        visited.add(id(node))
         yield node
         if isinstance(node, yaml.MappingNode):
-            left += [part for pair in node.value for part in pair]
+            stack += [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
-            left += node.value
+            stack += node.value
 
 
 def parse_yaml(text: str, *, max_bytes: int = MAX_BYTES) -> Any:
@@ -185,8 +185,8 @@ def read_mapping(file: Traversable, failure: type[FigevalError]) -> dict[str, An
     try:
         content = parse_yaml(read_text(file, failure))
     except InvalidYAML as error:
-        place = f"{file}:{error.line}" if error.line else str(file)
-        raise failure(f"{place}: not valid YAML: {error}") from error
+        location = f"{file}:{error.line}" if error.line else str(file)
+        raise failure(f"{location}: not valid YAML: {error}") from error
     if not isinstance(content, dict):
         raise failure(f"{file}: must be a mapping of keys to values")
     if strange := [key for key in content if not isinstance(key, str)]:

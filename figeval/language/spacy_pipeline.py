@@ -16,9 +16,9 @@ def installed_pipeline() -> str | None:
 
     The value of FIGEVAL_SPACY_MODEL is not checked; without it, en_core_web_sm and spaCy must be installed.
     """
-    named = os.environ.get(VARIABLE)
-    if named is not None:
-        return named or None
+    name = os.environ.get(VARIABLE)
+    if name is not None:
+        return name or None
     return PIPELINE if has_module("spacy") and has_module(PIPELINE) else None
 
 

@@ -68,18 +68,18 @@ def reader() -> Reader:
 
 def main_verbs(sentence: Sequence[Token]) -> Iterator[Token]:
     """Yield the verbs that are not auxiliaries: not "be", nor "have" and "do" before another verb of their group."""
-    for place, token in enumerate(sentence):
-        if token.tag.startswith("VB") and token.lower[0].isalpha() and not is_auxiliary(sentence, place):
+    for index, token in enumerate(sentence):
+        if token.tag.startswith("VB") and token.lower[0].isalpha() and not is_auxiliary(sentence, index):
             yield token
 
 
-def is_auxiliary(sentence: Sequence[Token], place: int) -> bool:
+def is_auxiliary(sentence: Sequence[Token], index: int) -> bool:
     """Return whether a verb only helps another one: "had" before a participle, "did" before a base form."""
-    word = sentence[place].lower
+    word = sentence[index].lower
     if word in BE:
         return True
-    wanted = PARTICIPLES if word in HAVE else BASES if word in DO else frozenset()
-    asks = place == 0 or sentence[place - 1].tag in CLAUSE
+    tags = PARTICIPLES if word in HAVE else BASES if word in DO else frozenset()
+    asks = index == 0 or sentence[index - 1].tag in CLAUSE
     passed = BETWEEN | SUBJECTS if asks else BETWEEN
-    helped = next((token for token in sentence[place + 1 :] if token.tag not in passed), None)
-    return helped is not None and helped.tag in wanted
+    helped = next((token for token in sentence[index + 1 :] if token.tag not in passed), None)
+    return helped is not None and helped.tag in tags

@@ -98,8 +98,8 @@ def inflected_alike(other: str, word: str, lemma: str, pos: str) -> str:
     lemminflect = open_lemminflect()
     forms = lemminflect.getAllInflections(lemma, upos=UNIVERSAL[pos])
     tags = [tag for tag, spellings in forms.items() if word in spellings]
-    found = lemminflect.getInflection(other, tags[0]) if tags else ()
-    return str(found[0]) if found else other
+    inflections = lemminflect.getInflection(other, tags[0]) if tags else ()
+    return str(inflections[0]) if inflections else other
 
 
 def inflected(lemma: str, tag: str, *, listed: bool = False) -> tuple[str, ...]:
@@ -110,8 +110,8 @@ def inflected(lemma: str, tag: str, *, listed: bool = False) -> tuple[str, ...]:
         tag: Penn tag, e.g. `VBD` or `NNS`.
         listed: only return forms in lemminflect's dictionary; otherwise its rules are used for other lemmas.
     """
-    found: tuple[str, ...] = open_lemminflect().getInflection(lemma, tag, inflect_oov=not listed)
-    return found
+    forms: tuple[str, ...] = open_lemminflect().getInflection(lemma, tag, inflect_oov=not listed)
+    return forms
 
 
 def single_words(lemmas: Iterable[str], tag: str) -> set[str]:
@@ -119,5 +119,5 @@ def single_words(lemmas: Iterable[str], tag: str) -> set[str]:
 
     Only forms in lemminflect's dictionary are used: others are rare.
     """
-    found = (inflected(lemma, tag, listed=True) for lemma in lemmas if WORD.fullmatch(lemma) and lemma.islower())
-    return {spelled[0] for spelled in found if spelled}
+    forms = (inflected(lemma, tag, listed=True) for lemma in lemmas if WORD.fullmatch(lemma) and lemma.islower())
+    return {spelled[0] for spelled in forms if spelled}

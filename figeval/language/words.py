@@ -150,8 +150,8 @@ def split_words(text: str, language: str = "", segmenter: str = "", *, joined: b
     if _PLAIN.fullmatch(text):
         words: list[str] = (_PLAIN_WORD if joined else _PLAIN_LETTERS).findall(_compared(text, language))
         return words
-    whole = [word.text for word in find_words(text, language, segmenter)]
-    return whole if joined else [part for word in whole for part in _JOINTS.split(word) if part]
+    word_texts = [word.text for word in find_words(text, language, segmenter)]
+    return word_texts if joined else [part for word in word_texts for part in _JOINTS.split(word) if part]
 
 
 def split_tokens(text: str, segmenter: str = "") -> list[str]:
@@ -194,8 +194,8 @@ def letters(text: str, language: str = "") -> str:
     Texts with equal letters differ at most in blanks, punctuation, case, invisible characters or the Unicode form of
     their accents.
     """
-    kept: str = _NOT_LETTERS.sub("", _compared(text, language))
-    return kept
+    text_letters: str = _NOT_LETTERS.sub("", _compared(text, language))
+    return text_letters
 
 
 def normalize(text: str, language: str = "") -> str:

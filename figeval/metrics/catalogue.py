@@ -12,7 +12,8 @@ from figeval.metrics.arguments import check_argument, split, with_argument
 from figeval.metrics.statistic import Statistic, as_statistic, mean_of
 from figeval.plugins import PluginManager
 from figeval.registry import fill, loaded
-from figeval.task_types.base import Metric, TaskTypes
+from figeval.task_types.base import Metric
+from figeval.task_types.registry import TaskTypes
 
 
 class Metrics:

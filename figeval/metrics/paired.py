@@ -15,15 +15,21 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.caveats import ALPHA, may_be_missed, may_be_skewed, too_few, too_sparse
 from figeval.metrics.combination import Clustered, Combination
 from figeval.metrics.differences import (
+    ALPHA,
     bounds_of_difference,
+    may_be_missed,
+    may_be_skewed,
+    mcnemar,
     opposed_skewness,
     refuse_infinite,
     refuse_other_languages,
+    score_interval,
     spread_of_differences,
     t_test,
+    too_few,
+    too_sparse,
 )
 from figeval.metrics.intervals import (
     FEW,
@@ -38,7 +44,6 @@ from figeval.metrics.intervals import (
     t_interval,
     t_quantile,
 )
-from figeval.metrics.matched import mcnemar, score_interval
 from figeval.metrics.paired_test import PairedTest as PairedTest
 from figeval.metrics.seeds import FEWEST_SEEDS
 from figeval.types import Interval
@@ -271,11 +276,7 @@ def paired_over_seeds(
 
 
 def _summed(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return the root of a sum of variances and Satterthwaite's (1946) degrees of freedom of the sum.
-
-    Args:
-        parts: each variance and its degrees of freedom.
-    """
+    """Return the root of a sum of variances, and Satterthwaite's (1946) degrees of freedom of it from those of each."""
     variance = math.fsum(part for part, _ in parts)
     weight = math.fsum(part**2 / freedom for part, freedom in parts)
     return math.sqrt(variance), variance**2 / weight if weight else 0.0
@@ -339,7 +340,6 @@ def _in_both(
 
 
 def _refuse_other_lengths(**values: Sequence[object]) -> None:
-    """Raise `ValueError` if sequences that are aligned by example differ in length."""
     lengths = {name: len(own) for name, own in values.items()}
     if len(set(lengths.values())) > 1:
         known = ", ".join(f"{name} has {length}" for name, length in lengths.items())

@@ -63,13 +63,13 @@ class Archive:
 
     def known(self, keys: Iterable[str]) -> dict[str, str]:
         """Return the stored answers to these keys; missing keys are left out."""
-        wanted = list(keys)
-        found: dict[str, str] = {}
-        for begin in range(0, len(wanted), AT_ONCE):
-            part = wanted[begin : begin + AT_ONCE]
+        wanted_keys = list(keys)
+        replies: dict[str, str] = {}
+        for begin in range(0, len(wanted_keys), AT_ONCE):
+            part = wanted_keys[begin : begin + AT_ONCE]
             marks = ",".join("?" * len(part))
-            found.update(self._connection.execute(f"SELECT key, answer FROM answers WHERE key IN ({marks})", part))
-        return found
+            replies.update(self._connection.execute(f"SELECT key, answer FROM answers WHERE key IN ({marks})", part))
+        return replies
 
     def spent(self, account: str) -> Usage:
         """Return what all processes have charged to the account so far."""
@@ -96,9 +96,9 @@ class Archive:
         )
 
 
-def damaged(why: str) -> RecordError:
+def damaged(reason: str) -> RecordError:
     """Return the error for an archive that holds what nothing writes."""
-    return RecordError(f"the reply cache is damaged, since {why}; delete it, {ELSEWHERE}")
+    return RecordError(f"the reply cache is damaged, since {reason}; delete it, {ELSEWHERE}")
 
 
 A = TypeVar("A", bound=Archive)
@@ -114,8 +114,8 @@ def open_archive(file: Path, kind: Callable[[sqlite3.Connection], A] = Archive) 
     try:  # private folder, because answers quote benchmarks
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        why = error.strerror or error
-        raise RecordError(f"cannot make {file.parent} ({why}); free some space there {ELSEWHERE}") from error
+        reason = error.strerror or error
+        raise RecordError(f"cannot make {file.parent} ({reason}); free some space there {ELSEWHERE}") from error
     try:
         with closing(sqlite3.connect(file, timeout=PATIENCE, check_same_thread=False)) as connection:
             # One damaged answer must not make the others unreadable.

@@ -57,16 +57,16 @@ class BatchArchive(Archive):
         Raises:
             RecordError: the file is damaged.
         """
-        found = self._connection.execute(
+        cursor = self._connection.execute(
             "SELECT label, name, requests, began FROM batches WHERE account = ? AND EXISTS (SELECT 1 FROM "
             "batch_requests WHERE batch_requests.label = batches.label AND state = 'sent') ORDER BY began",
             [account],
         )
-        batches = [StoredBatch(*row) for row in found]
-        for one in batches:
-            kinds = (type(one.name), type(one.requests), type(one.began))
-            if kinds != (str, int, float) or len(one.name) > LONGEST_NAME:
-                raise damaged(f"the batch {one_line(str(one.label), LONGEST_NAME)} is recorded wrongly")
+        batches = [StoredBatch(*row) for row in cursor]
+        for batch in batches:
+            kinds = (type(batch.name), type(batch.requests), type(batch.began))
+            if kinds != (str, int, float) or len(batch.name) > LONGEST_NAME:
+                raise damaged(f"the batch {one_line(str(batch.label), LONGEST_NAME)} is recorded wrongly")
         return batches
 
     def waiting(self, account: str) -> dict[str, Usage]:
@@ -75,35 +75,35 @@ class BatchArchive(Archive):
         Raises:
             RecordError: the file is damaged.
         """
-        found = self._connection.execute(
+        cursor = self._connection.execute(
             "SELECT key, tokens_in, tokens_out FROM batch_requests JOIN batches USING (label) "
             "WHERE account = ? AND state = 'sent'",
             [account],
         )
-        return estimates(found)
+        return estimates(cursor)
 
     def names(self) -> set[str]:
         """Return the ids at servers of all batches that are known, be they ours or not."""
-        found = self._connection.execute("SELECT name FROM batches UNION SELECT name FROM other_batches")
-        return {name for (name,) in found}
+        cursor = self._connection.execute("SELECT name FROM batches UNION SELECT name FROM other_batches")
+        return {name for (name,) in cursor}
 
     def submitted(self, account: str) -> list[str]:
         """Return the ids at the server of all batches of an account, oldest first."""
-        found = self._connection.execute(
+        cursor = self._connection.execute(
             "SELECT name FROM batches WHERE account = ? AND name != '' ORDER BY began", [account]
         )
-        return [name for (name,) in found]
+        return [name for (name,) in cursor]
 
     def attempts(self, account: str, keys: Iterable[str]) -> dict[str, int]:
         """Return how often each of these requests was submitted without an answer."""
         failed: dict[str, int] = {}
-        wanted = set(keys)
-        found = self._connection.execute(
+        wanted_keys = set(keys)
+        cursor = self._connection.execute(
             "SELECT key, COUNT(*) FROM batch_requests JOIN batches USING (label) "
             "WHERE account = ? AND state = 'failed' GROUP BY key",
             [account],
         )
-        failed.update((key, count) for key, count in found if key in wanted)
+        failed.update((key, count) for key, count in cursor if key in wanted_keys)
         return failed
 
     def begin(self, label: str, account: str, url: str, requests: Mapping[str, Usage]) -> None:
@@ -128,8 +128,8 @@ class BatchArchive(Archive):
 
     def is_guessed(self, label: str) -> bool:
         """Return whether the id of a batch at the server is a guess."""
-        found = self._connection.execute("SELECT 1 FROM guessed_batches WHERE label = ?", [label])
-        return found.fetchone() is not None
+        cursor = self._connection.execute("SELECT 1 FROM guessed_batches WHERE label = ?", [label])
+        return cursor.fetchone() is not None
 
     def has(self, label: str) -> bool:
         """Return whether there is a batch with this label."""
@@ -176,10 +176,10 @@ class BatchArchive(Archive):
 
     def unanswered(self, label: str) -> dict[str, Usage]:
         """Return the requests of a batch that wait for an answer, with what they may use."""
-        found = self._connection.execute(
+        cursor = self._connection.execute(
             "SELECT key, tokens_in, tokens_out FROM batch_requests WHERE label = ? AND state = 'sent'", [label]
         )
-        return estimates(found)
+        return estimates(cursor)
 
     def count(self, account: str) -> int:
         """Return the number of batches that an account has submitted."""
@@ -189,8 +189,8 @@ class BatchArchive(Archive):
 
 def estimates(rows: Iterable[tuple[str, int, int]]) -> dict[str, Usage]:
     """Return what requests may use, by key. Raises `RecordError` for what is no number of tokens."""
-    found = {key: Usage(read, wrote) for key, read, wrote in rows}
-    for used in found.values():
+    usages = {key: Usage(read, wrote) for key, read, wrote in rows}
+    for used in usages.values():
         if not all(type(count) is int and count >= 0 for count in (used.tokens_in, used.tokens_out)):
             raise damaged("a request of a batch is recorded wrongly")
-    return found
+    return usages

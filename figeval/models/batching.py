@@ -68,9 +68,9 @@ class _Pending:
 
     def answered(self) -> Answered:
         """Return the result, once there is one."""
-        made = self.prediction or self.error
-        assert made is not None
-        return Answered(self.example, self.replies, made)
+        outcome = self.prediction or self.error
+        assert outcome is not None
+        return Answered(self.example, self.replies, outcome)
 
     def receive(self, answers: Sequence[Answer]) -> None:
         """Send the outputs of the last round to the generator. An error in it only ends this example."""
@@ -202,8 +202,8 @@ class BatchScheduler:
     def predictions(self, examples: Iterable[E]) -> Iterator[tuple[E, Prediction]]:
         """Yield (example, prediction) in the order of the examples. Raises the exception of a route that failed."""
         for chunk in self.chunks(examples):
-            for one in chunk:
-                yield one.example, one.prediction
+            for answered in chunk:
+                yield answered.example, answered.prediction
 
     def chunks(self, examples: Iterable[E]) -> Iterator[list[Answered]]:
         """Yield the answered examples chunk by chunk, in order.
@@ -213,18 +213,18 @@ class BatchScheduler:
         for chunk in self._chunks(examples):
             for _ in self._answers(chunk):
                 pass
-            yield [one.answered() for one in chunk]
+            yield [pending.answered() for pending in chunk]
 
     def parts(self, examples: Iterable[E]) -> Iterator[list[Answered]]:
         """Yield the answered examples like `chunks`, but within a chunk as soon as they are answered."""
         for chunk in self._chunks(examples):
             left = chunk
             for answered_in_parts in self._answers(chunk):
-                if answered_in_parts and (ended := [one for one in left if one.ended]):
-                    left = [one for one in left if not one.ended]
-                    yield [one.answered() for one in ended]
+                if answered_in_parts and (ended := [pending for pending in left if pending.ended]):
+                    left = [pending for pending in left if not pending.ended]
+                    yield [pending.answered() for pending in ended]
             if left:
-                yield [one.answered() for one in left]
+                yield [pending.answered() for pending in left]
 
     def _chunks(self, examples: Iterable[Any]) -> Iterator[list[_Pending]]:
         """Yield chunks of examples, whose generators have been started."""
@@ -239,7 +239,7 @@ class BatchScheduler:
             pending = _Pending(example, self.start(example))
             pending.advance(None)
             yield pending
-            requests += sum(len(one) if isinstance(one, Many) else 1 for one in pending.requests)
+            requests += sum(len(request) if isinstance(request, Many) else 1 for request in pending.requests)
             if requests >= self.pace.requests:
                 break
 
@@ -262,14 +262,14 @@ class BatchScheduler:
 
     def _steps(self, chunk: Sequence[_Pending]) -> Iterator[bool]:
         """Send the requests of round after round, and pass the answers on once an example has all that it asked for."""
-        while waiting := [one for one in chunk if not one.ended]:
+        while waiting := [pending for pending in chunk if not pending.ended]:
             answers: dict[Request, Answer] = {}
-            for in_parts in self._collect((request for one in waiting for request in one.requests), answers):
-                complete = [one for one in waiting if all(request in answers for request in one.requests)]
+            for in_parts in self._collect((request for pending in waiting for request in pending.requests), answers):
+                complete = [pending for pending in waiting if all(request in answers for request in pending.requests)]
                 served = set(map(id, complete))
-                waiting = [one for one in waiting if id(one) not in served]
-                for one in complete:
-                    one.receive([answers[request] for request in one.requests])
+                waiting = [pending for pending in waiting if id(pending) not in served]
+                for pending in complete:
+                    pending.receive([answers[request] for request in pending.requests])
                 yield in_parts
 
     def _collect(self, requests: Iterable[Request], answers: dict[Request, Answer]) -> Iterator[bool]:
@@ -296,7 +296,7 @@ class BatchScheduler:
             else:
                 parts = iter([Part(range(len(batch)), outputs.values, outputs.truncated, outputs.straddling)])
             for part in parts:
-                found = {
+                answers_by_request = {
                     batch[row]: Answer(value, row in part.truncated, row in part.straddling)
                     for row, value in zip(part.rows, part.values, strict=True)
                 }
@@ -304,13 +304,15 @@ class BatchScheduler:
                 self.memo.update(
                     {
                         request: answer
-                        for request, answer in found.items()
+                        for request, answer in answers_by_request.items()
                         if getattr(answer.output, "finish", "") != "error"
                     }
                 )
-                answers.update({request: answer for sent, answer in found.items() for request in alike[sent]})
+                answers.update(
+                    {request: answer for sent, answer in answers_by_request.items() for request in alike[sent]}
+                )
                 yield in_parts
-        for one in many:
-            answers[one] = self.memo.many(self.backend, one)
+        for group in many:
+            answers[group] = self.memo.many(self.backend, group)
         if many or not fresh:
             yield False

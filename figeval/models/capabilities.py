@@ -123,14 +123,14 @@ class OutputStream(Generic[T]):
     def gathered(self) -> Outputs[T]:
         """Wait for all parts and return their answers in the order of the requests."""
         if self._gathered is None:
-            found: dict[int, T] = {}
+            outputs: dict[int, T] = {}
             cut: set[int] = set()
             straddling: set[int] = set()
             for part in self.parts:
-                found.update(zip(part.rows, part.values, strict=True))
+                outputs.update(zip(part.rows, part.values, strict=True))
                 cut.update(part.truncated)
                 straddling.update(part.straddling)
-            self._gathered = Outputs([found[row] for row in range(self.requests)], cut, straddling)
+            self._gathered = Outputs([outputs[row] for row in range(self.requests)], cut, straddling)
         return self._gathered
 
     @property
@@ -339,12 +339,12 @@ def capabilities(backend: object) -> frozenset[str]:
     Raises:
         PluginError: the attribute `capabilities` names a method that does not exist.
     """
-    named: Sequence[str] | str = getattr(backend, "capabilities", ())
-    named = (named,) if isinstance(named, str) else named
-    for name in named:
+    declared: Sequence[str] | str = getattr(backend, "capabilities", ())
+    declared = (declared,) if isinstance(declared, str) else declared
+    for name in declared:
         if not callable(getattr(backend, name, None)):
             raise PluginError(f"{type(backend).__name__}.capabilities names {name!r}, but it has no such method")
-    offered = frozenset(name for name in (*KNOWN, *named) if callable(getattr(backend, name, None)))
+    offered = frozenset(name for name in (*KNOWN, *declared) if callable(getattr(backend, name, None)))
     return offered | {"dot"} if "embed" in offered and getattr(backend, "similarity", "") == "dot" else offered
 
 
@@ -379,15 +379,15 @@ def ask_many(backend: object, request: Many) -> Answer:
     if request.at_once and callable(at_once := getattr(backend, request.at_once, None)):
         with foreign_code():
             return Answer(np.asarray(at_once(request)))
-    found = []
+    answers = []
     truncated = straddling = False
     for begin in range(0, len(request), BLOCK):
         with progress.block(begin, len(request)):
             outputs = ask(backend, request.block(begin, begin + BLOCK))
-        found.append(np.asarray(outputs.values))
+        answers.append(np.asarray(outputs.values))
         truncated |= bool(outputs.truncated)
         straddling |= bool(outputs.straddling)
-    return Answer(np.concatenate(found), truncated, straddling)
+    return Answer(np.concatenate(answers), truncated, straddling)
 
 
 def answered_alike(backend: object, requests: Iterable[Request]) -> dict[Request, list[Request]]:
@@ -443,14 +443,14 @@ def _checked(parts: Iterator[Part[Any]], n: int, call: progress.Call | None, met
 
 def _in_order(values: Any, method: str) -> Sequence[Any]:
     """Return answers as a sequence. A dict would pass for one with its keys as answers; a set has no order."""
-    found = list(values) if isinstance(values, Iterator) else values
+    answers = list(values) if isinstance(values, Iterator) else values
     try:
-        if isinstance(found, str | bytes | Mapping | Set) or not hasattr(found, "__getitem__"):
+        if isinstance(answers, str | bytes | Mapping | Set) or not hasattr(answers, "__getitem__"):
             raise TypeError
-        len(found)
+        len(answers)
     except TypeError:
         raise PluginError(
             f"{method} returned {a_type(values)}; return a list or an array with one value per request, in their order"
         ) from None
-    sequence: Sequence[Any] = found
+    sequence: Sequence[Any] = answers
     return sequence

@@ -47,7 +47,7 @@ class Features(Protocol):
     `lengths[i]` is its number of tokens: rows of similar length go through the network together. `weights[i]` is the
     divisor of its loss: 1, or its number of target tokens if the mean is over tokens. If rows are pieces of texts and
     not examples, an attribute `ids` has their names, for messages. If `beside` returns batches, an attribute `plan`
-    (`figeval.wings.training.batches.Plan`) divides them; the loop sets it.
+    (`figeval.wings.training.batch_plans.BatchPlan`) divides them; the loop sets it.
     """
 
     lengths: Sequence[int]

@@ -53,28 +53,28 @@ class Backends:
         name, colon, rest = model.partition(":")
         if name in self.registry:
             return name, rest
-        known = [entry.name for entry in self.registry]
+        names = [entry.name for entry in self.registry]
         try:
             resolved = self._manager.first("resolve_backend", model=model, options=dict(options))
         except ModelError as error:  # no such folder or no hub: perhaps a misspelled name of a backend
-            raise ModelError(f"{error}{near(model, known, cutoff=0.7)}") from error
+            raise ModelError(f"{error}{near(model, names, cutoff=0.7)}") from error
         if resolved is not None and not isinstance(resolved, str):
             raise PluginError(f"resolve_backend answered {model!r} with {a_type(resolved)}; return a name or None")
         if resolved is not None:
             return resolved, model
-        raise UnknownName("model", name if colon else model, known, see="figeval ls models")
+        raise UnknownName("model", name if colon else model, names, see="figeval ls models")
 
     def constraining(self) -> list[str]:
         """Return the names of the backends whose answers can be constrained; those that cannot be loaded are left out.
 
         A factory declares it by an attribute `constrains_answers`, as the model itself does.
         """
-        found = []
+        names = []
         for entry in self.registry:
             with suppress(FigevalError):
                 if getattr(self.registry.get(entry.name), "constrains_answers", False):
-                    found.append(entry.name)
-        return found
+                    names.append(entry.name)
+        return names
 
     def answers_in_parallel(self, model: str) -> bool:
         """Return whether a model answers many requests in parallel by itself, as far as its name alone tells.
@@ -91,9 +91,9 @@ class Backends:
     def folder(self, model: str) -> Path | None:
         """Return the existing folder that `folder` or `backend:folder` names, whatever its content, or None."""
         backend, colon, rest = model.partition(":")
-        named = "" if model in self.registry else rest if colon and backend in self.registry else model
-        found = expand_user(named) if named else None
-        return found if found is not None and is_folder(found) else None
+        path_text = "" if model in self.registry else rest if colon and backend in self.registry else model
+        folder = expand_user(path_text) if path_text else None
+        return folder if folder is not None and is_folder(folder) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,8 @@ class Model:
     @property
     def chat(self) -> Callable[[Sequence[Message]], str] | None:
         """Function that turns a conversation into text, if the model's chat template is switched on."""
-        found: Callable[[Sequence[Message]], str] | None = getattr(self.backend, "chat", None)
-        return found
+        template: Callable[[Sequence[Message]], str] | None = getattr(self.backend, "chat", None)
+        return template
 
     @property
     def is_chat_model(self) -> bool:
@@ -143,9 +143,10 @@ class Model:
         return callable(getattr(self.backend, "fit", None))
 
     def fit(self, examples: Iterable[Example]) -> None:
-        """Fit a model that learns from a task's examples."""
-        with foreign_code():
-            self.backend.fit(examples)
+        """Fit a model that learns from a task's examples; nothing happens to others, and no example is read."""
+        if self.learns:
+            with foreign_code():
+                self.backend.fit(examples)
 
     def fingerprint(self) -> str:
         """Return a text that changes whenever an answer could: the backend's, or its name and options if they suffice.
@@ -158,20 +159,20 @@ class Model:
             return f"{self.backend_name}:{self.wanted} {json.dumps(dict(self.options), sort_keys=True, default=str)}"
         try:
             with foreign_code():
-                found: object = self.backend.fingerprint()
+                fingerprint: object = self.backend.fingerprint()
         except (FigevalError, KeyboardInterrupt):
             raise
         except BaseException as error:
             raise ModelError(f"{self._called('fingerprint')} raised {describe(error)}; {WANTED}") from error
-        if not isinstance(found, str) or not found.strip():
-            what = "an empty text" if isinstance(found, str) else a_type(found)
-            raise ModelError(f"{self._called('fingerprint')} returned {what}; {WANTED}")
-        return found
+        if not isinstance(fingerprint, str) or not fingerprint.strip():
+            problem = "an empty text" if isinstance(fingerprint, str) else a_type(fingerprint)
+            raise ModelError(f"{self._called('fingerprint')} returned {problem}; {WANTED}")
+        return fingerprint
 
     def check_fingerprint(self) -> None:
         """Check that the backend can prove to be the one that began a run. Raises `ModelError` if it cannot."""
-        known = callable(getattr(self.backend, "fingerprint", None))
-        if not known and getattr(self.backend, "deterministic_by_name", False) is not True:
+        has_fingerprint = callable(getattr(self.backend, "fingerprint", None))
+        if not has_fingerprint and getattr(self.backend, "deterministic_by_name", False) is not True:
             raise ModelError(
                 f"model {self.name!r} has no fingerprint, so a changed model could resume its run unnoticed; give "
                 f"{type(self.backend).__name__} a method fingerprint() that returns {CHANGING}, or, if name and "
@@ -184,12 +185,12 @@ class Model:
             return {}
         try:
             with foreign_code():
-                found: JSON = json.loads(json.dumps(dict(self.backend.describe()), default=str))
+                description: JSON = json.loads(json.dumps(dict(self.backend.describe()), default=str))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             return {"warnings": [one_line(f"{self._called('describe')} raised {describe(error)}")]}
-        return found
+        return description
 
     def _called(self, method: str) -> str:
         """Return the name of a backend method for messages."""
@@ -235,28 +236,28 @@ def open_model(
         PluginError: the factory is not a function, or takes no `model`.
     """
     options = dict(options)
-    for named in ("pretrained", "model"):
-        if named in options and ":" not in model:
-            model = f"{model}:{options.pop(named)}"
-    name, wanted = backends.locate(model, options)
+    for option_name in ("pretrained", "model"):
+        if option_name in options and ":" not in model:
+            model = f"{model}:{options.pop(option_name)}"
+    name, target = backends.locate(model, options)
     factory = backends.registry.get(name)
     signature = _signature(name, factory)
-    known = signature.parameters
-    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    parameters = signature.parameters
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for option in options:
-        if option not in known and not open_ended:
-            raise ModelError(f"model {name!r} has no option {option!r}{near(option, set(known) - {'model'})}")
-        if option in OWN_FLAGS and option in known:  # a changed option makes another run, a raised budget must not
+        if option not in parameters and not open_ended:
+            raise ModelError(f"model {name!r} has no option {option!r}{near(option, set(parameters) - {'model'})}")
+        if option in OWN_FLAGS and option in parameters:  # a changed option makes another run, a raised budget must not
             raise ModelError(f"{option} is a flag, not an option of the model; write --{option}")
-    for flag, why in OWN_FLAGS.items():
-        if (common or {}).get(flag) is not None and flag not in known:
-            raise ModelError(f"--{flag} {why}; leave it out for {name!r}")
-    shared = {key: value for key, value in (common or {}).items() if key in known and value is not None}
-    given = {**shared, **options}
-    _check_call(name, signature, wanted, given)
+    for flag, reason in OWN_FLAGS.items():
+        if (common or {}).get(flag) is not None and flag not in parameters:
+            raise ModelError(f"--{flag} {reason}; leave it out for {name!r}")
+    shared = {key: value for key, value in (common or {}).items() if key in parameters and value is not None}
+    arguments = {**shared, **options}
+    _check_call(name, signature, target, arguments)
     with foreign_code(), opening(model):
-        backend = factory(wanted, **given)
-    opened = Model(model, name, backend, options, wanted)
+        backend = factory(target, **arguments)
+    opened = Model(model, name, backend, options, target)
     opened.check_fingerprint()
     return opened
 
@@ -266,11 +267,11 @@ def _signature(name: str, factory: Factory) -> inspect.Signature:
     try:
         return inspect.signature(factory)
     except (TypeError, ValueError) as error:
-        what = a_type(factory)
-        raise PluginError(f"the factory of model {name!r} is {what}; register a class or a function") from error
+        kind = a_type(factory)
+        raise PluginError(f"the factory of model {name!r} is {kind}; register a class or a function") from error
 
 
-def _check_call(name: str, signature: inspect.Signature, wanted: str, given: Mapping[str, Any]) -> None:
+def _check_call(name: str, signature: inspect.Signature, target: str, arguments: Mapping[str, Any]) -> None:
     """Check that a factory can be called, so that a `TypeError` during the call comes from inside the factory.
 
     Raises:
@@ -278,14 +279,14 @@ def _check_call(name: str, signature: inspect.Signature, wanted: str, given: Map
         ModelError: an option is missing, or names the model itself.
     """
     try:
-        signature.bind_partial(wanted)
+        signature.bind_partial(target)
     except TypeError as error:
         raise PluginError(
             f"the factory of model {name!r} takes no `model`; write `def __init__(self, model)` in a class, or "
             "`def factory(model)`, followed by its options"
         ) from error
     try:
-        signature.bind(wanted, **given)
+        signature.bind(target, **arguments)
     except TypeError as error:
         raise ModelError(
             f"model {name!r} cannot be created with these options: {error}; its factory takes `model` first, and the "

@@ -97,11 +97,11 @@ def unheard() -> AbstractContextManager[None]:
     return _during(_listener, None)
 
 
-def tell(what: Callable[[Listener], None]) -> None:
+def tell(report: Callable[[Listener], None]) -> None:
     """Call a function with the listener of this context, if there is one: for models in other processes."""
     listener = _listener.get()
     if listener is not None:
-        what(listener)
+        report(listener)
 
 
 # ---- for those who open and call models ------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from figeval.records.predictions import (
     rewrite,
     rows_of,
 )
-from figeval.records.rows_file import has_more_lines, is_own, sha256_of, stored
+from figeval.records.rows_file import has_more_lines, is_own, opened, sha256_of, stored
 from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
 from figeval.types import JSON, KeptReply, Reply
 
@@ -188,6 +188,15 @@ class RunFolder:
                 f"{file} has more rows than {task.task} has examples ({task.n:,}); restore it, or move it away and run "
                 "the same command again to recompute its predictions"
             )
+
+    def is_torn(self, task: str) -> bool:
+        """Return whether the predictions of a task do not end with a line feed."""
+        file = self.predictions_file(task)
+        last = b""
+        with opened(stored(file) or file) as stream:
+            while block := stream.read(1 << 20):
+                last = block
+        return bool(last) and not last.endswith(b"\n")
 
     def drop(self, task: str, unwanted: Callable[[PredictionRow], bool]) -> int:
         """Remove the unwanted rows atomically, so that they are computed anew; return how many were removed."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import accumulate, pairwise
@@ -66,6 +67,16 @@ class Lineage:
     trained: SeenTexts = field(default_factory=SeenTexts)
     chosen: SeenTexts = field(default_factory=SeenTexts)
     unknown: tuple[str, ...] = ()
+
+    @classmethod
+    def of_questions(cls, trained: Iterable[Example], chosen: Iterable[Example]) -> Lineage:
+        """Return the lineage of a model that was trained and chosen on these examples."""
+        return cls((), SeenTexts.of_questions(trained), SeenTexts.of_questions(chosen))
+
+    @classmethod
+    def of_passages(cls, trained: Iterable[str], chosen: Iterable[str]) -> Lineage:
+        """Return the lineage of a model that read these texts without questions."""
+        return cls((), SeenTexts.of_passages(trained), SeenTexts.of_passages(chosen))
 
     def __or__(self, other: Lineage) -> Lineage:
         """Combine two lineages into that of one model."""

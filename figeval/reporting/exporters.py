@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from figeval.plugins import PluginManager
 from figeval.registry import Registry
 
-Exporter: TypeAlias = Callable[..., Any]  # checked when it is called (figeval.wings.exporters.contract)
+Exporter: TypeAlias = Callable[..., Any]  # checked when it is called (figeval.wings.exporters.api)
 
 
 def load_exporters(manager: PluginManager) -> Registry[Exporter]:

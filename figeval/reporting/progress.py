@@ -349,7 +349,7 @@ class MeasureProgress:
         if self._name:
             self._show(self._answered + answered)
 
-    def answered(self, requests: int) -> None:
+    def measure_advanced(self, requests: int) -> None:
         """Show how many requests of the measure are answered."""
         self._answered = requests
         self._show(requests)

@@ -28,7 +28,7 @@ class Result(ABC):
         """Return the lines below the tables."""
         return ()
 
-    def to_dict(self) -> JSON:
+    def to_dict(self) -> JSON | list[JSON]:
         """Return everything as values that JSON can represent, as the command prints it with `--json`."""
         raise NotImplementedError(f"{type(self).__name__} has no form as JSON")
 

@@ -14,6 +14,7 @@ from typing import Any
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.runs.plan import Plan
+from figeval.task_types.probes import SUBSTITUTES
 
 NEARLY_ALL = 0.95  # share of the answered examples
 
@@ -52,6 +53,11 @@ def is_superseded(task: TaskRecord, floor: TaskRecord, rows: Rows) -> bool:
         and says_nothing(rows(floor.task), with_threshold=with_threshold)
         and not says_nothing(rows(task.task), with_threshold=with_threshold)
     )
+
+
+def substitute_name(floor: TaskRecord) -> str:
+    """Return the name of the probe that stands in for a floor which says nothing."""
+    return f"{floor.of}@{SUBSTITUTES.get(floor.variant or '')}"
 
 
 def substitution_notes(record: RunRecord, plans: Iterable[Plan]) -> Iterator[str]:

@@ -18,8 +18,8 @@ from figeval.registry import Registry
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.spec.examples import build_examples, read_corpus
 from figeval.spec.loader import Catalogue, load_catalogue
-from figeval.task_types.base import Routes, TaskTypes
 from figeval.task_types.fields import CandidateCorpus
+from figeval.task_types.registry import Routes, TaskTypes
 from figeval.types import Example
 
 if TYPE_CHECKING:

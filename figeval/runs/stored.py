@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -12,7 +12,7 @@ from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.metrics.intervals import Bounds
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, read_run
-from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
+from figeval.records.schema import CHOSEN_ON_TEST, BreakdownRecord, RunRecord, TaskRecord
 from figeval.runs.score import MetricSet, TaskScorer
 from figeval.runs.selection_bias import without_intervals
 from figeval.types import WITHOUT_REPLY
@@ -114,18 +114,31 @@ def with_breakdown(path: Path, key: str, metrics: Metrics) -> RunRecord:
     record, folder = read_run(path)
     seed = int(record.config.get("seed", 0))
     for task in record.tasks:
-        own = metrics_in(task, folder.rows(task.task), metrics)
-        scorer = TaskScorer(metrics=own, strict=False, seed=seed, settings=task.settings)
-        found = scorer.breakdown(key, partial(folder.rows, task.task))
-        task.breakdowns = [found] if found.groups else []
-        if any(score.interval.reason == CHOSEN_ON_TEST for score in task.scores):
-            without_intervals(task)
+        breakdown = break_down(task, partial(folder.rows, task.task), key, metrics, seed)
+        task.breakdowns = [breakdown] if breakdown.groups else []
     record.digests = {}  # those of the stored record, which this one no longer is
     if not any(task.breakdowns for task in record.tasks):
         known = {name for task in record.tasks for row in folder.rows(task.task) for name in row["meta"]}
         has = ", ".join(sorted(known)) or "no meta columns"
         raise RecordError(f"--by {key}: no prediction of {path} has it{near(key, known)}; they have {has}")
     return record
+
+
+def break_down(
+    task: TaskRecord, rows: Callable[[], Iterable[PredictionRow]], key: str, metrics: Metrics, seed: int
+) -> BreakdownRecord:
+    """Return the scores of a task per value of a meta column of its rows, which `rows` returns each time.
+
+    They have no intervals where the model was chosen on the test split.
+
+    Raises:
+        UnknownName: a metric that the run was scored with is not installed.
+    """
+    scorer = TaskScorer(metrics=metrics_in(task, rows(), metrics), strict=False, seed=seed, settings=task.settings)
+    breakdown = scorer.breakdown(key, rows)
+    if any(score.interval.reason == CHOSEN_ON_TEST for score in task.scores):
+        without_intervals(task.model_copy(update={"breakdowns": [breakdown]}))
+    return breakdown
 
 
 def metrics_in(task: TaskRecord, rows: Iterable[PredictionRow], metrics: Metrics) -> MetricSet:

@@ -33,34 +33,36 @@ def build_examples(
         TaskError: a field is not a Jinja expression, or needs more than the sandbox allows.
     """
     if task.examples is not None:
-        yield from _checked(task, task.examples())
+        yield from _check_examples(task, task.examples())
         return
     build = row_builder(task, split, corpus)
     for number, row in enumerate(rows, start=1):
         yield build(number, row)
 
 
-def _checked(task: TaskSpec, examples: object) -> Iterator[Example]:
+def _check_examples(task: TaskSpec, examples: object) -> Iterator[Example]:
     """Yield the examples from the function of a `@task`, after checking them. Raises `DataError` for an invalid one."""
-    wanted = task.task_type.Example
+    example_class = task.task_type.Example
     if not isinstance(examples, Iterable):
-        raise DataError(f"{task.name}: its function returned {a_type(examples)}; yield a {wanted.__name__} each time")
+        raise DataError(
+            f"{task.name}: its function returned {a_type(examples)}; yield a {example_class.__name__} each time"
+        )
     for number, example in enumerate(examples, start=1):
-        if not isinstance(example, wanted):
-            raise DataError(f"{task.name}: example {number} is {a_type(example)}; yield a {wanted.__name__}")
-        where = f"{task.name}: example {number}, id {example.id!r:.200}"
+        if not isinstance(example, example_class):
+            raise DataError(f"{task.name}: example {number} is {a_type(example)}; yield a {example_class.__name__}")
+        location = f"{task.name}: example {number}, id {example.id!r:.200}"
         if not isinstance(example.id, str) or not example.id or read_id(example.id) != example.id:
-            raise DataError(f"{where}: this is not a valid id; give a string without blanks at its ends")
-        for name, field in fields_of(wanted).items():
+            raise DataError(f"{location}: this is not a valid id; give a string without blanks at its ends")
+        for name, field in fields_of(example_class).items():
             if problem := field.problem(getattr(example, name), example):
-                raise DataError(f"{where}, {name}: {problem}")
+                raise DataError(f"{location}, {name}: {problem}")
         for name, text in {"cluster": example.cluster, "group": example.group}.items():
             if not isinstance(text, str | None):
-                raise DataError(f"{where}, {name}: {text!r:.80} is not valid; give a string or None")
+                raise DataError(f"{location}, {name}: {text!r:.80} is not valid; give a string or None")
         meta: object = example.meta
-        if not isinstance(meta, Mapping) or not all(isinstance(one, str) for pair in meta.items() for one in pair):
-            raise DataError(f"{where}, meta: {meta!r:.80} is not valid; give a mapping of strings to strings")
-        check_language(task, example.language or None, where)
+        if not isinstance(meta, Mapping) or not all(isinstance(part, str) for pair in meta.items() for part in pair):
+            raise DataError(f"{location}, meta: {meta!r:.80} is not valid; give a mapping of strings to strings")
+        check_language(task, example.language or None, location)
         yield shuffled(task, task.task_type.completed(example, task))
 
 
@@ -80,27 +82,27 @@ def row_builder(task: TaskSpec, split: str, corpus: CorpusReader | None = None) 
     documents = None if corpus is None else cache(corpus)
     source = task.data[split]
 
-    def made(names: Values, where: str) -> Example:
-        values = {name: _evaluate(field, names, f"{where}, field {name!r}") for name, field in fields.items()}
-        common = _common(task, values, where)
+    def make_example(names: Values, location: str) -> Example:
+        values = {name: _evaluate(field, names, f"{location}, field {name!r}") for name, field in fields.items()}
+        common = _common(task, values, location)
         if group is not None:
-            pair = _evaluate(group, names, f"{where}, group")
+            pair = _evaluate(group, names, f"{location}, group")
             common["group"] = known_texts({"group": pair}).get("group")
-        read = task.task_type.example(RowContext(task, where, values, common, documents))
+        read = task.task_type.example(RowContext(task, location, values, common, documents))
         example: Example = task.task_type.completed(read, task)
-        changed = {name: _evaluate(field, names, f"{where}, prompt field {name!r}") for name, field in shown.items()}
+        changed = {name: _evaluate(field, names, f"{location}, prompt field {name!r}") for name, field in shown.items()}
         if changed:
-            example = task.task_type.prompted(example, changed, where)
+            example = task.task_type.prompted(example, changed, location)
         return shuffled(task, example)
 
     def build(number: int, row: Values) -> Example:
-        where = f"{task.name}: row {number} of {source!r}"
+        location = f"{task.name}: row {number} of {source!r}"
         try:
-            return made({"row": row, "row_number": number}, where)
+            return make_example({"row": row, "row_number": number}, location)
         except DataError as error:
-            if not str(error).startswith(where):  # it is about something that rows share, such as the corpus
+            if not str(error).startswith(location):  # it is about something that rows share, such as the corpus
                 raise
-            raise RowError(where, str(error).removeprefix(where)) from error
+            raise RowError(location, str(error).removeprefix(location)) from error
 
     return build
 
@@ -116,11 +118,11 @@ def memorized_texts(task: TaskSpec, rows: Iterable[Values], split: str = "test")
         return
     text = expression(task.memorized, f"{task.origin or task.name}, memorized")
     for number, row in enumerate(rows, start=1):
-        where = f"{task.name}: row {number} of {task.data[split]!r}, memorized"
-        found = _evaluate(text, {"row": row, "row_number": number}, where)
-        if not isinstance(found, str | None):
-            raise DataError(f"{where}: {found!r:.80} is not a text; give a string or none")
-        yield found.strip() or None if found is not None else None
+        location = f"{task.name}: row {number} of {task.data[split]!r}, memorized"
+        texts = _evaluate(text, {"row": row, "row_number": number}, location)
+        if not isinstance(texts, str | None):
+            raise DataError(f"{location}: {texts!r:.80} is not a text; give a string or none")
+        yield texts.strip() or None if texts is not None else None
 
 
 def shuffled(task: TaskSpec, example: Example) -> Example:
@@ -132,8 +134,8 @@ def shuffled(task: TaskSpec, example: Example) -> Example:
     if task.shuffle_options is None:
         return example
     seed, options = task.shuffle_options.seed, task.task_type.options
-    keys = [f"{seed} {example.id} {place}".encode() for place in range(len(getattr(example, options)))]
-    return reordered(example, options, sorted(range(len(keys)), key=lambda place: sha256(keys[place]).digest()))
+    keys = [f"{seed} {example.id} {index}".encode() for index in range(len(getattr(example, options)))]
+    return reordered(example, options, sorted(range(len(keys)), key=lambda index: sha256(keys[index]).digest()))
 
 
 def read_corpus(task: TaskSpec, rows: Iterable[Values]) -> CandidateCorpus:
@@ -143,45 +145,45 @@ def read_corpus(task: TaskSpec, rows: Iterable[Values]) -> CandidateCorpus:
         DataError: two documents have the same id, an id or a text is not a string, or there are no documents.
     """
     assert task.corpus is not None
-    where = f"{task.origin or task.name}, corpus"
-    identity, text = expression(task.corpus.id, where), expression(task.corpus.text, where)
+    corpus_location = f"{task.origin or task.name}, corpus"
+    identity, text = expression(task.corpus.id, corpus_location), expression(task.corpus.text, corpus_location)
     texts: dict[str, str] = {}
     for number, row in enumerate(rows, start=1):
-        place = f"{task.name}: document {number} of {task.corpus.data!r}"
+        location = f"{task.name}: document {number} of {task.corpus.data!r}"
         names = {"row": row, "row_number": number}
-        name, content = _evaluate(identity, names, place), _evaluate(text, names, place)
+        name, content = _evaluate(identity, names, location), _evaluate(text, names, location)
         document = read_id(name)
         if not document or not isinstance(content, str):
-            raise DataError(f"{place}: id {name!r:.80} and text {content!r:.80} must be strings")
+            raise DataError(f"{location}: id {name!r:.80} and text {content!r:.80} must be strings")
         if document in texts:
-            raise DataError(f"{place}: another document also has the id {name!r:.80}")
+            raise DataError(f"{location}: another document also has the id {name!r:.80}")
         texts[document] = content
     if not texts:
         raise DataError(f"{task.name}: the corpus {task.corpus.data!r} has no documents")
-    return CandidateCorpus(tuple(texts.values()), {name: place for place, name in enumerate(texts)})
+    return CandidateCorpus(tuple(texts.values()), {name: location for location, name in enumerate(texts)})
 
 
-def _compile(source: FieldSource, where: str) -> Expression:
+def _compile(source: FieldSource, location: str) -> Expression:
     """Return a field of a task file as a function of the row: strings are Jinja, lists and mappings contain Jinja."""
     if isinstance(source, str):
-        return expression(source, where)
+        return expression(source, location)
     if isinstance(source, list):
-        parts = [_compile(part, where) for part in source]
+        parts = [_compile(part, location) for part in source]
         return lambda variables: [part(variables) for part in parts]
     if isinstance(source, dict):
-        named = {key: _compile(part, f"{where}, key {key!r}") for key, part in source.items()}
-        return lambda variables: {key: part(variables) for key, part in named.items()}
+        expressions = {key: _compile(part, f"{location}, key {key!r}") for key, part in source.items()}
+        return lambda variables: {key: part(variables) for key, part in expressions.items()}
     return lambda _variables: source
 
 
-def _evaluate(field: Expression, names: Values, where: str) -> Any:
+def _evaluate(field: Expression, names: Values, location: str) -> Any:
     """Return the value of a field; `names` are `row` and `row_number`. Raises `DataError` with similar names."""
     try:
         return field(names)
     except MissingValue as error:
-        raise DataError(f"{where}: {_missing_value(error, names)}") from error
+        raise DataError(f"{location}: {_missing_value(error, names)}") from error
     except EvaluationError as error:
-        raise DataError(f"{where}: {error}") from error
+        raise DataError(f"{location}: {error}") from error
 
 
 def _missing_value(error: MissingValue, names: Values) -> str:
@@ -203,7 +205,7 @@ def _missing_entry(error: MissingValue, row: Values) -> str:
     holder, key = error.holder, error.key
     if not isinstance(holder, Mapping | Sequence) or isinstance(holder, str):
         return str(error)  # e.g. a text, which has no attributes
-    columns = [f"row.{name}" for name, value in row.items() if _folded(value) == _folded(key)]
+    columns = [f"row.{name}" for name, value in row.items() if _fold_id(value) == _fold_id(key)]
     origin = f" (from {' or '.join(columns)})" if 0 < len(columns) <= MAX_ORIGINS else ""
     is_mapping = isinstance(holder, Mapping)
     kind = next((f"row.{name}" for name, value in row.items() if value is holder), None)
@@ -216,24 +218,24 @@ def _missing_entry(error: MissingValue, row: Values) -> str:
     return f"{kind} has no entry for {key!r:.40}{origin}, only for {entries}{cure}"
 
 
-def _folded(value: Any) -> str:
+def _fold_id(value: Any) -> str:
     return str(value).strip().casefold()
 
 
-def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
+def _common(task: TaskSpec, values: Values, location: str) -> dict[str, Any]:
     """Return id, meta and cluster, which every example has, and the language if the row has one."""
     identity = read_id(values["id"])
     if not identity:
-        raise DataError(f"{where}, field 'id': {values['id']!r:.200} is not a valid id; give a string or an integer")
+        raise DataError(f"{location}, field 'id': {values['id']!r:.200} is not a valid id; give a string or an integer")
     columns = values.get("meta", {})
     if not isinstance(columns, Mapping):
-        raise DataError(f"{where}, field 'meta': expected a mapping of names to values, found {columns!r:.80}")
+        raise DataError(f"{location}, field 'meta': expected a mapping of names to values, found {columns!r:.80}")
     if task.cluster and task.cluster not in columns:
         raise DataError(
-            f"{where}: cluster {task.cluster!r} is not among meta ({', '.join(map(str, columns)) or 'empty'})"
+            f"{location}: cluster {task.cluster!r} is not among meta ({', '.join(map(str, columns)) or 'empty'})"
         )
     language = values.get("language")
-    check_language(task, language, f"{where}, field 'language'")
+    check_language(task, language, f"{location}, field 'language'")
     meta = known_texts(columns)
     common = {"id": identity, "meta": meta, "cluster": meta.get(task.cluster) if task.cluster else None}
     return common if language is None else {**common, "language": language}
@@ -244,20 +246,22 @@ def read_id(value: Any) -> str:
     return INVISIBLE_ENDS.sub("", str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def check_language(task: TaskSpec, language: Any, where: str) -> None:
+def check_language(task: TaskSpec, language: Any, location: str) -> None:
     """Check a row's language. Raises `DataError` if the task does not list it, or if it is missing and necessary."""
     listed = ", ".join(task.languages)
     if language is None and len(task.languages) > 1:
-        raise DataError(f"{where}: no language is given, but the task has several ({listed}); give one of them")
+        raise DataError(f"{location}: no language is given, but the task has several ({listed}); give one of them")
     if language is not None and language not in task.languages:
         cure = f"add it to `language` of the task ({listed}), or correct the row"
-        raise DataError(f"{where}: {language!r:.80} is not among the task's languages; {cure}")
+        raise DataError(f"{location}: {language!r:.80} is not among the task's languages; {cure}")
 
 
-def check_languages(task: TaskSpec, found: Iterable[str]) -> None:
+def check_languages(task: TaskSpec, languages: Iterable[str]) -> None:
     """Check the languages found in the rows. Raises `DataError` if one of the task's languages has no row."""
-    known = set(found)
-    if len(task.languages) > 1 and (missing := [one for one in task.languages if one not in known]):
+    seen_languages = set(languages)
+    if len(task.languages) > 1 and (
+        missing := [language for language in task.languages if language not in seen_languages]
+    ):
         raise DataError(
             f"{task.name}: `language` lists {missing[0]!r}, but no row is in that language; remove it, or add rows"
         )

@@ -22,7 +22,7 @@ from figeval.io.yaml_files import read_mapping
 from figeval.plugins import PluginManager
 from figeval.registry import Deferred, Registry, a_type, fill
 from figeval.spec.tasks import Named, SuiteSpec, TaskSpec, refuse_renamed
-from figeval.task_types.base import TaskTypes
+from figeval.task_types.registry import TaskTypes
 
 DEEPEST = 8  # files that include one another, so that a circle ends
 INCLUDED = "--include_path"  # owner of the tasks and suites in the folders given there
@@ -72,13 +72,13 @@ class Catalogue:
             DuplicateName: two of the items have one name.
             TaskError: a task is not what its type wants.
         """
-        found = Catalogue(self.task_types)
+        catalogue = Catalogue(self.task_types)
         for item in items:
-            found.add(item, item.origin or item.name)
-        taken = {entry.name for registry in (found.tasks, found.suites) for entry in registry}
-        found.tasks.extend(entry for entry in self.tasks if entry.name not in taken)
-        found.suites.extend(entry for entry in self.suites if entry.name not in taken)
-        return found
+            catalogue.add(item, item.origin or item.name)
+        taken = {entry.name for registry in (catalogue.tasks, catalogue.suites) for entry in registry}
+        catalogue.tasks.extend(entry for entry in self.tasks if entry.name not in taken)
+        catalogue.suites.extend(entry for entry in self.suites if entry.name not in taken)
+        return catalogue
 
     def expand(self, names: Iterable[str]) -> list[TaskSpec]:
         """Return the tasks for names of tasks and suites, each once, in order.
@@ -87,16 +87,16 @@ class Catalogue:
             UnknownName: there is neither a task nor a suite of that name.
             TaskError: a suite contains itself, directly or through others.
         """
-        found = []
+        tasks = []
         for name in self._tasks_behind(names):
             if name in self.broken:
                 raise TaskError(self.broken[name])
             if name not in self.tasks:
-                known = [entry.name for registry in (self.tasks, self.suites) for entry in registry]
-                raise UnknownName("task", name, known, see="figeval ls tasks")
-            found.append(self.tasks.get(name))
+                known_names = [entry.name for registry in (self.tasks, self.suites) for entry in registry]
+                raise UnknownName("task", name, known_names, see="figeval ls tasks")
+            tasks.append(self.tasks.get(name))
         self.warn_of_broken()
-        return found
+        return tasks
 
     def contrasted(self, suite: SuiteSpec, contrast: str) -> list[TaskSpec]:
         """Return the tasks of a suite's contrast, in order.
@@ -110,17 +110,17 @@ class Catalogue:
 
     def check_contrast(self, suite: SuiteSpec, contrast: str) -> None:
         """Raise `TaskError` if a contrast has a task that is not in its suite; the task need not exist."""
-        own = self._tasks_behind(suite.tasks)
+        tasks = self._tasks_behind(suite.tasks)
         for name in self._tasks_behind(suite.contrasts[contrast].tasks):
-            if name not in own:
+            if name not in tasks:
                 raise TaskError(
                     f"{suite.origin or suite.name}: contrast {contrast!r}: {name!r} is not a task of this suite"
-                    f"{near(name, own)}; list it under `tasks`, too"
+                    f"{near(name, tasks)}; list it under `tasks`, too"
                 )
 
     def _tasks_behind(self, names: Iterable[str]) -> list[str]:
         """Return the names with each suite replaced by its tasks, each once, in order."""
-        found: dict[str, None] = {}
+        task_names: dict[str, None] = {}
         expanded: set[str] = set()
         waiting = [iter(names)]
         opened: list[str] = []  # suites that are being expanded, outermost first
@@ -138,8 +138,8 @@ class Catalogue:
                     opened.append(name)
                     waiting.append(iter(self.suites.get(name).tasks))
             else:
-                found[name] = None
-        return list(found)
+                task_names[name] = None
+        return list(task_names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,11 @@ class _Item:
 
     @staticmethod
     def stamps_of(files: Iterable[Path]) -> tuple[object, ...]:
-        found = [file.stat() for file in files]
-        return (os.environ.get(EXTERNAL), *((one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns) for one in found))
+        stats = [file.stat() for file in files]
+        return (
+            os.environ.get(EXTERNAL),
+            *((stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in stats),
+        )
 
 
 _ITEMS: dict[Path, _Item] = {}  # files of this process, because a program that runs several models reads them each time
@@ -170,16 +173,16 @@ def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
     """
     if not isinstance(file, Path):
         return _read_item(file, folder, [])
-    known = _ITEMS.pop(file, None)
+    cached = _ITEMS.pop(file, None)
     with suppress(OSError):
-        if known is not None and known.stamps == _Item.stamps_of(known.files):
-            _ITEMS[file] = known
-            return known.item
+        if cached is not None and cached.stamps == _Item.stamps_of(cached.files):
+            _ITEMS[file] = cached
+            return cached.item
     begun, parts = time.time(), list[_Part]()
     item = _read_item(file, folder, parts)
     files = tuple(part.file for part in parts if isinstance(part.file, Path))
     with suppress(OSError):
-        if all(one.stat().st_mtime < begun - SETTLED for one in files):
+        if all(source.stat().st_mtime < begun - SETTLED for source in files):
             _ITEMS[file] = _Item(item, files, _Item.stamps_of(files))
     return item
 
@@ -254,36 +257,36 @@ def _is_file(folder: Traversable, path: str) -> bool:
     return False
 
 
-def merged(base: Mapping[str, Any], own: Mapping[str, Any], included: str, where: str) -> dict[str, Any]:
+def merged(base: Mapping[str, Any], including: Mapping[str, Any], included: str, location: str) -> dict[str, Any]:
     """Return the keys of an included file with a file's own keys merged into them (JSON Merge Patch, RFC 7386).
 
     Mappings are merged key by key. Every other value, a list too, replaces the included one, and null removes it.
 
     Args:
         base: keys of the included file, or of one of its mappings.
-        own: keys of the file that includes it, or of the same mapping there.
+        including: keys of the file that includes it, or of the same mapping there.
         included: name of the included file.
-        where: beginning of error messages: the file that includes it, and the key of the mapping.
+        location: beginning of error messages: the file that includes it, and the key of the mapping.
 
     Raises:
         TaskError: there is no such key that null could remove. A null outside of mappings is left to the model, since
             it is the default of some keys.
     """
-    found = dict(base)
-    for key, value in own.items():
-        known = found.get(key)
+    merged_keys = dict(base)
+    for key, value in including.items():
+        inherited_value = merged_keys.get(key)
         if isinstance(value, dict):
-            inherited = known if isinstance(known, dict) else {}
-            strange = next((name for name, one in value.items() if one is None and name not in inherited), None)
+            inherited = inherited_value if isinstance(inherited_value, dict) else {}
+            strange = next((name for name, part in value.items() if part is None and name not in inherited), None)
             if strange is not None:
-                what = f"null removes an included key, but {included} has no {strange!r} there"
-                raise TaskError(f"{where}{key}: {what}{near(str(strange), inherited)}")
-            found[key] = merged(inherited, value, included, f"{where}{key}.")
-        elif value is None and key in found:
-            del found[key]
+                problem = f"null removes an included key, but {included} has no {strange!r} there"
+                raise TaskError(f"{location}{key}: {problem}{near(str(strange), inherited)}")
+            merged_keys[key] = merged(inherited, value, included, f"{location}{key}.")
+        elif value is None and key in merged_keys:
+            del merged_keys[key]
         else:
-            found[key] = value
-    return found
+            merged_keys[key] = value
+    return merged_keys
 
 
 def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Callable[[str, str], None]) -> None:
@@ -298,7 +301,7 @@ def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Cal
         entries = list(folder.iterdir())
     except OSError as error:
         raise TaskError(f"{folder} cannot be read ({error.strerror}); give a folder with task files") from error
-    for file in sorted((one for one in entries if one.name.endswith(tuple(KINDS))), key=lambda one: one.name):
+    for file in sorted((entry for entry in entries if entry.name.endswith(tuple(KINDS))), key=lambda entry: entry.name):
         try:
             add(read_item(file, folder))
         except (TaskError, DuplicateName) as error:

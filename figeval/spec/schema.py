@@ -32,11 +32,11 @@ HAS_INCLUDE: JSON = {"required": ["include"]}
 def task_schema(types: Iterable[TaskType[Any]]) -> JSON:
     """Return the JSON Schema of a task file, with the fields of examples of these types."""
     keys = _keys(TaskSpec)
-    known = list(types)
-    about = {"enum": [kind.name for kind in known], "enumDescriptions": [kind.summary for kind in known]}
+    names = list(types)
+    about = {"enum": [kind.name for kind in names], "enumDescriptions": [kind.summary for kind in names]}
     keys["properties"]["type"] = _suggested(about, keys["properties"]["type"])
     keys["required"] += ["data", "fields"]
-    return _file_schema("Task file of figeval", keys, [_rule(kind) for kind in known])
+    return _file_schema("Task file of figeval", keys, [_rule(kind) for kind in names])
 
 
 def suite_schema() -> JSON:
@@ -66,14 +66,14 @@ def _keys(model: type[BaseModel]) -> JSON:
 
     def plain(part: Any) -> Any:
         if isinstance(part, list):
-            return [plain(one) for one in part]
+            return [plain(child) for child in part]
         if not isinstance(part, dict):
             return part
-        whole = {**inner[part["$ref"].rpartition("/")[2]], **part} if "$ref" in part else part
-        return _united({key: plain(value) for key, value in whole.items() if not _is_noise(key, value)})
+        resolved = {**inner[part["$ref"].rpartition("/")[2]], **part} if "$ref" in part else part
+        return _united({key: plain(value) for key, value in resolved.items() if not _is_noise(key, value)})
 
-    found: JSON = plain(schema)
-    return found
+    plain_schema: JSON = plain(schema)
+    return plain_schema
 
 
 def _is_noise(key: str, value: Any) -> bool:
@@ -92,9 +92,9 @@ def _united(part: JSON) -> JSON:
     types = [one.get("type") for one in alternatives if "enum" not in one]
     if not alternatives or not all(isinstance(one, str) for one in types) or len(types) < len(alternatives):
         return part
-    several = [one for one in types if one != "integer" or "number" not in types]
+    distinct = [one for one in types if one != "integer" or "number" not in types]
     merged = {word: value for one in alternatives for word, value in one.items() if word != "description"}
-    return {**merged, **{word: value for word, value in part.items() if word != "anyOf"}, "type": several}
+    return {**merged, **{word: value for word, value in part.items() if word != "anyOf"}, "type": distinct}
 
 
 def _suggested(names: JSON, key: JSON) -> JSON:
@@ -140,11 +140,11 @@ def _part(value: JSON) -> JSON:
 
     Lists are replaced as a whole, so their items are the same.
     """
-    part = {word: one for word, one in value.items() if word != "required"}
+    part = {word: part_of_any for word, part_of_any in value.items() if word != "required"}
     if "anyOf" in part:
-        part["anyOf"] = [_part(one) for one in part["anyOf"]]
+        part["anyOf"] = [_part(part_of_any) for part_of_any in part["anyOf"]]
     if "properties" in part:
-        part["properties"] = {key: _patch(one) for key, one in part["properties"].items()}
+        part["properties"] = {key: _patch(part_of_any) for key, part_of_any in part["properties"].items()}
     if isinstance(part.get("additionalProperties"), dict):
         part["additionalProperties"] = _patch(part["additionalProperties"])
     return part

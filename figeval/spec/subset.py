@@ -142,18 +142,18 @@ class Drawing:
         """Return the subset of the examples that were added."""
         n, portion = len(self._hidden), self.portion
         size = portion.limit if portion.sample is None else portion.sample
-        wanted = n if size is None else examples_in(size, n)
-        if wanted == n:
+        size_of_subset = n if size is None else examples_in(size, n)
+        if size_of_subset == n:
             return Subset(n=n, hidden=sum(self._hidden), is_stratified=self._is_stratified)
-        used = range(wanted) if portion.sample is None else sorted(self._in_random_order()[:wanted])
+        used = range(size_of_subset) if portion.sample is None else sorted(self._in_random_order()[:size_of_subset])
         mask = bytearray(used[-1] + 1)
-        for place in used:
-            mask[place] = 1
-        inside = {self._units[place] for place in used}
-        outside = (unit for place, unit in enumerate(self._units) if place >= len(mask) or not mask[place])
-        sampled = " ".join(str(self._ids[place]) for place in used) if self._ids else None
+        for index in used:
+            mask[index] = 1
+        inside = {self._units[index] for index in used}
+        outside = (unit for index, unit in enumerate(self._units) if index >= len(mask) or not mask[index])
+        sampled = " ".join(str(self._ids[index]) for index in used) if self._ids else None
         return Subset(
-            n=wanted,
+            n=size_of_subset,
             hidden=sum(compress(self._hidden, mask)),
             mask=bytes(mask),
             cut=frozenset(self._groups[unit] for unit in inside.intersection(outside)),
@@ -163,17 +163,17 @@ class Drawing:
 
     def _in_random_order(self) -> list[int]:
         """Return the places of the examples in the order in which they are drawn."""
-        places = sorted(range(len(self._units)), key=self._units.__getitem__)
+        indices = sorted(range(len(self._units)), key=self._units.__getitem__)
         if not self.portion.stratify:
-            return places
+            return indices
         stratum_of: dict[int, int] = {}  # by unit; a group belongs to the stratum of its first member
         for unit, stratum in zip(self._units, self._strata, strict=True):
             stratum_of.setdefault(unit, stratum)
         members: dict[int, list[int]] = defaultdict(list)
-        for place in places:
-            members[stratum_of[self._units[place]]].append(place)
+        for index in indices:
+            members[stratum_of[self._units[index]]].append(index)
         turn: dict[int, float] = {}  # by unit
-        for stratum, own in members.items():
-            for rank, place in enumerate(own):
-                turn.setdefault(self._units[place], (rank + stratum / 2**64) / len(own))
-        return sorted(places, key=lambda place: turn[self._units[place]])
+        for stratum, stratum_indices in members.items():
+            for rank, index in enumerate(stratum_indices):
+                turn.setdefault(self._units[index], (rank + stratum / 2**64) / len(stratum_indices))
+        return sorted(indices, key=lambda index: turn[self._units[index]])

@@ -121,7 +121,7 @@ class _Canonical:
         self._tuples: dict[int, tuple[Any, str]] = {}
 
     def __call__(self, example: Example) -> bytes:
-        values = {name: self._value(value) for name, value in _told(example).items()}
+        values = {name: self._value(value) for name, value in _fingerprinted_fields(example).items()}
         if self._annotations:
             values["meta"] = {key: text for key, text in example.meta.items() if key not in self._annotations}
         return json.dumps(values, sort_keys=True, ensure_ascii=True, default=_plain).encode()
@@ -132,32 +132,32 @@ class _Canonical:
         return sorted(value) if isinstance(value, frozenset) else value
 
     def _shared(self, value: tuple[Any, ...]) -> str:
-        known = self._tuples.get(id(value))
-        if known is None:
+        cached = self._tuples.get(id(value))
+        if cached is None:
             text = json.dumps(value, ensure_ascii=True)
-            known = (value, hashlib.sha256(text.encode()).hexdigest())  # holding the tuple keeps its id taken
+            cached = (value, hashlib.sha256(text.encode()).hexdigest())  # holding the tuple keeps its id taken
             if len(self._tuples) < 64:
-                self._tuples[id(value)] = known
-        return known[1]
+                self._tuples[id(value)] = cached
+        return cached[1]
 
 
 def _plain(value: Any) -> Any:
     """Return a span, a part or a mapping as a value that JSON can represent."""
     if isinstance(value, Mapping):
         return dict(value)
-    return _told(value)
+    return _fingerprinted_fields(value)
 
 
-def _told(value: Any) -> dict[str, Any]:
+def _fingerprinted_fields(value: Any) -> dict[str, Any]:
     """Return the fields that are part of a fingerprint.
 
     Texts that only prompts show are left out, and so are fields that were added after the first fingerprints while they
     are empty or have their default. Renamed fields keep their first name, and fields that a class no longer has keep
     their value.
     """
-    told = dict(value.removed_fields) if isinstance(value, Example) else {}
+    values = dict(value.removed_fields) if isinstance(value, Example) else {}
     for field in fields(value):
         content = getattr(value, field.name)
         if field.name != "prompted" and ("later" not in field.metadata or (content and content != field.default)):
-            told[field.metadata.get(FINGERPRINTED_AS, field.name)] = content
-    return told
+            values[field.metadata.get(FINGERPRINTED_AS, field.name)] = content
+    return values

@@ -24,7 +24,8 @@ from figeval.errors import TaskError, UnknownName
 from figeval.io.validation import validated
 from figeval.language.words import SEGMENTERS, Reading, check_segmenter, knows
 from figeval.spec.criteria import Scale, criteria_of
-from figeval.task_types.base import TaskType, TaskTypes
+from figeval.task_types.base import TaskType
+from figeval.task_types.registry import TaskTypes
 from figeval.types import Example
 
 E = TypeVar("E", bound=Example)
@@ -283,8 +284,8 @@ class TaskSpec(Named):
             raise ValueError(f"only_label {self.only_label!r} is not among the labels {', '.join(self.labels)}")
         strange = set(self.verbalizer) - set(self.labels)
         if strange:
-            words, known = ", ".join(sorted(strange)), ", ".join(self.labels) or "none"
-            raise ValueError(f"verbalizer has words for {words}, but the labels are {known}")
+            words, labels = ", ".join(sorted(strange)), ", ".join(self.labels) or "none"
+            raise ValueError(f"verbalizer has words for {words}, but the labels are {labels}")
         if strange := set(self.vocabulary) - {"option", "answer"}:
             words = ", ".join(sorted(strange))
             raise ValueError(f"vocabulary has words for {words}; it takes words for `option` and `answer`")
@@ -366,22 +367,22 @@ class TaskSpec(Named):
             raise TaskError(f"{self.origin or self.name}: {error}") from error
         defaults = {"metrics": kind.default_metrics, "baselines": kind.default_baselines}
         changes = {key: value for key, value in defaults.items() if key not in self.model_fields_set}
-        made = self.model_copy(update={**changes, "bound_to": kind})
-        problem = kind.field_problem(made) if self.examples is None else None
-        if made.floor is not None and made.floor not in kind.probes:
+        copy = self.model_copy(update={**changes, "bound_to": kind})
+        problem = kind.field_problem(copy) if self.examples is None else None
+        if copy.floor is not None and copy.floor not in kind.probes:
             has = f"available: {', '.join(kind.probes) or 'none'}"
             raise TaskError(
-                f"{self.origin or self.name}: floor {made.floor!r} is not a probe of {kind.name} tasks ({has})"
+                f"{self.origin or self.name}: floor {copy.floor!r} is not a probe of {kind.name} tasks ({has})"
             )
-        if made.shuffle_options is not None and not kind.options:
+        if copy.shuffle_options is not None and not kind.options:
             problem = f"the options of {kind.name} tasks cannot be shuffled; remove the key shuffle_options"
         try:
-            kind.check(made)
+            kind.check(copy)
         except ValueError as error:
             problem = problem or str(error)
         if problem:
             raise TaskError(f"{self.origin or self.name}: {problem}")
-        return made
+        return copy
 
     def with_prompt(self, name: str) -> TaskSpec:
         """Return the task with its additional prompt `name`."""

@@ -8,22 +8,20 @@ the contract.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from figeval.errors import PluginError, TaskError, near
+from figeval.errors import TaskError
 from figeval.io.json_files import json_scores
-from figeval.plugins import PluginManager, describe
+from figeval.plugins import describe
 from figeval.prompts import PromptContext
-from figeval.registry import Deferred, Registry, fill, loaded, preferred
 from figeval.task_types.fields import Definition, RowContext, fields_of, read_fields, required_fields
 from figeval.task_types.given import GIVEN, Given
 from figeval.task_types.gold import texts_of
 from figeval.task_types.routes import Route, Start
-from figeval.types import FINGERPRINTED_AS, JSON, Example, Prediction, Value
+from figeval.types import FINGERPRINTED_AS, JSON, Example, Input, Prediction, Value
 
 if TYPE_CHECKING:
     from figeval.task_types.probes import Probe
@@ -107,6 +105,7 @@ class TaskType(Generic[E]):
         has_corpus: whether the candidates may be documents that all rows share (`corpus`).
         gold_fields: fields with the right answer; the first one is shown.
         given_form: what to write as a prediction in a file for `figeval score`, in words.
+        written_routes: routes on which the answer is a text that the model itself wrote, so that people can judge it.
         folder: folder of the template `_default/<name>.jinja` and the scaffold, or None for figeval's own.
     """
 
@@ -121,6 +120,7 @@ class TaskType(Generic[E]):
     has_corpus: ClassVar[bool] = False
     gold_fields: ClassVar[tuple[str, ...]] = ("gold",)
     given_form: ClassVar[str] = "the value that `pred` has in the predictions of a run"
+    written_routes: ClassVar[tuple[str, ...]] = ()
     folder: ClassVar[Traversable | None] = None
 
     @property
@@ -145,8 +145,8 @@ class TaskType(Generic[E]):
 
     def example(self, row: RowContext) -> E:
         """Return the example of a row. Raises `DataError`, which names row and field."""
-        made: Any = self.Example(**read_fields(self.Example, row), **row.common)
-        return made  # type: ignore[no-any-return]
+        example: Any = self.Example(**read_fields(self.Example, row), **row.common)
+        return example  # type: ignore[no-any-return]
 
     def completed(self, example: E, task: Definition) -> E:
         """Return the example with what its task says about all examples; by default, as it is."""
@@ -162,9 +162,9 @@ class TaskType(Generic[E]):
 
     def prompted_fields(self, example: E, values: Mapping[str, Any], where: str) -> dict[str, Any]:
         """Return the field values that prompts show, by field. Raises `DataError` as `prompted` does."""
-        known = fields_of(self.Example)
+        fields_by_name = fields_of(self.Example)
         return {
-            name: known[name].prompted(value, getattr(example, name), f"{where}, prompt field {name!r}")
+            name: fields_by_name[name].prompted(value, getattr(example, name), f"{where}, prompt field {name!r}")
             for name, value in values.items()
         }
 
@@ -276,6 +276,19 @@ class TaskType(Generic[E]):
         metrics = (name for route in self.routes if route.reader is not None for name in route.metrics)
         return Route(name=GIVEN, start=start, metrics=tuple(dict.fromkeys(metrics)), task_type=self.name)
 
+    # ---- people as judges --------------------------------------------------------------------------------------------
+
+    def human_question(self, example: E) -> tuple[str, Sequence[str], int] | None:
+        """Return the example as people answer it: a question, the options, and the index of the right one.
+
+        The result is None if the answer is hidden, or if people cannot answer by choosing an option.
+        """
+        return None
+
+    def judged_inputs(self, example: E) -> Mapping[str, Input]:
+        """Return the inputs that people see, by name, when they judge a text that was written from them."""
+        return {self.query: self.query_text(example)} if self.query else {}
+
     # ---- descriptions ------------------------------------------------------------------------------------------------
 
     def shown_gold(self, example: E) -> str:
@@ -315,21 +328,21 @@ class TaskType(Generic[E]):
 
     def field_problem(self, task: Definition) -> str | None:
         """Return what is wrong with the field names of a task file, or None."""
-        known, given = fields_of(self.Example), set(task.fields)
+        declared, names = fields_of(self.Example), set(task.fields)
         if task.corpus is not None and not self.has_corpus:
             return f"a {self.name} task has no corpus; remove the key, or make it a ranking task"
-        if len(task.languages) > 1 and "language" not in given:
+        if len(task.languages) > 1 and "language" not in names:
             return "a task in several languages needs the field language, e.g. `language: row.lang`"
-        if missing := (self.required(task) | {"id"}) - given:
-            first_names = {one.name: one.metadata.get(FINGERPRINTED_AS) for one in fields(self.Example)}
-            renamed = [f"; {old!r} of figeval 0.1 is {name!r} now" for name, old in first_names.items() if old in given]
+        if missing := (self.required(task) | {"id"}) - names:
+            first_names = {kind.name: kind.metadata.get(FINGERPRINTED_AS) for kind in fields(self.Example)}
+            renamed = [f"; {old!r} of figeval 0.1 is {name!r} now" for name, old in first_names.items() if old in names]
             noun = "field" if len(missing) == 1 else "fields"
             return f"a {self.name} task needs the {noun} {', '.join(sorted(missing))}{''.join(renamed)}"
-        if unknown := given - set(known) - {"id", "meta", "language"}:
+        if unknown := names - set(declared) - {"id", "meta", "language"}:
             return f"a {self.name} task has no field {' or '.join(map(repr, sorted(unknown)))}"
-        shown = {name for name, one in known.items() if one.shown}
-        if unknown := set(task.prompt_fields) - (shown & given):
-            return f"prompt_fields: {sorted(unknown)} are not among the texts of fields {sorted(given)}"
+        shown = {name for name, kind in declared.items() if kind.shown}
+        if unknown := set(task.prompt_fields) - (shown & names):
+            return f"prompt_fields: {sorted(unknown)} are not among the texts of fields {sorted(names)}"
         return None
 
     def json_schema(self) -> JSON:
@@ -339,9 +352,14 @@ class TaskType(Generic[E]):
             "meta": {"type": "object", "description": "Columns for breakdowns (`--by`), by name."},
             "language": {"type": "string", "description": "One of the task's languages."},
         }
-        own = {name: {**one.schema(), "description": one.doc} for name, one in fields_of(self.Example).items()}
-        required = ["id", *(name for name in own if name in required_fields(self.Example))]
-        return {"type": "object", "properties": {**common, **own}, "required": required, "additionalProperties": False}
+        schemas = {name: {**kind.schema(), "description": kind.doc} for name, kind in fields_of(self.Example).items()}
+        required = ["id", *(name for name in schemas if name in required_fields(self.Example))]
+        return {
+            "type": "object",
+            "properties": {**common, **schemas},
+            "required": required,
+            "additionalProperties": False,
+        }
 
 
 # ---- helpers that several types use ----------------------------------------------------------------------------------
@@ -371,130 +389,3 @@ def repeated_texts(options: Sequence[str]) -> Iterator[tuple[str, str]]:
         first = seen.setdefault(option.strip().casefold(), number)
         if first != number:
             yield "repeats another one", f"option {number} ({option!r:.60}, as option {first})"
-
-
-# ---- all of them -----------------------------------------------------------------------------------------------------
-
-
-class TaskTypes(Registry[Any]):
-    """Task types of all plugins, by name. A type that was registered with a name is imported when it is first used."""
-
-    def __init__(self, manager: PluginManager) -> None:
-        super().__init__("task type", "figeval ls types")
-        fill(manager, "register_task_types", self._register)
-
-    def _register(self, task_type: Any, name: str, *, owner: str) -> None:
-        if name:
-            self.add(name, Deferred(partial(_named, name, task_type, owner)), owner)
-            return
-        one = task_type_of(loaded(task_type))
-        self.add(one.name, one, owner)
-
-
-def _named(name: str, task_type: Any, owner: str) -> TaskType[Any]:
-    """Return the task type that was registered under a name. Raises `PluginError`, which names type and plugin."""
-    try:
-        one = task_type_of(loaded(task_type))
-    except Exception as error:  # importing its module may raise anything
-        raise PluginError(f"task type {name!r} of {owner}: {describe(error)}") from error
-    if one.name != name:
-        raise PluginError(f"task type {name!r} of {owner} is named {one.name!r}; register it under that name")
-    return one
-
-
-def task_type_of(made: Any) -> TaskType[Any]:
-    """Return the task type that a subclass of `TaskType` declares, or the type itself.
-
-    Raises:
-        PluginError: it is not a task type, or has a fault that would break all of its tasks.
-    """
-    if not (isinstance(made, TaskType) or (isinstance(made, type) and issubclass(made, TaskType))):
-        raise PluginError(f"register(task_type) takes a subclass of figeval.TaskType, not {made!r:.80}")
-    one: TaskType[Any] = made() if isinstance(made, type) else made
-    name = type(one).__name__
-    for attribute in ("name", "Example"):
-        if not hasattr(one, attribute):
-            raise PluginError(f"the task type {name} has no `{attribute}`; add it as a class attribute")
-    example: Any = one.Example
-    if not (is_dataclass(example) and isinstance(example, type) and issubclass(example, Example)):
-        raise PluginError(
-            f"{name}.Example is {one.Example!r:.80}; make it a dataclass that derives from figeval.Example"
-        )
-    known = fields_of(one.Example)  # fails here on invalid annotations, not with the first task
-    if one.options and one.options not in known:
-        raise PluginError(f"{name}.options is {one.options!r:.80}, which is not a field{near(one.options, known)}")
-    seen: set[str] = set()
-    for listed in one.metrics:
-        if not isinstance(listed, Metric):
-            raise PluginError(f"{name}.metrics lists {listed!r:.80}; create it with figeval.metric(name, target)")
-        if listed.name in seen:
-            raise PluginError(f"{name}.metrics has two metrics {listed.name!r}; rename one")
-        seen.add(listed.name)
-    return one
-
-
-class Routes:
-    """Routes of task types: each type's own, and those that plugins add to it."""
-
-    def __init__(self, manager: PluginManager, task_types: TaskTypes) -> None:
-        self._manager = manager
-        self._task_types = task_types
-        self._added: dict[str, list[Route]] = {}
-        self._of: dict[str, list[Route]] = {}
-        self._owners = fill(manager, "register_routes", self._add)
-        self._tried_first = frozenset(manager.tried_first("register_routes"))
-
-    def _add(self, task_type: str, route: Any, *, owner: str) -> None:
-        self._added.setdefault(task_type, []).append(_checked(route, task_type, owner))
-
-    def of(self, task_type: str) -> list[Route]:
-        """Return the routes of a task type, best first.
-
-        The type's own routes come before those of plugins, so that installing a plugin changes no score, unless the
-        plugin requests `tryfirst`. A route whose name is taken is left out and reported as a problem of its plugin.
-        """
-        if task_type not in self._of:
-            own = list(self._own(task_type))
-            routes = {route.name: route for route in own}
-            for route in self._added.get(task_type, ()):
-                known = routes.setdefault(route.name, route)
-                if known is not route:
-                    taken = f"route {route.name!r} for {task_type} of {route.owner} is already registered"
-                    self._manager.problem(route.owner, f"{taken} by {known.owner}")
-            added = preferred(list(routes.values())[len(own) :], self._owners)
-            first = [route for route in added if route.owner in self._tried_first]
-            self._of[task_type] = [*first, *own, *(route for route in added if route.owner not in self._tried_first)]
-        return self._of[task_type]
-
-    def _own(self, task_type: str) -> Iterator[Route]:
-        """Yield a task type's own routes; none for an unknown type."""
-        if task_type not in self._task_types:
-            return
-        entry = self._task_types.entry(task_type)
-        for route in entry.load().routes:
-            try:
-                yield _checked(route, task_type, entry.owner)
-            except PluginError as error:  # only this route is lost
-                self._manager.problem(entry.owner, f"task type {task_type!r}: {error}")
-
-    def with_parts(self, task_type: str) -> list[Route]:
-        """Return the routes of a task type and of the types whose routes they combine (see `choose`)."""
-        types = [task_type]
-        for one in types:  # the list grows during the loop
-            parts = dict.fromkeys(part for route in self.of(one) for part in route.of)
-            types += [part for part in parts if part not in types]
-        return [route for one in types for route in self.of(one)]
-
-    def __iter__(self) -> Iterator[Route]:
-        """Yield every route, by task type."""
-        types = dict.fromkeys([*(entry.name for entry, _ in self._task_types.usable(self._manager)), *self._added])
-        return (route for one in types for route in self.of(one))
-
-
-def _checked(route: Any, task_type: str, owner: str) -> Route:
-    """Return a route with its owner and all its needs. Raises `PluginError` if no model could take it."""
-    if not isinstance(route, Route):
-        raise PluginError(f"a route of {task_type} must be a figeval.Route, not {route!r:.80}")
-    route.check()
-    needs = route.needs | {request.capability for request in route.requests}
-    return replace(route, needs=needs, task_type=task_type, owner=owner)

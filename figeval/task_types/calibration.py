@@ -46,14 +46,16 @@ def calibrated(route: Route) -> Route:
     def start(example: Example, context: PromptContext) -> Dialogue:
         shown = context.shots(example.for_prompt())
         context = replace(context, shots=lambda _question: shown)
-        dialogues = [route.begin(one, context) for one in (example, *(content_free(example, t) for t in CONTENT_FREE))]
+        dialogues = [
+            route.begin(version, context) for version in (example, *(content_free(example, t) for t in CONTENT_FREE))
+        ]
         rounds = [next(dialogue) for dialogue in dialogues]
         outputs = iter((yield [request for requests in rounds for request in requests]))
-        own, *others = [list(islice(outputs, len(requests))) for requests in rounds]
+        outputs_of_example, *priors = [list(islice(outputs, len(requests))) for requests in rounds]
         for dialogue in dialogues[1:]:
             dialogue.close()
         try:
-            dialogues[0].send(without_prior(own, others))
+            dialogues[0].send(without_prior(outputs_of_example, priors))
         except StopIteration as stop:
             prediction: Prediction = stop.value
             return prediction
@@ -65,27 +67,29 @@ def calibrated(route: Route) -> Route:
 def content_free(example: Example, text: str) -> Example:
     """Return the example with each of its texts replaced by this text."""
     kind: Any = type(example)
-    blank: dict[str, Any] = {name: one.replaced(getattr(example, name), text) for name, one in fields_of(kind).items()}
+    blank: dict[str, Any] = {
+        name: declared_field.replaced(getattr(example, name), text) for name, declared_field in fields_of(kind).items()
+    }
     return replace(example, prompted=None, **blank)
 
 
-def without_prior(outputs: Sequence[Any], others: Sequence[Sequence[Any]]) -> list[Any]:
+def without_prior(outputs: Sequence[Any], prior_outputs: Sequence[Sequence[Any]]) -> list[Any]:
     """Return log-probabilities minus the logarithms of the words' mean shares in other outputs, at least `FLOOR`.
 
     Outputs are log-probabilities or tuples of them, one for each compared word; all have the same form. NaN in another
     output makes every word NaN, and an impossible word stays impossible.
     """
-    shares = [_shares(_flat(one)) for one in others]
+    shares = [_shares(_flat(output)) for output in prior_outputs]
     means = (math.fsum(column) / len(shares) for column in zip(*shares, strict=True))
     priors = iter([math.log(mean if math.isnan(mean) else max(mean, FLOOR)) for mean in means])
     return [
-        tuple(value - next(priors) for value in one) if isinstance(one, Sequence) else one - next(priors)
-        for one in outputs
+        tuple(value - next(priors) for value in output) if isinstance(output, Sequence) else output - next(priors)
+        for output in outputs
     ]
 
 
 def _flat(outputs: Sequence[Any]) -> list[float]:
-    return [float(value) for one in outputs for value in (one if isinstance(one, Sequence) else (one,))]
+    return [float(value) for output in outputs for value in (output if isinstance(output, Sequence) else (output,))]
 
 
 def _shares(logprobs: Sequence[float]) -> list[float]:

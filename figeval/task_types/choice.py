@@ -218,6 +218,9 @@ class Choice(TaskType[ChoiceExample]):
         """Return the right option, or the query if it is hidden."""
         return self.query_text(example) if example.gold is None else example.options[example.gold]
 
+    def human_question(self, example: ChoiceExample) -> tuple[str, Sequence[str], int] | None:  # noqa: D102
+        return None if example.gold is None else (example.query, example.options, example.gold)
+
     def row(self, example: ChoiceExample, prediction: Prediction) -> JSON:
         """Return gold and scores and, if the task has `option_meta`, the kinds of options that were chosen."""
         row = super().row(example, prediction)

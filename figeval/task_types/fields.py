@@ -205,7 +205,7 @@ class TextsField(Field):
     blank: str = dataclasses.field(default="", kw_only=True)
 
     def problem(self, value: Any, _example: Any) -> str:  # noqa: D102
-        if isinstance(value, tuple | list) and all(isinstance(one, str) for one in value):
+        if isinstance(value, tuple | list) and all(isinstance(text, str) for text in value):
             return "" if value else self.empty
         return f"{value!r:.80} is not a tuple of strings"
 
@@ -213,12 +213,16 @@ class TextsField(Field):
         read = texts(value, row)
         if self.empty and not read:
             raise row.error(self.empty)
-        if self.blank and not all(one.strip() for one in read):
+        if self.blank and not all(text.strip() for text in read):
             raise row.error(self.blank)
         return read
 
     def prompted(self, value: Any, read: Sequence[str], where: str) -> tuple[str, ...]:  # noqa: D102
-        if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
+        if (
+            isinstance(value, str)
+            or not isinstance(value, Sequence)
+            or not all(isinstance(text, str) for text in value)
+        ):
             raise DataError(f"{where}: expected a list of texts, found {value!r:.80}")
         if len(value) != len(read):
             raise DataError(f"{where}: {len(value)} texts where the field has {len(read)}")
@@ -228,7 +232,7 @@ class TextsField(Field):
         return (text,) * len(value)
 
     def reordered(self, value: Sequence[str], order: Sequence[int]) -> tuple[str, ...]:  # noqa: D102
-        return tuple(value[place] for place in order)
+        return tuple(value[index] for index in order)
 
     def schema(self) -> JSON:  # noqa: D102
         return {**TEXTS, "minItems": 1} if self.empty else TEXTS
@@ -243,17 +247,17 @@ class NamedTextsField(Field):
     def read(self, value: Any, row: RowContext) -> Mapping[str, str | tuple[str, ...]]:  # noqa: D102
         if not isinstance(value, Mapping):
             raise row.error(f"expected a mapping of names to texts, found {value!r:.80}")
-        at = ((name, one, row.at(f"{row.field}.{name}")) for name, one in value.items())
-        return {name: one if isinstance(one, str) else texts(one, place) for name, one, place in at}
+        at = ((name, part, row.at(f"{row.field}.{name}")) for name, part in value.items())
+        return {name: part if isinstance(part, str) else texts(part, part_row) for name, part, part_row in at}
 
     def prompted(self, value: Any, read: Mapping[str, Any], where: str) -> Mapping[str, Any]:  # noqa: D102
         if not isinstance(value, Mapping) or set(value) != set(read):
             raise DataError(f"{where}: expected a mapping with the keys {', '.join(read)}, found {value!r:.80}")
-        kinds = {key: TextField("") if isinstance(own, str) else TextsField("") for key, own in read.items()}
-        return {key: kinds[key].prompted(value[key], own, f"{where}, key {key!r}") for key, own in read.items()}
+        kinds = {key: TextField("") if isinstance(part, str) else TextsField("") for key, part in read.items()}
+        return {key: kinds[key].prompted(value[key], part, f"{where}, key {key!r}") for key, part in read.items()}
 
     def replaced(self, value: Mapping[str, Any], text: str) -> Mapping[str, Any]:  # noqa: D102
-        return {key: text if isinstance(one, str) else (text,) * len(one) for key, one in value.items()}
+        return {key: text if isinstance(part, str) else (text,) * len(part) for key, part in value.items()}
 
     def schema(self) -> JSON:  # noqa: D102
         return {"type": "object", "additionalProperties": {"anyOf": [TEXT, TEXTS]}}
@@ -266,14 +270,14 @@ class ColumnsField(Field):
     of: str = dataclasses.field(kw_only=True)
 
     def read(self, value: Any, row: RowContext) -> tuple[Mapping[str, str], ...]:  # noqa: D102
-        if not isinstance(value, Sequence) or not all(isinstance(one, Mapping) for one in value):
+        if not isinstance(value, Sequence) or not all(isinstance(column, Mapping) for column in value):
             raise row.error(f"expected a list of mappings, found {value!r:.80}")
         if len(value) != len(row.read[self.of]):
             raise row.error(f"{len(value)} mappings for {len(row.read[self.of])} {self.of}")
         return tuple(known_texts(columns) for columns in value)
 
     def reordered(self, value: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:  # noqa: D102
-        return tuple(value[place] for place in order) if value else ()
+        return tuple(value[index] for index in order) if value else ()
 
     def schema(self) -> JSON:  # noqa: D102
         return {"type": "array", "items": {"type": "object"}}
@@ -317,7 +321,9 @@ class IndexesField(Field):
         return frozenset(index(element, self.of, row) for element in value)
 
     def problem(self, value: Any, example: Any) -> str:  # noqa: D102
-        return next(filter(None, (index_problem(one, len(getattr(example, self.of)), self.of) for one in value)), "")
+        return next(
+            filter(None, (index_problem(index, len(getattr(example, self.of)), self.of) for index in value)), ""
+        )
 
     def reordered(self, value: Set[int], order: Sequence[int]) -> frozenset[int]:  # noqa: D102
         return frozenset(map(order.index, value))
@@ -359,8 +365,8 @@ class SpanField(Field):
         if isinstance(value, str):
             start = text.find(value) if value.strip() else -1
             if start < 0:
-                what = "does not occur in the text" if value.strip() else "is blank; write [] if no span is right"
-                raise row.error(f"{value!r:.80} {what}")
+                problem = "does not occur in the text" if value.strip() else "is blank; write [] if no span is right"
+                raise row.error(f"{value!r:.80} {problem}")
             return Span(start, start + len(value))
         match value:
             case []:
@@ -393,7 +399,10 @@ class PositiveField(Field):
 def fields_of(example: Any) -> dict[str, Field]:
     """Return the fields that an example class declares, by name and in order."""
     hints = get_type_hints(example, include_extras=True)
-    declared = ((one.name, getattr(hints[one.name], "__metadata__", ())) for one in dataclasses.fields(example))
+    declared = (
+        (field_of_class.name, getattr(hints[field_of_class.name], "__metadata__", ()))
+        for field_of_class in dataclasses.fields(example)
+    )
     return {name: kind for name, metadata in declared for kind in metadata if isinstance(kind, Field)}
 
 
@@ -402,9 +411,11 @@ def required_fields(example: Any) -> frozenset[str]:
     """Return the names of the declared fields that have no default."""
     missing = dataclasses.MISSING
     return frozenset(
-        one.name
-        for one in dataclasses.fields(example)
-        if one.name in fields_of(example) and one.default is missing and one.default_factory is missing
+        field_of_class.name
+        for field_of_class in dataclasses.fields(example)
+        if field_of_class.name in fields_of(example)
+        and field_of_class.default is missing
+        and field_of_class.default_factory is missing
     )
 
 
@@ -429,9 +440,9 @@ def reordered(example: E, name: str, order: Sequence[int]) -> E:
         name: field with a list.
         order: former places; `order[p]` is the former place of what is at place p now.
     """
-    made: Any = type(example)
-    own = {key: kind for key, kind in fields_of(made).items() if name in (key, kind.of)}
-    changes: dict[str, Any] = {key: kind.reordered(getattr(example, key), order) for key, kind in own.items()}
+    example_class: Any = type(example)
+    affected = {key: kind for key, kind in fields_of(example_class).items() if name in (key, kind.of)}
+    changes: dict[str, Any] = {key: kind.reordered(getattr(example, key), order) for key, kind in affected.items()}
     if example.prompted is not None:
         changes["prompted"] = reordered(example.prompted, name, order)
     return dataclasses.replace(example, **changes)

@@ -23,7 +23,6 @@ from figeval.types import Example, Input, Inputs, Prediction, Reply, Status, Val
 BEGINNING = 80  # characters in which a refusal is searched; further on, a character of the story may refuse
 TEXTS = "figeval.metrics.texts"
 RETRIEVED = "retrieved"  # name of the input with what `augment` adds
-WRITTEN = ("by_writing", "by_decoding", GIVEN)  # routes on which the model itself writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +74,8 @@ def read_text(example: GenerationExample, _context: PromptContext, reply: Reply)
 
     text = strip_reasoning(reply.text).strip()
     declines = REFUSAL.search(text[:BEGINNING]) and not text.startswith(('"', "“", "'", "‘"))
-    found = not_written(reply, text)
-    status: Status = found[0] if found else "refusal" if declines else "ok"
+    failure = not_written(reply, text)
+    status: Status = failure[0] if failure else "refusal" if declines else "ok"
     return Prediction(example_id=example.id, value=text if status == "ok" else None, status=status)
 
 
@@ -93,8 +92,8 @@ def by_retrieval(
     `scores` has the best score only, because one score for every pair would fill disks.
     """
     pool = _pool(example, context)
-    given = ((value,) if isinstance(value, str) else value for value in example.inputs.values())
-    scores = yield from closeness(" ".join(text for texts in given for text in texts), tuple(pool.values()))
+    inputs = ((value,) if isinstance(value, str) else value for value in example.inputs.values())
+    scores = yield from closeness(" ".join(text for texts in inputs for text in texts), tuple(pool.values()))
     decided = decide(example.id, scores)
     if not isinstance(decided.value, int):
         return replace(decided, scores=())
@@ -124,6 +123,7 @@ class Generation(TaskType[GenerationExample]):
     default_baselines = ("echo",)  # no text is written by chance: the floor is to repeat the input
     gold_fields = ("references",)
     given_form = "the text"
+    written_routes = ("by_writing", "by_decoding", GIVEN)
     routes = (
         Route(name="by_writing", start=by_writing, needs=frozenset({"write"})),
         by_reply("by_decoding", "write", WHOLE_TEXT, metrics=("parse_rate",)),
@@ -142,35 +142,42 @@ class Generation(TaskType[GenerationExample]):
         metric("rouge_l", f"{TEXTS}:rouge_l", counts_words=True),
         metric("leakage", f"{TEXTS}:leakage", counts_words=True, lower_is_better=True, languages=["en"]),
         metric("repetition_4", f"{TEXTS}:repetition_4", counts_words=True, lower_is_better=True),
-        metric("distinct_1", f"{TEXTS}:distinct_1", counts_words=True, routes=WRITTEN),
-        metric("distinct_2", f"{TEXTS}:distinct_2", counts_words=True, routes=WRITTEN),
+        metric("distinct_1", f"{TEXTS}:distinct_1", counts_words=True, routes=written_routes),
+        metric("distinct_2", f"{TEXTS}:distinct_2", counts_words=True, routes=written_routes),
         metric("length", f"{TEXTS}:length", counts_words=True),
         metric("cut_off", f"{TEXTS}:cut_off", lower_is_better=True, routes=["by_decoding"]),
     )
 
     def query_text(self, example: GenerationExample) -> str:
         """Return the first of the inputs."""
-        given = next(iter(example.inputs.values()), "")
-        return given if isinstance(given, str) else " ".join(given)
+        first_input = next(iter(example.inputs.values()), "")
+        return first_input if isinstance(first_input, str) else " ".join(first_input)
 
     def answer_text(self, example: GenerationExample) -> str:
         """Return the first reference."""
         return example.references[0]
 
+    def judged_inputs(self, example: GenerationExample) -> Mapping[str, Input]:  # noqa: D102
+        return example.inputs
+
     def outline(self, example: GenerationExample) -> Sequence[str]:
         """Return the phrases of the input `outline`."""
-        given = example.inputs.get("outline", ())
-        return (given,) if isinstance(given, str) else given
+        outline = example.inputs.get("outline", ())
+        return (outline,) if isinstance(outline, str) else outline
 
     def augmented(self, example: GenerationExample, added: Sequence[str]) -> GenerationExample:
         """Return the example with a further input `retrieved`, in the first place."""
 
-        def with_input(one: GenerationExample) -> GenerationExample:
-            return replace(one, inputs={RETRIEVED: tuple(added), **one.inputs})
+        def with_input(target: GenerationExample) -> GenerationExample:
+            return replace(target, inputs={RETRIEVED: tuple(added), **target.inputs})
 
         shown = example.prompted
-        made = with_input(example)
-        return replace(made, prompted=with_input(shown)) if isinstance(shown, GenerationExample) else made
+        augmented_example = with_input(example)
+        return (
+            replace(augmented_example, prompted=with_input(shown))
+            if isinstance(shown, GenerationExample)
+            else augmented_example
+        )
 
     def gold(self, example: GenerationExample) -> None:
         """Return None, because the references must not be redistributed."""

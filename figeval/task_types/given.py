@@ -39,37 +39,37 @@ class Given:
                 return parse_json(self.value)
         return self.value
 
-    def numbers(self, what: str, n: int | None = None, names: Sequence[str] = ()) -> tuple[float, ...]:
+    def numbers(self, of_what: str, n: int | None = None, names: Sequence[str] = ()) -> tuple[float, ...]:
         """Return the scores as numbers, or an empty tuple if there are none.
 
         Args:
-            what: what the scores are for, in the plural, for messages.
+            of_what: what the scores are for, in the plural, for messages.
             n: number of scores that there must be.
             names: names of which a mapping must have each.
 
         Raises:
             ValueError: a score is not a number, or there are too few or too many.
         """
-        found = Given(self.scores).parsed
-        if found is None or found == "":
+        scores = Given(self.scores).parsed
+        if scores is None or scores == "":
             return ()
-        if isinstance(found, Mapping):
+        if isinstance(scores, Mapping):
             with suppress(ValueError):
-                named = {label_of(name, names): score for name, score in found.items()}
-                found = named if len(named) == len(found) else found
-            if not names or set(found) != set(names):
-                wanted = f"one for each of {', '.join(names)}" if names else "a list of numbers"
-                raise ValueError(f"the scores are for {', '.join(map(str, found))[:80]!r}", f"write {wanted}")
-            found = [found[name] for name in names]
-        if isinstance(found, str | int | float):
-            found = [found]
-        numbers = tuple(map(_number, found))
+                scores_by_label = {label_of(name, names): score for name, score in scores.items()}
+                scores = scores_by_label if len(scores_by_label) == len(scores) else scores
+            if not names or set(scores) != set(names):
+                form = f"one for each of {', '.join(names)}" if names else "a list of numbers"
+                raise ValueError(f"the scores are for {', '.join(map(str, scores))[:80]!r}", f"write {form}")
+            scores = [scores[name] for name in names]
+        if isinstance(scores, str | int | float):
+            scores = [scores]
+        numbers = tuple(map(_to_float, scores))
         if n is not None and len(numbers) != n:
-            raise ValueError(f"there are {len(numbers)} scores for {n} {what}", "write one for each, in their order")
+            raise ValueError(f"there are {len(numbers)} scores for {n} {of_what}", "write one for each, in their order")
         return numbers
 
 
-def _number(value: Any) -> float:
+def _to_float(value: Any) -> float:
     """Return a score; null is NaN. Raises `ValueError` if it is not a number."""
     if value is None:
         return float("nan")
@@ -79,7 +79,7 @@ def _number(value: Any) -> float:
     raise ValueError(f"the score {value!r:.80} is not a number", "write numbers")
 
 
-def place_of(value: Any, texts: Sequence[str], what: str, letters: str = "") -> int:
+def place_of(value: Any, texts: Sequence[str], noun: str, letters: str = "") -> int:
     """Return the index that a value means: an index, one of the texts, or the letter of one.
 
     Raises:
@@ -90,21 +90,21 @@ def place_of(value: Any, texts: Sequence[str], what: str, letters: str = "") -> 
     if isinstance(value, int) and not isinstance(value, bool):
         if 0 <= value < len(texts):
             return value
-        raise ValueError(f"{value!r:.80} is out of range for {len(texts)} {what} (0 to {len(texts) - 1})")
+        raise ValueError(f"{value!r:.80} is out of range for {len(texts)} {noun} (0 to {len(texts) - 1})")
     if not isinstance(value, str):
-        raise ValueError(f"{value!r:.80} is neither an index nor a text of the {what}")
-    said = value.strip()
-    found = {place for place, text in enumerate(texts) if text.strip() == said}
-    if (number := whole_number(unfloated(said))) is not None and number < len(texts):
-        found.add(number)
-    if len(said.strip("().")) == 1 and said.strip("().").upper() in letters:
-        found.add(letters.index(said.strip("().").upper()))
-    found = found or {place for place, text in enumerate(texts) if _folded(text) == _folded(said)}
-    if len(found) > 1:
-        raise ValueError(f"{said!r:.80} may mean {what} {' and '.join(map(str, sorted(found)))}", "write the index")
-    if not found:
-        raise ValueError(f"{said!r:.80} is none of the {len(texts)} {what}")
-    return found.pop()
+        raise ValueError(f"{value!r:.80} is neither an index nor a text of the {noun}")
+    answer = value.strip()
+    indices = {index for index, text in enumerate(texts) if text.strip() == answer}
+    if (number := whole_number(unfloated(answer))) is not None and number < len(texts):
+        indices.add(number)
+    if len(answer.strip("().")) == 1 and answer.strip("().").upper() in letters:
+        indices.add(letters.index(answer.strip("().").upper()))
+    indices = indices or {index for index, text in enumerate(texts) if _fold(text) == _fold(answer)}
+    if len(indices) > 1:
+        raise ValueError(f"{answer!r:.80} may mean {noun} {' and '.join(map(str, sorted(indices)))}", "write the index")
+    if not indices:
+        raise ValueError(f"{answer!r:.80} is none of the {len(texts)} {noun}")
+    return indices.pop()
 
 
 def label_of(value: Any, labels: Sequence[str]) -> str:
@@ -116,14 +116,16 @@ def label_of(value: Any, labels: Sequence[str]) -> str:
     Raises:
         ValueError: it means none of the labels, or several.
     """
-    said = str(value).strip() if isinstance(value, str | int | float) else ""
-    if said in labels:
-        return said
-    found = [label for label in labels if _folded(unfloated(label)) == _folded(unfloated(said))]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise ValueError(f"{value!r:.80} may mean {' and '.join(map(repr, found))}", "write the label in its own case")
+    answer = str(value).strip() if isinstance(value, str | int | float) else ""
+    if answer in labels:
+        return answer
+    matches = [label for label in labels if _fold(unfloated(label)) == _fold(unfloated(answer))]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise ValueError(
+            f"{value!r:.80} may mean {' and '.join(map(repr, matches))}", "write the label in its own case"
+        )
     raise ValueError(f"{value!r:.80} is not among the labels {', '.join(labels)}")
 
 
@@ -132,7 +134,7 @@ def unfloated(text: str) -> str:
     return re.sub(r"(?<=[0-9])\.0+\s*$", "", text)
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Return the text without differences in case and blanks."""
     return normalize(" ".join(text.split()))
 
@@ -145,7 +147,11 @@ def decided(
     Raises:
         ValueError: another index has a better score than the predicted one.
     """
-    made = decide(example_id, scores, n)
-    if given.value is not None and made.value is not None and scores[read(given.value)] < scores[made.value]:
+    prediction = decide(example_id, scores, n)
+    if (
+        given.value is not None
+        and prediction.value is not None
+        and scores[read(given.value)] < scores[prediction.value]
+    ):
         raise ValueError(f"{given.value!r:.80} does not have the best score", "leave out the prediction or the scores")
-    return made
+    return prediction

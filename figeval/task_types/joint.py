@@ -39,9 +39,9 @@ class PartsField(Field):
         if missing := sorted({"id", "given", "known", "gold"} - set(part)):
             raise row.error(f"no {', '.join(missing)} in {dict(part)!r:.80}")
         common = {"id": str(part["id"]), "cluster": row.common["cluster"]}
-        whole = {"text": row.read["query"], "weight": 1 / parts, **part}
-        where = f"{row.where}, field {row.field!r}, part {common['id']!r}"
-        return SPANS.example(replace(row, where=where, values=whole, common=common))
+        values = {"text": row.read["query"], "weight": 1 / parts, **part}
+        location = f"{row.where}, field {row.field!r}, part {common['id']!r}"
+        return SPANS.example(replace(row, where=location, values=values, common=common))
 
     def schema(self) -> JSON:  # noqa: D102
         return {"type": "array", "items": SPANS.json_schema(), "minItems": 1}
@@ -142,8 +142,8 @@ class Joint(Ranking):
 
     def prompted(self, example: JointExample, values: Mapping[str, Any], where: str) -> JointExample:  # type: ignore[override]
         """Return the example with `prompted` set, also for the parts, whose text is the query as prompts show it."""
-        own = {name: value for name, value in values.items() if name != "parts"}
-        changes = self.prompted_fields(example, own, where)
+        own_values = {name: value for name, value in values.items() if name != "parts"}
+        changes = self.prompted_fields(example, own_values, where)
         parts = faces(example, changes.get("query", example.query), values.get("parts"), where)
         shown: dict[str, Any] = {**changes, "parts": tuple(part.prompted for part in parts)}
         return replace(example, parts=parts, prompted=replace(example, **shown))
@@ -156,13 +156,15 @@ class Joint(Ranking):
             raise ValueError(f"there must be a span for each of {len(example.parts)} parts")
         first = super().given(example, Given(value.get("candidates"), given.scores), labels)
 
-        def part(asked: SpanExample, span: Any) -> Prediction:
+        def part(span_example: SpanExample, span: Any) -> Prediction:
             if span is None or span == "":
-                return Prediction(example_id=asked.id, value=None, status="empty")
-            made = SPANS.given(asked, Given(span), labels)
-            if made.value is not None and (problem := SPANS.value_problem(made.value, asked, labels)):
+                return Prediction(example_id=span_example.id, value=None, status="empty")
+            prediction = SPANS.given(span_example, Given(span), labels)
+            if prediction.value is not None and (
+                problem := SPANS.value_problem(prediction.value, span_example, labels)
+            ):
                 raise ValueError(problem)
-            return made
+            return prediction
 
         return combined(first, tuple(map(part, example.parts, spans)))
 
@@ -176,14 +178,16 @@ class Joint(Ranking):
         return {**super().row(example, prediction), "parts": parts}
 
 
-def faces(example: JointExample, query: str, values: Any, where: str) -> tuple[SpanExample, ...]:
+def faces(example: JointExample, query: str, values: Any, location: str) -> tuple[SpanExample, ...]:
     """Return the parts of an example, each with `prompted` set. Raises `DataError`."""
     texts: Sequence[Any] = [{} for _ in example.parts] if values is None else values
     mappings = isinstance(texts, Sequence) and all(isinstance(text, Mapping) for text in texts)
     if not mappings or len(texts) != len(example.parts):
-        raise DataError(f"{where}, prompt field 'parts': expected {len(example.parts)} mappings, found {values!r:.80}")
-    made = []
+        raise DataError(
+            f"{location}, prompt field 'parts': expected {len(example.parts)} mappings, found {values!r:.80}"
+        )
+    examples = []
     for part, changed in zip(example.parts, texts, strict=True):
-        given = {name: changed[name] for name in ("given", "known") if name in changed}
-        made.append(SPANS.prompted(part, {"text": query, **given}, where))
-    return tuple(made)
+        replacements = {name: changed[name] for name in ("given", "known") if name in changed}
+        examples.append(SPANS.prompted(part, {"text": query, **replacements}, location))
+    return tuple(examples)

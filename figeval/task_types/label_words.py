@@ -145,11 +145,11 @@ class SingleLabelType(TaskType[E]):
         scores = given.numbers("labels", len(labels), labels)
         if not scores:
             return Prediction(example_id=example.id, value=labels[read(given.value)], labels=tuple(labels))
-        made = replace(decided(example.id, given, scores, read), labels=tuple(labels))
-        if made.value is None:
-            return made
+        prediction = replace(decided(example.id, given, scores, read), labels=tuple(labels))
+        if prediction.value is None:
+            return prediction
         best = tuple(label for label, score in zip(labels, scores, strict=True) if score == max(scores))
-        return replace(made, value=best[0], tied_labels=best if len(best) > 1 else ())
+        return replace(prediction, value=best[0], tied_labels=best if len(best) > 1 else ())
 
     def gold_class(self, example: E) -> str | None:
         """Return the label."""
@@ -158,7 +158,7 @@ class SingleLabelType(TaskType[E]):
 
     def check_training(self, task: Definition, train: Sequence[E]) -> None:
         """Check training examples. Raises `ValueError` for a label without examples, because no head can learn it."""
-        found = {self.gold(example) for example in train}
-        if missing := [label for label in task.labels if label not in found]:
-            has = ", ".join(sorted(map(str, found)))
+        labels = {self.gold(example) for example in train}
+        if missing := [label for label in task.labels if label not in labels]:
+            has = ", ".join(sorted(map(str, labels)))
             raise ValueError(f"no training example has the label {missing[0]!r} (only {has}); raise --limit")

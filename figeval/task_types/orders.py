@@ -23,29 +23,29 @@ MOST = 5  # at most this many options have all their orders asked: 120
 
 def drawn(n: int, k: int, generator: random.Random) -> list[Order]:
     """Return up to k different random orders, or all n! if there are no more."""
-    found: dict[Order, None] = {}
-    while len(found) < min(k, factorial(n)):
-        found[tuple(generator.sample(range(n), n))] = None
-    return list(found)
+    orders: dict[Order, None] = {}
+    while len(orders) < min(k, factorial(n)):
+        orders[tuple(generator.sample(range(n), n))] = None
+    return list(orders)
 
 
-def orders_of(example: ChoiceExample, wanted: str, seed: int) -> list[Order]:
+def orders_of(example: ChoiceExample, setting: str, seed: int) -> list[Order]:
     """Return the orders that --orders requests for one example.
 
     Args:
         example: The example.
-        wanted: `cyclic` for as many orders as options, in which every option takes every place once; `all`; or a number
-            of orders, drawn from (seed, example id).
+        setting: `cyclic` for as many orders as options, in which every option takes every place once; `all`; or a
+            number of orders, drawn from (seed, example id).
         seed: Random seed.
 
     Raises:
         CapabilityError: all orders are requested, and there are too many.
     """
     n = len(example.options)
-    if wanted == "cyclic":
-        return [tuple((place + shift) % n for place in range(n)) for shift in range(n)]
-    if wanted != "all":
-        return drawn(n, int(wanted), random.Random(f"{seed} {example.id}"))
+    if setting == "cyclic":
+        return [tuple((index + shift) % n for index in range(n)) for shift in range(n)]
+    if setting != "all":
+        return drawn(n, int(setting), random.Random(f"{seed} {example.id}"))
     if n > MOST:
         raise CapabilityError(f"--orders all: {n} options have {factorial(n):,} orders; use cyclic or a number")
     return list(permutations(range(n)))
@@ -58,7 +58,7 @@ def as_they_are(prediction: Prediction, order: Order) -> Prediction:
     return replace(prediction, value=value, scores=scores, order=order)
 
 
-def in_orders(route: Route, wanted: str, seed: int) -> Route:
+def in_orders(route: Route, setting: str, seed: int) -> Route:
     """Return a route that asks once for every order of the options, with all orders of an example in the same rounds.
 
     Raises:
@@ -71,11 +71,11 @@ def in_orders(route: Route, wanted: str, seed: int) -> Route:
         )
 
     def start(example: ChoiceExample, context: PromptContext) -> Dialogue:
-        orders = orders_of(example, wanted, seed)
+        orders = orders_of(example, setting, seed)
         shown = [reordered(example, "options", order) for order in orders]
-        predictions = yield from together([route.begin(one, context) for one in shown])
-        answers = [as_they_are(one, order) for one, order in zip(predictions, orders, strict=True)]
-        return folded(example, answers)
+        predictions = yield from together([route.begin(version, context) for version in shown])
+        answers = [as_they_are(version, order) for version, order in zip(predictions, orders, strict=True)]
+        return combine_answers(example, answers)
 
     return replace(route, start=start, metrics=(*route.metrics, *route.metrics_of_orders))
 
@@ -88,25 +88,27 @@ def from_orders(
     `readings[i]` makes a prediction for the example shown in `orders[i]`.
     """
     read = [reading(reordered(example, "options", order)) for reading, order in zip(readings, orders, strict=True)]
-    return folded(example, [as_they_are(one, order) for one, order in zip(read, orders, strict=True)])
+    return combine_answers(
+        example, [as_they_are(prediction, order) for prediction, order in zip(read, orders, strict=True)]
+    )
 
 
 def together(dialogues: Sequence[Dialogue]) -> Generator[Sequence[Request], Sequence[Any], list[Prediction]]:
     """Run several dialogues as one, joining their rounds."""
-    asked = {place: next(dialogue) for place, dialogue in enumerate(dialogues)}
+    pending = {index: next(dialogue) for index, dialogue in enumerate(dialogues)}
     ended: dict[int, Prediction] = {}
-    while asked:
-        outputs = iter((yield [request for requests in asked.values() for request in requests]))
-        for place, requests in list(asked.items()):
+    while pending:
+        outputs = iter((yield [request for requests in pending.values() for request in requests]))
+        for index, requests in list(pending.items()):
             try:
-                asked[place] = dialogues[place].send(list(islice(outputs, len(requests))))
+                pending[index] = dialogues[index].send(list(islice(outputs, len(requests))))
             except StopIteration as stop:
-                del asked[place]
-                ended[place] = stop.value
-    return [ended[place] for place in range(len(dialogues))]
+                del pending[index]
+                ended[index] = stop.value
+    return [ended[index] for index in range(len(dialogues))]
 
 
-def folded(example: ChoiceExample, answers: Sequence[Prediction]) -> Prediction:
+def combine_answers(example: ChoiceExample, answers: Sequence[Prediction]) -> Prediction:
     """Return one prediction from several: `scores` are the options' shares of the valid answers, `value` is the best.
 
     It has an answer if any of them has one. An error in one of them makes the whole an error, to be asked again.
@@ -114,8 +116,8 @@ def folded(example: ChoiceExample, answers: Sequence[Prediction]) -> Prediction:
     broken = next((answer for answer in answers if answer.status == "error"), None)
     if broken is not None:
         return replace(broken, order=(), answers=tuple(answers))
-    found = shares(example, answers)
-    if not found:
+    combined = shares(example, answers)
+    if not combined:
         status = Counter(answer.status for answer in answers).most_common(1)[0][0]
         return Prediction(example_id=example.id, value=None, status=status, answers=tuple(answers))
-    return replace(decide(example.id, found), answers=tuple(answers))
+    return replace(decide(example.id, combined), answers=tuple(answers))

@@ -54,8 +54,8 @@ class PairExample(Example):
 def by_head(example: PairExample, context: PromptContext) -> Dialogue:
     """Choose by the class probabilities of a trained head (NLI)."""
     (answer,) = yield [PairLabel(example.left, example.right, context.labels)]
-    found = {label: answer[label] for label in context.labels}
-    classes = {label: p if isinstance(p, tuple) else (float(p),) for label, p in found.items()}
+    probabilities = {label: answer[label] for label in context.labels}
+    classes = {label: p if isinstance(p, tuple) else (float(p),) for label, p in probabilities.items()}
     return of_classes(example, context, classes)
 
 
@@ -69,14 +69,14 @@ def by_threshold(
     `scores` are the closeness and the threshold. Equality reaches the threshold and is not a tie, but for a model
     without preferences the labels tie.
     """
-    (found,) = yield from closeness(example.left, (example.right,))
+    (score,) = yield from closeness(example.left, (example.right,))
     if len(context.labels) != 2:
         raise CapabilityError(f"a threshold distinguishes two labels, not {len(context.labels)}; use another model")
     threshold = float(context.settings["threshold"])
-    scores = (float(found), threshold)
-    if math.isnan(found):
+    scores = (float(score), threshold)
+    if math.isnan(score):
         return Prediction(example_id=example.id, value=None, scores=scores, labels=context.labels, status="nan")
-    value = context.labels[0 if found >= threshold else 1]
+    value = context.labels[0 if score >= threshold else 1]
     prediction = Prediction(example_id=example.id, value=value, scores=scores, labels=context.labels)
     return replace(prediction, tied=2, tied_labels=context.labels) if context.indifferent else prediction
 

@@ -73,11 +73,15 @@ class Exchange:
         Raises:
             TaskError: one cluster has more than half of the examples.
         """
-        found = list(self.examples())
-        own = [Query(getattr(one, self.field), getattr(one.for_prompt(), self.field)) for one in found]
-        clusters = [f"row {place}" if one.cluster is None else one.cluster for place, one in enumerate(found)]
+        examples = list(self.examples())
+        queries = [
+            Query(getattr(example, self.field), getattr(example.for_prompt(), self.field)) for example in examples
+        ]
+        clusters = [
+            f"row {index}" if example.cluster is None else example.cluster for index, example in enumerate(examples)
+        ]
         try:
-            return [own[place] for place in derangement(clusters, self.seed)]
+            return [queries[index] for index in derangement(clusters, self.seed)]
         except ValueError as error:
             raise TaskError(f"{self.task}: no shuffled_query, {error}; leave out --probes") from error
 
@@ -93,14 +97,14 @@ def derangement(clusters: list[str], seed: int) -> list[int]:
     """
     generator = random.Random(seed)
     members: dict[str, list[int]] = {}
-    for place, cluster in enumerate(clusters):
-        members.setdefault(cluster, []).append(place)
+    for index, cluster in enumerate(clusters):
+        members.setdefault(cluster, []).append(index)
     largest = max(map(len, members.values()))
     if 2 * largest > len(clusters):
         raise ValueError(f"one cluster has {largest} of the {len(clusters)} examples")
     groups = list(members.values())
     generator.shuffle(groups)
-    circle = [place for group in groups for place in generator.sample(group, len(group))]
+    circle = [index for group in groups for index in generator.sample(group, len(group))]
     turn = generator.randint(largest, len(circle) - largest)
-    given = dict(zip(circle, circle[turn:] + circle[:turn], strict=True))
-    return [given[place] for place in range(len(clusters))]
+    successors = dict(zip(circle, circle[turn:] + circle[:turn], strict=True))
+    return [successors[index] for index in range(len(clusters))]

@@ -52,18 +52,18 @@ class RelevantField(IndexesField):
         return super(RelevantField, self).read(value, row)
 
 
-def positive_grades(given: Mapping[Any, Any], row: RowContext) -> dict[Any, float]:
+def positive_grades(grades_by_name: Mapping[Any, Any], row: RowContext) -> dict[Any, float]:
     """Return the grades of the relevant candidates, by index; JSON keys, which are always strings, become numbers.
 
     Raises:
         DataError: a grade is not a number of at least 0.
     """
     grades: dict[Any, float] = {}
-    for place, grade in given.items():
+    for index, grade in grades_by_name.items():
         if isinstance(grade, bool) or not isinstance(grade, int | float) or not 0 <= grade < math.inf:
             raise row.error(f"{grade!r:.80} is not a grade of relevance; give a number of at least 0")
         if grade > 0:
-            grades[int(place) if isinstance(place, str) and place.isdecimal() else place] = float(grade)
+            grades[int(index) if isinstance(index, str) and index.isdecimal() else index] = float(grade)
     return grades
 
 
@@ -198,8 +198,8 @@ class Ranking(TaskType[RankingExample]):
 
     def example(self, row: RowContext) -> RankingExample:  # noqa: D102
         row = from_corpus(row)
-        made: RankingExample = self.Example(**read_fields(self.Example, row), grades=grades_of(row), **row.common)
-        return made
+        example: RankingExample = self.Example(**read_fields(self.Example, row), grades=grades_of(row), **row.common)
+        return example
 
     def row(self, example: RankingExample, prediction: Prediction) -> JSON:
         """Return the best candidates and the scores of the right ones; scores of all candidates would fill disks."""
@@ -214,21 +214,21 @@ class Ranking(TaskType[RankingExample]):
         """Return the ranking of a list or of scores; candidates that a list leaves out tie for the last place."""
         texts = (*example.candidates, *example.background)
 
-        def listed(value: Any) -> list[int]:
+        def indices_of(value: Any) -> list[int]:
             values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-            places = [place_of(one, texts, "candidates") for one in values]
-            if not places:
+            indices = [place_of(text, texts, "candidates") for text in values]
+            if not indices:
                 raise ValueError("the list is empty")
-            if len(set(places)) < len(places):
+            if len(set(indices)) < len(indices):
                 raise ValueError("the list names a candidate twice")
-            return places
+            return indices
 
         parsed = Given(given.parsed)
         if scores := given.numbers("candidates", len(texts)):
-            return decided(example.id, parsed, scores, lambda value: listed(value)[0], len(example.candidates))
-        ranked = listed(parsed.value)
+            return decided(example.id, parsed, scores, lambda value: indices_of(value)[0], len(example.candidates))
+        ranked = indices_of(parsed.value)
         ranks = dict(zip(ranked, range(len(ranked), 0, -1), strict=True))
-        return decide(example.id, [ranks.get(place, 0) for place in range(len(texts))], len(example.candidates))
+        return decide(example.id, [ranks.get(index, 0) for index in range(len(texts))], len(example.candidates))
 
     def value_problem(self, value: Value, example: RankingExample, _labels: Sequence[str]) -> str:  # noqa: D102
         return index_problem(value, len(example.candidates), "candidates")
@@ -258,22 +258,22 @@ class Ranking(TaskType[RankingExample]):
 
         If whole proverbs are held out, training must not treat them as wrong candidates, and dev ranks only its own.
         """
-        wanted = sorted(set().union(*(one.relevant for one in examples)))
-        places = {number: place for place, number in enumerate(wanted)}
-        candidates = tuple(examples[0].candidates[number] for number in wanted) if examples else ()
+        kept_numbers = sorted(set().union(*(example.relevant for example in examples)))
+        indices = {number: index for index, number in enumerate(kept_numbers)}
+        candidates = tuple(examples[0].candidates[number] for number in kept_numbers) if examples else ()
 
         def among(numbers: frozenset[int]) -> frozenset[int]:
-            return frozenset(places[number] for number in numbers if number in places)
+            return frozenset(indices[number] for number in numbers if number in indices)
 
         return [
             replace(
-                one,
+                example,
                 candidates=candidates,
-                relevant=among(one.relevant),
-                near=among(one.near),
-                grades={places[number]: grade for number, grade in one.grades.items() if number in places},
+                relevant=among(example.relevant),
+                near=among(example.near),
+                grades={indices[number]: grade for number, grade in example.grades.items() if number in indices},
             )
-            for one in examples
+            for example in examples
         ]
 
 
@@ -298,14 +298,14 @@ def from_corpus(row: RowContext) -> RowContext:
         names = [value] if isinstance(value, str | int) else value
         return [place(name, field) for name in names] if isinstance(names, Sequence) else names
 
-    named = {name: placed(row.values[name], name) for name in ("relevant", "near") if name in row.values}
-    return replace(row, values={**row.values, "candidates": corpus.texts, **named})
+    indices = {name: placed(row.values[name], name) for name in ("relevant", "near") if name in row.values}
+    return replace(row, values={**row.values, "candidates": corpus.texts, **indices})
 
 
 def grades_of(row: RowContext) -> dict[int, float]:
     """Return the grades by index, or an empty mapping if none are given or all are 1."""
-    given = row.values["relevant"]
-    if not isinstance(given, Mapping):
+    relevant = row.values["relevant"]
+    if not isinstance(relevant, Mapping):
         return {}
-    grades = positive_grades(given, row.at("relevant"))
+    grades = positive_grades(relevant, row.at("relevant"))
     return {} if set(grades.values()) <= {1.0} else grades

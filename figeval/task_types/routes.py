@@ -184,8 +184,8 @@ class Route:
             "compares_words": (self.compares_words, bool, "True or False"),
             "of": (self.of, tuple, "a tuple of task types"),
         }
-        for field_name, (value, wanted, cure) in declared.items():
-            if not isinstance(value, wanted):
+        for field_name, (value, kind, cure) in declared.items():
+            if not isinstance(value, kind):
                 raise PluginError(f"route {self.name!r}: `{field_name}` is {a_type(value)}; give {cure}")
         if taken := sorted(TAKEN & set(self.settings)):
             raise PluginError(f"route {self.name!r}: the setting {taken[0]!r} is reserved; rename it")
@@ -199,18 +199,18 @@ class Route:
         for request in self.requests:
             if not isinstance(getattr(request, "capability", None), str):
                 raise PluginError(f"route {self.name!r}: {request!r:.80} of `requests` has no attribute `capability`")
-        known = {one.capability for one in (*REQUESTS, *self.requests)} | {DOT}
-        for name in sorted(self.needs - known):
+        capabilities = {request_class.capability for request_class in (*REQUESTS, *self.requests)} | {DOT}
+        for name in sorted(self.needs - capabilities):
             raise PluginError(
                 f"route {self.name!r} needs {name!r}, which is the capability of none of figeval's requests, nor of "
-                f"those in its `requests`{near(name, known)}"
+                f"those in its `requests`{near(name, capabilities)}"
             )
 
     @property
     def renders(self) -> frozenset[str]:
         """Template blocks that the route and its parts render."""
-        own = self.blocks | ({self.question} if self.question else frozenset())
-        return own.union(*(part.renders for part in self.parts))
+        own_blocks = self.blocks | ({self.question} if self.question else frozenset())
+        return own_blocks.union(*(part.renders for part in self.parts))
 
     @property
     def is_prompted(self) -> bool:
@@ -238,11 +238,11 @@ class Route:
 
         The result is empty for a route without settings.
         """
-        own = {name: settings[name] for name in self.settings}
+        own_settings = {name: settings[name] for name in self.settings}
         with suppress(LookupError, ValueError, TypeError, AttributeError):
             if self.legend:
-                return self.legend.format(**own, labels=labels)
-        return ", ".join(f"{name} {value}" for name, value in own.items())
+                return self.legend.format(**own_settings, labels=labels)
+        return ", ".join(f"{name} {value}" for name, value in own_settings.items())
 
     def begin(self, example: Example, context: PromptContext) -> Dialogue:
         """Begin the dialogue about one example.
@@ -275,22 +275,22 @@ def routes_of(task_type: str, routes: Iterable[Route]) -> list[Route]:
     return [route for route in routes if route.task_type == task_type]
 
 
-def choose(task_type: str, offered: frozenset[str], routes: Sequence[Route], wanted: str | None = None) -> Route:
-    """Return the first route of the task type that the capabilities cover, or the `wanted` one.
+def choose(task_type: str, offered: frozenset[str], routes: Sequence[Route], name: str | None = None) -> Route:
+    """Return the first route of the task type that the capabilities cover, or the `name` one.
 
     Raises:
         CapabilityError: the model cannot answer such tasks; the message lists the capabilities that routes need.
     """
     mine = routes_of(task_type, routes)
     names = [route.name for route in mine]
-    if wanted is not None and wanted not in names:
-        raise CapabilityError(f"{task_type} has no route {wanted!r}{near(wanted, names)}; it has {', '.join(names)}")
+    if name is not None and name not in names:
+        raise CapabilityError(f"{task_type} has no route {name!r}{near(name, names)}; it has {', '.join(names)}")
     for route in mine:
-        if route.name == wanted or (wanted is None and not route.on_request):
-            found = covered(route, offered, routes)
-            if found is not None:
-                return found
-    ways = "; ".join(f"{r.name} needs {' and '.join(r.requirements)}" for r in mine if wanted in (None, r.name))
+        if route.name == name or (name is None and not route.on_request):
+            route_with_parts = covered(route, offered, routes)
+            if route_with_parts is not None:
+                return route_with_parts
+    ways = "; ".join(f"{r.name} needs {' and '.join(r.requirements)}" for r in mine if name in (None, r.name))
     has = ", ".join(sorted(offered)) or "nothing"
     raise CapabilityError(f"this model offers {has}, which is not enough for a {task_type} task: {ways}")
 
@@ -305,8 +305,12 @@ def covered(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> R
         return None
     parts = []
     for task_type in route.of:
-        mine = (covered(one, offered, routes) for one in routes_of(task_type, routes) if not one.on_request)
-        part = next((one for one in mine if one is not None), None)
+        mine = (
+            covered(part_route, offered, routes)
+            for part_route in routes_of(task_type, routes)
+            if not part_route.on_request
+        )
+        part = next((part_route for part_route in mine if part_route is not None), None)
         if part is None:
             return None
         parts.append(part)
@@ -456,7 +460,7 @@ def by_likelihood(
     return replace(decided, priors=tuple(map(float, scores[len(options) :])))
 
 
-def cosines(query: Any, others: Sequence[Any]) -> Floats:
+def cosines(query: Any, vectors: Sequence[Any]) -> Floats:
     """Return cos(query, others[i]) for each i; vectors have the shape (d,), the result (n,).
 
     The result is NaN if a vector is zero or contains NaN: the angle to a zero vector is undefined, not 0. Products are
@@ -471,23 +475,23 @@ def cosines(query: Any, others: Sequence[Any]) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(dots(query, matrix) / (np.linalg.norm(matrix, axis=1) * length))
 
-    return _by_blocks(cosine, others)
+    return _by_blocks(cosine, vectors)
 
 
-def dots(query: Any, others: Any) -> Floats:
+def dots(query: Any, vectors: Any) -> Floats:
     """Return query · others[i] for each i; shapes are as in `cosines`, and rows are separate for the same reason."""
     import numpy as np
 
     vector = np.asarray(query, dtype=np.float64)
-    return _by_blocks(lambda matrix: np.asarray((matrix * vector).sum(axis=1)), others)
+    return _by_blocks(lambda matrix: np.asarray((matrix * vector).sum(axis=1)), vectors)
 
 
-def _by_blocks(measure: Callable[[Floats], Floats], others: Sequence[Any] | Floats) -> Floats:
+def _by_blocks(measure: Callable[[Floats], Floats], vectors: Sequence[Any] | Floats) -> Floats:
     """Return what a function of vectors, (rows, d) → (rows,), gives for all of them, in float64 block by block."""
     import numpy as np
 
-    found = np.empty(len(others))
-    for begin in range(0, len(others), ROWS):
+    measures = np.empty(len(vectors))
+    for begin in range(0, len(vectors), ROWS):
         block = slice(begin, begin + ROWS)
-        found[block] = measure(np.asarray(others[block], dtype=np.float64))
-    return found
+        measures[block] = measure(np.asarray(vectors[block], dtype=np.float64))
+    return measures

@@ -81,8 +81,8 @@ def by_embedding(example: SimilarityExample, _context: PromptContext) -> Dialogu
     """Return the embedding of the text as scores; there is nothing to choose, so the prediction has no value."""
     (vector,) = yield [Text(example.text)]
     scores = tuple(map(float, vector))
-    known = all(map(math.isfinite, scores))
-    return Prediction(example_id=example.id, value=None, scores=scores, status="ok" if known else "nan")
+    is_finite = all(map(math.isfinite, scores))
+    return Prediction(example_id=example.id, value=None, scores=scores, status="ok" if is_finite else "nan")
 
 
 def _against_anchors(example: SimilarityExample) -> RankingExample:
@@ -163,10 +163,10 @@ class Similarity(TaskType[SimilarityExample]):
 
     def given(self, example: SimilarityExample, given: Given, _labels: Sequence[str]) -> Prediction:
         """Return the scores of the anchors or the embedding, from the prediction or from the scores."""
-        own = Given(scores=given.scores if given.value is None else given.parsed)
-        scores = own.numbers("anchors", len(example.anchors) or None)
-        known = all(map(math.isfinite, scores))
-        return Prediction(example_id=example.id, value=None, scores=scores, status="ok" if known else "nan")
+        numbers = Given(scores=given.scores if given.value is None else given.parsed)
+        scores = numbers.numbers("anchors", len(example.anchors) or None)
+        is_finite = all(map(math.isfinite, scores))
+        return Prediction(example_id=example.id, value=None, scores=scores, status="ok" if is_finite else "nan")
 
     def given_route(self, start: Start, example: SimilarityExample) -> Route:
         """Return a route with a temperature if scores of anchors become distributions; embeddings are points."""

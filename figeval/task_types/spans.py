@@ -81,8 +81,8 @@ class SpanExample(Example):
 
 def by_head(example: SpanExample, _context: PromptContext) -> Dialogue:
     """Choose the best span of a model that predicts spans (Ghosh and Srivastava 2022, section 5.2)."""
-    (found,) = yield [SpanQuery(example.text, example.given, example.known)]
-    return first_of(example, list(found))
+    (spans,) = yield [SpanQuery(example.text, example.given, example.known)]
+    return first_of(example, list(spans))
 
 
 def by_window_cosine(example: SpanExample, _context: PromptContext) -> Dialogue:
@@ -90,19 +90,19 @@ def by_window_cosine(example: SpanExample, _context: PromptContext) -> Dialogue:
 
     Windows without a known word, whose vector is zero, are left out.
     """
-    places = windows(example.text)
-    shown = [Text(text, "document") for text in texts_of(example, places)]
+    spans = windows(example.text)
+    shown = [Text(text, "document") for text in texts_of(example, spans)]
     query, *vectors = yield [Text(example.given, "query"), *shown]
     embedded = [index for index, vector in enumerate(vectors) if any(vector)]
     scores = cosines(query, [vectors[index] for index in embedded]) if embedded else ()
-    return best_of(example, [places[index] for index in embedded], list(map(float, scores)))
+    return best_of(example, [spans[index] for index in embedded], list(map(float, scores)))
 
 
 def by_window_score(example: SpanExample, _context: PromptContext) -> Dialogue:
     """Choose the window that the model scores as closest to the given span."""
-    places = windows(example.text)
-    scores = yield [TextPair(example.given, text) for text in texts_of(example, places)]
-    return best_of(example, places, list(map(float, scores)))
+    spans = windows(example.text)
+    scores = yield [TextPair(example.given, text) for text in texts_of(example, spans)]
+    return best_of(example, spans, list(map(float, scores)))
 
 
 def read_quote(example: SpanExample, _context: PromptContext, reply: Reply) -> Prediction:
@@ -113,15 +113,15 @@ def read_quote(example: SpanExample, _context: PromptContext, reply: Reply) -> P
     from figeval.answers.places import locate
     from figeval.answers.quotes import NO_QUOTE, quotation
 
-    said = quotation(reply, example)
-    if said.rule == NO_QUOTE:
+    quoted = quotation(reply, example)
+    if quoted.rule == NO_QUOTE:
         return Prediction(example_id=example.id, value=NO_SPAN)
-    match = locate(said.quote, example.text, example.language) if said.status == "ok" else None
+    match = locate(quoted.quote, example.text, example.language) if quoted.status == "ok" else None
     return Prediction(
         example_id=example.id,
         value=match.span if match else None,
         scores=(match.likeness,) if match else (),
-        status="absent" if match and match.span is None else said.status,
+        status="absent" if match and match.span is None else quoted.status,
     )
 
 
@@ -130,18 +130,18 @@ def quote_format(_example: SpanExample, _context: PromptContext) -> AnswerFormat
     return AnswerFormat.of_object({"quote": {"type": "string"}})
 
 
-def texts_of(example: SpanExample, places: Sequence[Span]) -> list[str]:
+def texts_of(example: SpanExample, spans: Sequence[Span]) -> list[str]:
     """Return the stretches of the text at these places."""
-    return [example.text[place.start : place.end] for place in places]
+    return [example.text[span.start : span.end] for span in spans]
 
 
-def first_of(example: SpanExample, found: Sequence[ScoredSpan]) -> Prediction:
+def first_of(example: SpanExample, scored_spans: Sequence[ScoredSpan]) -> Prediction:
     """Return the best of the spans that a model predicted; an empty one means that there is none.
 
     Raises:
         ValueError: a span lies outside the text.
     """
-    spans, scores = [one.span for one in found], [float(one.score) for one in found]
+    spans, scores = [scored.span for scored in scored_spans], [float(scored.score) for scored in scored_spans]
     spans = [NO_SPAN if span.start == span.end else span for span in spans]
     if any(not 0 <= span.start <= span.end <= len(example.text) for span in spans):
         raise ValueError(f"{spans} do not lie in the text of {example.id!r}, which has {len(example.text)} characters")
@@ -161,8 +161,8 @@ def best_of(example: SpanExample, spans: Sequence[Span], scores: Sequence[float]
         return Prediction(example_id=example.id, value=None, scores=(math.nan,), status="nan")
     best = max(scores)
     alike = tuple(span for span, score in zip(spans, scores, strict=True) if score == best)
-    kept = alike if len(alike) > 1 else ()
-    return Prediction(example_id=example.id, value=alike[0], scores=(best,), tied=len(alike), tied_spans=kept)
+    ties = alike if len(alike) > 1 else ()
+    return Prediction(example_id=example.id, value=alike[0], scores=(best,), tied=len(alike), tied_spans=ties)
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------
@@ -233,11 +233,11 @@ class Spans(TaskType[SpanExample]):
         if isinstance(value, str):
             match = locate(value, example.text, example.language)
             likeness = scores or ((match.likeness,) if match else ())
-            found = match.span if match else None
-            status: Status = "ok" if found is not None else "absent"
-            return Prediction(example_id=example.id, value=found, scores=likeness, status=status)
-        several = isinstance(value, list) and bool(value) and all(isinstance(one, list) for one in value)
-        spans = tuple(self._placed(one) for one in (value if several else [value]))
+            span = match.span if match else None
+            status: Status = "ok" if span is not None else "absent"
+            return Prediction(example_id=example.id, value=span, scores=likeness, status=status)
+        has_several = isinstance(value, list) and bool(value) and all(isinstance(part, list) for part in value)
+        spans = tuple(self._placed(part) for part in (value if has_several else [value]))
         tied = spans if len(spans) > 1 else ()
         return Prediction(example_id=example.id, value=spans[0], scores=scores, tied=len(spans), tied_spans=tied)
 

@@ -39,18 +39,21 @@ def windows(text: str) -> tuple[Span, ...]:
     Windows are ordered by start, then by length; none is empty, and each character other than white space is in at
     least one of them.
     """
-    found = set()
+    spans = set()
     for sentence in sentences(text):
         pieces = clauses(text, sentence)
         runs = (pieces[first : first + LONGEST_RUN] for first in range(len(pieces)))
-        found |= {sentence, *(Span(run[0].start, last.end) for run in runs for last in run)}
-    return tuple(sorted(found, key=lambda span: (span.start, span.end)))
+        spans |= {sentence, *(Span(run[0].start, last.end) for run in runs for last in run)}
+    return tuple(sorted(spans, key=lambda span: (span.start, span.end)))
 
 
 def _pieces(text: str, within: Span, boundary: re.Pattern[str]) -> Iterator[Span]:
     """Yield the trimmed pieces between boundaries; a boundary belongs to the piece before it."""
     start = within.start
-    for end in (*(found.end() for found in boundary.finditer(text, within.start, within.end)), within.end):
+    for end in (
+        *(boundary_match.end() for boundary_match in boundary.finditer(text, within.start, within.end)),
+        within.end,
+    ):
         piece = trimmed(text, Span(start, end))
         if piece.start < piece.end:
             yield piece

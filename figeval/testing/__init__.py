@@ -6,12 +6,13 @@
         check_model(Trigrams)
 
 Each check raises an `AssertionError` whose message says what is wrong and what would be right. figeval's own models,
-metrics and learners are tested with the same checks.
+metrics, learners and wings are tested with the same checks.
 """
 
 from figeval.testing.learners import check_learner
 from figeval.testing.metrics import check_metric
 from figeval.testing.models import CapabilityCheck, check_model
 from figeval.testing.task_types import check_task_type
+from figeval.testing.wings import check_wing
 
-__all__ = ["CapabilityCheck", "check_learner", "check_metric", "check_model", "check_task_type"]
+__all__ = ["CapabilityCheck", "check_learner", "check_metric", "check_model", "check_task_type", "check_wing"]

@@ -11,15 +11,15 @@ from figeval.plugins import describe
 T = TypeVar("T")
 
 
-def asserting(function: Callable[[], T], what: str) -> T:
+def asserting(function: Callable[[], T], description: str) -> T:
     """Call a function and return its result.
 
     Raises:
-        AssertionError: the function raised an exception; `what` is its name in the message.
+        AssertionError: the function raised an exception; `description` is its name in the message.
     """
     try:
         return function()
     except FigevalError as error:
         raise AssertionError(str(error)) from error
     except Exception as error:
-        raise AssertionError(f"{what} raised {describe(error)}") from error
+        raise AssertionError(f"{description} raised {describe(error)}") from error

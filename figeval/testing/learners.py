@@ -105,10 +105,10 @@ def _check_alone(network: Module, features: Features, rows: Sequence[int], toler
     with torch.no_grad():
         beside = features.beside(rows)
         together = network([features.batch(rows, 0)], beside)
-        apart = torch.cat([network([features.batch([row], 0)], beside) for row in rows])
+        losses_alone = torch.cat([network([features.batch([row], 0)], beside) for row in rows])
     network.train()
-    assert torch.allclose(together, apart, rtol=tolerance, atol=tolerance), (
-        f"a row's loss depends on its batch: {together.tolist()} together, {apart.tolist()} alone"
+    assert torch.allclose(together, losses_alone, rtol=tolerance, atol=tolerance), (
+        f"a row's loss depends on its batch: {together.tolist()} together, {losses_alone.tolist()} alone"
     )
 
 

@@ -46,24 +46,26 @@ def check_metric(
     """
     statistic = as_statistic(metric, labels)
     name = getattr(metric, "__name__", type(metric).__name__)
-    given = list(cases)
-    assert given, "check_metric needs cases: tuples (example, prediction) or (example, prediction, expected)"
+    listed_cases = list(cases)
+    assert listed_cases, "check_metric needs cases: tuples (example, prediction) or (example, prediction, expected)"
     rows = []
-    for example, prediction, *expected in given:
-        found = _features(name, statistic, example, prediction)
-        rows.append(found)
+    for example, prediction, *expected in listed_cases:
+        features = _features(name, statistic, example, prediction)
+        rows.append(features)
         if expected:
-            _check_expected(name, statistic, found, expected[0], tolerance)
+            _check_expected(name, statistic, features, expected[0], tolerance)
         for other in alternatives(prediction):
             again = _features(name, statistic, example, other)
-            assert _alike(found, again, tolerance), (
-                f"{name} gives {found} for {prediction}, but {again} where another of the tied options comes first; "
+            assert _alike(features, again, tolerance), (
+                f"{name} gives {features} for {prediction}, but {again} where another of the tied options comes first; "
                 "score ties by expectation (`tied` counts them)"
             )
-        for one, other in variations(example, prediction):
-            _features(name, statistic, one, other)
+        for variation, other in variations(example, prediction):
+            _features(name, statistic, variation, other)
     if isinstance(statistic, Batched):
-        _check_batch(name, statistic, [(example, prediction) for example, prediction, *_ in given], rows, tolerance)
+        _check_batch(
+            name, statistic, [(example, prediction) for example, prediction, *_ in listed_cases], rows, tolerance
+        )
     if not isinstance(statistic, Collective):
         _check_combine(name, statistic, [row for row in rows if row is not None])
 
@@ -79,9 +81,9 @@ def _check_batch(
     assert statistic.batch is not None, f"{name} has no `batch`; make it with figeval.batched"
     together = [one.value for one in statistic.batch(cases)]
     assert len(together) == len(cases), f"{name} measures {len(together)} of {len(cases)} cases; return one for each"
-    for (example, prediction), value, own in zip(cases, together, alone, strict=True):
-        assert _alike(None if value is None else (value, 1.0), own, tolerance), (
-            f"{name} gives {value} among other cases and {own} alone for {example} and {prediction}"
+    for (example, prediction), value, value_alone in zip(cases, together, alone, strict=True):
+        assert _alike(None if value is None else (value, 1.0), value_alone, tolerance), (
+            f"{name} gives {value} among other cases and {value_alone} alone for {example} and {prediction}"
         )
 
 
@@ -104,35 +106,35 @@ def variations(example: Example, prediction: Prediction) -> Iterator[tuple[Examp
 
 def _features(name: str, statistic: Statistic, example: Example, prediction: Prediction) -> tuple[float, ...] | None:
     """Return the features of one example, after checking that a second call returns the same."""
-    found = _once(name, statistic, example, prediction)
-    assert _alike(found, _once(name, statistic, example, prediction), 0.0), (
+    features = _once(name, statistic, example, prediction)
+    assert _alike(features, _once(name, statistic, example, prediction), 0.0), (
         f"{name} changes from call to call for {prediction}"
     )
-    return found
+    return features
 
 
 def _once(name: str, statistic: Statistic, example: Example, prediction: Prediction) -> tuple[float, ...] | None:
     about = f"{example} and {prediction}"
     try:
-        found = statistic.features(example, prediction)
+        features = statistic.features(example, prediction)
     except Exception as error:
         raise AssertionError(f"{name} raised {describe(error)} for {about}") from error
-    if found is None:
+    if features is None:
         return None
-    for number in found:
+    for number in features:
         assert hasattr(number, "__float__"), (
             f"{name} returned {type(number).__name__}, not a number or None, for {about}"
         )
         assert not math.isnan(float(number)), f"{name} returned NaN for {about}; return None where it does not apply"
-    return tuple(float(number) for number in found)
+    return tuple(float(number) for number in features)
 
 
 def _check_expected(
-    name: str, statistic: Statistic, found: Sequence[float] | None, expected: float | None, tolerance: float
+    name: str, statistic: Statistic, features: Sequence[float] | None, expected: float | None, tolerance: float
 ) -> None:
     import numpy as np
 
-    value = None if found is None else float(statistic.combine(np.asarray(found)))
+    value = None if features is None else float(statistic.combine(np.asarray(features)))
     same = value is expected if value is None or expected is None else math.isclose(value, expected, abs_tol=tolerance)
     assert same, f"{name} gives {value}, not {expected}"
 
@@ -154,15 +156,17 @@ def _check_combine(name: str, statistic: Statistic, rows: Sequence[tuple[float, 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            whole = np.asarray(statistic.combine(sums))
+            combined = np.asarray(statistic.combine(sums))
             alone = np.array([float(statistic.combine(row)) for row in sums])
         except Exception as error:
             raise AssertionError(f"combine of {name} raised {describe(error)}; it maps (..., k) to (...)") from error
-    assert whole.shape == alone.shape, f"combine of {name} is not vectorised: {sums.shape} became {whole.shape}"
-    assert np.allclose(whole, alone, equal_nan=True), (
+    assert combined.shape == alone.shape, f"combine of {name} is not vectorised: {sums.shape} became {combined.shape}"
+    assert np.allclose(combined, alone, equal_nan=True), (
         f"combine of {name} gives different values for many rows than for one"
     )
-    assert not statistic.is_mean or np.isnan(whole[-1]), f"the mean of {name} over no examples is {whole[-1]}, not NaN"
+    assert not statistic.is_mean or np.isnan(combined[-1]), (
+        f"the mean of {name} over no examples is {combined[-1]}, not NaN"
+    )
     assert not statistic.is_mean or all(row[1:] == (1.0,) for row in rows), (
         f"{name} is declared as a mean, so its features must be (value, 1.0)"
     )

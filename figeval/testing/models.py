@@ -88,19 +88,19 @@ def check_model(  # noqa: PLR0913 - what a test may want otherwise
     _check_identity(backend, make)
     if callable(getattr(backend, "fit", None)):
         Model("", "", backend).fit(list(EXAMPLES if examples is None else examples))
-    known = _known(checks, list(requests))
+    checks_by_capability = _checks_by_capability(checks, list(requests))
     offered = sorted(asserting(partial(capabilities, backend), type(backend).__name__) - {"dot"})
     name = type(backend).__name__
     assert offered, f"{name} offers no capability: it has no method such as score_pairs or generate"
     for capability in offered:
-        assert capability in known, (
+        assert capability in checks_by_capability, (
             f"{name} offers {capability!r}, for which figeval has no test requests; give a CapabilityCheck "
             f"in checks=[…]"
         )
-        asked = _Asked(backend, known[capability], tolerance, repeatable)
-        asked.check()
+        requests_of_backend = _Asked(backend, checks_by_capability[capability], tolerance, repeatable)
+        requests_of_backend.check()
         if empty:
-            asked.check_nothing()
+            requests_of_backend.check_nothing()
     _check_description(backend)
     close = getattr(backend, "close", None)
     if callable(close):
@@ -108,14 +108,14 @@ def check_model(  # noqa: PLR0913 - what a test may want otherwise
             asserting(close, f"{name}.close()")
 
 
-def _known(checks: Iterable[CapabilityCheck], requests: Sequence[Request]) -> dict[str, CapabilityCheck]:
+def _checks_by_capability(checks: Iterable[CapabilityCheck], requests: Sequence[Request]) -> dict[str, CapabilityCheck]:
     """Return the check of each capability, with the caller's requests instead of the built-in ones."""
-    known = {check.capability: check for check in (*CHECKS, *checks)}
-    for name, check in known.items():
+    checks_known = {check.capability: check for check in (*CHECKS, *checks)}
+    for name, check in checks_known.items():
         mine = [request for request in requests if capability_of(request) == name]
         if mine:
-            known[name] = replace(check, requests=mine, long=None)
-    return known
+            checks_known[name] = replace(check, requests=mine, long=None)
+    return checks_known
 
 
 def _check_identity(backend: object, make: Callable[[], object] | None) -> None:
@@ -139,9 +139,9 @@ def _check_description(backend: object) -> None:
     if not callable(describe):
         return
     name = f"{type(backend).__name__}.describe()"
-    found = asserting(describe, name)
-    assert isinstance(found, Mapping), f"{name} returned {type(found).__name__}, not a mapping"
-    asserting(partial(json.dumps, dict(found)), f"{name} returned a value that JSON cannot represent: json.dumps")
+    description = asserting(describe, name)
+    assert isinstance(description, Mapping), f"{name} returned {type(description).__name__}, not a mapping"
+    asserting(partial(json.dumps, dict(description)), f"{name} returned a value that JSON cannot represent: json.dumps")
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,8 @@ class _Asked:
     def check_answers(self, requests: Sequence[Request], answers: Sequence[object]) -> None:
         """Check that each answer meets the conditions of the capability."""
         for request, answer in zip(requests, answers, strict=True):
-            found = self.against.problem(request, answer)
-            assert not found, f"{self.method} answered {request!r:.200} with {answer!r:.200}: {found}"
+            problem = self.against.problem(request, answer)
+            assert not problem, f"{self.method} answered {request!r:.200} with {answer!r:.200}: {problem}"
 
     def different_lengths(self, answers: Sequence[Any]) -> bool:
         """Return whether vectors differ in length."""
@@ -199,11 +199,12 @@ class _Asked:
         values = getattr(answer, "values", answer) if not isinstance(answer, Mapping) else answer
         assert len(values) == 0, f"{self.method}([]) returned {len(values)} answers"
 
-    def check_same(self, what: str, expected: Sequence[object], requests: Sequence[Request]) -> None:
+    def check_same(self, circumstance: str, expected: Sequence[object], requests: Sequence[Request]) -> None:
         """Check that the answers to these requests are the expected ones."""
-        for request, wanted, found in zip(requests, expected, self.answers(requests), strict=True):
-            assert self.alike(wanted, found), (
-                f"{self.method}: {what}; {request!r:.200} had the answer {wanted!r:.200}, and then {found!r:.200}"
+        for request, first, answer in zip(requests, expected, self.answers(requests), strict=True):
+            assert self.alike(first, answer), (
+                f"{self.method}: {circumstance}; {request!r:.200} had the answer {first!r:.200}, and then "
+                f"{answer!r:.200}"
             )
 
     def alike(self, a: Any, b: Any) -> bool:
@@ -269,12 +270,12 @@ def _probabilities(request: PairLabel, answer: Any) -> str:
 def _spans(request: SpanQuery, answer: Any) -> str:
     if isinstance(answer, str) or not hasattr(answer, "__len__"):
         return "not a list of figeval.ScoredSpan"
-    for found in answer:
-        if not isinstance(found, ScoredSpan):
-            return f"{type(found).__name__} is not a figeval.ScoredSpan"
-        if not 0 <= found.span.start <= found.span.end <= len(request.text):
+    for span in answer:
+        if not isinstance(span, ScoredSpan):
+            return f"{type(span).__name__} is not a figeval.ScoredSpan"
+        if not 0 <= span.span.start <= span.span.end <= len(request.text):
             return "a span is outside the text"
-    scores = [found.score for found in answer]
+    scores = [span.score for span in answer]
     wrong = next(filter(None, map(_number, scores)), "")
     return wrong or ("" if scores == sorted(scores, reverse=True) else "the best span is not the first")
 

@@ -27,9 +27,10 @@ from figeval.runs.harness import Harness
 from figeval.runs.plan import context_of, default_template
 from figeval.runs.score import Aggregator, MetricSet
 from figeval.spec import TaskSpec
-from figeval.task_types.base import TaskType, TaskTypes, task_type_of
+from figeval.task_types.base import TaskType
 from figeval.task_types.fields import RowContext, fields_of
 from figeval.task_types.given import GIVEN, Given
+from figeval.task_types.registry import TaskTypes, task_type_of
 from figeval.task_types.routes import DOT, ReplyReader, Route, choose, covered
 from figeval.testing.calls import asserting
 from figeval.testing.declarations import check_gold, check_query, check_ties
@@ -44,21 +45,8 @@ from figeval.testing.fakes import (
 from figeval.types import JSON, Example, Prediction, Reply, ScoredSpan, Span
 
 ODD: tuple[Any, ...] = (
-    None,
-    True,
-    17,
-    -1,
-    1.5,
-    math.nan,
-    "",
-    " ",
-    "no such thing",
-    [],
-    [None],
-    [-1],
-    ["a", 3],
-    [[]],
-    {},
+    *(None, True, 17, -1, 1.5, math.nan, "", " ", "no such thing"),
+    *([], [None], [-1], ["a", 3], [[]], {}),
 )
 ODDER: tuple[Any, ...] = ({"?": [None]}, [{"?": {}}], 10**30, "\x00")
 LONG = 200  # characters; longer replies are read once
@@ -113,13 +101,15 @@ def check_task_type(
     """
     kind = asserting(partial(task_type_of, task_type), "the task type")
     _check_declaration(kind)
-    given = list(rows)
-    assert len(given) >= 2, "check_task_type needs at least two rows: some routes and probes look at other examples"
-    fields = {name: f"row.{name}" for row in given for name in row if name not in ("cluster", "group")}
+    listed_rows = list(rows)
+    assert len(listed_rows) >= 2, (
+        "check_task_type needs at least two rows: some routes and probes look at other examples"
+    )
+    fields = {name: f"row.{name}" for row in listed_rows for name in row if name not in ("cluster", "group")}
     about: JSON = {"name": "checked", "type": kind.name, "data": {"test": "jsonl:rows.jsonl"}, "fields": fields, **task}
     harness = _harness_with(kind)
     spec = asserting(lambda: TaskSpec.model_validate(about).bound(harness.task_types), "the task of the rows")
-    checked = _CheckedType(kind, harness, spec, given, tuple(models))
+    checked = _CheckedType(kind, harness, spec, listed_rows, tuple(models))
     checked.fields()
     checked.about_examples()
     checked.probes()
@@ -135,7 +125,6 @@ def check_task_type(
 
 
 def _harness_with(kind: TaskType[Any]) -> Harness:
-    """Return a harness with this task type instead of the one that is loaded under its name, if any."""
     harness = Harness(plugin_manager())
     loaded = harness.task_types
     harness.task_types = TaskTypes(PluginManager())  # no plugin registers here
@@ -148,20 +137,20 @@ def _harness_with(kind: TaskType[Any]) -> Harness:
 
 def _check_declaration(kind: TaskType[Any]) -> None:
     """Check that the class of examples declares frozen, documented fields, including those that the type names."""
-    example, common = kind.Example, {one.name for one in dataclasses.fields(Example)}
+    example, common = kind.Example, {declared_field.name for declared_field in dataclasses.fields(Example)}
     name, type_name = example.__name__, type(kind).__name__
     assert example.__dataclass_params__.frozen, f"{name} is not frozen; write @dataclass(frozen=True, slots=True, …)"
-    known = fields_of(example)
-    for one in dataclasses.fields(example):
-        if one.name not in common and one.default is one.default_factory is dataclasses.MISSING:
-            assert one.name in known, (
-                f"{name}.{one.name} has no kind of field; annotate it as Annotated[…, figeval.TextField('…')]"
+    fields = fields_of(example)
+    for attribute in dataclasses.fields(example):
+        if attribute.name not in common and attribute.default is attribute.default_factory is dataclasses.MISSING:
+            assert attribute.name in fields, (
+                f"{name}.{attribute.name} has no kind of field; annotate it as Annotated[…, figeval.TextField('…')]"
             )
-    for field, declared in known.items():
+    for field, declared in fields.items():
         assert declared.doc.strip(), f"{name}.{field} has no documentation; say in a sentence what it means"
-    wanted = [*kind.gold_fields, *filter(None, [kind.query])]
-    for field in wanted:
-        assert field in known, f"{type_name} names the field {field!r}, which {name} lacks{near(field, known)}"
+    required = [*kind.gold_fields, *filter(None, [kind.query])]
+    for field in required:
+        assert field in fields, f"{type_name} names the field {field!r}, which {name} lacks{near(field, fields)}"
     asserting(partial(json.dumps, kind.json_schema()), f"{type_name}.json_schema()")
 
 
@@ -186,8 +175,8 @@ class _CheckedType:
         """Return the example of a row. Raises what the task type raises."""
         common = {key: row.get(key) for key in ("cluster", "group")} | {"meta": row.get("meta", {})}
         values = {key: value for key, value in row.items() if key in fields_of(self.kind.Example)}
-        made: Example = self.kind.example(RowContext(self.task, where, values, {**common, "id": str(row["id"])}))
-        return made
+        built: Example = self.kind.example(RowContext(self.task, where, values, {**common, "id": str(row["id"])}))
+        return built
 
     @property
     def examples(self) -> list[Example]:
@@ -218,13 +207,12 @@ class _CheckedType:
             self._prompted(row, example)
 
     def _refuses(self, name: str, value: Any) -> bool:
-        """Return whether a field refuses a value, after checking that it does so with the right error."""
         try:
             self.example({**self.rows[0], name: value}, "the row")
         except DataError as error:
-            named = [field for field in fields_of(self.kind.Example) if f"'{field}" in str(error)]
-            assert named, f"the error about the field {name!r} does not name it: {error}"
-            return name in named  # else another field is inconsistent with the value
+            named_fields = [field for field in fields_of(self.kind.Example) if f"'{field}" in str(error)]
+            assert named_fields, f"the error about the field {name!r} does not name it: {error}"
+            return name in named_fields  # else another field is inconsistent with the value
         except Exception as error:
             raise AssertionError(
                 f"the field {name!r} does not refuse {value!r:.40} with row.error(…), but raises {describe(error)}"
@@ -235,10 +223,10 @@ class _CheckedType:
         """Check that fields which prompts may show with another text can also be shown unchanged."""
         for name, kind in fields_of(self.kind.Example).items():
             if kind.shown and name in row:
-                what = f"{self.name}.prompted() with the field {name!r}"
-                shown = asserting(partial(self.kind.prompted, example, {name: row[name]}, "the row"), what).prompted
+                subject = f"{self.name}.prompted() with the field {name!r}"
+                shown = asserting(partial(self.kind.prompted, example, {name: row[name]}, "the row"), subject).prompted
                 same = shown is not None and getattr(shown, name) == getattr(example, name)
-                assert same, f"{what} shows another value than the field where both are the same"
+                assert same, f"{subject} shows another value than the field where both are the same"
 
     def about_examples(self) -> None:
         """Check that descriptions of examples are texts, and that hidden answers are recognised."""
@@ -258,8 +246,8 @@ class _CheckedType:
                 assert isinstance(self.kind.is_constant(counted), bool), (
                     f"{self.name}.is_constant() did not return a bool"
                 )
-            found = asserting(lambda one=example: list(self.kind.oddities(one)), f"{self.name}.oddities()")  # type: ignore[misc]
-            for odd in found:
+            oddities = asserting(lambda one=example: list(self.kind.oddities(one)), f"{self.name}.oddities()")  # type: ignore[misc]
+            for odd in oddities:
                 pair = isinstance(odd, tuple) and len(odd) == 2 and all(isinstance(part, str) for part in odd)
                 assert pair, f"{self.name}.oddities() yielded {odd!r:.80}, not a tuple (what is odd, text)"
             check_gold(self.kind, example)
@@ -281,13 +269,14 @@ class _CheckedType:
         check_query(self.kind, examples)
         for name, probe in self.kind.probes.items():
             try:
-                found = list(probe(lambda: iter(examples), 0, self.task.name)())
+                probed = list(probe(lambda: iter(examples), 0, self.task.name)())
             except TaskError:  # too few examples to exchange anything
                 continue
-            ids = [one.id for one in examples]
-            assert [one.id for one in found] == ids, f"the probe {name!r} changes the ids: {[one.id for one in found]}"
+            ids = [case.id for case in examples]
+            changed_ids = [case.id for case in probed]
+            assert changed_ids == ids, f"the probe {name!r} changes the ids: {changed_ids}"
             queries = {getattr(example, self.kind.query or "", None) for example in examples}
-            assert found != examples or len(queries) == 1, (
+            assert probed != examples or len(queries) == 1, (
                 f"the probe {name!r} changes nothing in the examples; remove something"
             )
 
@@ -307,68 +296,63 @@ class _CheckedType:
 
     def route(self, route: Route, replies: Sequence[str]) -> None:
         """Check that a route names only what exists, and makes predictions that can be scored, stored and read back."""
-        what = f"route {route.name!r}"
-        asserting(route.check, what)
+        part = f"route {route.name!r}"
+        asserting(route.check, part)
         for other in route.of:
-            known = [entry.name for entry in self.harness.task_types]
-            assert other in known, f"{what} combines {other!r}, which is not a task type{near(other, known)}"
+            types = [entry.name for entry in self.harness.task_types]
+            assert other in types, f"{part} combines {other!r}, which is not a task type{near(other, types)}"
         for name in (*route.metrics, *route.metrics_of_orders):
-            asserting(partial(self.harness.metrics.get, name, self.kind.name), what)
-        asserting(partial(json.dumps, dict(route.settings)), f"{what}, settings")
+            asserting(partial(self.harness.metrics.get, name, self.kind.name), part)
+        asserting(partial(json.dumps, dict(route.settings)), f"{part}, settings")
         ready = self._ready(route)
         context = self._context(ready)
         metrics = self._metrics(ready)
         backend = self._backend(ready)
         conversation = BatchScheduler(backend, partial(ready.begin, context=context))
-        pairs = asserting(lambda: list(conversation.predictions(self.examples)), what)
-        self._scored(what, ready, pairs, metrics)
+        pairs = asserting(lambda: list(conversation.predictions(self.examples)), part)
+        self._scored(part, ready, pairs, metrics)
         if route.question:
             self._few_shot(route, context)
         if route.reader is not None:
             self._replies(route, route.reader, replies, metrics)
 
     def _ready(self, route: Route) -> Route:
-        """Return the route with its parts, for a model with all capabilities."""
         offered = frozenset((*KNOWN, DOT, *route.needs))
-        known = self.harness.routes.with_parts(self.kind.name)
-        ready = covered(replace(route, task_type=self.kind.name), offered, known)
+        routes = self.harness.routes.with_parts(self.kind.name)
+        ready = covered(replace(route, task_type=self.kind.name), offered, routes)
         assert ready is not None, f"route {route.name!r} combines {' and '.join(route.of)}, which have no routes"
         return ready
 
     def _context(self, route: Route, *, rescored: bool = False) -> PromptContext:
-        """Return the context of the route; a stored reply is read again without a template."""
         config = RunConfig(tasks=(self.task.name,), model="")
         template = None
         if route.renders and not rescored:
             template = asserting(partial(default_template, self.task), f"the template {self.kind.template}")
             for block in sorted(route.renders - template.blocks):
                 raise AssertionError(f"route {route.name!r} renders {block!r}, which {template.name} lacks")
-        made = context_of(self.task, route, template, Shots((), 0, 0), config)
-        return replace(made, metrics=frozenset(one.name for one in self.kind.metrics), pool=lambda: self.examples)
+        context = context_of(self.task, route, template, Shots((), 0, 0), config)
+        names = frozenset(metric.name for metric in self.kind.metrics)
+        return replace(context, metrics=names, pool=lambda: self.examples)
 
     def _metrics(self, route: Route) -> MetricSet:
-        """Return the default metrics and those of the route."""
         names = list(dict.fromkeys((*self.kind.default_metrics, *route.metrics)))
-        what = f"the metrics of {self.name}"
+        part = f"the metrics of {self.name}"
         for limit in {name for one in self.kind.metrics for name in one.routes}:
-            known = [GIVEN, *(one.name for one in self.harness.routes.of(self.kind.name))]
-            assert limit in known, f"{what} name the route {limit!r}, which does not exist{near(limit, known)}"
-        metrics = asserting(partial(self.harness.metrics.applicable, names, self.kind.name, route.name), what)
-        return asserting(partial(MetricSet, metrics, self.task.labels), what)
+            routes = [GIVEN, *(one.name for one in self.harness.routes.of(self.kind.name))]
+            assert limit in routes, f"{part} name the route {limit!r}, which does not exist{near(limit, routes)}"
+        metrics = asserting(partial(self.harness.metrics.applicable, names, self.kind.name, route.name), part)
+        return asserting(partial(MetricSet, metrics, self.task.labels), part)
 
     def _backend(self, route: Route) -> object:
-        """Return a backend with fakes for figeval's capabilities, and a given model or a baseline for others."""
         backend = _stand_in()
-        for one in route.requests:
-            able = (
-                model for model in (*self.models, *self._opened()) if callable(getattr(model, one.capability, None))
-            )
+        for capability in (request.capability for request in route.requests):
+            able = (model for model in (*self.models, *self._opened()) if callable(getattr(model, capability, None)))
             model = next(able, None)
             assert model is not None, (
-                f"route {route.name!r} asks for {one.capability!r}, which no baseline of {self.name} answers; pass a "
-                "model that does in models=[…]"
+                f"route {route.name!r} asks for {capability!r}, which no baseline of {self.name} answers; pass a model "
+                "that does in models=[…]"
             )
-            setattr(backend, one.capability, getattr(model, one.capability))
+            setattr(backend, capability, getattr(model, capability))
         return backend
 
     def _opened(self) -> Iterator[object]:
@@ -378,26 +362,26 @@ class _CheckedType:
             asserting(partial(model.fit, self.examples), f"the baseline {name!r}")
             yield model.backend
 
-    def _scored(self, what: str, route: Route, pairs: Sequence[tuple[Example, Prediction]], metrics: MetricSet) -> None:
+    def _scored(self, part: str, route: Route, pairs: Sequence[tuple[Example, Prediction]], metrics: MetricSet) -> None:
         """Check that predictions become rows, and rows become scores."""
         rows = []
         for example, prediction in pairs:
-            assert prediction.example_id == example.id, f"{what} predicts {prediction.example_id!r} for {example.id!r}"
+            assert prediction.example_id == example.id, f"{part} predicts {prediction.example_id!r} for {example.id!r}"
             problem = form_problem(self.kind, example, prediction)
-            assert not problem, f"{what}: {self.name}.{problem}"
-            features = self._features(what, metrics, example, prediction)
+            assert not problem, f"{part}: {self.name}.{problem}"
+            features = self._features(part, metrics, example, prediction)
             rows.append(prediction_row(self.kind, example, prediction, features, samples=True))
         for hidden in self._hidden():
-            self._features(what, metrics, hidden, replace(pairs[0][1], example_id=hidden.id))
+            self._features(part, metrics, hidden, replace(pairs[0][1], example_id=hidden.id))
         total = Aggregator(metrics, strict=False)
         for row in metrics.related(rows, dict(self._context(route, rescored=True).settings)):
-            line = asserting(partial(encoded, row), f"{what}: a row")
-            total.add(asserting(partial(parsed, line.encode("utf-8", "replace"), Path("row"), 1), f"{what}: a row"))
-        asserting(partial(total.scores, 0), f"{what}: the scores")
+            line = asserting(partial(encoded, row), f"{part}: a row")
+            total.add(asserting(partial(parsed, line.encode("utf-8", "replace"), Path("row"), 1), f"{part}: a row"))
+        asserting(partial(total.scores, 0), f"{part}: the scores")
 
-    def _features(self, what: str, metrics: MetricSet, example: Example, prediction: Prediction) -> Any:
+    def _features(self, subject: str, metrics: MetricSet, example: Example, prediction: Prediction) -> Any:
         """Return the features of the metrics for one prediction."""
-        about = f"{what}: a metric of {self.name}, for {prediction!r:.200}"
+        about = f"{subject}: a metric of {self.name}, for {prediction!r:.200}"
         return asserting(partial(metrics.features, example, prediction), about)
 
     def given(self) -> None:
@@ -405,63 +389,63 @@ class _CheckedType:
 
         It must be possible to score it if the type says which values are possible (`value_problem`).
         """
-        what = f"{self.name}.given()"
+        subject = f"{self.name}.given()"
         example = self.examples[0]
         route = self.kind.given_route(partial(dialogue, self.task, {}), example)
         metrics = self._metrics(route)
         values = (*ODD, *ODDER, *HOSTILE, *([value] for value in ODD), {"candidates": [0], "spans": [None]})
         for value in values:
-            for given in (Given(value), Given(scores=value), Given(value, value)):
+            for answer in (Given(value), Given(scores=value), Given(value, value)):
                 try:
-                    made = prediction_of(self.task, {example.id: GivenRow("row 1", given)}, example)
+                    prediction = prediction_of(self.task, {example.id: GivenRow("row 1", answer)}, example)
                 except DataError:
                     continue
                 except Exception as error:
                     raise AssertionError(
-                        f"{what} does not refuse {value!r:.40} with a ValueError, but raises {describe(error)}"
+                        f"{subject} does not refuse {value!r:.40} with a ValueError, but raises {describe(error)}"
                     ) from error
                 if type(self.kind).value_problem is not TaskType.value_problem:
-                    self._features(what, metrics, example, made)
+                    self._features(subject, metrics, example, prediction)
 
     def _few_shot(self, route: Route, context: PromptContext) -> None:
         """Check that the answers to solved examples are texts which the route's reader understands."""
         for example in self.examples:
             if example.hidden:
                 continue
-            what = f"{self.name}.few_shot_answer({route.question!r}, …)"
-            answer = asserting(partial(self.kind.few_shot_answer, route.question, example, context), what)
+            subject = f"{self.name}.few_shot_answer({route.question!r}, …)"
+            answer = asserting(partial(self.kind.few_shot_answer, route.question, example, context), subject)
             if answer is None:
                 continue
-            assert isinstance(answer, str), f"{what} returned {answer!r:.80}, not a text or None"
+            assert isinstance(answer, str), f"{subject} returned {answer!r:.80}, not a text or None"
             if route.reader is not None:
                 read = route.reader.read(example, context, Reply(text=answer))
-                assert read.status == "ok", f"{what} writes {answer!r:.80}, which its reader calls {read.status!r}"
+                assert read.status == "ok", f"{subject} writes {answer!r:.80}, which its reader calls {read.status!r}"
 
     def _replies(self, route: Route, reader: ReplyReader, replies: Sequence[str], metrics: MetricSet) -> None:
         """Check that any reply is read, and that its stored form is read in the same way."""
-        what = f"the reader of route {route.name!r}"
-        assert isinstance(reader.version, str) and reader.version, f"{what} has no version; start with '1'"
+        subject = f"the reader of route {route.name!r}"
+        assert isinstance(reader.version, str) and reader.version, f"{subject} has no version; start with '1'"
         first, again = self._context(route), self._context(route, rescored=True)
         example = self.examples[0]
         for text in replies:
             ended = (Reply(text=text, finish="length"), Reply(text=text, finish="refusal"), text)
             for reply in (Reply(text=text), *(ended if len(text) < LONG else ())):
-                read = asserting(partial(reader.read, example, first, reply), f"{what}, of the reply {text!r:.80},")
-                self._reread(what, reader, example, again, read, text)
+                read = asserting(partial(reader.read, example, first, reply), f"{subject}, of the reply {text!r:.80},")
+                self._reread(subject, reader, example, again, read, text)
         failed = reader.read(example, first, Reply(text="", finish="error", error="gone"))
-        self._features(what, metrics, example, failed)
+        self._features(subject, metrics, example, failed)
 
     def _reread(
-        self, what: str, reader: ReplyReader, example: Example, context: PromptContext, read: Prediction, text: str
+        self, subject: str, reader: ReplyReader, example: Example, context: PromptContext, read: Prediction, text: str
     ) -> None:
         """Check that a stored reply gives the same prediction, without the model."""
         problem = form_problem(self.kind, example, read)
-        assert not problem, f"{what}, of the reply {text!r:.80}: {self.name}.{problem}"
+        assert not problem, f"{subject}, of the reply {text!r:.80}: {self.name}.{problem}"
         stored = Reply(text=text, finish=read.finish or "stop", error=read.error)
-        again = asserting(partial(reader.read, example, context, stored), f"{what}, of a stored reply,")
+        again = asserting(partial(reader.read, example, context, stored), f"{subject}, of a stored reply,")
         assert (again.status, again.value) == (read.status, read.value), (
-            f"{what} reads {text!r:.80} as {read.status} {read.value!r:.80}, and when it is stored as {again.status} "
-            f"{again.value!r:.80}"
+            f"{subject} reads {text!r:.80} as {read.status} {read.value!r:.80}, and when it is stored as "
+            f"{again.status} {again.value!r:.80}"
         )
 
     # ---- baselines ---------------------------------------------------------------------------------------------------
@@ -469,21 +453,21 @@ class _CheckedType:
     def baselines(self) -> None:
         """Check that default baselines exist and answer."""
         for name in self.kind.default_baselines:
-            what = f"the baseline {name!r} of {self.name}"
+            subject = f"the baseline {name!r} of {self.name}"
             try:
                 self.harness.backends.registry.entry(name)
                 model = open_model(self.harness.backends, name, {})
                 route = choose(self.kind.name, model.offers, self.harness.routes.with_parts(self.kind.name))
             except FigevalError as error:
-                raise AssertionError(f"{what}: {error}; list another one in default_baselines") from error
-            asserting(partial(model.fit, self.examples), what)
+                raise AssertionError(f"{subject}: {error}; list another one in default_baselines") from error
+            asserting(partial(model.fit, self.examples), subject)
             indifferent = getattr(model.backend, "indifferent", False)
             context = replace(self._context(route), indifferent=indifferent)
             conversation = BatchScheduler(model.backend, partial(route.begin, context=context))
-            pairs = asserting(lambda one=conversation: list(one.predictions(self.examples)), what)  # type: ignore[misc]
-            self._scored(what, route, pairs, self._metrics(route))
+            pairs = asserting(lambda one=conversation: list(one.predictions(self.examples)), subject)  # type: ignore[misc]
+            self._scored(subject, route, pairs, self._metrics(route))
             if indifferent:
-                check_ties(what, [prediction for _, prediction in pairs])
+                check_ties(subject, [prediction for _, prediction in pairs])
 
 
 def _stand_in() -> Any:
@@ -495,6 +479,6 @@ def _stand_in() -> Any:
         loglikelihood=FakeLanguageModel().loglikelihood,
         fill=FakeMaskFiller().fill,
         generate=FakeGenerator().generate,
-        find_spans=lambda requests: [[ScoredSpan(Span(0, len(one.text)), 0.0)] for one in requests],
+        find_spans=lambda requests: [[ScoredSpan(Span(0, len(query.text)), 0.0)] for query in requests],
         write=lambda requests: ["A crow." for _ in requests],
     )

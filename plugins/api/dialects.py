@@ -47,9 +47,12 @@ class ApiAnswer:
 class Dialect(Protocol):
     """The protocol of a family of servers."""
 
-    url: ClassVar[str]
-    variable: ClassVar[str]  # the environment variable with the key
-    path: ClassVar[str]
+    @property
+    def url(self) -> str: ...
+    @property
+    def variable(self) -> str: ...  # the environment variable with the key
+    @property
+    def path(self) -> str: ...
 
     def headers(self, key: str) -> dict[str, str]: ...
     def body(self, prompt: Prompt, thinking: Reasoning | None = None) -> JSON: ...

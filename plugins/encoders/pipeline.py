@@ -96,10 +96,10 @@ class Pipeline:
         return answers
 
     def fit(self, examples: Iterable[Example]) -> None:
-        """Fit both models, if they learn from the task, on the split that the ranker learns from."""
-        read = list(examples)
+        """Fit the models that learn from the task, on the split that the ranker learns from."""
+        examples = list(examples)
         for part in self.parts.values():
-            part.fit(read)
+            part.fit(examples)
 
     def fingerprint(self) -> str:
         """Return a digest that changes with either part."""

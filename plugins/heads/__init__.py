@@ -1,4 +1,4 @@
-"""Trainable heads, one module each; the training loop (`figeval.training`) depends only on their common contract.
+"""Trainable heads, one module each; the training loop depends only on their common contract (`figeval.Learner`).
 
 A module holds the options of a head, its features, its network and its learner. Shared modules are `base_model` (the
 model that a training starts from), `inputs` (batches of heads on encoders), `language` and `noise` (rows of language
@@ -51,8 +51,8 @@ def register_learners(register: LearnerRegistrar) -> None:
         f"{__name__}.pair_biencoder:pairs",
         "both texts encoded separately, a class for each label",
     )
-    register("classification", "classifier", f"{__name__}.classifier:single", "a text, a class for each label")
-    register("multilabel", "classifier", f"{__name__}.classifier:several", "a text, a sigmoid for each label")
+    register("classification", "classifier", f"{__name__}.classifier:single_label", "a text, a class for each label")
+    register("multilabel", "classifier", f"{__name__}.classifier:multilabel", "a text, a sigmoid for each label")
     register("labelling", "tagger", f"{__name__}.tagger_head:tagger", "a class for each word")
     register(
         "spans", "span", f"{__name__}.span_head:span", "start and end of the span, read together with what is given"

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
     from figeval.models.learner import Setup
-    from figeval.wings.training.batches import Plan
+    from figeval.wings.training.batch_plans import BatchPlan
 
-KNOWN = ("Transformer", "Pooling", "Normalize")  # supported modules of sentence-transformers
+SUPPORTED_MODULES = ("Transformer", "Pooling", "Normalize")  # supported modules of sentence-transformers
 POOLING = "1_Pooling/config.json"
 POOLING_MODES = {"mean_tokens": "mean", "cls_token": "cls", "lasttoken": "last"}  # sentence-transformers' → ours
 MINILM_LENGTH = 512  # all positions; its tokenizer file says 128
@@ -77,8 +77,8 @@ class Base:
         if self.setup.gradient_checkpointing:
             if not model.supports_gradient_checkpointing:
                 raise ModelError(f"a {type(model).__name__} does not support --gradient_checkpointing; leave it out")
-            newer = getattr(model, "activation_checkpointing_enable", None)
-            (newer or model.gradient_checkpointing_enable)({"use_reentrant": False})
+            enable = getattr(model, "activation_checkpointing_enable", None)
+            (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
         if is_accelerator(self.setup.device):
             read_without_padding(model)
         return model.train()
@@ -88,8 +88,8 @@ class Base:
         if self.setup.dropout is None:
             return {}
         values = self.config.to_dict().items()
-        named = (name for name, value in values if ("dropout" in name or "pdrop" in name) and isinstance(value, float))
-        return dict.fromkeys(named, self.setup.dropout)
+        names = (name for name, value in values if ("dropout" in name or "pdrop" in name) and isinstance(value, float))
+        return dict.fromkeys(names, self.setup.dropout)
 
     @cached_property
     def config(self) -> PretrainedConfig:
@@ -109,11 +109,11 @@ class Base:
         return input_limit(self.setup.max_length, self.tokenizer.model_max_length, shape)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> BatchPlan:
         """Division of texts into forward passes, until the training loop sets another."""
-        from figeval.wings.training.batches import SimilarLengths, budget
+        from figeval.wings.training.batch_plans import SimilarLengths, token_budget
 
-        return SimilarLengths(budget(self.setup.tokens_per_batch, self.setup.device))
+        return SimilarLengths(token_budget(self.setup.tokens_per_batch, self.setup.device))
 
     @property
     def pooling(self) -> str | None:
@@ -124,23 +124,23 @@ class Base:
             return None
         self._refuse_modules()
         modes = load_json(self.checkpoint.folder_here() / POOLING) or {}
-        named = POOLING_MODES.get(str(modes.get("pooling_mode")), modes.get("pooling_mode"))
-        return named or next((ours for mode, ours in POOLING_MODES.items() if modes.get(f"pooling_mode_{mode}")), None)
+        mode = POOLING_MODES.get(str(modes.get("pooling_mode")), modes.get("pooling_mode"))
+        return mode or next((name for mode, name in POOLING_MODES.items() if modes.get(f"pooling_mode_{mode}")), None)
 
-    def brought(self, settings: Settings, *names: str) -> dict[str, object]:
+    def declared_options(self, settings: Settings, *names: str) -> dict[str, object]:
         """Return the checkpoint's declared values of these options. Raises `ModelError` for an invalid one."""
         declared = with_declared(settings, self.checkpoint)
         return {name: value for name in names if (value := getattr(declared, name)) is not None}
 
-    def prompts(self, given: Mapping[TextRole, str | None]) -> Prompts:
+    def prompts(self, overrides: Mapping[TextRole, str | None]) -> Prompts:
         """Return the prompts that texts are read with, as in evaluation: the given ones, or those of the checkpoint.
 
         Raises:
             ModelError: the prompts are not texts, are not declared, or are no part of the vectors of this model.
         """
         declared = with_declared(PromptedSettings(), self.checkpoint).prompts
-        chosen = {role: declared[role] if given.get(role) is None else given[role] for role in declared}
-        prompts = place_prompts(self.checkpoint, chosen)
+        values = {role: declared[role] if overrides.get(role) is None else overrides[role] for role in declared}
+        prompts = place_prompts(self.checkpoint, values)
         modes = load_json(self.checkpoint.folder_here() / POOLING) if self.checkpoint.is_sentence_transformer else None
         if any(prompts.options().values()) and (modes or {}).get("include_prompt") is False:
             off = ",".join(f"{name}=" for name in OPTION_NAMES.values())
@@ -152,9 +152,9 @@ class Base:
 
     def _refuse_modules(self) -> None:
         """Raise `ModelError` if sentence-transformers has layers other than encoder, pooling and normalization."""
-        listed = read_json(self.checkpoint.folder_here() / MODULES, ModelError)
-        kinds = [str(module["type"]).rpartition(".")[2] for module in listed]
-        if strange := [kind for kind in kinds if kind not in KNOWN]:
+        modules = read_json(self.checkpoint.folder_here() / MODULES, ModelError)
+        types = [str(module["type"]).rpartition(".")[2] for module in modules]
+        if strange := [kind for kind in types if kind not in SUPPORTED_MODULES]:
             raise ModelError(
                 f"{self.setup.model!r} has a layer {strange[0]}, which would not be trained; use its encoder alone"
             )
@@ -165,9 +165,9 @@ class Base:
         The tokenizer's limit is set to that of the training, so that the model is used with the lengths it was trained
         on.
         """
-        own = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
+        tensors = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
         with suppress_logging():
-            model.save_pretrained(folder, state_dict=own)
+            model.save_pretrained(folder, state_dict=tensors)
         if self.limit is not None:
             self.tokenizer.model_max_length = self.limit
         self.tokenizer.save_pretrained(folder)
@@ -186,9 +186,9 @@ def base_of(setup: Setup) -> Base:
     checkpoint = locate(setup.model)
     folder = checkpoint.folder
     if folder is not None and not setup.allow_pickle:
-        found = weight_files(folder)
-        if found and not any(file.suffix == ".safetensors" for file in found):  # loading a pickle may run code
-            weights = f"{setup.model!r} has its weights in {found[0].name}, a pickle"
+        files = weight_files(folder)
+        if files and not any(file.suffix == ".safetensors" for file in files):  # loading a pickle may run code
+            weights = f"{setup.model!r} has its weights in {files[0].name}, a pickle"
             raise ModelError(f"{weights}; save it as safetensors, or use --allow_pickle")
     return Base(setup, checkpoint)
 
@@ -209,15 +209,17 @@ def fresh_head(base: Base, auto: type[_BaseAutoModelClass], **changes: object) -
         with suppress_logging():
             config = AutoConfig.from_pretrained(base.checkpoint.folder_here(), **base.dropouts(), **changes)
             model = auto.from_config(config, dtype=torch.float32)
-            found = model.base_model.load_state_dict(body.state_dict(), strict=False)
+            differences = model.base_model.load_state_dict(body.state_dict(), strict=False)
     except load_errors() as error:
         raise ModelError(
             f"{base.setup.model!r} cannot be loaded with a head of {auto.__name__}: {one_line(error)}"
         ) from error
-    left = [name for name in (*found.missing_keys, *found.unexpected_keys) if POOLER not in name]
-    if left:
+    unmatched = [name for name in (*differences.missing_keys, *differences.unexpected_keys) if POOLER not in name]
+    if unmatched:
         kind = type(model).__name__
-        raise ModelError(f"{base.setup.model!r} does not fit a {kind} (they differ in {left[0]}); use another model")
+        raise ModelError(
+            f"{base.setup.model!r} does not fit a {kind} (they differ in {unmatched[0]}); use another model"
+        )
     return base.ready(model)
 
 
@@ -229,13 +231,13 @@ def pooled_encoder(base: Base, pooling: str, freeze: str) -> PreTrainedModel:
     encoder = encoder.get_encoder() if encoder.config.is_encoder_decoder else encoder
     if pooling != POOLER and getattr(encoder, POOLER, None) is not None:
         encoder.pooler.requires_grad_(False)  # without a gradient, ZeRO would still apply weight decay to it
-    frozen_modules(encoder, freeze)
+    freeze_modules(encoder, freeze)
     return encoder
 
 
-def pooling_of(base: Base, asked: str | None) -> str:
-    """Return the requested or declared pooling. Raises `TrainError` if there is neither."""
-    pooling = asked or base.pooling
+def pooling_of(base: Base, name: str | None) -> str:
+    """Return the named pooling, else the declared one. Raises `TrainError` if there is neither."""
+    pooling = name or base.pooling
     if pooling is None:
         raise TrainError(
             f"{base.setup.model!r} declares no pooling; set --head_args pooling= (mean, cls, pooler, last)"
@@ -243,17 +245,17 @@ def pooling_of(base: Base, asked: str | None) -> str:
     return pooling
 
 
-def options_of(kind: Callable[..., T], given: Mapping[str, object]) -> T:
+def options_of(kind: Callable[..., T], values: Mapping[str, object]) -> T:
     """Return the options of a head. Raises `TrainError` for an unknown one."""
-    known = list(signature(kind).parameters)
-    for name in given:
-        if name not in known:
-            options = ", ".join(known)
-            raise TrainError(f"--head_args {name}: no such option{near(name, known)}; the options are {options}")
-    return kind(**given)
+    names = list(signature(kind).parameters)
+    for name in values:
+        if name not in names:
+            options = ", ".join(names)
+            raise TrainError(f"--head_args {name}: no such option{near(name, names)}; the options are {options}")
+    return kind(**values)
 
 
-def frozen_modules(model: PreTrainedModel, names: str) -> None:
+def freeze_modules(model: PreTrainedModel, names: str) -> None:
     """Freeze modules, named a+b. Raises `TrainError` if the model has no such module."""
     modules = dict(model.named_modules())
     for name in filter(None, names.split("+")):

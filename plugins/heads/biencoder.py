@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from figeval.models.learner import Batch, Setup
-    from figeval.wings.training.batches import Plan
+    from figeval.wings.training.batch_plans import BatchPlan
 
 TEMPERATURE = 0.05  # for cosines, as in sentence-transformers' ranking losses
 CANDIDATES = ("all", "batch")
@@ -93,7 +93,7 @@ class EncodingOptions:
         return {"query": self.query_prompt, "document": self.document_prompt, "": self.text_prompt}
 
     @property
-    def degree(self) -> float:
+    def initial_temperature(self) -> float:
         """Initial temperature."""
         return self.temperature or (TEMPERATURE if self.similarity == COSINE else 1.0)
 
@@ -136,11 +136,11 @@ class ChoiceOptions(EncodingOptions):
 class RankingFeatures:
     """Tokenized queries and candidates."""
 
-    def __init__(self, queries: Tokens, candidates: Tokens, golds: list[list[int]], plan: Plan) -> None:
+    def __init__(self, queries: Tokens, candidates: Tokens, golds: list[list[int]], plan: BatchPlan) -> None:
         self.queries, self.candidates, self.golds, self.plan = queries, candidates, golds, plan
         self.hard: list[list[int]] = []
-        self.everything = True  # whether every step has all candidates
-        self.own = False  # whether a query competes only with its right and hard candidates
+        self.has_all_candidates = True  # whether every step has all candidates
+        self.has_own_options = False  # whether a query competes only with its right and hard candidates
         self.lengths = queries.lengths
         self.weights = [1.0] * len(self.lengths)
         self.truncated = len(queries.truncated) + len(candidates.truncated)
@@ -148,25 +148,25 @@ class RankingFeatures:
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
         """Return input_ids, attention_mask … (rows, length) and golds (rows, k), padded with -1.
 
-        With `own`, also return options (rows, k): the candidates that compete in each row.
+        With `has_own_options`, also return options (rows, k): the candidates that compete in each row.
         """
-        found = {**self.queries.tensors(rows, "cpu"), "golds": rectangle([self.golds[row] for row in rows])}
-        if self.own:
-            found["options"] = rectangle([self.golds[row] + self.hard[row] for row in rows])
-        return found
+        tensors = {**self.queries.tensors(rows, "cpu"), "golds": rectangle([self.golds[row] for row in rows])}
+        if self.has_own_options:
+            tensors["options"] = rectangle([self.golds[row] + self.hard[row] for row in rows])
+        return tensors
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:
         """Return the candidates of the step in batches; `columns` (rows,) are their numbers."""
-        from figeval.wings.training.batches import shares
+        from figeval.wings.training.batch_plans import divide_rows
 
-        wanted = range(len(self.candidates.lengths)) if self.everything else self.in_step(rows)
-        parts = shares(wanted, self.candidates.lengths, self.plan, 0, 1)
+        numbers = range(len(self.candidates.lengths)) if self.has_all_candidates else self.step_candidates(rows)
+        parts = divide_rows(numbers, self.candidates.lengths, self.plan, 0, 1)
         return [{**self.candidates.tensors(part.rows, "cpu"), "columns": torch.tensor(part.rows)} for part in parts]
 
-    def in_step(self, rows: Sequence[int]) -> list[int]:
+    def step_candidates(self, rows: Sequence[int]) -> list[int]:
         """Return the numbers of the right candidates and hard negatives of a step's rows, without duplicates."""
-        hard = [number for row in rows for number in self.hard[row]] if self.hard else []
-        return sorted({number for row in rows for number in self.golds[row]} | {*hard})
+        negatives = [number for row in rows for number in self.hard[row]] if self.hard else []
+        return sorted({number for row in rows for number in self.golds[row]} | {*negatives})
 
 
 def shared_candidates(examples: Sequence[RankingExample]) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ def shared_candidates(examples: Sequence[RankingExample]) -> tuple[str, ...]:
     return candidates
 
 
-def hardest(queries: ArrayLike, candidates: ArrayLike, golds: Golds, count: int) -> list[list[int]]:
+def hardest_negatives(queries: ArrayLike, candidates: ArrayLike, golds: Golds, count: int) -> list[list[int]]:
     """Return the `count` nearest wrong candidates per row, from vectors (rows, d) and (candidates, d)."""
     import numpy as np
 
@@ -206,12 +206,12 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
         self.pooling = POOLINGS[pooling]
         self.cosine = options.similarity == COSINE
         self.caching = options.caching
-        degree = torch.tensor([options.degree]).log()  # (1,): a scalar cannot be sharded
-        self.log_temperature = Parameter(degree, requires_grad=options.learn_temperature)
+        logarithm = torch.tensor([options.initial_temperature]).log()  # (1,): a scalar cannot be sharded
+        self.log_temperature = Parameter(logarithm, requires_grad=options.learn_temperature)
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:
         """Return losses (rows,) of the rows of all batches."""
-        with self.economical(self.vectors, batches, beside) as encode:
+        with self.memory_bound_encoder(self.vectors, batches, beside) as encode:
             queries = torch.cat([encode(batch) for batch in batches])
             candidates = torch.cat([encode(batch) for batch in beside])
         return self.ranked(queries, candidates, batches, beside)
@@ -222,25 +222,25 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
             logits = queries @ candidates.T / self.log_temperature.exp()
             columns = torch.cat([batch["columns"] for batch in beside])
             if "options" in batches[0]:
-                others = ~(filled(batches, "options").unsqueeze(-1) == columns).any(dim=1)
-                logits = logits.masked_fill(others, float("-inf"))
-            return ranking_losses(logits, columns, filled(batches, "golds"))
+                is_absent = ~(padded_numbers(batches, "options").unsqueeze(-1) == columns).any(dim=1)
+                logits = logits.masked_fill(is_absent, float("-inf"))
+            return ranking_losses(logits, columns, padded_numbers(batches, "golds"))
 
     def vectors(self, batch: Batch) -> Tensor:
         """Return vectors (rows, d) in float32, of length 1 for cosines."""
-        return self.scaled(self.pooled(inputs_of(batch)))
+        return self.scale(self.pooled(inputs_of(batch)))
 
     def pooled(self, batch: dict[str, Tensor]) -> Tensor:
         """Return the pooled states of the encoder."""
         return pooled(self.encoder, self.pooling, batch)
 
-    def scaled(self, vectors: Tensor) -> Tensor:
+    def scale(self, vectors: Tensor) -> Tensor:
         """Return the vectors in float32, scaled to length 1 for cosines."""
-        found = vectors.float()
-        return functional.normalize(found, dim=-1) if self.cosine else found
+        vectors = vectors.float()
+        return functional.normalize(vectors, dim=-1) if self.cosine else vectors
 
     @contextmanager
-    def economical(
+    def memory_bound_encoder(
         self, compute: Callable[[Batch], Encoded], batches: Sequence[Batch], beside: Sequence[Batch]
     ) -> Iterator[Callable[[Batch], Encoded]]:
         """Return `compute`, for use in this context, with gradient caching if activations do not fit into memory.
@@ -248,13 +248,13 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
         In that case activations are recomputed in the backward pass with the same random numbers, so that only those of
         one batch are in memory at a time, however many candidates there are (Gao et al. 2021).
         """
-        if self.crowded(beside):
+        if self.exceeds_memory(beside):
             yield partial(checkpoint, compute, use_reentrant=False)
         else:
-            with looked_up_once(self.encoder.get_input_embeddings(), [*batches, *beside]):
+            with shared_lookup(self.encoder.get_input_embeddings(), [*batches, *beside]):
                 yield compute
 
-    def crowded(self, beside: Sequence[Batch]) -> bool:
+    def exceeds_memory(self, beside: Sequence[Batch]) -> bool:
         """Return whether the activations of all candidates exceed the memory.
 
         The answer is the same in all processes, because they wait for each other.
@@ -280,7 +280,7 @@ def memory_of(device: torch.device) -> int:
 
 
 @contextmanager
-def looked_up_once(embeddings: Module, batches: Sequence[Batch]) -> Iterator[None]:
+def shared_lookup(embeddings: Module, batches: Sequence[Batch]) -> Iterator[None]:
     """Share one embedding lookup, of the distinct tokens, among all batches, on a CPU.
 
     The gradient of a lookup is as large as the vocabulary; one for every batch would cost as much as a layer there. An
@@ -304,11 +304,11 @@ def looked_up_once(embeddings: Module, batches: Sequence[Batch]) -> Iterator[Non
         hook.remove()
 
 
-def filled(batches: Sequence[Batch], name: str) -> Tensor:
+def padded_numbers(batches: Sequence[Batch], name: str) -> Tensor:
     """Return the candidate numbers of all rows (rows, k), padded with -1."""
     numbers = [batch[name] for batch in batches]
-    most = max(rows.shape[1] for rows in numbers)
-    return torch.cat([functional.pad(rows, (0, most - rows.shape[1]), value=-1) for rows in numbers])
+    width = max(rows.shape[1] for rows in numbers)
+    return torch.cat([functional.pad(rows, (0, width - rows.shape[1]), value=-1) for rows in numbers])
 
 
 # ---- learner ---------------------------------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ class EncoderLearner(Prompted, ABC):
         return {
             "pooling": self.pooling,
             "similarity": options.similarity,
-            "temperature": options.degree,
+            "temperature": options.initial_temperature,
             "learn_temperature": options.learn_temperature,
             "frozen": options.freeze,
             "max_length": self.base.limit,
@@ -389,14 +389,14 @@ class Biencoder(EncoderLearner):
         candidates = self.tokens(shared_candidates(rows), "document")
         queries = self.tokens([row.query for row in rows], "query")
         golds = [sorted(row.relevant) for row in rows]
-        found = RankingFeatures(queries, candidates, golds, self.base.plan)
-        found.everything = self.options.candidates == "all"
+        ranking = RankingFeatures(queries, candidates, golds, self.base.plan)
+        ranking.has_all_candidates = self.options.candidates == "all"
         if self.options.hard:
             backend = self.backend(self.network().eval())
             of_queries = backend.embed([Text(row.query, "query") for row in rows]).values
             of_candidates = backend.embed([Text(text, "document") for text in rows[0].candidates]).values
-            found.hard = hardest(of_queries, of_candidates, golds, self.options.hard)
-        return found
+            ranking.hard = hardest_negatives(of_queries, of_candidates, golds, self.options.hard)
+        return ranking
 
     def describe(self) -> JSON:
         """Return the description of the encoder and the candidates of a step."""
@@ -416,12 +416,12 @@ class OptionBiencoder(EncoderLearner):
         numbers = {text: number for number, text in enumerate(texts)}
         golds = [[numbers[row.options[gold_of(row)]]] for row in rows]
         queries, options = self.tokens([row.query for row in rows], "query"), self.tokens(texts, "document")
-        found = RankingFeatures(queries, options, golds, self.base.plan)
-        found.everything, found.own = False, self.options.candidates == "own"
-        found.hard = [
+        ranking = RankingFeatures(queries, options, golds, self.base.plan)
+        ranking.has_all_candidates, ranking.has_own_options = False, self.options.candidates == "own"
+        ranking.hard = [
             sorted({numbers[o] for o in row.options} - {*right}) for row, right in zip(rows, golds, strict=True)
         ]
-        return found
+        return ranking
 
     def describe(self) -> JSON:
         """Return the description of the encoder and the options that compete."""
@@ -438,12 +438,14 @@ def ranking(setup: Setup) -> Biencoder:
         TrainError: an unknown option, or a pooling that neither the model nor the options give.
     """
     base = base_of(setup)
-    options = options_of(BiencoderOptions, {**base.brought(EncoderSettings(), "similarity"), **setup.options})
+    declared = base.declared_options(EncoderSettings(), "similarity")
+    options = options_of(BiencoderOptions, {**declared, **setup.options})
     return Biencoder(base, options, pooling_of(base, options.pooling), base.prompts(options.prompts))
 
 
 def choice(setup: Setup) -> OptionBiencoder:
     """Make a learner for the options of questions. Raises as `ranking` does."""
     base = base_of(setup)
-    options = options_of(ChoiceOptions, {**base.brought(EncoderSettings(), "similarity"), **setup.options})
+    declared = base.declared_options(EncoderSettings(), "similarity")
+    options = options_of(ChoiceOptions, {**declared, **setup.options})
     return OptionBiencoder(base, options, pooling_of(base, options.pooling), base.prompts(options.prompts))

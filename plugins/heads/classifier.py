@@ -23,7 +23,7 @@ from ..encoders.classifier import SIGMOIDS, TextClassifier, has_sigmoids
 from ..encoders.pairs import PairSettings, parse_labels, prescribed
 from ..torch_models.loading import ModelSetup
 from .base_model import base_of, options_of
-from .cross_encoder import Cross, CrossOptions, Losses, PairFeatures, outputs_for, own_classes
+from .cross_encoder import Cross, CrossOptions, Losses, PairFeatures, checkpoint_classes, outputs_for
 from .inputs import class_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class OneLabel(Cross):
 
         return lambda logits, batch: functional.cross_entropy(logits, batch["classes"], reduction="none")
 
-    def reading(self, setup: ModelSetup[PairSettings]) -> TextClassifier:
+    def make_backend(self, setup: ModelSetup[PairSettings]) -> TextClassifier:
         return TextClassifier(setup, self.classes, several=False)
 
     def save(self, network: CrossNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
@@ -73,44 +73,45 @@ class SeveralLabels(OneLabel):
         """Return the tokenized texts, with a 0 or 1 for each output."""
         rows = cast("Sequence[MultilabelExample]", examples)
         behind = prescribed(self.classes, self.labels)
-        places = {number: label for label, numbers in behind.items() for number in numbers}
+        names = {number: label for label, numbers in behind.items() for number in numbers}
         if hidden := next((row.id for row in rows if row.labels is None), None):
             raise TrainError(f"{hidden} has no labels to learn from; leave it out of the train split")
-        targets = [[float(places[number] in (row.labels or ())) for number in sorted(places)] for row in rows]
+        targets = [[float(names[number] in (row.labels or ())) for number in sorted(names)] for row in rows]
         return PairFeatures(self.pair_tokenizer.texts([row.text for row in rows]), targets)
 
     def network(self) -> CrossNetwork:
         """Return the classifier, with the kind of its outputs in its config."""
-        made = super().network()
-        made.model.config.problem_type = SIGMOIDS
-        return made
+        network = super().network()
+        network.model.config.problem_type = SIGMOIDS
+        return network
 
     def losses(self) -> Losses:
 
         def mean_loss(logits: Tensor, batch: dict[str, Tensor]) -> Tensor:
-            each = functional.binary_cross_entropy_with_logits(logits, batch["classes"], reduction="none")
-            return each.mean(dim=1)
+            losses = functional.binary_cross_entropy_with_logits(logits, batch["classes"], reduction="none")
+            return losses.mean(dim=1)
 
         return mean_loss
 
-    def reading(self, setup: ModelSetup[PairSettings]) -> TextClassifier:
+    def make_backend(self, setup: ModelSetup[PairSettings]) -> TextClassifier:
         return TextClassifier(setup, self.classes, several=True)
 
 
-def single(setup: Setup) -> OneLabel:
+def single_label(setup: Setup) -> OneLabel:
     """Make a learner for one label per text.
 
     Raises:
         FigevalError: an unknown model or option, or labels that mean the same.
     """
     base = base_of(setup)
-    own = None if has_sigmoids(base.checkpoint) else own_classes(base)
-    return OneLabel(base, *outputs_for(setup.labels, own), options_of(CrossOptions, setup.options), None, setup.labels)
-
-
-def several(setup: Setup) -> SeveralLabels:
-    """Make a learner for several labels per text. Raises `FigevalError` as `single` does."""
-    base = base_of(setup)
-    own = own_classes(base) if has_sigmoids(base.checkpoint) else None
+    classes = None if has_sigmoids(base.checkpoint) else checkpoint_classes(base)
     options = options_of(CrossOptions, setup.options)
-    return SeveralLabels(base, *outputs_for(setup.labels, own), options, None, setup.labels)
+    return OneLabel(base, *outputs_for(setup.labels, classes), options, None, setup.labels)
+
+
+def multilabel(setup: Setup) -> SeveralLabels:
+    """Make a learner for several labels per text. Raises `FigevalError` as `single_label` does."""
+    base = base_of(setup)
+    classes = checkpoint_classes(base) if has_sigmoids(base.checkpoint) else None
+    options = options_of(CrossOptions, setup.options)
+    return SeveralLabels(base, *outputs_for(setup.labels, classes), options, None, setup.labels)

@@ -42,7 +42,7 @@ from ..torch_models.checkpoint import ends
 from ..torch_models.loading import ModelSetup
 from ..torch_models.settings import positive
 from ..torch_models.tokens import Tokens, tokenize
-from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
+from .base_model import Base, base_of, freeze_modules, fresh_head, options_of
 from .inputs import IndependentFeatures, class_of, gold_of, inputs_of, ranking_losses, rectangle
 
 if TYPE_CHECKING:
@@ -93,10 +93,10 @@ class PairTokenizer:
         """Tokenize single texts; one that is too long loses its end."""
         return tokenize(self.tokenizer, texts, self.limit)
 
-    def own_lengths(self, texts: Sequence[str]) -> list[int]:
+    def bare_lengths(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without special ones."""
-        own = self.tokenizer.num_special_tokens_to_add(pair=False)
-        return [length - own for length in tokenize(self.tokenizer, texts, None).lengths]
+        special = self.tokenizer.num_special_tokens_to_add(pair=False)
+        return [length - special for length in tokenize(self.tokenizer, texts, None).lengths]
 
 
 class PairFeatures(IndependentFeatures):
@@ -126,10 +126,10 @@ class ChoiceFeatures(IndependentFeatures):
         self.truncated = len(self.tokens.truncated)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
-        """Return the pairs of the rows, in the form of `grouped`."""
-        own = [pair for row in rows for pair in self.groups[row]]
+        """Return the pairs of the rows, in the form of `group_pairs`."""
+        pairs = [pair for row in rows for pair in self.groups[row]]
         counts, golds = [len(self.groups[row]) for row in rows], [[self.golds[row]] for row in rows]
-        return grouped(self.tokens.tensors(own, "cpu"), counts, golds)
+        return group_pairs(self.tokens.tensors(pairs, "cpu"), counts, golds)
 
 
 class CandidateFeatures(IndependentFeatures):
@@ -143,10 +143,12 @@ class CandidateFeatures(IndependentFeatures):
         self.pair_tokenizer, self.examples, self.negatives = pair_tokenizer, examples, negatives
         candidates = {example.candidates: 0 for example in examples}
         for texts in candidates:
-            candidates[texts] = max(pair_tokenizer.own_lengths(texts))
-        queries = pair_tokenizer.own_lengths([example.query for example in examples])
-        around = pair_tokenizer.tokenizer.num_special_tokens_to_add(pair=True)
-        pairs = [one + candidates[example.candidates] + around for one, example in zip(queries, examples, strict=True)]
+            candidates[texts] = max(pair_tokenizer.bare_lengths(texts))
+        queries = pair_tokenizer.bare_lengths([example.query for example in examples])
+        special = pair_tokenizer.tokenizer.num_special_tokens_to_add(pair=True)
+        pairs = [
+            length + candidates[example.candidates] + special for length, example in zip(queries, examples, strict=True)
+        ]
         limit = pair_tokenizer.limit or max(pairs)
         self.lengths = [
             min(pair, limit) * (len(example.relevant) + negatives)
@@ -155,27 +157,29 @@ class CandidateFeatures(IndependentFeatures):
         self.truncated = sum(pair > limit for pair in pairs)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:
-        """Return the pairs of the rows, in the form of `grouped`, with the right candidates of every row first."""
-        drawn = [self.drawn(row, draw) for row in rows]
-        lefts = [self.examples[row].query for row, numbers in zip(rows, drawn, strict=True) for _ in numbers]
-        rights = [self.examples[row].candidates[n] for row, numbers in zip(rows, drawn, strict=True) for n in numbers]
+        """Return the pairs of the rows, in the form of `group_pairs`, with the right candidates of every row first."""
+        candidates = [self.draw_candidates(row, draw) for row in rows]
+        lefts = [self.examples[row].query for row, numbers in zip(rows, candidates, strict=True) for _ in numbers]
+        rights = [
+            self.examples[row].candidates[n] for row, numbers in zip(rows, candidates, strict=True) for n in numbers
+        ]
         tokens = self.pair_tokenizer.pairs(lefts, rights)
         golds = [range(len(self.examples[row].relevant)) for row in rows]
-        return grouped(tokens.tensors(range(len(lefts)), "cpu"), list(map(len, drawn)), golds)
+        return group_pairs(tokens.tensors(range(len(lefts)), "cpu"), list(map(len, candidates)), golds)
 
-    def drawn(self, row: int, draw: int) -> list[int]:
+    def draw_candidates(self, row: int, draw: int) -> list[int]:
         """Return the numbers of the right candidates, then those of the drawn wrong ones."""
         example = self.examples[row]
         wrong = [n for n in range(len(example.candidates)) if n not in example.relevant and n not in example.near]
-        some = random.Random(f"{draw} {row}").sample(wrong, min(self.negatives, len(wrong)))
-        return [*sorted(example.relevant), *some]
+        negatives = random.Random(f"{draw} {row}").sample(wrong, min(self.negatives, len(wrong)))
+        return [*sorted(example.relevant), *negatives]
 
 
-def grouped(inputs: Batch, counts: Sequence[int], golds: Sequence[Sequence[int]]) -> Batch:
+def group_pairs(inputs: Batch, counts: Sequence[int], golds: Sequence[Sequence[int]]) -> Batch:
     """Return inputs (pairs, length) with their grouping into rows; `counts` are the numbers of pairs per row.
 
-    `pairs` (rows, k) are the indexes of each row's pairs, `golds` (rows, k) the places of the right ones, both padded
-    with -1.
+    `pairs` (rows, k) are the indexes of each row's pairs, `golds` (rows, k) the positions of the right ones; both are
+    padded with -1.
     """
     ends = list(accumulate(counts))
     pairs = [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
@@ -201,10 +205,10 @@ class CrossNetwork(Module):  # type: ignore[misc]
 def option_losses(logits: Tensor, batch: Batch) -> Tensor:
     """Return -log P(right option) among the options of each example (rows,), from logits (pairs, 1).
 
-    `pairs` (rows, k) are the pairs of every example, `golds` the places of the right ones, both padded with -1.
+    `pairs` (rows, k) are the pairs of every example, `golds` the positions of the right ones, both padded with -1.
     """
-    nothing = logits.new_full((1,), float("-inf"))  # the last element, to which -1 points
-    scores = torch.cat((logits[:, 0], nothing))[batch["pairs"]]
+    missing = logits.new_full((1,), float("-inf"))  # the last element, to which -1 points
+    scores = torch.cat((logits[:, 0], missing))[batch["pairs"]]
     return ranking_losses(scores, torch.arange(scores.shape[1], device=scores.device), batch["golds"])
 
 
@@ -226,7 +230,7 @@ class Cross(ABC):
         """Return the function from logits (pairs, outputs) and a batch to losses (rows,)."""
 
     @abstractmethod
-    def reading(self, setup: ModelSetup[PairSettings]) -> PairModel:
+    def make_backend(self, setup: ModelSetup[PairSettings]) -> PairModel:
         """Return the backend that reads the saved model."""
 
     @property
@@ -241,13 +245,13 @@ class Cross(ABC):
         outputs = {"num_labels": len(self.names), "id2label": dict(self.names)}
         model = fresh_head(self.base, Auto, **outputs) if self.fresh else self.base.load(Auto)
         model.config.pad_token_id = self.pair_tokenizer.tokenizer.pad_token_id
-        frozen_modules(model, self.options.freeze)
+        freeze_modules(model, self.options.freeze)
         return CrossNetwork(model, self.losses())
 
     def backend(self, network: CrossNetwork) -> PairModel:
         """Return the classifier as a backend of `figeval run`."""
         device = str(next(network.parameters()).device)
-        backend = self.reading(ModelSetup(PairSettings(), self.base.checkpoint, device, "float32"))
+        backend = self.make_backend(ModelSetup(PairSettings(), self.base.checkpoint, device, "float32"))
         vars(backend)["network"] = PairNetwork(network.model, self.pair_tokenizer.tokenizer, self.pair_tokenizer.limit)
         return backend
 
@@ -289,7 +293,7 @@ class LabelCross(Cross):
 
         return lambda logits, batch: functional.cross_entropy(logits, batch["classes"], reduction="none")
 
-    def reading(self, setup: ModelSetup[PairSettings]) -> PairLabeller:
+    def make_backend(self, setup: ModelSetup[PairSettings]) -> PairLabeller:
         return PairLabeller(setup, self.classes)
 
 
@@ -305,7 +309,7 @@ class OptionCross(Cross):
 
         return option_losses
 
-    def reading(self, setup: ModelSetup[PairSettings]) -> PairScorer:
+    def make_backend(self, setup: ModelSetup[PairSettings]) -> PairScorer:
         return PairScorer(setup)
 
 
@@ -318,16 +322,16 @@ class CandidateCross(OptionCross):
 
     def features(self, examples: Sequence[Example]) -> CandidateFeatures:
         rows = cast("Sequence[RankingExample]", examples)
-        lost = next((row.id for row in rows if not row.relevant), None)
-        if lost is not None:
-            raise TrainError(f"{lost} has no right candidate to learn from; leave it out of the train split")
+        unanswerable = next((row.id for row in rows if not row.relevant), None)
+        if unanswerable is not None:
+            raise TrainError(f"{unanswerable} has no right candidate to learn from; leave it out of the train split")
         return CandidateFeatures(self.pair_tokenizer, rows, int(self.options.negatives))
 
     def describe(self) -> JSON:
         return super().describe() | {"negatives": self.options.negatives}
 
 
-def own_classes(base: Base) -> dict[int, str] | None:
+def checkpoint_classes(base: Base) -> dict[int, str] | None:
     """Return the classes of the checkpoint's head, or None if it has no such head."""
     is_classifier = ends("ForSequenceClassification")(base.checkpoint)
     return classes_of(base.checkpoint.config) if is_classifier else None
@@ -340,23 +344,23 @@ def pairs(setup: Setup) -> LabelCross:
         FigevalError: an unknown model or option, or labels that mean the same.
     """
     options, base, labels = options_of(CrossOptions, setup.options), base_of(setup), setup.labels
-    return LabelCross(base, *outputs_for(labels, own_classes(base)), options, None, labels)
+    return LabelCross(base, *outputs_for(labels, checkpoint_classes(base)), options, None, labels)
 
 
-def outputs_for(labels: Sequence[str], own: Mapping[int, str] | None) -> tuple[Mapping[int, str], bool]:
+def outputs_for(labels: Sequence[str], classes: Mapping[int, str] | None) -> tuple[Mapping[int, str], bool]:
     """Return the outputs of a head for these labels, and whether the head is fresh.
 
-    A model's `own` head is kept if it has the same labels.
+    A checkpoint's head with `classes` is kept if it has the same labels.
 
     Raises:
         TrainError: labels that mean the same, or nothing.
     """
-    wanted = sorted({meaning(label) for label in labels})
-    if len(wanted) < len(labels) or any(map(NAMELESS.fullmatch, labels)):
+    meanings = sorted({meaning(label) for label in labels})
+    if len(meanings) < len(labels) or any(map(NAMELESS.fullmatch, labels)):
         raise TrainError(f"the labels {', '.join(labels)} are not distinct, meaningful names; rename them in the task")
-    if own is None or sorted(map(meaning, own.values())) != wanted:
+    if classes is None or sorted(map(meaning, classes.values())) != meanings:
         return dict(enumerate(labels)), True
-    return own, False
+    return classes, False
 
 
 def choice(setup: Setup) -> OptionCross:
@@ -373,5 +377,5 @@ def ranking(setup: Setup) -> CandidateCross:
 
 def closeness(base: Base) -> tuple[dict[int, str], bool]:
     """Return the single output of a cross-encoder, and whether its head is fresh."""
-    own = own_classes(base)
-    return (CLOSENESS, True) if own is None or len(own) > 1 else (own, False)
+    classes = checkpoint_classes(base)
+    return (CLOSENESS, True) if classes is None or len(classes) > 1 else (classes, False)

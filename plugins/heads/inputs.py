@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..classification.classification import ClassificationExample
 
-READ = (IDS, TYPES, "attention_mask")
+INPUT_NAMES = (IDS, TYPES, "attention_mask")
 
 
 class IndependentFeatures:
@@ -39,7 +39,7 @@ class IndependentFeatures:
 
 def inputs_of(batch: Batch, prefix: str = "") -> dict[str, Tensor]:
     """Return the model's inputs in a batch; a second set of inputs has names with a prefix."""
-    return {name: batch[prefix + name] for name in READ if prefix + name in batch}
+    return {name: batch[prefix + name] for name in INPUT_NAMES if prefix + name in batch}
 
 
 def gold_of(example: ChoiceExample) -> int:
@@ -60,8 +60,8 @@ def rectangle(rows: Sequence[Sequence[int]]) -> Tensor:
     """Return numbers as a tensor (rows, longest), padded with -1."""
     import torch
 
-    most = max(map(len, rows))
-    return torch.tensor([[*row, *[-1] * (most - len(row))] for row in rows])
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows])
 
 
 def ranking_losses(logits: Tensor, columns: Tensor, golds: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ from ..torch_models.tokens import Passages, Tokens, passages, tokenize
 from .base_model import base_of, options_of, pooling_of
 from .biencoder import Biencoder, BiencoderNetwork, BiencoderOptions, RankingFeatures
 from .inputs import inputs_of
-from .span_head import AnswerTokens, answer_in, gold_tokens, inside, searched, span_losses
+from .span_head import AnswerTokens, answer_in, gold_tokens, position_mask, search_positions, span_losses
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from figeval.models.learner import Batch, Setup
-    from figeval.wings.training.batches import Plan
+    from figeval.wings.training.batch_plans import BatchPlan
 
 TANH = "tanh"
 BRANCH = "branch."
@@ -93,7 +93,7 @@ class JointOptions(BiencoderOptions):
 class SpanPart:
     """The number of a given span, its answer in the narrative, and its weight among the parts of its example."""
 
-    given: int
+    span_number: int
     answer: AnswerTokens
     weight: float
 
@@ -105,25 +105,27 @@ class JointFeatures:
     weight 0, since every batch has to go through the branch in every process.
     """
 
-    def __init__(self, ranking: RankingFeatures, shown: Passages, given: Tokens, rows: Sequence[JointExample]) -> None:
-        self.ranking, self.given = ranking, given
+    def __init__(
+        self, ranking: RankingFeatures, windows: Passages, given_spans: Tokens, rows: Sequence[JointExample]
+    ) -> None:
+        self.ranking, self.given_spans = ranking, given_spans
         self.lengths, self.weights = ranking.lengths, ranking.weights
-        self.truncated = ranking.truncated + len(given.truncated)
-        firsts = {window.owner: row for row, window in reversed(list(enumerate(shown.windows)))}
+        self.truncated = ranking.truncated + len(given_spans.truncated)
+        firsts = {window.owner: row for row, window in reversed(list(enumerate(windows.windows)))}
         self.searched: list[list[int]] = []
         self.parts: list[list[SpanPart]] = []
         self.cut, number = 0, 0
-        for row, one in enumerate(rows):
-            stretches = [gold_tokens(part, shown.places[row]) for part in one.parts]
-            place, *places = searched(shown, firsts[row], one.query)
-            self.searched.append([place, *places])
-            window = shown.windows[firsts[row]]
-            answers = {number + n: answer_in(window, stretch) for n, stretch in enumerate(stretches)}
-            whole = {given: answer for given, answer in answers.items() if answer is not None and not answer.lost}
-            kept = [SpanPart(given, answer, 1 / len(whole)) for given, answer in whole.items()]
-            self.parts.append(kept or [SpanPart(number, AnswerTokens(place, place), 0.0)])
-            self.cut += len(stretches) - len(kept)
-            number += len(stretches)
+        for row, example in enumerate(rows):
+            gold_parts = [gold_tokens(part, windows.places[row]) for part in example.parts]
+            positions = search_positions(windows, firsts[row], example.query)
+            self.searched.append(positions)
+            window = windows.windows[firsts[row]]
+            answers = {number + n: answer_in(window, tokens) for n, tokens in enumerate(gold_parts)}
+            complete = {index: answer for index, answer in answers.items() if answer is not None and not answer.lost}
+            parts = [SpanPart(index, answer, 1 / len(complete)) for index, answer in complete.items()]
+            self.parts.append(parts or [SpanPart(number, AnswerTokens(positions[0], positions[0]), 0.0)])
+            self.cut += len(gold_parts) - len(parts)
+            number += len(gold_parts)
         if self.cut == number:
             raise TrainError("all parts are cut off with their narratives; raise --max_length, or use another model")
 
@@ -134,13 +136,13 @@ class JointFeatures:
         (`owners`), and `answers` (parts, 2) and `weights` (parts,).
         """
         queries = self.ranking.batch(rows, draw)
-        parts = [(place, part) for place, row in enumerate(rows) for part in self.parts[row]]
-        given = self.given.tensors([part.given for _, part in parts], "cpu")
+        parts = [(position, part) for position, row in enumerate(rows) for part in self.parts[row]]
+        span_inputs = self.given_spans.tensors([part.span_number for _, part in parts], "cpu")
         return {
             **queries,
-            **{GIVEN + name: tensor for name, tensor in given.items()},
-            "searched": inside([self.searched[row] for row in rows], queries["input_ids"].shape[1]),
-            "owners": torch.tensor([place for place, _ in parts]),
+            **{GIVEN + name: tensor for name, tensor in span_inputs.items()},
+            "searched": position_mask([self.searched[row] for row in rows], queries["input_ids"].shape[1]),
+            "owners": torch.tensor([position for position, _ in parts]),
             "answers": torch.tensor([(part.answer.first, part.answer.last) for _, part in parts]),
             "weights": torch.tensor([part.weight for _, part in parts]),
         }
@@ -150,12 +152,12 @@ class JointFeatures:
         return self.ranking.beside(rows)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> BatchPlan:
         """Division of the candidates into batches."""
         return self.ranking.plan
 
     @plan.setter
-    def plan(self, plan: Plan) -> None:
+    def plan(self, plan: BatchPlan) -> None:
         self.ranking.plan = plan
 
 
@@ -173,9 +175,9 @@ class JointNetwork(BiencoderNetwork):
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:
         """Return losses (rows,) of the rows of all batches: the candidate's plus the mean of its spans'."""
-        with self.economical(self.read, batches, beside) as read:
+        with self.memory_bound_encoder(self.read, batches, beside) as read:
             queries, spans = zip(*map(read, batches), strict=True)
-        with self.economical(self.vectors, [], beside) as encode:
+        with self.memory_bound_encoder(self.vectors, [], beside) as encode:
             candidates = torch.cat([encode(batch) for batch in beside])
         ranked = self.ranked(torch.cat(queries), candidates, batches, beside)
         return self.shares[0] * ranked + torch.cat(spans)
@@ -185,12 +187,12 @@ class JointNetwork(BiencoderNetwork):
         inputs, owners = inputs_of(batch), batch["owners"]
         output = self.encoder(**inputs, return_dict=True)
         states = output.last_hidden_state
-        vectors = self.scaled(self.pooling(states, inputs["attention_mask"], output))
-        given = self.pooled(inputs_of(batch, GIVEN)).to(states.dtype)
-        logits = branch_logits(self.branch, states[owners], given, self.activation)
+        vectors = self.scale(self.pooling(states, inputs["attention_mask"], output))
+        span_vectors = self.pooled(inputs_of(batch, GIVEN)).to(states.dtype)
+        logits = branch_logits(self.branch, states[owners], span_vectors, self.activation)
         losses = span_losses(logits, batch["searched"][owners], batch["answers"])
-        weighed = (self.shares[1] * losses[:, 0] + self.shares[2] * losses[:, 1]) * batch["weights"]
-        return vectors, weighed.new_zeros(len(states)).index_add(0, owners, weighed)
+        weighted = (self.shares[1] * losses[:, 0] + self.shares[2] * losses[:, 1]) * batch["weights"]
+        return vectors, weighted.new_zeros(len(states)).index_add(0, owners, weighted)
 
 
 # ---- learner ---------------------------------------------------------------------------------------------------------
@@ -209,8 +211,8 @@ class JointLearner:
         """Return the network of encoder, temperature and branch; the branch is fresh unless the model has one."""
         encoder, checkpoint = self.ranker.encoder(), self.ranker.base.checkpoint
         width = int(encoder.config.hidden_size)
-        own = None if self.fresh else load_branch(checkpoint.folder_here(), checkpoint.model, width)
-        branch = span_branch(width) if own is None else own
+        trained_branch = None if self.fresh else load_branch(checkpoint.folder_here(), checkpoint.model, width)
+        branch = span_branch(width) if trained_branch is None else trained_branch
         return JointNetwork(encoder, branch.train(), self.ranker.pooling, self.options)
 
     @property
@@ -221,15 +223,15 @@ class JointLearner:
     def features(self, examples: Sequence[Example]) -> JointFeatures:
         """Return the tokenized queries, candidates and parts."""
         rows = cast("Sequence[JointExample]", examples)
-        odd = next((part.id for row in rows for part in row.parts if part.text != row.query), None)
-        if odd is not None:
-            raise TrainError(f"the text of part {odd} is not its query; a joint model finds spans in the query only")
+        part = next((part.id for row in rows for part in row.parts if part.text != row.query), None)
+        if part is not None:
+            raise TrainError(f"the text of part {part} is not its query; a joint model finds spans in the query only")
         base = self.ranker.base
-        shown = passages(base.tokenizer, [[row.query for row in rows]], 0, base.limit)
-        given = tokenize(base.tokenizer, [part.given for row in rows for part in row.parts], base.limit)
-        found = JointFeatures(self.ranker.features(rows), shown, given, rows)
-        self.cut += found.cut
-        return found
+        windows = passages(base.tokenizer, [[row.query for row in rows]], 0, base.limit)
+        given_spans = tokenize(base.tokenizer, [part.given for row in rows for part in row.parts], base.limit)
+        features = JointFeatures(self.ranker.features(rows), windows, given_spans, rows)
+        self.cut += features.cut
+        return features
 
     def backend(self, network: JointNetwork) -> JointEncoder:
         """Return the network as a backend of `figeval run`."""
@@ -243,11 +245,11 @@ class JointLearner:
 
     def save(self, network: JointNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the encoder with its tokenizer, and the branch beside it."""
-        declared = self.ranker.save(network, weights, folder)
-        own = {name.removeprefix(BRANCH): tensor for name, tensor in weights.items() if name.startswith(BRANCH)}
-        LAYERS.save(own, folder)
-        longest = {} if self.options.max_span is None else {"max_span": self.options.max_span}
-        return {**declared, "kind": "joint", "activation": self.options.activation, **longest}
+        declaration = self.ranker.save(network, weights, folder)
+        tensors = {name.removeprefix(BRANCH): tensor for name, tensor in weights.items() if name.startswith(BRANCH)}
+        LAYERS.save(tensors, folder)
+        max_span = {} if self.options.max_span is None else {"max_span": self.options.max_span}
+        return {**declaration, "kind": "joint", "activation": self.options.activation, **max_span}
 
     def describe(self) -> JSON:
         """Return the description of the biencoder, the weights of the losses, and the number of parts cut off."""
@@ -271,6 +273,6 @@ def joint(setup: Setup) -> JointLearner:
         FigevalError: no such model, no pooling, or an unknown option.
     """
     base = base_of(setup)
-    brought = base.brought(JointSettings(), "similarity", "activation", "max_span")
-    options = options_of(JointOptions, {**brought, **setup.options})
+    declared = base.declared_options(JointSettings(), "similarity", "activation", "max_span")
+    options = options_of(JointOptions, {**declared, **setup.options})
     return JointLearner(Biencoder(base, options, pooling_of(base, options.pooling)), options)

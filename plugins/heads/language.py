@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from figeval.models.learner import Batch
 
 LABELS = "labels"  # the token to be predicted at a position, or IGNORED
-WRITTEN = "decoder_input_ids"
+DECODER_IDS = "decoder_input_ids"
 
 Row = Mapping[str, Sequence[int]]  # IDS, LABELS, and WRITTEN if there is a decoder
 
@@ -36,7 +36,7 @@ def batch_of(rows: Sequence[Row], padding: int) -> Batch:
 
 def length(row: Row) -> int:
     """Return the number of tokens that go through the network."""
-    return len(row[IDS]) + len(row.get(WRITTEN, ()))
+    return len(row[IDS]) + len(row.get(DECODER_IDS, ()))
 
 
 def weight(row: Row) -> float:
@@ -44,9 +44,9 @@ def weight(row: Row) -> float:
     return float(sum(label != IGNORED for label in row[LABELS]))
 
 
-def read_and_written(read: Sequence[int], target: Sequence[int], start: int) -> Row:
+def encoder_decoder_row(read: Sequence[int], target: Sequence[int], start: int) -> Row:
     """Return the row of an encoder-decoder; in training, a token is predicted from the right ones before it."""
-    return {IDS: read, WRITTEN: [start, *target[:-1]], LABELS: target}
+    return {IDS: read, DECODER_IDS: [start, *target[:-1]], LABELS: target}
 
 
 class LanguageNetwork(Module):  # type: ignore[misc]

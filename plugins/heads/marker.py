@@ -32,7 +32,7 @@ from ..encoders.markers import (
 )
 from ..torch_models.loading import ModelSetup
 from ..torch_models.settings import Settings
-from .base_model import POOLER, Base, base_of, frozen_modules, options_of
+from .base_model import POOLER, Base, base_of, freeze_modules, options_of
 from .inputs import IndependentFeatures, gold_of
 from .writing import decoder_start
 
@@ -102,7 +102,7 @@ class MarkerLearner:
             model.resize_token_embeddings(len(self.tokenizer), mean_resizing=False)  # random, not the mean embedding
         if getattr(model, POOLER, None) is not None:
             model.pooler.requires_grad_(False)  # without a gradient, weight decay would still change it
-        frozen_modules(model, self.options.freeze)
+        freeze_modules(model, self.options.freeze)
         return MarkerHeadNetwork(model)
 
     def features(self, examples: Sequence[Example]) -> MarkerFeatures:

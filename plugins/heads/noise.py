@@ -15,11 +15,11 @@ from random import Random
 
 from ..causal.engine.encoder_decoder import IGNORED
 from ..torch_models.tokens import IDS
-from .language import LABELS, Row, read_and_written
+from .language import LABELS, Row, encoder_decoder_row
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPiece:
     """A piece of a text: its token ids, of which `ids[first:end]` are the text's own."""
 
     ids: Sequence[int]
@@ -28,7 +28,7 @@ class Piece:
     origin: str  # source of the text, for messages
 
 
-Noise = Callable[[Piece, Random], Row]
+Noise = Callable[[TextPiece, Random], Row]
 
 MASKED, RANDOM = 0.8, 0.1  # shares of the hidden tokens; the others are left unchanged
 
@@ -41,16 +41,16 @@ class Masks:
     mask: int
     words: Sequence[int]
 
-    def __call__(self, piece: Piece, generator: Random) -> Row:
+    def __call__(self, piece: TextPiece, generator: Random) -> Row:
         """Return a row whose targets are the hidden tokens."""
         ids, labels = list(piece.ids), [IGNORED] * len(piece.ids)
-        for place in generator.sample(range(piece.first, piece.end), hidden(piece, self.share)):
-            labels[place] = ids[place]
-            fate = generator.random()
-            if fate < MASKED:
-                ids[place] = self.mask
-            elif fate < MASKED + RANDOM:
-                ids[place] = generator.choice(self.words)
+        for position in generator.sample(range(piece.first, piece.end), count_hidden(piece, self.share)):
+            labels[position] = ids[position]
+            chance = generator.random()
+            if chance < MASKED:
+                ids[position] = self.mask
+            elif chance < MASKED + RANDOM:
+                ids[position] = generator.choice(self.words)
         return {IDS: ids, LABELS: labels}
 
 
@@ -61,17 +61,19 @@ class SpanSampler:
     share: float
     mean: float
 
-    def drawn(self, piece: Piece, most: int, generator: Random) -> list[tuple[Sequence[int], Sequence[int]]]:
+    def draw_spans(
+        self, piece: TextPiece, max_spans: int, generator: Random
+    ) -> list[tuple[Sequence[int], Sequence[int]]]:
         """Return the piece's own tokens as pairs of kept tokens and the span that follows them."""
         tokens = piece.ids[piece.first : piece.end]
-        lost = hidden(piece, self.share)
-        count = max(1, min(round(lost / self.mean), most, lost, len(tokens) - lost))
-        turns, place = [], 0
-        for kept, covered in zip(
-            parts(len(tokens) - lost, count, generator), parts(lost, count, generator), strict=True
+        hidden = count_hidden(piece, self.share)
+        count = max(1, min(round(hidden / self.mean), max_spans, hidden, len(tokens) - hidden))
+        turns, start = [], 0
+        for visible, masked in zip(
+            random_parts(len(tokens) - hidden, count, generator), random_parts(hidden, count, generator), strict=True
         ):
-            turns.append((tokens[place : place + kept], tokens[place + kept : place + kept + covered]))
-            place += kept + covered
+            turns.append((tokens[start : start + visible], tokens[start + visible : start + visible + masked]))
+            start += visible + masked
         return turns
 
 
@@ -83,14 +85,14 @@ class Sentinels:
     sentinels: Sequence[int]
     start: int
 
-    def __call__(self, piece: Piece, generator: Random) -> Row:
+    def __call__(self, piece: TextPiece, generator: Random) -> Row:
         """Return a row whose input is the kept tokens and sentinels."""
-        turns = self.spans.drawn(piece, len(self.sentinels), generator)
+        turns = self.spans.draw_spans(piece, len(self.sentinels), generator)
         pairs = list(zip(turns, self.sentinels, strict=False))
-        read = chain.from_iterable([*kept, sentinel] for (kept, _), sentinel in pairs)
-        target = chain.from_iterable([sentinel, *covered] for (_, covered), sentinel in pairs)
-        around = (piece.ids[: piece.first], piece.ids[piece.end :])
-        return read_and_written([*around[0], *read, *around[1]], [*target, *around[1]], self.start)
+        read = chain.from_iterable([*visible, sentinel] for (visible, _), sentinel in pairs)
+        target = chain.from_iterable([sentinel, *masked] for (_, masked), sentinel in pairs)
+        margins = (piece.ids[: piece.first], piece.ids[piece.end :])
+        return encoder_decoder_row([*margins[0], *read, *margins[1]], [*target, *margins[1]], self.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +103,20 @@ class Holes:
     mask: int
     start: int
 
-    def __call__(self, piece: Piece, generator: Random) -> Row:
+    def __call__(self, piece: TextPiece, generator: Random) -> Row:
         """Return a row whose input is the text with masks."""
-        turns = self.spans.drawn(piece, len(piece.ids), generator)
-        read = chain.from_iterable([*kept, self.mask] for kept, _ in turns)
-        around = (piece.ids[: piece.first], piece.ids[piece.end :])
-        return read_and_written([*around[0], *read, *around[1]], piece.ids, self.start)
+        turns = self.spans.draw_spans(piece, len(piece.ids), generator)
+        read = chain.from_iterable([*visible, self.mask] for visible, _ in turns)
+        margins = (piece.ids[: piece.first], piece.ids[piece.end :])
+        return encoder_decoder_row([*margins[0], *read, *margins[1]], piece.ids, self.start)
 
 
-def hidden(piece: Piece, share: float) -> int:
+def count_hidden(piece: TextPiece, share: float) -> int:
     """Return the number of tokens of a piece to hide, at least 1."""
     return max(1, round(share * (piece.end - piece.first)))
 
 
-def parts(total: int, count: int, generator: Random) -> list[int]:
+def random_parts(total: int, count: int, generator: Random) -> list[int]:
     """Split a total at random into `count` whole numbers, none of them 0 if possible; all splits are equally likely."""
     if total < count:
         return [total, *[0] * (count - 1)]

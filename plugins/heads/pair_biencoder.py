@@ -35,7 +35,7 @@ from ..encoders.prompts import Prompts
 from ..torch_models.loading import ModelSetup
 from ..torch_models.tokens import Tokens, tokenize
 from .base_model import Base, Prompted, base_of, options_of, pooled_encoder, pooling_of
-from .biencoder import looked_up_once
+from .biencoder import shared_lookup
 from .cross_encoder import outputs_for
 from .inputs import IndependentFeatures, class_of, inputs_of
 
@@ -71,12 +71,12 @@ class PairBiencoderOptions:
         PairEncoderSettings(pooling=self.pooling, product=self.product, text_prompt=self.text_prompt)
 
 
-class ApartFeatures(IndependentFeatures):
+class SeparateFeatures(IndependentFeatures):
     """Pairs whose texts are tokenized separately, and their classes."""
 
     def __init__(self, left: Tokens, right: Tokens, classes: Sequence[int]) -> None:
         self.left, self.right, self.classes = left, right, classes
-        self.lengths = [one + other for one, other in zip(left.lengths, right.lengths, strict=True)]
+        self.lengths = [sum(lengths) for lengths in zip(left.lengths, right.lengths, strict=True)]
         self.truncated = len(left.truncated | right.truncated)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
@@ -100,7 +100,7 @@ class PairBiencoderNetwork(Module):  # type: ignore[misc]
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
         """Return losses (rows,) of the rows of all batches."""
-        with looked_up_once(self.encoder.get_input_embeddings(), batches):
+        with shared_lookup(self.encoder.get_input_embeddings(), batches):
             return torch.cat([self.losses(batch) for batch in batches])
 
     def losses(self, batch: Batch) -> Tensor:
@@ -128,7 +128,7 @@ class PairBiencoder(Prompted):
     prompts: Prompts = NO_PROMPTS
     select_by: None = None
 
-    def features(self, examples: Sequence[Example]) -> ApartFeatures:
+    def features(self, examples: Sequence[Example]) -> SeparateFeatures:
         """Return both texts, tokenized separately, and the classes of their labels, matched by name."""
         rows, base = cast("Sequence[PairExample]", examples), self.base
         behind = prescribed(parse_labels(None, self.names, base.setup.model), self.labels)
@@ -141,7 +141,7 @@ class PairBiencoder(Prompted):
         for row, *lengths in zip(rows, left.lengths, right.lengths, strict=True):
             if not all(lengths):
                 raise TrainError(f"{row.id} has a text without tokens, so no vector; leave it out of the train split")
-        return ApartFeatures(left, right, classes)
+        return SeparateFeatures(left, right, classes)
 
     def network(self) -> PairBiencoderNetwork:
         """Return the network of the encoder and the checkpoint's linear layer or a fresh one."""
@@ -166,8 +166,8 @@ class PairBiencoder(Prompted):
     def save(self, network: PairBiencoderNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the encoder with its tokenizer, and the linear layer beside it."""
         self.base.save(network.encoder, weights, ENCODER, folder)
-        own = {name.removeprefix(HEAD): tensor for name, tensor in weights.items() if name.startswith(HEAD)}
-        LAYERS.save(own, folder)
+        head_weights = {name.removeprefix(HEAD): tensor for name, tensor in weights.items() if name.startswith(HEAD)}
+        LAYERS.save(head_weights, folder)
         layer = {"pooling": self.pooling, "product": self.options.product}
         return {"kind": KIND, **layer, **self.prompts.options()}
 
@@ -191,9 +191,9 @@ def pairs(setup: Setup) -> PairBiencoder:
         FigevalError: no such model, no pooling, an unknown option, or labels that mean the same.
     """
     base = base_of(setup)
-    brought = base.brought(PairEncoderSettings(), "product")
-    options = options_of(PairBiencoderOptions, {**brought, **setup.options})
-    trained = base.checkpoint.declared.get("kind") == KIND and brought.get("product", False) == options.product
-    names, fresh = outputs_for(setup.labels, classes_of(base.checkpoint.config) if trained else None)
+    declared = base.declared_options(PairEncoderSettings(), "product")
+    options = options_of(PairBiencoderOptions, {**declared, **setup.options})
+    is_pair_encoder = base.checkpoint.declared.get("kind") == KIND and declared.get("product", False) == options.product
+    names, fresh = outputs_for(setup.labels, classes_of(base.checkpoint.config) if is_pair_encoder else None)
     prompts = base.prompts({"": options.text_prompt})
     return PairBiencoder(base, names, fresh, setup.labels, options, pooling_of(base, options.pooling), prompts)

@@ -26,8 +26,8 @@ from ..torch_models.loading import ModelSetup
 from ..torch_models.tokens import IDS, padding_of
 from .base_model import Base, base_of, fresh_head, options_of
 from .language import Row, batch_of, length, weight
-from .noise import Holes, Masks, Noise, Piece, Sentinels, SpanSampler
-from .writing import decoder_start, written_by
+from .noise import Holes, Masks, Noise, Sentinels, SpanSampler, TextPiece
+from .writing import decoder_start, writing_head
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,11 +77,11 @@ class InfillOptions(MaskOptions):
 
 def texts_of(examples: Iterable[Example]) -> dict[str, str]:
     """Return the distinct texts of the examples in order, each with the id of its first example."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for example in examples:
         for text in filter(str.strip, example.texts):
-            found.setdefault(text, example.id)
-    return found
+            texts.setdefault(text, example.id)
+    return texts
 
 
 def texts_in(file: Path) -> dict[str, str]:
@@ -91,39 +91,39 @@ def texts_in(file: Path) -> dict[str, str]:
         TrainError: the file cannot be read, or a line of a .jsonl has no text.
     """
     lines = read_text(expand_user(file), TrainError, max_bytes=MAX_BYTES).splitlines()
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         if line.strip():
             text = _field(line, f"{file}, line {number}") if file.suffix == ".jsonl" else line
-            found.setdefault(text, f"line {number}")
-    return found
+            texts.setdefault(text, f"line {number}")
+    return texts
 
 
-def _field(line: str, where: str) -> str:
+def _field(line: str, location: str) -> str:
     try:
         value = parse_json(line)
     except InvalidJSON as error:
-        raise TrainError(f"{where} is not JSON ({error})") from error
+        raise TrainError(f"{location} is not JSON ({error})") from error
     text = value.get("text") if isinstance(value, dict) else None
     if not isinstance(text, str):
-        raise TrainError(f"{where} has no field 'text' with a text; every line needs one")
+        raise TrainError(f"{location} has no field 'text' with a text; every line needs one")
     return text
 
 
-def pieces_of(tokenizer: PreTrainedTokenizerBase, texts: dict[str, str], limit: int | None) -> list[Piece]:
+def pieces_of(tokenizer: PreTrainedTokenizerBase, texts: dict[str, str], limit: int | None) -> list[TextPiece]:
     """Split texts into pieces of at most `limit` tokens, special ones included. Raises `TrainError` for none."""
-    cutting = {} if limit is None else {"truncation": True, "max_length": limit, "return_overflowing_tokens": True}
-    encoded = tokenizer(list(texts), return_special_tokens_mask=True, verbose=False, **cutting)
+    truncation = {} if limit is None else {"truncation": True, "max_length": limit, "return_overflowing_tokens": True}
+    encoded = tokenizer(list(texts), return_special_tokens_mask=True, verbose=False, **truncation)
     origins = list(texts.values())
     owners: Sequence[int] = encoded.get("overflow_to_sample_mapping", range(len(origins)))
-    found = []
+    pieces = []
     for ids, special, owner in zip(encoded[IDS], encoded[SPECIAL], owners, strict=True):
-        own = [place for place, is_special in enumerate(special) if not is_special]
-        if own:
-            found.append(Piece(ids, own[0], own[-1] + 1, origins[owner]))
-    if not found:
+        text_positions = [index for index, is_special in enumerate(special) if not is_special]
+        if text_positions:
+            pieces.append(TextPiece(ids, text_positions[0], text_positions[-1] + 1, origins[owner]))
+    if not pieces:
         raise TrainError("there is no text to learn from; give a task with texts, or --head_args texts=FILE")
-    return found
+    return pieces
 
 
 class NoisyFeatures:
@@ -134,11 +134,11 @@ class NoisyFeatures:
 
     truncated = 0  # long texts are split instead
 
-    def __init__(self, pieces: Sequence[Piece], noise: Noise, padding: int) -> None:
+    def __init__(self, pieces: Sequence[TextPiece], noise: Noise, padding: int) -> None:
         self.pieces, self.noise, self.padding = pieces, noise, padding
-        drawn = [self.row(number, 0) for number in range(len(pieces))]
-        self.lengths = list(map(length, drawn))
-        self.weights = list(map(weight, drawn))
+        rows = [self.row(number, 0) for number in range(len(pieces))]
+        self.lengths = list(map(length, rows))
+        self.weights = list(map(weight, rows))
         self.ids = [piece.origin for piece in pieces]
 
     def row(self, number: int, draw: int) -> Row:
@@ -176,7 +176,7 @@ class PostTraining(ABC):
 
     def features(self, examples: Sequence[Example]) -> NoisyFeatures:
         """Return the texts to train on, of a file or of the examples, tokenized and in pieces."""
-        return self._drawn(self.texts(examples))
+        return self._make_features(self.texts(examples))
 
     def texts(self, examples: Sequence[Example]) -> dict[str, str]:
         """Return the texts to train on, each with its origin."""
@@ -184,9 +184,9 @@ class PostTraining(ABC):
 
     def held_out(self, examples: Sequence[Example]) -> NoisyFeatures:
         """Return the texts of held-out examples, even if a file supplies the others."""
-        return self._drawn(texts_of(examples))
+        return self._make_features(texts_of(examples))
 
-    def _drawn(self, texts: dict[str, str]) -> NoisyFeatures:
+    def _make_features(self, texts: dict[str, str]) -> NoisyFeatures:
         pieces = pieces_of(self.base.tokenizer, texts, self.base.limit)
         return NoisyFeatures(pieces, self.noise, padding_of(self.base.tokenizer))
 
@@ -199,8 +199,8 @@ class PostTraining(ABC):
         """Return the source of the texts, and the noise."""
         file = self.options.texts
         digest = {} if file is None else {"sha256": sha256(expand_user(file).read_bytes()).hexdigest()}
-        shown = {"texts": file or "the task's", **digest, "share": self.options.share}
-        return {**shown, "noise": type(self.noise).__name__.lower(), "max_length": self.base.limit}
+        source = {"texts": file or "the task's", **digest, "share": self.options.share}
+        return {**source, "noise": type(self.noise).__name__.lower(), "max_length": self.base.limit}
 
 
 class MaskedLearner(PostTraining):
@@ -279,12 +279,12 @@ def infill(setup: Setup) -> InfillLearner:
         TrainError: an unknown option, a model that is no encoder-decoder, or a tokenizer without sentinels and mask.
     """
     options, base = options_of(InfillOptions, setup.options), base_of(setup)
-    if written_by(base.checkpoint) != "seq2seq":
+    if writing_head(base.checkpoint) != "seq2seq":
         raise TrainError(f"{setup.model!r} is a {base.checkpoint.architecture}; infill needs an encoder-decoder")
     spans, start = SpanSampler(options.share, options.mean_span), decoder_start(base)
-    found, mask = sentinels(base.tokenizer), base.tokenizer.mask_token_id
-    if found:
-        return InfillLearner(base, options, Sentinels(spans, found, start))
+    sentinel_ids, mask = sentinels(base.tokenizer), base.tokenizer.mask_token_id
+    if sentinel_ids:
+        return InfillLearner(base, options, Sentinels(spans, sentinel_ids, start))
     if mask is None:
         raise TrainError(
             f"the tokenizer of {setup.model!r} has neither <extra_id_0> nor a mask token to hide spans under"

@@ -23,7 +23,7 @@ from ..encoders.span_finder import FULL, SECOND, SpanFinder, SpanNetwork, SpanSe
 from ..torch_models.checkpoint import ends, with_declared
 from ..torch_models.loading import ModelSetup
 from ..torch_models.tokens import Passages, Window
-from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
+from .base_model import Base, base_of, freeze_modules, fresh_head, options_of
 from .inputs import IndependentFeatures, inputs_of
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def gold_of(example: SpanExample) -> Span:
     return example.gold
 
 
-def gold_tokens(example: SpanExample, places: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the numbers of the text's tokens, at `places` of its characters, that overlap the right span.
+def gold_tokens(example: SpanExample, offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the numbers of the text's tokens, at `offsets` of its characters, that overlap the right span.
 
     Raises:
         TrainError: no token overlaps it, the span is hidden, or it is `NO_SPAN`.
@@ -85,11 +85,11 @@ def gold_tokens(example: SpanExample, places: Sequence[tuple[int, int]]) -> list
             f"{example.id}: no span is right, which only the head `span` can learn, with --head_args null_score=true; "
             f"or leave it out of the train split"
         )
-    solid = solid_tokens(example.text, places)
-    found = [token for token in solid if places[token][0] < gold.end and places[token][1] > gold.start]
-    if not found:
+    solid = solid_tokens(example.text, offsets)
+    overlapping = [token for token in solid if offsets[token][0] < gold.end and offsets[token][1] > gold.start]
+    if not overlapping:
         raise TrainError(f"{example.id}: no token overlaps its span; leave it out of the train split")
-    return found
+    return overlapping
 
 
 def answer_in(window: Window, tokens: Sequence[int]) -> AnswerTokens | None:
@@ -101,28 +101,29 @@ def answer_in(window: Window, tokens: Sequence[int]) -> AnswerTokens | None:
     return AnswerTokens(before + shown[0], before + shown[-1], len(tokens) - len(shown))
 
 
-def searched(passages: Passages, row: int, text: str) -> list[int]:
+def search_positions(passages: Passages, row: int, text: str) -> list[int]:
     """Return the searched positions of an input: the text's own tokens that are not white space."""
     window = passages.windows[row]
     solid = solid_tokens(text, passages.places[window.owner][window.shown])
     return [window.at + token for token in solid]
 
 
-def inside(places: Sequence[Sequence[int]], length: int) -> Tensor:
+def position_mask(positions: Sequence[Sequence[int]], length: int) -> Tensor:
     """Return positions per row as a mask (rows, length)."""
-    mask = torch.zeros(len(places), length, dtype=torch.bool)
-    for row, own in enumerate(places):
-        mask[row, list(own)] = True
+    mask = torch.zeros(len(positions), length, dtype=torch.bool)
+    for row, row_positions in enumerate(positions):
+        mask[row, list(row_positions)] = True
     return mask
 
 
-def span_losses(logits: Tensor, searched: Tensor, answers: Tensor) -> Tensor:
+def span_losses(logits: Tensor, mask: Tensor, answers: Tensor) -> Tensor:
     """Return the cross-entropies of start and end (rows, 2) in float32, over the tokens that the backend searches.
 
-    `logits` is (rows, length, 2), `searched` a mask (rows, length), `answers` (rows, 2) the right positions.
+    `logits` is (rows, length, 2), `mask` (rows, length) is true where it searches, `answers` (rows, 2) are the right
+    positions.
     """
-    known = logits.float().masked_fill(~searched.unsqueeze(-1), float("-inf"))
-    return functional.cross_entropy(known, answers, reduction="none")
+    masked = logits.float().masked_fill(~mask.unsqueeze(-1), float("-inf"))
+    return functional.cross_entropy(masked, answers, reduction="none")
 
 
 NULL = AnswerTokens(0, 0)  # the first token of an input, BERT's [CLS], means "no span is right"
@@ -133,28 +134,29 @@ class SpanFeatures(IndependentFeatures):
 
     def __init__(self, passages: Passages, examples: Sequence[SpanExample], *, null: bool = False) -> None:
         self.passages = passages
-        own: list[list[int]] = [[] for _ in examples]
+        windows: list[list[int]] = [[] for _ in examples]
         for row, window in enumerate(passages.windows):
-            own[window.owner].append(row)
-        found = [
-            (rows[0], NULL) if null and rows and one.gold == NO_SPAN else best_window(passages, rows, one)
-            for rows, one in zip(own, examples, strict=True)
+            windows[window.owner].append(row)
+        choices = [
+            (rows[0], NULL) if null and rows and example.gold == NO_SPAN else best_window(passages, rows, example)
+            for rows, example in zip(windows, examples, strict=True)
         ]
-        self.rows, self.answers = [row for row, _ in found], [answer for _, answer in found]
-        spare = [NULL.first] if null else []
+        self.rows, self.answers = [row for row, _ in choices], [answer for _, answer in choices]
+        null_positions = [NULL.first] if null else []
         self.searched = [
-            [*spare, *searched(passages, row, one.text)] for row, one in zip(self.rows, examples, strict=True)
+            [*null_positions, *search_positions(passages, row, example.text)]
+            for row, example in zip(self.rows, examples, strict=True)
         ]
         lengths = passages.tokens.lengths
         self.lengths = [lengths[row] for row in self.rows]
-        self.truncated = sum(len(rows) > 1 for rows in own)
+        self.truncated = sum(len(rows) > 1 for rows in windows)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
         """Return input_ids, attention_mask … and searched (rows, length), answers (rows, 2)."""
         inputs = self.passages.tokens.tensors([self.rows[row] for row in rows], "cpu")
         answers = torch.tensor([(self.answers[row].first, self.answers[row].last) for row in rows])
         length = inputs["input_ids"].shape[1]
-        return {**inputs, "searched": inside([self.searched[row] for row in rows], length), "answers": answers}
+        return {**inputs, "searched": position_mask([self.searched[row] for row in rows], length), "answers": answers}
 
 
 def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -> tuple[int, AnswerTokens]:
@@ -167,12 +169,12 @@ def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -
     answers = ((row, answer_in(passages.windows[row], tokens)) for row in rows)
     shown = [(row, answer) for row, answer in answers if answer is not None]
 
-    def worth(found: tuple[int, AnswerTokens]) -> tuple[int, int]:
-        row, answer = found
+    def quality(choice: tuple[int, AnswerTokens]) -> tuple[int, int]:
+        row, answer = choice
         window = passages.windows[row]
         return -answer.lost, min(answer.first - window.at, window.at + window.count - 1 - answer.last)
 
-    return max(shown, key=worth)
+    return max(shown, key=quality)
 
 
 # ---- network ---------------------------------------------------------------------------------------------------------
@@ -218,15 +220,15 @@ class SpanLearner:
         from transformers import AutoModelForQuestionAnswering as Auto
 
         model = fresh_head(self.base, Auto, num_labels=2) if self.fresh else self.base.load(Auto)
-        frozen_modules(model, self.freeze)
+        freeze_modules(model, self.freeze)
         return SpanHeadNetwork(model)
 
     def features(self, examples: Sequence[Example]) -> SpanFeatures:
         """Return the tokenized texts and questions, and the right spans."""
         rows = cast("Sequence[SpanExample]", examples)
         queries = [SpanQuery(row.text, row.given, row.known) for row in rows]
-        found = passages_of(queries, self.settings, self.base.tokenizer, self.base.limit)
-        return SpanFeatures(found, rows, null=bool(self.settings.null_score))
+        passages = passages_of(queries, self.settings, self.base.tokenizer, self.base.limit)
+        return SpanFeatures(passages, rows, null=bool(self.settings.null_score))
 
     def backend(self, network: SpanHeadNetwork) -> SpanFinder:
         """Return the model as a backend of `figeval run`."""
@@ -238,19 +240,19 @@ class SpanLearner:
     def save(self, network: SpanHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the question-answering model as transformers does, with its tokenizer."""
         self.base.save(network.model, weights, "model.", folder)
-        return {"kind": "spans", **self.declared()}
+        return {"kind": "spans", **self.settings_record()}
 
-    def declared(self) -> JSON:
+    def settings_record(self) -> JSON:
         """Return the options with which the backend reads the model."""
         settings = self.settings
-        read: JSON = {"text": settings.text or SECOND, "question": settings.question or FULL}
+        record: JSON = {"text": settings.text or SECOND, "question": settings.question or FULL}
         chosen = {"max_span": settings.max_span, "null_score": settings.null_score}
-        return read | {name: value for name, value in chosen.items() if value is not None}
+        return record | {name: value for name, value in chosen.items() if value is not None}
 
     def describe(self) -> JSON:
         """Return the options of reading, whether the head is fresh, and the frozen modules."""
         return {
-            **self.declared(),
+            **self.settings_record(),
             "windows": "the one that shows most of the span, then most around it",
             "fresh_head": self.fresh,
             "frozen": self.freeze,
@@ -265,8 +267,8 @@ def span(setup: Setup) -> SpanLearner:
         FigevalError: no such model, or an unknown option.
     """
     options = options_of(SpanOptions, setup.options)
-    asked = SpanSettings(
+    requested = SpanSettings(
         text=options.text, question=options.question, max_span=options.max_span, null_score=options.null_score
     )
     base = base_of(setup)
-    return SpanLearner(base, with_declared(asked, base.checkpoint), options.freeze)
+    return SpanLearner(base, with_declared(requested, base.checkpoint), options.freeze)

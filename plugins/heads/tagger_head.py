@@ -23,7 +23,7 @@ from ..labelling.labelling import LabellingExample
 from ..labelling.tagger import RULE, Tagger, TaggerNetwork, TaggerSettings, WordPieces, word_pieces
 from ..torch_models.checkpoint import ends
 from ..torch_models.loading import ModelSetup
-from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
+from .base_model import Base, base_of, freeze_modules, fresh_head, options_of
 from .inputs import inputs_of
 
 if TYPE_CHECKING:
@@ -55,11 +55,13 @@ class TaggerFeatures:
         self.targets = [[UNLABELLED] * length for length in self.inputs.lengths]
         numbers = [np.full((window.count, 1), float(n)) for n, window in enumerate(pieces.passages.windows)]
         # The window that gives the output of each piece, per text.
-        self.chosen = [table[:, 0].astype(int) for table in pieces.passages.joined(numbers)]
-        self.weights = [float(self._place(pieces, owner, one, labels)) for owner, one in enumerate(examples)]
-        self.lengths = [sum(self.inputs.lengths[number] for number in own) for own in self.windows]
+        self.window_of_piece = [table[:, 0].astype(int) for table in pieces.passages.joined(numbers)]
+        self.weights = [
+            float(self._set_targets(pieces, owner, example, labels)) for owner, example in enumerate(examples)
+        ]
+        self.lengths = [sum(self.inputs.lengths[number] for number in windows) for windows in self.windows]
 
-    def _place(self, pieces: WordPieces, owner: int, example: LabellingExample, labels: Sequence[str]) -> int:
+    def _set_targets(self, pieces: WordPieces, owner: int, example: LabellingExample, labels: Sequence[str]) -> int:
         """Set the targets of a text in its windows and return their number.
 
         Raises:
@@ -67,27 +69,27 @@ class TaggerFeatures:
         """
         if example.tags is None:
             raise TrainError(f"{example.id} has no labels to learn from; leave it out of the train split")
-        placed = 0
+        count = 0
         for piece, tag in zip(pieces.first[owner], example.tags, strict=True):
             if piece >= 0:
-                number = int(self.chosen[owner][piece])
+                number = int(self.window_of_piece[owner][piece])
                 window = pieces.passages.windows[number]
                 self.targets[number][window.at + piece - window.first] = labels.index(tag)
-                placed += 1
-        if not placed:
+                count += 1
+        if not count:
             raise TrainError(
                 f"{example.id}: the tokenizer leaves nothing of its words; leave it out of the train split"
             )
-        return placed
+        return count
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
         """Return input_ids, attention_mask … of the texts' windows, targets (windows, length) and owners (windows,)."""
         numbers = [number for row in rows for number in self.windows[row]]
         inputs = self.inputs.tensors(numbers, "cpu")
         targets = torch.full(inputs["input_ids"].shape, UNLABELLED)
-        for place, number in enumerate(numbers):
-            targets[place, : len(self.targets[number])] = torch.tensor(self.targets[number])
-        owners = torch.tensor([place for place, row in enumerate(rows) for _ in self.windows[row]])
+        for index, number in enumerate(numbers):
+            targets[index, : len(self.targets[number])] = torch.tensor(self.targets[number])
+        owners = torch.tensor([index for index, row in enumerate(rows) for _ in self.windows[row]])
         return {**inputs, "targets": targets, "owners": owners}
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
@@ -128,9 +130,9 @@ class TaggerLearner:
     @property
     def fresh(self) -> bool:
         """True if the checkpoint has no head for these labels."""
-        known = self.base.config.id2label
-        same = [known[number] for number in sorted(known)] == list(self.labels)
-        return not (ends("ForTokenClassification")(self.base.checkpoint) and same)
+        names = self.base.config.id2label
+        has_labels = [names[number] for number in sorted(names)] == list(self.labels)
+        return not (ends("ForTokenClassification")(self.base.checkpoint) and has_labels)
 
     def network(self) -> TaggerHeadNetwork:
         """Return the model, with the checkpoint's head or a fresh one."""
@@ -139,7 +141,7 @@ class TaggerLearner:
         names = dict(enumerate(self.labels))
         changes = {"id2label": names, "label2id": {label: number for number, label in names.items()}}
         model = fresh_head(self.base, Auto, **changes) if self.fresh else self.base.load(Auto)
-        frozen_modules(model, self.freeze)
+        freeze_modules(model, self.freeze)
         return TaggerHeadNetwork(model)
 
     def features(self, examples: Sequence[Example]) -> TaggerFeatures:

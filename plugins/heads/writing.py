@@ -39,7 +39,7 @@ from ..torch_models.loading import ModelSetup
 from ..torch_models.settings import positive
 from ..torch_models.tokens import IDS, Tokens, bare_ids, padding_of, tokenize
 from .base_model import Base, base_of, options_of
-from .language import LABELS, Row, batch_of, length, read_and_written, weight
+from .language import LABELS, Row, batch_of, encoder_decoder_row, length, weight
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -132,11 +132,11 @@ class Writing(ABC):
 
     def features(self, examples: Sequence[Example]) -> FixedFeatures:
         """Return the inputs and first references, tokenized."""
-        shown = cast("Sequence[GenerationExample]", examples)
-        self.form = replace(self.form, inputs=self.form.inputs or tuple(shown[0].inputs))
-        limit = min((most for most in (self.room, self.options.max_target) if most is not None), default=None)
-        prompts = self.prompts([example.inputs for example in shown])
-        targets = self.targets([example.references[0] for example in shown], limit)
+        generation_examples = cast("Sequence[GenerationExample]", examples)
+        self.form = replace(self.form, inputs=self.form.inputs or tuple(generation_examples[0].inputs))
+        limit = min((limit for limit in (self.room, self.options.max_target) if limit is not None), default=None)
+        prompts = self.prompts([example.inputs for example in generation_examples])
+        targets = self.targets([example.references[0] for example in generation_examples], limit)
         rows = list(map(self.row, prompts.fields[IDS], targets.fields[IDS]))
         return FixedFeatures(rows, prompts.padding, len(prompts.truncated | targets.truncated))
 
@@ -151,18 +151,18 @@ class Writing(ABC):
     def save(self, network: LanguageNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the model as transformers does, with its tokenizer, and return its form and decoding options."""
         self.base.save(network.model, weights, "model.", folder)
-        return {"kind": "writer", **self.declared()}
+        return {"kind": "writer", **self.form_record()}
 
-    def declared(self) -> JSON:
+    def form_record(self) -> JSON:
         """Return form and decoding options as figeval.json holds them."""
         form, options = self.form, self.options
-        said: JSON = {"inputs": list(form.inputs), "separator": form.separator}
-        said |= {"marker": form.marker} if form.marker else {}
-        return said | {"num_beams": options.num_beams, "max_new_tokens": options.max_new_tokens}
+        record: JSON = {"inputs": list(form.inputs), "separator": form.separator}
+        record |= {"marker": form.marker} if form.marker else {}
+        return record | {"num_beams": options.num_beams, "max_new_tokens": options.max_new_tokens}
 
     def describe(self) -> JSON:
         """Return the form, decoding options and length limits."""
-        return self.declared() | {"max_length": self.base.limit, "max_target": self.options.max_target}
+        return self.form_record() | {"max_length": self.base.limit, "max_target": self.options.max_target}
 
 
 class Seq2Seq(Writing):
@@ -186,14 +186,14 @@ class Seq2Seq(Writing):
     def targets(self, texts: Sequence[str], limit: int | None) -> Tokens:
         """Tokenize texts. Raises `TrainError` if the tokenizer adds no end token: the model would never stop."""
         tokenizer = self.base.tokenizer
-        found = tokenize(tokenizer, texts, limit)
-        if any(ids[-1] != tokenizer.eos_token_id for ids in found.fields[IDS]):
+        tokens = tokenize(tokenizer, texts, limit)
+        if any(ids[-1] != tokenizer.eos_token_id for ids in tokens.fields[IDS]):
             name = self.base.setup.model
             raise TrainError(f"the tokenizer of {name!r} does not end texts with its end token; use another model")
-        return found
+        return tokens
 
     def row(self, prompt: Sequence[int], target: Sequence[int]) -> Row:
-        return read_and_written(prompt, target, decoder_start(self.base))
+        return encoder_decoder_row(prompt, target, decoder_start(self.base))
 
 
 class Causal(Writing):
@@ -218,15 +218,15 @@ class Causal(Writing):
     def targets(self, texts: Sequence[str], limit: int | None) -> Tokens:
         """Tokenize texts without special tokens, followed by the end token."""
         tokenizer = self.base.tokenizer
-        found = bare_ids(tokenizer, texts)
+        token_ids = bare_ids(tokenizer, texts)
         room = None if limit is None else limit - 1
-        cut = frozenset(row for row, ids in enumerate(found) if room is not None and len(ids) > room)
-        return Tokens({IDS: [[*ids[:room], tokenizer.eos_token_id] for ids in found]}, padding_of(tokenizer), cut)
+        cut = frozenset(row for row, ids in enumerate(token_ids) if room is not None and len(ids) > room)
+        return Tokens({IDS: [[*ids[:room], tokenizer.eos_token_id] for ids in token_ids]}, padding_of(tokenizer), cut)
 
     def row(self, prompt: Sequence[int], target: Sequence[int]) -> Row:
         """Return a row that predicts the next token at every position, except within the inputs."""
-        whole = [*prompt, *target]
-        return {IDS: whole[:-1], LABELS: [IGNORED] * (len(prompt) - 1) + whole[len(prompt) :]}
+        ids = [*prompt, *target]
+        return {IDS: ids[:-1], LABELS: [IGNORED] * (len(prompt) - 1) + ids[len(prompt) :]}
 
 
 def seq2seq(setup: Setup) -> Seq2Seq:
@@ -237,7 +237,7 @@ def seq2seq(setup: Setup) -> Seq2Seq:
         TrainError: an unknown option, a model that is no encoder-decoder, or a configuration without a first token of
             the decoder.
     """
-    options, base, form = opened(setup, "seq2seq")
+    options, base, form = open_base(setup, "seq2seq")
     decoder_start(base)
     return Seq2Seq(base, options, form)
 
@@ -249,17 +249,17 @@ def causal(setup: Setup) -> Causal:
         ModelError: no such model, an invalid value of an option, or a tokenizer without a separator.
         TrainError: an unknown option, a model that is not causal, or a tokenizer without an end token.
     """
-    options, base, form = opened(setup, "causal")
+    options, base, form = open_base(setup, "causal")
     if base.tokenizer.eos_token_id is None:
         raise TrainError(f"the tokenizer of {setup.model!r} has no token that ends a text; set its eos_token")
     return Causal(base, options, form)
 
 
-def opened(setup: Setup, head: str) -> tuple[WritingOptions, Base, Form]:
+def open_base(setup: Setup, head: str) -> tuple[WritingOptions, Base, Form]:
     """Return options, base and form of a head. Raises `TrainError`, naming the right head, for other models."""
     options = options_of(WritingOptions, setup.options)
     base = base_of(setup)
-    kind = written_by(base.checkpoint)
+    kind = writing_head(base.checkpoint)
     if kind != head:
         cure = f"use --head {kind}" if kind else "begin with an encoder-decoder (T5, BART) or a causal model (GPT-2)"
         raise TrainError(f"{setup.model!r} is a {base.checkpoint.architecture or 'model without a head'}; {cure}")
@@ -268,7 +268,7 @@ def opened(setup: Setup, head: str) -> tuple[WritingOptions, Base, Form]:
     return options, base, form_of(base.tokenizer, options.separator, names, causal=causal, marker=options.marker)
 
 
-def written_by(checkpoint: Checkpoint) -> str | None:
+def writing_head(checkpoint: Checkpoint) -> str | None:
     """Return the head that writes with a checkpoint, whatever it was trained for since; None if neither can."""
     kind = by_class(checkpoint)
     return kind if kind in ("seq2seq", "causal") else None

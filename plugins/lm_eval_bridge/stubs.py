@@ -13,7 +13,7 @@ import yaml
 from figeval.errors import TaskError
 
 if TYPE_CHECKING:
-    from figeval.task_types.base import Routes
+    from figeval.task_types.registry import Routes
     from figeval.task_types.routes import Route
     from figeval.types import JSON
 

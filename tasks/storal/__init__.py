@@ -27,7 +27,7 @@ CLASSIFIER = "the folder of a classifier that `figeval train --task storal_faith
 @hookimpl
 def register_metrics(register: MetricRegistrar) -> None:
     """Register the paper's metrics of written texts, corrected versions and win rates; METRICS.md has the formulas."""
-    from figeval.task_types.generation import WRITTEN
+    from figeval.task_types.generation import Generation
 
     texts, outlines, preference = (
         f"{__name__}.{module}" for module in ("storal_metrics", "outline_metrics", "preference.win_rates")
@@ -37,7 +37,7 @@ def register_metrics(register: MetricRegistrar) -> None:
     for name in ("repetition_2", "repetition_4_published"):
         register(name, f"{texts}:{name}", higher_is_better=False, task_types=["generation"])
     for name in ("distinct_2_published", "distinct_4"):
-        register(name, f"{texts}:{name}", task_types=["generation"], routes=WRITTEN)
+        register(name, f"{texts}:{name}", task_types=["generation"], routes=Generation.written_routes)
     for name in ("coverage", "coverage_corrected", "order", "order_corrected", "phrases_found"):
         register(name, f"{outlines}:{name}", task_types=["generation"])
     for name in ("win_antonym", "win_synonym", "win_difference"):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from figeval.cli.main import main
+from tests.wings_here import require_command
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str | Path) -> Outcome:
+        require_command(arguments)
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])

@@ -12,7 +12,6 @@ from bench import measure
 from figeval.errors import RecordError
 from figeval.records import rows_file
 from figeval.records.run_folder import RunFolder, read_run
-from figeval.wings.comparison.comparisons import compare_runs
 from tests.cli.conftest import Cli
 from tests.runs import finished
 
@@ -41,6 +40,7 @@ def test_the_same_rows_give_the_same_bytes(kept: Path, tmp_path: Path) -> None:
         assert (tmp_path / "again" / "predictions" / file.name).read_bytes() == file.read_bytes()
 
 
+@pytest.mark.wing("comparison")
 def test_they_are_compared_and_broken_down_as_the_runs_themselves(kept: Path, tmp_path: Path, cli: Cli) -> None:
     for command, *names in (
         ["compare", "overlap", "random"],
@@ -121,5 +121,8 @@ def test_what_is_kept_takes_little_room_and_holds_what_the_pages_need() -> None:
             assert (measure.MEASURED / run / "run.json").is_file(), run
 
 
+@pytest.mark.wing("comparison")
 def test_compare_needs_predictions_packed_or_not(kept: Path) -> None:
+    from figeval.wings.comparison.comparisons import compare_runs
+
     assert compare_runs(kept / "overlap", kept / "random", "acc").tasks

@@ -12,6 +12,8 @@ from figeval.cli.ls import listings
 from figeval.plugins import plugin_manager
 from tests.cli.conftest import Cli
 
+LISTINGS = listings(plugin_manager())
+
 MORE = {"mini_situations", "mini_alignment", "mini_joint", "mini_narrative", "mini_motif"}
 MINI = {"mini_proverbs", "mini_retrieval", "mini_pairs", "mini_fables"} | MORE
 
@@ -123,6 +125,7 @@ def test_nothing_of_that_name(arguments: tuple[str, ...], words: str, cli: Cli) 
     assert words in cli("ls", *arguments).complaint
 
 
+@pytest.mark.wing("exporters")
 def test_layouts(cli: Cli) -> None:
     found = {row["name"]: row for row in rows(cli, "layouts")}
     assert next(iter(found)) == "comparison"

@@ -80,7 +80,7 @@ def test_a_wrong_command_line_is_one_line_with_the_cure(arguments: tuple[str, ..
 
 
 def test_a_library_that_wants_to_leave_is_no_success(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figeval.api.runs.run_tasks", lambda *_: sys.exit(0))
+    monkeypatch.setattr("figeval.runs.run.run", lambda *_: sys.exit(0))
     done = cli("run", "--tasks", "mini_fables", "--model", "overlap")
     assert done.code == 1
     assert "SystemExit: 0" in done.err

@@ -7,6 +7,7 @@ import zlib
 
 import pytest
 
+from figeval import plugins
 from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.metrics.discrimination import Judged, auc
@@ -20,7 +21,6 @@ from figeval.runs.contrasts import ContrastAnswer, contrasts_of, scores
 from figeval.runs.rescore import rescore
 from figeval.runs.seeds import scores_of
 from figeval.runs.selection_bias import withhold_intervals
-from figeval.wings.exporters.side_by_side import baseline_names, lines
 from tests.evaluation.conftest import Heard
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 
@@ -335,14 +335,14 @@ def test_a_baseline_that_fails_is_told_and_costs_nothing_else(workshop, monkeypa
     record = workshop.run("s")
     contrasts, record.contrasts = record.contrasts, []
     RunFolder(workshop.path / "run").write(record)  # as an earlier session leaves it
-    whole = Baselines._scored
+    whole = Baselines._scoring
 
-    def failing(self, name, plan, unseen):
+    def failing(self, name, plan, examples, unseen):
         if name == "overlap" and plan.name == "neg":
             raise ZeroDivisionError("no words")
-        return whole(self, name, plan, unseen)
+        return whole(self, name, plan, examples, unseen)
 
-    monkeypatch.setattr(Baselines, "_scored", failing)
+    monkeypatch.setattr(Baselines, "_scoring", failing)
     again = workshop.run("s")
     assert [one.baseline for one in again.contrasts[0].baselines] == ["chance"]
     assert again.contrasts[0].scores == contrasts[0].scores
@@ -350,15 +350,18 @@ def test_a_baseline_that_fails_is_told_and_costs_nothing_else(workshop, monkeypa
     assert told == ["neg, for the contrasts: the baseline overlap has no scores: ZeroDivisionError: no words"]
 
 
+@pytest.mark.wing("exporters")
 def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
     """Beside another model the floor of a model is no column: both would have the numbers of the last one."""
+    from figeval.wings.exporters.score_table import baseline_names, score_lines
+
     write_suite(workshop.folder, more="floor: no_query")
     workshop.backend = FakePairScorer(function=lambda left, right: len(set(left) & set(right)) + len(right) / 100)
     one = workshop.run("s")
     workshop.backend = FakeLanguageModel(function=lambda context, option: float(len(context) % 3) * (option == " Yes"))
     other = workshop.run("s", fresh=True)
-    assert "no_query" in baseline_names(lines([one]))
-    together = lines([one, other])
+    assert "no_query" in baseline_names(score_lines([one]))
+    together = score_lines([one, other])
     assert "no_query" not in baseline_names(together)
     floors = {line.task: line for line in together if line.metric == "auc" and "@" in line.task}
     assert set(floors) == {"s:all@no_query", "s:within@no_query"}
@@ -370,10 +373,11 @@ def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
             assert line.scores[place] == floor.scores[0]
 
 
+@pytest.mark.wing("exporters")
 def test_exports_say_what_the_numbers_of_contrasts_are(workshop):
     write_suite(workshop.folder)
     record = workshop.run("s")
-    exporters = load_exporters(workshop.harness("exporters").manager)
+    exporters = load_exporters(plugins.load(modules=["figeval.wings.exporters"]))
     markdown, latex = (exporters.get(name)([record]) for name in ("markdown", "latex"))
     assert "| s:within | auc | 6 × idiom |" in markdown
     assert "auc: how often an example whose right answer is yes has a higher score" in markdown

@@ -13,7 +13,6 @@ from figeval.errors import FigevalError, RecordError
 from figeval.records.run_folder import RunFolder, read_record, read_run
 from figeval.records.sweep import run_or_mean
 from figeval.runs.stored import with_breakdown
-from figeval.wings.comparison.comparisons import compare_runs
 from tests.evaluation.conftest import Heard, Workshop, write_task
 from tests.fakes import FakeGenerator, FakePairScorer
 
@@ -60,10 +59,14 @@ def unfinished(folder: RunFolder) -> None:
     folder.write(record)
 
 
+@pytest.mark.wing("comparison")
 @pytest.mark.parametrize("forgery", FORGERIES)
+@pytest.mark.wing("comparison")
 def test_nobody_reads_a_finished_task_whose_rows_were_changed(
     forgery: str, workshop: Workshop, folder: RunFolder
 ) -> None:
+    from figeval.wings.comparison.comparisons import compare_runs
+
     forge(folder, FORGERIES[forgery])
     readers: list[Callable[[], Any]] = [
         workshop.run,
@@ -141,7 +144,10 @@ def test_a_row_that_is_none_is_named_with_its_field(
         workshop.run()
 
 
+@pytest.mark.wing("comparison")
 def test_two_rows_for_one_example_are_not_compared_without_a_digest(folder: RunFolder) -> None:
+    from figeval.wings.comparison.comparisons import compare_runs
+
     forge(folder, copied_over_wrong_ones)
     record = read_record(folder.run_file)
     record.tasks[0].predictions_sha256 = None

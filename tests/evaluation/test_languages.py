@@ -29,7 +29,6 @@ from figeval.runs.score import MetricSet, TaskScorer
 from figeval.runs.seeds import scores_of
 from figeval.runs.stored import with_breakdown
 from figeval.runs.validate import validate
-from figeval.wings.comparison.comparisons import compare_runs
 from tests.evaluation.conftest import Heard, Workshop, write_task
 from tests.fakes import FakeGenerator, FakePairScorer
 from tests.processes import figeval
@@ -189,7 +188,10 @@ def test_the_table(workshop: Workshop) -> None:
     assert "mean: unweighted mean over languages" in shown.get()
 
 
+@pytest.mark.wing("comparison")
 def test_two_runs_are_compared_by_language_and_over_them(workshop: Workshop) -> None:
+    from figeval.wings.comparison.comparisons import compare_runs
+
     write(workshop.folder, rows(), f"{TASK}cluster: story\n")
     first = workshop.run()
     (workshop.path / "run").rename(workshop.path / "first")
@@ -207,7 +209,10 @@ def test_two_runs_are_compared_by_language_and_over_them(workshop: Workshop) -> 
 BY_LANGUAGE = TASK.replace("kind: row.k", "kind: row.k, lang: row.lang").replace("group: row.pair\n", "")
 
 
+@pytest.mark.wing("comparison")
 def test_a_language_that_is_one_cluster_has_no_interval_in_a_run_nor_in_a_comparison(workshop: Workshop) -> None:
+    from figeval.wings.comparison.comparisons import compare_runs
+
     write(workshop.folder, rows(), f"{BY_LANGUAGE}cluster: lang\n")
     workshop.backend = FakeGenerator(function=lambda prompt: "A" if "1" in prompt else "B")
     (one,) = workshop.run().tasks
@@ -244,7 +249,10 @@ def test_by_the_cluster_column_rows_are_independent_and_by_a_finer_one_they_are_
     assert by_kind["s0"].interval.reason == "one cluster"  # named like its cluster, which other rows are not
 
 
+@pytest.mark.wing("comparison")
 def test_a_record_that_lists_other_languages_than_the_rows_have(workshop: Workshop) -> None:
+    from figeval.wings.comparison.comparisons import compare_runs
+
     write(workshop.folder, rows())
     workshop.run()
     path = workshop.path / "run"

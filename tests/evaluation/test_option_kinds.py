@@ -22,7 +22,7 @@ from figeval.runs.option_kinds import choices
 from figeval.runs.rescore import rescore
 from figeval.task_types.choice import Choice, ChoiceExample, chosen
 from figeval.task_types.fields import reordered
-from figeval.task_types.orders import folded
+from figeval.task_types.orders import combine_answers
 from figeval.task_types.routes import decide
 from figeval.types import Prediction
 from tests.evaluation.conftest import Workshop, write_task
@@ -115,9 +115,9 @@ def test_orders_count_by_their_share() -> None:
         Prediction(example_id="e", value=None, status="refusal", order=(1, 2, 0)),
         Prediction(example_id="e", value=2, order=(2, 0, 1)),
     ]
-    assert chosen(example, folded(example, answers)) == [0.0, 0.5, 0.5]
+    assert chosen(example, combine_answers(example, answers)) == [0.0, 0.5, 0.5]
     assert reordered(example, "options", (2, 0, 1)).option_meta == (meta[2], meta[0], meta[1])
-    unanswered = folded(example, [answers[1]])
+    unanswered = combine_answers(example, [answers[1]])
     assert Choice().row(example, unanswered)["choice"]["chosen"] == []
 
 

@@ -157,6 +157,7 @@ def ids(run: figeval.Run, task: str = "crows") -> list[str]:
     return [row["id"] for row in RunFolder(run.path).rows(task)]
 
 
+@pytest.mark.wing("comparison")
 def test_all_models_and_probes_get_the_same_sample_and_another_seed_another() -> None:
     one = figeval.run(crows, FakePairScorer(), sample=6, seed=3, probes=True, output_path="one")
     other = figeval.run(crows, Other(), sample=6, seed=3, output_path="other")
@@ -172,6 +173,7 @@ def test_all_models_and_probes_get_the_same_sample_and_another_seed_another() ->
     assert ids(again) != ids(one)
 
 
+@pytest.mark.wing("comparison")
 def test_samples_with_no_example_in_common_are_not_compared() -> None:
     one, *others = (
         figeval.run(crows, FakePairScorer(), sample=2, seed=seed, output_path=str(seed)) for seed in range(9)

@@ -27,12 +27,9 @@ from figeval.runs.run import run as run_pipeline
 from figeval.runs.score import Aggregator, MetricSet
 from figeval.runs.selection_bias import helper_of, withhold_intervals
 from figeval.runs.stored import with_breakdown
-from figeval.wings.comparison.comparisons import compare_runs
-from figeval.wings.training.complete import complete
-from figeval.wings.training.sweep import Sweep
 from tests import runs, trainings
 from tests.plugins.tiny import Workshop
-from tests.runs import Deaf
+from tests.runs import Deaf, compare_runs
 from tests.wings.training.linear import Heard
 
 SAYS = "chosen on the test split of mini_retrieval: its score there is a maximum over 25 evaluations"
@@ -147,9 +144,11 @@ def write_other(folder: Path) -> None:
 
 def trained(place: Path, name: str, model: str = "base", **changes: Any) -> Path:
     """The folder of a model that took two steps on `mini:retrieval`."""
+    from figeval.wings.training.pipeline import complete_training
+
     write_other(place / "tasks")
     given = {"limit": None, "evaluate": (), **changes}
-    complete(trainings.config(place / model, place / "tasks", place / name, **given), Heard())
+    complete_training(trainings.config(place / model, place / "tasks", place / name, **given), Heard())
     return place / name
 
 
@@ -279,7 +278,9 @@ def test_what_was_read_without_labels_was_trained_on(models: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.wing("comparison")
 def test_a_comparison_is_over_what_neither_model_has_seen(models: Path) -> None:
+
     asked(models / "part", models / "a", "mini_retrieval")
     asked("overlap", models / "b", "mini_retrieval")
     (found,) = compare_runs(models / "a", models / "b", "mrr").tasks
@@ -291,11 +292,14 @@ def test_a_comparison_is_over_what_neither_model_has_seen(models: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.wing("training")
 def test_seeds_have_no_interval_of_what_was_seen_but_one_of_the_rest(models: Path) -> None:
+    from figeval.wings.training.sweep import Sweep
+
     config = trainings.config(
         models / "base", models / "tasks", models / "seeds", limit=20, evaluate=("mini_retrieval",)
     )
-    record = Sweep(config, Heard(), str).over_seeds((0, 1))
+    record = Sweep(config, Heard(), str).train_seeds((0, 1))
     seen, unseen = record.scores[:2]
     assert (seen.seen, seen.low, seen.unseen_only) == ("trained", None, False)
     assert (unseen.seen, unseen.n, unseen.unseen_only) == (None, 40, True)

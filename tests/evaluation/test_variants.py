@@ -10,10 +10,9 @@ import pytest
 from figeval.errors import CapabilityError, RecordError, TaskError
 from figeval.runs.floors import says_nothing
 from figeval.types import Reply
-from figeval.wings.comparison.comparisons import compare_runs
-from figeval.wings.verify.verify import verify
 from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
+from tests.runs import compare_runs
 
 LOUD = """
 {% block context %}LOUD {{ query }}{% endblock %}
@@ -99,7 +98,9 @@ def test_a_run_with_prompts_goes_on_where_it_stopped(workshop):
     assert record.status == "complete"
 
 
+@pytest.mark.wing("comparison")
 def test_runs_are_compared_prompt_by_prompt(workshop):
+
     write_prompted(workshop.folder)
     workshop.backend = FakeLanguageModel()
     workshop.run(prompts=("all",))
@@ -254,7 +255,10 @@ def test_candidates_that_all_tie_say_nothing():
 
 
 @pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.wing("verify")
 def test_which_probe_is_the_floor_is_verified(keeps, workshop):
+    from figeval.wings.verify.checks import check_run
+
     with_floor(workshop.folder, "no_query")
     workshop.run()
     file = workshop.path / "run" / "run.json"
@@ -263,7 +267,7 @@ def test_which_probe_is_the_floor_is_verified(keeps, workshop):
         stored["tasks"][1]["is_floor"] = True
         del stored["tasks"][2]["is_floor"]
         file.write_text(json.dumps(stored))
-    checks = verify(workshop.path / "run", workshop.harness())
+    checks = check_run(workshop.path / "run", workshop.harness())
     assert any((one.part, one.name, one.state) == ("t@no_query", "floor", "problem") for one in checks) == (not keeps)
 
 

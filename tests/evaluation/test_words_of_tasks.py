@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from figeval import load
+from figeval import export, load
 from figeval.builtin.plugins.baselines.word_overlap import Overlap
 from figeval.builtin.plugins.lexical.tfidf import Tfidf
 from figeval.errors import FigevalError, RecordError, TaskError
 from figeval.runs.validate import validate
-from figeval.wings.comparison.comparisons import compare_runs
-from figeval.wings.exporters.api import export
 from tests.evaluation.conftest import Workshop
+from tests.runs import compare_runs
 
 CHOICE = """
 name: t
@@ -143,7 +142,9 @@ def test_a_copy_in_hindi_is_a_copy_and_leakage_says_why_it_has_no_value(workshop
     assert "nc:6|nw:0" in task.settings["signatures"]["chrf"]
 
 
+@pytest.mark.wing("comparison")
 def test_scores_of_other_words_are_not_compared(workshop: Workshop, tmp_path: Path) -> None:
+
     pytest.importorskip("jieba")
     folders = []
     for place, more in enumerate(("", JIEBA)):
@@ -154,7 +155,9 @@ def test_scores_of_other_words_are_not_compared(workshop: Workshop, tmp_path: Pa
         compare_runs(*folders, metric="length")
 
 
+@pytest.mark.wing("exporters")
 def test_a_run_of_an_earlier_version_goes_on_only_in_english(workshop: Workshop) -> None:
+
     for language, rows in (("en", [("a b", ["a", "c"], 0)]), ("hi", HINDI)):
         write(workshop.folder, rows, CHOICE, language)
         scored(workshop, Overlap())

@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 from figeval.metrics.differences import spread_of_differences
 from figeval.metrics.intervals import by_cluster, spread_of
 from figeval.metrics.paired import paired, paired_over_languages, sign_flip
-from figeval.metrics.statistic import ratio
-from figeval.wings.comparison.exchange import paired_statistic
-from figeval.wings.comparison.power import planned
 
 ZIPF = np.maximum(1, np.round(200 / np.arange(1, 51))).astype(int)
 ROWS = st.lists(st.tuples(st.integers(-1, 1), st.integers(0, 5)), min_size=2, max_size=40)
@@ -71,32 +68,3 @@ def test_what_a_few_clusters_can_miss_is_said() -> None:
     assert "12% of samples of 20 clusters include none" in found.note
     more = paired([1.0] * 80, [0.0, 0.0, 0.0, 1.0] * 20, [f"c{row // 2}" for row in range(80)])
     assert more.note == ""
-
-
-@pytest.mark.slow
-def test_skewed_differences_raise_few_false_alarms() -> None:
-    generator, repeats = np.random.default_rng(6), 1000
-    alarms = {"flip": 0, "means": 0, "statistic": 0}
-    for repeat in range(repeats):
-        a, b, names = drawn(generator, ZIPF, 0.04)
-        sums, *_ = by_cluster(np.subtract(a, b), names)
-        alarms["flip"] += sign_flip(sums) <= 0.05
-        alarms["means"] += (paired(a, b, names).p or 1) <= 0.05
-        if repeat < 400:
-            features = [[(value, 1.0) for value in run] for run in (a, b)]
-            alarms["statistic"] += (paired_statistic(*features, names, ratio, draws=999).p or 1) <= 0.05
-    assert alarms["flip"] / repeats > 0.09
-    assert alarms["means"] / repeats < 0.06
-    assert alarms["statistic"] / 400 < 0.07
-
-
-@pytest.mark.slow
-def test_the_planned_difference_is_found_in_clusters_of_unequal_size() -> None:
-    effect = planned(ZIPF.tolist(), 0.2, 0.0).difference or 0.0
-    generator, found = np.random.default_rng(1), 0
-    names = [f"c{place}" for place in np.repeat(np.arange(50), ZIPF)]
-    for _ in range(600):
-        decided = generator.random(len(names))
-        a, b = decided < (0.2 + effect) / 2, (decided >= (0.2 + effect) / 2) & (decided < 0.2)
-        found += (paired(a.astype(float).tolist(), b.astype(float).tolist(), names).p or 1) < 0.05
-    assert 0.73 < found / 600 < 0.87

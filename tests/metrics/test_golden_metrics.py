@@ -18,7 +18,6 @@ from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import Example, Prediction
-from figeval.wings.annotation import agreement
 from tests.aggregated import count_in
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "metrics"
@@ -113,34 +112,6 @@ def look_around(distances: list[list[float]], groups: list[str]) -> dict[str, An
     }
 
 
-def rated(
-    ratings: list[list[int | None]] | None = None,
-    table: list[list[int]] | None = None,
-    counts: list[list[int]] | None = None,
-    categories: list[str] | None = None,
-) -> agreement.Ratings:
-    """Ratings by rater, or as the cross table of two raters, or as the number of raters per item and category."""
-    if table is not None:
-        items = [pair for pair, n in np.ndenumerate(np.array(table)) for _ in range(n)]
-    elif counts is not None:
-        items = [tuple(np.repeat(np.arange(len(row)), row).tolist()) for row in counts]
-    else:
-        items = list(zip(*(ratings or []), strict=True))
-    return agreement.Ratings.of(
-        {str(n): {f"r{r}": str(x) for r, x in enumerate(item) if x is not None} for n, item in enumerate(items)},
-        categories,
-    )
-
-
-def agree(scale: agreement.Scale = "nominal", **given: Any) -> dict[str, Any]:
-    return {score.metric: score.value for score in agreement.agreement(rated(**given), scale)}
-
-
-def alphas(**given: Any) -> dict[str, Any]:
-    scales: tuple[agreement.Scale, ...] = ("nominal", "ordinal", "interval")
-    return {scale: agreement.krippendorff_alpha(rated(**given), scale).value for scale in scales}
-
-
 CALLS: dict[str, Callable[..., Any]] = {
     "distances": all_distances,
     "neighbours": look_around,
@@ -155,9 +126,6 @@ CALLS: dict[str, Callable[..., Any]] = {
     "mcnemar": paired.mcnemar,
     "sign_flip": lambda sums: paired.sign_flip(np.array(sums, dtype=float)),
     "holm": paired.holm,
-    "agreement": agree,
-    "counted": agree,
-    "alphas": alphas,
     "paired": lambda **given: paired.paired(**given).to_dict(),
 }
 CASES = [(path.stem, case) for path in sorted(GOLDEN.glob("*.json")) for case in json.loads(path.read_text("utf-8"))]
@@ -185,4 +153,4 @@ def test_golden(file: str, case: dict[str, Any]) -> None:
 
 def test_every_case_says_why() -> None:
     assert all(len(case["why"]) > 20 for _, case in CASES)
-    assert {"agreement", "intervals", "ranking", "classes", "compare", "distances"} <= {file for file, _ in CASES}
+    assert {"intervals", "ranking", "classes", "compare", "distances"} <= {file for file, _ in CASES}

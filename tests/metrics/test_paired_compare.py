@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from figeval.metrics.matched import score_statistic
+from figeval.metrics.differences import score_statistic
 from figeval.metrics.paired import draws_for, holm, mcnemar, paired, paired_over_languages, paired_over_seeds, sign_flip
 
 BITS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)

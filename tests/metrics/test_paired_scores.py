@@ -3,95 +3,16 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from figeval.metrics.classification import macro_f1
-from figeval.metrics.matched import mcnemar_power, score_interval
-from figeval.metrics.paired import benjamini_hochberg, paired, paired_over_seeds, sign_flip
-from figeval.metrics.statistic import Statistic, as_statistic, ratio
-from figeval.wings.comparison.exchange import paired_statistic, statistic_over_languages
-from figeval.wings.comparison.power import detectable, detectable_by, equivalence, planned
-from figeval.wings.comparison.task_comparison import within
-
-F1: Statistic = as_statistic(macro_f1, ("x", "y"))
-PAIRS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=9)
-
-
-@given(PAIRS)
-def test_a_mean_has_the_p_of_the_sign_flip_test(rows: list[tuple[int, int, int]]) -> None:
-    """For few clusters, both try all patterns: to exchange two answers is to change the sign of their difference.
-
-    In clusters of unequal size, both have the same t test, up to the linear approximation of the score.
-    """
-    a, b, names = ([row[part] for row in rows] for part in range(3))
-    clusters = [f"c{name}" for name in names]
-    found = paired_statistic([(x, 1.0) for x in a], [(x, 1.0) for x in b], clusters, ratio)
-    sums = [sum(x - y for x, y, name in rows if name == cluster) for cluster in sorted(set(names))]
-    if len(sums) > 1:
-        flips = sign_flip(np.array(sums, dtype=float))
-        assert found.p == pytest.approx(flips) or (found.test == "permutation and t" and (found.p or 0) > flips)
-    assert found.difference == pytest.approx((sum(a) - sum(b)) / len(rows))
-
-
-def f1_features(gold: Any, predicted: Any) -> list[list[float]]:
-    """Per example: true positives of each label, then predictions, then golds."""
-    rows = []
-    for g, p in zip(gold, predicted, strict=True):
-        said, true = [float(p == label) for label in (0, 1)], [float(g == label) for label in (0, 1)]
-        rows.append([*(one * other for one, other in zip(said, true, strict=True)), *said, *true])
-    return rows
-
-
-def test_permutations_of_f1_are_those_of_brute_force() -> None:
-    generator = np.random.default_rng(5)
-    gold, a, b = (generator.integers(0, 2, size=10) for _ in range(3))
-    features_a, features_b = np.array(f1_features(gold, a)), np.array(f1_features(gold, b))
-
-    def score(features: Any) -> float:
-        sums = features.sum(axis=0).reshape(3, 2).T
-        return float(np.mean([2 * hits / (said + true) for hits, said, true in sums]))
-
-    found = paired_statistic(features_a.tolist(), features_b.tolist(), [None] * 10, F1.combine)
-    assert found.difference == pytest.approx(score(features_a) - score(features_b))
-    every = []
-    for pattern in product((False, True), repeat=10):
-        exchanged = np.array(pattern)[:, None]
-        one, other = np.where(exchanged, features_b, features_a), np.where(exchanged, features_a, features_b)
-        every.append(abs(score(one) - score(other)))
-    assert found.p == pytest.approx(np.mean(np.array(every) >= abs(found.difference or 0) - 1e-9))
-
-
-def test_a_language_counts_the_same_however_many_examples_it_has() -> None:
-    """Constant answers, right for one language each: F1 is 1/3 in both, and would be higher or lower in a pool."""
-    gold = {"de": [0, 1] * 30, "en": [0, 1] * 50}
-    a, b = ({"de": [0] * 60, "en": [1] * 100}, {"de": [1 - one for one in gold["de"]], "en": [0, 1, 1, 1] * 25})
-    of_a, of_b = ({name: f1_features(gold[name], run[name]) for name in gold} for run in (a, b))
-    clusters = {name: [None] * len(rows) for name, rows in gold.items()}
-    found = statistic_over_languages(of_a, of_b, clusters, F1.combine)
-    alone = [paired_statistic(of_a[name], of_b[name], clusters[name], F1.combine) for name in gold]
-    assert found.value_a == pytest.approx(1 / 3)
-    assert found.difference == pytest.approx(sum(one.difference or 0 for one in alone) / 2)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < (found.difference or 0) < found.high
-    few = {"de": clusters["de"][:20], "en": clusters["en"]}
-    short_a, short_b = ({**one, "de": one["de"][:20]} for one in (of_a, of_b))
-    assert statistic_over_languages(short_a, short_b, few, F1.combine).note.endswith("effective examples in de")
-
-
-def test_one_cluster_and_an_undefined_score_have_a_reason() -> None:
-    rows = [(1.0, 1.0), (0.0, 1.0)]
-    assert paired_statistic(rows, rows, ["c", "c"], ratio).note.startswith("no test and no interval: all examples")
-    nothing = [(0.0, 0.0)] * 2
-    assert paired_statistic(nothing, nothing, [None] * 2, ratio).note == "the score of one of the runs is undefined"
-    assert paired_statistic([None], [rows[0]], [None], ratio).note == "no example that both runs answered"
+from figeval.metrics.differences import score_interval
+from figeval.metrics.paired import benjamini_hochberg, paired, paired_over_seeds
 
 
 def test_one_training_each_is_the_t_test_of_examples() -> None:
@@ -142,24 +63,6 @@ def test_seeds_that_always_differ_have_a_p_value() -> None:
     assert paired_over_seeds([[1.0] * 12] * 3, [[1.0] * 12] * 3, [None] * 12).p == 1
 
 
-def test_few_differing_examples_are_no_evidence_of_equivalence_over_seeds() -> None:
-    """Half of such samples have less disagreement than the truth, and a standard error that is too small."""
-    right, wrong = [1.0] * 100, [1.0] * 98 + [0.0] * 2
-    found = paired_over_seeds([right] * 3, [wrong] * 3, [None] * 100)
-    assert (found.differing, equivalence(found, 0.05)) == (2, None)
-    assert found.note == "only 2 examples differ: the interval may be too narrow"
-
-
-def test_few_differing_clusters_are_no_evidence_of_equal_f1() -> None:
-    """The bootstrap's standard error is as poor as that of t if hardly any cluster differs."""
-    right = [(1.0, 1.0)] * 100
-    wrong = [(1.0, 1.0)] * 98 + [(0.0, 1.0)] * 2
-    found = paired_statistic(right, wrong, [None] * 100, ratio)
-    assert found.low is not None
-    assert (found.differing, equivalence(found, 0.05)) == (2, None)
-    assert found.note == "only 2 examples differ: the interval may be too narrow"
-
-
 @given(st.lists(st.floats(0, 1), max_size=12))
 def test_benjamini_hochberg_is_the_step_up_procedure(pvalues: list[float]) -> None:
     adjusted = benjamini_hochberg(pvalues)
@@ -168,53 +71,6 @@ def test_benjamini_hochberg_is_the_step_up_procedure(pvalues: list[float]) -> No
     for place in range(len(order) - 1, -1, -1):
         smallest = min(smallest, pvalues[order[place]] * len(pvalues) / (place + 1))
         assert adjusted[order[place]] == pytest.approx(smallest)
-
-
-def test_the_detectable_difference_of_a_plan_is_that_of_the_exact_test() -> None:
-    """With 20 % of the examples decided by one model only, 625 examples find 5.1 points and 3,922 find 2.
-
-    Miller's (2024) normal approximation has 5 and 2. Five clusters find nothing, because p cannot fall below 1/16.
-    """
-    for n, points in ((625, 5.13), (3922, 2.02)):
-        assert 100 * (planned([1] * n, 0.2, 0.0).difference or 0) == pytest.approx(points, abs=0.01)
-    assert planned([4] * 250, 0.2, 0.1).effect == pytest.approx(1.3)
-    assert planned([1] * 20, 0.2, 0.0).difference is None
-    assert planned([200] * 5, 0.2, 0.0).difference is None
-    assert (planned([200] * 6, 0.2, 0.0).difference or 0) > 1.3 * (planned([1] * 1200, 0.2, 0.0).difference or 1)
-
-
-def test_what_a_comparison_could_have_found() -> None:
-    """One example of 1,000 differs: a difference of .79 points has eight such examples, and six of them are needed."""
-    found = detectable_by(paired([1.0] + [0.0] * 999, [0.0] * 1000))
-    assert found == pytest.approx(0.00789, abs=1e-5)
-    assert mcnemar_power(1000, 0.00789, 0.00789, 0.05) == pytest.approx(0.8, abs=1e-3)
-    assert detectable_by(paired([1.0] * 9 + [0.0], [0.0] * 10, [f"c{place // 2}" for place in range(10)])) is None
-    assert detectable_by(paired([1.0, 1.0], [0.0, 1.0])) is None
-
-
-@settings(max_examples=30)
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=8, max_size=40), st.floats(0.01, 0.9))
-def test_equivalence_is_two_one_sided_t_tests(rows: list[tuple[int, int]], margin: float) -> None:
-    a, b = zip(*((one + 2, other) for one, other in rows), strict=True)
-    p = equivalence(paired(a, b, bounds=None), margin)
-    difference = np.array(a) - np.array(b)
-    if np.count_nonzero(difference) < 10 or np.ptp(difference) == 0:
-        assert p is None
-        return
-    upper = stats.ttest_1samp(difference, margin, alternative="less").pvalue
-    lower = stats.ttest_1samp(difference, -margin, alternative="greater").pvalue
-    assert p == pytest.approx(max(upper, lower), abs=1e-9)
-
-
-@given(st.integers(0, 40), st.integers(0, 40), st.integers(2, 40), st.floats(0.01, 0.5))
-def test_equivalence_of_0_1_values_is_tangos_score_test(a_only: int, b_only: int, same: int, margin: float) -> None:
-    n = a_only + b_only + same
-    result = paired([1.0] * a_only + [0.0] * (b_only + same), [0.0] * a_only + [1.0] * b_only + [0.0] * same)
-    p = equivalence(result, margin)
-    for z in (1.2, 1.645, 2.0):
-        low, high = score_interval(a_only, b_only, n, z)
-        if min(abs(low + margin), abs(high - margin)) > 1e-6:
-            assert ((p or 0) < stats.norm.sf(z)) == (-margin < low and high < margin)
 
 
 @pytest.mark.slow
@@ -245,22 +101,6 @@ def test_runs_that_always_agree_have_a_score_interval() -> None:
 
 
 # ---- simulations -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_permutation_of_f1_keeps_its_level_with_unequal_clusters() -> None:
-    """Two models of equal quality whose preferences vary by cluster; a test of examples would reject far too often."""
-    generator = np.random.default_rng(11)
-    sizes = np.maximum(1, generator.lognormal(1, 1, size=40).astype(int))
-    names = [f"c{place}" for place, size in enumerate(sizes) for _ in range(size)]
-    rejected = 0
-    for repeat in range(400):
-        easy = np.repeat(generator.beta(2, 1, size=(2, 40)), sizes, axis=1)
-        gold = generator.integers(0, 2, size=len(names))
-        answers = [np.where(generator.random(len(names)) < easy[model], gold, 1 - gold) for model in (0, 1)]
-        features = [f1_features(gold, one) for one in answers]
-        rejected += (paired_statistic(*features, names, F1.combine, seed=repeat).p or 1) < 0.05
-    assert 6 <= rejected <= 32  # 20 expected; .015 and .08 are three standard errors away
 
 
 @pytest.mark.slow
@@ -303,67 +143,6 @@ def test_comparisons_of_unequal_numbers_of_seeds_keep_their_level(of_a: int, of_
 
 
 @pytest.mark.slow
-def test_the_detectable_difference_is_found_with_probability_80() -> None:
-    generator, n = np.random.default_rng(13), 400
-    effect = planned([1] * n, 0.2, 0.0).difference or 0
-    found, guesses = 0, []
-    for _ in range(1000):
-        decided = generator.random(n)
-        difference = np.where(decided < 0.1 + effect / 2, 1.0, np.where(decided < 0.2, -1.0, 0.0))
-        result = paired(np.maximum(difference, 0).tolist(), np.maximum(-difference, 0).tolist())
-        found += (result.low or 0) > 0 or (result.high or 0) < 0
-        guesses.append(detectable_by(result) or 0)
-    assert 0.75 < found / 1000 < 0.88
-    assert np.mean(guesses) == pytest.approx(effect, rel=0.03)
-    assert detectable(1.0) == pytest.approx(2.802, abs=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("clusters", "size", "share"), [(6, 20, 0.3), (8, 20, 0.3), (12, 10, 0.3), (40, 5, 0.1)])
-def test_the_detectable_difference_is_found_in_few_clusters(clusters: int, size: int, share: float) -> None:
-    """.75 with 6 clusters, whose sums are sometimes 0, and .79 with 12."""
-    effect = planned([size] * clusters, share, 0.0).difference or 0.0
-    generator, names = np.random.default_rng(3), [f"c{place // size}" for place in range(clusters * size)]
-    found = 0
-    for _ in range(1000):
-        decided = generator.random(clusters * size)
-        a, b = decided < (share + effect) / 2, (decided >= (share + effect) / 2) & (decided < share)
-        found += (paired(a.astype(float).tolist(), b.astype(float).tolist(), names).p or 1) < 0.05
-    assert 0.72 < found / 1000 < 0.88
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("clusters", [6, 8, 12, 20])
-def test_the_detectable_difference_that_is_printed_is_found_in_few_clusters(clusters: int) -> None:
-    """Values are shares, whose sums are hardly ever equal; what is printed is an estimate and varies."""
-    generator, names = np.random.default_rng(8), [f"c{place // 5}" for place in range(clusters * 5)]
-
-    def compared(difference: float) -> Any:
-        own = np.repeat(generator.normal(0, 0.1, clusters), 5) + generator.normal(0, 0.2, clusters * 5)
-        return paired((difference + own).tolist(), [0.0] * len(own), names, None)
-
-    printed = float(np.mean([detectable_by(compared(0.1)) or 0 for _ in range(300)]))
-    found = np.mean([(compared(printed).p or 1) < 0.05 for _ in range(1000)])
-    print(f"{clusters} clusters: {printed:.3f}, {found:.3f}")
-    assert 0.72 < found < 0.88
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("clusters", "size", "margin"), [(100, 1, 0.05), (200, 1, 0.02), (100, 5, 0.05), (50, 4, 0.05)]
-)
-def test_equivalence_keeps_its_level_if_hardly_any_example_differs(clusters: int, size: int, margin: float) -> None:
-    """A is worse by exactly the margin, and never better; t tests would call it equivalent in up to 15 %."""
-    generator, names, wrong = np.random.default_rng(4), [f"c{place // size}" for place in range(clusters * size)], 0
-    for _ in range(1000):
-        own = np.repeat(generator.beta(margin * 3, (1 - margin) * 3, clusters), size)
-        worse = generator.random(clusters * size) < own
-        result = paired((~worse).astype(float).tolist(), [1.0] * len(worse), None if size == 1 else names)
-        wrong += (equivalence(result, margin) or 1) < 0.05
-    assert wrong / 1000 < 0.06
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("clusters", "size", "of_a", "of_b"),
     [
@@ -392,26 +171,6 @@ def test_intervals_are_too_narrow_only_where_they_say_so(clusters: int, size: in
     assert alone < 50 or covered / alone > 0.9
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("clusters", "size"), [(40, 5), (100, 5), (150, 0)])
-def test_bootstrap_intervals_cover_a_difference_in_f1(clusters: int, size: int) -> None:
-    """A is right in .8 and B in .7 of the examples of both labels, which is their macro-F1, too."""
-    generator, covered, intervals = np.random.default_rng(6), 0, 0
-    for repeat in range(300):
-        sizes = [size] * clusters if size else np.maximum(1, generator.lognormal(1, 1, size=clusters).astype(int))
-        index = np.repeat(np.arange(clusters), sizes)
-        gold = generator.integers(0, 2, size=len(index))
-        skill = (generator.beta(share * 4, (1 - share) * 4, clusters)[index] for share in (0.8, 0.7))
-        answers = [np.where(generator.random(len(index)) < one, gold, 1 - gold) for one in skill]
-        features = (f1_features(gold, one) for one in answers)
-        found = paired_statistic(*features, [f"c{one}" for one in index], F1.combine, repeat, draws=100)
-        if found.low is not None and found.high is not None:
-            intervals += 1
-            covered += found.low <= 0.1 <= found.high
-    print(f"{clusters} x {size}: {covered / intervals:.3f} of {intervals}")
-    assert covered / intervals > 0.9
-
-
 def test_a_few_clusters_that_contradict_a_difference_are_noted() -> None:
     """A sample with fewer of them than others would find a difference where there is none."""
     values = [total + noise for total in [-0.1] * 47 + [0.4] * 3 for noise in (0.01, -0.01) * 5]
@@ -434,11 +193,3 @@ def test_clusters_without_a_difference_contradict_none(size: int) -> None:
     clusters = [str(number) for number in range(50) for _ in range(size)]
     easy = paired(values, [0.05] * len(values), clusters)
     assert (easy.test, easy.note) == ("sign flip", "")
-
-
-def test_an_interval_has_no_impossible_differences() -> None:
-    comparison = paired([4.0, 0.0, 4.0, 4.0, 4.0], [0.0, 1.0, 0.0, 0.0, 1.0], bounds=None)
-    assert comparison.high is not None
-    assert comparison.high > 4
-    assert within(comparison, (0.0, 4.0)).high == 4.0
-    assert within(comparison, (0.0, math.inf)) == within(comparison, None) == comparison

@@ -22,8 +22,6 @@ from figeval.language.words import Reading, TaskWords, split_words
 from figeval.metrics import spans, texts
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic
-from figeval.spec.blind import ITEM, blind_rules
-from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.generation import GenerationExample
 from figeval.task_types.pairs import PairExample
 from figeval.types import ManyPairs, Prediction, TextPair
@@ -141,16 +139,6 @@ def test_spans_are_compared_by_words(case: Case) -> None:
     assert len(tokens) <= len(case["words"])
     assert spans.bag_f1(tokens, spans.words(case["apart"])) == 0
     assert 0 < spans.bag_f1(tokens, spans.words(case["near"])) < 1 or len(tokens) == 1
-
-
-def test_the_likeness_of_options_is_by_words_of_the_language() -> None:
-    options = [(("कमल खिला", "काम मिला", "कमल गिरा"), 1), (("乌龟赢了", "兔子睡觉", "乌龟慢走"), 1)]
-    items = [
-        ChoiceExample(id=str(n), query="", options=each, gold=gold, language=language)
-        for n, ((each, gold), language) in enumerate(zip(options, ("hi", "zh"), strict=True))
-    ]
-    (rule,) = [rule for rule in blind_rules(items) if (rule.name, rule.knows) == ("least like the others", ITEM)]
-    assert rule.hits.tolist() == [1.0, 1.0]
 
 
 # ---- several languages, segmenters -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 from figeval.errors import ModelError
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.arguments import MetricContext
-from figeval.metrics.caveats import MAX_FALSE_ALARMS
+from figeval.metrics.differences import MAX_FALSE_ALARMS
 from figeval.metrics.statistic import Measured, mean_of
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.generation import GenerationExample

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from figeval import plugins
 from figeval.records.reference import printed, published
 from figeval.runs import Harness
-from figeval.wings.exporters.layouts import load_layouts
 
 
 def test_tasks_and_metrics_exist() -> None:
@@ -46,7 +47,10 @@ def test_a_task_without_published_numbers_has_none() -> None:
     assert {one.task for one in published("epic_mcq")} == {"epic_mcq"}
 
 
+@pytest.mark.wing("exporters")
 def test_every_number_of_a_printed_table_has_a_place_in_its_layout() -> None:
+    from figeval.wings.exporters.layouts import load_layouts
+
     for entry in load_layouts(plugins.plugin_manager()):
         layout = entry.load()
         places = [
@@ -58,8 +62,11 @@ def test_every_number_of_a_printed_table_has_a_place_in_its_layout() -> None:
         assert len(places) == len(set(places)), f"{layout.name} has a column twice"
 
 
+@pytest.mark.wing("exporters")
 def test_layouts_name_tasks_and_metrics_that_exist() -> None:
     """A metric is one of the task, one that is requested for it, or stands for the number of its examples."""
+    from figeval.wings.exporters.layouts import load_layouts
+
     harness = Harness(plugins.plugin_manager())
     requested = {"examples", "bertscore", "faithfulness"}
     for entry in load_layouts(harness.manager):

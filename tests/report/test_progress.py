@@ -182,11 +182,11 @@ def test_measures_are_shown_by_their_requests(clock: list[float]) -> None:
     shown = MeasureProgress(lines)
     shown.asked(1, 2)  # before the first measure
     shown.measure_started("proverbs, recall", 600, 5_300)
-    shown.answered(100)
+    shown.measure_advanced(100)
     shown.asked(50, 256)
     clock[0] = 5.0
     lines.tick()
-    shown.answered(356)
+    shown.measure_advanced(356)
     clock[0] = 15.0
     lines.tick()
     shown.measure_ended()

@@ -20,7 +20,7 @@ from figeval.runs import Harness
 from figeval.spec import TaskSpec
 from figeval.spec.loader import read_item
 from figeval.spec.schema import suite_schema, task_schema
-from figeval.task_types.base import TaskTypes
+from figeval.task_types.registry import TaskTypes
 
 ROOT = Path(__file__).resolve().parents[2]
 

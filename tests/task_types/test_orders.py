@@ -14,7 +14,7 @@ from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.task_types.fields import reordered
-from figeval.task_types.orders import as_they_are, folded, in_orders, orders_of, together
+from figeval.task_types.orders import as_they_are, combine_answers, in_orders, orders_of, together
 from figeval.types import Continuation, Prediction, Reply
 from tests.fakes import FakeGenerator, FakeLanguageModel, multi_round_route
 from tests.typed import route_of
@@ -129,7 +129,7 @@ def test_a_route_that_shows_one_option_at_a_time_is_refused():
         in_orders(route_of(Choice, "by_cosine"), "cyclic", 0)
 
 
-# ---- folded ----------------------------------------------------------------------------------------------------------
+# ---- one answer from several -----------------------------------------------------------------------------------------
 
 
 def one(value, status="ok", **more):
@@ -147,7 +147,7 @@ def one(value, status="ok", **more):
     ids=["majority", "of those that answered", "no answer", "a tie is half a vote each"],
 )
 def test_folding(answers, value, status, scores):
-    prediction = folded(EXAMPLE, answers)
+    prediction = combine_answers(EXAMPLE, answers)
     assert (prediction.value, prediction.status, prediction.scores) == (value, status, scores)
     assert prediction.answers == tuple(answers)
 

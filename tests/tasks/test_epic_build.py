@@ -20,8 +20,6 @@ from figeval.data.formats import read_jsonl
 from figeval.errors import CapabilityError, DataError, FigevalError, ModelError
 from figeval.models.model import Model
 from figeval.runs import Harness
-from figeval.spec.blind import ALL, HALF, ITEM
-from figeval.wings.audit.audit import audit
 
 FROZEN = files("figeval.builtin.tasks.epic")
 KINDS = ("mcq", "mcq_random")
@@ -254,7 +252,10 @@ def rows_of(heading):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("column", [0, 1], ids=KINDS)
+@pytest.mark.wing("audit")
 def test_the_audit_on_the_page_is_that_of_the_items(column, real_data):
+    from figeval.wings.audit.audit import audit
+
     harness = Harness()
     found = audit(harness.catalogue.tasks.get(f"epic_{KINDS[column]}"), harness)
     told = list(rows_of("blind rule | what it knows"))
@@ -271,8 +272,12 @@ MAY_BE_WORSE = ("most like the others", "spelt most like another", "logistic reg
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.wing("audit")
 def test_no_rule_that_reads_options_only_beats_chance(kind, real_data):
     """But for the spelling of adversarial options, and for rules that know which proverbs are used up."""
+    from figeval.wings.audit.audit import audit
+    from figeval.wings.audit.blind_rules import ALL, HALF, ITEM
+
     harness = Harness()
     found = audit(harness.catalogue.tasks.get(f"epic_{kind}"), harness)
     floors = [one for one in found.findings if one.rule.knows in (ITEM, ALL, HALF)]

@@ -38,7 +38,6 @@ from figeval.task_types.generation import GenerationExample
 from figeval.task_types.pairs import PairExample
 from figeval.testing import check_metric
 from figeval.types import Inputs, PairLabel, Prediction
-from figeval.wings.comparison.api import compare
 from tests.evaluation.conftest import Heard, Models
 from tests.fakes import FakeGenerator
 from tests.plugins.tiny import Workshop
@@ -295,7 +294,10 @@ def test_texts_are_judged_in_batches_and_each_once(bench: Bench) -> None:
     assert bench.classifier.calls == [2]
 
 
+@pytest.mark.wing("comparison")
 def test_the_record_and_every_report_say_who_judged(bench: Bench) -> None:
+    from figeval.wings.comparison.api import compare
+
     record = bench.run("morals", metrics=["faithfulness=judge", "faithfulness_probability=judge"])
     told = record.tasks[0].settings["metric_arguments"]
     assert list(told) == ["faithfulness", "faithfulness_probability"]
@@ -315,7 +317,10 @@ def test_the_record_and_every_report_say_who_judged(bench: Bench) -> None:
     assert f"faithfulness: {said}" in notes
 
 
+@pytest.mark.wing("comparison")
 def test_scores_by_different_classifiers_are_not_compared(bench: Bench) -> None:
+    from figeval.wings.comparison.api import compare
+
     bench.run()
     bench.declare(held_out={**HELD_OUT, "value": 0.6})
     bench.run(output_path=bench.path / "other")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from figeval.config import Augmentation
+from figeval.augmentation import Augmentation
 from figeval.errors import TaskError
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec

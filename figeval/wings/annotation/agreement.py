@@ -22,20 +22,20 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from figeval import Interval, Prediction, Score, Statistic, mean_of
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.statistic import Statistic, mean_of, quotient, ratio
-from figeval.types import Interval, Prediction, Score
+from figeval.metrics.statistic import quotient, ratio
 
 Floats: TypeAlias = NDArray[np.float64]
 Scale: TypeAlias = Literal["nominal", "ordinal", "interval"]
 Weights: TypeAlias = Literal["unweighted", "linear", "quadratic"]
 
-MISSING = -1
-WIDEST = 600  # sums per item of a statistic that is bootstrapped; more would need too much memory
-MOST_RATERS = 10  # for the mean of Cohen's kappa over all pairs
-ALONE = "only one rater"
-DISJOINT = "no item was rated by two raters"
-SAME = "all ratings are the same"
+NO_RATING = -1
+MAX_SUMS = 600  # per item of a statistic that is bootstrapped; more would need too much memory
+MAX_RATERS = 10  # for the mean of Cohen's kappa over all pairs
+ONE_RATER = "only one rater"
+NO_COMMON_ITEM = "no item was rated by two raters"
+EQUAL_RATINGS = "all ratings are the same"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Ratings:
     Attributes:
         raters: names of the raters.
         categories: all categories, in order from low to high if there is an order.
-        codes: place of each rating in `categories`, shape (items, raters); `MISSING` where there is none.
+        codes: index of each rating in `categories`, shape (items, raters); `NO_RATING` where there is none.
         clusters: cluster of each item, None if it is independent of the others.
     """
 
@@ -72,22 +72,23 @@ class Ratings:
         Raises:
             ValueError: a rating is none of the categories.
         """
-        raters = tuple(dict.fromkeys(rater for own in judgements.values() for rater in own))
-        used = {label for own in judgements.values() for label in own.values()}
-        names = tuple(sorted(used, key=_in_order)) if categories is None else tuple(categories)
+        raters = tuple(dict.fromkeys(rater for by_rater in judgements.values() for rater in by_rater))
+        used = {label for by_rater in judgements.values() for label in by_rater.values()}
+        names = tuple(sorted(used, key=_sort_key)) if categories is None else tuple(categories)
         if unknown := used - set(names):
             raise ValueError(f"{min(unknown)!r} is none of the categories: {', '.join(names)}")
-        places, columns = ({name: place for place, name in enumerate(of)} for of in (names, raters))
-        codes = np.full((len(judgements), len(raters)), MISSING, dtype=np.int64)
-        for item, own in enumerate(judgements.values()):
-            for rater, label in own.items():
-                codes[item, columns[rater]] = places[label]
+        category_codes = {name: index for index, name in enumerate(names)}
+        columns = {rater: index for index, rater in enumerate(raters)}
+        codes = np.full((len(judgements), len(raters)), NO_RATING, dtype=np.int64)
+        for item, by_rater in enumerate(judgements.values()):
+            for rater, label in by_rater.items():
+                codes[item, columns[rater]] = category_codes[label]
         return cls(raters, names, codes, tuple((clusters or {}).get(item) for item in judgements))
 
     def counts(self) -> Floats:
         """Return how many raters put each item into each category, shape (items, categories)."""
-        found: Floats = (self.codes[:, :, None] == np.arange(len(self.categories))).sum(axis=1).astype(np.float64)
-        return found
+        counts: Floats = (self.codes[:, :, None] == np.arange(len(self.categories))).sum(axis=1).astype(np.float64)
+        return counts
 
     def values(self) -> Floats:
         """Return the categories as numbers. Raises `ValueError` if one is not a number."""
@@ -122,15 +123,13 @@ def agreement(ratings: Ratings, scale: Scale = "nominal", seed: int = 0) -> tupl
 
 def pair_agreement(ratings: Ratings, scale: Scale = "nominal", seed: int = 0) -> tuple[PairAgreement, ...]:
     """Return percent agreement and Cohen's kappa of every pair of raters."""
-    found = []
-    for one, other in combinations(range(len(ratings.raters)), 2):
-        pair = replace(
-            ratings, raters=(ratings.raters[one], ratings.raters[other]), codes=ratings.codes[:, [one, other]]
-        )
+    agreements = []
+    for a, b in combinations(range(len(ratings.raters)), 2):
+        pair = replace(ratings, raters=(ratings.raters[a], ratings.raters[b]), codes=ratings.codes[:, [a, b]])
         weighted = None if scale == "nominal" else cohen_kappa(pair, "quadratic", seed)
         names = (pair.raters[0], pair.raters[1])
-        found.append(PairAgreement(names, percent_agreement(pair, seed), cohen_kappa(pair, seed=seed), weighted))
-    return tuple(found)
+        agreements.append(PairAgreement(names, percent_agreement(pair, seed), cohen_kappa(pair, seed=seed), weighted))
+    return tuple(agreements)
 
 
 # ---- coefficients ----------------------------------------------------------------------------------------------------
@@ -153,14 +152,14 @@ def cohen_kappa(ratings: Ratings, weights: Weights = "unweighted", seed: int = 0
     name = "cohen_kappa" if weights == "unweighted" else f"cohen_kappa_{weights}"
     k, codes = len(ratings.categories), ratings.codes
     pairs = list(combinations(range(len(ratings.raters)), 2))
-    if len(ratings.raters) > MOST_RATERS:
-        many = f"more than {MOST_RATERS} raters; Cohen's kappa is for a few raters who rate all items"
-        return Score(metric=name, value=None, interval=Interval(reason=many))
+    if len(ratings.raters) > MAX_RATERS:
+        reason = f"more than {MAX_RATERS} raters; Cohen's kappa is for a few raters who rate all items"
+        return Score(metric=name, value=None, interval=Interval(reason=reason))
     disagreement = 1 - _weights(k, weights)
     tables = np.zeros((len(codes), len(pairs), k, k))
-    for place, (one, other) in enumerate(pairs):
-        both = np.flatnonzero((codes[:, one] != MISSING) & (codes[:, other] != MISSING))
-        tables[both, place, codes[both, one], codes[both, other]] = 1
+    for index, (a, b) in enumerate(pairs):
+        items = np.flatnonzero((codes[:, a] != NO_RATING) & (codes[:, b] != NO_RATING))
+        tables[items, index, codes[items, a], codes[items, b]] = 1
 
     def combine(sums: Floats) -> Floats:
         table = sums.reshape(*sums.shape[:-1], len(pairs), k, k)
@@ -170,18 +169,18 @@ def cohen_kappa(ratings: Ratings, weights: Weights = "unweighted", seed: int = 0
         kappas: Floats = 1 - quotient(observed, expected)
         return np.asarray(kappas.mean(axis=-1))
 
-    def why() -> str:
-        for place, (one, other) in enumerate(pairs):
-            both = tables[:, place].sum(axis=0)
-            names = f"{ratings.raters[one]} and {ratings.raters[other]}"
-            if not both.any():
+    def explain() -> str:
+        for index, (a, b) in enumerate(pairs):
+            table = tables[:, index].sum(axis=0)
+            names = f"{ratings.raters[a]} and {ratings.raters[b]}"
+            if not table.any():
                 return f"{names} rated no item in common"
-            if np.count_nonzero(both.sum(axis=0) + both.sum(axis=1)) == 1:
+            if np.count_nonzero(table.sum(axis=0) + table.sum(axis=1)) == 1:
                 return f"all ratings of {names} are the same"
         return _reason(ratings)
 
-    many = "too many pairs and categories for a bootstrap" if len(pairs) * k * k > WIDEST else ""
-    coefficient = _Coefficient(name, Statistic(_none, combine, no_interval=many, is_skewed=True), why)
+    too_many = "too many pairs and categories for a bootstrap" if len(pairs) * k * k > MAX_SUMS else ""
+    coefficient = _Coefficient(name, Statistic(_none, combine, no_interval=too_many, is_skewed=True), explain)
     return coefficient.score(ratings, tables, np.asarray(tables.any(axis=(1, 2, 3))), seed)
 
 
@@ -226,15 +225,15 @@ def krippendorff_alpha(ratings: Ratings, scale: Scale = "nominal", seed: int = 0
         if scale == "nominal":
             delta = 1 - np.eye(k)
         else:  # ordinal: half the ratings of the two categories and all ratings between them
-            places = np.cumsum(totals, axis=-1) - totals / 2 if scale == "ordinal" else values
-            delta = np.square(places[..., :, None] - places[..., None, :])
+            positions = np.cumsum(totals, axis=-1) - totals / 2 if scale == "ordinal" else values
+            delta = np.square(positions[..., :, None] - positions[..., None, :])
         observed = (coincidences * delta).sum(axis=(-2, -1)) * (totals.sum(axis=-1) - 1)
         expected = (totals[..., :, None] * totals[..., None, :] * delta).sum(axis=(-2, -1))
         alpha: Floats = 1 - quotient(observed, expected)
         return alpha
 
-    many = "too many categories for a bootstrap" if k * k > WIDEST else ""
-    statistic = Statistic(_none, combine, no_interval=many, is_skewed=True)
+    too_many = "too many categories for a bootstrap" if k * k > MAX_SUMS else ""
+    statistic = Statistic(_none, combine, no_interval=too_many, is_skewed=True)
     coefficient = _Coefficient("krippendorff_alpha", statistic, lambda: _reason(ratings))
     return coefficient.score(ratings, features, sizes > 1, seed)
 
@@ -261,11 +260,13 @@ def gwet(ratings: Ratings, weights: Weights = "unweighted", seed: int = 0) -> Sc
         coefficient: Floats = quotient(observed - chance, 1 - chance)
         return coefficient
 
-    def why() -> str:
+    def explain() -> str:
         missing = _reason(ratings)
-        return "only one category is known; name the whole scale" if missing == SAME else missing
+        return "only one category is known; name the whole scale" if missing == EQUAL_RATINGS else missing
 
-    return _Coefficient(name, Statistic(_none, combine, is_skewed=True), why).score(ratings, features, sizes > 0, seed)
+    return _Coefficient(name, Statistic(_none, combine, is_skewed=True), explain).score(
+        ratings, features, sizes > 0, seed
+    )
 
 
 # ---- what they share -------------------------------------------------------------------------------------------------
@@ -277,15 +278,15 @@ class _Coefficient:
 
     name: str
     statistic: Statistic
-    why: Callable[[], str]
+    explain: Callable[[], str]
 
     def score(self, ratings: Ratings, features: Floats, rated: NDArray[np.bool_], seed: int) -> Score:
         """Return the score of features, shape (items, …), of which the items that are `rated` count."""
         aggregator = MetricAggregator(self.name, self.statistic)
-        for place in np.flatnonzero(rated):
-            aggregator.add(ratings.clusters[place], features[place].ravel().tolist())
+        for item in np.flatnonzero(rated):
+            aggregator.add(ratings.clusters[item], features[item].ravel().tolist())
         score = aggregator.score(seed)
-        return score if score.value is not None else replace(score, interval=Interval(reason=self.why()))
+        return score if score.value is not None else replace(score, interval=Interval(reason=self.explain()))
 
 
 def _none(_example: object, _prediction: Prediction) -> None:
@@ -293,18 +294,17 @@ def _none(_example: object, _prediction: Prediction) -> None:
 
 
 def _reason(ratings: Ratings) -> str:
-    """Return the reason why a coefficient is undefined."""
     if len(ratings.raters) < 2:
-        return ALONE
-    return SAME if bool(((ratings.codes != MISSING).sum(axis=1) > 1).any()) else DISJOINT
+        return ONE_RATER
+    return EQUAL_RATINGS if bool(((ratings.codes != NO_RATING).sum(axis=1) > 1).any()) else NO_COMMON_ITEM
 
 
 def _share_agreeing(counts: Floats, weights: Floats) -> Floats:
     """Return the (weighted) share of pairs of ratings of each item that agree, 0 for items with fewer than two."""
     sizes = counts.sum(axis=1)
     pairs = (counts * (counts @ weights - 1)).sum(axis=1)
-    found: Floats = np.where(sizes > 1, pairs / np.maximum(sizes * (sizes - 1), 1), 0.0)
-    return found
+    shares: Floats = np.where(sizes > 1, pairs / np.maximum(sizes * (sizes - 1), 1), 0.0)
+    return shares
 
 
 def _weights(k: int, kind: Weights) -> Floats:
@@ -316,7 +316,7 @@ def _weights(k: int, kind: Weights) -> Floats:
     return weights
 
 
-def _in_order(label: str) -> tuple[bool, float, str]:
+def _sort_key(label: str) -> tuple[bool, float, str]:
     """Return a sort key that puts numbers first, in numerical order."""
     try:
         return (False, float(label), label)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from figeval.cli.options import C, budget, include_path, model_args, seed
-from figeval.cli.output import echo, echo_json, echo_result
+from figeval.cli.output import echo, echo_json
 from figeval.io.text import counted
 
-if TYPE_CHECKING:
-    from figeval.wings.annotation.scores import Annotation
-
-HEAD = ("error", "texts by", "share", "95 % interval", "judged", "of")
-AGREEMENT = ("error", "Krippendorff's alpha", "texts judged by several")
 PATH = click.Path(path_type=Path)
 
 
@@ -27,8 +22,19 @@ def split_at_commas(_context: click.Context, _parameter: click.Parameter, value:
 
 def instructions(default: str) -> Callable[[C], C]:
     """Return the option `--instructions`, whose default is a text about something."""
-    about = f'What annotators are told: a text, or a file with one; "" for nothing.  [default: a text about {default}]'
-    return click.option("--instructions", metavar="TEXT|FILE", help=about)
+    text = f'What annotators are told: a text, or a file with one; "" for nothing.  [default: a text about {default}]'
+    return click.option("--instructions", metavar="TEXT|FILE", help=text)
+
+
+def annotators(text: str) -> Callable[[C], C]:
+    """Return the option `--annotators` with this help."""
+    return click.option("--annotators", type=click.IntRange(1, 99), default=1, show_default=True, help=text)
+
+
+sample_size = click.option(
+    "--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw."
+)
+references = click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
 
 
 @click.group()
@@ -40,15 +46,9 @@ def annotate() -> None:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
 @click.option("--output", "-o", required=True, type=PATH, help="Folder to write the sheets and their key to.")
 @click.option("--task", help="Task whose texts are judged; needed only if the runs share several.")
-@click.option("--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw.")
-@click.option(
-    "--annotators",
-    type=click.IntRange(1, 99),
-    default=1,
-    show_default=True,
-    help="Number of sheets, one per annotator.",
-)
-@click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
+@sample_size
+@annotators("Number of sheets, one per annotator.")
+@references
 @click.option(
     "--errors",
     default="",
@@ -81,21 +81,21 @@ def sheets(  # noqa: PLR0913 - one argument per option
     \b
     figeval annotate sheets runs/a runs/b --n 30 --annotators 2 --references --output sheets
     """
-    from figeval.runs.harness import Harness
-    from figeval.wings.annotation.instructions import given
-    from figeval.wings.annotation.sheets import INSTRUCTIONS, KEY, write_sheets
-    from figeval.wings.annotation.texts import written_texts
+    from figeval import Harness
+    from figeval.wings.annotation.export import read_instructions, write_sheets
+    from figeval.wings.annotation.items import INSTRUCTIONS, KEY
+    from figeval.wings.annotation.written_texts import read_texts
 
-    told = None if instructions is None else given(instructions)
-    written = written_texts(runs, task, n, seed, Harness(include=include_path), references=references)
-    key = write_sheets(output, written, errors, annotators=annotators, seed=seed, instructions=told)
+    text = None if instructions is None else read_instructions(instructions)
+    written = read_texts(runs, task, n, seed, Harness(include=include_path), references=references)
+    key = write_sheets(output, written, errors, annotators=annotators, seed=seed, instructions=text)
     examples = len({item.example for item in key.items.values()})
     echo(f"{counted(len(key.items), 'text')} for {counted(examples, 'example')} of {key.task}: {', '.join(key.sheets)}")
     columns = "column" if len(key.error_types) == 1 else "columns"
     echo(f"{columns} to fill in with yes or no: {', '.join(key.error_types)}")
     for author, count in key.not_written.items():
         echo(f"{author}: {counted(count, 'text')} in the sample not written")
-    if key.told:
+    if key.guidelines:
         echo(f"{output / INSTRUCTIONS} tells annotators what to do; give it to them with the sheets")
     echo(f"{output / KEY} says who wrote each text; keep it from the annotators")
 
@@ -114,35 +114,27 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
     figeval annotate score sheets
     figeval annotate score sheets returned/anna.csv returned/ben.csv
     """
-    from figeval.errors import DataError
-    from figeval.records.result_json import to_json
-    from figeval.wings.annotation.scores import score_sheets
-    from figeval.wings.annotation.sheets import read_key
+    from figeval import DataError
+    from figeval.wings.annotation.error_shares import score_sheets
+    from figeval.wings.annotation.items import read_key
 
     key = read_key(folder)
-    found = score_sheets(key, files or [folder / sheet for sheet in key.sheets])
+    shares = score_sheets(key, files or [folder / sheet for sheet in key.sheets])
     if as_json:
-        echo_json(to_json(found) | {"key": key.model_dump(mode="json", exclude={"items"})})
-        return
-    if found.cells and all(count == found.cells for count in found.empty.values()):
+        echo_json(shares.to_dict())
+    elif shares.is_empty:
         raise DataError(f"{key.task}: nothing has been filled in yet")
-    from rich.console import Console
+    else:
+        from rich.console import Console
 
-    from figeval.reporting.grid import Grid, say
-
-    console = Console()
-    Grid(HEAD, list(share_rows(found)), f"{key.task}: share of texts with an error", HEAD[2:]).print(console)
-    console.print()
-    Grid(AGREEMENT, list(agreement_rows(found)), "Agreement of annotators", AGREEMENT[1:]).print(console)
-    for note in notes(found):
-        say(console, f"  {note}")
+        shares.print(Console())
 
 
 @annotate.command()
 @click.argument("runs", nargs=-1, metavar="[RUN]...", type=PATH)
 @click.option("--output", "-o", required=True, type=PATH, help="Folder to write the items and their key to.")
 @click.option("--task", help="Task whose texts are judged, or a choice task whose questions people answer.")
-@click.option("--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw.")
+@sample_size
 @click.option(
     "--criteria",
     default="",
@@ -154,17 +146,11 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
 @click.option(
     "--to", type=click.Choice(["csv", "label_studio"]), default="csv", show_default=True, help="Format of the items."
 )
-@click.option(
-    "--annotators",
-    type=click.IntRange(1, 99),
-    default=1,
-    show_default=True,
-    help="Number of CSV sheets, one per annotator.",
-)
+@annotators("Number of CSV sheets, one per annotator.")
 @click.option(
     "--checks", type=click.IntRange(0, 99), default=2, show_default=True, help="Number of attention checks to mix in."
 )
-@click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
+@references
 @instructions("the criteria or the task")
 @seed
 @include_path
@@ -180,7 +166,7 @@ def export(*, runs: tuple[Path, ...], **options: Any) -> None:
     figeval annotate export runs/a --criteria epic_narrative_unseen --to label_studio --output items
     figeval annotate export --task epic_mcq --n 100 --annotators 3 --instructions guidelines.md -o items
     """
-    from figeval.wings.annotation.export_api import export_items
+    from figeval import export_items
 
     if not runs and options["task"] is None:
         raise click.UsageError("Give the runs whose texts are to be judged, or --task with a choice task.")
@@ -206,19 +192,19 @@ def serve(items: Path, annotator: str | None, port: int) -> None:
     """
     import shlex
 
+    from figeval.wings.annotation.items import read_key
     from figeval.wings.annotation.serving.service import serve
-    from figeval.wings.annotation.sheets import read_key
 
     key = read_key(items)
 
-    def ready(address: str) -> None:
+    def announce(address: str) -> None:
         echo(f"{counted(len(key.items) + len(key.checks), 'item')} of {key.task}; Ctrl-C ends the server")
         echo(address)
 
-    given = serve(items, key, annotator, port, ready)
-    for name, judgements in given.items():
+    counts = serve(items, key, annotator, port, announce)
+    for name, judgements in counts.items():
         echo(f"{name}: {counted(judgements, 'judgement')}")
-    if not given:
+    if not counts:
         echo("nothing has been judged yet")
     echo(f"figeval annotate import --to {shlex.quote(str(items))}")
 
@@ -248,14 +234,14 @@ def judge(*, items: Path, model: str, as_json: bool, **options: Any) -> int:
     figeval annotate judge items --judge openai:gpt-4o-mini --max_cost 2
     figeval annotate judge items --judge smollm2 --limit 50
     """
-    from figeval.wings.annotation.judge_api import judge_items
+    from figeval import judge_items
 
-    done = judge_items(items, model, progress=True, **options)
+    answers = judge_items(items, model, progress=True, **options)
     if as_json:
-        echo_json(done.to_dict())
+        echo_json(answers.to_dict())
     else:
-        echo(done)
-    if failed := done.judged.failed:
+        echo(answers)
+    if failed := answers.judged.failed:
         click.echo(f"figeval: {counted(failed, 'question')} failed; run the same command to ask again", err=True)
     return int(bool(failed))
 
@@ -294,37 +280,12 @@ def import_(*, folder: Path | None, as_json: bool, **options: Any) -> None:
     figeval annotate import export.json --to items --run runs/a --run runs/b
     figeval annotate import ratings.csv --run runs/a --criteria fluency=1-5
     """
-    from figeval.wings.annotation.import_api import import_judgements
+    from figeval import import_judgements
 
-    found = import_judgements(options.pop("files"), to=folder, **options)
+    results = import_judgements(options.pop("files"), to=folder, **options)
     if as_json:
-        echo_json(found.to_dict())
+        echo_json(results.to_dict())
     else:
-        echo_result(found.grids, found.notes())
+        from rich.console import Console
 
-
-def share_rows(found: Annotation) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of the table of shares."""
-    from figeval.wings.annotation.tables import interval
-
-    for one in found.shares:
-        value = "–" if one.score.value is None else f"{one.score.value:.4f}"
-        yield (one.error_type, one.author, value, interval(one.score), str(one.score.n), str(one.texts))
-
-
-def agreement_rows(found: Annotation) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of the table of agreement."""
-    for one in found.agreement:
-        yield (one.error_type, "–" if one.alpha is None else f"{one.alpha:.3f}", str(one.texts))
-
-
-def notes(found: Annotation) -> Iterator[str]:
-    """Yield notes on what is missing."""
-    for name, count in found.empty.items():
-        if count:
-            yield f"{name}: {count} of {found.cells} cells are empty and do not count as judgements"
-    for one in found.agreement:
-        if one.why:
-            yield f"no alpha of {one.error_type!r}: {one.why}"
-    for author, count in found.key.not_written.items():
-        yield f"{author}: {counted(count, 'text')} in the sample not written, so not judged"
+        results.print(Console())

@@ -8,79 +8,82 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 from xml.etree import ElementTree
 
-from figeval.errors import OptionError, near
+from pydantic import TypeAdapter, ValidationError
+
+from figeval import DataError, Harness, OptionError, TaskSpec
+from figeval.api.runs import listed
+from figeval.errors import near
+from figeval.io.files import is_file, read_text
 from figeval.io.storage import cure, replacing
-from figeval.runs.harness import Harness
-from figeval.spec.criteria import Criterion, criteria_of, criterion
-from figeval.spec.tasks import TaskSpec
-from figeval.task_types.choice import ChoiceExample
-from figeval.wings.annotation.results import ANSWER, slug
-from figeval.wings.annotation.sheets import (
+from figeval.io.text import clean
+from figeval.io.validation import first_problem
+from figeval.spec.criteria import YES_NO, Criterion, Scale, criteria_of, criterion
+from figeval.wings.annotation.items import (
     COMMENT,
+    CONFIG,
     INSTRUCTIONS,
     ITEM,
     KEY,
+    LONG_COLUMNS,
+    TASKS,
     TEXT,
     Item,
     Key,
     csv_bytes,
-    has_key,
-    in_order,
-    sheet_name,
+    read_key,
+    shuffle_items,
+    slug,
 )
-from figeval.wings.annotation.texts import WrittenText, WrittenTexts
+from figeval.wings.annotation.written_texts import QUESTION, WrittenText, WrittenTexts
 
 Format = Literal["csv", "label_studio"]
-PEOPLE = "people"  # who answers questions
-QUESTION = "question"
-HEAD = ("annotator", "criterion", "label", "time")
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-TASKS, CONFIG = "tasks.json", "config.xml"  # for Label Studio
+Criteria: TypeAlias = str | Sequence[str] | Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
-    """Material for annotators in one format: what they are told, the criteria, and for each of them a sheet."""
-
-    criteria: tuple[Criterion, ...]
-    to: Format = "csv"
-    annotators: int = 1
-    checks: int = 2
-    seed: int = 0
-    instructions: str = ""
+# ---- criteria --------------------------------------------------------------------------------------------------------
 
 
-def wanted_criteria(given: Sequence[str], written: WrittenTexts, harness: Harness) -> tuple[Criterion, ...]:
-    """Return the criteria of `--criteria`, or else those of the task, or else its error types with the scale yes/no.
+def parse_criteria(criteria: Criteria) -> list[str] | dict[str, Scale]:
+    """Return criteria as parts such as `fluency=1-5`, or as a mapping with their scales. Raises `OptionError`."""
+    if isinstance(criteria, Mapping):
+        try:
+            return TypeAdapter(dict[str, Scale]).validate_python(dict(criteria))
+        except ValidationError as error:
+            raise OptionError(f"criteria: {first_problem(error)}") from error
+    example = 'criteria with their scales, such as "fluency=1-5"'
+    parts = criteria.split(",") if isinstance(criteria, str) else listed(criteria, str, "criteria", example)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def choose_criteria(criteria: Criteria, written: WrittenTexts, harness: Harness) -> tuple[Criterion, ...]:
+    """Return the given criteria, or else those of the task, or else its error types with the scale yes/no.
 
     Args:
-        given: parts such as `fluency=1-5`, or the name of a task whose criteria are wanted.
+        criteria: parts such as `fluency=1-5`, or the name of a task whose criteria are used, or scales by name.
         written: texts of the task.
         harness: registries that provide tasks.
 
     Raises:
         OptionError: a part is not a criterion, the named task has none, or there are none at all.
     """
-    if len(given) == 1 and "=" not in given[0]:
-        tasks = harness.catalogue.tasks
-        scales = tasks.get(given[0]).criteria if given[0] in tasks else {}
-        if not scales:
-            raise OptionError(
-                f"--criteria: {given[0]!r:.80} is neither name=scale nor a task with criteria"
-                f"{near(given[0], [entry.name for entry in tasks], 0.8)}; write e.g. fluency=1-5,coherence=yes/no"
-            )
-        return criteria_of(scales)
+    parts = parse_criteria(criteria)
+    if isinstance(parts, list) and len(parts) == 1 and "=" not in parts[0]:
+        return _criteria_of_task(parts[0], harness)
+    flag = "--criteria" if isinstance(parts, list) else "criteria"
     try:
-        if given:
-            return tuple(criterion(name, scale) for name, _, scale in (part.partition("=") for part in given))
+        if not isinstance(parts, list):
+            return criteria_of(parts)
+        if parts:
+            return tuple(criterion(name, scale) for name, _, scale in (part.partition("=") for part in parts))
     except ValueError as error:
-        raise OptionError(f"--criteria: {error}") from error
+        raise OptionError(f"{flag}: {error}") from error
     if written.criteria:
         return criteria_of(written.criteria)
     if written.error_types:
@@ -91,45 +94,135 @@ def wanted_criteria(given: Sequence[str], written: WrittenTexts, harness: Harnes
     )
 
 
-def questions(task: TaskSpec, n: int, seed: int, harness: Harness) -> tuple[WrittenTexts, dict[str, str], Criterion]:
-    """Draw questions of a choice task.
+def _criteria_of_task(name: str, harness: Harness) -> tuple[Criterion, ...]:
+    tasks = harness.catalogue.tasks
+    scales = tasks.get(name).criteria if name in tasks else {}
+    if not scales:
+        raise OptionError(
+            f"--criteria: {name!r:.80} is neither name=scale nor a task with criteria"
+            f"{near(name, [entry.name for entry in tasks], 0.8)}; write e.g. fluency=1-5,coherence=yes/no"
+        )
+    return criteria_of(scales)
+
+
+# ---- instructions ----------------------------------------------------------------------------------------------------
+
+OTHER_PARTS = "The other parts of an item are what the text was written from; do not judge them."
+QUESTION_IN_TEXT = re.compile(r"(?:^|[:;.,] )([^:;.,?]+\?)")  # in a description
+MAX_INSTRUCTION_BYTES = 1 << 18
+INSTRUCTION_CURE = "give --instructions a text of several words, or a file with it"
+
+
+def read_instructions(text_or_file: str) -> str:
+    """Return the instructions that `--instructions` gives, which may be empty.
+
+    They are stored in the key, and the criteria have descriptions of their own, so that the page and the judge can show
+    each where it belongs. `Key.guidelines` has both.
 
     Args:
-        task: the task.
-        n: number of examples to draw; all are used if there are fewer.
-        seed: random seed of the draw.
-        harness: registries that provide the data.
-
-    Returns:
-        The questions as texts without an author, the letter of the right option by example, and the criterion.
+        text_or_file: a text; or the path of a file with one, after an @ or not. A single word is always a path, so a
+            mistyped name does not become the instructions.
 
     Raises:
-        OptionError: the task is not a choice task, its answers are hidden, or an example has too many options.
+        OptionError: the file does not exist, cannot be read, or is not text.
     """
-    examples = [one for one in harness.examples(task) if isinstance(one, ChoiceExample) and one.gold is not None]
-    if not examples:
-        raise OptionError(
-            f"{task.name} has no questions with options and a known answer; name a task of the type choice, or give "
-            "the runs whose texts are to be judged"
-        )
-    most = max(len(one.options) for one in examples)
-    if most > len(LETTERS):
-        raise OptionError(f"{task.name} has questions with {most} options; at most {len(LETTERS)} can be lettered")
-    drawn = set(random.Random(f"{seed} examples").sample([one.id for one in examples], min(n, len(examples))))
-    shown = [one.for_prompt() for one in examples if one.id in drawn]
-    texts = tuple(
-        WrittenText(
-            PEOPLE, one.id, one.cluster, {QUESTION: one.query, **dict(zip(LETTERS, one.options, strict=False))}, ""
-        )
-        for one in shown
-        if isinstance(one, ChoiceExample)
+    text = text_or_file.strip()
+    name = text.removeprefix("@")
+    if text and (name != text or len(text.split()) == 1 or is_file(Path(text))):
+        text = read_text(Path(name), OptionError, cure=INSTRUCTION_CURE, max_bytes=MAX_INSTRUCTION_BYTES)
+    return clean(text.replace("\r\n", "\n")).strip()
+
+
+def instructions_to_judge(criteria: Sequence[Criterion]) -> str:
+    """Return the default instructions for texts that are judged by criteria, with the meaning of unexplained labels."""
+    on = "each criterion separately" if len(criteria) > 1 else f"one criterion: {criteria[0].name}"
+    sentences = [f"Read each item as a whole, then judge its text on {on}. {OTHER_PARTS}"]
+    unexplained = [criterion for criterion in criteria if not criterion.description]
+    if any(criterion.is_ordinal for criterion in unexplained):
+        sentences.append("On a numerical scale, a higher number means more of what the criterion describes.")
+    if any(criterion.labels == YES_NO for criterion in unexplained):
+        sentences.append("Choose yes if the criterion applies to the text, and no if it does not.")
+    return "\n".join(sentences)
+
+
+def instructions_to_find(errors: Sequence[str]) -> str:
+    """Return the default instructions for texts in which errors are to be found."""
+    if len(errors) == 1:
+        return f"Read each item as a whole, then say whether its text has this error: {errors[0]}. {OTHER_PARTS}"
+    return (
+        f"Read each item as a whole, then say for each of these errors whether its text has it: {', '.join(errors)}. A "
+        f"text may have several of them, or none. {OTHER_PARTS}"
     )
-    gold = {one.id: LETTERS[one.gold] for one in examples if one.id in drawn and one.gold is not None}
-    answer = Criterion(name=ANSWER, labels=tuple(LETTERS[:most]))
-    return WrittenTexts(task.name, (), texts, (PEOPLE,), {}), gold, answer
 
 
-def export_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], wanted: Export) -> Key:
+def instructions_to_answer(task: TaskSpec) -> str:
+    """Return the default instructions for the questions of a task.
+
+    A question in the description of the task is asked, and its vocabulary names what the options are. The rest of a
+    description is for researchers and may say how wrong options were made, so annotators do not get it.
+    """
+    match = QUESTION_IN_TEXT.search(clean(task.description).strip())
+    question = match.group(1) if match else ""
+    nouns = [noun for noun in task.vocabulary.get("option", ())[:1] if noun.isascii()]  # others are in other languages
+    sentence = f"Choose the {nouns[0] if nouns else 'option'} that fits best, and answer with its letter."
+    return f"{question[:1].upper()}{question[1:]} {sentence}".strip()
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Material for annotators in one format: what they are told, the criteria, and for each of them a sheet.
+
+    `error_types` are further criteria with the scale yes/no, which come first.
+    """
+
+    criteria: tuple[Criterion, ...]
+    to: Format = "csv"
+    annotators: int = 1
+    checks: int = 2
+    seed: int = 0
+    instructions: str = ""
+    error_types: tuple[str, ...] = ()
+
+
+def write_sheets(
+    folder: Path,
+    written: WrittenTexts,
+    error_types: Sequence[str],
+    *,
+    annotators: int = 1,
+    seed: int = 0,
+    instructions: str | None = None,
+) -> Key:
+    """Number the texts in a random order, and write the key and a sheet for each annotator.
+
+    Args:
+        folder: folder to create. Existing sheets are refused, since they may have been filled in; of an interrupted
+            call with the same key, only the missing ones are written.
+        written: texts to annotate.
+        error_types: error types, one column each; if empty, those of the task.
+        annotators: number of sheets, each with the items in an order of its own.
+        seed: random seed of the orders.
+        instructions: what annotators are told; by default, a text about the error types.
+
+    Raises:
+        OptionError: there are no error types, one has the name of another column, or the folder already has sheets.
+        RecordError: the folder cannot be written.
+    """
+    errors = tuple(error_types) or written.error_types
+    texts = _rename_inputs(written.texts)
+    columns = (*_inputs_of(texts), TEXT)
+    _check_error_types(written.task, errors, (ITEM, *columns, COMMENT))
+    text = instructions_to_find(errors) if instructions is None else instructions
+    export = Export((), annotators=annotators, checks=0, seed=seed, instructions=text, error_types=errors)
+    key, files = _make_files(replace(written, texts=texts), {}, export, columns)
+    refusal = f"{folder} already has sheets, which may have been filled in; choose another --output"
+    return _write_missing(folder, key, files, refusal)
+
+
+def write_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], export: Export) -> Key:
     """Write the items and their key to a folder.
 
     Args:
@@ -137,77 +230,108 @@ def export_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], w
             the same key was interrupted, only the missing files are written.
         written: texts or questions.
         gold: label that is right, by example, for questions.
-        wanted: criteria and format.
+        export: criteria and format.
 
     Raises:
         OptionError: the folder has items, a criterion has the name of a column or of another criterion, or sheets for
             several annotators are requested for Label Studio.
         RecordError: the folder cannot be written.
     """
-    if wanted.to == "label_studio" and wanted.annotators > 1:
+    if export.to == "label_studio" and export.annotators > 1:
         raise OptionError("--annotators: Label Studio distributes the items itself; remove the option")
-    texts = tuple(
-        replace(text, inputs={_column(name): shown for name, shown in text.inputs.items()}) for text in written.texts
+    texts = _rename_inputs(written.texts)
+    inputs = _inputs_of(texts)
+    _check_criteria(export.criteria, inputs)
+    columns = (*inputs, TEXT) if any(text.text for text in texts) else inputs
+    key, files = _make_files(replace(written, texts=texts), gold, export, columns)
+    refusal = f"{folder} already has items, which may have been judged; choose another --output"
+    return _write_missing(folder, key, files, refusal)
+
+
+def _rename_inputs(texts: Sequence[WrittenText]) -> tuple[WrittenText, ...]:
+    """Return the texts with names of inputs that no other column has."""
+    other_columns = (ITEM, TEXT, COMMENT)
+    return tuple(
+        replace(
+            text,
+            inputs={f"input {name}" if name in other_columns else name: shown for name, shown in text.inputs.items()},
+        )
+        for text in texts
     )
-    inputs = tuple(dict.fromkeys(name for text in texts for name in text.inputs))
-    _check_names(wanted.criteria, inputs)
-    numbered, checks = _numbered(texts, wanted, inputs)
-    of_sheets = range(1, wanted.annotators + 1) if wanted.to == "csv" else ()
+
+
+def _inputs_of(texts: Sequence[WrittenText]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for text in texts for name in text.inputs))
+
+
+def _check_error_types(task: str, error_types: Sequence[str], columns: Sequence[str]) -> None:
+    if not error_types:
+        raise OptionError(
+            f"{task} declares no error types; give --errors, separated by commas, or write error_types in the task file"
+        )
+    for name in error_types:
+        if not name.strip() or name in columns or list(error_types).count(name) > 1:
+            taken = ", ".join(columns)
+            raise OptionError(f"--errors: {name!r} is blank, given twice, or one of the other columns ({taken})")
+
+
+def _check_criteria(criteria: Sequence[Criterion], inputs: Sequence[str]) -> None:
+    # The columns of the long form would make a sheet look like one.
+    columns = (ITEM, *inputs, TEXT, COMMENT, *LONG_COLUMNS[1:])
+    slugs = [slug(criterion.name) for criterion in criteria]
+    for scale, name in zip(criteria, slugs, strict=True):
+        if name in set(map(slug, columns)) or slugs.count(name) > 1:
+            raise OptionError(
+                f"--criteria: {scale.name!r} is given twice, or is one of the other columns ({', '.join(columns)})"
+            )
+
+
+def _make_files(
+    written: WrittenTexts, gold: Mapping[str, str], export: Export, columns: Sequence[str]
+) -> tuple[Key, dict[str, bytes]]:
+    """Return the key, and the content of each file by name."""
+    numbered, checks = _number_items(written.texts, export)
+    sheets = range(1, export.annotators + 1) if export.to == "csv" else ()
     key = Key(
         task=written.task,
-        error_types=(),
+        error_types=export.error_types,
         authors=written.authors,
         not_written=dict(written.not_written),
-        seed=wanted.seed,
-        sheets=tuple(map(sheet_name, of_sheets)),
-        items={number: Item.of(text) for number, text in numbered.items() if number not in checks},
-        criteria=wanted.criteria,
+        seed=export.seed,
+        sheets=tuple(f"sheet_{annotator}.csv" for annotator in sheets),
+        items={
+            number: Item(author=text.author, example=text.example, cluster=text.cluster)
+            for number, text in numbered.items()
+            if number not in checks
+        },
+        criteria=export.criteria,
         gold={number: gold[text.example] for number, text in numbered.items() if text.example in gold},
         checks=checks,
-        instructions=wanted.instructions,
+        instructions=export.instructions,
         models=dict(written.models),
     )
-    columns = (*inputs, *((TEXT,) if any(text.text for text in texts) else ()))
-    files = _files(key, numbered, columns, wanted)
-    missing = {name: content for name, content in files.items() if not (folder / name).exists()}
-    if len(missing) < len(files) and not (missing and has_key(folder, key)):
-        raise OptionError(f"{folder} already has items, which may have been judged; choose another --output")
-    with cure(folder, "--output"):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in missing.items():
-            with replacing(folder / name) as stream:
-                stream.write(content)
-    return key
+    cells = {number: {**text.inputs, TEXT: text.text} for number, text in numbered.items()}
+    shown = {number: {name: by_name.get(name, "") for name in columns} for number, by_name in cells.items()}
+    return key, _contents(key, shown, columns, export)
 
 
-def _column(name: str) -> str:
-    """Return the name of an input's column, which no other column has."""
-    return f"input {name}" if name in (ITEM, TEXT, COMMENT) else name
-
-
-def _check_names(criteria: Sequence[Criterion], inputs: Sequence[str]) -> None:
-    names = [one.name for one in criteria]
-    # Those of the long form would make a sheet look like one.
-    taken = {slug(name) for name in (ITEM, TEXT, COMMENT, *HEAD, *inputs)}
-    for name in names:
-        if slug(name) in taken or [slug(other) for other in names].count(slug(name)) > 1:
-            columns = ", ".join((ITEM, *inputs, TEXT, COMMENT, *HEAD))
-            raise OptionError(f"--criteria: {name!r} is given twice, or is one of the other columns ({columns})")
-
-
-def _numbered(
-    texts: Sequence[WrittenText], wanted: Export, inputs: Sequence[str]
+def _number_items(
+    texts: Sequence[WrittenText], export: Export
 ) -> tuple[dict[str, WrittenText], dict[str, dict[str, str]]]:
     """Number texts and attention checks together, in a random order; also return the labels that checks ask for."""
-    generator = random.Random(f"{wanted.seed} items")
-    asked = [{one.name: generator.choice(one.labels) for one in wanted.criteria} for _ in range(wanted.checks)]
+    inputs = _inputs_of(texts)
+    generator = random.Random(f"{export.seed} items")
+    choices = [
+        {criterion.name: generator.choice(criterion.labels) for criterion in export.criteria}
+        for _ in range(export.checks)
+    ]
     has_texts = any(text.text for text in texts)
     items: list[tuple[WrittenText, dict[str, str]]] = [(text, {}) for text in texts]
-    for labels in asked:
+    for labels in choices:
         choose = "; ".join(f"{name}: {label}" for name, label in labels.items())
-        said = f"This item checks your attention. Please choose {choose}."
-        shown = dict.fromkeys(inputs, "") if has_texts else dict.fromkeys(inputs, "") | {QUESTION: said}
-        items.append((WrittenText("", "", None, shown, said if has_texts else ""), labels))
+        request = f"This item checks your attention. Please choose {choose}."
+        fields = dict.fromkeys(inputs, "") if has_texts else dict.fromkeys(inputs, "") | {QUESTION: request}
+        items.append((WrittenText("", "", None, fields, request if has_texts else ""), labels))
     generator.shuffle(items)
     numbered = {str(number): item for number, item in enumerate(items, 1)}
     return (
@@ -216,51 +340,81 @@ def _numbered(
     )
 
 
-def _files(key: Key, numbered: Mapping[str, WrittenText], columns: Sequence[str], wanted: Export) -> dict[str, bytes]:
+def _contents(
+    key: Key, shown: Mapping[str, Mapping[str, str]], columns: Sequence[str], export: Export
+) -> dict[str, bytes]:
     """Return the content of each file by name, the key first, since nothing can be read back without it."""
-    files = {KEY: (json.dumps(key.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n").encode()}
-    cells = {number: {**text.inputs, TEXT: text.text} for number, text in numbered.items()}
-    names = [one.name for one in wanted.criteria]
+    files = {KEY: _json_bytes(key.model_dump(mode="json"))}
+    names = [criterion.name for criterion in key.all_criteria]
     for sheet in key.sheets:
         rows = [
-            [number, *(cells[number].get(name, "") for name in columns), *("" for _ in names), ""]
-            for number in in_order(list(numbered), wanted.seed, sheet)
+            [number, *shown[number].values(), *("" for _ in names), ""]
+            for number in shuffle_items(list(shown), export.seed, sheet)
         ]
         files[sheet] = csv_bytes([(ITEM, *columns, *names, COMMENT), *rows])
-    if key.told:
-        files[INSTRUCTIONS] = f"{key.told}\n".encode()
-    if wanted.to == "label_studio":
+    if key.guidelines:
+        files[INSTRUCTIONS] = f"{key.guidelines}\n".encode()
+    if export.to == "label_studio":
         tasks = [
-            {"data": {ITEM: number, **{slug(name): cells[number].get(name, "") for name in columns}}}
-            for number in numbered
+            {"data": {ITEM: number, **{slug(name): text for name, text in fields.items()}}}
+            for number, fields in shown.items()
         ]
-        files[TASKS] = (json.dumps(tasks, indent=1, ensure_ascii=False) + "\n").encode()
-        files[CONFIG] = _config(columns, wanted)
+        files[TASKS] = _json_bytes(tasks)
+        files[CONFIG] = _label_studio_config(columns, export)
     return files
 
 
-def _config(columns: Sequence[str], wanted: Export) -> bytes:
+def _json_bytes(content: object) -> bytes:
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _write_missing(folder: Path, key: Key, files: Mapping[str, bytes], refusal: str) -> Key:
+    """Write the files that do not exist, and return the key.
+
+    Raises:
+        OptionError: all files exist, or some of them with another key; the message is `refusal`.
+        RecordError: the folder cannot be written.
+    """
+    missing = {name: content for name, content in files.items() if not (folder / name).exists()}
+    if len(missing) < len(files) and not (missing and _has_key(folder, key)):
+        raise OptionError(refusal)
+    with cure(folder, "--output"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in missing.items():
+            with replacing(folder / name) as stream:
+                stream.write(content)
+    return key
+
+
+def _has_key(folder: Path, key: Key) -> bool:
+    try:
+        return read_key(folder) == key
+    except DataError:
+        return False
+
+
+def _label_studio_config(columns: Sequence[str], export: Export) -> bytes:
     """Return the labelling configuration of Label Studio: instructions, texts, and single choices for the criteria."""
     view = ElementTree.Element("View")
-    if wanted.instructions:
+    if export.instructions:
         ElementTree.SubElement(view, "Header", value="Instructions", size="4")
-        ElementTree.SubElement(view, "Text", name="figeval-instructions", value=_literal(wanted.instructions))
+        ElementTree.SubElement(view, "Text", name="figeval-instructions", value=_escape_fields(export.instructions))
     for name in columns:
         ElementTree.SubElement(view, "Header", value=name, size="4")
         ElementTree.SubElement(view, "Text", name=f"shown_{slug(name)}", value=f"${slug(name)}")
-    for one in wanted.criteria:
-        ElementTree.SubElement(view, "Header", value=one.name, size="4")
-        if one.description:
-            ElementTree.SubElement(view, "Header", value=_literal(one.description), size="6")
-        attributes = {"name": slug(one.name), "toName": f"shown_{slug(columns[-1])}", "choice": "single"}
+    for scale in export.criteria:
+        ElementTree.SubElement(view, "Header", value=scale.name, size="4")
+        if scale.description:
+            ElementTree.SubElement(view, "Header", value=_escape_fields(scale.description), size="6")
+        attributes = {"name": slug(scale.name), "toName": f"shown_{slug(columns[-1])}", "choice": "single"}
         choices = ElementTree.SubElement(view, "Choices", {**attributes, "showInline": "true", "required": "true"})
-        for label in one.labels:
+        for label in scale.labels:
             ElementTree.SubElement(choices, "Choice", value=label)
     ElementTree.indent(view)
     return f"{ElementTree.tostring(view, encoding='unicode')}\n".encode()
 
 
-def _literal(text: str) -> str:
+def _escape_fields(text: str) -> str:
     """Return a text for an attribute in which Label Studio would replace `$name` by a field of the task.
 
     Invisible characters (U+2060) around each dollar sign keep it from being the first character or before a name.

@@ -7,24 +7,28 @@ judge's mean and of the agreement; as a prediction, which every text needs, it i
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from figeval.metrics.correlation import correlations
+from figeval import Score
 from figeval.metrics.differences import bounds_of_difference
 from figeval.spec.criteria import Criterion
-from figeval.types import Score
 from figeval.wings.annotation.agreement import Ratings, agreement
-from figeval.wings.annotation.differences import SystemDifference, corrected
-from figeval.wings.annotation.judge_record import Judged, JudgeRecord, constant_labels
-from figeval.wings.annotation.judgements import Judgement
+from figeval.wings.annotation.correlation import correlations
+from figeval.wings.annotation.human_results import (
+    Labels,
+    SystemDifference,
+    correct_p_values,
+    item_means,
+    majority_label,
+    system_score,
+)
+from figeval.wings.annotation.items import Key
+from figeval.wings.annotation.judge_store import JudgeAnswers, JudgeRecord, constant_labels
 from figeval.wings.annotation.prediction_powered import PoweredMean, prediction_powered_mean
-from figeval.wings.annotation.results import Labels, item_means, system_score
-from figeval.wings.annotation.sheets import Key
-
-PEOPLE = "people"
+from figeval.wings.annotation.tool_files import Judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class JudgedSystem:
 
     Attributes:
         criterion, system: the criterion and the system.
-        asked: number of texts that the judge was asked about and gave an answer to, with or without a label.
+        texts: number of texts that the judge was asked about and gave an answer to, with or without a label.
         people: mean judgement of people alone, over all texts that they judged.
         judge: mean of the judge alone, which is no measurement of people.
         powered: the mean of people, estimated with the judge's answers; None if none of these is a number.
@@ -41,7 +45,7 @@ class JudgedSystem:
 
     criterion: str
     system: str
-    asked: int
+    texts: int
     people: Score
     judge: Score
     powered: PoweredMean | None
@@ -70,7 +74,7 @@ class JudgeResults:
     constant: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
-def judge_results(key: Key, judgements: Sequence[Judgement], judged: Judged, seed: int = 0) -> JudgeResults:
+def judge_results(key: Key, judgements: Sequence[Judgement], judged: JudgeAnswers, seed: int = 0) -> JudgeResults:
     """Compare a judge with people.
 
     Args:
@@ -79,102 +83,99 @@ def judge_results(key: Key, judgements: Sequence[Judgement], judged: Judged, see
         judged: answers of the judge.
         seed: random seed of the intervals of agreement.
     """
-    of_criteria = [_Compared.of(key, one, judgements, judged) for one in key.judged]
-    differences = [one for compared in of_criteria for one in compared.differences()]
+    comparisons = [_CriterionComparison.of(key, criterion, judgements, judged) for criterion in key.all_criteria]
+    differences = [difference for comparison in comparisons for difference in comparison.differences()]
     return JudgeResults(
         name=judged.name,
         record=judged.record,
-        systems=tuple(compared.system(system) for compared in of_criteria for system in key.authors),
-        differences=corrected(differences),
-        agreement=tuple(compared.agreement(seed) for compared in of_criteria if compared.people),
+        systems=tuple(comparison.system(system) for comparison in comparisons for system in key.authors),
+        differences=correct_p_values(differences),
+        agreement=tuple(comparison.agreement(seed) for comparison in comparisons if comparison.people),
         constant=constant_labels(row for row in judged.rows if row.item in key.items),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class _CriterionComparison:
     """Labels of people and of the judge by one criterion: item → who → label, and the values of items."""
 
     key: Key
     criterion: Criterion
     people: Labels
     judge: Labels
-    asked: frozenset[str]
+    answered: frozenset[str]
     of_people: Mapping[str, float]
     of_judge: Mapping[str, float]
 
     @classmethod
-    def of(cls, key: Key, criterion: Criterion, judgements: Sequence[Judgement], judged: Judged) -> _Compared:
+    def of(
+        cls, key: Key, criterion: Criterion, judgements: Sequence[Judgement], judged: JudgeAnswers
+    ) -> _CriterionComparison:
         people: Labels = defaultdict(dict)
-        for one in judgements:
-            if one.criterion == criterion.name and one.item in key.items:
-                people[one.item][one.annotator] = one.label
+        for judgement in judgements:
+            if judgement.criterion == criterion.name and judgement.item in key.items:
+                people[judgement.item][judgement.annotator] = judgement.label
         rows = [row for row in judged.rows if row.criterion == criterion.name and row.item in key.items]
         judge = {row.item: {judged.name: row.label} for row in rows if row.label is not None}
-        asked = frozenset(row.item for row in rows)
         return cls(
             key,
             criterion,
             people,
             judge,
-            asked,
+            frozenset(row.item for row in rows),
             item_means(key, criterion, people),
             item_means(key, criterion, judge),
         )
 
     def system(self, system: str) -> JudgedSystem:
-        people, judge = (
-            system_score(self.key, self.criterion, system, labels, values).score
-            for labels, values in ((self.people, self.of_people), (self.judge, self.of_judge))
-        )
+        people = system_score(self.key, self.criterion, system, self.people, self.of_people).score
+        judge = system_score(self.key, self.criterion, system, self.judge, self.of_judge).score
         predictions = self._predictions(system)
         powered = prediction_powered_mean(
             [self.of_people.get(item) for item in predictions],
             list(predictions.values()),
-            [self._cluster(item) for item in predictions],
+            [self.key.items[item].group for item in predictions],
             self.criterion.bounds,
             self.criterion.name,
         )
-        asked = sum(self.key.items[item].author == system for item in self.asked)
-        return JudgedSystem(self.criterion.name, system, asked, people, judge, powered if predictions else None)
+        texts = sum(self.key.items[item].author == system for item in self.answered)
+        return JudgedSystem(self.criterion.name, system, texts, people, judge, powered if predictions else None)
 
     def differences(self) -> Iterator[SystemDifference[PoweredMean]]:
         """Yield the difference of each two systems, over the examples of which the judge was asked about both texts."""
-        own = {
-            system: {self.key.items[item].example: item for item in self._predictions(system)}
-            for system in self.key.authors
+        predictions = {system: self._predictions(system) for system in self.key.authors}
+        items = {
+            system: {self.key.items[item].example: item for item in by_item} for system, by_item in predictions.items()
         }
-        for a, b in combinations([system for system in self.key.authors if own[system]], 2):
-            pairs = [(own[a][example], own[b][example]) for example in own[a] if example in own[b]]
-            predictions = self._predictions(a), self._predictions(b)
+        for a, b in combinations([system for system in self.key.authors if items[system]], 2):
+            pairs = [(items[a][example], items[b][example]) for example in items[a] if example in items[b]]
             labels = [
                 self.of_people[x] - self.of_people[y] if x in self.of_people and y in self.of_people else None
                 for x, y in pairs
             ]
-            found = prediction_powered_mean(
+            difference = prediction_powered_mean(
                 labels,
-                [predictions[0][x] - predictions[1][y] for x, y in pairs],
-                [self._cluster(x) for x, _ in pairs],
+                [predictions[a][x] - predictions[b][y] for x, y in pairs],
+                [self.key.items[x].group for x, _ in pairs],
                 bounds_of_difference(self.criterion.bounds),
                 self.criterion.name,
             )
-            yield SystemDifference(self.criterion.name, a, b, found)
+            yield SystemDifference(self.criterion.name, a, b, difference)
 
     def agreement(self, seed: int) -> JudgeAgreement:
         """Return the coefficients for two raters, the judge and the majority of people, and the correlations."""
-        both: Labels = {}
+        labels: Labels = {}
         for item in sorted(self.people.keys() & self.judge.keys()):
-            (best, votes), *others = Counter(self.people[item].values()).most_common()
-            if not others or others[0][1] < votes:
-                both[item] = {PEOPLE: best, "judge": next(iter(self.judge[item].values()))}
-        clusters = {item: self._cluster(item) for item in self.key.items}
-        ratings = Ratings.of(both, self.criterion.labels, clusters)
+            if (majority := majority_label(self.people[item])) is not None:
+                labels[item] = {"people": majority, "judge": next(iter(self.judge[item].values()))}
+        clusters = {number: item.group for number, item in self.key.items.items()}
+        ratings = Ratings.of(labels, self.criterion.labels, clusters)
         scores = agreement(ratings, "ordinal" if self.criterion.is_ordinal else "nominal", seed)
         common = sorted(self.of_people.keys() & self.of_judge.keys())
         correlated = correlations(
             [self.of_judge[item] for item in common],
             [self.of_people[item] for item in common],
-            [self._cluster(item) for item in common],
+            [clusters[item] for item in common],
             seed,
         )
         numeric = correlated if self.of_judge else ()
@@ -182,10 +183,6 @@ class _Compared:
 
     def _predictions(self, system: str) -> dict[str, float]:
         """Return a prediction for each text of a system that the judge was asked about; empty without any number."""
-        items = [item for item, one in self.key.items.items() if one.author == system and item in self.asked]
-        known = [self.of_judge[item] for item in items if item in self.of_judge]
-        return {item: self.of_judge.get(item, sum(known) / len(known)) for item in items} if known else {}
-
-    def _cluster(self, item: str) -> str:
-        one = self.key.items[item]
-        return one.cluster or one.example
+        items = [number for number, item in self.key.items.items() if item.author == system and number in self.answered]
+        values = [self.of_judge[item] for item in items if item in self.of_judge]
+        return {item: self.of_judge.get(item, sum(values) / len(values)) for item in items} if values else {}

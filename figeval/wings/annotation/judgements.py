@@ -1,310 +1,270 @@
-"""Judgements of annotators in the files of several tools, read into one form.
-
-* sheets of `figeval annotate export` and `sheets`: a column for each criterion, one file per annotator;
-* long CSV: `item,annotator,label`, with or without `criterion` and `time`;
-* Label Studio: its JSON export (not JSON-MIN);
-* Potato: `user_state.json`, `annotated_instances.jsonl`, and its CSV or TSV;
-* answers that `figeval annotate serve` stored, of which the last one to each question counts.
-
-Nothing is checked here against a key or a scale; `where` names the place of each judgement for messages.
-"""
+"""Judgements of a folder: read from files, checked against the key, stored next to it, and what follows from them."""
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel
+from figeval import DataError, OptionError, RecordError, TaskRecord
+from figeval.errors import near
+from figeval.io.storage import cure, replacing
+from figeval.records.measured import write_measured
+from figeval.records.run_folder import RunFolder, read_run
+from figeval.runs.stored import Values, stored_metrics, stored_values
+from figeval.spec.criteria import YES_NO, Criterion
+from figeval.wings.annotation.human_results import human_results, numbers_of_systems
+from figeval.wings.annotation.items import KEY, LONG_COLUMNS, Item, Key, csv_bytes, read_key, slug
+from figeval.wings.annotation.journal import find_journals
+from figeval.wings.annotation.judge_results import judge_results
+from figeval.wings.annotation.judge_store import JudgeAnswers, read_judges
+from figeval.wings.annotation.tables import AnnotationResults
+from figeval.wings.annotation.tool_files import Judgement, JudgementBatch, read_judgements
+from figeval.wings.annotation.written_texts import author_names
 
-from figeval.data.formats import max_row_bytes, whole_text
-from figeval.data.packed_file import HEAD_BYTES
-from figeval.data.table_format import find_format
-from figeval.errors import DataError
-from figeval.io.files import read_text
-from figeval.io.json_files import MAX_BYTES, InvalidJSON, parse_json, read_json
-from figeval.io.text import csv_cell, csv_text
-from figeval.io.validation import validated
-from figeval.wings.annotation.journal import is_journal, numbered_answers
-from figeval.wings.annotation.sheets import ITEM
-
-LONG = (ITEM, "annotator", "label")
-LABELS, STATE = "label_annotations", "instance_id_to_label_to_value"  # keys of Potato's files
-SEPARATOR = ":::"  # between schema and label in the columns of Potato's CSV
-SCALE_STEP = re.compile(r"scale_(\d+)")  # a label of Potato's Likert scales
-FORMS = (
-    "give sheets, a CSV with the columns item, annotator and label, the JSON export of Label Studio, or Potato's "
-    "user_state.json, annotated_instances.jsonl or CSV"
-)
+STORED = "judgements.csv"  # all judgements in the long form, next to the key
+UNNAMED = "label"  # criterion of a file that names none
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """One label that an annotator gave to an item.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """Arguments of `figeval.import_judgements`, which describes them; `folder` is that of the key."""
 
-    `criterion` is empty if the file names none. `time` is the time stamp of the file, empty if it has none.
-    """
-
-    item: str
-    annotator: str
-    criterion: str
-    label: str
-    time: str
-    where: str
-
-
-@dataclass(frozen=True, slots=True)
-class Judgements:
-    """Judgements in the order of the files.
-
-    Attributes:
-        found: the judgements.
-        skipped: number of items that an annotator left without a label, or cancelled.
-        skipped_by: how many of these are whose.
-        ground_truth: number of Label Studio's annotations that are marked as ground truth and do not count.
-    """
-
-    found: tuple[Judgement, ...]
-    skipped: int
-    ground_truth: int
-    skipped_by: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+    folder: Path | None = None
+    runs: tuple[Path, ...] = ()
+    task: str | None = None
+    criteria: tuple[Criterion, ...] = ()
+    last: bool = False
+    pairs: bool = False
+    exclude: tuple[str, ...] = ()
 
 
-class _GroundTruth:
-    """An annotation that is the expected one, not an annotator's."""
+def analyze_judgements(source: Import, seed: int = 0) -> AnnotationResults:
+    """Read and check the judgements, store them next to the key, and return the results and what was read.
 
-
-GROUND_TRUTH = _GroundTruth()
-Found = Judgement | _GroundTruth  # a judgement without a label was skipped
-
-
-def read_judgements(files: Sequence[Path], criteria: Sequence[str]) -> Judgements:
-    """Read files of any of the forms, which may be mixed.
-
-    Args:
-        files: the files.
-        criteria: names of the criteria, which are the columns of sheets.
+    The results cover all stored judgements. Those of an annotator in the files replace that annotator's earlier
+    ones; those of other annotators stay.
 
     Raises:
-        DataError: a file is given twice, cannot be read, or has none of the forms.
+        OptionError: there is neither a key nor exactly one run, there are no files, or nobody has an excluded name.
+        DataError: a file or a judgement is wrong, or there are no judgements of people or of a model.
+        RecordError: a run does not have the task, or the folder cannot be written.
     """
-    given: dict[Path, Path] = {}
-    for file in files:
-        if (other := given.setdefault(file.resolve(), file)) is not file:
-            raise DataError(f"{file} is given twice (as {other}); give each file once")
-    every = list(chain.from_iterable(_read(file, criteria) for file in files))
-    judgements = [one for one in every if isinstance(one, Judgement)]
-    skipped = Counter(one.annotator for one in judgements if not one.label)
-    return Judgements(
-        found=tuple(one for one in judgements if one.label),
-        skipped=skipped.total(),
-        ground_truth=every.count(GROUND_TRUTH),
-        skipped_by=dict(sorted(skipped.items())),
+    if source.folder is None and len(source.runs) != 1:
+        raise OptionError(
+            "give --to FOLDER (from `figeval annotate export`), or one --run if the items are ids of its examples"
+        )
+    key = None if source.folder is None else read_key(source.folder)
+    batch, judges = _read(source, key)
+    runs = [read_run(path) for path in source.runs]
+    authors = author_names([record for record, _ in runs])
+    name = source.task if key is None else key.task
+    tasks = [(_find_task(record.tasks, name, folder), folder) for record, folder in runs]
+    inferred = {}
+    if key is None:
+        scales = source.criteria or _infer_scales(batch)
+        inferred = {} if source.criteria else {criterion.name: criterion.labels for criterion in scales}
+        key = _key_of_run(*tasks[0], authors[0], scales)
+    judgements = _merge_stored(source, key, batch)
+    if source.folder is not None and judgements:
+        write_measured(source.folder, numbers_of_systems(key, judgements, seed), "--to")
+    people = human_results(key, judgements, _metrics_of(key, authors, tasks), seed, pairs=source.pairs)
+    return AnnotationResults(
+        people=replace(people, inferred=inferred),
+        judges=tuple(judge_results(key, judgements, judge, seed) for judge in judges),
+        batch=batch,
     )
 
 
-def _read(file: Path, criteria: Sequence[str]) -> Iterator[Found]:
-    if is_journal(file):
-        return _journal(file)
-    suffix = file.suffix.lower()
-    if suffix == ".json":
-        content = read_json(file, DataError, cure=FORMS)
-        if isinstance(content, dict) and STATE in content:
-            return _potato_state(file, content)
-        return _label_studio(file, content)
-    if suffix in (".jsonl", ".ndjson"):
-        return _potato_lines(file)
-    return _table(file, criteria)
+# ---- reading and storing ---------------------------------------------------------------------------------------------
 
 
-def _journal(file: Path) -> Iterator[Found]:
-    last = {(one.item, one.criterion): (number, one) for number, one in numbered_answers(file)}
-    for number, one in last.values():
-        where = f"{file}:{number}"
-        yield Judgement(one.item, one.annotator, one.criterion, one.label, one.time, where)
+def _read(source: Import, key: Key | None) -> tuple[JudgementBatch, tuple[JudgeAnswers, ...]]:
+    """Return the judgements of people in the files, and the answers of judges in the folder."""
+    files = source.files
+    judges: tuple[JudgeAnswers, ...] = ()
+    if source.folder is not None and key is not None:
+        files = files or _returned_files(source.folder, key)
+        judges = read_judges(source.folder, key)
+    if not files and not judges:
+        raise OptionError("there are no files to import; name the files that the annotators returned")
+    criteria = key.all_criteria if key else source.criteria
+    batch = read_judgements(files, [criterion.name for criterion in criteria])
+    if not batch.judgements and not judges:
+        raise DataError(
+            f"{', '.join(map(str, files)):.200}: nothing has been judged yet; import the files when they are filled in"
+        )
+    return batch, judges
 
 
-# ---- tables ----------------------------------------------------------------------------------------------------------
+def _returned_files(folder: Path, key: Key) -> tuple[Path, ...]:
+    """Return the answers that were stored by the page and the sheets; next to answers, sheets may be empty or gone."""
+    answers = tuple(journal.file for journal in find_journals(folder))
+    sheets = tuple(folder / sheet for sheet in key.sheets)
+    if not answers:
+        return sheets
+    criteria = [criterion.name for criterion in key.all_criteria]
+    return (*answers, *(sheet for sheet in sheets if sheet.exists() and read_judgements([sheet], criteria).judgements))
 
 
-def csv_rows(file: Path) -> list[list[str]]:
-    """Return the rows of a CSV file with any of the usual delimiters.
+def _merge_stored(source: Import, key: Key, batch: JudgementBatch) -> tuple[Judgement, ...]:
+    """Store the judgements with earlier ones of other annotators, and return all but those of excluded annotators."""
+    judgements = check_judgements(key, batch, last=source.last)
+    if source.folder is not None:
+        annotators = {judgement.annotator for judgement in judgements}
+        judgements = (*_read_stored(source.folder, key, annotators), *judgements)
+    people = {judgement.annotator for judgement in judgements}
+    if unknown := [name for name in source.exclude if name not in people]:
+        raise OptionError(
+            f"--exclude: no annotator is called {unknown[0]!r:.40}{near(unknown[0], people)}; there are "
+            f"{', '.join(sorted(people))}"
+        )
+    if source.folder is not None and batch.judgements:
+        _store(source.folder, judgements)
+    return tuple(judgement for judgement in judgements if judgement.annotator not in source.exclude)
+
+
+def _read_stored(folder: Path, key: Key, replaced: Set[str]) -> Iterator[Judgement]:
+    """Yield the judgements that an earlier import stored, without those of the replaced annotators."""
+    if (folder / STORED).exists():
+        for judgement in check_judgements(key, read_judgements([folder / STORED], [])):
+            if judgement.annotator not in replaced:
+                yield judgement
+
+
+def _store(folder: Path, judgements: Sequence[Judgement]) -> None:
+    rows = [[getattr(judgement, column) for column in LONG_COLUMNS] for judgement in judgements]
+    with cure(folder, "--to"), replacing(folder / STORED) as stream:
+        stream.write(csv_bytes([LONG_COLUMNS, *rows]))
+
+
+# ---- checks ----------------------------------------------------------------------------------------------------------
+
+
+def check_judgements(key: Key, batch: JudgementBatch, *, last: bool = False) -> tuple[Judgement, ...]:
+    """Return the judgements with the key's names of criteria and labels, attention checks included.
+
+    Args:
+        key: key to the items.
+        batch: judgements as they were read.
+        last: True if the last answer counts where an annotator judged an item twice; otherwise, that is refused. The
+            last one is that with the latest time, or without times that which is read last.
 
     Raises:
-        DataError: the file cannot be read, or is not a CSV file.
+        DataError: an item or a criterion is unknown, a label is not on the scale, or an annotator judged an item twice.
     """
-    csv.field_size_limit(max(max_row_bytes(), csv.field_size_limit()))
-    if file.exists() and not file.is_file():  # reading a pipe may never end
-        raise DataError(f"{file} is not a regular file; give a filled-in sheet")
-    text = whole_text(file, cure="give a filled-in sheet")
-    table_format = find_format(text[:HEAD_BYTES].encode(), ",", str(file))
-    try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), table_format.dialect, strict=True))
-    except csv.Error as error:
-        raise DataError(f"{file} is not a CSV file ({error}); save the sheet as `CSV UTF-8`") from error
-    return rows[int(table_format.is_named) :]
+    checked: dict[tuple[str, str, str], Judgement] = {}
+    for judgement in batch.judgements:
+        judgement = _spell_as_key(key, judgement)
+        question = (judgement.item, judgement.annotator, judgement.criterion)
+        earlier = checked.setdefault(question, judgement)
+        if earlier is not judgement and not last:
+            raise DataError(
+                f"{judgement.source}: {judgement.annotator} judged item {judgement.item!r:.40} twice for "
+                f"{judgement.criterion!r} (first at {earlier.source}); remove one of the two, or give --last to count "
+                "the last one"
+            )
+        if not (judgement.time and earlier.time) or judgement.time >= earlier.time:
+            checked[question] = judgement
+    return tuple(checked.values())
 
 
-def _table(file: Path, criteria: Sequence[str]) -> Iterator[Found]:
-    """Read a sheet, a long CSV, or the CSV of Potato, which the first row tells apart."""
-    header, *rows = [[cell.strip() for cell in row] for row in csv_rows(file)] or [[]]
-    numbered = [(f"{file}, row {n}", row) for n, row in enumerate(rows, 2) if any(row)]
-    for where, row in numbered:
-        if any(row[len(header) :]):
-            raise DataError(f"{where}: it has {len(row)} cells, but the first row has {len(header)}; check the quotes")
-    cells = [(where, dict(zip(header, row, strict=False))) for where, row in numbered]
-    columns = {name: csv_cell(name) for name in criteria if csv_cell(name) in header}
-    if set(LONG) <= set(header):
-        return _long(cells)
-    if {"user", "instance_id"} <= set(header):
-        return _potato_table(cells)
-    if ITEM in header and columns:
-        return _sheet(file, cells, columns)
-    if ITEM in header:
-        what = f"a column for a criterion ({', '.join(criteria)})" if criteria else "the columns annotator and label"
-        raise DataError(f"{file}: the first row has {ITEM!r}, but lacks {what}; {FORMS}")
-    raise DataError(f"{file}: the first row is none that can be read; {FORMS}")
+def _spell_as_key(key: Key, judgement: Judgement) -> Judgement:
+    """Return a judgement with the key's names of criterion and label. Raises `DataError` if they are not in the key."""
+    if judgement.item not in key.items and judgement.item not in key.checks:
+        numbers = [*key.items, *key.checks]
+        raise DataError(
+            f"{judgement.source}: item {judgement.item!r:.40} is unknown{near(judgement.item, numbers)}; give the key "
+            "that belongs to these judgements, or remove the row"
+        )
+    criterion = _find_criterion(key, judgement)
+    label = criterion.read(judgement.label)
+    if label is None:
+        raise DataError(
+            f"{judgement.source}: {judgement.annotator} gave {judgement.label!r:.40} for {criterion.name!r}, which is "
+            f"not on the scale {', '.join(criterion.labels)}; correct it, or leave it empty if there is no judgement"
+        )
+    return replace(judgement, criterion=criterion.name, label=label)
 
 
-Cells = Sequence[tuple[str, Mapping[str, str]]]
+def _find_criterion(key: Key, judgement: Judgement) -> Criterion:
+    """Return the criterion that a judgement names; the only one if it names none."""
+    criteria = {criterion.name: criterion for criterion in key.all_criteria}
+    if not judgement.criterion and len(criteria) == 1:
+        return next(iter(criteria.values()))
+    name = {slug(name): name for name in criteria}.get(slug(judgement.criterion))
+    if name is None:
+        problem = (
+            f"criterion {judgement.criterion!r:.40} is unknown{near(judgement.criterion, criteria)}"
+            if judgement.criterion
+            else "there is no criterion, but several are known"
+        )
+        raise DataError(f"{judgement.source}: {problem}; the criteria are {', '.join(criteria)}")
+    return criteria[name]
 
 
-def _long(rows: Cells) -> Iterator[Found]:
-    for where, row in rows:
-        item, annotator, label, criterion = (csv_text(row.get(name, "")) for name in (*LONG, "criterion"))
-        if not item or not annotator:
-            missing = ITEM if not item else "annotator"
-            raise DataError(f"{where}: the cell in column {missing!r} is empty; fill it in, or remove the row")
-        yield Judgement(item, annotator, criterion, label, row.get("time", ""), where)
+# ---- runs ------------------------------------------------------------------------------------------------------------
 
 
-def _sheet(file: Path, rows: Cells, columns: Mapping[str, str]) -> Iterator[Found]:
-    for where, row in rows:
-        for name, column in columns.items():
-            yield Judgement(row.get(ITEM, ""), file.stem, name, row.get(column, ""), "", where)
+def _find_task(tasks: Sequence[TaskRecord], name: str | None, folder: RunFolder) -> TaskRecord:
+    """Return the task of a run with this name, or its only task."""
+    tasks = [task for task in tasks if task.kind != "probe"]
+    matches = [task for task in tasks if name in (None, task.task)]
+    if len(matches) == 1:
+        return matches[0]
+    names = [task.task for task in tasks]
+    problem = f"has no task {name!r}{near(name, names)}" if name else "has several tasks; give --task"
+    raise RecordError(f"{folder.path} {problem}; it has {', '.join(names)}")
 
 
-def _potato_table(rows: Cells) -> Iterator[Found]:
-    for where, row in rows:
-        schemas: dict[str, dict[str, str]] = {}
-        for column, cell in row.items():
-            schema, separator, label = column.partition(SEPARATOR)
-            if separator and not schema.startswith("span_annotation"):
-                schemas.setdefault(schema, {})[label] = cell
-        yield from _potato(row["instance_id"], row["user"], schemas, where)
+def _key_of_run(task: TaskRecord, folder: RunFolder, author: str, criteria: tuple[Criterion, ...]) -> Key:
+    """Return a key whose items are the ids of a run's examples."""
+    rows = {row["id"]: Item(author=author, example=row["id"], cluster=row["cluster"]) for row in folder.rows(task.task)}
+    return Key(
+        task=task.task,
+        error_types=(),
+        authors=(author,),
+        not_written={},
+        seed=0,
+        sheets=(),
+        items=rows,
+        criteria=criteria,
+    )
 
 
-# ---- Potato ----------------------------------------------------------------------------------------------------------
+def _infer_scales(batch: JudgementBatch) -> tuple[Criterion, ...]:
+    """Return criteria with the labels that occur: all numbers from the lowest to the highest, or the labels sorted."""
+    labels: dict[str, set[str]] = {}
+    for judgement in batch.judgements:
+        labels.setdefault(judgement.criterion or UNNAMED, set()).add(judgement.label)
+    return tuple(Criterion(name=name, labels=_infer_scale(used)) for name, used in labels.items())
 
 
-def _potato_lines(file: Path) -> Iterator[Found]:
-    """Read `annotated_instances.jsonl`, which is in a folder that has the name of the annotator."""
-    text = read_text(file, DataError, cure=FORMS, max_bytes=MAX_BYTES)
-    for number, line in enumerate(text.split("\n"), 1):  # not splitlines, since texts may contain U+2028
-        if not line.strip():
-            continue
-        where = f"{file}:{number}"
-        try:
-            row = parse_json(line)
-        except InvalidJSON as error:
-            raise DataError(f"{where}: not valid JSON: {error}; copy the file again") from error
-        if not isinstance(row, dict) or not isinstance(row.get(LABELS), dict):
-            raise DataError(f"{where}: there is no {LABELS!r}; {FORMS}")
-        item, user = row.get("id", row.get("instance_id", "")), row.get("user_id", row.get("user"))
-        yield from _potato(str(item), str(user or file.resolve().parent.name), row[LABELS], where)
+def _infer_scale(labels: Set[str]) -> tuple[str, ...]:
+    if all(label.isdecimal() and len(label) < 4 for label in labels):
+        values = sorted(map(int, labels))
+        return tuple(map(str, range(values[0], values[-1] + 1)))
+    return YES_NO if {label.lower() for label in labels} <= set(YES_NO) else tuple(sorted(labels))
 
 
-def _potato_state(file: Path, state: Mapping[str, Any]) -> Iterator[Found]:
-    """Read `user_state.json`, whose labels are pairs [{"schema": …, "name": …}, value] or mappings by schema."""
-    user = str(state.get("user_id") or file.resolve().parent.name)
-    labels = state[STATE]
-    for item, given in labels.items() if isinstance(labels, dict) else ():
-        schemas: dict[str, dict[str, Any]] = {}
-        for pair in given if isinstance(given, list) else ():
-            if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], dict)):
-                raise DataError(f"{file}, item {item!r:.40}: a label is not a pair of schema and value; {FORMS}")
-            schemas.setdefault(str(pair[0].get("schema", "")), {})[str(pair[0].get("name", ""))] = pair[1]
-        yield from _potato(item, user, given if isinstance(given, dict) else schemas, f"{file}, item {item!r:.40}")
+def _metrics_of(
+    key: Key, authors: Sequence[str], tasks: Sequence[tuple[TaskRecord, RunFolder]]
+) -> Mapping[str, Mapping[str, Values]]:
+    """Return system → metric → values of the examples, for the runs whose texts or questions were judged.
 
-
-def _potato(item: str, user: str, schemas: Mapping[str, Any], where: str) -> Iterator[Found]:
-    """Yield the label of each schema; it is the name of the chosen one, or the step of a Likert scale."""
-    for schema, values in schemas.items():
-        given = values if isinstance(values, dict) else {str(values): values}
-        chosen = {str(name): value for name, value in given.items() if str(value).lower() not in {"", "none", "false"}}
-        if len(chosen) > 1:
-            several = ", ".join(chosen)
-            raise DataError(f"{where}: several labels of {schema!r} ({several:.80}); remove all but one")
-        for name, value in chosen.items():
-            if name == "text_box":  # a comment
-                continue
-            step = SCALE_STEP.fullmatch(name)
-            label = step[1] if step else str(value) if name in {"slider", "scale_"} else name
-            yield Judgement(item, user, schema, label, "", where)
-        if not chosen:
-            yield Judgement(item, user, schema, "", "", where)
-
-
-# ---- Label Studio ----------------------------------------------------------------------------------------------------
-
-
-class _Result(BaseModel):
-    from_name: str = ""
-    value: dict[str, Any] = {}
-
-
-class _Annotation(BaseModel):
-    id: Any = None
-    result: list[_Result] = []
-    completed_by: dict[str, Any] | int | str | None = None
-    was_cancelled: bool = False
-    ground_truth: bool = False
-    created_at: str = ""
-    updated_at: str = ""
-
-    @property
-    def person(self) -> str:
-        """Address or number of the annotator, empty if it is not known."""
-        by = self.completed_by
-        found = (by.get("email") or by.get("id")) if isinstance(by, dict) else by
-        return "" if found is None else str(found)
-
-
-class _Task(BaseModel):
-    id: Any = ""
-    data: dict[str, Any] = {}
-    annotations: list[_Annotation]
-
-
-def _label_studio(file: Path, tasks: Any) -> Iterator[Found]:
-    for place, content in enumerate(tasks if isinstance(tasks, list) else [tasks]):
-        hint = "export as JSON, not as JSON-MIN"
-        task = validated(content, f"{file}, task {place}", _Task, DataError, cure=hint)
-        item = str(task.data.get(ITEM, task.data.get("id", task.id)))
-        for annotation in task.annotations:
-            where = f"{file}, item {item!r:.40}, annotation {annotation.id}"
-            if annotation.ground_truth:
-                yield GROUND_TRUTH
-            elif annotation.was_cancelled or not annotation.result:
-                yield Judgement(item, annotation.person, "", "", "", where)
-            else:
-                yield from _label_studio_results(item, annotation, where)
-
-
-def _label_studio_results(item: str, annotation: _Annotation, where: str) -> Iterator[Found]:
-    if not annotation.person:
-        raise DataError(f"{where}: `completed_by` is missing, so the annotator is not known; export the tasks again")
-    time = annotation.updated_at or annotation.created_at
-    for result in annotation.result:
-        value, name = result.value, result.from_name
-        found = value.get("rating", value.get("choices", value.get("number", [])))  # a text is a comment
-        labels = found if isinstance(found, list) else [found]
-        if len(labels) > 1:
-            raise DataError(f"{where}: {name!r} has several choices; make it a single choice, and correct the task")
-        yield from (Judgement(item, annotation.person, name, str(label), time, where) for label in labels)
+    People answered questions, so metrics of models are named after them there.
+    """
+    metrics: dict[str, dict[str, Values]] = {}
+    for author, (task, folder) in zip(authors, tasks, strict=True):
+        system = key.authors[0] if key.gold else author
+        if system not in key.authors:
+            raise RecordError(
+                f"{folder.path}: {author} wrote none of the judged texts{near(author, key.authors)}; {KEY} names "
+                f"{', '.join(key.authors)}"
+            )
+        for metric, is_mean in stored_metrics(folder, task.task).items():
+            if is_mean:
+                name = f"{metric} of {author}" if key.gold else metric
+                metrics.setdefault(system, {})[name] = stored_values(folder, task.task, metric)
+    return metrics

@@ -21,7 +21,7 @@ from figeval.runs.lineage import line_of, lineage_record
 LOCATIONS = ("pretrained", "model")  # options that say where the weights are
 
 
-class Origin(BaseModel):
+class ModelOrigin(BaseModel):
     """Names, digests and ancestors that tell a model from others.
 
     Attributes:
@@ -37,53 +37,57 @@ class Origin(BaseModel):
     ancestors: tuple[str, ...] = ()
 
 
-def origin_of(model: ModelRecord) -> Origin:
+def origin_of(model: ModelRecord) -> ModelOrigin:
     """Return what the record of a model knows; folders are compared only if they still exist."""
-    about = model.description.get("about")
-    about = about if isinstance(about, dict) else {}
-    line = model.lineage.ancestors if model.lineage else []
-    older = [one.model for one in line[1:]] + [one.about.get("trained_from") for one in line]
-    names = tuple(dict.fromkeys(name for one in (*_names(model), about.get("model")) for name in _known(one)))
-    return Origin(
+    facts = model.description.get("about")
+    facts = facts if isinstance(facts, dict) else {}
+    lineage = model.lineage.ancestors if model.lineage else []
+    ancestors = [
+        *(ancestor.model for ancestor in lineage[1:]),
+        *(ancestor.about.get("trained_from") for ancestor in lineage),
+        facts.get("trained_from"),
+    ]
+    names = _normalize_names([*_names_of(model), facts.get("model")])
+    digests = (model.fingerprint, facts.get("sha256"))
+    return ModelOrigin(
         names=names,
-        digests=tuple(one for one in (model.fingerprint, about.get("sha256")) if isinstance(one, str) and one),
-        ancestors=tuple(
-            dict.fromkeys(
-                name for one in (*older, about.get("trained_from")) for name in _known(one) if name not in names
-            )
-        ),
+        digests=tuple(digest for digest in digests if isinstance(digest, str) and digest),
+        ancestors=tuple(name for name in _normalize_names(ancestors) if name not in names),
     )
 
 
-def _names(model: ModelRecord) -> Iterator[Any]:
+def _names_of(model: ModelRecord) -> Iterator[Any]:
     """Yield the names of a model as it was requested, and as an API calls it."""
     yield model.name
-    _, _, wanted = model.name.partition(":")
-    yield wanted
+    _, _, argument = model.name.partition(":")
+    yield argument
     yield from (model.options.get(option) for option in LOCATIONS)
     if "base_url" in model.description:  # of an API, which may call the model of a provider `provider/model`
-        yield wanted.rpartition("/")[2]
-        answered = model.description.get("answered_as")
-        yield from answered if isinstance(answered, list) else ()
+        yield argument.rpartition("/")[2]
+        answered_as = model.description.get("answered_as")
+        yield from answered_as if isinstance(answered_as, list) else ()
 
 
-def _known(name: Any) -> Iterator[str]:
-    """Yield a name in lower case, or the absolute path if it is an existing folder."""
-    if isinstance(name, str) and name.strip():
-        folder = expand_user(name.strip())
-        yield str(folder.resolve()) if is_folder(folder) else name.strip().lower()
+def _normalize_names(names: Iterable[Any]) -> tuple[str, ...]:
+    """Return the names that are texts in lower case, once each, and existing folders as absolute paths."""
+    normalized = []
+    for name in names:
+        if isinstance(name, str) and name.strip():
+            folder = expand_user(name.strip())
+            normalized.append(str(folder.resolve()) if is_folder(folder) else name.strip().lower())
+    return tuple(dict.fromkeys(normalized))
 
 
-def kinship(judge: Model, authors: Iterable[str], known: Mapping[str, Origin]) -> dict[str, str]:
+def kinship(judge: Model, authors: Iterable[str], origins: Mapping[str, ModelOrigin]) -> dict[str, str]:
     """Return the authors that are the judge or related to it, with a clause that says how.
 
     Args:
         judge: the judge.
         authors: names of the authors of texts.
-        known: author → what its record knows. Others are recognised by their names, to which the identity of the run
+        origins: author → what its record knows. Others are recognised by their names, to which the identity of the run
             may be added in brackets.
     """
-    own = origin_of(
+    origin = origin_of(
         ModelRecord(
             name=judge.name,
             backend=judge.backend_name,
@@ -93,23 +97,24 @@ def kinship(judge: Model, authors: Iterable[str], known: Mapping[str, Origin]) -
             lineage=lineage_record(line_of(judge)),
         )
     )
-    others = {author: known.get(author) or Origin(names=(author.partition(" (")[0].lower(),)) for author in authors}
-    return {author: how for author, one in others.items() if (how := relation(own, one))}
+    by_name = {author: ModelOrigin(names=(author.partition(" (")[0].lower(),)) for author in authors}
+    relations = {author: relation(origin, origins.get(author) or by_name[author]) for author in by_name}
+    return {author: clause for author, clause in relations.items() if clause}
 
 
-def relation(judge: Origin, author: Origin) -> str:
+def relation(judge: ModelOrigin, author: ModelOrigin) -> str:
     """Return a clause on how the author of texts is related to their judge; empty if records know of nothing."""
-    if name := _shared(judge.names, author.names):
+    if name := _common_name(judge.names, author.names):
         return f"is the judge itself, {name}"
-    if _shared(judge.digests, author.digests):
+    if _common_name(judge.digests, author.digests):
         return "has the weights of the judge"
-    if name := _shared(author.ancestors, judge.names):
+    if name := _common_name(author.ancestors, judge.names):
         return f"was trained from the judge, {name}"
-    if name := _shared(judge.ancestors, author.names):
+    if name := _common_name(judge.ancestors, author.names):
         return f"is the model that the judge was trained from, {name}"
-    name = _shared(judge.ancestors, author.ancestors)
+    name = _common_name(judge.ancestors, author.ancestors)
     return name and f"was trained from {name}, as the judge was"
 
 
-def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> str:
-    return next((name for name in one if name in other), "")
+def _common_name(names: tuple[str, ...], candidates: tuple[str, ...]) -> str:
+    return next((name for name in names if name in candidates), "")

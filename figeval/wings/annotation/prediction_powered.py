@@ -38,8 +38,8 @@ from figeval.metrics.intervals import (
 )
 from figeval.types import Interval, Score
 
-FEWEST_LABELLED = 20  # effective clusters with labels; with fewer, intervals are too narrow (docs/statistics.md)
-TOO_FEW = f"fewer than {FEWEST_LABELLED} independent human labels"
+MIN_LABELLED_CLUSTERS = 20  # effective clusters with labels; with fewer, intervals are too narrow (docs/statistics.md)
+TOO_FEW_LABELS = f"fewer than {MIN_LABELLED_CLUSTERS} independent human labels"
 CONFIDENCE = 0.9  # of the lower bound of the correlation of labels and predictions
 PRIOR_LABELS = 2  # uncorrelated labelled items that it counts in addition to the observed ones
 
@@ -89,32 +89,31 @@ def prediction_powered_mean(
     names = clusters if clusters is not None else [None] * len(labels)
     if not len(labels) == len(predictions) == len(names):
         raise ValueError("labels, predictions and clusters must have the same length")
-    known = np.array([label is not None for label in labels], dtype=bool)
-    n, index = int(known.sum()), cluster_places(names)
+    is_labelled = np.array([label is not None for label in labels], dtype=bool)
+    n, index = int(is_labelled.sum()), cluster_places(names)
     groups = int(index.max(initial=-1)) + 1
     if not n:
-        return PoweredMean(
-            Score(metric=name, value=None, n=len(known), clusters=groups, interval=Interval(reason="no labels")), 0
-        )
+        absent = Interval(reason="no labels")
+        return PoweredMean(Score(metric=name, value=None, interval=absent, n=len(is_labelled), clusters=groups), 0)
     f = np.asarray(predictions, dtype=np.float64)
     y = np.array([label for label in labels if label is not None], dtype=np.float64)
     refuse_infinite(y, f)
-    tuning = power_tuning(y, f[known], f[~known])
-    value = float(y.mean()) + (tuning * float(f[~known].mean() - f[known].mean()) if n < len(f) else 0.0)
+    tuning = power_tuning(y, f[is_labelled], f[~is_labelled])
+    value = float(y.mean()) + (tuning * float(f[~is_labelled].mean() - f[is_labelled].mean()) if n < len(f) else 0.0)
     if bounds is not None:
         value = min(max(value, bounds[0]), bounds[1])
-    spread = spread_of(*by_cluster(y, index[known].astype(str).tolist()))
-    if spread.effective_clusters < FEWEST_LABELLED:
-        interval, freedom, p = Interval(reason=TOO_FEW), None, None
+    spread = spread_of(*by_cluster(y, index[is_labelled].astype(str).tolist()))
+    if spread.effective_clusters < MIN_LABELLED_CLUSTERS:
+        interval, freedom, p = Interval(reason=TOO_FEW_LABELS), None, None
     else:
-        items = _Items(y, tuning * f[known], tuning * f[~known], index[known], index[~known])
+        items = _Items(y, tuning * f[is_labelled], tuning * f[~is_labelled], index[is_labelled], index[~is_labelled])
         by = _by_t(items, spread, value) if bounds is None else _by_wilson(items, spread, value, bounds)
         interval, freedom, p = by
     score = Score(
         metric=name,
         value=value,
         interval=interval,
-        n=len(known),
+        n=len(is_labelled),
         clusters=groups,
     )
     return PoweredMean(score, n, tuning, freedom, p)
@@ -145,9 +144,9 @@ class _Items:
 
     labels: Floats
     tuned: Floats
-    others: Floats
+    unlabelled: Floats
     of_labels: NDArray[np.int64]
-    of_others: NDArray[np.int64]
+    of_unlabelled: NDArray[np.int64]
 
     def reduction(self, events: float) -> float:
         """Return the variance of the estimate as a share of that of the labels' mean; it is about 1 without any help.
@@ -159,16 +158,16 @@ class _Items:
         Args:
             events: number of independent labels that are as informative as the observed ones.
         """
-        groups = int(max(self.of_labels.max(), self.of_others.max(initial=0))) + 1
+        groups = int(max(self.of_labels.max(), self.of_unlabelled.max(initial=0))) + 1
         u, v = (_residuals(values, self.of_labels, groups) for values in (self.labels, self.tuned))
-        w = _residuals(self.others, self.of_others, groups)
+        w = _residuals(self.unlabelled, self.of_unlabelled, groups)
         of_labels, of_tuned = float(u @ u), float(v @ v)
         if min(of_labels, of_tuned) <= NOTHING**2:
             return 1.0
         rho = float(u @ v) / math.sqrt(of_labels * of_tuned)
         excess = 2 * math.sqrt(of_labels * of_tuned) * (rho - _lower_limit(rho, len(self.labels), events))
-        if len(self.others):  # rare predictions may be missing from the other items
-            excess += max(0.0, float(self.tuned.var() - self.others.var())) / len(self.others)
+        if len(self.unlabelled):  # rare predictions may be missing from the other items
+            excess += max(0.0, float(self.tuned.var() - self.unlabelled.var())) / len(self.unlabelled)
         return (float(np.square(u - v + w).sum()) + excess) / of_labels
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from figeval.errors import TaskError
+from figeval import Example, Grid, Harness, Result, Score, TaskError, TaskSpec, mean_of
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.statistic import mean_of
-from figeval.runs.harness import Harness
-from figeval.spec import TaskSpec
-from figeval.spec.blind import Rule, blind_rules
-from figeval.task_types.choice import ChoiceExample
-from figeval.types import Score
+from figeval.wings.audit.blind_rules import Rule, blind_rules
+
+HEAD = ("blind rule", "what it knows", "accuracy", "95 % interval", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +29,16 @@ class RuleScore:
             return value is not None and abs(value - self.chance) > 1e-9
         return not low <= self.chance <= high
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Cells of the rule in a table with `HEAD`."""
+        low, high = self.score.low, self.score.high
+        interval = "–" if low is None or high is None else f"{_decimals(low)} to {_decimals(high)}"
+        return (self.rule.name, self.rule.knows, _decimals(self.score.value), interval, "*" if self.is_off else "")
+
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(Result):
     """The scores of all blind rules on one task's test split; `chance` is the mean of 1/options."""
 
     task: TaskSpec
@@ -41,6 +46,16 @@ class Audit:
     clusters: int
     chance: float
     findings: tuple[RuleScore, ...]
+
+    @property
+    def grids(self) -> Sequence[Grid]:  # noqa: D102
+        clusters = f"{self.clusters} cluster{'s' * (self.clusters != 1)}"
+        title = f"{self.task.name}, version {self.task.version}: {self.n} examples, {clusters}"
+        rows = [finding.cells for finding in self.findings]
+        return [Grid(HEAD, rows, f"{title}, chance {_decimals(self.chance)}", {"accuracy"})]
+
+    def notes(self) -> Iterable[str]:  # noqa: D102
+        return ["* the interval does not contain chance"] if any(score.is_off for score in self.findings) else []
 
 
 def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
@@ -50,12 +65,11 @@ def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
         TaskError: the task is not a multiple-choice task, or fewer than two of its examples have a gold option.
         DataError: the data are missing or invalid.
     """
-    if task.task_type.Example is not ChoiceExample:
+    options, gold = task.task_type.options, task.task_type.gold_fields[0]
+    if not options:
         raise TaskError(f"{task.name} is a {task.type} task; an audit is for tasks of the type choice")
     examples = [
-        task.with_language(example)
-        for example in harness.examples(task)
-        if isinstance(example, ChoiceExample) and example.gold is not None
+        task.with_language(example) for example in harness.examples(task) if isinstance(getattr(example, gold), int)
     ]
     if not examples:
         raise TaskError(f"{task.name}: all gold options are hidden, so nothing can be audited")
@@ -64,13 +78,18 @@ def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
             f"{task.name}: only 1 example has a gold option; an audit learns from one half of the examples what the "
             "options of the other half give away, so add examples"
         )
-    chance = fmean(1 / len(example.options) for example in examples)
-    findings = tuple(_finding(rule, examples, chance) for rule in blind_rules(examples, seed))
+    chance = fmean(1 / len(getattr(example, options)) for example in examples)
+    rules = blind_rules(examples, seed, options=options, gold=gold)
+    findings = tuple(RuleScore(rule, _score(rule, examples), chance) for rule in rules)
     return Audit(task, len(examples), findings[0].score.clusters, chance, findings)
 
 
-def _finding(rule: Rule, examples: list[ChoiceExample], chance: float) -> RuleScore:
+def _score(rule: Rule, examples: Sequence[Example]) -> Score:
     aggregator = MetricAggregator(rule.name, mean_of(lambda _example, _prediction: None))
     for example, hit in zip(examples, rule.hits.tolist(), strict=True):
         aggregator.add(example.cluster, (hit, 1.0))
-    return RuleScore(rule, aggregator.score(), chance)
+    return aggregator.score()
+
+
+def _decimals(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}".removeprefix("0")

@@ -1,29 +1,68 @@
-"""`figeval.checklist`, and the `Checklist` that it returns."""
+"""`figeval.checklist`: a conference's reproducibility checklist, as far as the records of runs and trainings answer it.
+
+ARR's Responsible NLP checklist (https://aclrollingreview.org/responsibleNLPresearch) and NeurIPS's paper checklist
+(https://neurips.cc/public/guides/PaperChecklist) ask for the same `Facts` in another order. A checklist is a list of
+items with the facts that answer them.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from figeval import frontend
-from figeval.api.frames import data_frame
+from figeval import Harness, OptionError, data_frame, frontend
 from figeval.api.runs import Folders, Runs, paths_in, run_paths
-from figeval.errors import OptionError, near
+from figeval.errors import near
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments
-from figeval.runs.harness import Harness
-from figeval.wings.checklist.checklist import CHECKLISTS, Answer
-from figeval.wings.checklist.checklist import checklist as answers_of
 from figeval.wings.checklist.facts import FILL_IN, Facts
 
 if TYPE_CHECKING:
     import pandas
 
+Fact = Callable[[Facts], Iterator[str]]
+ARR: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
+    ("A1", "Limitations of the work", ()),
+    ("A2", "Potential risks of the work", ()),
+    ("B1", "Creators of the artifacts used", (Facts.citations,)),
+    ("B2", "Licences and terms of use", (Facts.licences,)),
+    ("B3", "Use of artifacts as intended", ()),
+    ("B4", "Personal or offensive content in the data", ()),
+    ("B5", "Documentation of artifacts: domains, languages", (Facts.documentation,)),
+    ("B6", "Statistics of the data and its splits", (Facts.splits,)),
+    ("C1", "Parameters, computational budget, infrastructure", (Facts.compute,)),
+    ("C2", "Experimental setup, hyperparameters and their search", (Facts.settings, Facts.training)),
+    ("C3", "Descriptive statistics of the results", (Facts.statistics,)),
+    ("C4", "Versions and parameters of packages", (Facts.versions, Facts.implementations)),
+    ("D1", "Full text of instructions given to participants", (Facts.instructions,)),
+    ("D2–D5", "Human annotators: recruitment, payment, consent, ethics review", ()),
+    ("E1", "Use of AI assistants", ()),
+)
+NEURIPS: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
+    ("1", "Claims", ()),
+    ("2", "Limitations", ()),
+    ("3", "Theory, assumptions and proofs", ()),
+    ("4", "Reproducibility of the results", (Facts.commands, Facts.versions, Facts.implementations)),
+    ("5", "Open access to data and code", (Facts.licences,)),
+    ("6", "Experimental setting", (Facts.splits, Facts.settings, Facts.training)),
+    ("7", "Statistical significance", (Facts.statistics,)),
+    ("8", "Compute resources", (Facts.compute,)),
+    ("9", "Code of ethics", ()),
+    ("10", "Broader impacts", ()),
+    ("11", "Safeguards", ()),
+    ("12", "Licences of existing assets", (Facts.citations, Facts.licences)),
+    ("13", "New assets", ()),
+    ("14", "Crowdsourcing and human subjects", (Facts.instructions,)),
+    ("15", "Approval by a review board", ()),
+    ("16", "Use of language models", ()),
+)
+CHECKLISTS = {"arr": ARR, "neurips": NEURIPS}
 COLUMNS = {"item": "string", "question": "string", "answer": "string"}
 TAG = re.compile("<(?=[A-Za-z/!?])")
-LONGEST = 20_000  # characters of an answer; instructions are quoted in full
+MAX_ANSWER_CHARS = 20_000  # instructions are quoted in full
 
 
 @checked_arguments
@@ -55,11 +94,35 @@ def checklist(
     """
     if form not in CHECKLISTS:
         raise OptionError(f"form={form!r:.80}{near(form, CHECKLISTS)}; the checklists are {', '.join(CHECKLISTS)}")
-    if not (places := run_paths(runs)):
+    if not (folders := run_paths(runs)):
         raise OptionError("runs is empty; give all runs of the paper, or their folders")
     with frontend.python_program(watched=False):
-        facts = Facts.of(places, Harness(include=paths_in(include_path)), paths_in(items, "items"))
-        return Checklist(tuple(answers_of(facts, form)))
+        facts = Facts.of(folders, Harness(include=paths_in(include_path)), paths_in(items, "items"))
+        return Checklist(
+            tuple(
+                ChecklistAnswer(item, question, tuple(line for fact in answer for line in fact(facts)))
+                for item, question, answer in CHECKLISTS[form]
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChecklistAnswer:
+    """One item of a checklist; `lines` are what the records know, and are empty if the author has to fill it in."""
+
+    item: str
+    question: str
+    lines: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Number and question."""
+        return f"{self.item} {self.question}"
+
+    @property
+    def shown_lines(self) -> list[str]:
+        """The lines, each on one line of text; "fill in" if there are none."""
+        return [one_line(line, MAX_ANSWER_CHARS) for line in self.lines or (FILL_IN,)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +135,7 @@ class Checklist:
         answers: the items in order; an answer without lines has to be filled in by the authors.
     """
 
-    answers: tuple[Answer, ...]
+    answers: tuple[ChecklistAnswer, ...]
 
     def to_frame(self) -> pandas.DataFrame:
         """Return one row per item: `item`, `question`, and `answer`, which is missing if no record knows it.
@@ -81,43 +144,38 @@ class Checklist:
             FigevalError: pandas is not installed.
         """
         rows = (
-            {"item": one.item, "question": one.question, "answer": "\n".join(one.lines) or None} for one in self.answers
+            {"item": answer.item, "question": answer.question, "answer": "\n".join(answer.lines) or None}
+            for answer in self.answers
         )
         return data_frame(rows, COLUMNS)
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the answers as `figeval checklist --json` prints them."""
-        return [asdict(one) for one in self.answers]
+        return [asdict(answer) for answer in self.answers]
 
     def to_markdown(self) -> str:
         """Return a heading for each item and a list with its answer, which is "fill in" if no record knows it."""
         return "\n\n".join(
-            "\n".join(
-                [f"### {one.item} {one.question}", "", *(f"- {_escaped(line)}" for line in one.lines or (FILL_IN,))]
-            )
-            for one in self.answers
+            "\n".join([f"### {answer.title}", "", *(f"- {_without_tags(line)}" for line in answer.shown_lines)])
+            for answer in self.answers
         )
 
     def __str__(self) -> str:
         return self.to_markdown()
 
     def __repr__(self) -> str:
-        missing = sum(not one.lines for one in self.answers)
+        missing = sum(not answer.lines for answer in self.answers)
         return f"<figeval.Checklist of {len(self.answers)} items, {missing} to fill in>"
 
     def _repr_html_(self) -> str:
         items = (
-            f"<dt><b>{escape(f'{one.item} {one.question}')}</b></dt>"
-            + "".join(f"<dd>{escape(_flat(line))}</dd>" for line in one.lines or (FILL_IN,))
-            for one in self.answers
+            f"<dt><b>{escape(answer.title)}</b></dt>"
+            + "".join(f"<dd>{escape(line)}</dd>" for line in answer.shown_lines)
+            for answer in self.answers
         )
         return f"<dl>{''.join(items)}</dl>"
 
 
-def _escaped(line: str) -> str:
+def _without_tags(line: str) -> str:
     """Return a line for Markdown, which would take a name or a text in it for HTML."""
-    return TAG.sub(r"\\<", _flat(line))
-
-
-def _flat(line: str) -> str:
-    return one_line(line, LONGEST)
+    return TAG.sub(r"\\<", line)

@@ -41,10 +41,10 @@ def checklist(
     \b
     figeval checklist results/runs/* --format arr
     """
-    from figeval.wings.checklist.api import checklist as answers_of
+    from figeval.wings.checklist.api import checklist as answer_checklist
 
-    found = answers_of(runs, form=form, items=items, include_path=include_path)
+    result = answer_checklist(runs, form=form, items=items, include_path=include_path)
     if as_json:
-        echo_json(found.to_dict())
+        echo_json(result.to_dict())
     else:
-        echo(found)
+        echo(result)

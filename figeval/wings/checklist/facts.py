@@ -6,32 +6,40 @@ Every fact is a method of `Facts` that yields sentences. What no record knows is
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from figeval.data.sources import Sources
-from figeval.errors import RecordError
+from pydantic import BaseModel
+
+from figeval import DataError, Harness, RecordError, RunRecord, TaskRecord
+from figeval.io.files import read_text
+from figeval.io.json_files import read_model
 from figeval.records.conditions import described, unanswered
 from figeval.records.run_folder import read_run
-from figeval.records.schema import RunRecord, TaskRecord
+from figeval.records.schema import ScoreRecord
 from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read, run_folders
 from figeval.records.training import TrainingRecord, read_training
-from figeval.runs.harness import Harness
-from figeval.runs.task_info import task_info
-from figeval.wings.annotation.sheets import Key, read_key
+from figeval.runs.task_info import TaskInfo, task_info
 
 FILL_IN = "fill in"
-SHOWN = (  # of the config of a training, in this order
+TRAINING_SETTINGS = (  # of the config of a training, in this order
     *("head", "head_args", "epochs", "max_steps", "batch_size", "lr", "optimizer", "betas", "weight_decay", "schedule"),
     *("warmup", "clip", "dropout", "mixed_precision", "lora", "max_length", "patience", "processes", "seed"),
 )
-ASKED = (  # of the settings of a task, in this order
+TASK_SETTINGS = (  # of the settings of a task, in this order
     *("threshold", "temperature", "decision", "max_new_tokens", "stop", "chat_template", "system_instruction"),
     *("orders", "reasoning", "constrain", "calibration"),
 )
 NOT_OPTIONS = ("sha256", "seed")  # of scored predictions
+
+
+class ItemsKey(BaseModel):
+    """The part of the key to a folder of `figeval annotate export` that a checklist reads."""
+
+    task: str
+    instructions: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,20 +51,20 @@ class Facts:
         tasks: tasks of the runs by name, without prompts and probes.
         trainings: records of the trainings (`training/record.json`) that were found.
         grids: records of searches for hyperparameters.
+        infos: what figeval knows about the tasks that are installed.
         seeds: records of folders with several seeds, whose runs are among the runs.
         single: names of the models of all other runs.
-        sources: upstream benchmarks of the tasks that are installed.
-        items: keys of the items that people have judged.
+        annotations: the task of each folder of items for people, with the full text of their instructions.
     """
 
     runs: Sequence[RunRecord]
     tasks: Mapping[str, list[TaskRecord]]
     trainings: Sequence[TrainingRecord]
     grids: Sequence[GridRecord]
-    sources: Mapping[str, Sources]
+    infos: Sequence[TaskInfo]
     seeds: Sequence[SeedsRecord] = ()
     single: Sequence[str] = ()
-    items: Sequence[Key] = ()
+    annotations: Sequence[tuple[str, str]] = ()
 
     @classmethod
     def of(cls, paths: Sequence[Path], harness: Harness, items: Sequence[Path] = ()) -> Facts:
@@ -71,49 +79,43 @@ class Facts:
             RecordError: there is no run at a path, or a record is damaged.
             DataError: a folder of items has no key, or it is damaged.
         """
-        places = {one.resolve(): one for path in paths for one in run_folders(path)}
-        together = {path: read(SeedsRecord, path / SEEDS) for path in paths if (path / SEEDS).is_file()}
-        of_seeds = {(path / run).resolve() for path, record in together.items() for run in record.runs.values()}
-        found = [read_run(place) for place in places.values()]
+        folders = {folder.resolve(): folder for path in paths for folder in run_folders(path)}
+        seeds = {path: read(SeedsRecord, path / SEEDS) for path in paths if (path / SEEDS).is_file()}
+        folders_of_seeds = {(path / run).resolve() for path, record in seeds.items() for run in record.runs.values()}
+        runs = [read_run(folder) for folder in folders.values()]
         tasks: dict[str, list[TaskRecord]] = {}
-        for run, _ in found:
+        for run, _ in runs:
             for task in run.tasks:
                 if task.kind == "task":
                     tasks.setdefault(task.task, []).append(task)
-        trainings: dict[Path, TrainingRecord] = {}
-        grids: dict[Path, GridRecord] = {}
-        for run, folder in found:
-            for model in (Path(run.model.name), *list(folder.path.resolve().parents)[:2]):
-                if (file := model / "training" / "record.json").is_file():
-                    trainings[file.resolve()] = read_training(file, RecordError)
-                for place in (model, model.parent):
-                    if (file := place / GRID).is_file():
-                        grids[file.resolve()] = read(GridRecord, file)
-        known = [name for name in tasks if name in harness.catalogue.tasks]
-        infos = [task_info(harness.catalogue.tasks.get(name), harness.manager) for name in known]
-        sources = {name: source for info in infos for name, source in info.sources.items()}
+        models = [
+            model for run, folder in runs for model in (Path(run.model.name), *list(folder.path.resolve().parents)[:2])
+        ]
+        trainings = _files(model / "training" / "record.json" for model in models)
+        grids = _files(folder / GRID for model in models for folder in (model, model.parent))
+        specs = [harness.catalogue.tasks.get(name) for name in tasks if name in harness.catalogue.tasks]
         return cls(
-            [run for run, _ in found],
+            [run for run, _ in runs],
             tasks,
-            [*trainings.values()],
-            [*grids.values()],
-            sources,
-            [*together.values()],
-            [run.model.name for run, folder in found if folder.path.resolve() not in of_seeds],
-            [*map(read_key, items)],
+            [read_training(file, RecordError) for file in trainings],
+            [read(GridRecord, file) for file in grids],
+            [task_info(spec, harness.manager) for spec in specs],
+            [*seeds.values()],
+            [run.model.name for run, folder in runs if folder.path.resolve() not in folders_of_seeds],
+            [*map(_read_instructions, items)],
         )
 
     def citations(self) -> Iterator[str]:
         """Yield the papers of the benchmarks, and the models by name."""
-        for name, source in self.sources.items():
-            yield f"{name}: {source.citation}"
+        sources = (source for info in self.infos for source in info.sources.items())
+        yield from dict.fromkeys(f"{name}: {source.citation}" for name, source in sources)
         yield f"models: {', '.join(dict.fromkeys(run.model.name for run in self.runs))} (cite their papers)"
         yield "harness: figeval (CITATION.cff)"
 
     def licences(self) -> Iterator[str]:
         """Yield the licence of each benchmark, as its authors state it."""
-        for name, source in self.sources.items():
-            yield f"{name}: {source.licence}; {source.homepage}"
+        sources = (source for info in self.infos for source in info.sources.items())
+        yield from dict.fromkeys(f"{name}: {source.licence}; {source.homepage}" for name, source in sources)
 
     def documentation(self) -> Iterator[str]:
         """Yield the type and the languages of each task."""
@@ -126,26 +128,27 @@ class Facts:
         """Yield how many examples were used for testing, training and model selection."""
         for name, tasks in self.tasks.items():
             split = tasks[0].settings.get("split") or "test"
-            used = sorted({task.n for task in tasks})
-            of = "" if used == [tasks[0].available] else f" of {tasks[0].available:,}"
-            yield f"{name}: {' or '.join(f'{n:,}' for n in used)}{of} examples of {split}"
+            sizes = sorted({task.n for task in tasks})
+            total = "" if sizes == [tasks[0].available] else f" of {tasks[0].available:,}"
+            yield f"{name}: {' or '.join(f'{n:,}' for n in sizes)}{total} examples of {split}"
         for training in self.trainings:
             dev = training.dev
-            chosen = f", chosen on {dev.n:,} ({dev.source})" if dev.n else ""
-            yield f"training on {training.task}: {training.train.n:,} examples{chosen}"
+            selection = f", chosen on {dev.n:,} ({dev.source})" if dev.n else ""
+            yield f"training on {training.task}: {training.train.n:,} examples{selection}"
 
     def compute(self) -> Iterator[str]:
         """Yield the processors and the hours of all runs and trainings."""
-        machines: dict[str, None] = {}
-        used = [run.provenance.get("hardware") for run in self.runs]
-        for own in (one or {} for one in (*used, *(one.provenance.hardware for one in self.trainings))):
-            machines[f"{own.get('cores')} × {own.get('processor')}, {own.get('memory_gib')} GiB"] = None
+        machines = [run.provenance.get("hardware") or {} for run in self.runs]
+        machines += [training.provenance.hardware or {} for training in self.trainings]
+        hardware = dict.fromkeys(
+            f"{machine.get('cores')} × {machine.get('processor')}, {machine.get('memory_gib')} GiB"
+            for machine in machines
+        )
         devices = dict.fromkeys(str(run.model.description.get("device") or "cpu") for run in self.runs)
-        yield f"hardware: {'; '.join(machines)}; device {', '.join(devices)}"
-        evaluated = sum(task.seconds + task.baseline_seconds for run in self.runs for task in run.tasks)
-        trained = sum(training.seconds for training in self.trainings)
-        evaluation, learning = (timedelta(seconds=round(seconds)) for seconds in (evaluated, trained))
-        yield f"hours: {evaluation} (h:mm:ss) of evaluation in {len(self.runs)} runs, {learning} of training"
+        yield f"hardware: {'; '.join(hardware)}; device {', '.join(devices)}"
+        evaluation = _duration(task.seconds + task.baseline_seconds for run in self.runs for task in run.tasks)
+        training_time = _duration(training.seconds for training in self.trainings)
+        yield f"hours: {evaluation} (h:mm:ss) of evaluation in {len(self.runs)} runs, {training_time} of training"
         sizes = {run.model.name: run.model.parameters for run in self.runs}
         for name, size in sizes.items():
             yield f"parameters of {name}: {FILL_IN if size is None else f'{size:,}'}"
@@ -159,13 +162,13 @@ class Facts:
             routes = ", ".join(dict.fromkeys(task.route for task in tasks))
             conditions = "; ".join(dict.fromkeys(text for task in tasks if (text := described(task))))
             shots = tasks[0].settings.get("num_fewshot") or 0
-            given = dict.fromkeys(
+            changes = dict.fromkeys(
                 f"{key} {value}"
-                for key in ASKED
+                for key in TASK_SETTINGS
                 for task in tasks
                 if (value := task.settings.get(key)) not in (None, "", [], False)
             )
-            yield "; ".join((f"{name}: {routes}, {shots}-shot", *filter(None, [conditions]), *given))
+            yield "; ".join((f"{name}: {routes}, {shots}-shot", *filter(None, [conditions]), *changes))
         for run in self.runs:
             if options := {key: value for key, value in run.model.options.items() if key not in NOT_OPTIONS}:
                 yield f"options of {run.model.name}: {', '.join(f'{key} {value}' for key, value in options.items())}"
@@ -174,24 +177,24 @@ class Facts:
         """Yield how models were trained, what selected the checkpoint, what was searched, and what was found."""
         for training in self.trainings:
             config = training.config.model_dump()
-            given = ", ".join(f"{key} {config[key]}" for key in SHOWN if config.get(key) not in (None, {}, []))
-            yield f"training on {training.task}: {given}"
-            by = ", then ".join(training.select_by)
+            values = [f"{key} {config[key]}" for key in TRAINING_SETTINGS if config.get(key) not in (None, {}, [])]
+            yield f"training on {training.task}: {', '.join(values)}"
             step = training.steps if training.best is None else training.best
-            selected = f"the best one by {by} on {training.config.select_on}"
-            how = selected if training.evaluations else "the last one, because no examples were held out"
-            yield f"checkpoint of {training.task}: step {step}, {how}"
+            reason = "the last one, because no examples were held out"
+            if training.evaluations:
+                reason = f"the best one by {', then '.join(training.select_by)} on {training.config.select_on}"
+            yield f"checkpoint of {training.task}: step {step}, {reason}"
         for grid in self.grids:
-            tried: dict[str, dict[str, None]] = {}
+            values_by_key: dict[str, dict[str, None]] = {}
             for point in grid.points:
                 for key, value in point.values.items():
-                    tried.setdefault(key, {})[str(value)] = None
-            space = "; ".join(f"{key}: {', '.join(values)}" for key, values in tried.items())
+                    values_by_key.setdefault(key, {})[str(value)] = None
+            space = "; ".join(f"{key}: {', '.join(texts)}" for key, texts in values_by_key.items())
             failed = sum(bool(point.error) for point in grid.points)
             count = f"{len(grid.points)} combinations{f', {failed} of which failed' if failed else ''}"
             by = f" by {', then '.join(grid.metrics)}" if grid.metrics else ""
             yield f"search for {grid.task}: {count} ({space}), compared{by} on {grid.dev or 'dev'}"
-            yield f"best values found for {grid.task}: {_found(grid)}"
+            yield f"best values found for {grid.task}: {_describe_best(grid)}"
         if self.trainings and not self.grids:
             yield f"search for hyperparameters: none is recorded beside the trainings; {FILL_IN}"
 
@@ -201,28 +204,19 @@ class Facts:
             names = ", ".join(dict.fromkeys(self.single))
             yield f"scores of single runs: {names}; intervals are over examples, not over trainings"
         for record in self.seeds:
-            of = f"{record.model} on {record.task}"
-            has = any(score.low is not None for score in record.scores)
-            cover = "intervals are over seeds and examples" if has else "without intervals over seeds"
-            yield f"means over {len(record.runs)} seeds: {of}; {cover}"
-            yield from (f"{of}: {line}" for line in _over_seeds(record))
+            subject = f"{record.model} on {record.task}"
+            has_interval = any(score.low is not None for score in record.scores)
+            coverage = "intervals are over seeds and examples" if has_interval else "without intervals over seeds"
+            yield f"means over {len(record.runs)} seeds: {subject}; {coverage}"
+            yield from (f"{subject}: {line}" for line in _describe_means(record))
         for name, tasks in self.tasks.items():
-            scores = [score for task in tasks for score in task.scores]
-            methods = dict.fromkeys(str(one.interval) for one in scores if not one.interval.reason)
-            lacking: dict[str, dict[str, None]] = {}
-            for one in scores:
-                if one.interval.reason:
-                    lacking.setdefault(one.interval.reason, {})[one.metric] = None
-            without = [f"none for {', '.join(names)}: {reason}" for reason, names in lacking.items()]
-            parts = [part for part in (", ".join(methods), *without) if part]
-            clusters = max((score.clusters for score in scores), default=0)
-            yield f"{name}: 95 % intervals ({'; '.join(parts)}), {clusters:,} clusters"
-        seeds = sorted({one.config.seed for one in self.trainings})
-        if seeds:
-            yield f"training seeds: {', '.join(map(str, seeds))}"
+            yield f"{name}: {_describe_intervals([score for task in tasks for score in task.scores])}"
+        training_seeds = sorted({training.config.seed for training in self.trainings})
+        if training_seeds:
+            yield f"training seeds: {', '.join(map(str, training_seeds))}"
         # The predictions of another system have its seed among the options of the model.
-        own = {run.model.options.get("seed", run.config.get("seed", 0)) for run in self.runs}
-        yield f"seeds of the runs: {', '.join(sorted(map(str, own), key=lambda one: (len(one), one)))}"
+        seeds = {str(run.model.options.get("seed", run.config.get("seed", 0))) for run in self.runs}
+        yield f"seeds of the runs: {', '.join(sorted(seeds, key=lambda seed: (len(seed), seed)))}"
         gaps: dict[str, dict[str, None]] = {}
         for run in self.runs:
             for gap in unanswered(run):
@@ -239,35 +233,77 @@ class Facts:
 
     def implementations(self) -> Iterator[str]:
         """Yield by what each metric was computed, and with which parameters."""
-        computed: dict[str, dict[str, None]] = {}
-        own: dict[str, None] = {}
+        tasks_by_method: dict[str, dict[str, None]] = {}
+        undescribed: dict[str, None] = {}
         for name, tasks in self.tasks.items():
             for task in tasks:
-                given = [task.settings.get(key) for key in ("signatures", "metric_arguments")]
-                known = {metric: said for one in given if isinstance(one, Mapping) for metric, said in one.items()}
-                for metric, said in known.items():
-                    told = ", ".join(f"{key} {one}" for key, one in said.items()) if isinstance(said, Mapping) else said
-                    computed.setdefault(f"{metric}: {told}", {})[name] = None
-                own |= dict.fromkeys(one.metric for one in task.scores if one.metric not in known)
+                signatures = _signatures(task)
+                methods = [f"{metric}: {signature}" for metric, signature in signatures.items()]
                 if task.extractor is not None:
-                    computed.setdefault(f"answers read from replies by extractor {task.extractor}", {})[name] = None
-        yield from (f"{what} ({', '.join(names)})" for what, names in computed.items())
-        if own:
-            yield f"defined in figeval's documentation (statistics), computed with the packages above: {', '.join(own)}"
+                    methods.append(f"answers read from replies by extractor {task.extractor}")
+                for method in methods:
+                    tasks_by_method.setdefault(method, {})[name] = None
+                undescribed |= dict.fromkeys(score.metric for score in task.scores if score.metric not in signatures)
+        yield from (f"{method} ({', '.join(names)})" for method, names in tasks_by_method.items())
+        if undescribed:
+            metrics = ", ".join(undescribed)
+            yield f"defined in figeval's documentation (statistics), computed with the packages above: {metrics}"
         yield f"other packages, such as those for preprocessing: {FILL_IN}"
 
     def instructions(self) -> Iterator[str]:
         """Yield the full text that annotators of each task were told, criteria included."""
-        for key in self.items:
-            yield f"{key.task}: {key.told or 'none'}"
+        for task, text in self.annotations:
+            yield f"{task}: {text or 'none'}"
 
     def commands(self) -> Iterator[str]:
         """Yield the command that repeats each run."""
         yield from dict.fromkeys(f"`{shlex.join(run.command)}`" for run in self.runs if run.command)
 
 
-def _found(grid: GridRecord) -> str:
-    """Return the values of the best combination of a search, with its scores on dev."""
+def _files(files: Iterable[Path]) -> list[Path]:
+    return list({file.resolve(): file for file in files if file.is_file()}.values())
+
+
+def _read_instructions(folder: Path) -> tuple[str, str]:
+    """Return the task of a folder of `figeval annotate export` and the full text of its instructions.
+
+    Raises:
+        DataError: there is no key, it is damaged, or the file with the instructions is missing.
+    """
+    cure = "give the folder that `figeval annotate export` or `sheets` wrote"
+    key, file = read_model(folder / "key.json", ItemsKey, DataError, cure=cure), folder / "instructions.txt"
+    if not file.is_file() and not key.instructions:
+        return key.task, ""
+    return key.task, read_text(file, DataError, cure="restore it, or export the items again").removesuffix("\n")
+
+
+def _duration(seconds: Iterable[float]) -> timedelta:
+    return timedelta(seconds=round(sum(seconds)))
+
+
+def _signatures(task: TaskRecord) -> dict[str, str]:
+    records = [task.settings.get(key) for key in ("signatures", "metric_arguments")]
+    signatures = {metric: text for record in records if isinstance(record, Mapping) for metric, text in record.items()}
+    return {
+        metric: ", ".join(f"{key} {value}" for key, value in text.items()) if isinstance(text, Mapping) else text
+        for metric, text in signatures.items()
+    }
+
+
+def _describe_intervals(scores: Sequence[ScoreRecord]) -> str:
+    """Return the methods of the intervals, the reasons where there are none, and the number of clusters."""
+    methods = dict.fromkeys(str(score.interval) for score in scores if not score.interval.reason)
+    metrics_by_reason: dict[str, dict[str, None]] = {}
+    for score in scores:
+        if score.interval.reason:
+            metrics_by_reason.setdefault(score.interval.reason, {})[score.metric] = None
+    gaps = [f"none for {', '.join(names)}: {reason}" for reason, names in metrics_by_reason.items()]
+    parts = [part for part in (", ".join(methods), *gaps) if part]
+    clusters = max((score.clusters for score in scores), default=0)
+    return f"95 % intervals ({'; '.join(parts)}), {clusters:,} clusters"
+
+
+def _describe_best(grid: GridRecord) -> str:
     best = next((point for point in grid.points if grid.best is not None and point.folder == grid.best), None)
     if best is None:
         return f"{FILL_IN}, since the search has not ended"
@@ -276,10 +312,10 @@ def _found(grid: GridRecord) -> str:
     return f"{values}{f' (on dev: {scores})' if scores else ''}"
 
 
-def _over_seeds(record: SeedsRecord) -> Iterator[str]:
+def _describe_means(record: SeedsRecord) -> Iterator[str]:
     """Yield mean, standard deviation and range of each score of a task, without its languages."""
     for score in record.scores:
-        known = [value for value in score.values.values() if value is not None]
+        values = [value for value in score.values.values() if value is not None]
         if score.mean is not None and not score.language and not score.unseen_only and score.task == record.task:
             sd = "" if score.sd is None else f", sd {score.sd:.4f}"
-            yield f"{score.metric} mean {score.mean:.4f}{sd}, from {min(known):.4f} to {max(known):.4f}"
+            yield f"{score.metric} mean {score.mean:.4f}{sd}, from {min(values):.4f} to {max(values):.4f}"

@@ -1,4 +1,7 @@
-"""Comparison of runs example by example: tests, ranks, difficult examples, and what a task can show."""
+"""Comparison of runs example by example: tests, ranks, difficult examples, and what a task can show.
+
+Other wings use `figeval.compare` with its `Comparison`, and the functions that the module `family` names.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ def register_commands(cli: CommandLine) -> None:
     )
     cli.add_lazy_command(
         "difficulty",
-        "figeval.wings.comparison.difficulty_command:difficulty",
+        "figeval.wings.comparison.command:difficulty",
         "Find examples that nobody gets right, and doubtful labels.",
     )
     cli.add_lazy_command(
-        "power", "figeval.wings.comparison.power_command:power", "Say which difference between models a task can show."
+        "power", "figeval.wings.comparison.command:power", "Say which difference between models a task can show."
     )

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal
 
+from figeval import Grid, Harness, OptionError, Result, data_frame
 from figeval.api.runs import Names, Runs, names_in, run_paths
-from figeval.errors import OptionError
 from figeval.io.validation import checked_arguments
-from figeval.metrics.caveats import ALPHA
+from figeval.metrics.differences import ALPHA
 from figeval.records import conditions
 from figeval.records import notes as run_notes
 from figeval.records.result_json import to_json
 from figeval.reporting import table
-from figeval.reporting.grid import Grid, page, plain
-from figeval.runs.harness import Harness
 from figeval.types import JSON
-from figeval.wings.comparison import frames
-from figeval.wings.comparison.compare import RunComparison, argument_of, tasks_of
-from figeval.wings.comparison.comparisons import Design, RankedRun, RunComparisons, compare_all
-from figeval.wings.comparison.power import reachable
-from figeval.wings.comparison.task_comparison import TaskComparison
+from figeval.wings.comparison.detectable import reachable
+from figeval.wings.comparison.family import ComparisonDesign, RankedRun, RunComparisons, compare_all
+from figeval.wings.comparison.pair import RunComparison, tasks_of
+from figeval.wings.comparison.task_comparison import TaskComparison, argument_of
 
 if TYPE_CHECKING:
     import pandas
@@ -37,6 +34,41 @@ INTERVALS = {
     "bootstrap": "percentiles of a bootstrap",
     "cluster bootstrap": "percentiles of a bootstrap of clusters",
     "over languages": "those of the languages, combined",
+}
+DIFFERENCES = {
+    "run_a": "Int64",
+    "run_b": "Int64",
+    "task": "string",
+    "metric": "string",
+    "a": "float64",
+    "b": "float64",
+    "difference": "float64",
+    "low": "float64",
+    "high": "float64",
+    "stderr": "float64",
+    "p": "float64",
+    "p_adjusted": "float64",
+    "detectable": "float64",
+    "p_equivalence": "float64",
+    "n": "Int64",
+    "clusters": "Int64",
+    "effective_clusters": "float64",
+    "interval": "string",
+    "test": "string",
+    "only_in_a": "Int64",
+    "only_in_b": "Int64",
+    "unanswered": "Int64",
+    "seen": "Int64",
+}
+RANKS = {
+    "task": "string",
+    "run": "Int64",
+    "label": "string",
+    "value": "float64",
+    "rank": "Int64",
+    "best": "Int64",
+    "worst": "Int64",
+    "n": "Int64",
 }
 
 
@@ -78,25 +110,22 @@ def compare(  # noqa: PLR0913 - a question has many parts
         figeval.compare(done, "results/runs/demo", metric="acc").differences
         ```
     """
-    places = [place for one in runs for place in run_paths(one)]
-    if len(places) < PAIR:
+    paths = [path for argument in runs for path in run_paths(argument)]
+    if len(paths) < PAIR:
         raise OptionError("give at least two runs, one by one or as a list")
-    if prompts is not None and len(places) > PAIR:
+    if prompts is not None and len(paths) > PAIR:
         raise OptionError("prompts are for two runs; leave out the others")
-    if against is not None and not 0 <= against < len(places):
-        raise OptionError(f"against {against} is no place of a run, from 0 to {len(places) - 1}")
+    if against is not None and not 0 <= against < len(paths):
+        raise OptionError(f"against {against} is no place of a run, from 0 to {len(paths) - 1}")
     if margin is not None and margin <= 0:
         raise OptionError(f"a margin of {margin:g} is not positive; give the largest difference that does not matter")
-    asked = frozenset(names_in(tasks) if isinstance(tasks, str) else tasks)
-    design = Design(against=against, correction=correction, margin=margin, tasks=asked or None)
-    catalogue = Harness().catalogue if asked else None
-    return Comparison(compare_all(places, metric, seed, prompts, design, catalogue))
+    names = frozenset(names_in(tasks) if isinstance(tasks, str) else tasks)
+    design = ComparisonDesign(against=against, correction=correction, margin=margin, tasks=names or None)
+    return Comparison(compare_all(paths, metric, seed, prompts, design, Harness() if names else None))
 
 
-class Comparison:
+class Comparison(Result):
     """Differences between runs, task by task, as `figeval.compare` returns them.
-
-    A notebook shows it as the tables that `figeval compare` prints; `print(comparison)` prints the same as text.
 
     Attributes:
         result: all numbers, with the records of the runs.
@@ -118,13 +147,13 @@ class Comparison:
     @property
     def labels(self) -> list[str]:
         """Names of the runs: the model, and what distinguishes the run from the others."""
-        found = conditions.labels(self.result.runs)
-        return [f"{label} [{place}]" if found.count(label) > 1 else label for place, label in enumerate(found)]
+        labels = conditions.labels(self.result.runs)
+        return [f"{label} [{index}]" if labels.count(label) > 1 else label for index, label in enumerate(labels)]
 
     @property
     def left_out(self) -> Mapping[str, str]:
         """Reasons why tasks could not be compared, by task; for several pairs, the last reason."""
-        return {task: why for pair in self.result.pairs.values() for task, why in pair.left_out.items()}
+        return {task: reason for pair in self.result.pairs.values() for task, reason in pair.left_out.items()}
 
     @property
     def differences(self) -> pandas.DataFrame:
@@ -138,7 +167,27 @@ class Comparison:
         Raises:
             FigevalError: pandas is not installed.
         """
-        return frames.differences(self.result)
+        rows = (
+            {
+                "run_a": a,
+                "run_b": b,
+                "task": task.task,
+                "metric": self.metric,
+                **{name: value for name, value in task.comparison.to_dict().items() if name in DIFFERENCES},
+                "a": task.comparison.value_a,
+                "b": task.comparison.value_b,
+                "p_adjusted": task.p_adjusted,
+                "detectable": task.detectable,
+                "p_equivalence": task.p_equivalence,
+                "only_in_a": task.unmatched_a,
+                "only_in_b": task.unmatched_b,
+                "unanswered": task.unanswered,
+                "seen": task.seen,
+            }
+            for (a, b), pair in self.result.pairs.items()
+            for task in pair.tasks
+        )
+        return data_frame(rows, DIFFERENCES)
 
     @property
     def ranks(self) -> pandas.DataFrame:
@@ -149,7 +198,8 @@ class Comparison:
         Raises:
             FigevalError: pandas is not installed.
         """
-        return frames.ranks(self.result.ranks, self.labels)
+        labels = self.labels
+        return data_frame(({**asdict(rank), "label": labels[rank.run]} for rank in self.result.ranks), RANKS)
 
     def to_dict(self) -> JSON:
         """Return all numbers as `figeval compare --json` prints them."""
@@ -163,12 +213,12 @@ class Comparison:
             shared["margin"] = result.margin
         if len(runs) > 2:
             pairs = [{"a": a, "b": b, **_numbers(pair)} for (a, b), pair in result.pairs.items()]
-            return {**shared, "runs": runs, "pairs": pairs, "ranks": [asdict(one) for one in result.ranks]}
-        ((places, pair),) = result.pairs.items()
-        about: JSON = {key: runs[place] for key, place in zip("ab", places, strict=True)}
+            return {**shared, "runs": runs, "pairs": pairs, "ranks": [asdict(rank) for rank in result.ranks]}
+        ((indices, pair),) = result.pairs.items()
+        sides: JSON = {key: runs[index] for key, index in zip("ab", indices, strict=True)}
         for key, prompt in zip("ab", pair.prompts or (), strict=False):
-            about[key]["prompt"] = prompt
-        return {**shared, **about, **_numbers(pair)}
+            sides[key]["prompt"] = prompt
+        return {**shared, **sides, **_numbers(pair)}
 
     @property
     def grids(self) -> list[Grid]:
@@ -177,21 +227,21 @@ class Comparison:
         head = ("task", "A", "B", "A − B", "95 % interval", "p", f"p ({CORRECTED[result.correction]})")
         head += (*(("p (equivalent)",) if result.margin is not None else ()), "detectable", "n", "clusters", "test")
         rows = [
-            (pair, places, _cells(one, equivalence=result.margin is not None))
-            for places, pair in result.pairs.items()
-            for one in pair.tasks
+            (indices, _cells(task, equivalence=result.margin is not None))
+            for indices, pair in result.pairs.items()
+            for task in pair.tasks
         ]
         if len(result.runs) == 2:
-            ((places, pair),) = result.pairs.items()
+            ((indices, pair),) = result.pairs.items()
             of_a, of_b = (f", prompt {prompt}" for prompt in pair.prompts) if pair.prompts else ("", "")
-            title = f"{self.metric}: A = {labels[places[0]]}{of_a}, B = {labels[places[1]]}{of_b}"
-            return [Grid(head, [cells for *_, cells in rows], title, right=head[1:-1], spare=("test", "clusters"))]
-        named = [(cells[0], labels[a], labels[b], *cells[1:]) for _, (a, b), cells in rows]
-        both = ("task", "run A", "run B", *head[1:])
+            title = f"{self.metric}: A = {labels[indices[0]]}{of_a}, B = {labels[indices[1]]}{of_b}"
+            return [Grid(head, [cells for _, cells in rows], title, right=head[1:-1], spare=("test", "clusters"))]
+        labelled = [(cells[0], labels[a], labels[b], *cells[1:]) for (a, b), cells in rows]
+        head_of_pairs = ("task", "run A", "run B", *head[1:])
         title = f"{self.metric}: differences between runs"
         return [
             *([_ranking(result.ranks, labels, self.metric)] if result.ranks else []),
-            Grid(both, named, title, right=head[1:-1], spare=("test", "clusters")),
+            Grid(head_of_pairs, labelled, title, right=head[1:-1], spare=("test", "clusters")),
         ]
 
     def notes(self) -> Iterator[str]:
@@ -202,17 +252,18 @@ class Comparison:
             list(run_notes.notes(run, self._tasks_of(index), [self.metric])) for index, run in enumerate(result.runs)
         ]
         for note in dict.fromkeys(note for notes in of_runs for note in notes):
-            having = [name for name, own in zip(names, of_runs, strict=True) if note in own]
-            yield f"{'all runs' if len(having) == len(names) > 2 else ' and '.join(having)}: {note}"
+            subjects = [name for name, notes in zip(names, of_runs, strict=True) if note in notes]
+            yield f"{'all runs' if len(subjects) == len(names) > 2 else ' and '.join(subjects)}: {note}"
         method = {"holm": "Holm's", "bh": "Benjamini and Hochberg's"}[result.correction]
         yield f"{method} correction over {self.family} test{'s' * (self.family != 1)}"
         scores = (score for run in result.runs for task in run.tasks for score in task.scores)
         if any(score.metric == self.metric and not score.higher_is_better for score in scores):
             yield f"{self.metric}: lower is better, so that A is better where A − B is negative"
-        intervals = [one.comparison.interval for pair in result.pairs.values() for one in pair.tasks]
-        if known := dict.fromkeys(INTERVALS[interval.method] for interval in intervals if interval.method):
-            yield f"95 % interval: {'; '.join(known)}"
-        if any(one.detectable is not None for pair in result.pairs.values() for one in pair.tasks):
+        tasks = [task for pair in result.pairs.values() for task in pair.tasks]
+        methods = [task.comparison.interval.method for task in tasks]
+        if texts := dict.fromkeys(INTERVALS[method] for method in methods if method):
+            yield f"95 % interval: {'; '.join(texts)}"
+        if any(task.detectable is not None for task in tasks):
             yield f"detectable: the difference that p < {ALPHA:g}, uncorrected, would find with probability 0.8"
         if result.margin is not None:
             yield f"p (equivalent): two one-sided tests of a difference of {result.margin:g} or more, uncorrected"
@@ -222,47 +273,42 @@ class Comparison:
         yield from dict.fromkeys(f"{self.metric}: {remark}" for remark in self._remarks())
         lines: dict[str, list[str]] = {}
         for (a, b), pair in result.pairs.items():
-            for line in _left_out(pair):
+            for line in _omissions(pair):
                 lines.setdefault(line, []).append(f"A = {self.labels[a]}, B = {self.labels[b]}")
         for line, pairs in lines.items():
             yield line if len(pairs) == len(result.pairs) else f"{'; '.join(pairs)}: {line}"
 
-    def _tasks_of(self, place: int) -> set[str]:
+    def _tasks_of(self, run: int) -> set[str]:
         """Return the tasks and contrasts of a run, as it names them, that were compared."""
         tasks = set[str]()
-        for places, pair in self.result.pairs.items():
-            if place not in places:
+        record = self.result.runs[run]
+        for indices, pair in self.result.pairs.items():
+            if run not in indices:
                 continue
-            prompt = pair.prompts[places.index(place)] if pair.prompts else None
-            known = tasks_of(self.result.runs[place], prompt)
+            prompt = pair.prompts[indices.index(run)] if pair.prompts else None
+            records = tasks_of(record, prompt)
             names = {task.task.partition(" (")[0] for task in pair.tasks}
-            tasks |= {known[name].task for name in names if name in known}
-            tasks |= {contrast.name for contrast in self.result.runs[place].contrasts if contrast.name in names}
+            tasks |= {records[name].task for name in names if name in records}
+            tasks |= {contrast.name for contrast in record.contrasts if contrast.name in names}
         return tasks
 
     def _remarks(self) -> Iterator[str]:
         """Yield the remarks that must accompany every score of a metric with an argument."""
         arguments = (argument_of(task, self.metric) for run in self.result.runs for task in run.tasks)
-        yield from (str(one["remark"]) for one in arguments if one.get("remark"))
-
-    def __str__(self) -> str:
-        return plain(self.grids, self.notes())
+        yield from (str(argument["remark"]) for argument in arguments if argument.get("remark"))
 
     def __repr__(self) -> str:
-        tasks = ", ".join(dict.fromkeys(one.task for pair in self.result.pairs.values() for one in pair.tasks))
+        tasks = ", ".join(dict.fromkeys(task.task for pair in self.result.pairs.values() for task in pair.tasks))
         names = [repr(run.model.name) for run in self.result.runs]
         models = f"{names[0]} minus {names[1]}" if len(names) == 2 else ", ".join(names)
         return f"<figeval.Comparison of {self.metric}: {models} on {tasks}>"
 
-    def _repr_html_(self) -> str:
-        return page(self.grids, self.notes())
-
 
 def _numbers(pair: RunComparison) -> JSON:
     tasks = []
-    for one in pair.tasks:
-        fields = to_json(one)
-        if not one.same_as:
+    for task in pair.tasks:
+        fields = to_json(task)
+        if not task.same_as:
             del fields["same_as"]
         tasks.append({"task": fields.pop("task"), **fields.pop("comparison"), **fields})
     problem = {"problem": pair.problem} if pair.problem else {}
@@ -270,74 +316,72 @@ def _numbers(pair: RunComparison) -> JSON:
     return {"tasks": tasks, "left_out": dict(pair.left_out), **problem, **caveats}
 
 
-def _left_out(pair: RunComparison) -> Iterator[str]:
+def _omissions(pair: RunComparison) -> Iterator[str]:
     """Yield the pair's caveats and a line per task: examples that were left out, its test, or why there is none."""
     yield from pair.caveats
-    for compared in pair.tasks:
-        left = {
-            "only in A": compared.unmatched_a,
-            "only in B": compared.unmatched_b,
-            "without a valid answer": compared.unanswered,
-            "that a model was trained or chosen on": compared.seen,
+    for task in pair.tasks:
+        counts = {
+            "only in A": task.unmatched_a,
+            "only in B": task.unmatched_b,
+            "without a valid answer": task.unanswered,
+            "that a model was trained or chosen on": task.seen,
         }
-        parts = [f"{count} {what}" for what, count in left.items() if count]
+        parts = [f"{count} {kind}" for kind, count in counts.items() if count]
         if parts:
-            yield f"{compared.task}: left out {', '.join(parts)}"
-        if compared.comparison.note:
-            yield f"{compared.task}: {compared.comparison.note}"
-    same: dict[str, list[str]] = {}
-    for compared in pair.tasks:
-        if compared.same_as:
-            same.setdefault(compared.same_as, []).append(compared.task)
-    yield from (
-        f"{', '.join(tasks)}: the same rows as {first} in both runs, counted as one test"
-        for first, tasks in same.items()
-    )
-    told: dict[str, list[str]] = {}
-    for task, why in pair.left_out.items():
-        told.setdefault(why, []).append(task)
-    yield from (f"{', '.join(tasks)} not compared: {why}" for why, tasks in told.items())
+            yield f"{task.task}: left out {', '.join(parts)}"
+        if task.comparison.note:
+            yield f"{task.task}: {task.comparison.note}"
+    repeats: dict[str, list[str]] = {}
+    for task in pair.tasks:
+        if task.same_as:
+            repeats.setdefault(task.same_as, []).append(task.task)
+    for original, names in repeats.items():
+        yield f"{', '.join(names)}: the same rows as {original} in both runs, counted as one test"
+    reasons: dict[str, list[str]] = {}
+    for name, reason in pair.left_out.items():
+        reasons.setdefault(reason, []).append(name)
+    yield from (f"{', '.join(names)} not compared: {reason}" for reason, names in reasons.items())
     if pair.problem:
         yield f"not compared: {pair.problem}"
 
 
-def _ranking(ranks: tuple[RankedRun, ...], labels: list[str], metric: str) -> Grid:
+def _ranking(ranks: Sequence[RankedRun], labels: Sequence[str], metric: str) -> Grid:
     """Return the table of ranks, the best run of each task first."""
     rows = [
         (
-            one.task,
-            labels[one.run],
-            table.number(one.value),
-            table.NOTHING if one.rank is None else str(one.rank),
-            table.NOTHING if one.best is None else f"{one.best} to {one.worst}",
-            str(one.n),
+            run.task,
+            labels[run.run],
+            table.number(run.value),
+            table.NOTHING if run.rank is None else str(run.rank),
+            table.NOTHING if run.best is None else f"{run.best} to {run.worst}",
+            str(run.n),
         )
-        for one in ranks
+        for run in ranks
     ]
     head = ("task", "run", metric, "rank", "95 % set", "n")
     return Grid(head, rows, f"{metric}: ranks", right=head[2:])
 
 
-def _cells(one: TaskComparison, *, equivalence: bool) -> tuple[str, ...]:
+def _cells(task: TaskComparison, *, equivalence: bool) -> tuple[str, ...]:
     """Return one line of the table of a comparison."""
-    found = one.comparison
-    low, high = found.low, found.high
+    test = task.comparison
+    low, high = test.low, test.high
     interval = table.NOTHING if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
-    difference = table.NOTHING if found.difference is None else f"{found.difference:+.4f}"
-    values = (table.number(found.value_a), table.number(found.value_b), difference)
-    clusters = f"{found.clusters}{table.effective(found.clusters, found.effective_clusters)}"
-    equivalent = (_pvalue(one.p_equivalence),) if equivalence else ()
-    tests = (_pvalue(found.p), _pvalue(one.p_adjusted), *equivalent, _detectable(one))
-    return (one.task, *values, interval, *tests, str(found.n), clusters, found.test)
+    difference = table.NOTHING if test.difference is None else f"{test.difference:+.4f}"
+    values = (table.number(test.value_a), table.number(test.value_b), difference)
+    clusters = f"{test.clusters}{table.effective(test.clusters, test.effective_clusters)}"
+    equivalent = (_p_value(task.p_equivalence),) if equivalence else ()
+    tests = (_p_value(test.p), _p_value(task.p_adjusted), *equivalent, _detectable(task))
+    return (task.task, *values, interval, *tests, str(test.n), clusters, test.test)
 
 
-def _detectable(one: TaskComparison) -> str:
+def _detectable(task: TaskComparison) -> str:
     """Return the detectable difference, `none` if the test can find none, or a dash if there is no test."""
-    if one.detectable is None and one.comparison.p is not None and reachable(one.comparison) == 0:
+    if task.detectable is None and task.comparison.p is not None and reachable(task.comparison) == 0:
         return "none"
-    return table.number(one.detectable)
+    return table.number(task.detectable)
 
 
-def _pvalue(p: float | None) -> str:
+def _p_value(p: float | None) -> str:
     """Return a p-value with four decimals, never as 0."""
     return table.NOTHING if p is None else "<0.0001" if p < 1e-4 else f"{p:.4f}"

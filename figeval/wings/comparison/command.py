@@ -1,4 +1,4 @@
-"""Command `figeval compare`."""
+"""Commands `figeval compare`, `figeval difficulty` and `figeval power`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from figeval.cli.options import listed
-from figeval.cli.output import echo_json, echo_result
+from figeval import Result
+from figeval.cli.options import include_path, listed
+from figeval.cli.output import echo_json
 
 PAIR = 2
 
@@ -72,16 +73,16 @@ def compare(  # noqa: PLR0913 - one argument per option
     figeval compare A B C D --against A --tasks epic_mcq,impli
     figeval compare A A --prompts default,lower
     """
-    from figeval.wings.comparison.api import compare as compare_runs
+    from figeval import compare as compare_runs
 
     if len(runs) < PAIR:
         raise click.UsageError("give at least two runs")
     if prompts and (len(prompts) != PAIR or len(runs) != PAIR):
-        wanted = "give two runs, and two prompts separated by a comma, first that of run A"
-        raise click.BadParameter(wanted, param_hint="'--prompts'")
+        cure = "give two runs, and two prompts separated by a comma, first that of run A"
+        raise click.BadParameter(cure, param_hint="'--prompts'")
     if against is not None and against not in runs:
         raise click.BadParameter(f"{against} is none of the runs; list it among them", param_hint="'--against'")
-    found = compare_runs(
+    comparison = compare_runs(
         *runs,
         metric=metric,
         tasks=tasks,
@@ -91,7 +92,106 @@ def compare(  # noqa: PLR0913 - one argument per option
         correction=correction,  # type: ignore[arg-type]
         margin=margin,
     )
+    _print(comparison, as_json=as_json)
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
+@click.option("--metric", default="acc", show_default=True, help="A mean over examples with values from 0 to 1.")
+@click.option(
+    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="CSV file with a line for each example."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all examples as a JSON list.")
+def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json: bool) -> None:
+    """Say how difficult the examples of a task are for several models, and which labels may be wrong.
+
+    "nobody" and "everybody" count the examples that no model and that every model got right, next to the numbers for
+    models of the same accuracy that err independently. A candidate is an example to which all models gave the same
+    wrong answer, at least two of which are better than the most common right answer: look at its label.
+
+    \b
+    figeval difficulty results/runs/minilm results/runs/tfidf results/runs/smollm2
+    figeval difficulty A B C --output items.csv
+    """
+    from figeval import difficulty as rate_examples
+    from figeval.runs.outputs import save
+
+    if len(runs) < PAIR:
+        raise click.UsageError("give at least two runs")
+    ratings = rate_examples(runs, metric=metric)
+    if output is not None:
+        save(ratings.to_csv(), output, runs)
+    _print(ratings, as_json=as_json)
+
+
+@click.command()
+@click.option("--tasks", required=True, callback=listed, help="Tasks or suites, separated by commas.")
+@include_path
+@click.option(
+    "--disagreement",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.2,
+    show_default=True,
+    help="Share of examples that only one of the two models gets right.",
+)
+@click.option(
+    "--correlation",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    help="Correlation of the differences within a cluster; it has no effect on tasks without clusters.",
+)
+@click.option(
+    "--power",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.8,
+    show_default=True,
+    help="Probability of finding the difference.",
+)
+@click.option(
+    "--comparisons",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of planned comparisons; the level 0.05 is divided by it (Bonferroni).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def power(  # noqa: PLR0913 - one argument per option
+    *,
+    tasks: tuple[str, ...],
+    include_path: tuple[Path, ...],
+    disagreement: float,
+    correlation: float,
+    power: float,
+    comparisons: int,
+    as_json: bool,
+) -> None:
+    """Say which difference in accuracy between two models a task can show, before any model is run.
+
+    The numbers are for a paired comparison, as by `figeval compare`. They need the data, but no model. After an
+    experiment, the column "detectable" of `figeval compare` has the same from the observed differences.
+
+    \b
+    figeval power --tasks epic_mcq,impli
+    figeval power --tasks mini_fables --disagreement 0.3 --comparisons 3
+    """
+    from figeval import power as plan_comparisons
+
+    plans = plan_comparisons(
+        tasks,
+        disagreement=disagreement,
+        correlation=correlation,
+        power=power,
+        comparisons=comparisons,
+        include_path=include_path,
+    )
+    _print(plans, as_json=as_json)
+
+
+def _print(result: Result, *, as_json: bool) -> None:
+    from rich.console import Console
+
     if as_json:
-        echo_json(found.to_dict())
+        echo_json(result.to_dict())
     else:
-        echo_result(found.grids, found.notes())
+        result.print(Console())

@@ -1,4 +1,4 @@
-"""Difficulty of the examples of a task for several models, and labels that may be wrong.
+"""`figeval.difficulty`: how difficult the examples of a task are for several models, and labels that may be wrong.
 
 Only the stored predictions are read. An example that every model answers wrongly in the same way is either hard for all
 of them or labelled wrongly; someone has to look at it.
@@ -6,21 +6,163 @@ of them or labelled wrongly; someone has to look at it.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import prod
-from pathlib import Path
-from typing import Any
+from shlex import join
+from typing import TYPE_CHECKING, Any
 
-from figeval.errors import RecordError, near
-from figeval.records.predictions import PredictionRow
+from figeval import Grid, OptionError, RecordError, Result, data_frame
+from figeval.api.runs import Runs, run_paths
+from figeval.errors import near
+from figeval.io.text import counted, csv_cell, one_line, shown_json
+from figeval.io.validation import checked_arguments
 from figeval.runs.stored import stored_metrics
-from figeval.wings.comparison.compare import refuse_other_examples, tasks_of
-from figeval.wings.comparison.sides import Side
+from figeval.wings.comparison.pair import refuse_other_examples, tasks_of
+from figeval.wings.comparison.side import RunSide
 
+if TYPE_CHECKING:
+    import pandas
+
+HEAD = ("task", "n", "models", "nobody", "expected", "everybody", "expected", "candidates")
+COLUMNS = {
+    "task": "string",
+    "id": "string",
+    "cluster": "string",
+    "difficulty": "float64",
+    "answered": "Int64",
+    "right": "Int64",
+    "gold": "object",
+    "common_error": "object",
+    "candidate": "bool",
+}
+PAIR = 2
+MAX_LISTED = 10  # candidates for each task
 RIGHT = 0.5  # an answer that is right with a higher probability, as by a tie, counts as right
+
+
+@checked_arguments
+def difficulty(*runs: Runs, metric: str = "acc") -> Difficulty:
+    """Say how difficult the examples of a task are for several models, and which labels may be wrong.
+
+    Args:
+        runs: at least two runs or their folders, one by one or as a list. The values of a folder of several seeds are
+            averaged.
+        metric: a mean over examples with values from 0 to 1.
+
+    Raises:
+        OptionError: an argument has another type, or there are fewer than two runs.
+        RecordError: a run or its predictions are missing, the runs have no task in common, or none has the metric, or a
+            task has other examples in one of them.
+
+    Example:
+        ```python
+        items = figeval.difficulty("results/runs/minilm", "results/runs/smollm2", "results/runs/tfidf").to_frame()
+        items[items["candidate"]]
+        ```
+    """
+    paths = [path for argument in runs for path in run_paths(argument)]
+    if len(paths) < PAIR:
+        raise OptionError("give at least two runs, one by one or as a list")
+    return Difficulty(tuple(_rate_tasks([RunSide.at(path) for path in paths], metric)), metric)
+
+
+@dataclass(frozen=True, slots=True)
+class Difficulty(Result):
+    """Difficulty of the examples of some tasks, as `figeval.difficulty` returns it.
+
+    Attributes:
+        tasks: the examples and counts of each task.
+        metric: the metric that says what is right.
+    """
+
+    tasks: tuple[TaskDifficulty, ...]
+    metric: str
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return one row per task and example, the most difficult first.
+
+        Columns: `task`, `id`, `cluster`, `difficulty` (1 minus the mean value), `answered` and `right` (numbers of
+        models), `gold`, `common_error` (the wrong answer that all models gave), and `candidate` (whether the label may
+        be wrong).
+
+        Raises:
+            FigevalError: pandas is not installed.
+        """
+        rows = (
+            {"task": task.task, **asdict(item), "candidate": item.common_error is not None}
+            for task in self.tasks
+            for item in task.items
+        )
+        return data_frame(rows, COLUMNS)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return all numbers and examples as `figeval difficulty --json` prints them."""
+        return [asdict(task) for task in self.tasks]
+
+    def to_csv(self) -> str:
+        """Return a line for each example, as `figeval difficulty --output` writes them."""
+        lines = io.StringIO()
+        writer = csv.writer(lines)
+        writer.writerow([name for name in COLUMNS if name != "candidate"])
+        for task in self.tasks:
+            for item in task.items:
+                names = map(csv_cell, (task.task, item.id, item.cluster or ""))
+                answers = ("" if value is None else _shown(value) for value in (item.gold, item.common_error))
+                writer.writerow((*names, item.difficulty, item.answered, item.right, *map(csv_cell, answers)))
+        return lines.getvalue()
+
+    @property
+    def grids(self) -> list[Grid]:
+        """The table that the command line prints."""
+        rows = [
+            (
+                task.task,
+                str(len(task.items)),
+                str(len(task.models)),
+                str(task.nobody),
+                f"{task.nobody_expected:.1f}",
+                str(task.everybody),
+                f"{task.everybody_expected:.1f}",
+                str(len(task.candidates)),
+            )
+            for task in self.tasks
+        ]
+        return [Grid(HEAD, rows, f"{self.metric}: examples by difficulty", right=HEAD[1:])]
+
+    def notes(self) -> Iterator[str]:
+        """Yield the lines below the table: the candidates of each task, and what was left out."""
+        for task in self.tasks:
+            for item in task.candidates[:MAX_LISTED]:
+                answer, gold = _shown(item.common_error), _shown(item.gold)
+                yield f"{task.task} {item.id}: all {item.answered} models answer {answer}, gold is {gold}"
+            if (unlisted := len(task.candidates) - MAX_LISTED) > 0:
+                yield f"{task.task}: {unlisted} more; --output lists all"
+            if items := (task.candidates or [item for item in task.items if not item.right])[:MAX_LISTED]:
+                ids = (part for item in items for part in ("--id", one_line(item.id)))
+                subject = "these" if task.candidates else "the hardest"
+                yield f"{task.task}: to look at {subject}, run figeval preview {join((task.of, *ids))}"
+            if task.unanswered:
+                yield f"{task.task}: {counted(task.unanswered, 'example')} without an answer from some model"
+            if task.uninformed:
+                names = ", ".join(map(one_line, task.uninformed))
+                yield f"{task.task}: no candidates from models no better than the most common right answer: {names}"
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(task.task for task in self.tasks)
+        return f"<figeval.Difficulty of {tasks} for {len(self.tasks[0].models)} models by {self.metric}>"
+
+
+def _shown(answer: object) -> str:
+    """Return an answer as JSON in one line."""
+    return shown_json(json.dumps(answer, ensure_ascii=False))
+
+
+# ---- one task --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,63 +219,51 @@ class TaskDifficulty:
     @property
     def candidates(self) -> list[ExampleDifficulty]:
         """Examples whose label may be wrong: those with a common error, given by most models first."""
-        found = [item for item in self.items if item.common_error is not None]
-        return sorted(found, key=lambda item: -item.answered)
+        items = [item for item in self.items if item.common_error is not None]
+        return sorted(items, key=lambda item: -item.answered)
 
 
-def difficulty(paths: Sequence[Path], metric: str = "acc") -> list[TaskDifficulty]:
-    """Return the difficulty of the examples of each task that all runs have.
-
-    Args:
-        paths: folders of at least two runs; the values of several seeds are averaged.
-        metric: a mean over examples with values from 0 to 1.
-
-    Raises:
-        RecordError: a run or its predictions are missing, the runs have no task in common, or none has the metric, or a
-            task has other examples in one of them.
-    """
-    sides = [Side.at(path) for path in paths]
+def _rate_tasks(sides: Sequence[RunSide], metric: str) -> list[TaskDifficulty]:
+    """Return the difficulty of the examples of each task that all runs have; the values of seeds are averaged."""
     tasks = [tasks_of(side.record, None) for side in sides]
-    common = [name for name in tasks[0] if all(name in other for other in tasks[1:])]
+    common = [name for name in tasks[0] if all(name in records for records in tasks[1:])]
     if not common:
-        has = "; ".join(
-            f"{side.record.model.name} has {', '.join(own)}" for side, own in zip(sides, tasks, strict=True)
+        listing = "; ".join(
+            f"{side.record.model.name} has {', '.join(records)}" for side, records in zip(sides, tasks, strict=True)
         )
-        raise RecordError(f"the runs have no task in common: {has}")
-    found = []
+        raise RecordError(f"the runs have no task in common: {listing}")
+    rated_tasks = []
     for name in common:
-        for other in tasks[1:]:
-            refuse_other_examples(tasks[0][name], other[name])
+        for records in tasks[1:]:
+            refuse_other_examples(tasks[0][name], records[name])
         if all(all(side.values(name, metric)) for side in sides):
-            found.append(_of_task(name, sides, metric))
-    if not found:
-        stored = {one for side in sides for name in common for one in stored_metrics(side.folder, name)}
-        known = ", ".join(sorted(stored)) or "none"
-        raise RecordError(f"no task has {metric!r} per example in all runs{near(metric, stored)}; they have {known}")
-    return found
+            rated_tasks.append(_rate_task(name, sides, metric))
+    if not rated_tasks:
+        metrics = {stored for side in sides for name in common for stored in stored_metrics(side.folder, name)}
+        listing = ", ".join(sorted(metrics)) or "none"
+        raise RecordError(f"no task has {metric!r} per example in all runs{near(metric, metrics)}; they have {listing}")
+    return rated_tasks
 
 
-def _of_task(name: str, sides: Sequence[Side], metric: str) -> TaskDifficulty:
-    values = [_means(side, name, metric) for side in sides]
+def _rate_task(name: str, sides: Sequence[RunSide], metric: str) -> TaskDifficulty:
+    means = [_means(side, name, metric) for side in sides]
     rows = [[{row["id"]: row for row in folder.rows(name)} for _, folder in side.runs] for side in sides]
-    examples = [one for one in values[0] if all(one in own for own in values)]
-    gold = Counter(json.dumps(rows[0][0][one]["gold"], sort_keys=True) for one in examples)
+    examples = [example for example in means[0] if all(example in values for values in means)]
+    gold = Counter(json.dumps(rows[0][0][example]["gold"], sort_keys=True) for example in examples)
     most_common = max(gold.values(), default=0) / max(1, len(examples))
-    known = [[value for one in examples if (value := own[one]) is not None] for own in values]
-    informed = [bool(own) and sum(own) / len(own) > most_common for own in known]
+    answers = [[value for example in examples if (value := values[example]) is not None] for values in means]
+    informed = [bool(values) and sum(values) / len(values) > most_common for values in answers]
     items = []
     for example in examples:
-        answers = [value for own in values if (value := own[example]) is not None]
-        if not answers:
-            continue
-        right = sum(value > RIGHT for value in answers)
-        found = [[own[example] for own in seeds if example in own] for seeds in rows]
-        error = None if right else _common_error(found, informed, metric)
-        row = found[0][0]
-        difficulty = 1 - sum(answers) / len(answers)
-        items.append(ExampleDifficulty(example, row["cluster"], difficulty, len(answers), right, row["gold"], error))
-    shares = [sum(value > RIGHT for value in own) / len(own) if own else 0.0 for own in known]
-    answered = [[own[item.id] is not None for own in values] for item in items]
+        values = [value for run in means if (value := run[example]) is not None]
+        if values:
+            right = sum(value > RIGHT for value in values)
+            by_seed = [[seed[example] for seed in seeds if example in seed] for seeds in rows]
+            error = None if right else _common_error(by_seed, informed, metric)
+            row, mean = by_seed[0][0], sum(values) / len(values)
+            items.append(ExampleDifficulty(example, row["cluster"], 1 - mean, len(values), right, row["gold"], error))
+    shares = [sum(value > RIGHT for value in values) / len(values) if values else 0.0 for values in answers]
+    answered = [[values[item.id] is not None for values in means] for item in items]
     models = tuple(side.record.model.name for side in sides)
     return TaskDifficulty(
         task=name,
@@ -141,7 +271,9 @@ def _of_task(name: str, sides: Sequence[Side], metric: str) -> TaskDifficulty:
         items=tuple(sorted(items, key=lambda item: (-item.difficulty, item.id))),
         nobody=sum(not item.right for item in items),
         everybody=sum(item.right == len(sides) for item in items),
-        nobody_expected=sum(prod(1 - share for share, has in zip(shares, own, strict=True) if has) for own in answered),
+        nobody_expected=sum(
+            prod(1 - share for share, is_answered in zip(shares, runs, strict=True) if is_answered) for runs in answered
+        ),
         everybody_expected=prod(shares) * sum(map(all, answered)),
         by_right=dict(sorted(Counter(item.right for item in items).items())),
         unanswered=len(examples) - sum(map(all, answered)),
@@ -149,21 +281,20 @@ def _of_task(name: str, sides: Sequence[Side], metric: str) -> TaskDifficulty:
     )
 
 
-def _common_error(found: Sequence[Sequence[PredictionRow]], informed: Sequence[bool], metric: str) -> Any:
+def _common_error(rows: Sequence[Sequence[Mapping[str, Any]]], informed: Sequence[bool], metric: str) -> Any:
     """Return the answer of all seeds of all models if at least two informed models gave it without a tie, else None."""
-    valid = [[row for row in seeds if row["metrics"].get(metric) is not None] for seeds in found]
+    valid = [[row for row in seeds if row["metrics"].get(metric) is not None] for seeds in rows]
     errors = {json.dumps(row["pred"], sort_keys=True) for seeds in valid for row in seeds}
     is_tied = any((row.get("tied") or 1) > 1 for seeds in valid for row in seeds)
     votes = sum(bool(seeds) and is_informed for seeds, is_informed in zip(valid, informed, strict=True))
     return json.loads(errors.pop()) if len(errors) == 1 and not is_tied and votes > 1 else None
 
 
-def _means(side: Side, task: str, metric: str) -> dict[str, float | None]:
+def _means(side: RunSide, task: str, metric: str) -> dict[str, float | None]:
     """Return the value of each example, averaged over the seeds that answered it; None without any answer."""
-    found: dict[str, float | None] = {}
-    every = side.values(task, metric)
-    for example in every[0]:
-        known = [own[example][0] for own in every if example in own]
-        valid = [value for value in known if value is not None]
-        found[example] = sum(valid) / len(valid) if valid else None
-    return found
+    means: dict[str, float | None] = {}
+    runs = side.values(task, metric)
+    for example in runs[0]:
+        values = [value for run in runs if example in run and (value := run[example][0]) is not None]
+        means[example] = sum(values) / len(values) if values else None
+    return means

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.caveats import may_be_missed, too_few, too_sparse
-from figeval.metrics.differences import spread_of_differences, t_test
+from figeval.metrics.differences import may_be_missed, spread_of_differences, t_test, too_few, too_sparse
 from figeval.metrics.intervals import (
     FEWEST_CLUSTERS,
     NOTHING,
@@ -78,38 +77,43 @@ def statistic_over_languages(  # noqa: PLR0913 - two runs, and a score with its 
     Neither is there one if a language has fewer than 40 effective clusters of one of the `kinds` of examples, which are
     counted by the numbers at these places (`Statistic.kinds`).
     """
-    common = {
-        language: [(a, b, cluster) for a, b, cluster in rows if a is not None and b is not None]
+    rows = {
+        language: [(a, b, cluster) for a, b, cluster in aligned if a is not None and b is not None]
         for language in features_a
-        for rows in [zip(features_a[language], features_b[language], clusters[language], strict=True)]
+        for aligned in [zip(features_a[language], features_b[language], clusters[language], strict=True)]
     }
-    n = sum(map(len, common.values()))
-    if (empty := next((language for language, rows in common.items() if not rows), None)) is not None:
-        where = f" in {empty}" if empty else ""
-        return PairedTest(n=n, clusters=0, note=f"no example{where} that both runs answered")
-    index = cluster_places([cluster for rows in common.values() for *_, cluster in rows])
-    groups, width = int(index.max()) + 1, len(next(iter(common.values()))[0][0])
-    sums, done, features = np.zeros((groups, 2, len(common), width)), 0, []
-    few = ""
-    for place, (language, rows) in enumerate(common.items()):
-        own = index[done : done + len(rows)]
-        features.append(np.array([row[:2] for row in rows], dtype=np.float64))
-        np.add.at(sums[:, :, place], own, features[-1])
-        done += len(rows)
-        where = f" in {language}" if language else ""
-        counts = {kind: sums[:, 0, place, column] for kind, column in kinds.items()}
-        scarce = [
-            f" of the {kind} kind{where}" for kind, sizes in counts.items() if _effective(sizes) < FEWEST_CLUSTERS
-        ]
-        if language and _effective(np.bincount(own)) < FEWEST_CLUSTERS:
-            scarce = [where]
-        few = few or next(iter(scarce), "")
+    n = sum(map(len, rows.values()))
+    if (empty := next((language for language, examples in rows.items() if not examples), None)) is not None:
+        return PairedTest(n=n, clusters=0, note=f"no example{_in(empty)} that both runs answered")
+    index = cluster_places([cluster for examples in rows.values() for *_, cluster in examples])
+    groups, width = int(index.max()) + 1, len(next(iter(rows.values()))[0][0])
+    sums, done, features = np.zeros((groups, 2, len(rows), width)), 0, []
+    scarce = ""
+    for number, (language, examples) in enumerate(rows.items()):
+        groups_of_rows = index[done : done + len(examples)]
+        features.append(np.array([row[:2] for row in examples], dtype=np.float64))
+        np.add.at(sums[:, :, number], groups_of_rows, features[-1])
+        done += len(examples)
+        scarce = scarce or _find_scarcity(language, np.bincount(groups_of_rows), sums[:, 0, number], kinds)
 
     def mean(flat: Floats) -> Floats:
-        parts = combine(flat.reshape(*flat.shape[:-1], len(common), width))
-        return np.asarray(parts.mean(axis=-1), dtype=np.float64)
+        scores = combine(flat.reshape(*flat.shape[:-1], len(rows), width))
+        return np.asarray(scores.mean(axis=-1), dtype=np.float64)
 
-    return _Exchange(sums.reshape(groups, 2, -1), index, features, mean, seed, draws).test(few)
+    return _Exchange(sums.reshape(groups, 2, -1), index, features, mean, seed, draws).test(scarce)
+
+
+def _in(language: str) -> str:
+    return f" in {language}" if language else ""
+
+
+def _find_scarcity(language: str, sizes: NDArray[np.int64], sums: Floats, kinds: Mapping[str, int]) -> str:
+    """Return of what, or where, a language has too few effective clusters for an interval; empty if it has enough."""
+    if language and _effective(sizes) < FEWEST_CLUSTERS:
+        return _in(language)
+    scarce = (kind for kind, column in kinds.items() if _effective(sums[:, column]) < FEWEST_CLUSTERS)
+    kind = next(scarce, "")
+    return f" of the {kind} kind{_in(language)}" if kind else ""
 
 
 def _effective(sizes: NDArray[Any]) -> float:
@@ -134,10 +138,10 @@ class _Exchange:
     seed: int
     draws: int
 
-    def test(self, few: str) -> PairedTest:
-        """Return the comparison; `few` says of what, or where, there are too few clusters for an interval."""
+    def test(self, scarce: str) -> PairedTest:
+        """Return the comparison; `scarce` says of what, or where, there are too few clusters for an interval."""
         groups, effective = len(self.sums), _effective(np.bincount(self.index))
-        value_a, value_b = (float(self.combine(one)) for one in self.sums.sum(axis=0))
+        value_a, value_b = (float(self.combine(run)) for run in self.sums.sum(axis=0))
         result = PairedTest(n=len(self.index), clusters=groups, effective_clusters=effective)
         if np.isnan((value_a, value_b)).any():
             return replace(result, note="the score of one of the runs is undefined")
@@ -149,13 +153,13 @@ class _Exchange:
         if not math.isclose(effective, groups) and (spread := self.spread()) is not None:
             test, p = PERMUTATION_AND_T, max(p, t_test(value_a - value_b, spread.stderr, spread.freedom))
         result = replace(result, test=test, p=p)
-        if few or effective < FEWEST_CLUSTERS:
+        if scarce or effective < FEWEST_CLUSTERS:
             unit = "examples" if groups == len(self.index) else "clusters"
-            why = f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}{few}"
-            notes = why, too_few(len(self.index), groups, effective), may_be_missed(len(self.index), groups, p)
+            reason = f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}{scarce}"
+            notes = reason, too_few(len(self.index), groups, effective), may_be_missed(len(self.index), groups, p)
             return replace(result, note="; ".join(filter(None, notes)))
         independent = groups == len(self.index)
-        interval = interval_of_statistic(self.redrawn(), "bootstrap" if independent else "cluster bootstrap")
+        interval = interval_of_statistic(self.resample(), "bootstrap" if independent else "cluster bootstrap")
         return replace(
             result,
             interval=interval,
@@ -170,18 +174,18 @@ class _Exchange:
         """True for each cluster in which the sums of the runs differ, shape (G,)."""
         return np.asarray((self.sums[:, 0] != self.sums[:, 1]).any(axis=1))
 
-    def p(self, seen: float) -> float:
+    def p(self, observed: float) -> float:
         """Return the p-value of a difference between the scores."""
         total = self.sums.sum(axis=(0, 1))
         differing = self.sums[self.differs]
         if not len(differing):
             return 1.0
         fixed = self.sums.sum(axis=0) - differing.sum(axis=0)  # of clusters in which an exchange changes nothing
-        least = seen - NOTHING * max(1.0, seen)
+        least = observed - NOTHING * max(1.0, observed)
 
         def extreme(exchanged: Floats) -> NDArray[np.bool_]:
-            own = fixed[0] + differing[:, 0].sum(axis=0) + exchanged @ (differing[:, 1] - differing[:, 0])
-            return ~(np.abs(self.combine(own) - self.combine(total - own)) < least)
+            sums_a = fixed[0] + differing[:, 0].sum(axis=0) + exchanged @ (differing[:, 1] - differing[:, 0])
+            return ~(np.abs(self.combine(sums_a) - self.combine(total - sums_a)) < least)
 
         if len(differing) <= EXACT:
             patterns = np.array(list(product((0.0, 1.0), repeat=len(differing)))).reshape(-1, len(differing))
@@ -197,16 +201,16 @@ class _Exchange:
         these, for a difference of means.
         """
         total = self.sums.sum(axis=0)
-        seen = self.combine(total)
+        scores = self.combine(total)
         parts = []
         for index, rows in enumerate(self.features):
             width = rows.shape[-1]
             columns = slice(index * width, (index + 1) * width)
             start = 0
             for size in blocks(len(rows), total.size):
-                left = np.repeat(total[None], size, axis=0)
-                left[..., columns] -= rows[start : start + size]
-                parts.append(seen - self.combine(left))
+                remaining = np.repeat(total[None], size, axis=0)
+                remaining[..., columns] -= rows[start : start + size]
+                parts.append(scores - self.combine(remaining))
                 start += size
         changes = np.concatenate(parts) * len(self.index)
         if not np.isfinite(changes).all():
@@ -214,11 +218,11 @@ class _Exchange:
         spread = spread_of_differences(*by_cluster(changes[:, 0] - changes[:, 1], self.index.astype(str).tolist()))
         return None if spread.alike else spread
 
-    def redrawn(self) -> Floats:
+    def resample(self) -> Floats:
         """Return differences of the scores for draws of the clusters with replacement, shape (RESAMPLES,)."""
         generator, clusters = np.random.default_rng(self.seed), len(self.sums)
-        found = []
+        differences = []
         for size in blocks(RESAMPLES, clusters):
             counts = generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=size)
-            found.append(self.combine(counts @ self.sums[:, 0]) - self.combine(counts @ self.sums[:, 1]))
-        return np.concatenate(found)
+            differences.append(self.combine(counts @ self.sums[:, 0]) - self.combine(counts @ self.sums[:, 1]))
+        return np.concatenate(differences)

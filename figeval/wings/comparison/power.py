@@ -1,158 +1,175 @@
-"""Power of comparisons: the smallest detectable difference, equivalence, and plans for an experiment."""
+"""`figeval.power`: which difference between two models a task can show, before any model is run."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import product
-from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from figeval.metrics.caveats import ALPHA
-from figeval.metrics.differences import larger_variance
-from figeval.metrics.intervals import CELLS, FEW, NOTHING, TINIEST, spread_of
-from figeval.metrics.matched import score_statistic, smallest_found
-from figeval.metrics.paired_test import PairedTest
+from figeval import Grid, Harness, OptionError, Result, data_frame, frontend
+from figeval.api.runs import Folders, Task, paths_in, task_names
+from figeval.io.validation import checked_arguments
+from figeval.metrics.differences import ALPHA, larger_variance
+from figeval.metrics.intervals import CELLS, spread_of
+from figeval.reporting.table import effective
+from figeval.runs.harness import Guests
+from figeval.wings.comparison.detectable import (
+    POWER,
+    SIMULATIONS,
+    flip_factor,
+    reachable_level,
+    smallest_difference,
+)
 
-POWER = 0.8
-SIMULATED = 12  # up to this many clusters, the power of the sign flip is simulated
-SIMULATIONS, HALVINGS = 2000, 12
-MANY = 10_000  # degrees of freedom of a t distribution that is as good as normal
-EXCHANGES = ("sign flip", "permutation")  # the tests' names begin with these
+if TYPE_CHECKING:
+    import pandas
+
+HEAD = ("task", "n", "clusters", "design effect", "detectable")
+ACC = "acc"
+MAX_COMPARISONS = 1_000_000
+COLUMNS = {
+    "task": "string",
+    "n": "Int64",
+    "clusters": "Int64",
+    "effective_clusters": "float64",
+    "disagreement": "float64",
+    "correlation": "float64",
+    "effect": "float64",
+    "difference": "float64",
+    "power": "float64",
+}
 
 
-def detectable(stderr: float, freedom: float = math.inf, power: float = POWER, level: float = ALPHA) -> float:
-    """Return the smallest true difference that a two-sided t test would find with this probability.
+@checked_arguments
+def power(
+    tasks: Task | Sequence[Task],
+    *,
+    disagreement: float = 0.2,
+    correlation: float = 0.1,
+    power: float = 0.8,
+    comparisons: int = 1,
+    include_path: Folders = (),
+) -> Power:
+    """Say which difference in accuracy between two models tasks can show, before any model is run.
 
-    It is that of the noncentral t distribution; for many degrees of freedom, (z_{1−α/2} + z_{power}) · SE (Bloom 1995).
+    The numbers are for a paired comparison, as by `figeval.compare`. They need the data, but no model.
 
     Args:
-        stderr: standard error of the difference.
-        freedom: degrees of freedom of Student's t.
-        power: probability of p < `level` if the difference is as large.
-        level: level of the test.
+        tasks: names of tasks and suites, and tasks made with `@figeval.task`, as for `figeval.run`.
+        disagreement: share of examples that only one of the two models gets right.
+        correlation: correlation of the differences within a cluster; it has no effect on tasks without clusters.
+        power: probability of finding the difference.
+        comparisons: number of planned comparisons; the level 0.05 is divided by it (Bonferroni).
+        include_path: further folders with task files.
+
+    Raises:
+        OptionError: an argument has another type, or is out of range.
+        FigevalError: an unknown name, or data that are not available.
+
+    Example:
+        ```python
+        figeval.power("epic_mcq,impli", disagreement=0.3).to_frame()
+        ```
     """
-    if freedom > MANY:
-        return (NormalDist().inv_cdf(1 - level / 2) + NormalDist().inv_cdf(power)) * stderr
-    from scipy.special import nctdtrinc, stdtrit
+    if not 0 < disagreement <= 1:
+        raise OptionError(f"disagreement={disagreement:g}: give a share above 0 and up to 1")
+    if not 0 <= correlation <= 1:
+        raise OptionError(f"correlation={correlation:g}: give a number from 0 to 1")
+    if not 0 < power < 1:
+        raise OptionError(f"power={power:g}: give a probability between 0 and 1")
+    if not 1 <= comparisons <= MAX_COMPARISONS:
+        raise OptionError(f"comparisons: give a whole number from 1 to {MAX_COMPARISONS:,}")
+    names, specs = task_names(tasks)
+    plans, inaccurate = {}, []
+    with frontend.python_program(watched=False):
+        harness = Harness(include=paths_in(include_path), guests=Guests(specs))
+        for task in harness.catalogue.expand(names):
+            clusters = Counter(
+                (example.cluster, "") if example.cluster is not None else (example.id, "alone")
+                for example in harness.examples(task)
+                if not example.hidden
+            )
+            if clusters:
+                plans[task.name] = plan_comparison(
+                    [*clusters.values()], disagreement, correlation, power, ALPHA / comparisons
+                )
+                inaccurate += [task.name] * (ACC not in task.metrics)
+    return Power(plans, disagreement, power, comparisons, tuple(inaccurate))
 
-    return float(nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - level / 2))) * stderr
 
+@dataclass(frozen=True, slots=True)
+class Power(Result):
+    """Smallest differences in accuracy that comparisons on some tasks would find, as `figeval.power` returns them.
 
-def detectable_by(test: PairedTest, level: float = ALPHA) -> float | None:
-    """Return the smallest difference that a comparison would find with probability .8, or None if there is none.
-
-    For 0/1 values, it is that of the exact McNemar test on as many independent examples as have the same precision,
-    with as much disagreement as was observed, or as the difference needs. For clusters, that of a sign flip with the
-    observed standard error is computed, too, and the larger one counts; for other values, there is only the latter.
-    Sums of 0/1 values are whole numbers, which costs the sign flip half a step more.
+    Attributes:
+        plans: the precision of a comparison by task; tasks whose answers are hidden have none.
+        disagreement: assumed share of examples that only one of the models gets right.
+        power: probability of finding the difference.
+        comparisons: number of planned comparisons.
+        without_accuracy: tasks that do not report accuracy.
     """
-    if test.p is None or reachable(test, level) == 0:
-        return None
-    flips = test.test.startswith(EXCHANGES)
-    by_t = None
-    if test.stderr and test.freedom:
-        factor = _found(test.freedom, test.clusters, POWER, level) if flips else detectable(1.0, test.freedom)
-        by_t = factor * test.stderr + (1 / test.n if flips and test.effective_n is not None else 0.0)
-    if test.effective_n is None or test.a_only is None or test.b_only is None:
-        return by_t
-    share = (test.a_only + test.b_only) / test.n
-    exact = smallest_found(int(test.effective_n), share, POWER, level, at_least=True)
-    if exact is None or test.clusters == test.n:
-        return exact
-    larger = max(exact, by_t or 0.0)
-    return larger if larger <= 1 else None
+
+    plans: Mapping[str, ComparisonPlan]
+    disagreement: float
+    power: float
+    comparisons: int
+    without_accuracy: tuple[str, ...] = ()
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return one row per task; `difference` is missing if the comparison can find none.
+
+        Columns: `task`, `n`, `clusters`, `effective_clusters`, `disagreement`, `correlation`, `effect` (the design
+        effect), `difference`, `power`.
+
+        Raises:
+            FigevalError: pandas is not installed.
+        """
+        return data_frame(self.to_dict(), COLUMNS)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the numbers as `figeval power --json` prints them."""
+        return [{"task": name, **asdict(plan)} for name, plan in self.plans.items()]
+
+    @property
+    def grids(self) -> list[Grid]:
+        """The table that the command line prints."""
+        rows = [
+            (
+                name,
+                f"{plan.n:,}",
+                f"{plan.clusters:,}{effective(plan.clusters, plan.effective_clusters)}",
+                f"{plan.effect:.2f}",
+                "none" if plan.difference is None else f"{plan.difference:.4f}",
+            )
+            for name, plan in self.plans.items()
+        ]
+        return [Grid(HEAD, rows, right=HEAD[1:])]
+
+    def notes(self) -> Iterator[str]:
+        """Yield what the numbers mean."""
+        level = f"{ALPHA:g}" if self.comparisons == 1 else f"{ALPHA:g} / {self.comparisons}"
+        yield (
+            f"detectable: difference in accuracy that is found with probability {self.power:g} at level {level}, if "
+            f"exactly one of the two models is right on {100 * self.disagreement:.3g}% of the examples"
+        )
+        if self.without_accuracy:
+            yield (
+                f"{', '.join(self.without_accuracy)}: without {ACC}; the plan holds for any other metric that is 0 or "
+                "1 for each example"
+            )
+        if any(plan.difference is None for plan in self.plans.values()):
+            yield "none: even the largest possible difference is found less often; add examples or clusters"
+
+    def __repr__(self) -> str:
+        return f"<figeval.Power of comparisons on {', '.join(self.plans)}>"
 
 
-def reachable(test: PairedTest, level: float = ALPHA) -> float:
-    """Return the largest p-value of a comparison that does not exceed the level; 0 if there is none.
-
-    The p-values of sign flips and permutations of G clusters are multiples of 2 / 2^G.
-    """
-    return _reachable(test.clusters, level) if test.test.startswith(EXCHANGES) else level
-
-
-def _found(freedom: float, clusters: int, power: float, level: float) -> float:
-    """Return the smallest true difference that a sign flip of clusters finds, in standard errors.
-
-    It is that of a t test at the largest p-value that the sign flip has below the level. For up to twelve clusters, the
-    sign flip itself has less power and is simulated.
-    """
-    by_t = detectable(1.0, freedom, power, _reachable(clusters, level))
-    groups = max(round(min(freedom, MANY)) + 1, math.ceil(1 - math.log2(level)))
-    return by_t if groups > SIMULATED else max(by_t, _by_flips(groups, power, level))
-
-
-@lru_cache(maxsize=32)
-def _found_by_t(sizes: tuple[int, ...], correlation: float, power: float, level: float) -> float:
-    """Return the smallest true difference that the t test of `paired` finds, in true standard errors.
-
-    Normal differences with this intraclass correlation are drawn for clusters of these sizes. A difference is found in
-    those draws in which it is larger than the margin of their interval minus their mean.
-    """
-    from scipy.special import stdtrit
-
-    counts, generator = np.array(sizes, dtype=np.float64), np.random.default_rng(0)
-    n, groups = counts.sum(), len(sizes)
-    draws = max(200, min(SIMULATIONS, CELLS // groups))
-    means = math.sqrt(correlation) * generator.normal(size=(draws, groups))
-    means += np.sqrt((1 - correlation) / counts) * generator.normal(size=(draws, groups))
-    within = (1 - correlation) * generator.chisquare(max(1.0, n - groups), size=draws)
-    sums = means * counts
-    margins = stdtrit(spread_of(sums[0], counts).freedom, 1 - level / 2) * np.sqrt(
-        larger_variance(sums, counts, within)
-    )
-    stderr = math.sqrt(correlation * float(counts @ counts) + (1 - correlation) * n) / n
-    return float(np.quantile(margins - sums.sum(axis=1) / n, power) / stderr)
-
-
-@lru_cache(maxsize=32)
-def _by_flips(groups: int, power: float, level: float) -> float:
-    """Return the smallest mean of normal numbers, in standard errors, that all sign patterns of them find."""
-    noise = np.random.default_rng(0).normal(size=(SIMULATIONS, groups))
-    signs = np.array([(1.0, *rest) for rest in product((-1.0, 1.0), repeat=groups - 1)]).T
-    low, high = 0.0, 2 * detectable(1.0, groups - 1.0, power, _reachable(groups, level))
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        drawn = noise + middle / math.sqrt(groups)
-        seen = np.abs(drawn.sum(axis=1, keepdims=True)) * (1 - NOTHING)
-        found = (np.abs(drawn @ signs) >= seen).mean(axis=1) <= level
-        low, high = (low, middle) if found.mean() >= power else (middle, high)
-    return high
-
-
-def _reachable(clusters: int, level: float) -> float:
-    patterns = 2.0 ** min(clusters - 1, 50)
-    return math.floor(level * patterns) / patterns
-
-
-def equivalence(test: PairedTest, margin: float) -> float | None:
-    """Return the p-value of two one-sided tests (Schuirmann 1987) of |difference| ≥ margin; None if there is no test.
-
-    For 0/1 values, these are Tango's (1998) score tests, whose variance is not too small if hardly any example differs.
-    For clusters, they have the effective number of examples and Student's t, and if the t tests with the clustered
-    standard error have a larger p-value, that counts. For other values, means over seeds and scores that are no means,
-    there are only the latter, and no test if fewer than ten clusters differ.
-    """
-    if test.difference is None or test.clusters < 2:
-        return None
-    by_t = None
-    if test.stderr and test.freedom:
-        by_t = _tail((margin - abs(test.difference)) / test.stderr, test.freedom)
-    if test.effective_n is None or test.a_only is None or test.b_only is None:
-        few = test.differing is not None and test.differing < FEW
-        return None if few or by_t is None else min(1.0, max(by_t, TINIEST))
-    if margin >= 1:
-        return TINIEST
-    independent = test.clusters == test.n
-    freedom = math.inf if independent else max(1.0, (test.effective_clusters or test.clusters) - 1)
-    size = test.effective_n / test.n
-    counts = test.a_only * size, test.b_only * size, test.effective_n
-    nearest = min(score_statistic(*counts, -margin), -score_statistic(*counts, margin))
-    by_score = _tail(nearest, freedom)
-    return min(1.0, max(by_score, TINIEST if independent else by_t or 0.0, TINIEST))
+# ---- the statistics --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +198,7 @@ class ComparisonPlan:
     power: float = POWER
 
 
-def planned(
+def plan_comparison(
     sizes: list[int], disagreement: float, correlation: float, power: float = POWER, level: float = ALPHA
 ) -> ComparisonPlan:
     """Return the smallest difference in accuracy that a paired comparison on these clusters would find.
@@ -201,15 +218,15 @@ def planned(
     """
     n, squared = sum(sizes), sum(size**2 for size in sizes)
     effect = 1 + (squared / n - 1) * correlation
-    difference = smallest_found(int(n / effect), disagreement, power, level)
+    difference = smallest_difference(int(n / effect), disagreement, power, level)
     if difference is not None and len(sizes) < n:
-        reached = _reachable(len(sizes), level)
+        is_reachable = reachable_level(len(sizes), level) > 0
         # δ² = q² (d − δ²) effect / n, solved for δ
-        factor = _found(max(1.0, n**2 / squared - 1), len(sizes), power, level) if reached else 0.0
-        if reached and len(set(sizes)) > 1:
-            factor = max(factor, _found_by_t(tuple(sizes), correlation, power, level))
+        factor = flip_factor(max(1.0, n**2 / squared - 1), len(sizes), power, level) if is_reachable else 0.0
+        if is_reachable and len(set(sizes)) > 1:
+            factor = max(factor, _t_factor(tuple(sizes), correlation, power, level))
         share = factor**2 * effect / n
-        difference = max(difference, math.sqrt(share * disagreement / (1 + share)) + 1 / n) if reached else None
+        difference = max(difference, math.sqrt(share * disagreement / (1 + share)) + 1 / n) if is_reachable else None
     return ComparisonPlan(
         n=n,
         clusters=len(sizes),
@@ -222,9 +239,24 @@ def planned(
     )
 
 
-def _tail(t: float, freedom: float) -> float:
-    if math.isinf(freedom):
-        return 1 - NormalDist().cdf(t)
-    from scipy.special import stdtr
+@lru_cache(maxsize=32)
+def _t_factor(sizes: tuple[int, ...], correlation: float, power: float, level: float) -> float:
+    """Return the smallest true difference that the t test of `paired` finds, in true standard errors.
 
-    return float(stdtr(freedom, -t))
+    Normal differences with this intraclass correlation are drawn for clusters of these sizes. A difference is found in
+    those draws in which it is larger than the margin of their interval minus their mean.
+    """
+    from scipy.special import stdtrit
+
+    counts, generator = np.array(sizes, dtype=np.float64), np.random.default_rng(0)
+    n, groups = counts.sum(), len(sizes)
+    draws = max(200, min(SIMULATIONS, CELLS // groups))
+    means = math.sqrt(correlation) * generator.normal(size=(draws, groups))
+    means += np.sqrt((1 - correlation) / counts) * generator.normal(size=(draws, groups))
+    within = (1 - correlation) * generator.chisquare(max(1.0, n - groups), size=draws)
+    sums = means * counts
+    margins = stdtrit(spread_of(sums[0], counts).freedom, 1 - level / 2) * np.sqrt(
+        larger_variance(sums, counts, within)
+    )
+    stderr = math.sqrt(correlation * float(counts @ counts) + (1 - correlation) * n) / n
+    return float(np.quantile(margins - sums.sum(axis=1) / n, power) / stderr)

@@ -1,22 +1,41 @@
-"""Paired comparison of two runs on the examples of one task."""
+"""Paired comparison of two runs on the examples of one task.
+
+Means over examples are compared by `figeval.metrics.paired`. The numbers whose sums give another score, such as
+macro-F1, are exchanged between the runs (`exchange`); those of a correlation or an area depend on the other examples,
+so they are computed anew from the rows of the examples that are compared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence, Sized
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
+from figeval import Collective, Harness, TaskRecord
 from figeval.metrics.differences import bounds_of_difference
 from figeval.metrics.intervals import Bounds, clip
 from figeval.metrics.paired import DRAWS, PairedTest, paired, paired_over_languages, paired_over_seeds
-from figeval.runs.stored import Features, Values
+from figeval.records.schema import CHOSEN_ON_TEST, ContrastRecord
+from figeval.runs.score import MetricSet
+from figeval.runs.stored import Features, Values, declared_bounds, stored_languages
+from figeval.wings.comparison.exchange import statistic_over_languages
+from figeval.wings.comparison.side import RunSide, drop_ids, keep_ids
 
-Stored = TypeVar("Stored")
+Value = TypeVar("Value")
+Clustered: TypeAlias = Mapping[str, tuple[Value, str | None]]  # example id → (value, cluster)
+TOKENIZER = re.compile(r"(?:tok|words):[^|;]*")  # in the signature of a metric
 # Why tasks are left out.
 DISJOINT = "the runs have no example of it in common; give both the same --sample and --seed"
 ALL_SEEN = "a model was trained or chosen on these examples, so no valid test exists"
 UNSTORED = "lacks predictions of it"
 SEEDED = "is no mean over examples, which alone can be compared over seeds; compare the runs of single seeds"
+MIXED = "depends on the other texts of a run, which an exchange between runs would mix, so there is no valid test"
+UNKNOWN = "has no value on the examples that both runs answered"
+OTHER_ARGUMENT = (
+    "A and B computed the metric with different models, arguments or words, so its scores are not comparable"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,31 +67,181 @@ class TaskComparison:
     p_equivalence: float | None = None
 
 
-def compare_values(
-    task: str,
-    a: Values,
-    b: Values,
-    seed: int = 0,
-    languages: Mapping[str, Collection[str]] | None = None,
-    draws: int = DRAWS,
+def compare_task(
+    name: str, a: tuple[RunSide, TaskRecord], b: tuple[RunSide, TaskRecord], metric: str, seed: int, draws: int = DRAWS
+) -> list[TaskComparison] | str:
+    """Return the comparisons of two runs on a task, one for each language and one for all, or why there is none.
+
+    The examples that a model was trained or chosen on are left out.
+    """
+    (side_a, task_a), (side_b, task_b) = a, b
+    if argument_of(task_a, metric) != argument_of(task_b, metric):
+        return OTHER_ARGUMENT
+    runs_a, runs_b = side_a.values(task_a.task, metric), side_b.values(task_b.task, metric)
+    if all(runs_a) and all(runs_b):
+        return _compare_means(name, a, b, metric, seed, draws)
+    if len(runs_a) == len(runs_b) == 1:
+        return _compare_statistics(name, a, b, metric, seed, draws)
+    is_stored = all(any(runs) or side.features(task.task, metric) for runs, (side, task) in ((runs_a, a), (runs_b, b)))
+    return f"{metric} {SEEDED}" if is_stored else no_value(metric)
+
+
+def no_value(metric: str) -> str:
+    """Return the reason why a task is left out that does not have the metric."""
+    return f"no {metric} stored"
+
+
+def is_chosen_on_test(*records: TaskRecord | ContrastRecord) -> bool:
+    """Return whether a model was chosen on the test split, when it is not known on which examples."""
+    return any(score.interval.reason == CHOSEN_ON_TEST for record in records for score in record.scores)
+
+
+def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:
+    """Return what a task's record says about the argument of a metric, except its name; empty for most metrics.
+
+    The tokenizer of its signature belongs to it, because scores of other words are other scores.
+    """
+    argument = dict(task.settings.get("metric_arguments", {}).get(metric, {}))
+    argument.pop("argument", None)
+    signature = str(task.settings.get("signatures", {}).get(metric, ""))
+    if tokenizer := TOKENIZER.findall(signature):
+        argument["tokenizer"] = tokenizer
+    return argument
+
+
+# ---- means over examples ---------------------------------------------------------------------------------------------
+
+
+def _compare_means(
+    name: str, a: tuple[RunSide, TaskRecord], b: tuple[RunSide, TaskRecord], metric: str, seed: int, draws: int
+) -> list[TaskComparison] | str:
+    (side_a, task_a), (side_b, task_b) = a, b
+    runs_a, runs_b = side_a.values(task_a.task, metric), side_b.values(task_b.task, metric)
+    common = runs_a[0].keys() & runs_b[0].keys()
+    if not common:
+        return DISJOINT
+    seen = side_a.seen_ids(task_a.task) | side_b.seen_ids(task_b.task)
+    if is_chosen_on_test(task_a, task_b) or not common - seen:
+        return ALL_SEEN
+    unseen_a, unseen_b = ([drop_ids(values, seen) for values in runs] for runs in (runs_a, runs_b))
+    varies = side_a.varies, side_b.varies
+    languages, comparisons = stored_languages(side_a.folder, task_a), []
+    for language, ids in languages.items():
+        of_a, of_b = ([keep_ids(values, ids) for values in runs] for runs in (unseen_a, unseen_b))
+        comparison = _compare_seeds(f"{name} ({language})", of_a, of_b, seed, varies, draws)
+        comparisons.append(replace(comparison, seen=len(common & seen & ids.keys())))
+    if not languages:
+        comparison = _compare_seeds(name, unseen_a, unseen_b, seed, varies, draws)
+        comparisons.append(replace(comparison, seen=len(common & seen)))
+    elif len(runs_a) == len(runs_b) == 1:  # the spread over seeds of a mean over languages is not known
+        comparison = _compare_values(name, unseen_a[0], unseen_b[0], seed, languages, draws)
+        comparisons.append(replace(comparison, seen=len(common & seen)))
+    bounds = _bounds(task_a, metric, [*runs_a, *runs_b])
+    return [replace(each, comparison=clip_interval(each.comparison, bounds)) for each in comparisons]
+
+
+def _compare_values(
+    task: str, a: Values, b: Values, seed: int, languages: Mapping[str, Collection[str]] | None, draws: int
 ) -> TaskComparison:
     """Compare two runs on the examples that both have; with `languages`, compare the means over the languages."""
     common = [example for example in a if example in b]
-    values_a = [a[example][0] for example in common]
-    values_b = [b[example][0] for example in common]
-    known = [value for value in (*values_a, *values_b) if value is not None]
-    bounds = (0.0, 1.0) if all(0 <= value <= 1 for value in known) else None
+    values_a, values_b = ([values[example][0] for example in common] for values in (a, b))
+    bounds = _unit_bounds(value for value in (*values_a, *values_b) if value is not None)
     if languages:
-        comparison = paired_over_languages(*in_parts(a, b, common, languages), bounds, seed, draws)
+        comparison = paired_over_languages(*_by_part(a, b, common, languages), bounds, seed, draws)
     else:
         comparison = paired(values_a, values_b, [a[example][1] for example in common], bounds, seed, draws)
-    return on_common(task, a, b, comparison, len(common))
+    return _count_omissions(task, a, b, common, comparison)
 
 
-def compare_features(
+def _compare_seeds(
+    task: str, a: Sequence[Values], b: Sequence[Values], seed: int, varies: tuple[bool, bool], draws: int
+) -> TaskComparison:
+    """Compare two models on the examples that all their trainings have.
+
+    `varies` says whether another training of A, and of B, would give other values (`RunSide.varies`).
+    """
+    if len(a) == len(b) == 1:
+        return _compare_values(task, a[0], b[0], seed, None, draws)
+    common = [example for example in a[0] if all(example in values for values in (*a, *b))]
+    answered = [example for example in common if all(values[example][0] is not None for values in (*a, *b))]
+    of_a, of_b = ([[values[example][0] or 0.0 for example in answered] for values in runs] for runs in (a, b))
+    bounds = _unit_bounds(value for values in (*of_a, *of_b) for value in values)
+    comparison = paired_over_seeds(of_a, of_b, [a[0][example][1] for example in answered], bounds, varies)
+    return _count_omissions(task, a[0], b[0], common, comparison)
+
+
+def _unit_bounds(values: Iterable[float]) -> Bounds:
+    return (0.0, 1.0) if all(0 <= value <= 1 for value in values) else None
+
+
+def _bounds(task: TaskRecord, metric: str, runs: Iterable[Values]) -> Bounds:
+    """Return the limits of a metric's values on a task, e.g. those of a rating scale; None without any.
+
+    Values from 0 to 1 need no declaration, so that most metrics are compared without the plugin that defines them.
+    """
+    values = [value for run in runs for value, _ in run.values() if value is not None]
+    if _unit_bounds(values):
+        return None
+    bounds = declared_bounds(task, metric, Harness().metrics)
+    return bounds if bounds is not None and bounds[0] <= min(values) <= max(values) <= bounds[1] else None
+
+
+def clip_interval(comparison: PairedTest, bounds: Bounds) -> PairedTest:
+    """Return a comparison whose interval has only differences that are possible for values with these bounds."""
+    if comparison.low is None or comparison.high is None:
+        return comparison
+    low, high = clip((comparison.low, comparison.high), bounds_of_difference(bounds))
+    return replace(comparison, interval=replace(comparison.interval, low=low, high=high))
+
+
+# ---- scores that are no means ----------------------------------------------------------------------------------------
+
+
+def _compare_statistics(
+    name: str, a: tuple[RunSide, TaskRecord], b: tuple[RunSide, TaskRecord], metric: str, seed: int, draws: int
+) -> list[TaskComparison] | str:
+    (side_a, task_a), (side_b, task_b) = a, b
+    all_a, all_b = side_a.features(task_a.task, metric), side_b.features(task_b.task, metric)
+    if not all_a or not all_b:
+        return no_value(metric)
+    labels = tuple(task_a.settings.get("labels", ()))
+    metrics = MetricSet([Harness().metrics.get(metric, task_a.task_type)], labels)
+    statistic = metrics.statistics[metric]
+    if is_chosen_on_test(task_a, task_b):
+        return ALL_SEEN
+    seen = side_a.seen_ids(task_a.task) | side_b.seen_ids(task_b.task)
+    common = all_a.keys() & all_b.keys()
+    if not common - seen:
+        return ALL_SEEN if common else DISJOINT
+    features_a: Clustered[Features] = drop_ids(all_a, seen)
+    features_b: Clustered[Features] = drop_ids(all_b, seen)
+    languages, comparisons = stored_languages(side_a.folder, task_a), []
+    if isinstance(statistic, Collective) and statistic.pooled:
+        if not statistic.size_invariant:
+            return f"{metric} {MIXED}"
+        answered = {example for example in common - seen if None not in (all_a[example][0], all_b[example][0])}
+        parts = [answered & ids.keys() for ids in languages.values()] or [answered]
+        features_a = _recompute_features(features_a, side_a, task_a, metrics, parts)
+        features_b = _recompute_features(features_b, side_b, task_b, metrics, parts)
+        for features in (features_a, features_b):
+            if all(numbers is None for numbers, _ in features.values()):
+                return f"{metric} {UNKNOWN}: {statistic.absent}"
+    test = partial(
+        statistic_over_languages, combine=statistic.combine, seed=seed, draws=draws, kinds=dict(statistic.kinds)
+    )
+    for language, ids in languages.items():
+        of_a, of_b = keep_ids(features_a, ids), keep_ids(features_b, ids)
+        comparison = _compare_features(f"{name} ({language})", of_a, of_b, test)
+        comparisons.append(replace(comparison, seen=len(common & seen & ids.keys())))
+    comparison = _compare_features(name, features_a, features_b, test, languages)
+    return [*comparisons, replace(comparison, seen=len(common & seen))]
+
+
+def _compare_features(
     task: str,
-    a: Mapping[str, tuple[Features, str | None]],
-    b: Mapping[str, tuple[Features, str | None]],
+    a: Clustered[Features],
+    b: Clustered[Features],
     test: Callable[..., PairedTest],
     languages: Mapping[str, Collection[str]] | None = None,
 ) -> TaskComparison:
@@ -81,65 +250,48 @@ def compare_features(
     `test` is `statistic_over_languages` of the score.
     """
     common = [example for example in a if example in b]
-    comparison = test(*in_parts(a, b, common, languages or {"": dict.fromkeys(common)}))
-    return on_common(task, a, b, comparison, len(common))
+    comparison = test(*_by_part(a, b, common, languages or {"": dict.fromkeys(common)}))
+    return _count_omissions(task, a, b, common, comparison)
 
 
-def in_parts(
-    a: Mapping[str, tuple[Stored, str | None]],
-    b: Mapping[str, tuple[Stored, str | None]],
-    common: Sequence[str],
-    parts: Mapping[str, Collection[str]],
-) -> tuple[dict[str, list[Stored]], dict[str, list[Stored]], dict[str, list[str | None]]]:
+def _recompute_features(
+    features: Clustered[Features],
+    side: RunSide,
+    task: TaskRecord,
+    metrics: MetricSet,
+    parts: Collection[Collection[str]],
+) -> Clustered[Features]:
+    """Return the numbers of a metric as they are if a task has only the rows of one part; None for other rows."""
+    (metric,) = metrics.statistics
+    recomputed: dict[str, Features] = {}
+    for part in parts:
+        rows = [row for row in side.folder.rows(task.task) if row["id"] in part]
+        for row in metrics.related(rows, task.settings, pooled=True):
+            value = row["metrics"].get(metric)
+            recomputed[row["id"]] = value if isinstance(value, list) else None
+    return {example: (recomputed.get(example), cluster) for example, (_, cluster) in features.items()}
+
+
+# ---- of both kinds ---------------------------------------------------------------------------------------------------
+
+
+def _by_part(
+    a: Clustered[Value], b: Clustered[Value], common: Sequence[str], parts: Mapping[str, Collection[str]]
+) -> tuple[dict[str, list[Value]], dict[str, list[Value]], dict[str, list[str | None]]]:
     """Return the values of A, those of B and the clusters of the common examples in each part."""
     ids = {name: [example for example in common if example in members] for name, members in parts.items()}
-    of_a, of_b = ({name: [run[one][0] for one in own] for name, own in ids.items()} for run in (a, b))
-    return of_a, of_b, {name: [a[one][1] for one in own] for name, own in ids.items()}
+    of_a, of_b = ({name: [run[example][0] for example in members] for name, members in ids.items()} for run in (a, b))
+    return of_a, of_b, {name: [a[example][1] for example in members] for name, members in ids.items()}
 
 
-def on_common(task: str, a: Sized, b: Sized, comparison: PairedTest, common: int) -> TaskComparison:
+def _count_omissions(
+    task: str, a: Collection[str], b: Collection[str], common: Collection[str], comparison: PairedTest
+) -> TaskComparison:
     """Return the comparison of a task on the examples that both have, with the numbers of those left out."""
     return TaskComparison(
         task=task,
         comparison=comparison,
-        unmatched_a=len(a) - common,
-        unmatched_b=len(b) - common,
-        unanswered=common - comparison.n,
+        unmatched_a=len(a) - len(common),
+        unmatched_b=len(b) - len(common),
+        unanswered=len(common) - comparison.n,
     )
-
-
-def compare_seeds(
-    task: str,
-    a: Sequence[Values],
-    b: Sequence[Values],
-    seed: int = 0,
-    varies: tuple[bool, bool] = (False, False),
-    draws: int = DRAWS,
-) -> TaskComparison:
-    """Compare two models on the examples that all their trainings have; for one training each, as `compare_values`.
-
-    `varies` says whether another training of A, and of B, would give other values (`Side.varies`).
-    """
-    if len(a) == len(b) == 1:
-        return compare_values(task, a[0], b[0], seed, None, draws)
-    common = [example for example in a[0] if all(example in values for values in (*a, *b))]
-    answered = [example for example in common if all(values[example][0] is not None for values in (*a, *b))]
-    of_a, of_b = ([[values[example][0] or 0.0 for example in answered] for values in every] for every in (a, b))
-    known = [value for values in (*of_a, *of_b) for value in values]
-    bounds = (0.0, 1.0) if all(0 <= value <= 1 for value in known) else None
-    comparison = paired_over_seeds(of_a, of_b, [a[0][example][1] for example in answered], bounds, varies)
-    return TaskComparison(
-        task=task,
-        comparison=comparison,
-        unmatched_a=len(a[0]) - len(common),
-        unmatched_b=len(b[0]) - len(common),
-        unanswered=len(common) - len(answered),
-    )
-
-
-def within(comparison: PairedTest, bounds: Bounds) -> PairedTest:
-    """Return a comparison whose interval has only differences that are possible for values with these bounds."""
-    if comparison.low is None or comparison.high is None:
-        return comparison
-    low, high = clip((comparison.low, comparison.high), bounds_of_difference(bounds))
-    return replace(comparison, interval=replace(comparison.interval, low=low, high=high))

@@ -6,20 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from figeval import frontend
-from figeval.api.frames import data_frame
+from figeval import Grid, Harness, OptionError, Result, data_frame, frontend
 from figeval.api.runs import Folders, Names, Task, model_name, names_in, task_names
-from figeval.errors import OptionError, near
+from figeval.errors import near
 from figeval.io.validation import checked_arguments
 from figeval.models.progress import listening
 from figeval.records.schema import ScoreRecord
-from figeval.reporting.grid import Grid, page, plain
 from figeval.reporting.progress import MeasureProgress, display_on, stderr
 from figeval.reporting.table import FEW, FEW_NOTE
-from figeval.runs.harness import Guests, Harness
-from figeval.types import JSON
+from figeval.runs.harness import Guests
+from figeval.wings.contamination.measurement import ContaminationConfig, measure
 from figeval.wings.contamination.measures import MEASURES
-from figeval.wings.contamination.measuring import ContaminationConfig, measure
 from figeval.wings.contamination.record import LABEL, SHOWS, ContaminationRecord, FindingRecord, TaskFindings
 
 if TYPE_CHECKING:
@@ -90,42 +87,43 @@ def contamination(
         print(figeval.contamination("mini_proverbs", "smollm2", measures="recall"))
         ```
     """
-    names, made = task_names(tasks)
-    called, objects = model_name(model, name)
+    names, guest_tasks = task_names(tasks)
+    label, guest_models = model_name(model, name)
+    known_options = ContaminationOptions.__annotations__
     for option in options:
-        if option not in ContaminationOptions.__annotations__:
-            known = ContaminationOptions.__annotations__
-            raise TypeError(f"figeval.contamination() has no option {option!r}{near(option, known)}")
-    config, include = _config(names, called, dict(options))
+        if option not in known_options:
+            raise TypeError(f"figeval.contamination() has no option {option!r}{near(option, known_options)}")
+    config, include = _config(names, label, dict(options))
     with frontend.python_program(watched=progress):
         observer = MeasureProgress(display_on(stderr() if progress else None))
         with observer.live(), listening(observer):
-            return Contamination(*measure(config, Harness(include=include, guests=Guests(made, objects)), observer))
+            harness = Harness(include=include, guests=Guests(guest_tasks, guest_models))
+            return Contamination(*measure(config, harness, observer))
 
 
 def _config(
-    tasks: tuple[str, ...], model: str, given: dict[str, Any]
+    tasks: tuple[str, ...], model: str, options: dict[str, Any]
 ) -> tuple[ContaminationConfig, tuple[str | Path, ...]]:
     """Return the checked options, and the folders with further tasks. Raises `OptionError`."""
-    for option, least in {"shards": 2, "permutations": 1, "limit": 1}.items():
-        value = given.get(option)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-            raise OptionError(f"{option}={value!r:.80}: give a whole number of at least {least}")
-    include = given.pop("include_path", ())
+    for option, minimum in {"shards": 2, "permutations": 1, "limit": 1}.items():
+        value = options.get(option)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < minimum):
+            raise OptionError(f"{option}={value!r:.80}: give a whole number of at least {minimum}")
+    include = options.pop("include_path", ())
     include = (include,) if isinstance(include, str | Path) else tuple(include)
-    wanted = given.pop("measures", tuple(MEASURES))
-    wanted = names_in(wanted) if isinstance(wanted, str) else tuple(wanted)
-    if unknown := [one for one in wanted if one not in MEASURES]:
+    measures = options.pop("measures", tuple(MEASURES))
+    measures = names_in(measures) if isinstance(measures, str) else tuple(measures)
+    if unknown := [name for name in measures if name not in MEASURES]:
         raise OptionError(
             f"measures has {unknown[0]!r:.80}{near(unknown[0], MEASURES)}; the measures are {', '.join(MEASURES)}"
         )
-    for place in ("run", "output_path"):
-        if given.get(place) is not None:
-            given[place] = Path(given[place])
-    return ContaminationConfig(tasks=tasks, model=model, measures=wanted or tuple(MEASURES), **given), include
+    for option in ("run", "output_path"):
+        if options.get(option) is not None:
+            options[option] = Path(options[option])
+    return ContaminationConfig(tasks=tasks, model=model, measures=measures or tuple(MEASURES), **options), include
 
 
-class Contamination:
+class Contamination(Result):
     """The result of `figeval.contamination` for some tasks: evidence, not proof.
 
     A notebook shows it as the tables that `figeval contamination` prints; `print` prints the same as text.
@@ -143,10 +141,11 @@ class Contamination:
 
     def finding(self, task: str, measure: str) -> FindingRecord:
         """Return the finding of a measure of a task. Raises `OptionError` if there is none."""
-        found = {(one.task, own.measure): own for one in self.record.tasks for own in one.findings}
-        if (task, measure) not in found:
-            raise OptionError(f"there is no {measure!r} of {task!r}; there are {', '.join(map(' of '.join, found))}")
-        return found[task, measure]
+        findings = {(each.task, finding.measure): finding for each in self.record.tasks for finding in each.findings}
+        if (task, measure) not in findings:
+            names = ", ".join(map(" of ".join, findings))
+            raise OptionError(f"there is no {measure!r} of {task!r}; there are {names}")
+        return findings[task, measure]
 
     def to_frame(self) -> pandas.DataFrame:
         """Return one row per task and measure, and below it one for each number of which it is the difference.
@@ -159,67 +158,66 @@ class Contamination:
         """
         return data_frame((row for task in self.record.tasks for row in _rows(task)), COLUMNS)
 
-    def to_dict(self) -> JSON:
+    def to_dict(self) -> dict[str, Any]:
         """Return the record as `figeval contamination --json` prints it."""
         return self.record.model_dump(mode="json")
 
+    @property
     def grids(self) -> list[Grid]:
-        """Return the tables, one for each task."""
+        """Tables, one for each task."""
         return [self._grid(task) for task in self.record.tasks]
 
     def notes(self) -> Iterator[str]:
         """Yield what the numbers show, and why others are missing."""
-        every = [(task.task, one) for task in self.record.tasks for one in task.findings]
-        for name in dict.fromkeys(one.measure for _, one in every if one.score is not None):
+        findings = [(task.task, finding) for task in self.record.tasks for finding in task.findings]
+        for name in dict.fromkeys(finding.measure for _, finding in findings if finding.score is not None):
             yield f"{name}: {SHOWS[name]}"
-        scores = (score for _, one in every for score in (one.score, *one.parts.values()) if score is not None)
-        if any(score.low is not None and not score.interval.reliable for score in scores):
+        scores = (score for _, finding in findings for score in (finding.score, *finding.parts.values()))
+        if any(not score.interval.reliable for score in scores if score is not None and score.low is not None):
             yield FEW_NOTE
-        yield from dict.fromkeys(f"{one.measure}: {one.note}" for _, one in every if one.note)
-        yield from (
-            f"{task}, {one.measure}: not available, {one.unavailable}" for task, one in every if one.unavailable
-        )
+        yield from dict.fromkeys(f"{finding.measure}: {finding.note}" for _, finding in findings if finding.note)
+        for task, finding in findings:
+            if finding.unavailable:
+                yield f"{task}, {finding.measure}: not available, {finding.unavailable}"
 
     def _grid(self, task: TaskFindings) -> Grid:
         rows: list[tuple[str, ...]] = []
-        for one in task.findings:
-            if one.score is None:
-                rows.append((one.measure, "not available", "", "", "", "", ""))
+        for finding in task.findings:
+            if finding.score is None:
+                rows.append((finding.measure, "not available", "", "", "", "", ""))
                 continue
-            rows.append(_row(one.measure, one.score, one))
-            rows += [_row(f"  {name}", score) for name, score in one.parts.items()]
+            rows.append(_cells(finding.measure, finding.score, finding))
+            rows += [_cells(f"  {name}", score) for name, score in finding.parts.items()]
         title = f"{self.record.model.name} on {task.task}, {task.units} clusters of {task.n} examples: {LABEL}"
         return Grid(HEAD, rows, title, right=HEAD[1:-1], spare=("",))
-
-    def __str__(self) -> str:
-        return plain(self.grids(), self.notes())
 
     def __repr__(self) -> str:
         tasks = ", ".join(task.task for task in self.record.tasks)
         return f"<figeval.Contamination of {self.record.model.name!r} on {tasks}: {LABEL}>"
 
-    def _repr_html_(self) -> str:
-        return page(self.grids(), self.notes())
+
+def _rows(task: TaskFindings) -> Iterator[dict[str, Any]]:
+    for finding in task.findings:
+        key = {"task": task.task, "measure": finding.measure}
+        row: dict[str, Any] = {**key, "unavailable": finding.unavailable or None, "p": finding.p}
+        if finding.floor is not None:
+            row["floor"] = finding.floor.value
+        yield row | ({} if finding.score is None else finding.score.model_dump(include=NUMBERS))
+        for name, score in finding.parts.items():
+            yield {**key, "part": name, **score.model_dump(include=NUMBERS)}
 
 
-def _rows(task: TaskFindings) -> Iterator[JSON]:
-    """Yield the rows of a task in a DataFrame."""
-    for one in task.findings:
-        about = {"task": task.task, "measure": one.measure, "unavailable": one.unavailable or None, "p": one.p}
-        if one.floor is not None:
-            about["floor"] = one.floor.value
-        yield about | ({} if one.score is None else one.score.model_dump(include=NUMBERS))
-        for name, score in one.parts.items():
-            yield {"task": task.task, "measure": one.measure, "part": name, **score.model_dump(include=NUMBERS)}
-
-
-def _row(name: str, score: ScoreRecord, finding: FindingRecord | None = None) -> tuple[str, ...]:
-    """Return the cells of a number."""
-    few = "" if score.interval.reliable else FEW
-    none = score.low is None or score.high is None
-    interval = str(score.interval) if none else f"[{score.low:.3f}, {score.high:.3f}]{few}"
-    below = None if finding is None or finding.floor is None else finding.floor.value
-    floor = "" if below is None else f"{below:.3f}"
-    p = "" if finding is None or finding.p is None else f"{finding.p:.3g}"
-    value = "–" if score.value is None else f"{score.value:.3f}"
-    return (name, value, interval, floor, p, str(score.n), LABEL)
+def _cells(name: str, score: ScoreRecord, finding: FindingRecord | None = None) -> tuple[str, ...]:
+    interval = str(score.interval)
+    if score.low is not None and score.high is not None:
+        interval = f"[{score.low:.3f}, {score.high:.3f}]{'' if score.interval.reliable else FEW}"
+    floor, p = (None, None) if finding is None else (finding.floor, finding.p)
+    return (
+        name,
+        "–" if score.value is None else f"{score.value:.3f}",
+        interval,
+        "" if floor is None or floor.value is None else f"{floor.value:.3f}",
+        "" if p is None else f"{p:.3g}",
+        str(score.n),
+        LABEL,
+    )

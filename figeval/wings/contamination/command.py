@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from figeval.cli.options import include_path, listed, model_args, seed, some
-from figeval.cli.output import echo_json_text, echo_result
+from figeval.cli.output import echo_json_text
 
 
 @click.command()
@@ -60,11 +60,13 @@ def contamination(*, tasks: tuple[str, ...], model: str, as_json: bool, **option
     figeval contamination --tasks epic_mcq --model smollm2 --limit 50 --measures recall,rewrites
     figeval contamination --tasks mini_proverbs --model models/mine --run results/runs/mine
     """
-    from figeval.wings.contamination.api import contamination as measure
+    from rich.console import Console
 
-    given = {name: value for name, value in options.items() if value not in (None, ())}
-    found = measure(tasks, model, progress=True, **given)
+    from figeval.wings.contamination.api import contamination as measure_contamination
+
+    arguments = {name: value for name, value in options.items() if value not in (None, ())}
+    result = measure_contamination(tasks, model, progress=True, **arguments)
     if as_json:
-        echo_json_text(found.record.model_dump_json(indent=1))
+        echo_json_text(result.record.model_dump_json(indent=1))
     else:
-        echo_result(found.grids(), found.notes())
+        result.print(Console())

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from figeval.errors import RecordError
+from figeval import RecordError
 from figeval.io.json_files import read_model
 from figeval.io.storage import cure, replace_text
 from figeval.records.schema import ModelRecord, ScoreRecord, Stored

@@ -9,93 +9,94 @@ from typing import NamedTuple
 
 import regex
 
-from figeval.errors import DataError
+from figeval import DataError
 from figeval.language.word_forms import open_wordnet, with_capitals
 from figeval.language.words import find_words, is_unspaced
 
 _LETTERS = r"(?:[\p{L}\p{Nl}\p{No}][\p{M}\p{Cf}]*+)++"
 WORD = regex.compile(rf"{_LETTERS}(?:['\u2019-]{_LETTERS})*+")  # compounds are one word; numbers are none
-LONG = 4  # letters of a word that is likely to have content
-APART = 8  # words of a text for each pair of words that is swapped
-PARTS = "nvar"  # WordNet's parts of speech: noun, verb, adjective, adverb
+MIN_CONTENT_LETTERS = 4  # of a word that is likely to have content
+WORDS_PER_CHANGE = 8  # of a text, for each pair of words that is swapped
+PARTS_OF_SPEECH = "nvar"  # of WordNet: noun, verb, adjective, adverb
 Rewrite = Callable[[str], "str | None"]
 
 
-class Place(NamedTuple):
+class WordSpan(NamedTuple):
     """A word at its place in a text: `text[start:end]`."""
 
     start: int
     end: int
 
 
-def places_of(text: str) -> list[Place]:
-    """Return the places of the words of a text; in scripts without blanks, these are grapheme clusters."""
-    places: list[Place] = []
+def spans_of_words(text: str) -> list[WordSpan]:
+    """Return the spans of the words of a text; in scripts without blanks, these are grapheme clusters."""
+    spans: list[WordSpan] = []
     for match in WORD.finditer(text):
         start, end = match.span()
-        divided = find_words(match.group()) if is_unspaced(match.group()) else ()
-        places += [Place(start + word.start, start + word.end) for word in divided] or [Place(start, end)]
-    return places
+        clusters = find_words(match.group()) if is_unspaced(match.group()) else ()
+        spans += [WordSpan(start + word.start, start + word.end) for word in clusters] or [WordSpan(start, end)]
+    return spans
 
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text as they are written, without punctuation and numbers."""
-    return [text[place.start : place.end] for place in places_of(text)]
+    return [text[span.start : span.end] for span in spans_of_words(text)]
 
 
-def swapped(text: str) -> str | None:
+def swap_words(text: str) -> str | None:
     """Return a text with pairs of long words exchanged, one pair for every eight words; None without two such words.
 
     In scripts without blanks, what stands between punctuation is exchanged. Which words these are depends on the text
     alone. Capitals stay in their places.
     """
-    found = list(WORD.finditer(text))
-    for least in (LONG, LONG - 1):
-        places = [place for place, match in enumerate(found) if len(match.group()) >= least]
-        if len({found[place].group().lower() for place in places}) > 1:
+    matches = list(WORD.finditer(text))
+    words = [match.group() for match in matches]
+    for min_letters in (MIN_CONTENT_LETTERS, MIN_CONTENT_LETTERS - 1):
+        indices = [index for index, word in enumerate(words) if len(word) >= min_letters]
+        if len({words[index].lower() for index in indices}) > 1:
             break
     else:
         return None
-    words = [match.group() for match in found]
     generator = random.Random(f"contamination {text}")
-    for _ in range(max(1, len(found) // APART)):
-        one = generator.choice(places)
-        others = [place for place in places if words[place].lower() != words[one].lower()]
-        other = generator.choice(others)
-        words[one], words[other] = (
-            with_capitals_of(words[other], words[one]),
-            with_capitals_of(words[one], words[other]),
+    for _ in range(max(1, len(matches) // WORDS_PER_CHANGE)):
+        first = generator.choice(indices)
+        second = generator.choice([index for index in indices if words[index].lower() != words[first].lower()])
+        words[first], words[second] = (
+            _with_capitals_of(words[second], words[first]),
+            _with_capitals_of(words[first], words[second]),
         )
-    changed = _written(text, found, words)
-    return changed if changed != text else None
+    rewrite = _replace_words(text, matches, words)
+    return rewrite if rewrite != text else None
 
 
-def with_synonyms(text: str) -> str | None:
+def insert_synonyms(text: str) -> str | None:
     """Return an English text with one word in eight, at least one, replaced by a synonym; None if no word has one.
 
     Only words with a single part of speech in WordNet are replaced, in their base form, so that no tagger decides.
     """
-    found = list(WORD.finditer(text))
-    words = [match.group() for match in found]
-    known = [
-        (place, other) for place, word in enumerate(words) if len(word) >= LONG and (other := synonym(word.lower()))
+    matches = list(WORD.finditer(text))
+    words = [match.group() for match in matches]
+    synonyms = [
+        (index, synonym)
+        for index, word in enumerate(words)
+        if len(word) >= MIN_CONTENT_LETTERS and (synonym := find_synonym(word.lower()))
     ]
-    chosen = random.Random(f"contamination {text}").sample(known, min(len(known), max(1, len(words) // APART)))
-    for place, other in chosen:
-        words[place] = with_capitals_of(other, words[place])
-    return _written(text, found, words) if chosen else None
+    count = min(len(synonyms), max(1, len(words) // WORDS_PER_CHANGE))
+    for index, synonym in random.Random(f"contamination {text}").sample(synonyms, count):
+        words[index] = _with_capitals_of(synonym, words[index])
+    return _replace_words(text, matches, words) if count else None
 
 
 @lru_cache(maxsize=1 << 14)
-def synonym(word: str) -> str | None:
+def find_synonym(word: str) -> str | None:
     """Return a synonym from the commonest sense that has one, or None. Raises `DataError` without WordNet."""
     wordnet = open_wordnet()
-    parts = [part for part in PARTS if wordnet.morphy(word, part)]
+    parts = [part for part in PARTS_OF_SPEECH if wordnet.morphy(word, part)]
     if len(parts) != 1 or wordnet.morphy(word, parts[0]) != word:
         return None
     for sense in wordnet.synsets(word, parts[0]):
         for name in sense.lemma_names():
-            if name.isalpha() and name.islower() and name != word and not name.startswith(word[:LONG]):
+            if name.isalpha() and name.islower() and name != word and not name.startswith(word[:MIN_CONTENT_LETTERS]):
                 return str(name)
     return None
 
@@ -103,22 +104,20 @@ def synonym(word: str) -> str | None:
 def rewrites_for(language: str) -> tuple[dict[str, Rewrite], str]:
     """Return the rewrites that can be made in a language, and a note on what is left out."""
     if language.partition("-")[0] != "en":
-        return {"swap": swapped}, "no synonyms: they are English"
+        return {"swap": swap_words}, "no synonyms: they are English"
     try:
         open_wordnet()
     except DataError:
-        return {"swap": swapped}, "no synonyms: NLTK finds no WordNet (python -m nltk.downloader wordnet)"
-    return {"swap": swapped, "synonym": with_synonyms}, ""
+        return {"swap": swap_words}, "no synonyms: NLTK finds no WordNet (python -m nltk.downloader wordnet)"
+    return {"swap": swap_words, "synonym": insert_synonyms}, ""
 
 
-def with_capitals_of(word: str, model: str) -> str:
+def _with_capitals_of(word: str, model: str) -> str:
     """Return a word in lower case unless it is all capitals, with the capitals of another one."""
     return with_capitals(word if len(word) > 1 and word.isupper() else word.lower(), model)
 
 
-def _written(text: str, matches: list[regex.Match[str]], words: list[str]) -> str:
-    """Return a text with its words replaced by others."""
-
+def _replace_words(text: str, matches: list[regex.Match[str]], words: list[str]) -> str:
     def parts() -> Iterator[str]:
         end = 0
         for match, word in zip(matches, words, strict=True):

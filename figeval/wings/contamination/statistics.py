@@ -14,14 +14,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from figeval import Interval, Score, mean_of
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.intervals import NOTHING, Bounds
-from figeval.metrics.statistic import mean_of
-from figeval.types import Interval, Score
 
 Floats: TypeAlias = NDArray[np.float64]
-LEAST_LIKELY = 0.2  # share of the tokens of a text that Min-K% looks at
-BLOCK = 1_000  # orders that are drawn at a time
+MIN_K_SHARE = 0.2  # of the tokens of a text, at which Min-K% looks
+BLOCK_ORDERS = 1_000  # that are drawn at a time
+RELATIVE_ROUNDING = 1e-12  # smaller variation, relative to the values, is rounding error
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +44,15 @@ class Shard:
         between = self.after.sum() - np.trace(self.after)
         return self._in_order() - float(self.first.mean() + between / len(self.first))
 
-    def shuffled(self, generator: np.random.Generator, draws: int) -> Floats:
+    def draw_orders(self, generator: np.random.Generator, draws: int) -> Floats:
         """Return the log-likelihoods of the texts in random orders minus that of their own order, shape (draws,)."""
         orders = generator.permuted(np.tile(np.arange(len(self.first)), (draws, 1)), axis=1)
-        found = self.first[orders[:, 0]] + self.after[orders[:, :-1], orders[:, 1:]].sum(axis=1)
-        return np.asarray(found - self._in_order(), dtype=np.float64)
+        values = self.first[orders[:, 0]] + self.after[orders[:, :-1], orders[:, 1:]].sum(axis=1)
+        return np.asarray(values - self._in_order(), dtype=np.float64)
 
     def _in_order(self) -> float:
-        places = np.arange(len(self.first))
-        return float(self.first[0] + self.after[places[:-1], places[1:]].sum())
+        indices = np.arange(len(self.first))
+        return float(self.first[0] + self.after[indices[:-1], indices[1:]].sum())
 
 
 def order_test(shards: Sequence[Shard], permutations: int, seed: int = 0) -> tuple[Score, float]:
@@ -68,15 +67,15 @@ def order_test(shards: Sequence[Shard], permutations: int, seed: int = 0) -> tup
     as any function of the order may be compared, and all orders cost m² scores per shard.
     """
     generator = np.random.default_rng(seed)
-    extreme, left = 0, permutations
+    n_extreme, remaining = 0, permutations
     size = math.fsum(float(np.abs(shard.first).sum()) for shard in shards)
-    while left:
-        draws = min(BLOCK, left)
-        gained = np.sum([shard.shuffled(generator, draws) for shard in shards], axis=0)
-        extreme += int(np.sum(gained >= -NOTHING * size))
-        left -= draws
+    while remaining:
+        draws = min(BLOCK_ORDERS, remaining)
+        gains = np.sum([shard.draw_orders(generator, draws) for shard in shards], axis=0)
+        n_extreme += int(np.sum(gains >= -RELATIVE_ROUNDING * size))
+        remaining -= draws
     advantages = mean_score("order", ((shard.advantage, None) for shard in shards), bounds=None)
-    return advantages, (extreme + 1) / (permutations + 1)
+    return advantages, (n_extreme + 1) / (permutations + 1)
 
 
 def least_likely(values: Floats) -> float | None:
@@ -86,7 +85,7 @@ def least_likely(values: Floats) -> float | None:
     """
     if not len(values):
         return None
-    return float(np.sort(values)[: max(1, int(LEAST_LIKELY * len(values)))].mean())
+    return float(np.sort(values)[: max(1, int(MIN_K_SHARE * len(values)))].mean())
 
 
 def standardized(scores: Floats) -> Floats:
@@ -96,11 +95,13 @@ def standardized(scores: Floats) -> Floats:
         scores: log P of the token, and mean and standard deviation of log P over the vocabulary under the model's own
             distribution, shape (tokens, 3).
     """
-    varied = scores[scores[:, 2] > NOTHING]
+    varied = scores[scores[:, 2] > RELATIVE_ROUNDING]
     return np.asarray((varied[:, 0] - varied[:, 1]) / varied[:, 2], dtype=np.float64)
 
 
-def mean_score(metric: str, values: Iterable[tuple[float | None, str | None]], bounds: Bounds = (0.0, 1.0)) -> Score:
+def mean_score(
+    metric: str, values: Iterable[tuple[float | None, str | None]], bounds: tuple[float, float] | None = (0.0, 1.0)
+) -> Score:
     """Return the mean of values with its interval; None is left out.
 
     Args:
@@ -115,23 +116,22 @@ def mean_score(metric: str, values: Iterable[tuple[float | None, str | None]], b
     return aggregator.score()
 
 
-def difference(metric: str, one: Score, other: Score) -> Score:
+def difference_score(metric: str, first: Score, second: Score) -> Score:
     """Return the difference of two independent means with the interval of Newcombe (1998), from their intervals.
 
     The distances from a mean to the ends of its interval are combined as if they were standard errors, so that the
     interval keeps its allowance for few clusters.
     """
-    n, clusters = one.n + other.n, one.clusters + other.clusters
-    if one.value is None or other.value is None:
-        return Score(
-            metric=metric, value=None, n=n, clusters=clusters, interval=Interval(reason="no examples of one kind")
-        )
-    value = one.value - other.value
-    if one.low is None or one.high is None or other.low is None or other.high is None:
-        missing = next(score for score in (one, other) if score.low is None)
+    n, clusters = first.n + second.n, first.clusters + second.clusters
+    if first.value is None or second.value is None:
+        absent = Interval(reason="no examples of one kind")
+        return Score(metric=metric, value=None, interval=absent, n=n, clusters=clusters)
+    value = first.value - second.value
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        missing = next(score for score in (first, second) if score.low is None)
         return Score(metric=metric, value=value, n=n, clusters=clusters, interval=missing.interval)
-    below = math.hypot(one.value - one.low, other.high - other.value)
-    above = math.hypot(one.high - one.value, other.value - other.low)
-    reliable = one.interval.reliable and other.interval.reliable
+    below = math.hypot(first.value - first.low, second.high - second.value)
+    above = math.hypot(first.high - first.value, second.value - second.low)
+    reliable = first.interval.reliable and second.interval.reliable
     interval = Interval("newcombe", value - below, value + above, reliable=reliable)
     return Score(metric=metric, value=value, interval=interval, n=n, clusters=clusters)

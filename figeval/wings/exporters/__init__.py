@@ -33,4 +33,4 @@ def register_exporters(register: ExporterRegistrar) -> None:
     register("lm_eval", "figeval.wings.exporters.lm_eval_results:export")
     register("model_index", "figeval.wings.exporters.hub:model_index")
     register("eval_results", "figeval.wings.exporters.hub:eval_results")
-    register("parquet", "figeval.wings.exporters.parquet:export")
+    register("parquet", "figeval.wings.exporters.long_format:export_parquet")

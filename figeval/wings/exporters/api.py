@@ -1,19 +1,27 @@
-"""`figeval.export`, which does what the command `export` does."""
+"""`figeval.export`, which does what the command `export` does, and the contract of exporters."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
 
-from figeval import plugins
-from figeval.api.runs import Folders, Run, Runs, paths_in, run_paths, several_runs
+from figeval import OptionError, PluginError, Run, StoredRun, plugins
+from figeval.api.runs import Folders, Runs, paths_in, run_paths, several_runs
+from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments
 from figeval.reporting.exporters import load_exporters
-from figeval.runs.outputs import save
+from figeval.runs.outputs import Files, save
 from figeval.runs.stored_run import stored_runs
-from figeval.wings.exporters.contract import chosen, exported, text_of
+from figeval.wings.exporters.layouts import load_layouts
+
+if TYPE_CHECKING:
+    from figeval.wings.comparison.family import RunComparisons
+
+PROVIDED = {"stored", "layouts", "compare"}  # arguments that figeval gives to exporters
 
 
 @checked_arguments
@@ -65,15 +73,120 @@ def export(  # noqa: PLR0913 - one argument per option of the command
         figeval.export("results/runs/demo", to="latex", layout="epic_table_10", intervals=True)
         ```
     """
-    exporter, places = load_exporters(plugins.plugin_manager()).get(to), run_paths(runs)
-    stored = stored_runs(places, paths_in(include_path), texts=include_text, noncommercial=allow_noncommercial)
-    given = zip(stored, several_runs(runs), strict=True)
-    stored = [replace(run, record=one.record) if isinstance(one, Run) else run for run, one in given]
+    exporter, paths = load_exporters(plugins.plugin_manager()).get(to), run_paths(runs)
+    stored = stored_runs(paths, paths_in(include_path), texts=include_text, noncommercial=allow_noncommercial)
+    pairs = zip(stored, several_runs(runs), strict=True)
+    stored = [replace(run, record=source.record) if isinstance(source, Run) else run for run, source in pairs]
     numbers = paths_in(measured, "measured")
     choices = {"layout": layout, "tasks": tasks, "metrics": metrics, "against": against, "measured": numbers}
-    choices = chosen(**choices, intervals=intervals, examples=examples)
-    made = exported(exporter, stored, {**(format_args or {}), **choices})
+    choices |= {"intervals": intervals, "examples": examples}
+    content = call_exporter(exporter, stored, {**(format_args or {}), **_without_empty(choices)})
     if output is None:
-        return text_of(made, to)
-    save(made, Path(output), [*places, *numbers])
+        return _require_text(content, to)
+    save(content, Path(output), [*paths, *numbers])
     return None
+
+
+def _without_empty(choices: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in choices.items() if value or (value == 0 and value is not False)}
+
+
+def _require_text(content: str | bytes | Files, form: str) -> str:
+    if isinstance(content, str):
+        return content
+    reason = (
+        "is a binary format; name a file" if isinstance(content, bytes) else "consists of several files; name a folder"
+    )
+    raise OptionError(f"{form} {reason} with --output")
+
+
+# ---- what exporters are called with, and what they may return --------------------------------------------------------
+
+
+def call_exporter(
+    exporter: Callable[..., Any], runs: Sequence[StoredRun], arguments: Mapping[str, Any] | None = None
+) -> str | bytes | Files:
+    """Return what an exporter makes of these runs.
+
+    Args:
+        exporter: the exporter; its keyword-only arguments can be set by users.
+        runs: the runs.
+        arguments: values of such arguments.
+
+    Raises:
+        OptionError: the exporter has no such argument, or needs one that is not given.
+        PluginError: it returned neither a text, bytes nor files, or a file would be outside the folder.
+    """
+    parameters, options = _parameters(exporter), dict(arguments or {})
+    _check_arguments(parameters, options)
+    sources: Mapping[str, Callable[[], Any]] = {
+        "stored": lambda: runs,
+        "layouts": lambda: load_layouts(plugins.plugin_manager()),
+        "compare": lambda: partial(_compare, runs),
+    }
+    provided = {name: source() for name, source in sources.items() if name in parameters}
+    if runs and "tasks" in options:
+        names = options["tasks"].split(",") if isinstance(options["tasks"], str) else options["tasks"]
+        options["tasks"] = list(_expand_suites(names, runs))
+    return _check_content(exporter([run.record for run in runs], **provided, **options))
+
+
+def _compare(
+    runs: Sequence[StoredRun], metric: str, tasks: Iterable[str], against: int | None = None
+) -> RunComparisons:
+    """Return the comparisons of the runs by one metric on some tasks: of all pairs, or with the run at one place."""
+    try:
+        from figeval.wings.comparison.family import ComparisonDesign, compare_all
+    except ModuleNotFoundError as error:  # the only format that needs it
+        raise OptionError("the layout comparison needs the folder figeval/wings/comparison; restore it") from error
+    design = ComparisonDesign(against=against, tasks=frozenset(tasks))
+    return compare_all([run.folder.path for run in runs], metric, design=design)
+
+
+def _expand_suites(names: Iterable[str], runs: Sequence[StoredRun]) -> Iterator[str]:
+    """Yield names of tasks, for a suite those of its tasks that the runs have."""
+    tasks = {task.task for run in runs for task in run.record.tasks}
+    catalogue = runs[0].harness.catalogue
+    for name in names:
+        if name in tasks or name not in catalogue.suites:
+            yield name
+        else:
+            yield from (task.name for task in catalogue.expand([name]) if task.name in tasks)
+
+
+def _parameters(exporter: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(exporter).parameters
+    except (TypeError, ValueError):  # a function that is not written in Python
+        return {}
+
+
+def _check_arguments(parameters: Mapping[str, inspect.Parameter], options: Mapping[str, Any]) -> None:
+    settable = {
+        name: parameter
+        for name, parameter in parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and name not in PROVIDED
+    }
+    for name in options:
+        if name not in settable:
+            alternatives = f"it has {', '.join(settable)}" if settable else "it has none"
+            raise OptionError(f"this format has no argument {name!r}; {alternatives}")
+    for name, parameter in settable.items():
+        if parameter.default is parameter.empty and name not in options:
+            raise OptionError(f"this format needs {name}; add --format_args {name}=…")
+
+
+def _check_content(content: Any) -> str | bytes | Files:
+    if isinstance(content, str | bytes):
+        return content
+    if not isinstance(content, Mapping):
+        raise PluginError(
+            f"an exporter returns a text, bytes or a mapping from file names to them, not {content!r:.80}"
+        )
+    for name, part in content.items():
+        parts = PurePosixPath(name).parts
+        if not parts or name.startswith("/") or ".." in parts or "\\" in name or one_line(name) != name:
+            raise PluginError(f"an exporter named a file {one_line(name, 80)!r}; names are paths within the folder")
+        if not isinstance(part, str | bytes):
+            raise PluginError(f"an exporter made {part!r:.80} for the file {name}; return a text or bytes")
+    return content

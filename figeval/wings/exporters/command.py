@@ -88,30 +88,28 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option
     figeval export --to latex --layout storal_table_8 --measured items
     figeval export A B C --to latex --layout comparison --metrics acc,mrr --against A
     """
-    from figeval import plugins
     from figeval.io.text import clean
-    from figeval.reporting.exporters import load_exporters
-    from figeval.runs.outputs import save
-    from figeval.runs.stored_run import stored_runs
-    from figeval.wings.exporters.contract import chosen, exported, text_of
+    from figeval.wings.exporters.api import export as export_runs
 
     if against is not None and against not in runs:
         raise click.BadParameter(f"{against} is none of the runs; list it among them", param_hint="'--against'")
     if not runs and not layout:
         raise click.UsageError("Missing argument 'RUN...'.")
-    exporter = load_exporters(plugins.plugin_manager()).get(form)
-    stored = stored_runs(runs, include_path, texts=include_text, noncommercial=allow_noncommercial)
-    choices = chosen(
-        layout=layout,
+    text = export_runs(
+        runs,
+        to=form,
+        output=output,
+        include_text=include_text,
+        allow_noncommercial=allow_noncommercial,
+        format_args=format_args,
+        layout=layout or "",
         tasks=tasks,
         metrics=metrics,
         against=None if against is None else runs.index(against),
         intervals=intervals,
         examples=examples,
         measured=measured,
+        include_path=include_path,
     )
-    made = exported(exporter, stored, {**format_args, **choices})
-    if output is None:
-        click.echo(clean(text_of(made, form)), nl=False)
-    else:
-        save(made, output, (*runs, *measured))
+    if text is not None:
+        click.echo(clean(text), nl=False)

@@ -12,16 +12,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from figeval import RunRecord, TaskRecord
 from figeval.records.conditions import described
-from figeval.records.schema import RunRecord, TaskRecord
-from figeval.wings.exporters.results import (
-    Result,
-    as_json,
-    as_texts,
+from figeval.wings.exporters.score_entries import (
+    ScoreEntry,
     developer_and_name,
+    dump_json,
     is_proportion,
-    moment,
-    results,
+    parse_time,
+    score_entries,
+    to_texts,
 )
 
 if TYPE_CHECKING:
@@ -29,63 +29,63 @@ if TYPE_CHECKING:
 
 VERSION = "0.3.0"
 COLLECTION = "figeval"
-REMOTE = ("openai", "anthropic", "lm_eval")  # these backends may ask a server
+REMOTE_BACKENDS = ("openai", "anthropic", "lm_eval")  # these backends may ask a server
 
 
 def export(runs: Sequence[RunRecord], stored: Sequence[StoredRun]) -> dict[str, str]:
     """Return `data/figeval/DEVELOPER/MODEL/UUID.json` for each run, and `UUID_samples.jsonl` beside it with texts."""
     files: dict[str, str] = {}
-    for run, own in zip(runs, stored, strict=True):
+    for run, stored_run in zip(runs, stored, strict=True):
         developer, name = developer_and_name(run.model.name)
         folder = f"data/{COLLECTION}/{developer}/{name}"
         digest = hashlib.sha256(f"{run.identity} {run.started}".encode("utf-8", "replace")).digest()
-        place = f"{folder}/{UUID(bytes=digest[:16], version=4)}"
-        record = _aggregate(run, own)
-        if own.has_texts:
-            lines = list(_instances(run, own, record["evaluation_id"]))
-            samples = "".join(as_json(line, indent=None) for line in lines)
-            files[f"{place}_samples.jsonl"] = samples
+        stem = f"{folder}/{UUID(bytes=digest[:16], version=4)}"
+        record = _aggregate(run, stored_run)
+        if stored_run.has_texts:
+            lines = list(_instances(run, stored_run, record["evaluation_id"]))
+            samples = "".join(dump_json(line, indent=None) for line in lines)
+            files[f"{stem}_samples.jsonl"] = samples
             record["detailed_evaluation_results"] = {
                 "format": "jsonl",
-                "file_path": f"{place}_samples.jsonl",
+                "file_path": f"{stem}_samples.jsonl",
                 "hash_algorithm": "sha256",
                 "checksum": hashlib.sha256(samples.encode()).hexdigest(),
                 "total_rows": len(lines),
             }
-        files[f"{place}.json"] = as_json(record)
+        files[f"{stem}.json"] = dump_json(record)
     return files
 
 
 def _aggregate(run: RunRecord, stored: StoredRun) -> dict[str, Any]:
-    made = int(moment(run, run.finished or run.started).timestamp())
+    timestamp = int(parse_time(run, run.finished or run.started).timestamp())
     packages = run.provenance.get("packages") or {}
-    evaluation = f"figeval-{run.identity}/{_model_id(run)}/{made}"
+    evaluation = f"figeval-{run.identity}/{_model_id(run)}/{timestamp}"
     pages = {task.task: stored.homepage(task) for task in run.tasks_with_rows()}
     return {
         "schema_version": VERSION,
         "evaluation_id": evaluation,
-        "evaluation_timestamp": str(int(moment(run, run.started).timestamp())),
-        "retrieved_timestamp": str(made),
+        "evaluation_timestamp": str(int(parse_time(run, run.started).timestamp())),
+        "retrieved_timestamp": str(timestamp),
         "source_metadata": {
             "source_name": "figeval",
             "source_type": "evaluation_run",
             "source_organization_name": "unknown",
             "evaluator_relationship": "other",
-            "additional_details": as_texts({"run": run.identity, "status": run.status}),
+            "additional_details": to_texts({"run": run.identity, "status": run.status}),
         },
         "eval_library": {
             "name": "figeval",
             "version": str(packages.get("figeval") or "unknown"),
-            "additional_details": as_texts({"packages": packages, "record_schema": run.schema_version}),
+            "additional_details": to_texts({"packages": packages, "record_schema": run.schema_version}),
         },
         "model_info": {
             "name": run.model.name,
             "id": _model_id(run),
             "developer": developer_and_name(run.model.name)[0],
             "additional_details": {
-                "deployment_type": "unknown" if run.model.backend in REMOTE else "self_deployed",
+                "deployment_type": "unknown" if run.model.backend in REMOTE_BACKENDS else "self_deployed",
                 "model_availability": "unknown",
-                **as_texts(
+                **to_texts(
                     {
                         "backend": run.model.backend,
                         "options": run.model.options,
@@ -95,8 +95,8 @@ def _aggregate(run: RunRecord, stored: StoredRun) -> dict[str, Any]:
             },
         },
         "evaluation_results": [
-            _result(evaluation, result, pages.get(result.task.task, "") if result.task else "")
-            for result in results(run)
+            _result(evaluation, entry, pages.get(entry.task.task, "") if entry.task else "")
+            for entry in score_entries(run)
         ],
     }
 
@@ -105,19 +105,21 @@ def _model_id(run: RunRecord) -> str:
     return "/".join(developer_and_name(run.model.name))
 
 
-def _result(evaluation: str, result: Result, homepage: str) -> dict[str, Any]:
-    score, task = result.score, result.task
+def _result(evaluation: str, entry: ScoreEntry, homepage: str) -> dict[str, Any]:
+    score, task = entry.score, entry.task
     proportion = is_proportion(score.metric)
-    about = {} if task is None else {name: getattr(task, name) for name in ("version", "n", "available")}
+    size = {} if task is None else {name: getattr(task, name) for name in ("version", "n", "available")}
     digests = {} if task is None else {"examples_sha256": task.examples_sha256, "sample_sha256": task.sample_sha256}
-    asked = {} if task is None else {"task_type": task.task_type, "route": task.route, "conditions": described(task)}
-    found: dict[str, Any] = {
-        "evaluation_result_id": _result_id(evaluation, result.name, score.metric),
-        "evaluation_name": result.name,
+    conditions = (
+        {} if task is None else {"task_type": task.task_type, "route": task.route, "conditions": described(task)}
+    )
+    result: dict[str, Any] = {
+        "evaluation_result_id": _result_id(evaluation, entry.name, score.metric),
+        "evaluation_name": entry.name,
         "source_data": {
-            "dataset_name": result.name if task is None else (task.of or task.task),
+            "dataset_name": entry.name if task is None else (task.of or task.task),
             **({"source_type": "url", "url": [homepage]} if homepage else {"source_type": "other"}),
-            "additional_details": as_texts({**about, **digests}),
+            "additional_details": to_texts({**size, **digests}),
         },
         "metric_config": {
             "metric_id": score.metric if score.metric != "acc" else "accuracy",
@@ -126,46 +128,46 @@ def _result(evaluation: str, result: Result, homepage: str) -> dict[str, Any]:
             "score_type": "continuous",
             "min_score": 0 if proportion else None,
             "max_score": 1 if proportion else None,
-            "additional_details": as_texts(asked),
+            "additional_details": to_texts(conditions),
         },
         "score_details": {
-            "score": result.value,
-            "uncertainty": _uncertainty(result),
-            "details": as_texts(
+            "score": entry.value,
+            "uncertainty": _uncertainty(entry),
+            "details": to_texts(
                 {
                     "clusters": score.clusters,
                     "effective_clusters": score.effective_clusters,
                     "interval": str(score.interval),
                     "standard_deviation_over_seeds": score.sd,
                     "seen": score.seen,
-                    "notes": "; ".join(result.notes),
-                    **{f"baseline_{name}": value for name, value in result.baselines.items()},
+                    "notes": "; ".join(entry.notes),
+                    **{f"baseline_{name}": value for name, value in entry.baselines.items()},
                 }
             ),
         },
     }
     if proportion:
-        found["metric_config"]["metric_unit"] = "proportion"
-    return found
+        result["metric_config"]["metric_unit"] = "proportion"
+    return result
 
 
 def _result_id(evaluation: str, name: str, metric: str) -> str:
     return f"{evaluation}/{name}/{metric}"
 
 
-def _uncertainty(result: Result) -> dict[str, Any]:
+def _uncertainty(entry: ScoreEntry) -> dict[str, Any]:
     """Return what is known of it. The schema's standard deviation is one over examples, which records do not have."""
-    score = result.score
-    found: dict[str, Any] = {"num_samples": score.n}
+    score = entry.score
+    uncertainty: dict[str, Any] = {"num_samples": score.n}
     if score.stderr is not None:
         clustered = f"clustered, {score.clusters} clusters" if score.clusters < score.n else "analytic"
-        named = score.interval.method
-        method = str(score.interval) if "bootstrap" in named or "over" in named else clustered
-        found["standard_error"] = {"value": score.stderr, "method": method}
+        is_named = any(word in score.interval.method for word in ("bootstrap", "over"))
+        method = str(score.interval) if is_named else clustered
+        uncertainty["standard_error"] = {"value": score.stderr, "method": method}
     if score.low is not None and score.high is not None:
         bounds = {"lower": score.low, "upper": score.high}
-        found["confidence_interval"] = {**bounds, "confidence_level": 0.95, "method": str(score.interval)}
-    return found
+        uncertainty["confidence_interval"] = {**bounds, "confidence_level": 0.95, "method": str(score.interval)}
+    return uncertainty
 
 
 # ---- answers --------------------------------------------------------------------------------------------------------
@@ -173,23 +175,23 @@ def _uncertainty(result: Result) -> dict[str, Any]:
 
 def _instances(run: RunRecord, stored: StoredRun, evaluation: str) -> Iterator[dict[str, Any]]:
     """Yield a line per example and metric, for metrics that are means over examples."""
-    known: dict[str, list[str]] = {}
-    for result in results(run):
-        known.setdefault(result.name, []).append(result.score.metric)
+    metrics: dict[str, list[str]] = {}
+    for entry in score_entries(run):
+        metrics.setdefault(entry.name, []).append(entry.metric)
     for task in run.tasks_with_rows():
         for answer in stored.answers(task):
             language = answer.row.get("language")  # the score of such a task is no mean over its rows
             name = f"{task.task} ({language})" if task.languages and language else task.task
-            for metric in known.get(name, ()):
+            for metric in metrics.get(name, ()):
                 value = answer.row["metrics"].get(metric)
                 if isinstance(value, float | int):
-                    about = {
+                    ids = {
                         "evaluation_id": evaluation,
                         "model_id": _model_id(run),
                         "evaluation_name": name,
                         "evaluation_result_id": _result_id(evaluation, name, metric),
                     }
-                    yield {"schema_version": VERSION, **about, **_instance(task, answer, value)}
+                    yield {"schema_version": VERSION, **ids, **_instance(task, answer, value)}
 
 
 def _instance(task: TaskRecord, answer: StoredAnswer, value: float) -> dict[str, Any]:
@@ -219,5 +221,5 @@ def _instance(task: TaskRecord, answer: StoredAnswer, value: float) -> dict[str,
         ],
         "evaluation": {"score": value, "is_correct": accuracy == 1},
         "error": row.get("error") or (None if row["status"] == "ok" else row["status"]),
-        "metadata": as_texts({**row["meta"], "cluster": row["cluster"], "group": row["group"]}),
+        "metadata": to_texts({**row["meta"], "cluster": row["cluster"], "group": row["group"]}),
     }

@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from figeval.errors import OptionError, RecordError
+from figeval import OptionError, RecordError, RunRecord
 from figeval.io.text import cleaned, one_line
-from figeval.records.schema import SEEN_NOTES, RunRecord
-from figeval.wings.exporters.results import HUB_ID, Result, developer_and_name, file_name, moment, results, unique
+from figeval.records.schema import SEEN_NOTES
+from figeval.wings.exporters.score_entries import (
+    HUB_ID,
+    ScoreEntry,
+    developer_and_name,
+    file_name,
+    parse_time,
+    score_entries,
+    unique_name,
+)
 
 if TYPE_CHECKING:
     from figeval import StoredRun
@@ -37,37 +45,36 @@ def model_index(runs: Sequence[RunRecord], *, dataset_id: str = "") -> str:
     """
     from huggingface_hub import EvalResult, ModelCardData
 
-    known: dict[str, list[Any]] = {}
+    results: dict[str, list[Any]] = {}
     for run in runs:
-        for result in results(run):
-            task = result.task
-            entry = EvalResult(
+        for entry in score_entries(run):
+            task = entry.task
+            result = EvalResult(
                 task_type=KINDS.get("" if task is None else task.task_type, "other"),
-                dataset_type=one_line(dataset_id) or result.name,
-                dataset_name=result.name,
-                dataset_config=result.name,
+                dataset_type=one_line(dataset_id) or entry.name,
+                dataset_name=entry.name,
+                dataset_config=entry.name,
                 dataset_split="test" if task is None else str(task.settings.get("split", "test")),
                 dataset_args=None if task is None else {"version": task.version, "examples": task.n},
-                metric_type=METRICS.get(result.score.metric, result.score.metric),
-                metric_name=result.score.metric,
-                metric_value=result.value,
-                metric_args=_uncertainty(result),
+                metric_type=METRICS.get(entry.metric, entry.metric),
+                metric_name=entry.metric,
+                metric_value=entry.value,
+                metric_args=_uncertainty(entry),
             )
-            known.setdefault(one_line(run.model.name), []).append(entry)
+            results.setdefault(one_line(run.model.name), []).append(result)
     index = [
-        one
-        for name, entries in known.items()
-        for one in ModelCardData(model_name=name, eval_results=entries).to_dict()["model-index"]
+        model
+        for name, model_results in results.items()
+        for model in ModelCardData(model_name=name, eval_results=model_results).to_dict()["model-index"]
     ]
     return _yaml({"model-index": index})
 
 
-def _uncertainty(result: Result) -> dict[str, Any]:
-    """Return the standard error and the 95 % interval, if they are known, the number of examples, and notes."""
-    score = result.score
-    found = {"stderr": score.stderr, "ci_lower": score.low, "ci_upper": score.high, "n": score.n}
-    told = {"interval": str(score.interval), "notes": "; ".join(result.notes) or None}
-    return {name: value for name, value in {**found, **told}.items() if value is not None}
+def _uncertainty(entry: ScoreEntry) -> dict[str, Any]:
+    score = entry.score
+    values: dict[str, Any] = {"stderr": score.stderr, "ci_lower": score.low, "ci_upper": score.high, "n": score.n}
+    values |= {"interval": str(score.interval), "notes": "; ".join(entry.notes) or None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def eval_results(
@@ -94,64 +101,63 @@ def eval_results(
     """
     if not HUB_ID.fullmatch(str(dataset_id)):
         raise OptionError(f"dataset_id {one_line(str(dataset_id), 80)!r} is not a hub id; write OWNER/NAME")
-    chosen = [(run, result) for run in runs for result in _with_metric(run, metric)]
-    if not chosen:
+    entries = [(run, entry) for run in runs for entry in _with_metric(run, metric)]
+    if not entries:
         raise OptionError(f"no run has a score for the metric {one_line(metric, 80)!r}; name one with metric=…")
     benchmarks = stored[0].benchmarks() if stored else {}
-    names = _of_dataset(dataset_id, [_task_of(result) for _, result in chosen], benchmarks, tasks)
+    names = _tasks_of_dataset(dataset_id, [_task_of(entry) for _, entry in entries], benchmarks, tasks)
     files: dict[str, str] = {}
-    for run, result in chosen:
-        if _task_of(result) not in names:
+    for run, entry in entries:
+        if _task_of(entry) not in names:
             continue
-        if result.score.seen:
+        if entry.score.seen:
             raise RecordError(
-                f"the {metric} of {one_line(run.model.name)} on {result.name} does not belong on a leaderboard: "
-                f"{SEEN_NOTES[result.score.seen]}; leave this run out, or give the whole record with --to csv"
+                f"the {metric} of {one_line(run.model.name)} on {entry.name} does not belong on a leaderboard: "
+                f"{SEEN_NOTES[entry.score.seen]}; leave this run out, or give the whole record with --to csv"
             )
-        remarks = "; ".join(result.notes)
-        entry = {
-            "dataset": {"id": dataset_id, "task_id": result.name},
-            "value": result.value,
-            "date": moment(run, run.started).isoformat(),
-            **({"notes": remarks} if remarks else {}),
+        notes = "; ".join(entry.notes)
+        content = {
+            "dataset": {"id": dataset_id, "task_id": entry.name},
+            "value": entry.value,
+            "date": parse_time(run, run.started).isoformat(),
+            **({"notes": notes} if notes else {}),
         }
-        name = f"{'/'.join(developer_and_name(run.model.name))}/.eval_results/{file_name(result.name)}"
-        files[unique(name, ".yaml", files)] = _yaml([entry])
+        name = f"{'/'.join(developer_and_name(run.model.name))}/.eval_results/{file_name(entry.name)}"
+        files[unique_name(name, ".yaml", files)] = _yaml([content])
     return files
 
 
-def _with_metric(run: RunRecord, metric: str) -> Iterator[Result]:
-    """Yield the scores by a metric on all examples of a task."""
-    for result in results(run):
-        if result.score.metric == metric and result.task is not None and not result.part:
-            yield result
+def _with_metric(run: RunRecord, metric: str) -> Iterator[ScoreEntry]:
+    for entry in score_entries(run):
+        if entry.metric == metric and entry.task is not None and not entry.part:
+            yield entry
 
 
-def _task_of(result: Result) -> str:
+def _task_of(entry: ScoreEntry) -> str:
     """Return the task of a score, also of one with another prompt."""
-    return result.name if result.task is None else result.task.of or result.task.task
+    return entry.name if entry.task is None else entry.task.of or entry.task.task
 
 
-def _of_dataset(
-    dataset_id: str, tasks: Sequence[str], benchmarks: Mapping[str, str], chosen: Sequence[str]
+def _tasks_of_dataset(
+    dataset_id: str, tasks: Sequence[str], benchmarks: Mapping[str, str], choice: Sequence[str]
 ) -> Collection[str]:
     """Return the tasks that belong to a data set. Raises `OptionError` if that is open, or if there is none."""
-    if chosen:
-        names = {task for task in tasks if task in chosen}
+    if choice:
+        names = {task for task in tasks if task in choice}
         if not names:
             raise OptionError(f"the runs have none of these tasks; they have {', '.join(dict.fromkeys(tasks))}")
         return names
-    has = dict.fromkeys(benchmarks.get(task, "other tasks") for task in tasks)
-    name = _folded(dataset_id.partition("/")[2])
-    namesake = next((benchmark for benchmark in benchmarks.values() if _folded(benchmark) == name), "")
-    if len(has) == 1 and namesake in ("", *has):
+    run_benchmarks = dict.fromkeys(benchmarks.get(task, "other tasks") for task in tasks)
+    name = _normalize(dataset_id.partition("/")[2])
+    namesake = next((benchmark for benchmark in benchmarks.values() if _normalize(benchmark) == name), "")
+    if len(run_benchmarks) == 1 and namesake in ("", *run_benchmarks):
         return tasks
-    if namesake in has:
+    if namesake in run_benchmarks:
         return {task for task in tasks if benchmarks.get(task) == namesake}
-    raise OptionError(f"the runs have tasks of {', '.join(has)}; name those of {dataset_id} with --tasks")
+    raise OptionError(f"the runs have tasks of {', '.join(run_benchmarks)}; name those of {dataset_id} with --tasks")
 
 
-def _folded(name: str) -> str:
+def _normalize(name: str) -> str:
     return "".join(filter(str.isalnum, name.lower()))
 
 

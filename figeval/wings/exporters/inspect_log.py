@@ -6,33 +6,41 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from figeval import RunRecord, TaskRecord
 from figeval.records.conditions import described
-from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
-from figeval.wings.exporters.results import Result, as_json, file_name, moment, results, unique
+from figeval.records.schema import ScoreRecord
+from figeval.wings.exporters.score_entries import (
+    ScoreEntry,
+    dump_json,
+    file_name,
+    parse_time,
+    score_entries,
+    unique_name,
+)
 
 if TYPE_CHECKING:
     from figeval import StoredAnswer, StoredRun
 
 VERSION = 2
 STATUS = {"done": "success", "failed": "error", "running": "started"}
-STOPPED = {"stop": "stop", "length": "max_tokens", "refusal": "content_filter"}  # reason of a reply → Inspect's
+STOP_REASONS = {"stop": "stop", "length": "max_tokens", "refusal": "content_filter"}  # reason of a reply → Inspect's
 
 
 def export(runs: Sequence[RunRecord], stored: Sequence[StoredRun]) -> dict[str, str]:
     """Return `TIME_TASK_ID.json` for each task of each run, in a folder per model."""
     files: dict[str, str] = {}
-    for run, own in zip(runs, stored, strict=True):
+    for run, stored_run in zip(runs, stored, strict=True):
         folder = file_name(run.model.name.replace("/", "__"))
-        time = moment(run, run.started).strftime("%Y-%m-%dT%H-%M-%S-00-00")
-        numbers: dict[str, list[Result]] = {}
-        for result in results(run):
-            if result.task is not None:
-                numbers.setdefault(result.task.task, []).append(result)
+        time = parse_time(run, run.started).strftime("%Y-%m-%dT%H-%M-%S-00-00")
+        entries: dict[str, list[ScoreEntry]] = {}
+        for entry in score_entries(run):
+            if entry.task is not None:
+                entries.setdefault(entry.task.task, []).append(entry)
         for task in run.tasks_with_rows():
-            answers = list(own.answers(task))
+            answers = list(stored_run.answers(task))
             identity = _identity(run, task)
             name = f"{folder}/{time}_{file_name(task.task)}_{identity}"
-            files[unique(name, ".json", files)] = as_json(_log(run, task, answers, numbers.get(task.task, [])))
+            files[unique_name(name, ".json", files)] = dump_json(_log(run, task, answers, entries.get(task.task, [])))
     return files
 
 
@@ -42,7 +50,7 @@ def _identity(run: RunRecord, task: TaskRecord) -> str:
 
 
 def _log(
-    run: RunRecord, task: TaskRecord, answers: Sequence[StoredAnswer], numbers: Sequence[Result]
+    run: RunRecord, task: TaskRecord, answers: Sequence[StoredAnswer], entries: Sequence[ScoreEntry]
 ) -> dict[str, Any]:
     log = {
         "version": VERSION,
@@ -56,11 +64,11 @@ def _log(
         "results": {
             "total_samples": task.n,
             "completed_samples": len(answers) if task.predictions else task.n,
-            "scores": [_score(task, result) for result in numbers],
+            "scores": [_score(task, entry) for entry in entries],
         },
         "stats": {
-            "started_at": moment(run, run.started).isoformat(),
-            "completed_at": moment(run, run.finished or run.started).isoformat(),
+            "started_at": parse_time(run, run.started).isoformat(),
+            "completed_at": parse_time(run, run.finished or run.started).isoformat(),
             "model_usage": {},
         },
         "samples": [_sample(run, answer) for answer in answers],
@@ -76,7 +84,7 @@ def _spec(run: RunRecord, task: TaskRecord, answers: Sequence[StoredAnswer]) -> 
     spec: dict[str, Any] = {
         "eval_id": _identity(run, task),
         "run_id": run.identity,
-        "created": moment(run, run.started).isoformat(),
+        "created": parse_time(run, run.started).isoformat(),
         "task": task.task,
         "task_id": f"{task.task}-{run.identity}",
         "task_version": task.version,
@@ -85,7 +93,7 @@ def _spec(run: RunRecord, task: TaskRecord, answers: Sequence[StoredAnswer]) -> 
         "dataset": {
             "name": task.of or task.task,
             "samples": task.available,
-            "sample_ids": [one.row["id"] for one in answers],
+            "sample_ids": [answer.row["id"] for answer in answers],
             "shuffled": False,
         },
         "model": f"figeval/{run.model.name}",
@@ -109,32 +117,32 @@ def _spec(run: RunRecord, task: TaskRecord, answers: Sequence[StoredAnswer]) -> 
 
 def _generation(run: RunRecord) -> dict[str, Any]:
     config = run.config
-    given = {"max_tokens": config.get("max_new_tokens"), "seed": config.get("seed")}
-    given["system_message"] = config.get("system_instruction") or None
-    return {name: value for name, value in given.items() if value is not None}
+    settings = {"max_tokens": config.get("max_new_tokens"), "seed": config.get("seed")}
+    settings["system_message"] = config.get("system_instruction") or None
+    return {name: value for name, value in settings.items() if value is not None}
 
 
-def _score(task: TaskRecord, result: Result) -> dict[str, Any]:
+def _score(task: TaskRecord, entry: ScoreEntry) -> dict[str, Any]:
     """Return one metric with its standard error and its interval, under the names that Inspect uses."""
-    score = result.score
-    name = f"{score.metric} ({result.part})" if result.part else score.metric
-    metrics = {"mean": result.value, "stderr": score.stderr, "ci_lower": score.low, "ci_upper": score.high}
-    known = {key: value for key, value in metrics.items() if value is not None}
+    score = entry.score
+    name = f"{score.metric} ({entry.part})" if entry.part else score.metric
+    metrics = {"mean": entry.value, "stderr": score.stderr, "ci_lower": score.low, "ci_upper": score.high}
+    values = {key: value for key, value in metrics.items() if value is not None}
     return {
         "name": name,
         "scorer": score.metric,
         "scored_samples": score.n,
-        "unscored_samples": 0 if result.part else max(0, task.n - score.n),
-        "metrics": {key: {"name": key, "value": value, "params": {}} for key, value in known.items()},
+        "unscored_samples": 0 if entry.part else max(0, task.n - score.n),
+        "metrics": {key: {"name": key, "value": value, "params": {}} for key, value in values.items()},
         "metadata": {
-            **_about(score),
-            "notes": list(result.notes),
-            **{f"baseline_{key}": value for key, value in result.baselines.items()},
+            **_details(score),
+            "notes": list(entry.notes),
+            **{f"baseline_{key}": value for key, value in entry.baselines.items()},
         },
     }
 
 
-def _about(score: ScoreRecord) -> dict[str, Any]:
+def _details(score: ScoreRecord) -> dict[str, Any]:
     names = ("interval", "clusters", "effective_clusters", "higher_is_better", "sd", "seen")
     stored = score.model_dump()
     return {name: value for name in names if (value := stored[name]) is not None}
@@ -147,7 +155,7 @@ def _sample(run: RunRecord, answer: StoredAnswer) -> dict[str, Any]:
     text = answer.answer if raw is None else raw
     means = {name: value for name, value in row["metrics"].items() if isinstance(value, float | int)}
     message = {"role": "assistant", "content": text, "source": "generate", "model": run.model.name}
-    known = ("status", "tied", "truncated", "scores", "top", "cluster", "group", "language", "meta", "seen")
+    fields = ("status", "tied", "truncated", "scores", "top", "cluster", "group", "language", "meta", "seen")
     sample: dict[str, Any] = {
         "id": row["id"],
         "epoch": 1,
@@ -157,13 +165,13 @@ def _sample(run: RunRecord, answer: StoredAnswer) -> dict[str, Any]:
         "messages": [{"role": "user", "content": answer.input}, message] if answer.input else [message],
         "output": {
             "model": run.model.name,
-            "choices": [{"message": message, "stop_reason": STOPPED.get(row.get("finish") or "", "unknown")}],
+            "choices": [{"message": message, "stop_reason": STOP_REASONS.get(row.get("finish") or "", "unknown")}],
             "completion": text,
         },
         "scores": {
             name: {"value": value, "answer": answer.answer, "explanation": raw} for name, value in means.items()
         },
-        "metadata": {name: row[name] for name in known if row.get(name) is not None},
+        "metadata": {name: row[name] for name in fields if row.get(name) is not None},
     }
     if error := row.get("error"):
         sample["error"] = {"message": error, "traceback": "", "traceback_ansi": ""}

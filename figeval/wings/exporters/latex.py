@@ -6,29 +6,28 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from figeval.errors import OptionError
+from figeval import OptionError, RunRecord
 from figeval.records.measured import read_measured
-from figeval.records.schema import SEEN_NOTES, Role, RunRecord, ScoreRecord
+from figeval.records.schema import SEEN_NOTES, Role, ScoreRecord
 from figeval.registry import Registry
 from figeval.wings.exporters.comparison_table import comparison_table
-from figeval.wings.exporters.layout_table import layout_table
-from figeval.wings.exporters.layouts import COMPARISON, Layout
-from figeval.wings.exporters.side_by_side import (
-    Line,
+from figeval.wings.exporters.layouts import COMPARISON, TableLayout, layout_table
+from figeval.wings.exporters.score_table import (
+    ScoreLine,
     any_score,
     baseline_names,
-    bounds,
-    deviation,
+    format_deviation,
+    format_interval,
+    format_value,
     headings,
     kind_lines,
-    lines,
-    notes,
-    number,
-    roles,
-    routes,
-    signs,
+    route_notes,
+    score_lines,
+    seen_roles,
+    sign_notes,
+    table_notes,
 )
-from figeval.wings.exporters.tex import MISSING, below, escape, row, sentence
+from figeval.wings.exporters.tex import MISSING_CELL, escape, notes_block, sentence, table_row
 
 MARKS: dict[Role | None, str] = {"trained": r"$^\ddagger$", "chosen": r"$^\dagger$", None: ""}
 
@@ -36,7 +35,7 @@ MARKS: dict[Role | None, str] = {"trained": r"$^\ddagger$", "chosen": r"$^\dagge
 def export(  # noqa: PLR0913 - one argument per choice of the user
     runs: Sequence[RunRecord],
     *,
-    layouts: Registry[Layout] | None = None,
+    layouts: Registry[TableLayout] | None = None,
     compare: Callable[..., Any] | None = None,
     layout: str = "",
     tasks: Sequence[str] = (),
@@ -51,7 +50,7 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
     Args:
         runs: the runs.
         layouts: the layouts of all plugins.
-        compare: see `figeval.wings.exporters.contract`.
+        compare: function that compares the runs (`figeval.wings.exporters.api`).
         layout: name of the layout.
         tasks: tasks of the layout `comparison`, in this order.
         metrics: metrics of the layout `comparison`, in this order; by default the first one of each task.
@@ -64,8 +63,8 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
         OptionError: the layout cannot be filled, or does not have these choices.
         UnknownName: there is no such layout.
     """
-    chosen = [name for name, value in (("tasks", tasks), ("metrics", metrics)) if value]
-    chosen += ["against"] if against is not None else []
+    choices = [name for name, value in (("tasks", tasks), ("metrics", metrics)) if value]
+    choices += ["against"] if against is not None else []
     if measured and layout in ("", COMPARISON):
         raise OptionError("--measured is for the tables of papers; add --layout NAME, e.g. --layout storal_table_8")
     if layout == COMPARISON:
@@ -79,12 +78,12 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
             intervals=intervals,
             examples=examples,
         )
-    if chosen:
-        raise OptionError(f"{chosen[0]} is for the layout {COMPARISON}; add --layout {COMPARISON}")
+    if choices:
+        raise OptionError(f"{choices[0]} is for the layout {COMPARISON}; add --layout {COMPARISON}")
     if layout:
         assert layouts is not None
-        own = list(read_measured(measured))
-        return layout_table(layouts.get(layout), runs, own, intervals=intervals, examples=examples)
+        files = list(read_measured(measured))
+        return layout_table(layouts.get(layout), runs, files, intervals=intervals, examples=examples)
     if intervals or examples:
         raise OptionError("intervals and examples are for layouts; add --layout, e.g. --layout comparison")
     if not runs:
@@ -93,105 +92,102 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
 
 
 def _every_score(runs: Sequence[RunRecord]) -> str:
-    """Return a float with caption and label, and the notes below the numbers."""
-    table = lines(runs)
-    trivial = baseline_names(table)
-    head = ["Task", "Metric", "$n$", *map(escape, trivial), *map(escape, headings(runs))]
+    lines = score_lines(runs)
+    baselines = baseline_names(lines)
+    head = ["Task", "Metric", "$n$", *map(escape, baselines), *map(escape, headings(runs))]
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering",
             rf"\begin{{tabular}}{{ll{'r' * (len(head) - 2)}}}",
             r"\toprule",
-            row(head),
+            table_row(head),
             r"\midrule",
-            *_body(table, trivial, len(runs)),
+            *_body(lines, baselines, len(runs)),
             r"\bottomrule",
             r"\end{tabular}",
-            *below(sentence(note) for note in (*routes(runs), *notes(runs))),
-            rf"\caption{{{caption(runs, table)}}}",
+            *notes_block(sentence(note) for note in (*route_notes(runs), *table_notes(runs))),
+            rf"\caption{{{_caption(runs, lines)}}}",
             r"\label{tab:figeval}",
             r"\end{table}",
             "",
-            *_chosen(runs),
+            *_option_kinds(runs),
         ]
     )
 
 
-def _chosen(runs: Sequence[RunRecord]) -> Iterable[str]:
+def _option_kinds(runs: Sequence[RunRecord]) -> Iterable[str]:
     """Yield a second float with the kinds of chosen options, or nothing if no task has kinds."""
-    found = kind_lines(runs)
-    if not found:
+    lines = kind_lines(runs)
+    if not lines:
         return
     yield from (r"\begin{table}", r"\centering", r"\begin{tabular}{llrlrrr}", r"\toprule")
-    yield row(["Task", "Options", "Offered", "Model", "Chosen", "Of wrong answers", "Expected"])
+    yield table_row(["Task", "Options", "Offered", "Model", "Chosen", "Of wrong answers", "Expected"])
     yield r"\midrule"
-    for line in found:
+    for line in lines:
         kind = line.kind
-        expected = MISSING if line.expected is None else f"{line.expected:.3f}"
-        about = (escape(line.task), escape(f"{line.key}: {kind.value}"), str(kind.offered), escape(line.model))
-        yield row([*about, cell(kind.chosen), cell(kind.chosen_wrong), expected])
+        expected = MISSING_CELL if line.expected is None else f"{line.expected:.3f}"
+        options = (escape(line.task), escape(f"{line.key}: {kind.value}"), str(kind.offered), escape(line.model))
+        yield table_row([*options, _cell(kind.chosen), _cell(kind.chosen_wrong), expected])
     yield from (r"\bottomrule", r"\end{tabular}")
     yield r"\caption{Kinds of options that were chosen; expected are the shares of wrong answers drawn at random.}"
     yield from (r"\label{tab:figeval-choices}", r"\end{table}", "")
 
 
-def _body(table: Sequence[Line], trivial: Sequence[str], runs: int) -> Iterable[str]:
+def _body(lines: Sequence[ScoreLine], baselines: Sequence[str], runs: int) -> Iterable[str]:
     """Yield the body of the table; a task's name is only in its first line."""
-    before = None
-    for line in table:
-        yield row(
+    task = None
+    for line in lines:
+        yield table_row(
             [
-                escape(line.task) if line.task != before else "",
+                escape(line.task) if line.task != task else "",
                 escape(line.metric),
                 rf"{line.n} $\times$ {escape(line.unit)}" if line.unit else str(line.n),
-                *(figure(line.baselines.get(name)) or MISSING for name in trivial),
-                *(cell(line.scores.get(place), line.own_n(place)) for place in range(runs)),
+                *(_format_value(line.baselines.get(name)) or MISSING_CELL for name in baselines),
+                *(_cell(line.scores.get(run), line.smaller_n(run)) for run in range(runs)),
             ]
         )
-        before = line.task
+        task = line.task
 
 
-def cell(score: ScoreRecord | None, n: int | None = None) -> str:
+def _cell(score: ScoreRecord | None, n: int | None = None) -> str:
     r"""Return a cell: `0.183 {\scriptsize [0.058, 0.308]}`, or `0.183 $\pm$ 0.020 …` over seeds.
 
     The number of examples follows if it is smaller than that of the line.
     """
-    value, spread, interval = figure(score), deviation(score), bounds(score)
+    value, spread, interval = _format_value(score), format_deviation(score), format_interval(score)
     if value is None:
-        return MISSING
+        return MISSING_CELL
     if spread is not None:
         value = rf"{value} $\pm$ {spread}"
     value += MARKS[score.seen if score is not None else None]
-    small = [*([] if interval is None else [minus(interval)]), *([] if n is None else [f"($n = {n}$)"])]
+    small = [*([] if interval is None else [_with_minus(interval)]), *([] if n is None else [f"($n = {n}$)"])]
     return rf"{value} {{\scriptsize {' '.join(small)}}}" if small else value
 
 
-def figure(score: ScoreRecord | None) -> str | None:
-    """Return the value in LaTeX, or None if there is none."""
-    text = number(score)
-    return None if text is None else minus(text)
+def _format_value(score: ScoreRecord | None) -> str | None:
+    text = format_value(score)
+    return None if text is None else _with_minus(text)
 
 
-def minus(text: str) -> str:
-    """Return a text with a minus sign for each hyphen."""
+def _with_minus(text: str) -> str:
     return text.replace("-", "$-$")
 
 
-def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
+def _caption(runs: Sequence[RunRecord], lines: Sequence[ScoreLine]) -> str:
     """Return the caption: models and conditions, number of examples, and the meaning of the brackets."""
     models = ", ".join(map(escape, headings(runs)))
-    sizes = sorted({line.n for line in table if not line.unit})
+    sizes = sorted({line.n for line in lines if not line.unit})
     counts = "" if not sizes else f"$n = {sizes[0]}$" if len(sizes) == 1 else f"$n = {sizes[0]}$ to ${sizes[-1]}$"
     examples = f" on {counts} examples" if counts else ""
     means = r"$\pm$ is the standard deviation over seeds, whose intervals are over seeds and examples."
-    marks = [f"{MARKS[role]}: {SEEN_NOTES[role]}." for role in roles(runs)]
+    marks = [f"{MARKS[role]}: {SEEN_NOTES[role]}." for role in seen_roles(runs)]
     return "\n".join(
         [
             f"Scores of {models}{examples}, with trivial baselines;",
             r"in brackets the 95\,\% interval, over clusters if examples are not independent.",
-            *([means] if any_score(runs, deviation) else ()),
-            *(f"{escape(note)}." for note in signs(runs)),
+            *([means] if any_score(runs, format_deviation) else ()),
+            *(f"{escape(note)}." for note in sign_notes(runs)),
             *marks,
         ]
     )

@@ -12,9 +12,16 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from figeval import RunRecord, TaskRecord
 from figeval.records.conditions import described, without_answer
-from figeval.records.schema import RunRecord, TaskRecord
-from figeval.wings.exporters.results import Result, as_json, file_name, moment, results, unique
+from figeval.wings.exporters.score_entries import (
+    ScoreEntry,
+    dump_json,
+    file_name,
+    parse_time,
+    score_entries,
+    unique_name,
+)
 
 if TYPE_CHECKING:
     from figeval import StoredAnswer, StoredRun
@@ -25,81 +32,82 @@ FILTER = "none"  # lm-eval's name for answers as they are
 def export(runs: Sequence[RunRecord], stored: Sequence[StoredRun]) -> dict[str, str]:
     """Return the files below one folder per model, named and dated as lm-eval does."""
     files: dict[str, str] = {}
-    for run, own in zip(runs, stored, strict=True):
+    for run, stored_run in zip(runs, stored, strict=True):
         folder = file_name(run.model.name.replace("/", "__"))
-        date = moment(run, run.started).strftime("%Y-%m-%dT%H-%M-%S.%f")
+        date = parse_time(run, run.started).strftime("%Y-%m-%dT%H-%M-%S.%f")
         if f"{folder}/results_{date}.json" in files:
-            folder = unique(f"{folder}-{run.identity}", "", {name.partition("/")[0] for name in files})
+            folder = unique_name(f"{folder}-{run.identity}", "", {name.partition("/")[0] for name in files})
         hashes = {}
         for task in run.tasks_with_rows():
-            lines = list(_samples(task, own))
+            lines = list(_samples(task, stored_run))
             if lines:
                 hashes[task.task] = _sha256(
-                    "".join(one["doc_hash"] + one["prompt_hash"] + one["target_hash"] for one in lines)
+                    "".join(line["doc_hash"] + line["prompt_hash"] + line["target_hash"] for line in lines)
                 )
-                name = unique(f"{folder}/samples_{file_name(task.task)}", f"_{date}.jsonl", files)
-                files[name] = "".join(as_json(line, indent=None) for line in lines)
-        files[f"{folder}/results_{date}.json"] = as_json(
-            {**_results(run), "task_hashes": hashes, **_about(run, folder)}
+                name = unique_name(f"{folder}/samples_{file_name(task.task)}", f"_{date}.jsonl", files)
+                files[name] = "".join(dump_json(line, indent=None) for line in lines)
+        files[f"{folder}/results_{date}.json"] = dump_json(
+            {**_task_part(run), "task_hashes": hashes, **_run_part(run, folder)}
         )
     return files
 
 
-def _results(run: RunRecord) -> dict[str, Any]:
+def _task_part(run: RunRecord) -> dict[str, Any]:
     """Return the part about tasks. A number without a value has no entry."""
-    found: dict[str, Any] = {name: {} for name in ("results", "versions", "n-shot", "higher_is_better", "n-samples")}
-    known: dict[str, list[Result]] = {}
-    for result in results(run):
-        known.setdefault(result.name, []).append(result)
-    for name, own in known.items():
-        task = own[0].task
+    part: dict[str, Any] = {name: {} for name in ("results", "versions", "n-shot", "higher_is_better", "n-samples")}
+    entries_by_name: dict[str, list[ScoreEntry]] = {}
+    for entry in score_entries(run):
+        entries_by_name.setdefault(entry.name, []).append(entry)
+    for name, entries in entries_by_name.items():
+        task = entries[0].task
         numbers: dict[str, Any] = {"alias": name}
-        for one in own:
-            metric = _name(one.score.metric)
-            numbers[f"{metric},{FILTER}"] = one.value
-            numbers[f"{metric}_stderr,{FILTER}"] = "N/A" if one.score.stderr is None else one.score.stderr
-        found["results"][name] = numbers
-        found["higher_is_better"][name] = {_name(one.score.metric): one.score.higher_is_better for one in own}
+        for entry in entries:
+            metric = _metric_name(entry.metric)
+            numbers[f"{metric},{FILTER}"] = entry.value
+            numbers[f"{metric}_stderr,{FILTER}"] = "N/A" if entry.score.stderr is None else entry.score.stderr
+        part["results"][name] = numbers
+        part["higher_is_better"][name] = {_metric_name(entry.metric): entry.score.higher_is_better for entry in entries}
         if task is not None:
-            found["versions"][name] = task.version
-            found["n-shot"][name] = int(task.settings.get("num_fewshot", 0))
-            n = own[0].score.n if own[0].part else _effective(task, own)
-            found["n-samples"][name] = {"original": task.available, "effective": n}
+            part["versions"][name] = task.version
+            part["n-shot"][name] = int(task.settings.get("num_fewshot", 0))
+            n = entries[0].score.n if entries[0].part else _effective_n(task, entries)
+            part["n-samples"][name] = {"original": task.available, "effective": n}
     groups: dict[str, dict[str, Any]] = {}
     for mean in run.macro:
         if mean.value is not None:
-            groups.setdefault(mean.suite, {"alias": mean.suite})[f"{_name(mean.metric)},{FILTER}"] = mean.value
-    found["results"] |= {suite: numbers for suite, numbers in groups.items() if suite not in found["results"]}
-    found["configs"] = {name: _config(name, own) for name, own in known.items()}
-    found["group_subtasks"] = {name: [] for name in found["results"]}
-    return found | ({"groups": groups} if groups else {})
+            groups.setdefault(mean.suite, {"alias": mean.suite})[f"{_metric_name(mean.metric)},{FILTER}"] = mean.value
+    part["results"] |= {suite: numbers for suite, numbers in groups.items() if suite not in part["results"]}
+    part["configs"] = {name: _config(name, entries) for name, entries in entries_by_name.items()}
+    part["group_subtasks"] = {name: [] for name in part["results"]}
+    return part | ({"groups": groups} if groups else {})
 
 
-def _effective(task: TaskRecord, own: Sequence[Result]) -> int:
+def _effective_n(task: TaskRecord, entries: Sequence[ScoreEntry]) -> int:
     """Return the number of examples, of those with an answer if there is a score of them only."""
-    return min((one.score.n for one in own if without_answer(task, one.score, task.baselines)), default=task.n)
+    sizes = (entry.score.n for entry in entries if without_answer(task, entry.score, task.baselines))
+    return min(sizes, default=task.n)
 
 
-def _name(metric: str) -> str:
+def _metric_name(metric: str) -> str:
     """Return a metric's name without commas, which separate it from the filter."""
     return metric.replace(",", ";")
 
 
-def _config(name: str, own: Sequence[Result]) -> dict[str, Any]:
-    task = own[0].task
+def _config(name: str, entries: Sequence[ScoreEntry]) -> dict[str, Any]:
+    task = entries[0].task
     details = {
-        one.score.metric: {
-            **one.score.model_dump(exclude={"metric"}),
-            "baselines": dict(one.baselines),
-            **({"notes": list(one.notes)} if one.notes else {}),
+        entry.metric: {
+            **entry.score.model_dump(exclude={"metric"}),
+            "baselines": dict(entry.baselines),
+            **({"notes": list(entry.notes)} if entry.notes else {}),
         }
-        for one in own
+        for entry in entries
     }
-    metrics = [{"metric": one.score.metric, "higher_is_better": one.score.higher_is_better} for one in own]
-    made: dict[str, Any] = {"task": name, "metric_list": metrics}
+    metrics = [{"metric": entry.metric, "higher_is_better": entry.score.higher_is_better} for entry in entries]
+    config: dict[str, Any] = {"task": name, "metric_list": metrics}
     metadata: dict[str, Any] = {"source": "figeval", "scores": details}
     if task is not None:
-        made |= {
+        config |= {
             "output_type": "generate_until" if task.extractor else "multiple_choice",
             "num_fewshot": int(task.settings.get("num_fewshot", 0)),
         }
@@ -110,16 +118,16 @@ def _config(name: str, own: Sequence[Result]) -> dict[str, Any]:
             "conditions": described(task),
             "examples_sha256": task.examples_sha256,
         }
-    return {**made, "metadata": metadata}
+    return {**config, "metadata": metadata}
 
 
-def _about(run: RunRecord, folder: str) -> dict[str, Any]:
+def _run_part(run: RunRecord, folder: str) -> dict[str, Any]:
     """Return the part about the run, as `simple_evaluate` and the tracker of lm-eval add it."""
     config, packages = run.config, run.provenance.get("packages") or {}
     system = config.get("system_instruction") or None
     seed = config.get("seed", 0)
-    ended = moment(run, run.finished or run.started)
-    seconds = (ended - moment(run, run.started)).total_seconds()
+    end = parse_time(run, run.finished or run.started)
+    seconds = (end - parse_time(run, run.started)).total_seconds()
     return {
         "config": {
             "model": run.model.backend,
@@ -133,7 +141,7 @@ def _about(run: RunRecord, folder: str) -> dict[str, Any]:
             **{f"{name}_seed": seed for name in ("random", "numpy", "torch", "fewshot")},
         },
         "git_hash": (run.provenance.get("git") or {}).get("commit"),
-        "date": moment(run, run.started).timestamp(),
+        "date": parse_time(run, run.started).timestamp(),
         "transformers_version": packages.get("transformers"),
         "lm_eval_version": packages.get("lm-eval"),
         "figeval_version": packages.get("figeval"),
@@ -167,8 +175,8 @@ def _sample(number: int, answer: StoredAnswer) -> dict[str, Any]:
     doc = dict(answer.fields) or {"id": row["id"], "meta": row["meta"]}
     target = "; ".join(answer.reference)
     raw = row.get("raw")
-    responses = [[raw]] if raw is not None else [[str(one)] for one in row.get("scores", ())]
-    reserved = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
+    responses = [[raw]] if raw is not None else [[str(score)] for score in row.get("scores", ())]
+    reserved_names = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
     return {
         "doc_id": number,
         "doc": doc,
@@ -178,10 +186,10 @@ def _sample(number: int, answer: StoredAnswer) -> dict[str, Any]:
         "filtered_resps": [answer.answer],
         "filter": FILTER,
         "metrics": list(means),
-        "doc_hash": _sha256(as_json(doc, indent=2)),
+        "doc_hash": _sha256(dump_json(doc, indent=2)),
         "prompt_hash": _sha256(answer.input),
         "target_hash": _sha256(target),
-        **{name: value for name, value in means.items() if name not in reserved},
+        **{name: value for name, value in means.items() if name not in reserved_names},
     }
 
 

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
+from figeval import RunRecord
 from figeval.io.text import one_line
 from figeval.records.reference import Published, published
-from figeval.records.schema import SEEN_NOTES, Role, RunRecord, ScoreRecord
-from figeval.wings.exporters.side_by_side import (
-    Line,
+from figeval.records.schema import SEEN_NOTES, Role, ScoreRecord
+from figeval.wings.exporters.score_table import (
+    ScoreLine,
     any_score,
     baseline_names,
-    bounds,
-    deviation,
+    format_deviation,
+    format_interval,
+    format_value,
     headings,
     kind_lines,
-    lines,
-    notes,
-    number,
-    roles,
-    routes,
-    signs,
+    route_notes,
+    score_lines,
+    seen_roles,
+    sign_notes,
+    table_notes,
 )
 
-MISSING = "–"
+MISSING_CELL = "–"
 SPECIAL = {**{letter: f"\\{letter}" for letter in "\\|`*~$"}, "<": "&lt;", ">": "&gt;"}
 ENTITY = re.compile(r"&(?=#?\w+;)")
 OUTER = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # an underscore that is not between letters or digits
@@ -36,82 +38,78 @@ MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}
 
 def export(runs: Sequence[RunRecord]) -> str:
     """Return the table of values with 95 % intervals and baselines, with notes below."""
-    return table(*columns(runs, lines(runs)), list(remarks(runs))) + chosen(runs)
+    return _table(*_columns(runs, score_lines(runs)), list(_notes(runs))) + _option_kinds(runs)
 
 
-def columns(runs: Sequence[RunRecord], found: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the cells of all lines."""
-    trivial = baseline_names(found)
-    head = ["task", "metric", "n", *trivial, *headings(runs)]
+def _columns(runs: Sequence[RunRecord], lines: Sequence[ScoreLine]) -> tuple[list[str], list[list[str]]]:
+    baselines = baseline_names(lines)
+    head = ["task", "metric", "n", *baselines, *headings(runs)]
     body = [
         [
             *(line.task, line.metric, f"{line.n} × {line.unit}" if line.unit else str(line.n)),
-            *(number(line.baselines.get(name)) or MISSING for name in trivial),
-            *(cell(line.scores.get(place), line.own_n(place)) for place in range(len(runs))),
+            *(format_value(line.baselines.get(name)) or MISSING_CELL for name in baselines),
+            *(_cell(line.scores.get(run), line.smaller_n(run)) for run in range(len(runs))),
         ]
-        for line in found
+        for line in lines
     ]
     return head, body
 
 
-def remarks(runs: Sequence[RunRecord]) -> Iterator[str]:
-    """Yield the notes below the table."""
+def _notes(runs: Sequence[RunRecord]) -> Iterator[str]:
     yield "95 % intervals in brackets, over clusters if examples are not independent."
-    if any_score(runs, deviation):
+    if any_score(runs, format_deviation):
         yield "± is the standard deviation over seeds; intervals of such means are over other seeds and other examples."
-    yield from (f"{MARKS[role]} {SEEN_NOTES[role]}." for role in roles(runs))
-    yield from signs(runs)
-    yield from routes(runs)
-    yield from notes(runs)
+    yield from (f"{MARKS[role]} {SEEN_NOTES[role]}." for role in seen_roles(runs))
+    yield from sign_notes(runs)
+    yield from route_notes(runs)
+    yield from table_notes(runs)
 
 
-def table(head: Sequence[str], body: Sequence[Sequence[str]], told: Sequence[str]) -> str:
-    """Return the table with a list of notes below."""
+def _table(head: Sequence[str], body: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
     ruler = ["---", "---", *["---:"] * (len(head) - 2)]
-    return "\n".join([*map(row, [head, ruler, *body]), "", *(f"- {plain(remark)}" for remark in told)]) + "\n"
+    return "\n".join([*map(_table_row, [head, ruler, *body]), "", *(f"- {_plain(note)}" for note in notes)]) + "\n"
 
 
-def chosen(runs: Sequence[RunRecord]) -> str:
+def _option_kinds(runs: Sequence[RunRecord]) -> str:
     """Return a second table with the kinds of chosen options, or "" if no task has kinds."""
-    found = kind_lines(runs)
-    if not found:
+    lines = kind_lines(runs)
+    if not lines:
         return ""
     head = ["task", "options", "offered", "model", "chosen", "of wrong answers", "expected"]
     body = [
         [
             *(line.task, f"{line.key}: {line.kind.value}", str(line.kind.offered), line.model),
-            *(cell(line.kind.chosen), cell(line.kind.chosen_wrong)),
-            MISSING if line.expected is None else f"{line.expected:.3f}",
+            *(_cell(line.kind.chosen), _cell(line.kind.chosen_wrong)),
+            MISSING_CELL if line.expected is None else f"{line.expected:.3f}",
         ]
-        for line in found
+        for line in lines
     ]
     note = "expected: share of wrong answers if each were drawn at random from the wrong options."
-    return "\n" + table(head, body, [note])
+    return "\n" + _table(head, body, [note])
 
 
-def row(cells: Iterable[str]) -> str:
-    """Return one line of the table."""
-    return f"| {' | '.join(map(plain, cells))} |"
+def _table_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(map(_plain, cells))} |"
 
 
-def cell(score: ScoreRecord | None, n: int | None = None) -> str:
+def _cell(score: ScoreRecord | None, n: int | None = None) -> str:
     """Return a cell: `0.183 [0.058, 0.308]`, or `0.183 ± 0.020 [0.058, 0.308]` over seeds.
 
     `0.183†` means that the model was selected by this score, `0.183‡` that it was trained on it, and `0.183 (n = 10)`
     that it rests on fewer examples than its line says.
     """
-    spread = deviation(score)
+    spread = format_deviation(score)
     parts = (
-        number(score),
+        format_value(score),
         None if spread is None else f"± {spread}",
-        bounds(score),
+        format_interval(score),
     )
-    text = " ".join(part for part in parts if part is not None) or MISSING
+    text = " ".join(part for part in parts if part is not None) or MISSING_CELL
     text += MARKS[score.seen if score is not None else None]
     return text if n is None else f"{text} (n = {n})"
 
 
-def plain(text: str) -> str:
+def _plain(text: str) -> str:
     """Return a text on one line in which nothing ends a cell or starts markup, HTML, a link or a picture."""
     escaped = "".join(SPECIAL.get(letter, letter) for letter in ENTITY.sub("&amp;", one_line(text)))
     escaped = LINKED.sub(r"\g<0>&NoBreak;", OUTER.sub(r"\_", LEADING.sub(r"\1\\\2", escaped)))
@@ -120,30 +118,33 @@ def plain(text: str) -> str:
 
 def export_published(runs: Sequence[RunRecord]) -> str:
     """Return the Markdown table with a column of the published numbers for each line, and a note per source."""
-    found = lines(runs)
-    head, body = columns(runs, found)
+    lines = score_lines(runs)
+    head, body = _columns(runs, lines)
     numbers = [  # if a later version of a paper prints a model's number again, that one counts
-        list({one.model: one for one in published(line.task) if one.metric == line.metric}.values()) for line in found
+        list({number.model: number for number in published(line.task) if number.metric == line.metric}.values())
+        for line in lines
     ]
-    body = [[*cells, published_cell(known)] for cells, known in zip(body, numbers, strict=True)]
-    sources = dict.fromkeys((one.task, one.source, one.note) for known in numbers for one in known)
-    notes = [f"{task}: {source}" + (f": {note}" if note else "") for task, source, note in sources]
+    body = [[*cells, _published_cell(line_numbers)] for cells, line_numbers in zip(body, numbers, strict=True)]
+    sources = dict.fromkeys((number.task, number.source, number.note) for number in chain(*numbers))
+    source_notes = [f"{task}: {source}" + (f": {note}" if note else "") for task, source, note in sources]
     if sources and any(task.n < task.available for run in runs for task in run.tasks):
-        notes.append("published numbers cover all examples of a task, runs with --limit or --sample only some of them")
-    return table([*head, "published"], body, [*remarks(runs), *notes]) + chosen(runs)
+        subset = "runs with --limit or --sample only some of them"
+        source_notes.append(f"published numbers cover all examples of a task, {subset}")
+    return _table([*head, "published"], body, [*_notes(runs), *source_notes]) + _option_kinds(runs)
 
 
-def published_cell(numbers: Sequence[Published]) -> str:
+def _published_cell(numbers: Sequence[Published]) -> str:
     """Return `BERT 0.070, RoBERTa 0.068`; numbers from several versions of a paper are by version, the latest first."""
-    versions = dict.fromkeys(version(one) for one in reversed(numbers))
+    versions = dict.fromkeys(map(_version, reversed(numbers)))
     parts = {
-        name: ", ".join(f"{one.model} {one.value:.3f}" for one in numbers if version(one) == name) for name in versions
+        version: ", ".join(f"{number.model} {number.value:.3f}" for number in numbers if _version(number) == version)
+        for version in versions
     }
     if len(parts) > 1:
-        return "; ".join(f"{name}: {part}" for name, part in parts.items())
-    return "".join(parts.values()) or MISSING
+        return "; ".join(f"{version}: {part}" for version, part in parts.items())
+    return "".join(parts.values()) or MISSING_CELL
 
 
-def version(number: Published) -> str:
+def _version(number: Published) -> str:
     """Return the version of the paper: the second part of `ePiC, arXiv v1, Table 9`."""
     return number.source.split(", ")[1]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from figeval.io.text import one_line
 
-MISSING = "--"
+MISSING_CELL = "--"
 BRACKETS = r"{\scriptsize ["  # begins a cell with an interval
 SPECIAL = {
     **{letter: rf"\{letter}" for letter in "&%$#_{}"},
@@ -28,7 +28,7 @@ SPECIAL = {
     "…": r"\ldots{}",
 }
 CODE = re.compile("`([^`]*)`")
-LAST = "\u017f"  # pdfLaTeX's fonts have the letters up to here, and these marks
+LAST_LETTER = "\u017f"  # pdfLaTeX's fonts have the letters up to here, and these marks
 MARKS = "–—‘’“”"
 
 
@@ -40,8 +40,11 @@ def escape(text: str) -> str:
 def printable(text: str) -> str:
     """Return an escaped text without letters that pdfLaTeX's fonts lack; their code points replace them."""
     composed = unicodedata.normalize("NFC", one_line(text))
-    shown = "".join(one if one <= LAST or one in MARKS or one in SPECIAL else f"[U+{ord(one):04X}]" for one in composed)
-    return escape(shown).replace("\\textquotedbl{}", "''")
+    letters = (
+        letter if letter <= LAST_LETTER or letter in MARKS or letter in SPECIAL else f"[U+{ord(letter):04X}]"
+        for letter in composed
+    )
+    return escape("".join(letters)).replace("\\textquotedbl{}", "''")
 
 
 def sentence(note: str) -> str:
@@ -54,42 +57,42 @@ def prose(text: str) -> str:
     return CODE.sub(r"\\texttt{\1}", printable(text))
 
 
-def row(cells: Iterable[str]) -> str:
+def table_row(cells: Iterable[str]) -> str:
     r"""Return one line of the table. Braces before `[` and `*` keep them from being an argument of the `\\` before."""
     line = " & ".join(cells)
     return rf"{'{}' if line.startswith(('[', '*')) else ''}{line} \\"
 
 
-def figure(value: str | None, after: str = "", *, bold: bool = False) -> str:
+def number_cell(value: str | None, after: str = "", *, bold: bool = False) -> str:
     """Return a cell of an `S` column: a number with what follows it, or two hyphens if there is none."""
     if value is None:
-        return f"{{{MISSING}{after}}}"
+        return f"{{{MISSING_CELL}{after}}}"
     return (r"\bfseries " if bold else "") + value + (f"{{{after}}}" if after else "")
 
 
-def between(low: float | None, high: float | None, percent: bool = False, digits: int = 3) -> str:
+def interval_cell(low: float | None, high: float | None, percent: bool = False, digits: int = 3) -> str:
     """Return an interval as a small cell, or an empty one."""
     if low is None or high is None:
         return "{}"
-    ends = (f"{one * (100 if percent else 1):.{digits}f}".replace("-", "$-$") for one in (low, high))
-    return f"{BRACKETS}{', '.join(ends)}]}}"
+    bounds = (f"{bound * (100 if percent else 1):.{digits}f}".replace("-", "$-$") for bound in (low, high))
+    return f"{BRACKETS}{', '.join(bounds)}]}}"
 
 
-def column(values: Sequence[str | None], marked: bool) -> str:
+def number_column(values: Sequence[str | None], *, has_marks: bool) -> str:
     """Return an `S` column that is wide enough for these numbers, and for a mark behind them."""
-    shown = [value for value in values if value is not None]
-    whole = max((len(value.lstrip("-").partition(".")[0]) for value in shown), default=1)
-    decimals = max((len(value.partition(".")[2]) for value in shown), default=0)
-    minus = "-" if any(value.startswith("-") for value in shown) else ""
-    post = r", table-space-text-post={$^{a}$}" if marked else ""
-    return f"S[table-format={minus}{whole}.{decimals}{post}]"
+    numbers = [value for value in values if value is not None]
+    integers = max((len(number.lstrip("-").partition(".")[0]) for number in numbers), default=1)
+    decimals = max((len(number.partition(".")[2]) for number in numbers), default=0)
+    minus = "-" if any(number.startswith("-") for number in numbers) else ""
+    post = r", table-space-text-post={$^{a}$}" if has_marks else ""
+    return f"S[table-format={minus}{integers}.{decimals}{post}]"
 
 
-def headed(groups: Sequence[tuple[str, int]]) -> Iterator[str]:
+def group_headings(groups: Sequence[tuple[str, int]]) -> Iterator[str]:
     """Yield a line with headings (text, columns) above several columns, behind the first column, and their rules."""
     if not any(head for head, _ in groups):
         return
-    yield row(["", *(rf"\multicolumn{{{width}}}{{c}}{{{head}}}" for head, width in groups)])
+    yield table_row(["", *(rf"\multicolumn{{{width}}}{{c}}{{{head}}}" for head, width in groups)])
     rules, first = [], 2
     for head, width in groups:
         if head and width > 1:
@@ -99,7 +102,7 @@ def headed(groups: Sequence[tuple[str, int]]) -> Iterator[str]:
         yield " ".join(rules)
 
 
-def floating(body: Iterable[str], caption: str, label: str, notes: Iterable[str]) -> Iterator[str]:
+def table_float(body: Iterable[str], caption: str, label: str, notes: Iterable[str]) -> Iterator[str]:
     """Yield a float: its tables, the notes below them, caption and label."""
     yield r"% \usepackage{booktabs}"
     yield r"% \usepackage{siunitx}"
@@ -112,12 +115,12 @@ def floating(body: Iterable[str], caption: str, label: str, notes: Iterable[str]
     yield rf"\caption{{{caption}}}"
     yield rf"\label{{tab:{label}}}"
     yield from body
-    yield from below(notes)
+    yield from notes_block(notes)
     yield r"\end{table}"
     yield ""
 
 
-def below(notes: Iterable[str]) -> Iterator[str]:
+def notes_block(notes: Iterable[str]) -> Iterator[str]:
     """Yield the notes below a table, each as a paragraph."""
     if paragraphs := list(notes):
         yield r"\par\smallskip"

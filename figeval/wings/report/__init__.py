@@ -11,6 +11,4 @@ def register_commands(cli: CommandLine) -> None:
     cli.add_lazy_command(
         "report", "figeval.wings.report.command:report", "Write an HTML page about runs, with a sample explorer."
     )
-    cli.add_lazy_command(
-        "board", "figeval.wings.report.board_command:board", "Write a site with leaderboards of many runs."
-    )
+    cli.add_lazy_command("board", "figeval.wings.report.command:board", "Write a site with leaderboards of many runs.")

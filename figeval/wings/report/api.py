@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from figeval import frontend, plugins
+from figeval import Harness, OptionError, RecordError, RunRecord, frontend
 from figeval.api.runs import Folders, Names, Runs, names_in, paths_in, run_paths
-from figeval.errors import OptionError, RecordError
 from figeval.io.json_files import read_json
 from figeval.io.storage import cure, replace_text
 from figeval.io.validation import checked_arguments
 from figeval.records.run_folder import own_folder
-from figeval.records.schema import RunRecord
 from figeval.reporting.exporters import load_exporters
-from figeval.runs.harness import Harness
 from figeval.runs.outputs import check_output
-from figeval.types import JSON
-from figeval.wings.comparison.api import Comparison
-from figeval.wings.comparison.comparisons import RunComparisons
 from figeval.wings.report.board import board_content
+from figeval.wings.report.content import ReportContent, content_of, report_content
+from figeval.wings.report.example_texts import ExampleTexts
 from figeval.wings.report.html.board import board_csv, board_page
-from figeval.wings.report.html.page import Panels, page
-from figeval.wings.report.report_comparisons import ComparedRuns, explanations
-from figeval.wings.report.report_content import ReportContent, content_of, report_content
-from figeval.wings.report.report_texts import ExampleTexts
+from figeval.wings.report.html.page import report_page
 
 DOWNLOADS = {"csv": "csv", "tex": "latex", "json": "json"}  # ending of a file → export format
 MANIFEST = "figeval-board.json"  # the files of a site that `board` has written, with their sha256
-OWN_NAME = re.compile(r"(?:runs/)?[0-9A-Za-z][0-9A-Za-z-]*\.(?:html|csv|json)")  # of such a file
+SITE_FILE = re.compile(r"(?:runs/)?[0-9A-Za-z][0-9A-Za-z-]*\.(?:html|csv|json)")  # of such a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +83,19 @@ def report(  # noqa: PLR0913 - one argument per option of the command
         figeval.report(["results/runs/minilm", "results/runs/tfidf"], output="report.html", by="proverb")
         ```
     """
-    if not (places := run_paths(runs)):
+    if not (paths := run_paths(runs)):
         raise OptionError("runs is empty; give at least one run or its folder")
-    manager = plugins.plugin_manager()
-    reader = ExampleTexts(manager, paths_in(include_path), allow_noncommercial=allow_noncommercial) if texts else None
-    metrics, keys = (names_in(one) if isinstance(one, str) else one for one in (metric, by))
-    check_output(Path(output), places)
+    reader = ExampleTexts(paths_in(include_path), allow_noncommercial=allow_noncommercial) if texts else None
+    metrics, keys = (names_in(names) if isinstance(names, str) else names for names in (metric, by))
+    file = Path(output)
+    check_output(file, paths)
     with frontend.python_program(watched=False):
-        found = report_content(places, reader, metrics=metrics, by=keys, seed=seed)
-        made = _report_page(title, found, manager, draw=plots)
-        file = Path(output)
+        content = report_content(paths, reader, metrics=metrics, by=keys, seed=seed)
+        page = _page(title, content, draw=plots)
         with cure(file, "--output"):
-            replace_text(file, made)
-    return WrittenPage(
-        file, len(found.runs) - len(found.seeds), len(made.encode()), tuple(dict.fromkeys(found.notices))
-    )
+            replace_text(file, page)
+    notices = tuple(dict.fromkeys(content.notices))
+    return WrittenPage(file, len(content.runs) - len(content.seeds), len(page.encode()), notices)
 
 
 @checked_arguments
@@ -137,70 +129,35 @@ def board(
         figeval.board("results/runs", output="site", reports=True)
         ```
     """
-    given = paths_in(folders, "folders")
-    if not given:
+    paths = paths_in(folders, "folders")
+    if not paths:
         raise OptionError("folders is empty; give at least one folder that contains runs")
-    manager = plugins.plugin_manager()
     with frontend.python_program(watched=False):
-        record, entries = board_content(given, Harness(manager, paths_in(include_path)), seed)
+        record, entries = board_content(paths, Harness(include=paths_in(include_path)), seed)
         files = {
             "index.html": board_page(title, record),
             "board.csv": board_csv(record.leaderboards),
             "board.json": record.model_dump_json(indent=1) + "\n",
         }
         for entry in entries:
-            content = report_content([entry.place], None) if reports else content_of([entry.side])[0]
-            draw = reports
-            files[entry.page] = _report_page(entry.label, content, manager, draw=draw, back="../index.html")
+            content = report_content([entry.path], None) if reports else content_of([(entry.record, entry.runs)])[0]
+            files[entry.page] = _page(entry.label, content, draw=reports, back="../index.html")
         folder = Path(output)
         with cure(folder, "--output"):
             _replace_site(folder, files)
     return WrittenPage(folder, len(entries), sum(len(text.encode()) for text in files.values()))
 
 
-def _report_page(
-    title: str, found: ReportContent, manager: plugins.PluginManager, *, draw: bool, back: str = ""
-) -> str:
-    panels = Panels(
-        seeds=found.seeds,
-        comparisons=[_compared(one) for one in found.comparisons],
-        tests=list(explanations(found.comparisons)),
-        calibration=found.calibration,
-        positions=found.positions,
-        samples=found.samples,
-        trainings=found.trainings,
-        downloads=dict(_downloads(found.compared, manager)),
-        notices=found.notices,
-    )
-    return page(title, found.runs, panels, draw=draw, back=back)
+def _page(title: str, content: ReportContent, *, draw: bool, back: str = "") -> str:
+    return report_page(title, content, dict(_downloads(content.compared)), draw=draw, back=back)
 
 
-def _compared(pair: ComparedRuns) -> JSON:
-    """Return what the page shows of a comparison: the table and the notes of `figeval compare`, and what differs."""
-    result = pair.result
-    shown = Comparison(
-        RunComparisons(
-            metric=result.metric,
-            runs=(result.a, result.b),
-            pairs={(0, 1): result},
-            correction="holm",
-            family=result.family,
-        )
-    )
-    return {
-        "a": pair.a,
-        "b": pair.b,
-        "metric": result.metric,
-        "grid": shown.grids[0],
-        "notes": list(shown.notes()),
-        "changes": list(map(asdict, pair.changes)),
-    }
-
-
-def _downloads(runs: Sequence[RunRecord], manager: plugins.PluginManager) -> Iterator[tuple[str, str]]:
-    exporters = load_exporters(manager)
-    for ending, form in DOWNLOADS.items():
-        yield f"scores.{ending}", exporters.get(form)(runs)
+def _downloads(runs: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
+    """Yield the files with the scores, in the formats that are installed."""
+    exporters = load_exporters(Harness().manager)
+    for ending, name in DOWNLOADS.items():
+        if name in exporters:
+            yield f"scores.{ending}", exporters.get(name)(runs)
 
 
 # ---- the files of a site ---------------------------------------------------------------------------------------------
@@ -225,10 +182,10 @@ def _replace_site(folder: Path, files: Mapping[str, str]) -> None:
             )
     written = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
     # Both lists are stored first: a call that is killed leaves no file that the next call would not recognise.
-    both = {name: list(digests) for name, digests in earlier.items()}
+    old_and_new = {name: list(digests) for name, digests in earlier.items()}
     for name, digest in written.items():
-        both.setdefault(name, []).append(digest)
-    _write_manifest(folder, both)
+        old_and_new.setdefault(name, []).append(digest)
+    _write_manifest(folder, old_and_new)
     for name, text in files.items():
         replace_text(folder / name, text)
     for name, digests in earlier.items():
@@ -238,10 +195,8 @@ def _replace_site(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _write_manifest(folder: Path, files: Mapping[str, Sequence[str]]) -> None:
-    import json
-
-    about = "Files that `figeval board` wrote, with their sha256. It replaces and removes no others."
-    replace_text(folder / MANIFEST, json.dumps({"about": about, "files": files}, indent=1, sort_keys=True) + "\n")
+    note = "Files that `figeval board` wrote, with their sha256. It replaces and removes no others."
+    replace_text(folder / MANIFEST, json.dumps({"about": note, "files": files}, indent=1, sort_keys=True) + "\n")
 
 
 def _manifest(folder: Path) -> dict[str, list[str]]:
@@ -251,10 +206,14 @@ def _manifest(folder: Path) -> dict[str, list[str]]:
         return {}
     content = read_json(file, RecordError, cure=f"delete it with the site in {folder}")
     files = content.get("files") if isinstance(content, Mapping) else None
-    found = files.items() if isinstance(files, Mapping) else ()
-    return {name: list(map(str, own)) for name, own in found if OWN_NAME.fullmatch(name) and isinstance(own, list)}
+    entries = files.items() if isinstance(files, Mapping) else ()
+    return {
+        name: list(map(str, digests))
+        for name, digests in entries
+        if SITE_FILE.fullmatch(name) and isinstance(digests, list)
+    }
 
 
 def _is_unchanged(file: Path, digests: Sequence[str] | None) -> bool:
-    is_own = file.is_file() and not file.is_symlink()
-    return is_own and digests is not None and hashlib.sha256(file.read_bytes()).hexdigest() in digests
+    is_regular = file.is_file() and not file.is_symlink()
+    return is_regular and digests is not None and hashlib.sha256(file.read_bytes()).hexdigest() in digests

@@ -11,22 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from figeval.metrics.catalogue import Metrics
+from figeval import Example, Harness, TaskRecord
 from figeval.metrics.texts import words
 from figeval.records.predictions import PredictionRow
-from figeval.records.schema import CHOSEN_ON_TEST, BreakdownRecord, TaskRecord
-from figeval.runs.score import TaskScorer
-from figeval.runs.selection_bias import without_intervals
-from figeval.runs.stored import metrics_in
-from figeval.types import Example
+from figeval.records.schema import BreakdownRecord
+from figeval.runs.stored import break_down
 
 LENGTH, OVERLAP = "words of the input", "overlap of input and right answer"
 OVERLAP_OF_TEXTS = "overlap of the two texts"
 QUARTILES = (0.25, 0.5, 0.75)
-FEWEST = 8  # examples that are worth dividing
+MIN_EXAMPLES = 8  # that are worth dividing
 
 
-class Measured(NamedTuple):
+class TextProperties(NamedTuple):
     """Properties of an example: number of words, and lexical overlap with its name, if there is one."""
 
     length: int
@@ -34,7 +31,7 @@ class Measured(NamedTuple):
     overlap_name: str
 
 
-def measured(example: Example, options: str, gold: str) -> Measured:
+def measure_texts(example: Example, options: str, gold: str) -> TextProperties:
     """Return the properties of an example.
 
     The overlap is the Jaccard index of two sets of words, whatever their case: those of the input and the right option
@@ -45,33 +42,37 @@ def measured(example: Example, options: str, gold: str) -> Measured:
         options: name of the field with the options; empty if there are none.
         gold: name of the field with the right answer.
     """
-    values = {name: getattr(example, name, None) for name in (options, gold, "candidates", "inputs", "references")}
-    given = values["inputs"]
-    asked = example.asked if given is None else [part for one in given.values() for part in _listed(one)]
-    tokens = [words(text, example) for text in asked]
+    fields = {name: getattr(example, name, None) for name in (options, gold, "candidates", "inputs", "references")}
+    inputs = fields["inputs"]
+    texts = example.asked if inputs is None else [text for value in inputs.values() for text in _as_list(value)]
+    tokens = [words(text, example) for text in texts]
     length = sum(map(len, tokens))
-    own = {word for each in tokens for word in each}
-    if references := values["references"]:
-        return Measured(length, _jaccard(own, set(words(references[0], example))), OVERLAP)
-    choices, right = values.get(options) or values["candidates"], values[gold]
-    place = right[0] if isinstance(right, tuple) and right else right
-    if choices and isinstance(place, int) and 0 <= place < len(choices):
-        return Measured(length, _jaccard(own, set(words(choices[place], example))), OVERLAP)
+    input_words = {word for text in tokens for word in text}
+    if references := fields["references"]:
+        return TextProperties(length, _jaccard(input_words, set(words(references[0], example))), OVERLAP)
+    choices, right = fields.get(options) or fields["candidates"], fields[gold]
+    index = right[0] if isinstance(right, tuple) and right else right
+    if choices and isinstance(index, int) and 0 <= index < len(choices):
+        return TextProperties(length, _jaccard(input_words, set(words(choices[index], example))), OVERLAP)
     if len(tokens) == 2:
-        return Measured(length, _jaccard(set(tokens[0]), set(tokens[1])), OVERLAP_OF_TEXTS)
-    return Measured(length, None, "")
+        return TextProperties(length, _jaccard(set(tokens[0]), set(tokens[1])), OVERLAP_OF_TEXTS)
+    return TextProperties(length, None, "")
 
 
-def _listed(value: Any) -> Sequence[str]:
+def _as_list(value: Any) -> Sequence[str]:
     return (value,) if isinstance(value, str) else value
 
 
-def _jaccard(one: set[str], other: set[str]) -> float | None:
-    return len(one & other) / len(one | other) if one | other else None
+def _jaccard(a: set[str], b: set[str]) -> float | None:
+    return len(a & b) / len(a | b) if a | b else None
 
 
-def bucketed(
-    task: TaskRecord, rows: Mapping[str, PredictionRow], properties: Mapping[str, Measured], metrics: Metrics, seed: int
+def break_down_by_texts(
+    task: TaskRecord,
+    rows: Mapping[str, PredictionRow],
+    properties: Mapping[str, TextProperties],
+    harness: Harness,
+    seed: int,
 ) -> Iterator[BreakdownRecord]:
     """Yield the scores of a run by length and by overlap, the lowest bucket first.
 
@@ -79,27 +80,22 @@ def bucketed(
         task: record of the task.
         rows: stored rows by the id of the example.
         properties: properties of the examples by id.
-        metrics: the installed metrics.
+        harness: the installed metrics.
         seed: random seed of the bootstrap.
     """
-    own = metrics_in(task, rows.values(), metrics)
-    scorer = TaskScorer(metrics=own, strict=False, seed=seed, settings=task.settings)
-    overlaps = next((one.overlap_name for one in properties.values() if one.overlap_name), OVERLAP)
-    lengths = {name: float(one.length) for name, one in properties.items()}
-    found = {name: one.overlap for name, one in properties.items() if one.overlap is not None}
-    for title, values, decimals in ((LENGTH, lengths, 0), (overlaps, found, 2)):
-        labels = quartiles(values, decimals)
-        marked: list[PredictionRow] = [
-            {**row, "meta": {title: labels[name]}} for name, row in rows.items() if name in labels
+    overlap_name = next((texts.overlap_name for texts in properties.values() if texts.overlap_name), OVERLAP)
+    lengths = {name: float(texts.length) for name, texts in properties.items()}
+    overlaps = {name: texts.overlap for name, texts in properties.items() if texts.overlap is not None}
+    for title, values, decimals in ((LENGTH, lengths, 0), (overlap_name, overlaps, 2)):
+        buckets = quartiles(values, decimals)
+        labelled: list[PredictionRow] = [
+            {**row, "meta": {title: buckets[name]}} for name, row in rows.items() if name in buckets
         ]
-        if not marked:
-            continue
-        breakdown = scorer.breakdown(title, lambda marked=marked: marked)  # type: ignore[misc]
-        order = list(dict.fromkeys(labels.values()))
-        breakdown.groups.sort(key=lambda group, order=order: order.index(group.value))  # type: ignore[misc]
-        if any(score.interval.reason == CHOSEN_ON_TEST for score in task.scores):
-            without_intervals(task.model_copy(update={"breakdowns": [breakdown]}))
-        yield breakdown
+        if labelled:
+            breakdown = break_down(task, labelled.copy, title, harness.metrics, seed)
+            order = list(dict.fromkeys(buckets.values()))
+            breakdown.groups.sort(key=lambda group, order=order: order.index(group.value))  # type: ignore[misc]
+            yield breakdown
 
 
 def quartiles(values: Mapping[str, float], decimals: int) -> dict[str, str]:
@@ -107,18 +103,17 @@ def quartiles(values: Mapping[str, float], decimals: int) -> dict[str, str]:
 
     Equal values are in one bucket, so there are fewer than four buckets if many values are equal.
     """
-    if len(values) < FEWEST:
+    if len(values) < MIN_EXAMPLES:
         return {}
     numbers = np.array(list(values.values()))
     edges = np.unique(np.quantile(numbers, QUARTILES, method="inverted_cdf"))
-    places = np.searchsorted(edges, numbers)  # values up to an edge are below it
-    if len(set(places.tolist())) < 2:
+    buckets = np.searchsorted(edges, numbers)  # values up to an edge are below it
+    if len(set(buckets.tolist())) < 2:
         return {}
-    spans = {
-        int(place): (float(numbers[places == place].min()), float(numbers[places == place].max()))
-        for place in np.unique(places)
-    }
-    limits = {place: [f"{one:.{decimals}f}" for one in span] for place, span in spans.items()}
-    shown = {place: low if low == high else f"{low} to {high}" for place, (low, high) in limits.items()}
-    ordered = sorted(zip(values, places.tolist(), strict=True), key=lambda item: item[1])
-    return {name: shown[place] for name, place in ordered}
+    names = {}
+    for bucket in np.unique(buckets).tolist():
+        members = numbers[buckets == bucket]
+        low, high = (f"{limit:.{decimals}f}" for limit in (members.min(), members.max()))
+        names[bucket] = low if low == high else f"{low} to {high}"
+    ascending = sorted(zip(values, buckets.tolist(), strict=True), key=lambda item: item[1])
+    return {example: names[bucket] for example, bucket in ascending}

@@ -1,14 +1,18 @@
-"""Command `figeval report`."""
+"""Commands `figeval report` and `figeval board`."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from figeval.cli.options import include_path, listed
 from figeval.cli.output import echo
 from figeval.io.text import counted
+
+if TYPE_CHECKING:
+    from figeval import WrittenPage
 
 
 @click.command()
@@ -59,9 +63,9 @@ def report(  # noqa: PLR0913 - one argument per option
     figeval report results/runs/minilm results/runs/tfidf -o report.html --by proverb
     figeval report models/proverbs --no_texts
     """
-    from figeval.wings.report.api import report as write_report
+    from figeval import report as write_report
 
-    made = write_report(
+    page = write_report(
         runs,
         output=output,
         title=title,
@@ -73,6 +77,49 @@ def report(  # noqa: PLR0913 - one argument per option
         plots=not no_plots,
         include_path=include_path,
     )
-    for notice in made.notices:
+    for notice in page.notices:
         echo(notice)
-    echo(f"{output} ({counted(made.runs, 'run')}, {made.bytes / 1e6:.1f} MB)")
+    _echo_size(output, page)
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("site"),
+    show_default=True,
+    help="Folder of the site.",
+)
+@click.option("--title", default="Leaderboard", show_default=True, help="Heading of the site.")
+@click.option(
+    "--reports", is_flag=True, help="Give each run the page of `figeval report`, without texts of benchmarks."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed for the sign-flip tests.")
+@include_path
+def board(
+    folders: tuple[Path, ...],
+    output: Path,
+    title: str,
+    reports: bool,
+    seed: int,
+    include_path: tuple[Path, ...],
+) -> None:
+    """Write a static site with leaderboards of all runs below some folders. No model is needed.
+
+    Runs are ranked with 95 % confidence sets. Those on other data, on part of it, or with another prompt are ranked
+    apart. The site works on any static host and from a folder, and loads nothing from elsewhere.
+
+    \b
+    figeval board results/runs
+    figeval board results/runs models -o site --title "Our models" --reports
+    """
+    from figeval import board as write_site
+
+    site = write_site(folders, output=output, title=title, reports=reports, seed=seed, include_path=include_path)
+    _echo_size(site.path / "index.html", site)
+
+
+def _echo_size(path: Path, page: WrittenPage) -> None:
+    echo(f"{path} ({counted(page.runs, 'run')}, {page.bytes / 1e6:.1f} MB)")

@@ -19,7 +19,7 @@ MAX_ROUNDING = 1e-3  # how far probabilities may be from adding up to 1
 BINS = 10  # of equal width, as usual for the expected calibration error
 COVERAGES = tuple(step / 20 for step in range(1, 21))
 DRAWS = 10_000  # of the answers of a calibrated model
-FEWEST_DRAWS = 1_000  # for many answers, whose error varies less
+MIN_DRAWS = 1_000  # for many answers, whose error varies less
 CELLS = 2_000_000  # numbers of one block of draws: 16 MB
 
 
@@ -69,29 +69,32 @@ def reliability(scores: Sequence[Sequence[float]], gold: Sequence[int], kind: st
         kind: what the scores are, as their route declares it (`Route.scores`). Numbers do not tell log-likelihoods from
             negative distances.
     """
-    read = _probabilities(scores, kind)
-    if read is None:
+    probabilities = _probabilities(scores, kind)
+    if probabilities is None:
         return None
-    origin, rows = read
+    origin, rows = probabilities
     confidence = np.array([row.max() for row in rows])
     best = [row == row.max() for row in rows]
-    right = np.array([one[place] / one.sum() for one, place in zip(best, gold, strict=True)], dtype=np.float64)
-    squared = [(row**2).sum() - 2 * row[place] + 1 for row, place in zip(rows, gold, strict=True)]
-    places = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    bins = tuple(
-        Bin(int(own.sum()), float(confidence[own].mean()), float(right[own].mean()))
-        for own in (places == place for place in range(BINS))
-        if own.any()
+    right = np.array(
+        [options[index] / options.sum() for options, index in zip(best, gold, strict=True)], dtype=np.float64
     )
-    ece = sum(one.n * abs(one.accuracy - one.confidence) for one in bins) / len(rows)
-    drawn = _calibrated_errors(confidence, np.array([options.sum() for options in best], dtype=np.float64), places)
+    squared = [(row**2).sum() - 2 * row[index] + 1 for row, index in zip(rows, gold, strict=True)]
+    bin_indices = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    bins = tuple(
+        Bin(int(members.sum()), float(confidence[members].mean()), float(right[members].mean()))
+        for members in (bin_indices == index for index in range(BINS))
+        if members.any()
+    )
+    ece = sum(each.n * abs(each.accuracy - each.confidence) for each in bins) / len(rows)
+    tied = np.array([options.sum() for options in best], dtype=np.float64)
+    errors = _calibrated_errors(confidence, tied, bin_indices)
     return Reliability(
         origin=origin,
         n=len(rows),
         accuracy=float(right.mean()),
         ece=ece,
-        calibrated_ece=float(drawn.mean()),
-        calibrated_ece_high=float(np.quantile(drawn, 0.95)),
+        calibrated_ece=float(errors.mean()),
+        calibrated_ece_high=float(np.quantile(errors, 0.95)),
         brier=float(np.mean(squared)),
         bins=bins,
         selective=_selective(confidence, right),
@@ -114,7 +117,7 @@ def _calibrated_errors(confidence: Floats, tied: Floats, bins: NDArray[np.int64]
     starts = np.flatnonzero(np.diff(bins[order], prepend=-1))
     chance, parts, stated = (values[order] for values in (confidence * tied, 1 / tied, confidence))
     generator = np.random.default_rng(0)
-    draws = max(FEWEST_DRAWS, min(DRAWS, 10 * CELLS // n))
+    draws = max(MIN_DRAWS, min(DRAWS, 10 * CELLS // n))
     errors = [
         np.abs(np.add.reduceat((generator.random((size, n)) < chance) * parts - stated, starts, axis=1)).sum(axis=1) / n
         for size in blocks(draws, n)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from figeval.hooks import CommandLine, ListingRegistrar, ViewRegistrar, hookimpl
+from figeval import hookimpl
+from figeval.hooks import CommandLine, ListingRegistrar, ViewRegistrar
 
 
 @hookimpl
@@ -14,14 +15,19 @@ def register_commands(cli: CommandLine) -> None:
 @hookimpl
 def register_listings(register: ListingRegistrar) -> None:
     """Register the heads that can be trained, and the presets of published models."""
-    place = "figeval.wings.training.listings"
     summary = "for train --head, a task type's default first"
-    register("heads", f"{place}:heads", ("name", "type", "owner", "summary"), summary)
+    register("heads", "figeval.wings.training.learners:list_heads", ("name", "type", "owner", "summary"), summary)
     columns = ("name", "model", "hyper-parameters", "tasks", "owner")
-    register("presets", f"{place}:presets", columns, "for train --preset, a row of a paper's table")
+    register(
+        "presets",
+        "figeval.wings.training.presets:list_presets",
+        columns,
+        "for train --preset, a row of a paper's table",
+    )
 
 
 @hookimpl
 def register_views(register: ViewRegistrar) -> None:
     """Register the presets, so that `figeval show` describes them."""
-    register("preset", "figeval.wings.training.listings:preset_names", "figeval.wings.training.listings:PresetView")
+    presets = "figeval.wings.training.presets"
+    register("preset", f"{presets}:preset_names", f"{presets}:PresetView")

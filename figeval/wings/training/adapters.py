@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from figeval.errors import TrainError
+from figeval import TrainError
 from figeval.wings.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from torch.nn import Module, Parameter
     from transformers import PreTrainedModel
 
-NAME = "default"  # peft's name for the first adapter of a module
-BASE = "base_layer"
+ADAPTER_NAME = "default"  # peft's name for the first adapter of a module
+BASE_LAYER = "base_layer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,32 +32,32 @@ class Adapters:
     modules: Mapping[str, bool] = field(default_factory=dict)
     scale: float = 1.0
 
-    def merged(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def merge(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return a state dict with W + scale · B A in place of W and the adapters; tensors are on one device."""
         if not self.modules:
             return weights
-        folded = {}
+        merged_weights = {}
         for name, tensor in weights.items():
-            module, _, last = name.rpartition(f".{BASE}.")
+            module, _, parameter = name.rpartition(f".{BASE_LAYER}.")
             if module not in self.modules:
-                folded[name] = tensor
-            elif last == "weight":
-                folded[f"{module}.{last}"] = tensor + self._change(weights, module).to(tensor.dtype)
+                merged_weights[name] = tensor
+            elif parameter == "weight":
+                merged_weights[f"{module}.{parameter}"] = tensor + self._change(weights, module).to(tensor.dtype)
             else:
-                folded[f"{module}.{last}"] = tensor
-        return {name: tensor for name, tensor in folded.items() if not self._is_adapter(name)}
+                merged_weights[f"{module}.{parameter}"] = tensor
+        return {name: tensor for name, tensor in merged_weights.items() if not self._is_adapter(name)}
 
     def _change(self, weights: Mapping[str, Tensor], module: str) -> Tensor:
-        down, up = (weights[f"{module}.lora_{matrix}.{NAME}.weight"].float() for matrix in "AB")
+        down, up = (weights[f"{module}.lora_{matrix}.{ADAPTER_NAME}.weight"].float() for matrix in "AB")
         change = self.scale * (up @ down)
         return change.T if self.modules[module] else change
 
     def _is_adapter(self, name: str) -> bool:
-        module, found, _ = name.partition(".lora_")
-        return bool(found) and module in self.modules
+        module, separator, _ = name.partition(".lora_")
+        return bool(separator) and module in self.modules
 
 
-def with_adapters(network: Module, config: TrainConfig) -> Adapters:
+def add_adapters(network: Module, config: TrainConfig) -> Adapters:
     """Add adapters to the pretrained models of a network, if the config asks for them, and freeze all other weights.
 
     Raises:
@@ -65,38 +65,37 @@ def with_adapters(network: Module, config: TrainConfig) -> Adapters:
     """
     if config.lora is None:
         return Adapters()
-    bases = list(pretrained(network))
+    bases = list(_pretrained_models(network))
     if not bases:
         raise TrainError("--lora: the network contains no transformers model to add adapters to; leave it out")
     for base in bases:
-        learnt = new_weights(base, getattr(network, "fresh", ()))
+        fresh_weights = _new_weights(base, getattr(network, "fresh", ()))
         base.requires_grad_(False)
-        inject(base.base_model, config)
-        check_targets(base)
-        for weight in learnt:
+        _inject_adapters(base.base_model, config)
+        _check_targets(base)
+        for weight in fresh_weights:
             weight.requires_grad_(True)
-    adapted = {name: module for name, module in network.named_modules() if hasattr(module, BASE)}
-    turned = {name: bool(getattr(module, "fan_in_fan_out", False)) for name, module in adapted.items()}
-    return Adapters(turned, alpha_of(config) / config.lora)
+    layers = {name: module for name, module in network.named_modules() if hasattr(module, BASE_LAYER)}
+    transposed = {name: bool(getattr(module, "fan_in_fan_out", False)) for name, module in layers.items()}
+    return Adapters(transposed, _alpha(config) / config.lora)
 
 
-def alpha_of(config: TrainConfig) -> float:
-    """Return alpha: the scale of the adapters times their rank."""
+def _alpha(config: TrainConfig) -> float:
     return config.lora_alpha or 2.0 * (config.lora or 0)
 
 
-def pretrained(network: Module) -> Iterator[PreTrainedModel]:
+def _pretrained_models(network: Module) -> Iterator[PreTrainedModel]:
     """Yield the transformers models in a network that are not part of another one."""
     from transformers import PreTrainedModel
 
-    inside: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
     for name, module in network.named_modules():
-        if isinstance(module, PreTrainedModel) and not f"{name}.".startswith(inside or ("\0",)):
-            inside = (*inside, f"{name}." if name else "")
+        if isinstance(module, PreTrainedModel) and not f"{name}.".startswith(prefixes or ("\0",)):
+            prefixes = (*prefixes, f"{name}." if name else "")
             yield module
 
 
-def new_weights(base: PreTrainedModel, fresh: Sequence[str]) -> list[Parameter]:
+def _new_weights(base: PreTrainedModel, fresh: Sequence[str]) -> list[Parameter]:
     """Return the weights of a model that were not pretrained.
 
     These are the weights of the children that the learner names, and of heads on the body that do not predict words,
@@ -105,22 +104,24 @@ def new_weights(base: PreTrainedModel, fresh: Sequence[str]) -> list[Parameter]:
     body = base.base_model
     new_heads = body is not base and base.get_output_embeddings() is None
     children = [child for name, child in base.named_children() if name in fresh or (new_heads and child is not body)]
-    known = set(map(id, body.parameters()))
-    return [weight for child in children for weight in child.parameters() if id(weight) not in known]
+    body_ids = set(map(id, body.parameters()))
+    return [weight for child in children for weight in child.parameters() if id(weight) not in body_ids]
 
 
-def check_targets(base: PreTrainedModel) -> None:
+def _check_targets(base: PreTrainedModel) -> None:
     """Check that every adapter can be merged into its matrix.
 
     Raises:
         TrainError: an adapter belongs to an embedding, or to a matrix that is tied to an embedding.
     """
     for name, module in base.named_modules():
-        if hasattr(module, BASE) and (NAME not in module.lora_A or module is base.get_output_embeddings()):
+        if hasattr(module, BASE_LAYER) and (
+            ADAPTER_NAME not in module.lora_A or module is base.get_output_embeddings()
+        ):
             raise TrainError(f"--lora_targets: {name} is not a separate linear layer; name others")
 
 
-def inject(body: PreTrainedModel, config: TrainConfig) -> None:
+def _inject_adapters(body: PreTrainedModel, config: TrainConfig) -> None:
     """Add adapters to the modules in the config, else to peft's defaults for the model, else to all matrices.
 
     Raises:
@@ -128,15 +129,13 @@ def inject(body: PreTrainedModel, config: TrainConfig) -> None:
     """
     try:
         from peft import LoraConfig, inject_adapter_in_model
-        from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
+        from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as TARGETS_BY_MODEL
     except ImportError as error:
         raise TrainError(f"--lora needs peft ({error}): pip install 'figeval[lora]'") from error
-    targets = list(config.lora_targets) or KNOWN.get(body.config.model_type, "all-linear")
+    targets = list(config.lora_targets) or TARGETS_BY_MODEL.get(body.config.model_type, "all-linear")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # peft warns that it transposed GPT-2's matrices, as intended
-            inject_adapter_in_model(
-                LoraConfig(r=config.lora, lora_alpha=alpha_of(config), target_modules=targets), body
-            )
+            inject_adapter_in_model(LoraConfig(r=config.lora, lora_alpha=_alpha(config), target_modules=targets), body)
     except ValueError as error:
         raise TrainError(f"--lora_targets: {' '.join(str(error).split())[:200]}") from error

@@ -13,22 +13,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from figeval import frontend
-from figeval.api.frames import data_frame
-from figeval.api.runs import Run, Task, given_options, run
+from figeval import FigevalError, Grid, Result, Run, TrainError, data_frame, frontend, run
+from figeval.api.runs import Task, given_options
 from figeval.config import Folders, Names, RunOptions
-from figeval.errors import FigevalError, TrainError
 from figeval.io.validation import checked_arguments
+from figeval.io.yaml_files import read_mapping
+from figeval.plugins import PluginManager
 from figeval.records.floor import floor_in
-from figeval.records.training import TrainingRecord
+from figeval.records.training import REMOVED, TrainingRecord
 from figeval.reporting import training as training_table
-from figeval.reporting.grid import page, plain
 from figeval.reporting.progress import TrainingProgress, display_on, stderr
-from figeval.wings.training.complete import complete, evaluation_folder
-from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.configure import configured
-from figeval.wings.training.published import told
-from figeval.wings.training.train import stored_record
+from figeval.types import JSON
+from figeval.wings.training.config import TrainConfig, read_none, validate_config
+from figeval.wings.training.pipeline import complete_training, evaluation_folder
+from figeval.wings.training.presets import choose_row, describe_preset, merge_settings
+from figeval.wings.training.train_folder import TrainFolder
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -124,29 +123,29 @@ def train(
         trained.scores, trained.run.scores
         ```
     """
-    asked = train_config(task, model, output, config, options)
-    with frontend.python_program(watched=progress), kept_environment():
-        return train_as(asked, shown_progress(asked) if progress else TrainingProgress(display_on(None)))
+    settings = _config_of_call(task, model, output, config, options)
+    with frontend.python_program(watched=progress), _restored_environment():
+        return train_and_evaluate(settings, show_progress(settings) if progress else TrainingProgress(display_on(None)))
 
 
-def shown_progress(asked: TrainConfig) -> TrainingProgress:
+def show_progress(config: TrainConfig) -> TrainingProgress:
     """Return an observer that shows the progress on stderr, and print which row of a preset is used."""
     display = display_on(stderr())
-    taken = told(asked)
-    if taken is not None:
-        display.say(taken)
+    preset = describe_preset(config)
+    if preset is not None:
+        display.say(preset)
     return TrainingProgress(display)
 
 
-def train_as(asked: TrainConfig, progress: TrainingProgress) -> Training:
+def train_and_evaluate(config: TrainConfig, progress: TrainingProgress) -> Training:
     """Train and evaluate as a checked configuration says; the command line calls this with its flags."""
     with progress.live():
-        record = complete(asked, progress)
-    tasks = (asked.task,) if asked.evaluate is None else asked.evaluate
-    return Training(asked.output, None if record is None else Run(record, evaluation_folder(asked.output, tasks)))
+        record = complete_training(config, progress)
+    tasks = (config.task,) if config.evaluate is None else config.evaluate
+    return Training(config.output, None if record is None else Run(record, evaluation_folder(config.output, tasks)))
 
 
-class Training:
+class Training(Result):
     """A finished training, as `figeval.train` returns it; `Training(folder)` reads an earlier one.
 
     A notebook shows it as its table of scores on dev. The folder is a model like any other:
@@ -171,7 +170,7 @@ class Training:
             TrainError: the folder holds no finished training.
         """
         try:
-            return stored_record(self.path)
+            return TrainFolder(self.path).read_record()
         except FigevalError as error:
             raise TrainError(f"{self.path} does not contain a finished training ({error})") from error
 
@@ -192,37 +191,41 @@ class Training:
     @property
     def best(self) -> dict[str, float | None]:
         """Scores on dev of the chosen checkpoint, by metric; empty if nothing was held out."""
-        found = (one.scores for one in self.record.evaluations if one.step == self.record.best)
-        return next(found, {})
+        scores = (evaluation.scores for evaluation in self.record.evaluations if evaluation.step == self.record.best)
+        return next(scores, {})
 
     @property
     def floor(self) -> Training | None:
         """Training of the floor that `--floor` made, with the same settings on a probe; None if there is none."""
-        found = floor_in(self.path)
-        return None if found is None else Training(found.folder)
+        floor = floor_in(self.path)
+        return None if floor is None else Training(floor.folder)
 
     def evaluate(self, tasks: Task | Sequence[Task], *, progress: bool = False, **options: Unpack[RunOptions]) -> Run:
         """Run tasks with the trained model; arguments, errors and result are those of `figeval.run`."""
         return run(tasks, self.path, progress=progress, **options)
 
-    def __str__(self) -> str:
-        return plain([training_table.dev_scores(self.record)], self._notes())
-
     def __repr__(self) -> str:
         return f"<figeval.Training in {str(self.path)!r}>"
 
-    def _repr_html_(self) -> str:
-        return page([training_table.dev_scores(self.record)], self._notes())
+    @property
+    def grids(self) -> Sequence[Grid]:
+        """Table of the scores on dev."""
+        return [training_table.dev_scores(self.record)]
 
-    def _notes(self) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
+        """Yield notes on the data, the choice of the checkpoint, the cost, and the floor."""
         floor = floor_in(self.path)
         return training_table.notes(self.record, floor.probe if floor else "")
+
+    def to_dict(self) -> JSON:
+        """Return the record of the training."""
+        return self.record.model_dump(mode="json", exclude_unset=True)
 
 
 # ---- arguments and environment --------------------------------------------------------------------------------------
 
 
-def train_config(
+def _config_of_call(
     task: str, model: str | Path, output: str | Path, config: str | Path | None, options: TrainOptions
 ) -> TrainConfig:
     """Return preset, configuration file and options as a checked value; later ones take precedence.
@@ -231,17 +234,37 @@ def train_config(
         TypeError: there is no such option.
         TrainError: an option has an invalid value.
     """
-    given = given_options("figeval.train", options, TrainOptions.__annotations__)
+    arguments = given_options("figeval.train", options, TrainOptions.__annotations__)
     file = None if config is None else Path(config)
-    return configured(file, {**given, "task": task, "model": str(model), "output": Path(output)})
+    return resolve_config(file, {**arguments, "task": task, "model": str(model), "output": Path(output)})
+
+
+def resolve_config(file: Path | None, flags: Mapping[str, object], manager: PluginManager | None = None) -> TrainConfig:
+    """Return a config from defaults, preset, config file and flags; later ones take precedence.
+
+    Its `preset` is the full name of the preset's row.
+
+    Raises:
+        TrainError: An unknown key, a value of the wrong type, or a preset without a row for this task and model.
+        UnknownName: There is no such preset.
+    """
+    file_settings = {} if file is None else read_mapping(file, TrainError)
+    for name in sorted(REMOVED & file_settings.keys()):
+        if file_settings[name]:
+            frontend.warn(f"{file}: {name} no longer has any effect; remove it")
+    settings = merge_settings(file_settings, {name: read_none(name, value) for name, value in flags.items()})
+    if settings.get("preset") and settings.get("task") and settings.get("model"):
+        row = choose_row(str(settings["preset"]), str(settings["task"]), str(settings["model"]), manager)
+        settings = merge_settings(row.settings, settings, {"preset": row.full_name})
+    return validate_config(settings, "" if file is None else f"{file}: ")
 
 
 @contextmanager
-def kept_environment() -> Iterator[None]:
+def _restored_environment() -> Iterator[None]:
     """Restore the variable that a training sets for DeepSpeed; what libraries set on import is left alone."""
-    before = os.environ.get(ACCELERATOR)
+    original = os.environ.get(ACCELERATOR)
     try:
         yield
     finally:
-        if before is None:
+        if original is None:
             os.environ.pop(ACCELERATOR, None)

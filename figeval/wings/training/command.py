@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
+from figeval import TrainError
 from figeval.cli.options import C, Finite, allow_external_files, also, listed, settings
-from figeval.errors import FolderInUse, TrainError
+from figeval.errors import FolderInUse
 from figeval.runs.workers.slurm import MASTER, script, spread_script, write_script
 from figeval.wings.training.config import TrainConfig
 
@@ -20,48 +20,47 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from figeval.reporting.progress import TrainingProgress
-    from figeval.wings.training.sweep import Grid, Sweep
+    from figeval.wings.training.sweep import GridValues, Sweep
 
 METAVARS = {int: "N", float: "X", Path: "PATH"}
-SHORT = {"task": "-t", "model": "-m", "output": "-o", "batch_size": "-b", "limit": "-L"}
+SHORT_FLAGS = {"task": "-t", "model": "-m", "output": "-o", "batch_size": "-b", "limit": "-L"}
 
 
-def flags(command: C) -> C:
+def _add_flags(command: C) -> C:
     """Add one flag per field of the config to a command; a flag that is not given changes nothing."""
     for name, field in reversed(TrainConfig.model_fields.items()):
-        both = f"--{name}/--no_{name}" if field.annotation is bool else f"--{name}"
-        names = [both, *([SHORT[name]] if name in SHORT else [])]
-        told = not field.is_required() and field.default not in (None, (), {})
-        default = f"  [default: {shown(field.default)}]" if told else ""
-        command = click.option(*names, name, help=f"{field.description}{default}", **kind(field.annotation))(command)
+        flag = f"--{name}/--no_{name}" if field.annotation is bool else f"--{name}"
+        names = [flag, *([SHORT_FLAGS[name]] if name in SHORT_FLAGS else [])]
+        has_default = not field.is_required() and field.default not in (None, (), {})
+        text = f"{field.description}  [default: {_format_default(field.default)}]" if has_default else field.description
+        command = click.option(*names, name, help=text, **_option_arguments(field.annotation))(command)
     return command
 
 
-def kind(annotation: Any) -> dict[str, Any]:
+def _option_arguments(annotation: Any) -> dict[str, Any]:
     """Return click's arguments for a field: a switch, words, settings, or a text that the config checks."""
     if annotation is bool:
         return {"default": None}
     if get_origin(annotation) in (dict, Mapping):
-        return {"callback": optional(settings), "metavar": "KEY=VALUE,…"}
-    if any(get_origin(one) is tuple for one in (annotation, *get_args(annotation))):
-        return {"callback": optional(listed), "metavar": "A,B"}
-    return {"metavar": metavar(annotation)}
+        return {"callback": _skip_if_absent(settings), "metavar": "KEY=VALUE,…"}
+    if any(get_origin(kind) is tuple for kind in (annotation, *get_args(annotation))):
+        return {"callback": _skip_if_absent(listed), "metavar": "A,B"}
+    return {"metavar": _metavar(annotation)}
 
 
-def metavar(annotation: Any) -> str:
+def _metavar(annotation: Any) -> str:
     """Return the placeholder of a flag in --help: the words that it accepts, or the kind of value."""
-    inner = [one for one in get_args(annotation) if one is not type(None)]
+    inner = [kind for kind in get_args(annotation) if kind is not type(None)]
     if get_origin(annotation) is Literal:
         return "|".join(inner)
-    return metavar(inner[0]) if inner else METAVARS.get(annotation, "TEXT")
+    return _metavar(inner[0]) if inner else METAVARS.get(annotation, "TEXT")
 
 
-def optional(read: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a click callback that ignores a flag that was not given."""
+def _skip_if_absent(read: Callable[..., Any]) -> Callable[..., Any]:
     return lambda context, parameter, value: None if value is None else read(context, parameter, value)
 
 
-def shown(default: object) -> str:
+def _format_default(default: object) -> str:
     """Return a default as it would be typed."""
     if isinstance(default, bool):
         return "yes" if default else "no"
@@ -74,7 +73,7 @@ def shown(default: object) -> str:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="YAML file that sets any of these options.",
 )
-@flags
+@_add_flags
 @allow_external_files
 @click.option(
     "--seeds",
@@ -92,7 +91,7 @@ def shown(default: object) -> str:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write a batch script for SLURM instead of training.",
 )
-def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: Path | None, **given: Any) -> int:
+def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: Path | None, **flags: Any) -> int:
     """Fine-tune a model on a task; the same command resumes an interrupted training.
 
     \b
@@ -106,98 +105,101 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
     from rich.console import Console
 
     from figeval.reporting.grid import say
-    from figeval.wings.training.api import shown_progress
-    from figeval.wings.training.configure import configured
+    from figeval.wings.training.api import resolve_config, show_progress
 
-    given = {name: value for name, value in given.items() if value is not None}
-    staff: dict[str, Any] = {name: given.pop(name) for name in ("ray", "workers", "gpus_per_worker") if name in given}
-    check_staff(staff, shared=seeds is not None or bool(grid))
-    beside = Console(stderr=True)
+    flags = {name: value for name, value in flags.items() if value is not None}
+    cluster: dict[str, Any] = {name: flags.pop(name) for name in ("ray", "workers", "gpus_per_worker") if name in flags}
+    _check_cluster(cluster, is_sweep=seeds is not None or bool(grid))
+    stderr = Console(stderr=True)
     if slurm is not None:
-        asked = configured(config, {"master": MASTER} | given)
-        flags = (staff.get("workers", 1), staff.get("gpus_per_worker", 1.0 if asked.device != "cpu" else 0.0))
-        spread = partial(spread_script, sys.argv[1:], Path.cwd(), asked.output.name, *flags)
-        say(beside, write_script(slurm, spread() if staff else script(asked, sys.argv[1:], Path.cwd())))
+        text = _batch_script(resolve_config(config, {"master": MASTER} | flags), cluster)
+        say(stderr, write_script(slurm, text))
         return 0
-    asked = configured(config, given)
+    train_config = resolve_config(config, flags)
     if seeds is not None or grid:
-        return several(asked, seeds, grid, staff, beside)
-    return one(asked, shown_progress(asked))
+        return _train_sweep(train_config, seeds, grid, cluster, stderr)
+    return _train_model(train_config, show_progress(train_config))
 
 
-def check_staff(staff: Mapping[str, Any], *, shared: bool) -> None:
+def _check_cluster(cluster: Mapping[str, Any], *, is_sweep: bool) -> None:
     """Raise `TrainError` if a flag for a cluster would have no effect."""
-    if staff and "ray" not in staff:
-        raise TrainError(f"--{min(staff)} is for a cluster; give --ray too, or leave it out")
-    if staff and not shared:
+    if cluster and "ray" not in cluster:
+        raise TrainError(f"--{min(cluster)} is for a cluster; give --ray too, or leave it out")
+    if cluster and not is_sweep:
         raise TrainError("--ray spreads whole trainings; give --seeds or --grid too, or leave it out")
 
 
-def one(asked: TrainConfig, progress: TrainingProgress) -> int:
-    """Run one training, print the table of its run, and return the exit code."""
+def _batch_script(config: TrainConfig, cluster: Mapping[str, Any]) -> str:
+    """Return the script for SLURM: of one training on all machines, or of trainings that Ray spreads over them."""
+    if not cluster:
+        return script(config, sys.argv[1:], Path.cwd())
+    gpus = cluster.get("gpus_per_worker", 1.0 if config.device != "cpu" else 0.0)
+    return spread_script(sys.argv[1:], Path.cwd(), config.output.name, cluster.get("workers", 1), gpus)
+
+
+def _train_model(config: TrainConfig, progress: TrainingProgress) -> int:
     from rich.console import Console
 
-    from figeval.models.model import Backends
-    from figeval.plugins import plugin_manager
+    from figeval import Harness
     from figeval.reporting.grid import say
     from figeval.reporting.table import show
     from figeval.reporting.training import gain
-    from figeval.wings.training.api import train_as
+    from figeval.wings.training.api import train_and_evaluate
 
-    trained, console = train_as(asked, progress), Console()
-    run = trained.run
+    training, console = train_and_evaluate(config, progress), Console()
+    run = training.run
     if run is not None:
         show(run.record, console)
-    if asked.node_rank == 0 and (gained := gain(trained.record)):  # written by the first machine
-        say(console, gained)
-    model = Backends(plugin_manager()).folder_name(trained.path)
-    say(console, f"saved to {trained.path}; next: figeval run --tasks {asked.task} --model {model}")
+    if config.node_rank == 0 and (improvement := gain(training.record)):  # written by the first machine
+        say(console, improvement)
+    model = Harness().backends.folder_name(training.path)
+    say(console, f"saved to {training.path}; next: figeval run --tasks {config.task} --model {model}")
     return 0 if run is None or run.complete else 1
 
 
-def several(
-    asked: TrainConfig, seeds: str | None, grid: tuple[str, ...], staff: Mapping[str, Any], beside: Console
+def _train_sweep(
+    config: TrainConfig, seeds: str | None, grid: tuple[str, ...], cluster: Mapping[str, Any], stderr: Console
 ) -> int:
-    """Run the trainings of a sweep, on a cluster if `staff` has the flags for one; return the exit code."""
+    """Run the trainings of a sweep, on a cluster if it has flags; return the exit code."""
     from figeval.records.sweep import parse_seeds
     from figeval.reporting.grid import say
-    from figeval.wings.training.api import shown_progress
-    from figeval.wings.training.sweep import Sweep, grid_of
+    from figeval.wings.training.api import show_progress
+    from figeval.wings.training.sweep import Sweep, parse_grid
 
-    wanted, values = None if seeds is None else parse_seeds(seeds, asked.seed), grid_of(grid)
-    progress = shown_progress(asked)
-    sweep = Sweep(asked, progress, lambda text: say(beside, text))
-    if not staff:
-        return swept(sweep, progress, wanted, values)
-    from figeval.wings.training.ray import on_cluster
+    numbers, values = None if seeds is None else parse_seeds(seeds, config.seed), parse_grid(grid)
+    progress = show_progress(config)
+    sweep = Sweep(config, progress, lambda text: say(stderr, text))
+    if not cluster:
+        return _run_sweep(sweep, progress, numbers, values)
+    from figeval.wings.training.ray import connect_cluster
 
-    flags = (staff.get("workers"), staff.get("gpus_per_worker"))
-    with on_cluster(asked, staff["ray"], *flags, progress) as trainings:
-        return swept(replace(sweep, start=trainings.start), progress, wanted, values)
+    workers, gpus = cluster.get("workers"), cluster.get("gpus_per_worker")
+    with connect_cluster(config, cluster["ray"], workers, gpus, progress) as trainings:
+        return _run_sweep(replace(sweep, start=trainings.start), progress, numbers, values)
 
 
-def swept(sweep: Sweep, progress: TrainingProgress, seeds: Sequence[int] | None, grid: Grid) -> int:
+def _run_sweep(sweep: Sweep, progress: TrainingProgress, seeds: Sequence[int] | None, grid: GridValues) -> int:
     """Run the trainings of a grid, then those of the seeds or the evaluation of the best one; return the exit code."""
     from rich.console import Console
 
     from figeval.reporting.seeds import show_seeds
     from figeval.reporting.training import show_grid
 
-    asked, console, best = sweep.config, Console(), None
+    config, console, best = sweep.config, Console(), None
     if grid:
         with progress.live():
-            compared, best = sweep.over_grid(grid)
-        show_grid(compared, console)
+            points, best = sweep.train_grid(grid)
+        show_grid(points, console)
     if seeds is None:
         assert best is not None  # there are seeds or a grid
-        return one(best.model_copy(update={"evaluate": asked.evaluate, "floor": asked.floor}), progress)
+        return _train_model(best.model_copy(update={"evaluate": config.evaluate, "floor": config.floor}), progress)
     with progress.live():
-        trained = sweep.over_seeds(seeds, best)
-    if trained.seeds:
-        show_seeds(trained, console)
-    if left := [f"seed {seed} ({asked.output / f'seed-{seed}'})" for seed in seeds if seed not in trained.seeds]:
+        record = sweep.train_seeds(seeds, best)
+    if record.seeds:
+        show_seeds(record, console)
+    if busy := [f"seed {seed} ({config.output / f'seed-{seed}'})" for seed in seeds if seed not in record.seeds]:
         raise FolderInUse(
-            f"{' and '.join(left)}: being trained or evaluated by another process; "
-            f"{'all others are done, so ' if trained.seeds else ''}run the same command when that has finished"
+            f"{' and '.join(busy)}: being trained or evaluated by another process; "
+            f"{'all others are done, so ' if record.seeds else ''}run the same command when that has finished"
         )
-    return 0 if len(trained.runs) in (0, len(seeds)) else 1
+    return 0 if len(record.runs) in (0, len(seeds)) else 1

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
+from figeval import TrainError
 from figeval.config import Augment, Size
+from figeval.io.validation import first_problem
 from figeval.records.floor import FOLDER
 from figeval.records.training import OPERATIONAL, REMOVED
 
-Share = Annotated[float, Field(ge=0, lt=1)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TrainConfig(BaseModel):
@@ -38,7 +42,7 @@ class TrainConfig(BaseModel):
     floor: bool = Field(
         False, description="Also train the floor: a second model with these settings, on the task's floor probe."
     )
-    holdout: Share = Field(0.1, description="Share of train to hold out as dev, if the task has no such split.")
+    holdout: Fraction = Field(0.1, description="Share of train to hold out as dev, if the task has no such split.")
     holdout_by: Literal["auto", "cluster", "within", "row"] = Field(
         "auto",
         description="Hold out whole clusters, some rows of each, or rows; auto: as the test split differs.",
@@ -54,7 +58,7 @@ class TrainConfig(BaseModel):
     batch_size: PositiveInt = Field(16, description="Examples per step, over all processes.")
     lr: PositiveFloat | None = Field(2e-5, description="Peak learning rate; none: Adafactor's relative steps.")
     optimizer: Literal["adamw", "adafactor"] = Field("adamw", description="Optimizer.")
-    betas: tuple[Share, Share] = Field((0.9, 0.999), description="Betas of AdamW.")
+    betas: tuple[Fraction, Fraction] = Field((0.9, 0.999), description="Betas of AdamW.")
     eps: PositiveFloat = Field(1e-8, description="Epsilon of AdamW.")
     bias_correction: bool = Field(True, description="Correct the bias of AdamW's moments; BERT's own code does not.")
     weight_decay: float = Field(0.01, ge=0, description="Weight decay, except for biases and norms.")
@@ -62,7 +66,7 @@ class TrainConfig(BaseModel):
     warmup: float = Field(0.06, ge=0, description="Steps to the peak learning rate; below 1, a share of all steps.")
     clip: PositiveFloat | None = Field(1.0, description="Maximum norm of the gradient (gradient clipping).")
 
-    dropout: Share | None = Field(
+    dropout: Fraction | None = Field(
         None, description="Dropout rate of the whole model; by default that of its configuration."
     )
 
@@ -124,6 +128,20 @@ class TrainConfig(BaseModel):
             raise ValueError("without a holdout nothing can be chosen on dev; use --select_on none")
         return self
 
+    def learning_rate(self, step: int, total: int) -> float | None:
+        """Return the learning rate at a step, counted from 0 of `total`; None if Adafactor chooses its own.
+
+        It rises during the warm-up, then falls to 0 at step `total`, unless the schedule is constant.
+        """
+        if self.lr is None:
+            return None
+        warmup_steps = round(self.warmup * total) if self.warmup < 1 else int(self.warmup)
+        if step < warmup_steps:
+            return self.lr * ((step + 1) / (warmup_steps + 1))
+        decayed = (step - warmup_steps) / max(1, total - warmup_steps)
+        factors = {"linear": 1 - decayed, "cosine": (1 + math.cos(math.pi * decayed)) / 2, "constant": 1.0}
+        return self.lr * factors[self.schedule]
+
     def identity(self) -> str:
         """Return eight hex digits over the settings that can change the weights."""
         # Keys that were added later count only if they are set, so that trainings of an earlier figeval can resume.
@@ -136,3 +154,24 @@ def floor_config(config: TrainConfig, probe: str) -> TrainConfig:
     """Return the config of a training's floor. It is evaluated together with its model, not by itself."""
     changes = {"probe": probe, "floor": False, "evaluate": (), "output": config.output / FOLDER}
     return config.model_copy(update=changes)
+
+
+def validate_config(fields: Mapping[str, object], prefix: str = "") -> TrainConfig:
+    """Return a validated config with these fields.
+
+    Raises:
+        TrainError: A field is missing or invalid; the message begins with `prefix`.
+    """
+    try:
+        return TrainConfig.model_validate(fields)
+    except ValidationError as error:
+        missing = [str(detail["loc"][0]) for detail in error.errors() if detail["type"] == "missing"]
+        problem = f"--{missing[0]} is missing" if missing else first_problem(error, TrainConfig)
+        raise TrainError(f"{prefix}{problem}") from error
+
+
+def read_none(name: str, value: object) -> object:
+    """Return None if an optional field is given the text `none`, as in `--patience none`, else the value itself."""
+    field = TrainConfig.model_fields.get(name)
+    is_none = value == "none" and field is not None and NoneType in get_args(field.annotation)
+    return None if is_none else value

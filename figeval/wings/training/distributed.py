@@ -1,4 +1,4 @@
-"""The processes of a training, seen from one of them: a small interface to accelerate.
+"""The processes of a training, seen from one of them: a small interface to accelerate, and the state for resuming.
 
 Data parallelism, ZeRO and FSDP differ only in their `sharding` of weights and moments.
 """
@@ -11,24 +11,25 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from figeval.errors import TrainError, near
+from figeval import TrainError
+from figeval.errors import near
 from figeval.models.devices import avoid_cudnn_attention, copy_to
 from figeval.models.learner import Batch
 from figeval.runs.trackers import check_trackers
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.probe import Gauge, gauge_of
+from figeval.wings.training.pass_cost import Gauge, gauge_of
 from figeval.wings.training.sharding import Replicated, Sharded
-from figeval.wings.training.state import WEIGHT, gathered, load_moments, load_weights, read_state, trained, write_state
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
     from accelerate.optimizer import AcceleratedOptimizer
     from torch import Tensor
-    from torch.nn import Module
+    from torch.nn import Module, Parameter
     from torch.optim import Optimizer
 
-
 T = TypeVar("T")
+STATE_FILE = "state.safetensors"
+WEIGHT_KEY = "weight"
 
 
 class Distributed:
@@ -76,11 +77,10 @@ class Distributed:
         return self.sharding.repeatable and self.accelerator.distributed_type.value == "NO"
 
     @property
-    def where(self) -> str:
+    def hardware(self) -> str:
         """The devices, and how processes share the work: what a pass costs depends on these."""
         name = "" if self.gauge is None else self.gauge.name
-        how = f"{self.processes} x {type(self.sharding).__name__}"
-        return self.broadcast(f"{name}, {how}")
+        return self.broadcast(f"{name}, {self.processes} x {type(self.sharding).__name__}")
 
     def wait(self) -> None:
         """Wait for all processes (barrier)."""
@@ -130,19 +130,19 @@ class Distributed:
         Raises:
             TrainError: the checkpoint belongs to another network, or is damaged.
         """
-        tensors = {} if checkpoint is None else read_state(checkpoint / "state")
+        tensors = {} if checkpoint is None else _read_state(checkpoint / "state")
         if checkpoint is not None:
-            load_weights(network, tensors)
+            _load_weights(network, tensors)
         network, optimizer = self.sharding.prepare(self.accelerator, network, optimizer_of)
         if checkpoint is not None:
-            load_moments(self.unwrapped(network), optimizer.optimizer, tensors, self.sharding)
+            _load_moments(self.unwrapped(network), optimizer.optimizer, tensors, self.sharding)
         return network, optimizer
 
     def unwrapped(self, network: Module) -> Module:
         """Return the network as the learner made it."""
         return self.accelerator.unwrap_model(network)
 
-    def whole(self, network: Module, make: Callable[[], Module]) -> Module:
+    def runnable_network(self, network: Module, make: Callable[[], Module]) -> Module:
         """Return a network in evaluation mode that one process can run alone: a copy from `make` if it is sharded."""
         import torch
 
@@ -150,30 +150,30 @@ class Distributed:
         if self.sharding.independent:
             return network
         copy = make().to(self.accelerator.device).requires_grad_(False).eval()
-        places = copy.state_dict()
+        tensors = copy.state_dict()
         with torch.no_grad():
-            for name, weight in named_tensors(network):
-                places[name].copy_(self.sharding.whole(weight))
+            for name, weight in _named_tensors(network):
+                tensors[name].copy_(self.sharding.gather(weight))
         return copy
 
-    def on_device(self, batch: Batch) -> Batch:
+    def move_batch(self, batch: Batch) -> Batch:
         """Move the tensors of a batch to the device of the network."""
-        return {name: self._moved(tensor) for name, tensor in batch.items()}
+        return {name: self._move(tensor) for name, tensor in batch.items()}
 
-    def numbers(self, values: Sequence[float], like: Tensor) -> Tensor:
+    def make_tensor(self, values: Sequence[float], like: Tensor) -> Tensor:
         """Return numbers as a tensor with the type of another one, on the device of the network."""
         import torch
 
-        return self._moved(torch.tensor(values, dtype=like.dtype))
+        return self._move(torch.tensor(values, dtype=like.dtype))
 
-    def _moved(self, tensor: Tensor) -> Tensor:
+    def _move(self, tensor: Tensor) -> Tensor:
         """Move a tensor to the device, with what a learner has attached to it, such as lengths that the host knows."""
-        moved = copy_to(tensor, self.accelerator.device)
+        copy = copy_to(tensor, self.accelerator.device)
         if self.accelerator.device.type == "cuda":
-            vars(moved).update(vars(tensor))
-        return moved
+            vars(copy).update(vars(tensor))
+        return copy
 
-    def casting_once(self) -> AbstractContextManager[object]:
+    def shared_casts(self) -> AbstractContextManager[object]:
         """Return a context in which trained weights are cast to half precision once and not in every pass.
 
         Autocast keeps the casts of weights that need a gradient until its outermost context ends; frozen weights, such
@@ -201,7 +201,7 @@ class Distributed:
         """Add to the gradients, within `syncing`."""
         self.accelerator.backward(loss)
 
-    def discard(self, network: Module) -> None:
+    def discard_gradients(self, network: Module) -> None:
         """Throw gradients away; under ZeRO there are none without a whole step."""
         if self.sharding.disposable:
             network.zero_grad(set_to_none=True)
@@ -221,24 +221,22 @@ class Distributed:
         Tied weights are gathered once, and those in `state`, if it is given, are not gathered again.
         """
         network = self.unwrapped(network)
-        names = dict(named_tensors(network))
-        found: dict[int, Tensor | None] = {}
+        names = dict(_named_tensors(network))
+        tensors_by_id: dict[int, Tensor | None] = {}
         if state is not None:
-            found = {id(weight): state.get(f"{name}/{WEIGHT}") for name, weight in trained(network)}
+            tensors_by_id = {
+                id(weight): state.get(f"{name}/{WEIGHT_KEY}") for name, weight in _trained_weights(network)
+            }
         for weight in names.values():
-            if id(weight) not in found:
-                whole = self.sharding.whole(weight)
-                found[id(weight)] = whole.cpu() if self.is_main else None
-        return {name: found[id(weight)] for name, weight in names.items()} if self.is_main else {}
+            if id(weight) not in tensors_by_id:
+                tensor = self.sharding.gather(weight)
+                tensors_by_id[id(weight)] = tensor.cpu() if self.is_main else None
+        return {name: tensors_by_id[id(weight)] for name, weight in names.items()} if self.is_main else {}
 
     def state(self, network: Module, optimizer: AcceleratedOptimizer) -> dict[str, Tensor]:
         """Return the weights and moments for resuming, by name, on the CPU; empty except in process 0."""
-        found = gathered(self.unwrapped(network), optimizer.optimizer, self.sharding)
-        return {name: tensor.cpu() for name, tensor in found if self.is_main}
-
-    def write(self, tensors: dict[str, Tensor], folder: Path) -> None:
-        """Write the state to the folder of a checkpoint."""
-        write_state(tensors, folder)
+        tensors = _state_tensors(self.unwrapped(network), optimizer.optimizer, self.sharding)
+        return {name: tensor.cpu() for name, tensor in tensors if self.is_main}
 
     # ---- the rest ---------------------------------------------------------------------------------------------------
 
@@ -251,18 +249,18 @@ class Distributed:
         self.accelerator.end_training()
 
 
-def named_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
+def _named_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
     """Yield a network's state dict with the parameters themselves, which carry their sharding."""
     weights = dict(network.named_parameters(remove_duplicate=False))
     return ((name, weights.get(name, value)) for name, value in network.state_dict().items())
 
 
-def sharding_of(config: TrainConfig) -> Replicated:
+def _sharding_of(config: TrainConfig) -> Replicated:
     """Return the sharding of weights and moments that the config asks for."""
     if config.deepspeed:
-        from figeval.wings.training.zero import Zero, configuration
+        from figeval.wings.training.sharding import Zero, zero_configuration
 
-        return Zero(configuration(config))
+        return Zero(zero_configuration(config))
     if config.fsdp:
         return Sharded()
     return Replicated()
@@ -274,17 +272,17 @@ def connect(config: TrainConfig) -> Distributed:
     Raises:
         TrainError: the device does not exist, mixed precision is used without CUDA, or a tracker is not installed.
     """
-    device = device_of(config.device)
+    device = choose_device(config.device)
     if config.mixed_precision != "no" and device != "cuda":
-        what = f"--mixed_precision {config.mixed_precision}"
-        raise TrainError(f"{what} on {device} is far slower than float32; leave it out")
+        flag = f"--mixed_precision {config.mixed_precision}"
+        raise TrainError(f"{flag} on {device} is far slower than float32; leave it out")
     if device == "cpu":
         os.environ.setdefault("DS_ACCELERATOR", "cpu")  # otherwise DeepSpeed, if installed, warns that it found no GPU
     from accelerate import Accelerator
 
     check_trackers(config.trackers)
     avoid_cudnn_attention()
-    sharding = sharding_of(config)
+    sharding = _sharding_of(config)
     accelerator = Accelerator(
         mixed_precision=config.mixed_precision,
         log_with=list(config.trackers) or None,
@@ -292,35 +290,105 @@ def connect(config: TrainConfig) -> Distributed:
         **sharding.options(device),
     )
     name = str(config.output)  # otherwise W&B and MLflow make one up
-    named = {"wandb": {"name": name}, "mlflow": {"run_name": name}}
-    accelerator.init_trackers("figeval", config=flat(config), init_kwargs=named)
+    tracker_options = {"wandb": {"name": name}, "mlflow": {"run_name": name}}
+    accelerator.init_trackers("figeval", config=_tracker_config(config), init_kwargs=tracker_options)
     sharding.on_initialized()
     return Distributed(accelerator, sharding, gauge_of(str(accelerator.device)))
 
 
-def device_of(asked: str | None) -> str:
+def choose_device(name: str | None) -> str:
     """Return the kind of device to train on.
 
     Raises:
         TrainError: this machine has no such device.
     """
-    if asked == "cpu":
-        return asked  # without importing torch, which takes seconds
+    if name == "cpu":
+        return name  # without importing torch, which takes seconds
     import torch
 
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    kind = asked or next(name for name, available in there.items() if available)
-    if kind not in there:
+    availability = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    kind = name or next(name for name, available in availability.items() if available)
+    if kind not in availability:
         raise TrainError(
-            f"--device {asked} is not one of {', '.join(there)}{near(kind, there)}; "
+            f"--device {name} is not one of {', '.join(availability)}{near(kind, availability)}; "
             "choose GPUs with CUDA_VISIBLE_DEVICES"
         )
-    if not there[kind]:
-        raise TrainError(f"--device {asked} is not available on this machine; leave out --device, or use cpu")
+    if not availability[kind]:
+        raise TrainError(f"--device {name} is not available on this machine; leave out --device, or use cpu")
     return kind
 
 
-def flat(config: TrainConfig) -> dict[str, int | float | str]:
+def _tracker_config(config: TrainConfig) -> dict[str, int | float | str]:
     """Return the config in the form that trackers accept: numbers and strings."""
     values = config.model_dump(mode="json")
     return {name: value if isinstance(value, int | float | str) else str(value) for name, value in values.items()}
+
+
+# ---- the state for resuming ------------------------------------------------------------------------------------------
+
+
+def write_state(tensors: dict[str, Tensor], folder: Path) -> None:
+    """Write `NAME/weight`, `NAME/exp_avg` … to one file in a folder."""
+    from safetensors.torch import save_file
+
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / STATE_FILE)
+
+
+def _read_state(folder: Path) -> dict[str, Tensor]:
+    """Read the tensors of a checkpoint.
+
+    Raises:
+        TrainError: the file is missing or damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(folder / STATE_FILE))
+    except (OSError, SafetensorError) as error:
+        raise TrainError(f"{folder / STATE_FILE} cannot be read ({error}); choose another --output") from error
+
+
+def _trained_weights(network: Module) -> Iterator[tuple[str, Parameter]]:
+    """Yield the trained weights by name; frozen ones come from the model that the training started from."""
+    return ((name, weight) for name, weight in network.named_parameters() if weight.requires_grad)
+
+
+def count_weights(network: Module) -> dict[str, int]:
+    """Return the numbers of all (`total`) and of the trained weights (`trainable`), counting tied ones once."""
+    trainable = sum(weight.numel() for _, weight in _trained_weights(network))
+    return {"total": sum(weight.numel() for weight in network.parameters()), "trainable": trainable}
+
+
+def _state_tensors(network: Module, optimizer: Optimizer, sharding: Replicated) -> Iterator[tuple[str, Tensor]]:
+    """Yield the trained weights and their moments one by one."""
+    for name, weight in _trained_weights(network):
+        yield f"{name}/{WEIGHT_KEY}", sharding.gather(weight)
+        for key, value in sharding.moments(optimizer, weight).items():
+            yield f"{name}/{key}", value
+
+
+def _load_weights(network: Module, tensors: Mapping[str, Tensor]) -> None:
+    """Load weights into a network that is not wrapped yet.
+
+    Raises:
+        TrainError: the weights belong to another network.
+    """
+    import torch
+
+    weights = dict(_trained_weights(network))
+    if {name.rpartition("/")[0] for name in tensors} != set(weights):
+        raise TrainError("the checkpoint is from a different network; choose another --output")
+    with torch.no_grad():
+        for name, weight in weights.items():
+            weight.copy_(tensors[f"{name}/{WEIGHT_KEY}"])
+
+
+def _load_moments(network: Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], sharding: Replicated) -> None:
+    """Load the moments, once network and optimizer are wrapped."""
+    moments: dict[str, dict[str, Tensor]] = {name: {} for name, _ in _trained_weights(network)}
+    for key_path, tensor in tensors.items():
+        name, _, key = key_path.rpartition("/")
+        if key != WEIGHT_KEY:
+            moments[name][key] = tensor
+    sharding.restore_moments(optimizer, [(weight, moments[name]) for name, weight in _trained_weights(network)])

@@ -7,6 +7,7 @@ DIR/training/processes.log ◀─stderr── everything that libraries print
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -19,21 +20,21 @@ from pathlib import Path
 from signal import SIGTERM
 from tempfile import TemporaryDirectory
 
-from figeval.errors import TrainError
+from figeval import TrainError
+from figeval.frontend import end_quickly
 from figeval.io.json_files import JSONValue, parse_json
 from figeval.io.text import counted
 from figeval.runs.workers.local import GRACE, environment_of_worker
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.distributed import device_of
+from figeval.wings.training.distributed import choose_device
 from figeval.wings.training.loop import TrainingObserver
-from figeval.wings.training.train import finished
 from figeval.wings.training.train_folder import TrainFolder
 
-LAUNCHER = "figeval.wings.training.torchrun"
+PROGRAM = "from figeval.wings.training.launcher import torchrun; torchrun()"
 WORKER = "figeval.wings.training.worker"
 PORT = "29500"  # torchrun's own default, used if --master names no port
 # Messages of gloo and NCCL when another process, possibly on another machine, is gone.
-LOST = ("Connection closed by peer", "Connection reset by peer", "remote process exited")
+CONNECTION_LOST = ("Connection closed by peer", "Connection reset by peer", "remote process exited")
 
 
 def launch(config: TrainConfig, observer: TrainingObserver) -> None:
@@ -44,27 +45,27 @@ def launch(config: TrainConfig, observer: TrainingObserver) -> None:
         RuntimeError: A process failed; the message contains its traceback.
     """
     observer.preparing(f"loading model {config.model}")
-    device = device_of(config.device)
-    check_resources(config, device, gpus(device))
+    device = choose_device(config.device)
+    check_resources(config, device, _count_gpus(device))
     folder = TrainFolder(config.output)
     with folder.locked() if config.node_rank == 0 else nullcontext():  # released again, since process 0 locks it
-        if finished(config, folder) is not None:
+        if folder.finished_progress(config) is not None:
             return
     folder.traces.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, **environment_of_worker(config.processes), **environment_of(config, device)}
-    with TemporaryDirectory(prefix="figeval-") as room:
-        order = Path(room) / "config.json"
-        order.write_text(config.model_dump_json(), encoding="utf-8")
-        arguments = torchrun_arguments(config, Path(room), WORKER, str(order))
+    environment = {**os.environ, **environment_of_worker(config.processes), **process_environment(config, device)}
+    with TemporaryDirectory(prefix="figeval-") as temporary:
+        config_file = Path(temporary) / "config.json"
+        config_file.write_text(config.model_dump_json(), encoding="utf-8")
+        arguments = torchrun_arguments(config, Path(temporary), WORKER, str(config_file))
         log = folder.traces / log_name(config)
-        ending = Ending(folder, log)
-        with running(arguments, environment, log) as process:
+        outcome = ProcessOutcome(folder, log)
+        with _running_torchrun(arguments, environment, log) as process:
             for line in process.stdout or ():
                 with suppress(ValueError):  # a library may print other lines
-                    said: dict[str, list[JSONValue]] = parse_json(line)
-                    for what, values in said.items():
-                        getattr(observer if hasattr(observer, what) else ending, what)(*values)
-    ending.judge(process.returncode)
+                    message: dict[str, list[JSONValue]] = parse_json(line)
+                    for event, values in message.items():
+                        getattr(observer if hasattr(observer, event) else outcome, event)(*values)
+    outcome.raise_failure(process.returncode)
 
 
 def log_name(config: TrainConfig) -> str:
@@ -72,7 +73,7 @@ def log_name(config: TrainConfig) -> str:
     return "processes.log" if config.nodes == 1 else f"processes-{config.node_rank}.log"
 
 
-def gpus(device: str) -> int:
+def _count_gpus(device: str) -> int:
     """Return the number of GPUs of this machine that can be used; 0 unless the device is cuda."""
     if device != "cuda":
         return 0
@@ -82,29 +83,27 @@ def gpus(device: str) -> int:
 
 
 # ---- torchrun's command line -----------------------------------------------------------------------------------------
-
-
 def needs_launcher(config: TrainConfig) -> bool:
     """Return whether a launcher must start training processes; otherwise the calling process trains."""
     return config.processes > 1 or config.nodes > 1 or bool(config.deepspeed) or config.fsdp
 
 
-def check_resources(config: TrainConfig, device: str, cards: int) -> None:
+def check_resources(config: TrainConfig, device: str, gpus: int) -> None:
     """Check that this machine, its GPUs and its libraries can do what the config asks for.
 
     Args:
         config: The config of the training.
         device: The type of device to train on.
-        cards: The number of GPUs of this machine.
+        gpus: The number of GPUs of this machine.
 
     Raises:
         TrainError: They cannot, or two options are incompatible.
     """
     if device == "mps":
         raise TrainError("mps is a single device for a single process; leave out --processes, --deepspeed and --fsdp")
-    if device == "cuda" and config.processes > cards:
+    if device == "cuda" and config.processes > gpus:
         raise TrainError(
-            f"--processes {config.processes}, but this machine has {counted(cards, 'GPU')}; use --processes {cards}, "
+            f"--processes {config.processes}, but this machine has {counted(gpus, 'GPU')}; use --processes {gpus}, "
             "and --nodes for more machines"
         )
     if config.deepspeed and find_spec("deepspeed") is None:
@@ -114,27 +113,34 @@ def check_resources(config: TrainConfig, device: str, cards: int) -> None:
     if config.fsdp and config.mixed_precision == "fp16":
         raise TrainError("--fsdp cannot scale the gradients of fp16; use --mixed_precision bf16 or no")
     if config.deepspeed:
-        from figeval.wings.training.zero import configuration
+        from figeval.wings.training.sharding import zero_configuration
 
-        configuration(config)
+        zero_configuration(config)
 
 
-def torchrun_arguments(config: TrainConfig, room: Path, module: str, *arguments: str) -> list[str]:
+def torchrun_arguments(config: TrainConfig, logs: Path, module: str, *arguments: str) -> list[str]:
     """Return the arguments of torchrun: the number of processes, their rendezvous, and the module that each runs.
 
     Args:
         config: The config of the training.
-        room: A folder for torchrun's own files.
+        logs: A folder for torchrun's own files.
         module: The module to run.
         arguments: Its arguments.
 
     Raises:
         TrainError: --master is not an address.
     """
-    return [f"--nproc_per_node={config.processes}", *rendezvous(config), f"--log_dir={room}", "-m", module, *arguments]
+    return [
+        f"--nproc_per_node={config.processes}",
+        *rendezvous_arguments(config),
+        f"--log_dir={logs}",
+        "-m",
+        module,
+        *arguments,
+    ]
 
 
-def rendezvous(config: TrainConfig) -> list[str]:
+def rendezvous_arguments(config: TrainConfig) -> list[str]:
     """Return the torchrun arguments for the processes' rendezvous: a free port of this machine, or --master.
 
     Raises:
@@ -154,7 +160,7 @@ def rendezvous(config: TrainConfig) -> list[str]:
     ]
 
 
-def environment_of(config: TrainConfig, device: str) -> dict[str, str]:
+def process_environment(config: TrainConfig, device: str) -> dict[str, str]:
     """Return the environment variables of the processes, for Python and for the libraries.
 
     PYTHONSAFEPATH keeps them from importing modules of the current folder that this process would not import.
@@ -168,31 +174,29 @@ def environment_of(config: TrainConfig, device: str) -> dict[str, str]:
 
 
 # ---- the processes ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
-class Ending:
+class ProcessOutcome:
     """The outcome of the processes, as reported by them and by torchrun."""
 
     folder: TrainFolder
     log: Path
-    complaints: list[str] = field(default_factory=list)  # errors that the user can correct
-    bugs: list[tuple[int, str]] = field(default_factory=list)  # process, traceback
+    errors: list[str] = field(default_factory=list)  # errors that the user can correct
+    crashes: list[tuple[int, str]] = field(default_factory=list)  # process, traceback
     codes: dict[str, int] = field(default_factory=dict)  # process → exit code, negative for a signal
 
-    def mend(self, complaint: str) -> None:
+    def report_error(self, message: str) -> None:
         """Record an error that the user can correct; the other processes report the same one, or wait."""
-        self.complaints.append(complaint)
+        self.errors.append(message)
 
-    def bug(self, process: int, trace: str) -> None:
+    def report_crash(self, process: int, trace: str) -> None:
         """Record that a process has failed; the first one to report it is the cause of the other failures."""
-        self.bugs.append((process, trace))
+        self.crashes.append((process, trace))
 
-    def ended(self, codes: dict[str, int]) -> None:
+    def report_exit_codes(self, codes: dict[str, int]) -> None:
         """Record the exit codes that torchrun reports for the failed processes."""
         self.codes = codes
 
-    def judge(self, code: int) -> None:
+    def raise_failure(self, code: int) -> None:
         """Raise the error with which the processes ended, if any; `code` is torchrun's own exit code.
 
         A process that was killed makes the others fail, so it is reported before their tracebacks. Processes ended by
@@ -200,38 +204,37 @@ class Ending:
         """
         if code == 0:
             return
-        if self.complaints:
-            raise TrainError(self.complaints[0])
-        self._raise_for_killed(
-            {f"process {process}": ended for process, ended in self.codes.items() if ended != -SIGTERM}
-        )
-        for process, trace in self.bugs:
-            if any(sign in trace for sign in LOST):
-                lost = f"process {process} lost its connection to the others"
-                raise TrainError(f"{lost}; {self._standing()}; log: {self.log}")
+        if self.errors:
+            raise TrainError(self.errors[0])
+        codes = {f"process {process}": exit_code for process, exit_code in self.codes.items()}
+        self._raise_for_killed({name: exit_code for name, exit_code in codes.items() if exit_code != -SIGTERM})
+        for process, trace in self.crashes:
+            if any(sign in trace for sign in CONNECTION_LOST):
+                cause = f"process {process} lost its connection to the others"
+                raise TrainError(f"{cause}; {self._resume_note()}; log: {self.log}")
             raise RuntimeError(f"process {process} failed; log: {self.log}\n{trace}")
-        self._raise_for_killed(
-            {f"process {process}": ended for process, ended in self.codes.items()} | {"torchrun": code}
-        )
+        self._raise_for_killed(codes | {"torchrun": code})
         raise TrainError(f"the processes could not be started, or were stopped from outside; log: {self.log}")
 
-    def _raise_for_killed(self, ended: Mapping[str, int]) -> None:
+    def _raise_for_killed(self, codes: Mapping[str, int]) -> None:
         """Raise `TrainError` if one of the processes was killed by a signal."""
-        for who, code in ended.items():
+        for name, code in codes.items():
             if code < 0:
-                raise TrainError(f"{who} was killed (signal {-code}); {self._standing()}; log: {self.log}")
+                raise TrainError(f"{name} was killed (signal {-code}); {self._resume_note()}; log: {self.log}")
 
-    def _standing(self) -> str:
-        step = self.folder.read().step if self.folder.progress_file.exists() else 0
+    def _resume_note(self) -> str:
+        step = self.folder.read_progress().step if self.folder.progress_file.exists() else 0
         if step == 0:
             return "there is no checkpoint yet; the same command starts over"
         return f"the last checkpoint is at step {step}; the same command resumes from it"
 
 
 @contextmanager
-def running(arguments: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _running_torchrun(
+    arguments: list[str], environment: dict[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run torchrun and the processes that it starts; all of them have ended on exit, even after Ctrl-C."""
-    command = [sys.executable, "-m", LAUNCHER, *arguments]
+    command = [sys.executable, "-c", PROGRAM, *arguments]
     with log.open("ab") as output:
         process = subprocess.Popen(
             command,
@@ -251,10 +254,10 @@ def running(arguments: list[str], environment: dict[str, str], log: Path) -> Ite
     try:
         yield process
     finally:
-        stop(process)
+        _stop(process)
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     """Stop torchrun and its processes, and wait; kill torchrun if it does not end in time."""
     if process.stdin is not None:
         process.stdin.close()
@@ -265,3 +268,20 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+# ---- torchrun --------------------------------------------------------------------------------------------------------
+
+
+def torchrun() -> None:
+    """Run `torchrun ARGUMENTS …` and report failed processes as JSON, since its own report is meant for people."""
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import parse_args, run
+
+    end_quickly()
+    try:
+        run(parse_args(sys.argv[1:]))
+    except ChildFailedError as error:
+        codes = {process: failure.exitcode for process, failure in error.failures.items()}
+        print(json.dumps({"report_exit_codes": [codes]}), flush=True)
+        sys.exit(1)

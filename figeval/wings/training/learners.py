@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from figeval.errors import TrainError, near
-from figeval.models.learner import Learner, Setup
+from figeval import Learner, Setup, TrainError
+from figeval.errors import near
 from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill
+from figeval.types import JSON
+
+if TYPE_CHECKING:
+    from figeval import Harness
 
 ANY = "*"
 Factory = Callable[[Setup], Learner]
@@ -26,8 +31,8 @@ class Learners:
 
     def heads(self, task_type: str) -> list[str]:
         """Return the heads for a task type: its own, default first, then those for any task type."""
-        known = [entry.name.partition(":") for entry in self.registry]
-        return [head for wanted in (task_type, ANY) for of, _, head in known if of == wanted]
+        names = [entry.name.partition(":") for entry in self.registry]
+        return [head for key in (task_type, ANY) for of, _, head in names if of == key]
 
     def reads_plain_texts(self, task_type: str, head: str) -> bool:
         """Return whether a head is only registered for any task type, so that it learns from texts, not questions."""
@@ -40,16 +45,22 @@ class Learners:
             TrainError: the task type has no default head, or no head of this name.
         """
         heads = self.heads(task_type)
-        own = [one for one in heads if f"{task_type}:{one}" in self.registry]
-        wanted = head or next(iter(own), None)
-        if wanted is None:
+        type_heads = [option for option in heads if f"{task_type}:{option}" in self.registry]
+        name = head or next(iter(type_heads), None)
+        if name is None:
             raise TrainError(f"{task_type} tasks have no default head; choose one with --head: {', '.join(heads)}")
-        if wanted not in heads:
+        if name not in heads:
             raise TrainError(
-                f"--head {wanted}: {task_type} tasks have no such head{near(wanted, heads)}; "
-                f"they have {', '.join(heads)}"
+                f"--head {name}: {task_type} tasks have no such head{near(name, heads)}; they have {', '.join(heads)}"
             )
-        return wanted, self.registry.get(f"{task_type if wanted in own else ANY}:{wanted}")
+        return name, self.registry.get(f"{task_type if name in type_heads else ANY}:{name}")
+
+
+def list_heads(harness: Harness) -> Iterator[JSON]:
+    """Yield one row per head for `figeval ls heads`, the default of a task type first."""
+    for entry in load_learners(harness.manager).registry:
+        task_type, _, head = entry.name.partition(":")
+        yield {"name": head, "type": task_type, "summary": entry.summary, "owner": entry.owner}
 
 
 def load_learners(manager: PluginManager) -> Learners:

@@ -16,42 +16,47 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from figeval.errors import TrainError
+from figeval import Features, Learner, TrainError
 from figeval.models.devices import attempt, is_exhausted
-from figeval.models.learner import WITHOUT_PADDING, Batch, Features, Learner
+from figeval.models.learner import WITHOUT_PADDING, Batch
 from figeval.types import JSON
-from figeval.wings.training.adapters import Adapters, with_adapters
-from figeval.wings.training.batches import TOKENS_ON_ACCELERATOR, Epochs, Plan, Share, SimilarLengths, budget, shares
+from figeval.wings.training.adapters import Adapters, add_adapters
+from figeval.wings.training.batch_plans import (
+    TOKENS_ON_ACCELERATOR,
+    BatchPlan,
+    Epochs,
+    Share,
+    SimilarLengths,
+    divide_rows,
+    token_budget,
+)
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.distributed import Distributed
-from figeval.wings.training.optimizers import optimizer_of, rate, set_rate
-from figeval.wings.training.passes import PassCost
-from figeval.wings.training.probe import (
+from figeval.wings.training.distributed import Distributed, count_weights, write_state
+from figeval.wings.training.pass_cost import (
     LESS_TO_UPDATE,
     Gauge,
-    Work,
+    PassCost,
+    StepWork,
     bytes_of_moments,
-    fitted,
-    half_of,
-    probes,
+    fit_costs,
+    halve_tokens,
+    measure_steps,
     tokens_in_memory,
 )
-from figeval.wings.training.selection import Criterion, Evaluation, best_of, exhausted
-from figeval.wings.training.state import sizes
+from figeval.wings.training.selection import LOSS, Evaluation, SelectionCriterion, best_evaluation, is_stalled
 from figeval.wings.training.train_folder import Progress, TrainFolder
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-LOSS = "loss"
 Scores = dict[str, float | None]
 
 
 class TrainingObserver(Protocol):
     """Observer of a training's progress. The scores of step 0 are those of the model before training."""
 
-    def preparing(self, what: str) -> None: ...  # noqa: D102
+    def preparing(self, activity: str) -> None: ...  # noqa: D102
     def warned(self, text: str) -> None: ...  # noqa: D102
     def began(self, total: int, done: int) -> None: ...  # noqa: D102
     def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None: ...  # noqa: D102
@@ -59,7 +64,7 @@ class TrainingObserver(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class TrainingJob:
     """The configuration and the parts of one training.
 
     `ids` are those of the examples of `train`, `data` is a digest of all examples, `prompts` are what the model reads
@@ -72,18 +77,18 @@ class Job:
     learner: Learner
     train: Features
     ids: Sequence[str]
-    criterion: Criterion
+    criterion: SelectionCriterion
     folder: TrainFolder
     observer: TrainingObserver
     about: Callable[[Progress], JSON]
-    remember: Callable[[Path], None] | None = None
+    write_lineage: Callable[[Path], None] | None = None
     data: str = ""
     prompts: Mapping[str, str] = field(default_factory=dict)
     dev: Features | None = None
     score: Callable[[object, Distributed], Scores] | None = None
 
 
-def train(job: Job, distributed: Distributed) -> Progress:
+def train(job: TrainingJob, distributed: Distributed) -> Progress:
     """Train to the end, from the last checkpoint if there is one, and put the chosen model at the top of the folder.
 
     Raises:
@@ -93,82 +98,83 @@ def train(job: Job, distributed: Distributed) -> Progress:
         progress = job.folder.begin(job.config, job.data, job.prompts) if distributed.is_main else None
         progress = cast("Progress", distributed.broadcast(progress))
         if not progress.complete:
-            Session(job, distributed, progress).go()
+            TrainingSession(job, distributed, progress).run()
         distributed.wait()
     distributed.close()
     return progress
 
 
-class Session:
+class TrainingSession:
     """One process's part in a training, from a checkpoint on."""
 
-    def __init__(self, job: Job, distributed: Distributed, progress: Progress) -> None:
+    def __init__(self, job: TrainingJob, distributed: Distributed, progress: Progress) -> None:
         self.job, self.distributed, self.progress = job, distributed, progress
         config = job.config
         self.epochs = Epochs(len(job.train.lengths), config.batch_size, config.seed, config.shuffle)
         steps = config.epochs * self.epochs.steps
         self.total = steps if config.max_steps is None else min(steps, config.max_steps)
-        self.every = max(1, round(config.evaluate_every * self.epochs.steps))
-        self.plan: Plan = SimilarLengths(budget(config.tokens_per_batch, distributed.device))
+        self.interval = max(1, round(config.evaluate_every * self.epochs.steps))
+        self.plan: BatchPlan = SimilarLengths(token_budget(config.tokens_per_batch, distributed.device))
 
-    def go(self) -> None:
+    def run(self) -> None:
         """Take all remaining steps, with the evaluations and checkpoints that are due after each."""
-        if not self._over:
-            self._open()
+        if not self._end_reason:
+            self._prepare_network()
             self._score_before()
         self.job.observer.began(self.total, self.progress.step)
-        while not self._over:
+        while not self._end_reason:
             self._step(self.progress.step)
-            if self._due(self.every) and self.job.config.select_on != "none":
+            if self._is_due(self.interval) and self.job.config.select_on != "none":
                 self._evaluate()
-            elif self._due(self.job.config.checkpoint_every or self.every):
-                self._keep(self.progress.best)
-        self._end(self._over)
+            elif self._is_due(self.job.config.checkpoint_every or self.interval):
+                self._write_checkpoint(self.progress.best)
+        self._finish(self._end_reason)
 
     @property
-    def _over(self) -> str:
+    def _end_reason(self) -> str:
         """Why no steps remain; empty as long as some do."""
-        if exhausted(self.progress.evaluations, self.job.criterion, self.job.config.patience):
+        if is_stalled(self.progress.evaluations, self.job.criterion, self.job.config.patience):
             return f"no improvement for {self.job.config.patience} evaluations"
         return "all epochs done" if self.progress.step >= self.total else ""
 
-    def _open(self) -> None:
+    def _prepare_network(self) -> None:
         """Create or restore the network and its optimizer on the device."""
+        from figeval.wings.training.optimizers import optimizer_of  # which imports torch
+
         self.distributed.seed(self.job.config.seed, 0)
-        network, self.adapters = self._made()
-        self.progress.parameters = sizes(network)  # before it is sharded
-        checkpoint = self.job.folder.checkpoint(self.progress.step) if self.progress.step else None
+        network, self.adapters = self._make_network()
+        self.progress.parameters = count_weights(network)  # before it is sharded
+        checkpoint = self.job.folder.checkpoint_folder(self.progress.step) if self.progress.step else None
         optimizer = partial(optimizer_of, config=self.job.config, fused=self.distributed.device.startswith("cuda"))
         self.network, self.optimizer = self.distributed.prepare(network, optimizer, checkpoint)
         if self.distributed.gauge is not None:
-            self._choose(self._known_cost() or self._measure(self.distributed.gauge))
+            self._set_cost(self._stored_cost() or self._measure_cost(self.distributed.gauge))
         if self.distributed.is_main:
-            scored = self.progress.step > 0 or self.progress.before is not None
-            self.job.folder.history(self.progress.step if scored else -1)
+            has_scores = self.progress.step > 0 or self.progress.before is not None
+            self.job.folder.truncate_history(self.progress.step if has_scores else -1)
 
-    def _made(self) -> tuple[Module, Adapters]:
-        """Return a new network of the learner, and its adapters if the config asks for them."""
+    def _make_network(self) -> tuple[Module, Adapters]:
         network = self.job.learner.network()
-        return network, with_adapters(network, self.job.config)
+        return network, add_adapters(network, self.job.config)
 
-    def _due(self, every: int) -> bool:
+    def _is_due(self, interval: int) -> bool:
         """Return whether an event is due that recurs every so many steps and at the end."""
-        return self.progress.step % every == 0 or self.progress.step == self.total
+        return self.progress.step % interval == 0 or self.progress.step == self.total
 
     # ---- what a pass costs ------------------------------------------------------------------------------------------
 
-    def _choose(self, cost: PassCost) -> None:
+    def _set_cost(self, cost: PassCost) -> None:
         """Divide the steps from now on into the passes that are cheapest at this cost."""
         self.progress.cost = cost
         tokens = self.job.config.tokens_per_batch or cost.tokens
         self.plan = cost.plan(tokens)
 
-    def _known_cost(self) -> PassCost | None:
+    def _stored_cost(self) -> PassCost | None:
         """Return what a pass costs if it was measured before on the same devices, so that the passes stay the same."""
-        known, where = self.progress.cost, self.distributed.where
-        return known if known is not None and known.device == where else None
+        cost, hardware = self.progress.cost, self.distributed.hardware
+        return cost if cost is not None and cost.device == hardware else None
 
-    def _measure(self, gauge: Gauge) -> PassCost:
+    def _measure_cost(self, gauge: Gauge) -> PassCost:
         """Measure what a pass costs, in all processes together; that of the main process counts.
 
         Raises:
@@ -180,21 +186,22 @@ class Session:
         buffers = [(buffer, buffer.clone()) for buffer in self.network.buffers()]
         largest = max(1, lengths[rows[0]]) * -(-len(rows) // distributed.processes)
         tokens = config.tokens_per_batch or TOKENS_ON_ACCELERATOR
-        while (measured := attempt(partial(probes, gauge, partial(self._try, rows), tokens, largest))) is None:
+        measure = partial(measure_steps, gauge, partial(self._run_trial, rows))
+        while (measurements := attempt(partial(measure, tokens, largest))) is None:
             repeatable = distributed.repeatable and not config.tokens_per_batch
-            tokens = half_of(min(tokens, largest), lengths[rows[0]], repeatable=repeatable)
+            tokens = halve_tokens(min(tokens, largest), lengths[rows[0]], repeatable=repeatable)
         free = self._free_memory(gauge) if distributed.sharding.disposable else None
-        distributed.discard(self.network)
-        for buffer, before in buffers:
-            buffer.copy_(before)
-        per_pass, per_token = fitted(measured)
+        distributed.discard_gradients(self.network)
+        for buffer, original in buffers:
+            buffer.copy_(original)
+        per_pass, per_token = fit_costs(measurements)
         default = TOKENS_ON_ACCELERATOR if config.tokens_per_batch else tokens
-        fitting = tokens_in_memory(measured, free, lengths[rows[0]], default)
+        fitting = tokens_in_memory(measurements, free, lengths[rows[0]], default)
         cost = PassCost(
             seconds_per_pass=per_pass,
             seconds_per_token=per_token,
             tokens=min(distributed.gather([fitting])),
-            device=distributed.where,
+            device=distributed.hardware,
             padding=not any(getattr(module, WITHOUT_PADDING, False) for module in self.network.modules()),
         )
         return distributed.broadcast(cost)
@@ -204,11 +211,11 @@ class Session:
         free, moments = gauge.free_memory(), bytes_of_moments(self.optimizer)
         if free is None or free > moments:
             return None if free is None else free - moments
-        sizes = f"{moments / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free"
-        self.job.observer.warned(f"the optimizer's moments need {sizes}; if memory runs out, {LESS_TO_UPDATE}")
+        memory = f"{moments / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free"
+        self.job.observer.warned(f"the optimizer's moments need {memory}; if memory runs out, {LESS_TO_UPDATE}")
         return None
 
-    def _try(self, rows: Sequence[int], plan: Plan) -> Work:
+    def _run_trial(self, rows: Sequence[int], plan: BatchPlan) -> StepWork:
         """Take a step without an update; its gradients are to be thrown away.
 
         Every step seeds its own random numbers, so those that are drawn here change nothing.
@@ -218,30 +225,32 @@ class Session:
         features = self.job.train
         self.distributed.seed(self.job.config.seed, 1)
         self.network.train()
-        parts, beside = self._divided(features, rows, plan)
+        parts, shared = self._divide(features, rows, plan)
         disposable = self.distributed.sharding.disposable
-        with torch.set_grad_enabled(disposable), self.distributed.casting_once():
-            for losses, _ in self._losses(features, parts, beside, self.epochs.draw(0), last=False):
+        with torch.set_grad_enabled(disposable), self.distributed.shared_casts():
+            for losses, _ in self._losses(features, parts, shared, self.epochs.draw(0), last=False):
                 if disposable:
                     self.distributed.backward(losses)
-        return work_of(features, parts, beside)
+        return _step_work(features, parts, shared)
 
     # ---- one step ---------------------------------------------------------------------------------------------------
 
     def _step(self, step: int) -> None:
-        began = time.monotonic()
+        start = time.monotonic()
         config = self.job.config
         self.distributed.seed(config.seed, step + 1)
         self.network.train()
-        lr = None if config.lr is None else config.lr * rate(step, self.total, config)
-        set_rate(self.optimizer, lr)
+        lr = config.learning_rate(step, self.total)
+        if lr is not None:  # otherwise Adafactor keeps its own
+            for group in self.optimizer.param_groups:
+                group["lr"] = lr
         rows = self.epochs.rows(step)
         loss = self._descend(rows, step)
-        read = sum(self.job.train.lengths[row] for row in rows)
-        self.progress.step, self.progress.tokens = step + 1, self.progress.tokens + read
-        seconds = time.monotonic() - began
+        tokens = sum(self.job.train.lengths[row] for row in rows)
+        self.progress.step, self.progress.tokens = step + 1, self.progress.tokens + tokens
+        seconds = time.monotonic() - start
         self.progress.seconds += seconds
-        self._tell(loss, lr, read / seconds)
+        self._report_step(loss, lr, tokens / seconds)
 
     def _descend(self, rows: Sequence[int], step: int) -> float:
         """Compute the gradient of a step, clip it and update the weights; return the mean loss before the update.
@@ -249,7 +258,7 @@ class Session:
         If memory runs out, what a pass may read is halved and the step taken again.
         """
         while (mean := attempt(partial(self._gradient, rows, step))) is None:
-            self._read_less(self.job.train, rows)
+            self._halve_passes(self.job.train, rows)
             self.distributed.seed(self.job.config.seed, step + 1)
         self._update(step)
         return mean
@@ -266,49 +275,49 @@ class Session:
             if not is_exhausted(error):
                 raise
             raise TrainError(
-                f"memory ran out when step {step + 1} updated the weights, and {self._kept()}; {LESS_TO_UPDATE}"
+                f"memory ran out when step {step + 1} updated the weights, and {self._remains}; {LESS_TO_UPDATE}"
             ) from error
 
     def _gradient(self, rows: Sequence[int], step: int) -> float:
         """Compute the gradient of a step; return the mean loss."""
         features = self.job.train
-        parts, beside = self._divided(features, rows, self.plan)
+        parts, shared = self._divide(features, rows, self.plan)
         weight = sum(features.weights[row] for row in rows)
         total: Tensor | float = 0.0
-        with self.distributed.casting_once():
-            for losses, last in self._losses(features, parts, beside, self.epochs.draw(step)):
+        with self.distributed.shared_casts():
+            for losses, last in self._losses(features, parts, shared, self.epochs.draw(step)):
                 loss = losses * (self.distributed.processes / weight)
                 total = total + loss.detach()
                 if last:
                     mean = self.distributed.mean(total)
-                    self._check(mean, rows, step)
+                    self._check_loss(mean, rows, step)
                 self.distributed.backward(loss)
         if self.progress.passes or not self.progress.step:  # otherwise an older figeval did not count the first steps
-            self.progress.passes += len(parts) + len(beside)
+            self.progress.passes += len(parts) + len(shared)
         return mean
 
-    def _read_less(self, features: Features, rows: Sequence[int]) -> None:
+    def _halve_passes(self, features: Features, rows: Sequence[int]) -> None:
         """Halve what a pass may read, after memory ran out in a pass of these rows.
 
         Raises:
             TrainError: they cannot be read again, or the size of passes was configured.
         """
-        self.distributed.discard(self.network)
+        self.distributed.discard_gradients(self.network)
         cost = self.progress.cost
         longest = max(features.lengths[row] for row in rows)
-        work = work_of(features, *self._divided(features, rows, self.plan))
+        work = _step_work(features, *self._divide(features, rows, self.plan))
         repeatable = self.distributed.repeatable and not self.job.config.tokens_per_batch and cost is not None
         learning = features is self.job.train
-        half = half_of(min(work.at_once, self.plan.tokens), longest, repeatable=repeatable, learning=learning)
+        half = halve_tokens(min(work.peak_tokens, self.plan.tokens), longest, repeatable=repeatable, learning=learning)
         assert cost is not None  # otherwise the step is not repeatable
-        self._choose(cost.model_copy(update={"tokens": half}))
+        self._set_cost(cost.model_copy(update={"tokens": half}))
 
-    def _divided(self, features: Features, rows: Sequence[int], plan: Plan) -> tuple[list[Share], list[Batch]]:
+    def _divide(self, features: Features, rows: Sequence[int], plan: BatchPlan) -> tuple[list[Share], list[Batch]]:
         """Return this process's batches of a step and the inputs that these share, as a plan divides both."""
         if hasattr(features, "plan"):
             features.plan = plan
         distributed = self.distributed
-        parts = list(shares(rows, features.lengths, plan, distributed.process, distributed.processes))
+        parts = list(divide_rows(rows, features.lengths, plan, distributed.process, distributed.processes))
         return parts, features.beside(rows)
 
     def _losses(
@@ -320,34 +329,36 @@ class Session:
         `last`, no call is the last one, after which the processes would exchange gradients.
         """
         distributed = self.distributed
-        beside = [distributed.on_device(batch) for batch in shared]
-        calls = [parts] if beside else [[part] for part in parts]
+        shared_inputs = [distributed.move_batch(batch) for batch in shared]
+        calls = [parts] if shared_inputs else [[part] for part in parts]
         for number, call in enumerate(calls, start=1):
-            batches = [distributed.on_device(features.batch(part.rows, draw)) for part in call]
+            batches = [distributed.move_batch(features.batch(part.rows, draw)) for part in call]
             ends = last and number == len(calls)
             with distributed.syncing(self.network, ends):
-                losses = self.network(batches, beside)
-                yield (losses * distributed.numbers(counts_of(call), losses)).sum(), ends
+                losses = self.network(batches, shared_inputs)
+                yield (losses * distributed.make_tensor(_row_counts(call), losses)).sum(), ends
 
-    def _check(self, loss: float, rows: Sequence[int], step: int) -> None:
+    def _check_loss(self, loss: float, rows: Sequence[int], step: int) -> None:
         if math.isfinite(loss):
             return
         examples = ", ".join(self.job.ids[row] for row in rows[:5]) + (" …" if len(rows) > 5 else "")
         raise TrainError(
             f"the loss of step {step + 1} is {loss} (examples {examples}); the update was discarded, and "
-            f"{self._kept()}; lower --lr, or use --mixed_precision no"
+            f"{self._remains}; lower --lr, or use --mixed_precision no"
         )
 
-    def _kept(self) -> str:
-        """Return what is left of a training that ends by an error."""
-        kept = "no checkpoint was kept" if self.progress.best is None else f"step {self.progress.best} is kept"
-        return f"{kept} in {self.job.folder.traces}"
+    @property
+    def _remains(self) -> str:
+        """What is left of a training that ends by an error."""
+        best = self.progress.best
+        checkpoint = "no checkpoint was kept" if best is None else f"step {best} is kept"
+        return f"{checkpoint} in {self.job.folder.traces}"
 
-    def _tell(self, loss: float, lr: float | None, speed: float) -> None:
+    def _report_step(self, loss: float, lr: float | None, speed: float) -> None:
         progress = self.progress
         remaining = progress.seconds / progress.step * (self.total - progress.step)
         if self.distributed.is_main:
-            self.job.folder.note(step=progress.step, loss=loss, lr=lr, tokens_per_second=round(speed))
+            self.job.folder.append_history(step=progress.step, loss=loss, lr=lr, tokens_per_second=round(speed))
         self.distributed.log({"loss": loss, "lr": lr or 0.0}, progress.step)
         self.job.observer.stepped(progress.step, loss, lr or 0.0, speed, remaining)
 
@@ -358,38 +369,37 @@ class Session:
         if self.progress.step or self.progress.before is not None or (self.job.dev is None and self.job.score is None):
             return
         self.job.observer.preparing(f"scoring {self.job.config.model} before training")
-        self.progress.before = self._scores()
+        self.progress.before = self._compute_scores()
         if self.distributed.is_main:
-            self.job.folder.note(step=0, scores=self.progress.before)
+            self.job.folder.append_history(step=0, scores=self.progress.before)
             self.job.folder.commit(self.progress)
         self._announce(self.progress.before, best=False)
 
     def _evaluate(self) -> None:
         """Score the current network and write a checkpoint."""
-        scores = self._scores()
+        scores = self._compute_scores()
         evaluations = [*self.progress.evaluations, Evaluation(step=self.progress.step, scores=scores)]
-        best = best_of(evaluations, self.job.criterion)
+        best = best_evaluation(evaluations, self.job.criterion)
         self.progress.evaluations = evaluations
         if self.distributed.is_main:  # before the checkpoint: if that fails, resuming drops the note
-            self.job.folder.note(step=self.progress.step, scores=scores)
-        self._keep(None if best is None else best.step)
+            self.job.folder.append_history(step=self.progress.step, scores=scores)
+        self._write_checkpoint(None if best is None else best.step)
         self._announce(scores, best=self.progress.best == self.progress.step)
 
     def _announce(self, scores: Scores, *, best: bool) -> None:
-        """Report scores on dev to the trackers and the observer."""
-        known = {f"dev/{name}": value for name, value in scores.items() if value is not None}
-        self.distributed.log(known, self.progress.step)
+        values = {f"dev/{name}": value for name, value in scores.items() if value is not None}
+        self.distributed.log(values, self.progress.step)
         self.job.observer.evaluated(self.progress.step, scores, best)
 
-    def _scores(self) -> Scores:
+    def _compute_scores(self) -> Scores:
         """Return the scores of the current network on dev, None for those that are not finite."""
         self.network.eval()
         scores: Scores = {}
         if self.job.dev is not None:
             scores[LOSS] = self.dev_loss(self.job.dev)
         if self.job.score is not None:
-            whole = self.distributed.whole(self.network, lambda: self._made()[0])
-            scores |= self.job.score(self.job.learner.backend(whole), self.distributed)
+            network = self.distributed.runnable_network(self.network, lambda: self._make_network()[0])
+            scores |= self.job.score(self.job.learner.backend(network), self.distributed)
         return {name: value if value is not None and math.isfinite(value) else None for name, value in scores.items()}
 
     def dev_loss(self, dev: Features) -> float:
@@ -402,59 +412,57 @@ class Session:
         total: Tensor | float = 0.0
         for start in range(0, len(everything), size):
             rows = everything[start : start + size]
-            while (loss := attempt(self._loss, dev, rows)) is None:
-                self._read_less(dev, rows)
+            while (loss := attempt(self._sum_losses, dev, rows)) is None:
+                self._halve_passes(dev, rows)
             total = total + loss
         return self.distributed.mean(total * (self.distributed.processes / sum(dev.weights)))
 
-    def _loss(self, features: Features, rows: Sequence[int]) -> Tensor | float:
+    def _sum_losses(self, features: Features, rows: Sequence[int]) -> Tensor | float:
         """Return the sum of this process's losses on some examples."""
         import torch
 
         with torch.no_grad():
-            parts, beside = self._divided(features, rows, self.plan)
-            return sum(loss for loss, _ in self._losses(features, parts, beside, 0))
+            parts, shared = self._divide(features, rows, self.plan)
+            return sum(loss for loss, _ in self._losses(features, parts, shared, 0))
 
-    def _keep(self, best: int | None) -> None:
+    def _write_checkpoint(self, best: int | None) -> None:
         """Write a checkpoint, with the state for resuming unless no steps remain."""
         job, progress = self.job, self.progress
         progress.best = best
-        tensors = None if self._over else self.distributed.state(self.network, self.optimizer)
-        weights = self.adapters.merged(self.distributed.weights(self.network, tensors))
+        tensors = None if self._end_reason else self.distributed.state(self.network, self.optimizer)
+        weights = self.adapters.merge(self.distributed.weights(self.network, tensors))
         if self.distributed.is_main:
             module = self.distributed.unwrapped(self.network)
             job.folder.write_checkpoint(
                 progress.step,
-                lambda place: self._saved(module, weights, place),
-                None if tensors is None else partial(self.distributed.write, tensors),
+                partial(self._save_model, module, weights),
+                None if tensors is None else partial(write_state, tensors),
             )
             job.folder.commit(progress)
         self.distributed.wait()
 
-    def _saved(self, module: Module, weights: Mapping[str, Tensor], place: Path) -> JSON:
+    def _save_model(self, module: Module, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the model and the digests of the examples that it has seen; return the content of figeval.json."""
-        declared = self.job.learner.save(module, weights, place)
-        if self.job.remember is not None:
-            self.job.remember(place)
-        return {**declared, "about": self.job.about(self.progress)}
+        declaration = self.job.learner.save(module, weights, folder)
+        if self.job.write_lineage is not None:
+            self.job.write_lineage(folder)
+        return {**declaration, "about": self.job.about(self.progress)}
 
-    def _end(self, why: str) -> None:
+    def _finish(self, reason: str) -> None:
         """Publish the chosen model at the top of the folder."""
-        self.progress.complete, self.progress.why = True, why
+        self.progress.complete, self.progress.end_reason = True, reason
         if self.distributed.is_main:
-            chosen = self.progress.step if self.progress.best is None else self.progress.best
-            self.job.folder.publish(chosen)
+            self.job.folder.publish(self.progress.step if self.progress.best is None else self.progress.best)
             self.job.folder.commit(self.progress)
 
 
-def counts_of(parts: Sequence[Share]) -> list[float]:
+def _row_counts(parts: Sequence[Share]) -> list[float]:
     """Return 1 for each row of a call that counts, and 0 for each padding row."""
     return [count for part in parts for count in part.counts]
 
 
-def work_of(features: Features, parts: Sequence[Share], beside: Sequence[Batch]) -> Work:
+def _step_work(features: Features, parts: Sequence[Share], shared: Sequence[Batch]) -> StepWork:
     """Return the work on a process's batches and on the inputs that these share, for which all are in one call."""
     tokens = [len(part.rows) * max(1, *map(features.lengths.__getitem__, part.rows)) for part in parts]
-    shared = sum(max(tensor.numel() for tensor in batch.values()) for batch in beside)
-    total = sum(tokens) + shared
-    return Work(passes=len(parts) + len(beside), tokens=total, at_once=total if beside else max(tokens))
+    total = sum(tokens) + sum(max(tensor.numel() for tensor in batch.values()) for batch in shared)
+    return StepWork(passes=len(parts) + len(shared), tokens=total, peak_tokens=total if shared else max(tokens))

@@ -11,21 +11,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib.resources.abc import Traversable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from figeval.errors import DuplicateName, TrainError, UnknownName, near
+from figeval import DuplicateName, Grid, Result, TrainError, UnknownName, plugins
+from figeval.errors import near
+from figeval.io.files import is_file
+from figeval.io.json_files import JSONValue, read_json
+from figeval.io.text import clean
 from figeval.io.validation import first_problem
 from figeval.io.yaml_files import read_yaml
 from figeval.plugins import PluginManager
+from figeval.records.seen import DECLARED
 from figeval.registry import Registry, fill
+from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from figeval import Harness
+
 ENDING = ".presets.yaml"
-SEE = "figeval ls presets"
-OWN = frozenset({"task", "model", "output", "preset", "include_path"})  # set by the user, never by a preset
+LIST_COMMAND = "figeval ls presets"
+USER_FIELDS = frozenset({"task", "model", "output", "preset", "include_path"})  # set by the user, never by a preset
 SENTENCES = ("as_released", "not_reproduced", "unknown")
+HEADINGS = {
+    "as_released": "what the released code does differently",
+    "not_reproduced": "what is not reproduced here",
+    "unknown": "what is not stated anywhere",
+}
 
 
 class PublishedSettings(BaseModel):
@@ -42,10 +59,10 @@ class PublishedSettings(BaseModel):
     @field_validator("config", "filled_in")
     @classmethod
     def _are_fields(cls, values: dict[str, Any]) -> dict[str, Any]:
-        known = set(TrainConfig.model_fields) - OWN
+        fields = set(TrainConfig.model_fields) - USER_FIELDS
         for key in values:
-            if key not in known:
-                raise ValueError(f"{key!r} cannot be set by a preset{near(key, known)}")
+            if key not in fields:
+                raise ValueError(f"{key!r} cannot be set by a preset{near(key, fields)}")
         if values.get("select_on") == "test":
             raise ValueError("a preset does not choose on test; say in not_reproduced that it was done")
         return values
@@ -83,52 +100,67 @@ class Preset:
     """A row together with its table."""
 
     table: PresetTable
-    own: PresetRow
+    row: PresetRow
 
     @property
     def full_name(self) -> str:
         """Name that --preset takes, e.g. `paper:table7-bert`."""
-        return f"{self.table.name}:{self.table.table}-{self.own.row}"
+        return f"{self.table.name}:{self.table.table}-{self.row.row}"
 
     @property
     def printed(self) -> dict[str, Any]:
         """Fields of TrainConfig whose values are published."""
-        return merged(self.table.config, self.own.config)
+        return merge_settings(self.table.config, self.row.config)
 
     @property
     def settings(self) -> dict[str, Any]:
         """All fields of TrainConfig that the preset sets."""
-        return merged(self.table.filled_in, self.own.filled_in, self.printed)
+        return merge_settings(self.table.filled_in, self.row.filled_in, self.printed)
 
     def sentences(self, kind: str) -> list[str]:
         """Return the sentences of one of SENTENCES, those of the whole table first."""
-        return [*getattr(self.table, kind), *getattr(self.own, kind)]
+        return [*getattr(self.table, kind), *getattr(self.row, kind)]
 
     def is_of(self, names: Sequence[str]) -> bool:
         """Return whether the row is for a model with one of these lower-case names."""
-        return self.own.checkpoint.rpartition("/")[2].lower() in names
+        return self.row.checkpoint.rpartition("/")[2].lower() in names
 
     def stands_for(self, names: Sequence[str]) -> bool:
         """Return whether this is the nearest row for a model with one of these lower-case names."""
-        return any(fnmatchcase(name, glob.lower()) for name in names for glob in self.own.stands_for)
+        return any(fnmatchcase(name, glob.lower()) for name in names for glob in self.row.stands_for)
+
+    def to_dict(self) -> JSON:
+        """Return all fields of the row."""
+        return {
+            "name": self.full_name,
+            "source": self.table.source,
+            "tasks": list(self.table.tasks),
+            "model": self.row.model,
+            "checkpoint": self.row.checkpoint,
+            "printed": self.printed,
+            "settings": self.settings,
+            **{kind: self.sentences(kind) for kind in SENTENCES},
+        }
 
 
-def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(*parts: Mapping[str, Any]) -> dict[str, Any]:
     """Return merged settings; later parts take precedence, and the options of a head are merged one by one."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for part in parts:
-        options = [one["head_args"] for one in (found, part) if one.get("head_args")]
-        found |= part
-        if options and all(isinstance(one, Mapping) for one in options):  # others fail with the whole config later
-            found["head_args"] = {name: value for one in options for name, value in one.items()}
-    return found
+        options = [source["head_args"] for source in (settings, part) if source.get("head_args")]
+        settings |= part
+        if options and all(
+            isinstance(values, Mapping) for values in options
+        ):  # others fail with the whole config later
+            settings["head_args"] = {name: value for values in options for name, value in values.items()}
+    return settings
 
 
 @dataclass(slots=True)
 class Presets:
     """The presets of all plugins, in order of registration."""
 
-    registry: Registry[Preset] = field(default_factory=lambda: Registry("preset", SEE))
+    registry: Registry[Preset] = field(default_factory=lambda: Registry("preset", LIST_COMMAND))
 
     def __iter__(self) -> Iterator[Preset]:
         return (entry.load() for entry in self.registry)
@@ -146,22 +178,24 @@ class Presets:
         """
         if ":" in name:
             return self.registry.get(name)
-        of_name = [preset for preset in self if preset.table.name == name]
-        if not of_name:
-            raise UnknownName("preset", name, {preset.table.name for preset in self}, see=SEE)
-        of_task = [preset for preset in of_name if task in preset.table.tasks]
+        rows = [preset for preset in self if preset.table.name == name]
+        if not rows:
+            raise UnknownName("preset", name, {preset.table.name for preset in self}, see=LIST_COMMAND)
+        of_task = [preset for preset in rows if task in preset.table.tasks]
         if not of_task:
-            known = {task for preset in of_name for task in preset.table.tasks}
-            raise TrainError(f"--preset {name} has no settings for {task}{near(task, known)}; choose a row: `{SEE}`")
-        fitting = [preset for preset in of_task if preset.is_of(models)]
-        fitting += [preset for preset in of_task if preset.stands_for(models)]
-        if not fitting:
-            rows = ", ".join(preset.full_name for preset in of_task)
-            raise TrainError(f"--preset {name} has no row for {models[0]} on {task}; choose one of {rows}")
-        return fitting[0]
+            task_names = {task for preset in rows for task in preset.table.tasks}
+            raise TrainError(
+                f"--preset {name} has no settings for {task}{near(task, task_names)}; choose a row: `{LIST_COMMAND}`"
+            )
+        candidates = [preset for preset in of_task if preset.is_of(models)]
+        candidates += [preset for preset in of_task if preset.stands_for(models)]
+        if not candidates:
+            names = ", ".join(preset.full_name for preset in of_task)
+            raise TrainError(f"--preset {name} has no row for {models[0]} on {task}; choose one of {names}")
+        return candidates[0]
 
 
-def read_presets(file: Traversable) -> Iterator[Preset]:
+def _read_presets(file: Traversable) -> Iterator[Preset]:
     """Yield the rows of a file. Raises `TrainError` with file and key for values that TrainConfig would refuse."""
     for table in read_yaml(file, PresetsFile, TrainError).presets:
         for row in table.rows:
@@ -178,7 +212,7 @@ def load_presets(manager: PluginManager) -> Presets:
     presets = Presets()
 
     def add(file: Traversable, *, owner: str) -> None:
-        for preset in read_presets(file):
+        for preset in _read_presets(file):
             try:
                 presets.add(preset, owner=owner)
             except DuplicateName as error:
@@ -186,3 +220,141 @@ def load_presets(manager: PluginManager) -> Presets:
 
     presets.registry.prefer(fill(manager, "register_presets", add))
     return presets
+
+
+# ---- the row that a training uses ------------------------------------------------------------------------------------
+
+
+def lineage_names(model: str) -> list[str]:
+    """Return the lowercase names of a model and of the models that it was trained from; a row may match any of them.
+
+    A joint model is trained from a fine-tuned one, and its row is that of the original checkpoint.
+    """
+    return [Path(name).name.lower() for name in _model_lineage(model)]
+
+
+def _model_lineage(model: str) -> Iterator[str]:
+    """Yield a model, the model that it was trained from, and so on; each one once."""
+    seen: set[str] = set()
+    while model and model not in seen:
+        seen.add(model)
+        yield model
+        file = Path(model) / DECLARED
+        declaration: JSONValue = read_json(file, TrainError) if is_file(file) else None
+        about = declaration.get("about") if isinstance(declaration, dict) else None
+        model = str(about.get("trained_from") or "") if isinstance(about, dict) else ""
+
+
+def choose_row(name: str, task: str, model: str, manager: PluginManager | None = None) -> Preset:
+    """Return the row of the preset `--preset NAME` for this task and model.
+
+    Raises:
+        UnknownName, TrainError: there is no such preset, or none of its rows matches.
+    """
+    return load_presets(manager or plugins.plugin_manager()).choose(name, task, lineage_names(model))
+
+
+def describe_preset(config: TrainConfig, manager: PluginManager | None = None) -> str | None:
+    """Return a line about the row and how it differs from the publication, or None if there is no preset."""
+    if config.preset is None:
+        return None
+    preset = choose_row(config.preset, config.task, config.model, manager)
+    parts = [f"--preset {preset.full_name} ({preset.row.model}, {preset.table.source})"]
+    if not preset.is_of(lineage_names(config.model)):
+        parts.append(f"published for {preset.row.checkpoint}, not for {config.model}")
+    count = sum(len(preset.sentences(kind)) for kind in SENTENCES)
+    if count:
+        parts.append(f"{count} remarks on differences, see `figeval show {preset.full_name}`")
+    return "; ".join(parts)
+
+
+def preset_record(config: TrainConfig, manager: PluginManager | None = None) -> JSON | None:
+    """Return the description of a preset for the record of a training; `changed` lists the overridden fields."""
+    if config.preset is None:
+        return None
+    preset = choose_row(config.preset, config.task, config.model, manager)
+    is_exact = preset.is_of(lineage_names(config.model))
+    return {**preset.to_dict(), "exact": is_exact, "changed": changed_fields(config, preset)}
+
+
+def changed_fields(config: TrainConfig, preset: Preset) -> list[str]:
+    """Return the names of the fields whose values differ from the row."""
+    as_published = TrainConfig.model_validate({**config.model_dump(), **preset.settings})
+    return [name for name in preset.settings if getattr(config, name) != getattr(as_published, name)]
+
+
+# ---- rows of `figeval ls`, and what `figeval show` says --------------------------------------------------------------
+
+
+def list_presets(harness: Harness) -> Iterator[JSON]:
+    """Yield one row per preset, i.e. per row of a published table."""
+    for entry in load_presets(harness.manager).registry:
+        row = entry.load().to_dict()
+        yield {**row, "hyper-parameters": _format_hyperparameters(row["settings"]), "owner": entry.owner}
+
+
+def preset_names(harness: Harness) -> Iterator[str]:
+    """Yield the names of the presets."""
+    return (entry.name for entry in load_presets(harness.manager).registry)
+
+
+class PresetView(Result):
+    """How a published model was trained: the paper's settings, those filled in, and the differences."""
+
+    def __init__(self, harness: Harness, name: str) -> None:
+        self._row = load_presets(harness.manager).registry.get(name).to_dict()
+
+    @property
+    def grids(self) -> Sequence[Grid]:
+        """None: a preset is shown as text."""
+        return ()
+
+    def to_dict(self) -> JSON:
+        """Return all fields of the row."""
+        return self._row
+
+    def notes(self) -> Iterator[str]:
+        """Yield the lines of the description."""
+        row = self._row
+        yield f"{row['name']}: {row['model']} ({row['checkpoint']}) in {row['source']}, {' '.join(row['tasks'])}"
+        for heading, lines in preset_sections(row):
+            yield from ("", heading, *(f"  {line}" for line in lines))
+
+    def print(self, console: Console) -> None:
+        """Print the lines as plain text."""
+        from rich.text import Text
+
+        console.print(Text(clean("\n".join(self.notes()))), soft_wrap=True)
+
+
+def preset_sections(row: JSON) -> Iterator[tuple[str, list[str]]]:
+    """Yield the headings and lines that describe a row (`Preset.to_dict`)."""
+    printed, settings = _format_settings(row["printed"]), _format_settings(row["settings"])
+    filled_in = {name: value for name, value in settings.items() if name not in printed}
+    for heading, values in (("published", printed), ("filled in from the released code", filled_in)):
+        if values:
+            yield heading, [f"{name} {value}" for name, value in values.items()]
+    yield from ((heading, row[kind]) for kind, heading in HEADINGS.items() if row[kind])
+
+
+def _format_settings(settings: JSON) -> dict[str, str]:
+    """Return settings as flags take them, with each option of a head on its own."""
+    options = {f"head_args {name}": value for name, value in settings.get("head_args", {}).items()}
+    values = {name: value for name, value in settings.items() if name != "head_args"} | options
+    texts = {}
+    for name, value in values.items():
+        if isinstance(value, list | tuple):
+            texts[name] = ",".join(map(str, value))
+        else:
+            texts[name] = f"{value:g}" if isinstance(value, float) else str(value).lower()
+    return texts
+
+
+def _format_hyperparameters(settings: JSON) -> str:
+    """Return the main settings in a few words: `lr 2e-05, 25 epochs, batches of 16, seed 42`."""
+    rate = settings.get("lr")
+    parts = [f"lr {rate:g}" if rate else str(settings.get("optimizer"))]
+    parts.append(f"{settings['epochs']} epochs" if "epochs" in settings else "")
+    parts.append(f"batches of {settings['batch_size']}" if "batch_size" in settings else "")
+    parts.append(f"seed {settings['seed']}" if "seed" in settings else "")
+    return ", ".join(filter(None, parts))

@@ -19,21 +19,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figeval.errors import FigevalError, FolderInUse, TrainError
-from figeval.frontend import warn
-from figeval.records.schema import RunRecord
+from figeval import FigevalError, RunRecord, TrainError
+from figeval.errors import FolderInUse
+from figeval.reporting.progress import TrainingProgress, display_on
 from figeval.runs.workers.cluster import Shape, connected, passed_on, resources, runtime_environment
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.loop import TrainingObserver
-from figeval.wings.training.sweep import Complete
+from figeval.wings.training.sweep import CompleteTraining
 
-MARK = "seeds.shared"  # file in the folder of a sweep by which a machine recognises it
-RETRIES = 3  # machines that a training may lose
-RELEASE = 60.0  # seconds that a lost machine may take to give up its lock on a training
+MARK_FILE = "seeds.shared"  # file in the folder of a sweep by which a machine recognises it
+MAX_LOST_MACHINES = 3  # machines that a training may lose
+MAX_LOCK_SECONDS = 60.0  # seconds that a lost machine may take to give up its lock on a training
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TrainingOrder:
     """Order to a machine: everything that it needs to complete a training.
 
     Attributes:
@@ -50,7 +50,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrainingOutcome:
     """Outcome of a training: the record of its run, or an error.
 
     Attributes:
@@ -75,22 +75,22 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Trainings:
+class ClusterTrainings:
     """The trainings of a sweep on the cluster, as many at a time as there are workers."""
 
     shape: Shape
     observer: TrainingObserver
     mark: str
-    _waiting: deque[TrainConfig] = field(default_factory=deque)
-    _going_on: dict[Any, TrainConfig] = field(default_factory=dict)  # Ray's reference → config
-    _ended: dict[Path, Any] = field(default_factory=dict)  # folder → Ray's reference
+    _queue: deque[TrainConfig] = field(default_factory=deque)
+    _running: dict[Any, TrainConfig] = field(default_factory=dict)  # Ray's reference → config
+    _finished: dict[Path, Any] = field(default_factory=dict)  # folder → Ray's reference
 
-    def start(self, configs: Sequence[TrainConfig]) -> Complete:
+    def start(self, configs: Sequence[TrainConfig]) -> CompleteTraining:
         """Begin trainings; return the function that waits for one of them."""
-        self._waiting.extend(configs)
+        self._queue.extend(configs)
         if configs:
             write_mark(configs[0].output.parent, self.mark)
-        self._fill()
+        self._start_queued()
         return self.wait
 
     def wait(self, config: TrainConfig) -> RunRecord | None:
@@ -103,45 +103,45 @@ class Trainings:
         """
         import ray
 
-        known = [*self._waiting, *self._going_on.values()]
-        if config.output not in self._ended and config not in known:  # again, since another process was training it
-            self._waiting.append(config)
-        while config.output not in self._ended:
-            self._fill()
-            names = ", ".join(one.output.name for one in self._going_on.values())
+        trainings = [*self._queue, *self._running.values()]
+        if config.output not in self._finished and config not in trainings:
+            self._queue.append(config)  # again, since another process was training it
+        while config.output not in self._finished:
+            self._start_queued()
+            names = ", ".join(training.output.name for training in self._running.values())
             self.observer.preparing(f"training on the cluster: {names}")
-            (ended, *_), _ = ray.wait(list(self._going_on), num_returns=1)
-            self._ended[self._going_on.pop(ended).output] = ended
-        self._fill()
+            (reference, *_), _ = ray.wait(list(self._running), num_returns=1)
+            self._finished[self._running.pop(reference).output] = reference
+        self._start_queued()
         try:
-            outcome: Outcome = ray.get(self._ended.pop(config.output))
+            outcome: TrainingOutcome = ray.get(self._finished.pop(config.output))
         except ray.exceptions.RayError as error:
             raise TrainError(
-                f"{config.output}: its worker was lost {RETRIES + 1} times; memory may have run out"
+                f"{config.output}: its worker was lost {MAX_LOST_MACHINES + 1} times; memory may have run out"
             ) from error
         return outcome.result()
 
-    def _fill(self) -> None:
+    def _start_queued(self) -> None:
         """Begin trainings until all workers have one."""
         import ray
 
-        work = ray.remote(carry_out).options(
+        remote = ray.remote(execute).options(
             num_cpus=self.shape.cpus,
             num_gpus=self.shape.gpus,
-            max_retries=RETRIES,
+            max_retries=MAX_LOST_MACHINES,
             scheduling_strategy="SPREAD",
             runtime_env=runtime_environment(),
         )
-        while self._waiting and len(self._going_on) < self.shape.workers:
-            config = self._waiting.popleft()
-            order = Order(config, str(Path.cwd()), passed_on(), self.mark)
-            self._going_on[work.remote(order)] = config
+        while self._queue and len(self._running) < self.shape.workers:
+            config = self._queue.popleft()
+            order = TrainingOrder(config, str(Path.cwd()), passed_on(), self.mark)
+            self._running[remote.remote(order)] = config
 
 
 @contextmanager
-def on_cluster(
+def connect_cluster(
     config: TrainConfig, address: str, workers: int | None, gpus: float | None, observer: TrainingObserver
-) -> Iterator[Trainings]:
+) -> Iterator[ClusterTrainings]:
     """Connect to a cluster for the trainings of a sweep; on exit, those that are going on end.
 
     Raises:
@@ -150,16 +150,16 @@ def on_cluster(
     with connected(address):
         shape = Shape.of(resources(), workers, gpus, cpu=config.device == "cpu")
         try:
-            yield Trainings(shape, observer, secrets.token_hex(8))
+            yield ClusterTrainings(shape, observer, secrets.token_hex(8))
         finally:
             with suppress(OSError):
-                (config.output / MARK).unlink()
+                (config.output / MARK_FILE).unlink()
 
 
 def write_mark(folder: Path, mark: str) -> None:
     """Write the file by which other machines recognise the folder. Raises `TrainError` if it cannot be written."""
     try:
-        (folder / MARK).write_text(mark, encoding="utf-8")
+        (folder / MARK_FILE).write_text(mark, encoding="utf-8")
     except OSError as error:
         raise TrainError(f"{folder} cannot be written ({error.strerror}); choose another --output") from error
 
@@ -167,62 +167,44 @@ def write_mark(folder: Path, mark: str) -> None:
 # ---- on a machine of the cluster -------------------------------------------------------------------------------------
 
 
-def carry_out(order: Order) -> Outcome:
+def execute(order: TrainingOrder) -> TrainingOutcome:
     """Complete a training; every outcome is a value, since Ray would wrap an exception."""
     os.environ.update(order.environment)
     try:
         with suppress(OSError):
             os.chdir(order.folder)
-        check_shared(order)
-        return Outcome(completed(order.config))
+        _check_shared(order)
+        return TrainingOutcome(_complete_when_released(order.config))
     except FolderInUse as error:
-        return Outcome(error=str(error), in_use=True)
+        return TrainingOutcome(error=str(error), in_use=True)
     except FigevalError as error:
-        return Outcome(error=f"on the machine {socket.gethostname()}: {error}")
+        return TrainingOutcome(error=f"on the machine {socket.gethostname()}: {error}")
     except BaseException:  # a library's sys.exit() included
-        return Outcome(error=traceback.format_exc(), is_bug=True)
+        return TrainingOutcome(error=traceback.format_exc(), is_bug=True)
 
 
-def check_shared(order: Order) -> None:
+def _check_shared(order: TrainingOrder) -> None:
     """Raise `TrainError` if the folder of the sweep is not the one that the command writes to."""
-    place = order.config.output.parent
+    folder = order.config.output.parent
     try:
-        found = (place / MARK).read_text(encoding="utf-8")
+        mark = (folder / MARK_FILE).read_text(encoding="utf-8")
     except OSError:
-        found = ""
-    if found != order.mark:
-        raise TrainError(f"{place} is not the folder of the command that began this; --output must be on a shared disk")
+        mark = ""
+    if mark != order.mark:
+        raise TrainError(
+            f"{folder} is not the folder of the command that began this; --output must be on a shared disk"
+        )
 
 
-def completed(config: TrainConfig) -> RunRecord | None:
-    """Complete a training, once a lost machine has given it up. Raises what `complete` raises."""
-    from figeval.wings.training.complete import complete
+def _complete_when_released(config: TrainConfig) -> RunRecord | None:
+    """Complete a training, once a lost machine has given it up. Raises what `complete_training` raises."""
+    from figeval.wings.training.pipeline import complete_training
 
-    ends = time.monotonic() + RELEASE
+    deadline = time.monotonic() + MAX_LOCK_SECONDS
     while True:
         try:
-            return complete(config, Unseen())
+            return complete_training(config, TrainingProgress(display_on(None)))
         except FolderInUse:
-            if time.monotonic() > ends:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(1.0)
-
-
-class Unseen:
-    """An observer of a training that passes on warnings only, to Ray's log of the worker."""
-
-    def preparing(self, what: str) -> None:
-        """Ignore the event."""
-
-    def warned(self, text: str) -> None:
-        """Print the warning."""
-        warn(text)
-
-    def began(self, total: int, done: int) -> None:
-        """Ignore the event."""
-
-    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:
-        """Ignore the event."""
-
-    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
-        """Ignore the event."""

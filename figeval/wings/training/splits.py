@@ -9,18 +9,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
-from figeval.errors import TrainError, near
+from figeval import Example, Harness, TaskSpec, TrainError
+from figeval.errors import near
 from figeval.language.words import letters
-from figeval.runs.harness import Harness
 from figeval.runs.retrieval.augmentation import augmentation_of, augmenter
-from figeval.spec import TaskSpec
 from figeval.spec.subset import examples_in
 from figeval.spec.survey import survey
-from figeval.types import Example
 from figeval.wings.training.config import TrainConfig
 
-DEV = ("dev", "validation")
-FEW = 30  # examples to choose on, below which training warns
+DEV_NAMES = ("dev", "validation")
+MIN_DEV_EXAMPLES = 30  # examples to choose on, below which training warns
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Splits:
         return train, survey("dev", lambda: self.dev).sha256 if self.dev else ""
 
 
-def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
+def make_splits(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
     """Return the splits of a training.
 
     Raises:
@@ -60,36 +58,36 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
     train = list(harness.examples(task, "train"))
     if config.limit is not None:
         train = train[: examples_in(config.limit, len(train))]
-    found = _probed(_with_dev(task, train, config, harness), task, config)
-    if config.batch_size > len(found.train):
+    splits = _apply_probe(_hold_out_dev(task, train, config, harness), task, config)
+    if config.batch_size > len(splits.train):
         raise TrainError(
-            f"--batch_size {config.batch_size} exceeds the {len(found.train)} examples to train on; "
-            f"use {len(found.train)} or less"
+            f"--batch_size {config.batch_size} exceeds the {len(splits.train)} examples to train on; "
+            f"use {len(splits.train)} or less"
         )
-    if found.dev and len(task.languages) > 1:
-        held_out = {example.language for example in found.dev}
-        for language in (one for one in task.languages if one not in held_out):
+    if splits.dev and len(task.languages) > 1:
+        held_out = {example.language for example in splits.dev}
+        for language in (name for name in task.languages if name not in held_out):
             raise TrainError(
                 f"{task.name}: nothing in {language!r} is held out, so no score over its languages can choose a "
                 "checkpoint; give it a dev split in all of them, or use --select_on none"
             )
     try:
-        task.task_type.check_training(task, found.train)
+        task.task_type.check_training(task, splits.train)
     except ValueError as error:
         raise TrainError(f"{task.name}: {error}") from error
-    return found
+    return splits
 
 
-def doubts(splits: Splits, task: TaskSpec, config: TrainConfig) -> Iterator[str]:
+def dev_warnings(splits: Splits, task: TaskSpec, config: TrainConfig) -> Iterator[str]:
     """Yield a warning if the checkpoint is chosen on very few examples; it says what to do."""
     n, total = len(splits.dev), len(splits.dev) + len(splits.train)
-    if not 0 < n < FEW:
+    if not 0 < n < MIN_DEV_EXAMPLES:
         return
     cures = ["use --select_on none, which takes the last checkpoint"]
-    if config.select_on == "dev" and task.split(*DEV) is not None:
-        cures.insert(0, f"give the task a dev split of {FEW} examples or more")
-    elif config.select_on == "dev" and total >= 2 * FEW:
-        cures.insert(0, f"hold out more (--holdout {math.ceil(100 * FEW / total) / 100:g})")
+    if config.select_on == "dev" and task.split(*DEV_NAMES) is not None:
+        cures.insert(0, f"give the task a dev split of {MIN_DEV_EXAMPLES} examples or more")
+    elif config.select_on == "dev" and total >= 2 * MIN_DEV_EXAMPLES:
+        cures.insert(0, f"hold out more (--holdout {math.ceil(100 * MIN_DEV_EXAMPLES / total) / 100:g})")
     points = 196 * (0.25 / n) ** 0.5
     yield (
         f"the checkpoint is chosen on only {n} examples ({splits.source}); a score on so few is uncertain by up to "
@@ -97,7 +95,7 @@ def doubts(splits: Splits, task: TaskSpec, config: TrainConfig) -> Iterator[str]
     )
 
 
-def shown_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness: Harness, device: str) -> Splits:
+def augment_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness: Harness, device: str) -> Splits:
     """Return the splits as the model sees them, augmented if `--augment` or the task asks for it.
 
     Only training examples are retrieved, so that nothing held out is seen in training. If a probe leaves no query text,
@@ -107,12 +105,12 @@ def shown_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness: H
         TaskError: The task cannot be augmented, or too few examples are left to retrieve.
         TrainError: The augmentation retrieves from a split other than train.
     """
-    if config.probe is not None and not any(task.task_type.query_text(one).strip() for one in splits.train):
+    if config.probe is not None and not any(task.task_type.query_text(example).strip() for example in splits.train):
         return splits
-    wanted = augmentation_of(task, config.augment)
-    if wanted is not None and wanted.split != "train":
+    augmentation = augmentation_of(task, config.augment)
+    if augmentation is not None and augmentation.split != "train":
         raise TrainError(
-            f"--augment from={wanted.split}: training uses only its own split, and retrieving from another "
+            f"--augment from={augmentation.split}: training uses only its own split, and retrieving from another "
             "would leak its answers; leave out from="
         )
     augment = augmenter(task, config.augment, harness, device, splits.train)
@@ -123,24 +121,24 @@ def shown_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness: H
     return replace(splits, train=list(map(augment, splits.train)), dev=list(map(augment, splits.dev)))
 
 
-def _with_dev(task: TaskSpec, train: list[Example], config: TrainConfig, harness: Harness) -> Splits:
+def _hold_out_dev(task: TaskSpec, train: list[Example], config: TrainConfig, harness: Harness) -> Splits:
     if config.select_on == "none":
         return Splits(train, [], "none")
     if config.select_on == "test":
         return Splits(train, list(harness.examples(task, "test")), "the test split")
-    own = task.split(*DEV)
-    if own is not None:
-        return Splits(train, list(harness.examples(task, own)), f"the split {own!r}")
-    by = config.holdout_by if config.holdout_by != "auto" else how(train, harness.examples(task, "test"))
-    dev, kept = HOLDOUTS[by](train, config.holdout)
+    name = task.split(*DEV_NAMES)
+    if name is not None:
+        return Splits(train, list(harness.examples(task, name)), f"the split {name!r}")
+    method = config.holdout_by if config.holdout_by != "auto" else choose_holdout(train, harness.examples(task, "test"))
+    dev, rest = HOLDOUTS[method](train, config.holdout)
     if not dev:
         raise TrainError(f"a holdout of {config.holdout} of {len(train)} examples leaves none for dev; raise --holdout")
-    if by == "cluster":
-        kept, dev = (list(task.task_type.restrict_to_split(part)) for part in (kept, dev))
-    return Splits(kept, dev, f"{len(dev)} of {len(train)} examples of train, held out by {by}")
+    if method == "cluster":
+        rest, dev = (list(task.task_type.restrict_to_split(part)) for part in (rest, dev))
+    return Splits(rest, dev, f"{len(dev)} of {len(train)} examples of train, held out by {method}")
 
 
-def _probed(splits: Splits, task: TaskSpec, config: TrainConfig) -> Splits:
+def _apply_probe(splits: Splits, task: TaskSpec, config: TrainConfig) -> Splits:
     """Return the splits with the probe of the training applied, or unchanged if it has none.
 
     Raises:
@@ -156,90 +154,93 @@ def _probed(splits: Splits, task: TaskSpec, config: TrainConfig) -> Splits:
         )
     probe = probes[config.probe]
 
-    def probed(examples: list[Example]) -> list[Example]:
+    def apply(examples: list[Example]) -> list[Example]:
         return list(probe(lambda: iter(examples), config.seed, task.name)())
 
-    return Splits(probed(splits.train), probed(splits.dev), splits.source, splits)
+    return Splits(apply(splits.train), apply(splits.dev), splits.source, splits)
 
 
-def how(train: Sequence[Example], test: Iterable[Example]) -> str:
+def choose_holdout(train: Sequence[Example], test: Iterable[Example]) -> str:
     """Return the holdout that mimics test: `within` if most of its clusters (e.g. proverbs) are known, else `cluster`.
 
     If no training example has a cluster, it is `row`.
     """
-    known = {example.cluster for example in train}
-    if known == {None}:
+    clusters = {example.cluster for example in train}
+    if clusters == {None}:
         return "row"
-    seen = [example.cluster in known for example in test]
-    return "within" if sum(seen) * 2 > len(seen) else "cluster"
+    is_known = [example.cluster in clusters for example in test]
+    return "within" if sum(is_known) * 2 > len(is_known) else "cluster"
 
 
 Holdout = tuple[list[Example], list[Example]]  # held out, kept; both in the order of train
 Rows = list[int]
 
 
-def by_row(train: Sequence[Example], share: float) -> Holdout:
+def hold_out_rows(train: Sequence[Example], share: float) -> Holdout:
     """Hold out a share of the texts, each with all of its rows."""
-    texts = in_order(gathered(train, range(len(train)), subject))
-    return parted(train, texts[: round(share * len(texts))])
+    texts = _sort_groups(_group_rows(train, range(len(train)), subject_letters))
+    return _divide(train, texts[: round(share * len(texts))])
 
 
-def by_cluster(train: Sequence[Example], share: float) -> Holdout:
+def hold_out_clusters(train: Sequence[Example], share: float) -> Holdout:
     """Hold out whole clusters until the share is reached; never all of them."""
-    held: list[Rows] = []
-    for rows in in_order(clusters_of(train))[1:]:
-        if sum(map(len, held)) >= round(share * len(train)):
+    held_groups: list[Rows] = []
+    for rows in _sort_groups(_group_by_cluster(train))[1:]:
+        if sum(map(len, held_groups)) >= round(share * len(train)):
             break
-        held.append(rows)
-    return parted(train, held)
+        held_groups.append(rows)
+    return _divide(train, held_groups)
 
 
-def by_turns(train: Sequence[Example], share: float) -> Holdout:
+def hold_out_in_turns(train: Sequence[Example], share: float) -> Holdout:
     """Hold out one text of each cluster, then a second one, until the share is reached; never the last of a cluster."""
-    clusters = [in_order(gathered(train, rows, subject)) for rows in in_order(clusters_of(train))]
+    groups = _sort_groups(_group_by_cluster(train))
+    clusters = [_sort_groups(_group_rows(train, rows, subject_letters)) for rows in groups]
     turns = [(turn, texts[turn]) for texts in clusters for turn in range(len(texts) - 1)]
-    turns.sort(key=lambda one: one[0])
-    return parted(train, [rows for _, rows in turns[: round(share * sum(map(len, clusters)))]])
+    turns.sort(key=lambda pair: pair[0])
+    return _divide(train, [rows for _, rows in turns[: round(share * sum(map(len, clusters)))]])
 
 
 HOLDOUTS: dict[str, Callable[[Sequence[Example], float], Holdout]] = {
-    "row": by_row,
-    "cluster": by_cluster,
-    "within": by_turns,
+    "row": hold_out_rows,
+    "cluster": hold_out_clusters,
+    "within": hold_out_in_turns,
 }
 
 
-def clusters_of(examples: Sequence[Example]) -> dict[str, Rows]:
+def _group_by_cluster(examples: Sequence[Example]) -> dict[str, Rows]:
     """Return the rows of each cluster; an example without a cluster is a cluster of its own."""
-    return gathered(examples, range(len(examples)), lambda one: one.id if one.cluster is None else one.cluster)
+    return _group_rows(examples, range(len(examples)), _cluster_name)
 
 
-def subject(example: Example) -> str:
+def _cluster_name(example: Example) -> str:
+    return example.id if example.cluster is None else example.cluster
+
+
+def subject_letters(example: Example) -> str:
     """Return the letters and digits of the text that an example is about."""
     return letters(example.subject)
 
 
-def gathered(examples: Sequence[Example], rows: Iterable[int], name: Callable[[Example], str]) -> dict[str, Rows]:
-    """Return the rows grouped by name."""
-    found: dict[str, Rows] = defaultdict(list)
+def _group_rows(examples: Sequence[Example], rows: Iterable[int], name: Callable[[Example], str]) -> dict[str, Rows]:
+    groups: dict[str, Rows] = defaultdict(list)
     for row in rows:
-        found[name(examples[row])].append(row)
-    return found
+        groups[name(examples[row])].append(row)
+    return groups
 
 
-def in_order(named: Mapping[str, Rows]) -> list[Rows]:
+def _sort_groups(groups: Mapping[str, Rows]) -> list[Rows]:
     """Return the groups ordered by the digests of their names.
 
     All tasks on the same texts therefore hold out the same ones, so a joint model that begins with a trained ranker is
     not selected on texts that the ranker was trained on.
     """
-    return [rows for _, rows in sorted(named.items(), key=lambda one: sha256(one[0].encode()).digest())]
+    return [rows for _, rows in sorted(groups.items(), key=lambda group: sha256(group[0].encode()).digest())]
 
 
-def parted(examples: Sequence[Example], held: Iterable[Rows]) -> Holdout:
-    """Return the held-out examples and the remaining ones."""
-    out = {row for rows in held for row in rows}
+def _divide(examples: Sequence[Example], held_groups: Iterable[Rows]) -> Holdout:
+    held_rows = {row for rows in held_groups for row in rows}
     return (
-        [example for row, example in enumerate(examples) if row in out],
-        [example for row, example in enumerate(examples) if row not in out],
+        [example for row, example in enumerate(examples) if row in held_rows],
+        [example for row, example in enumerate(examples) if row not in held_rows],
     )

@@ -15,28 +15,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from figeval.errors import FolderInUse, TrainError, near
+from figeval import Harness, RunRecord, TrainError
+from figeval.errors import FolderInUse, near
 from figeval.io.json_files import JSONValue
 from figeval.io.yaml_files import InvalidYAML, parse_yaml
-from figeval.records.schema import RunRecord
 from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write
 from figeval.records.training import OPERATIONAL
-from figeval.runs.harness import Harness
 from figeval.runs.seeds import scores_of, warnings_of
-from figeval.wings.training.complete import complete, evaluation_folder, probe_of_floor, stored_evaluation
-from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.configure import checked, typed
+from figeval.wings.training.config import TrainConfig, read_none, validate_config
 from figeval.wings.training.loop import TrainingObserver
-from figeval.wings.training.train import criterion_of, finished, stored_record
+from figeval.wings.training.pipeline import complete_training, evaluation_folder, floor_probe, stored_evaluation
+from figeval.wings.training.selection import make_criterion
 from figeval.wings.training.train_folder import TrainFolder
 
 # Fields that must be equal for scores on dev to be comparable.
-SHARED = frozenset(("task", "model", "seed", "preset", "select_on", "select_by", "holdout", "holdout_by", "limit"))
-OPTIONS = "head_args."
-Grid = Mapping[str, Sequence[str]]
-
-
-Complete = Callable[[TrainConfig], RunRecord | None]  # as `complete` does, which may have begun earlier
+FIXED_FIELDS = frozenset(
+    ("task", "model", "seed", "preset", "select_on", "select_by", "holdout", "holdout_by", "limit")
+)
+HEAD_OPTION = "head_args."
+GridValues = Mapping[str, Sequence[str]]
+CompleteTraining = Callable[[TrainConfig], RunRecord | None]  # as `complete_training`, which may have begun earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,195 +51,199 @@ class Sweep:
     config: TrainConfig
     observer: TrainingObserver
     say: Callable[[str], None]
-    start: Callable[[Sequence[TrainConfig]], Complete] | None = None
+    start: Callable[[Sequence[TrainConfig]], CompleteTraining] | None = None
 
-    def started(self, configs: Sequence[TrainConfig]) -> Complete:
+    def _begin_trainings(self, configs: Sequence[TrainConfig]) -> CompleteTraining:
         """Return the function that completes each of these trainings, or waits until it is complete."""
         if self.start is not None:
             return self.start([config for config in configs if stored_evaluation(config) is None])
-        return lambda config: complete(config, self.observer)
+        return lambda config: complete_training(config, self.observer)
 
     # ---- grid -------------------------------------------------------------------------------------------------------
 
-    def over_grid(self, grid: Grid) -> tuple[GridRecord, TrainConfig]:
+    def train_grid(self, grid: GridValues) -> tuple[GridRecord, TrainConfig]:
         """Train every combination; return their record and the config of the best one.
 
         Raises:
             TrainError: There is no dev split to compare on, a value is wrong, or no combination could be trained.
             FolderInUse: Another process is training a combination; the others are done.
         """
-        check_grid(grid, self.config)
+        _check_grid(grid, self.config)
         if self.config.floor:
-            probe_of_floor(self.config, Harness(include=self.config.include_path))
+            floor_probe(self.config, Harness(include=self.config.include_path))
         points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-        configs = [self.at(values) for values in points]  # check all before training the first one
-        self.begin()
-        complete_one = self.started(configs)
-        record, left = GridRecord(task=self.config.task, model=self.config.model), list[str]()
+        configs = [self._grid_config(values) for values in points]  # check all before training the first one
+        self._create_folder()
+        complete = self._begin_trainings(configs)
+        record, busy = GridRecord(task=self.config.task, model=self.config.model), list[str]()
         for number, (values, config) in enumerate(zip(points, configs, strict=True), start=1):
-            self.say(f"{number} of {len(points)}: {listed(values)}")
+            self.say(f"{number} of {len(points)}: {_format_values(values)}")
             try:
-                record.points.append(self.point(values, config, record, complete_one))
+                record.points.append(self._train_point(values, config, record, complete))
             except FolderInUse:
-                left.append(config.output.name)
+                busy.append(config.output.name)
                 error = "being trained by another process"
                 record.points.append(GridPoint(folder=config.output.name, values=dict(values), error=error))
             write(record, self.config.output / GRID)
-        if left:
+        if busy:
             raise FolderInUse(
-                f"{' and '.join(left)} in {self.config.output}: being trained by another process; all other "
+                f"{' and '.join(busy)} in {self.config.output}: being trained by another process; all other "
                 "combinations are done, so run the same command when that has finished"
             )
-        place = self.best(record)
-        record.best = record.points[place].folder
+        index = self._best_index(record)
+        record.best = record.points[index].folder
         write(record, self.config.output / GRID)
-        return record, configs[place]
+        return record, configs[index]
 
-    def at(self, values: Mapping[str, str]) -> TrainConfig:
+    def _grid_config(self, values: Mapping[str, str]) -> TrainConfig:
         """Return the config of one combination; it is compared on dev only, so not evaluated and without a floor."""
         options = {
-            name.removeprefix(OPTIONS): scalar(text) for name, text in values.items() if name.startswith(OPTIONS)
+            name.removeprefix(HEAD_OPTION): _parse_option(text)
+            for name, text in values.items()
+            if name.startswith(HEAD_OPTION)
         }
-        fields = {name: typed(name, text) for name, text in values.items() if not name.startswith(OPTIONS)}
-        own = self.config.model_dump() | fields
-        own["head_args"] = {**self.config.head_args, **options}
+        fields = {name: read_none(name, text) for name, text in values.items() if not name.startswith(HEAD_OPTION)}
+        settings = self.config.model_dump() | fields
+        settings["head_args"] = {**self.config.head_args, **options}
         folder = "-".join(["grid", *(re.sub(r"[^\w.-]", "_", f"{name}-{value}") for name, value in values.items())])
-        return checked({**own, "output": self.config.output / folder, "evaluate": (), "floor": False}, "--grid: ")
+        settings |= {"output": self.config.output / folder, "evaluate": (), "floor": False}
+        return validate_config(settings, "--grid: ")
 
-    def point(
-        self, values: Mapping[str, str], config: TrainConfig, record: GridRecord, complete_one: Complete
+    def _train_point(
+        self, values: Mapping[str, str], config: TrainConfig, record: GridRecord, complete: CompleteTraining
     ) -> GridPoint:
         """Train one combination, or read its results; a `TrainError`, e.g. a NaN loss, ends only this combination."""
         point = GridPoint(folder=config.output.name, values=dict(values))
         try:
-            complete_one(config)
+            complete(config)
         except FolderInUse:
             raise
         except TrainError as error:
             point.error = str(error)
             return point
-        stored, progress = stored_record(config.output), TrainFolder(config.output).read()
-        record.metrics, record.dev = stored.select_by, stored.dev.source
-        best = next(one for one in progress.evaluations if one.step == progress.best)
+        folder = TrainFolder(config.output)
+        training, progress = folder.read_record(), folder.read_progress()
+        record.metrics, record.dev = training.select_by, training.dev.source
+        best = next(evaluation for evaluation in progress.evaluations if evaluation.step == progress.best)
         point.scores, point.step = best.scores, best.step
         return point
 
-    def best(self, record: GridRecord) -> int:
+    def _best_index(self, record: GridRecord) -> int:
         """Return the index of the best combination; the first one wins a tie.
 
         Raises:
             TrainError: No combination could be trained.
         """
-        trained = [place for place, point in enumerate(record.points) if not point.error]
-        if not trained:
+        indices = [index for index, point in enumerate(record.points) if not point.error]
+        if not indices:
             raise TrainError(f"no combination could be trained; the first: {record.points[0].error}")
-        by = criterion_of(record.metrics, Harness(include=self.config.include_path))
-        return max(trained, key=lambda place: (by.key(record.points[place].scores), -place))
+        criterion = make_criterion(record.metrics, Harness(include=self.config.include_path))
+        return max(indices, key=lambda index: (criterion.key(record.points[index].scores), -index))
 
     # ---- seeds ------------------------------------------------------------------------------------------------------
 
-    def over_seeds(self, seeds: Sequence[int], base: TrainConfig | None = None) -> SeedsRecord:
+    def train_seeds(self, seeds: Sequence[int], base: TrainConfig | None = None) -> SeedsRecord:
         """Train and evaluate with every seed; `base` is the config to use, by default the sweep's own.
 
         A seed that another process is training is tried again at the end; if it is still being trained then, `seeds` of
         the record lacks it.
         """
-        self.begin()
+        self._create_folder()
         record = SeedsRecord(task=self.config.task, model=self.config.model, seeds=[], wanted=list(seeds), runs={})
         runs: dict[int, RunRecord | None] = {}
-        configs = {seed: self.of_seed(base or self.config, seed) for seed in seeds}
-        complete_one = self.started([*configs.values()])
+        configs = {seed: self._seed_config(base or self.config, seed) for seed in seeds}
+        complete = self._begin_trainings([*configs.values()])
         for number, seed in enumerate(seeds, start=1):
             self.say(f"seed {seed}, {number} of {len(seeds)}")
-            self._train_seed(configs[seed], record, runs, complete_one)
-        for seed in [one for one in seeds if one not in runs] if runs else ():
+            self._train_seed(configs[seed], record, runs, complete)
+        for seed in [seed for seed in seeds if seed not in runs] if runs else ():
             self.say(f"seed {seed}, again")
-            self._train_seed(configs[seed], record, runs, complete_one)
+            self._train_seed(configs[seed], record, runs, complete)
         if len(record.seeds) < len(runs):
             self._summarize(record, runs)
         return record
 
-    def of_seed(self, base: TrainConfig, seed: int) -> TrainConfig:
-        """Return the config of one seed."""
-        given = {"evaluate": self.config.evaluate, "floor": self.config.floor}
-        return base.model_copy(update={"seed": seed, "output": self.config.output / f"seed-{seed}", **given})
+    def _seed_config(self, base: TrainConfig, seed: int) -> TrainConfig:
+        changes = {"evaluate": self.config.evaluate, "floor": self.config.floor}
+        return base.model_copy(update={"seed": seed, "output": self.config.output / f"seed-{seed}", **changes})
 
     def _train_seed(
-        self, config: TrainConfig, record: SeedsRecord, runs: dict[int, RunRecord | None], complete_one: Complete
+        self, config: TrainConfig, record: SeedsRecord, runs: dict[int, RunRecord | None], complete: CompleteTraining
     ) -> None:
         """Train and evaluate with one seed; bring the record up to date unless the seed was finished before."""
         seed = config.seed
-        stored = stored_evaluation(config)
-        if stored is not None:
-            runs[seed] = stored
+        run = stored_evaluation(config)
+        if run is not None:
+            runs[seed] = run
             return
-        new = finished(config, TrainFolder(config.output)) is None
+        is_new = TrainFolder(config.output).finished_progress(config) is None
         try:
-            runs[seed] = complete_one(config)
+            runs[seed] = complete(config)
         except FolderInUse:
             self.say(f"seed {seed} is being trained or evaluated by another process in {config.output}")
             return
-        if new:
+        if is_new:
             self._summarize(record, runs)
 
     def _summarize(self, record: SeedsRecord, runs: Mapping[int, RunRecord | None]) -> None:
         """Compute the scores over the finished seeds and write the record; this reads all their predictions."""
-        place, tasks = self.config.output, self.config.evaluate or (self.config.task,)
+        output, tasks = self.config.output, self.config.evaluate or (self.config.task,)
         record.seeds = [seed for seed in record.wanted if seed in runs]
-        found = {seed: run for seed in record.seeds if (run := runs[seed]) is not None}
-        folders = {str(seed): evaluation_folder(place / f"seed-{seed}", tasks) for seed in found}
-        record.runs = {seed: str(folder.relative_to(place)) for seed, folder in folders.items()}
-        record.scores = scores_of(found, folders)
+        finished_runs = {seed: run for seed in record.seeds if (run := runs[seed]) is not None}
+        folders = {str(seed): evaluation_folder(output / f"seed-{seed}", tasks) for seed in finished_runs}
+        record.runs = {seed: str(folder.relative_to(output)) for seed, folder in folders.items()}
+        record.scores = scores_of(finished_runs, folders)
         no_better = [
             f"seed {seed}: no checkpoint was better on dev than the model before training"
             for seed in record.seeds
-            if stored_record(place / f"seed-{seed}").improved is False
+            if TrainFolder(output / f"seed-{seed}").read_record().improved is False
         ]
-        record.warnings = [*warnings_of(found), *no_better]
-        write(record, place / SEEDS)
+        record.warnings = [*warnings_of(finished_runs), *no_better]
+        write(record, output / SEEDS)
 
-    def begin(self) -> None:
+    def _create_folder(self) -> None:
         """Create the folder.
 
         Raises:
             TrainError: It cannot be written, or contains files that belong to no sweep.
         """
-        place = self.config.output
+        output = self.config.output
         try:
-            place.mkdir(parents=True, exist_ok=True)
+            output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise TrainError(f"{place} cannot be written ({error.strerror}); choose another --output") from error
-        strange = [
-            file.name for file in sorted(place.iterdir()) if not re.fullmatch(r"(seed|grid)(-.+|s?\.\w+)", file.name)
+            raise TrainError(f"{output} cannot be written ({error.strerror}); choose another --output") from error
+        unknown_names = [
+            file.name for file in sorted(output.iterdir()) if not re.fullmatch(r"(seed|grid)(-.+|s?\.\w+)", file.name)
         ]
-        if strange:
-            raise TrainError(f"{place} contains {strange[0]!r}, which is not part of a sweep; choose another --output")
+        if unknown_names:
+            name = unknown_names[0]
+            raise TrainError(f"{output} contains {name!r}, which is not part of a sweep; choose another --output")
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------------
 
 
-def grid_of(texts: Sequence[str]) -> Grid:
+def parse_grid(texts: Sequence[str]) -> GridValues:
     """Parse --grid: `lr=1e-5,2e-5;epochs=3,5`, in one text or several, lists the values of each field.
 
     Raises:
         TrainError: The text has another form, or names a field that is unknown or must be the same for all trainings.
     """
-    known = set(TrainConfig.model_fields) - OPERATIONAL - SHARED - {"head_args"}
+    fields = set(TrainConfig.model_fields) - OPERATIONAL - FIXED_FIELDS - {"head_args"}
     grid: dict[str, list[str]] = {}
     for part in (part for text in texts for part in text.split(";") if part.strip()):
         name, equals, values = part.partition("=")
         name = name.strip().replace("-", "_")
         if not equals:
             raise TrainError(f"--grid {part}: write field=value,value")
-        if name not in known and not name.startswith(OPTIONS):
+        if name not in fields and not name.startswith(HEAD_OPTION):
             see = "; see `figeval train --help`"
-            raise TrainError(f"--grid {name}: this field cannot be varied{near(name, known)}{see}")
+            raise TrainError(f"--grid {name}: this field cannot be varied{near(name, fields)}{see}")
         grid[name] = [value.strip() for value in values.split(",")]
     return grid
 
 
-def check_grid(grid: Grid, config: TrainConfig) -> None:
+def _check_grid(grid: GridValues, config: TrainConfig) -> None:
     """Check that combinations can be compared on dev, and that no value is empty or given twice.
 
     Raises:
@@ -254,7 +256,7 @@ def check_grid(grid: Grid, config: TrainConfig) -> None:
             raise TrainError(f"--grid {name}={','.join(values)}: give distinct, non-empty values")
 
 
-def scalar(text: str) -> JSONValue:
+def _parse_option(text: str) -> JSONValue:
     """Parse an option of a head as YAML: `0.05` is a number, `dot` is a text."""
     try:
         value: JSONValue = parse_yaml(text)
@@ -263,6 +265,5 @@ def scalar(text: str) -> JSONValue:
     return value
 
 
-def listed(values: Mapping[str, object]) -> str:
-    """Format values as `lr=1e-5, epochs=3`."""
+def _format_values(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -20,27 +20,28 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from figeval.errors import FolderInUse, TrainError
+from figeval import TrainError
+from figeval.errors import FolderInUse
 from figeval.io.json_files import parse_json, read_model
 from figeval.io.storage import cure, locked, replace_text
 from figeval.io.text import clean
-from figeval.records.training import record_file
+from figeval.records.seen import DECLARED, RESTORE
+from figeval.records.training import TrainingRecord, read_training, record_file
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.passes import PassCost
+from figeval.wings.training.pass_cost import PassCost
 from figeval.wings.training.selection import Evaluation
 
-DECLARED = "figeval.json"
 STATE = "state"
-MOVE = "move it away or choose another --output"
+MOVE_AWAY = "move it away or choose another --output"
 
 
 class Progress(BaseModel):
     """Progress of a training, as stored in `progress.json`."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     identity: str
     data: str = ""  # digest of the examples for training and selection
@@ -55,7 +56,7 @@ class Progress(BaseModel):
     cost: PassCost | None = None  # of a pass; None on a CPU, and in folders of an older figeval
     parameters: dict[str, int] | None = None  # `total` and `trainable`; None in folders of an older figeval
     complete: bool = False
-    why: str = ""  # reason for the end
+    end_reason: str = Field(default="", alias="why")
 
 
 class TrainFolder:
@@ -87,20 +88,20 @@ class TrainFolder:
         """
         if not self.path.is_dir():
             if self.path.exists() or self.path.is_symlink():
-                raise TrainError(f"{self.path} is not a folder; {MOVE}")
+                raise TrainError(f"{self.path} is not a folder; {MOVE_AWAY}")
             return None
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise TrainError(f"{self.path} cannot be written; choose another --output")
         if not self.progress_file.exists():
-            strange = [file.name for file in sorted(self.path.iterdir()) if file != self.traces]
-            if strange:
-                raise TrainError(f"{self.path} contains {strange[0]!r} but no training; {MOVE}")
+            unknown_names = [file.name for file in sorted(self.path.iterdir()) if file != self.traces]
+            if unknown_names:
+                raise TrainError(f"{self.path} contains {unknown_names[0]!r} but no training; {MOVE_AWAY}")
             return None
-        progress = self.read()
+        progress = self.read_progress()
         if progress.step == 0 and progress.identity != config.identity():
             return None  # nothing was trained yet
         if progress.identity != config.identity():
-            raise TrainError(f"{self.path} contains another training ({self.traces / 'config.yaml'}); {MOVE}")
+            raise TrainError(f"{self.path} contains another training ({self.traces / 'config.yaml'}); {MOVE_AWAY}")
         return progress
 
     def begin(self, config: TrainConfig, data: str = "", prompts: Mapping[str, str] | None = None) -> Progress:
@@ -125,15 +126,27 @@ class TrainFolder:
                 "choose another --output"
             )
         if progress.prompts != prompts:
-            before, now = (listed(values) for values in (progress.prompts, prompts))
+            before, current = (_format_prompts(values) for values in (progress.prompts, prompts))
             raise TrainError(
-                f"{self.path} was started {before}, and the same command now reads texts {now}; choose another --output"
+                f"{self.path} was started {before}, and the same command now reads texts {current}; "
+                "choose another --output"
             )
         return progress
 
-    def read(self) -> Progress:
+    def read_progress(self) -> Progress:
         """Read the progress. Raises `TrainError` if the file is not a record of progress."""
         return read_model(self.progress_file, Progress, TrainError, cure="choose another --output")
+
+    def finished_progress(self, config: TrainConfig) -> Progress | None:
+        """Return the progress of a training that is complete and recorded, else None, without opening its model."""
+        if not (self.progress_file.exists() and self.record_file.exists()):
+            return None
+        progress = self.read_progress()
+        return progress if progress.complete and progress.identity == config.identity() else None
+
+    def read_record(self) -> TrainingRecord:
+        """Read the record of a finished training. Raises `TrainError` if it is damaged."""
+        return read_training(self.record_file, TrainError, cure=RESTORE)
 
     def write_config(self, config: TrainConfig) -> None:
         """Write the resolved config in the form that `--config` reads."""
@@ -142,7 +155,7 @@ class TrainFolder:
         with cure(self.path, "--output"):
             (self.traces / "config.yaml").write_text(text, encoding="utf-8")
 
-    def checkpoint(self, step: int) -> Path:
+    def checkpoint_folder(self, step: int) -> Path:
         """Return the folder of a step's checkpoint."""
         return self.traces / f"step-{step:06d}"
 
@@ -157,10 +170,10 @@ class TrainFolder:
         Raises:
             RecordError: the disk is full, or the folder cannot be written; the previous checkpoint still exists.
         """
-        place = self.checkpoint(step)
-        draft = place.with_suffix(".part")
+        folder = self.checkpoint_folder(step)
+        draft = folder.with_suffix(".part")
         shutil.rmtree(draft, ignore_errors=True)
-        with cure(self.path, "--output"), system_errors():
+        with cure(self.path, "--output"), _as_system_errors():
             try:
                 draft.mkdir(parents=True)
                 if state is not None:
@@ -168,8 +181,8 @@ class TrainFolder:
                     state(draft / STATE)
                 if model is not None:
                     write_json(draft / DECLARED, model(draft))
-                shutil.rmtree(place, ignore_errors=True)
-                draft.rename(place)
+                shutil.rmtree(folder, ignore_errors=True)
+                draft.rename(folder)
             except BaseException:  # a half-written checkpoint would waste space on a full disk
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
@@ -177,47 +190,47 @@ class TrainFolder:
     def commit(self, progress: Progress) -> None:
         """Store the progress, then remove checkpoints that are neither the last nor the best."""
         with cure(self.path, "--output"):
-            replace_text(self.progress_file, progress.model_dump_json(indent=1) + "\n")
-        kept = {self.checkpoint(step) for step in (progress.step, progress.best) if step is not None}
-        for place in self.traces.glob("step-*"):
-            if place not in kept:
-                shutil.rmtree(place)
+            replace_text(self.progress_file, progress.model_dump_json(indent=1, by_alias=True) + "\n")
+        current = {self.checkpoint_folder(step) for step in (progress.step, progress.best) if step is not None}
+        for folder in self.traces.glob("step-*"):
+            if folder not in current:
+                shutil.rmtree(folder)
         if progress.best is not None and progress.best != progress.step:
-            shutil.rmtree(self.checkpoint(progress.best) / STATE, ignore_errors=True)
+            shutil.rmtree(self.checkpoint_folder(progress.best) / STATE, ignore_errors=True)
 
     def publish(self, step: int) -> None:
         """Put the model of a checkpoint at the top of the folder, as hard links if the file system supports them."""
         with cure(self.path, "--output"):
-            for file in sorted(self.checkpoint(step).iterdir()):
+            for file in sorted(self.checkpoint_folder(step).iterdir()):
                 if file.is_file():
-                    link(file, self.path / file.name)
+                    _link_or_copy(file, self.path / file.name)
 
-    def history(self, until: int) -> None:
+    def truncate_history(self, until: int) -> None:
         """Drop the history after a step, because an interrupted session resumes from there."""
         if not self.history_file.exists():
             return
         lines = self.history_file.read_bytes().splitlines(keepends=True)
         try:
-            kept = [line.decode() for line in lines if line.endswith(b"\n") and parse_json(line)["step"] <= until]
+            earlier = [line.decode() for line in lines if line.endswith(b"\n") and parse_json(line)["step"] <= until]
         except (ValueError, TypeError, LookupError) as error:
             raise TrainError(f"{self.history_file} is damaged ({error}); delete it and run the same command") from error
         with cure(self.path, "--output"):
-            replace_text(self.history_file, "".join(kept))
+            replace_text(self.history_file, "".join(earlier))
 
-    def note(self, **values: object) -> None:
+    def append_history(self, **values: object) -> None:
         """Append a line to the history."""
         with cure(self.path, "--output"), self.history_file.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(values) + "\n")
 
 
-def listed(prompts: Mapping[str, str]) -> str:
+def _format_prompts(prompts: Mapping[str, str]) -> str:
     """Return prompts in words, such as `with the prompts 'query: ' (query)`."""
     texts = ", ".join(f"{clean(prompt)!r:.80} ({role})" for role, prompt in prompts.items() if prompt)
     return f"with the prompts {texts}" if texts else "without prompts"
 
 
 @contextmanager
-def system_errors() -> Iterator[None]:
+def _as_system_errors() -> Iterator[None]:
     """Convert a `SafetensorError` that has an operating system error number in its text into an `OSError`."""
     from safetensors import SafetensorError
 
@@ -236,10 +249,10 @@ def write_json(file: Path, value: JSON) -> None:
         replace_text(file, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def link(file: Path, place: Path) -> None:
+def _link_or_copy(file: Path, target: Path) -> None:
     """Hard-link a file to another place, or copy it if the file system has no links."""
-    place.unlink(missing_ok=True)
+    target.unlink(missing_ok=True)
     try:
-        os.link(file, place)
+        os.link(file, target)
     except OSError:
-        shutil.copyfile(file, place)
+        shutil.copyfile(file, target)

@@ -14,56 +14,55 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from figeval.errors import FigevalError, TrainError
+from figeval import FigevalError, Harness, TrainError
 from figeval.frontend import end_quickly, ignore_terminal
 from figeval.io.json_files import read_model
-from figeval.runs.harness import Harness
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_in_process
 
 
-class Wire:
+class MessageWriter:
     """An observer that writes each event as a line of JSON: the name of the observer's method and its arguments."""
 
     def __init__(self, descriptor: int, process: int) -> None:
         self.descriptor = descriptor
         self.process = process
-        self.announced = False
+        self.has_announced = False
 
-    def say(self, what: str, *values: object) -> None:
-        """Write a line at once; if the reader is gone, `end_with_stdin` notices it."""
+    def send(self, event: str, *values: object) -> None:
+        """Write a line at once; if the reader is gone, `_end_with_stdin` notices it."""
         with suppress(BrokenPipeError):
-            os.write(self.descriptor, json.dumps({what: values}).encode() + b"\n")
+            os.write(self.descriptor, json.dumps({event: values}).encode() + b"\n")
 
-    def preparing(self, what: str) -> None:
+    def preparing(self, activity: str) -> None:
         """Pass on what is done before the first step, except that the model is loaded, which the launcher has said."""
-        if self.announced:
-            self._tell("preparing", what)
-        self.announced = True
+        if self.has_announced:
+            self._send_from_main("preparing", activity)
+        self.has_announced = True
 
     def warned(self, text: str) -> None:
         """Pass on a warning."""
-        self._tell("warned", text)
+        self._send_from_main("warned", text)
 
     def began(self, total: int, done: int) -> None:
         """Pass on the number of steps."""
-        self._tell("began", total, done)
+        self._send_from_main("began", total, done)
 
     def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:
         """Pass on the progress."""
-        self._tell("stepped", step, loss, rate, speed, remaining)
+        self._send_from_main("stepped", step, loss, rate, speed, remaining)
 
     def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
         """Pass on the scores."""
-        self._tell("evaluated", step, dict(scores), best)
+        self._send_from_main("evaluated", step, dict(scores), best)
 
-    def _tell(self, what: str, *values: object) -> None:
+    def _send_from_main(self, event: str, *values: object) -> None:
         """Write the event in process 0 only, since all processes see the same events."""
         if self.process == 0:
-            self.say(what, *values)
+            self.send(event, *values)
 
 
-def end_with_stdin() -> None:
+def _end_with_stdin() -> None:
     """Exit at once when stdin ends, because the launcher is gone or stops the processes."""
     while os.read(0, 4096):
         pass
@@ -73,20 +72,20 @@ def end_with_stdin() -> None:
 def main() -> None:
     """Train; report an error to the launcher and end at once, so that the other processes do not wait."""
     end_quickly()
-    wire = Wire(os.dup(sys.stdout.fileno()), int(os.environ["RANK"]))
+    writer = MessageWriter(os.dup(sys.stdout.fileno()), int(os.environ["RANK"]))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     ignore_terminal()
-    threading.Thread(target=end_with_stdin, daemon=True).start()
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
     try:
         config = read_model(Path(sys.argv[1]), TrainConfig, TrainError)
-        train_here(config, Harness(include=config.include_path), wire)
+        train_in_process(config, Harness(include=config.include_path), writer)
     except FigevalError as error:
-        wire.say("mend", str(error))
+        writer.send("report_error", str(error))
         os._exit(2)
     except BaseException:
         text = traceback.format_exc()
         print(text, file=sys.stderr, flush=True)
-        wire.say("bug", wire.process, text)
+        writer.send("report_crash", writer.process, text)
         os._exit(1)
 
 

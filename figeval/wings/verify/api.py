@@ -8,16 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from figeval import frontend
-from figeval.api.frames import data_frame
-from figeval.api.runs import Folders, Run, paths_in
+from figeval import Grid, Harness, Result, Run, data_frame, frontend
+from figeval.api.runs import Folders, paths_in
 from figeval.io.text import clean, counted, one_line
 from figeval.io.validation import checked_arguments
-from figeval.reporting.grid import Grid, page
-from figeval.runs.harness import Harness
-from figeval.wings.verify import against as another
-from figeval.wings.verify.verify import Check
-from figeval.wings.verify.verify import verify as checks_of
+from figeval.wings.verify.checks import Check, check_run
+from figeval.wings.verify.other_run import compare_runs
 
 if TYPE_CHECKING:
     import pandas
@@ -59,7 +55,7 @@ def verify(
     from rich.console import Console
     from rich.text import Text
 
-    place = run.path if isinstance(run, Run) else Path(run)
+    path = run.path if isinstance(run, Run) else Path(run)
     console = Console(stderr=True, quiet=not progress)
     with frontend.python_program(watched=progress), console.status("verifying") as status:  # on terminals only
         harness = Harness(include=paths_in(include_path))
@@ -67,14 +63,14 @@ def verify(
         def update(task: str) -> None:
             status.update(Text(f"verifying {one_line(task, 80)}"))
 
-        checks = checks_of(place, harness, data=data, progress=update)
+        checks = check_run(path, harness, data=data, progress=update)
     if against is not None:
-        checks += another.compare(place, against.path if isinstance(against, Run) else Path(against))
+        checks += compare_runs(path, against.path if isinstance(against, Run) else Path(against))
     return Verification(tuple(checks))
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Result):
     """Results of the checks of a run, as `figeval.verify` returns them.
 
     `print` prints the lines that `figeval verify` prints.
@@ -111,10 +107,10 @@ class Verification:
     def _lines(self) -> Iterator[str]:
         """Yield a line for what is well about each part of the run, one for every other check, and their numbers."""
         for part in dict.fromkeys(check.part for check in self.checks):
-            own = [check for check in self.checks if check.part == part]
-            if fine := [check.detail for check in own if check.state == "ok"]:
-                yield f"{'ok':<11}  {part}: {'; '.join(fine)}"
-            for check in own:
+            checks = [check for check in self.checks if check.part == part]
+            if details := [check.detail for check in checks if check.state == "ok"]:
+                yield f"{'ok':<11}  {part}: {'; '.join(details)}"
+            for check in checks:
                 if check.state != "ok":
                     yield f"{check.state:<11}  {part}: {check.name}: {check.detail}"
         yield self._summary()
@@ -124,12 +120,15 @@ class Verification:
         checks, problems = counted(len(self.checks), "check"), counted(states["problem"], "problem")
         return f"{checks}, {problems}, {states['not checked']} not checked"
 
+    @property
+    def grids(self) -> list[Grid]:  # noqa: D102
+        return [Grid(HEAD, [(check.part, check.name, check.state, check.detail) for check in self.checks])]
+
+    def notes(self) -> list[str]:  # noqa: D102
+        return [self._summary()]
+
     def __str__(self) -> str:
         return clean("\n".join(self._lines()))
 
     def __repr__(self) -> str:
         return f"<figeval.Verification: {self._summary()}>"
-
-    def _repr_html_(self) -> str:
-        rows = [(check.part, check.name, check.state, check.detail) for check in self.checks]
-        return page([Grid(HEAD, rows)], [self._summary()])

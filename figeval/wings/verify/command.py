@@ -32,11 +32,11 @@ def verify(run: Path, include_path: tuple[Path, ...], no_data: bool, against: Pa
     figeval verify results/runs/minilm
     figeval verify results/runs/minilm --against theirs/minilm
     """
-    from figeval.wings.verify.api import verify as check
+    from figeval.wings.verify.api import verify as verify_run
 
-    found = check(run, data=not no_data, against=against, include_path=include_path, progress=True)
+    result = verify_run(run, data=not no_data, against=against, include_path=include_path, progress=True)
     if as_json:
-        echo_json(found.to_dict())
+        echo_json(result.to_dict())
     else:
-        echo(found)
-    return 0 if found.ok else 2
+        echo(result)
+    return 0 if result.ok else 2

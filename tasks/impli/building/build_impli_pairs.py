@@ -152,8 +152,9 @@ def write_sheet(options: PairOptions, output: Path, most: int, kinds: Sequence[s
         OptionError: the folder has the sheet of another build, which may have been filled in.
     """
     from figeval.data.formats import read_jsonl
-    from figeval.wings.annotation.sheets import KEY, write_sheets
-    from figeval.wings.annotation.texts import WrittenText, WrittenTexts
+    from figeval.wings.annotation.export import write_sheets
+    from figeval.wings.annotation.items import KEY
+    from figeval.wings.annotation.written_texts import WrittenText, WrittenTexts
 
     from .builder import pair_file
 
@@ -177,7 +178,7 @@ def write_sheet(options: PairOptions, output: Path, most: int, kinds: Sequence[s
 
 def _is_sheet_of(folder: Path, pairs: set[str]) -> bool:
     """Return whether a folder has a sheet of exactly these pairs."""
-    from figeval.wings.annotation.sheets import read_key
+    from figeval.wings.annotation.items import read_key
 
     key = read_key(folder)
     return (folder / key.sheets[0]).is_file() and {item.example for item in key.items.values()} == pairs

@@ -23,7 +23,7 @@ from figeval.task_types.ranking import RankingExample
 from figeval.task_types.spans import SpanExample
 from figeval.types import Example, ScoredSpan
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_in_process
 from figeval.wings.training.train_folder import Progress
 from tests.plugins.tiny import BERT, make_tokenizer, save, word_pieces
 from tests.runs import Deaf
@@ -102,7 +102,7 @@ class Small:
         config = TrainConfig.model_validate(
             {**values, **steps, "select_on": "test", "include_path": [self.place], **changes}
         )
-        return train_here(config, self.harness, heard or Heard())
+        return train_in_process(config, self.harness, heard or Heard())
 
     def answers(self) -> tuple[Any, list[dict[str, Any]]]:
         """The record's task and the predictions of `figeval run` on what was trained."""

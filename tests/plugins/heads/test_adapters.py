@@ -18,9 +18,9 @@ from figeval.builtin.plugins.heads.writing import causal, seq2seq
 from figeval.errors import TrainError
 from figeval.models.learner import Setup
 from figeval.runs import Harness
-from figeval.wings.training.adapters import with_adapters
+from figeval.wings.training.adapters import add_adapters
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_in_process
 from tests.plugins.heads.test_generation import EXAMPLES, SPREAD, WRITE, tell
 from tests.plugins.tiny import Workshop
 from tests.wings.training.linear import Heard
@@ -36,7 +36,7 @@ def setup(folder: Path, **changes: Any) -> Setup:
 
 def adapted(network: Any, **changes: Any) -> Any:
     """The adapters of a network, grown large: fresh ones change nothing."""
-    adapters = with_adapters(network, config(**changes))
+    adapters = add_adapters(network, config(**changes))
     torch.manual_seed(3)
     with torch.no_grad():
         for name, weight in network.named_parameters():
@@ -67,7 +67,7 @@ def test_a_checkpoint_writes_what_the_network_with_adapters_does(
     with torch.inference_mode():
         plain = network([batch], [])
     adapters = adapted(network, lora_targets=targets)
-    merged = adapters.merged(network.state_dict())
+    merged = adapters.merge(network.state_dict())
     assert set(merged) == set(before)
     changed = {name for name in before if not merged[name].equal(before[name])}
     assert changed == {f"{module}.weight" for module in adapters.modules}
@@ -89,22 +89,22 @@ def wanted(network: Any) -> set[str]:
 def test_what_is_new_is_trained_whole_and_the_rest_is_frozen(workshop: Workshop) -> None:
     """A head that predicts words came with its body; a classifier and a temperature did not."""
     network = pairs(setup(workshop("bert", "Model"), labels=("yes", "no"))).network()
-    with_adapters(network, config())
+    add_adapters(network, config())
     heads = {name for name in wanted(network) if ".lora_" not in name}
     assert heads == {"model.classifier.weight", "model.classifier.bias"}
     assert len(wanted(network)) == 2 + 2 * 2 * 2  # A and B of query and value in two layers
 
     options = {"pooling": "mean", "learn_temperature": True}
     network = ranking(setup(workshop("bert", "Model"), options=options)).network()
-    with_adapters(network, config())
+    add_adapters(network, config())
     assert {name for name in wanted(network) if ".lora_" not in name} == {"log_temperature"}
 
     network = mlm(setup(workshop("bert"))).network()
-    with_adapters(network, config())
+    add_adapters(network, config())
     assert all(".lora_" in name for name in wanted(network))
 
     network = mlm(setup(workshop("bert", "Model"))).network()
-    with_adapters(network, config())
+    add_adapters(network, config())
     fresh = {name for name in wanted(network) if ".lora_" not in name}
     assert "model.cls.predictions.transform.dense.weight" in fresh
     assert not any("embeddings" in name for name in fresh), "the head shares them with the body"
@@ -121,26 +121,26 @@ def test_what_is_new_is_trained_whole_and_the_rest_is_frozen(workshop: Workshop)
 def test_wrong_targets_are_one_line(targets: tuple[str, ...], words: str, workshop: Workshop) -> None:
     network = causal(setup(workshop("gpt2", "LMHeadModel"))).network()
     with pytest.raises(TrainError, match=words) as error:
-        with_adapters(network, config(lora_targets=targets))
+        add_adapters(network, config(lora_targets=targets))
     assert "\n" not in str(error.value)
 
 
 def test_the_matrix_of_the_words_gets_none(workshop: Workshop) -> None:
     network = seq2seq(setup(workshop("t5", WRITE))).network()
     with pytest.raises(TrainError, match="lm_head is not a separate linear layer"):
-        with_adapters(network, config(lora_targets=("lm_head",)))
+        add_adapters(network, config(lora_targets=("lm_head",)))
 
 
 def test_without_peft_the_extra_is_named(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
     network = causal(setup(workshop("gpt2", "LMHeadModel"))).network()
     with pytest.raises(TrainError, match=r"pip install 'figeval\[lora\]'"):
-        with_adapters(network, config())
+        add_adapters(network, config())
 
 
 def test_a_network_without_a_pretrained_model_has_no_place_for_adapters() -> None:
     with pytest.raises(TrainError, match="no transformers model"):
-        with_adapters(torch.nn.Linear(2, 2), config())
+        add_adapters(torch.nn.Linear(2, 2), config())
 
 
 # ---- a whole training ----------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def trained(folder: Path, name: str, model: Path, heard: Heard) -> Path:
         task="tell", model=str(model), output=folder / name, include_path=(folder,), head="causal", device="cpu",
         lora=4, batch_size=2, epochs=4, lr=2e-2, select_on="test", patience=None,
     )  # fmt: skip
-    train_here(asked, Harness(plugins.plugin_manager(), include=(folder,)), heard)
+    train_in_process(asked, Harness(plugins.plugin_manager(), include=(folder,)), heard)
     return asked.output
 
 

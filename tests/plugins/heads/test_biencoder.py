@@ -26,7 +26,7 @@ from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import Text
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_in_process
 from tests.plugins.heads.small import written
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import Deaf
@@ -346,7 +346,7 @@ def test_it_learns_and_answers_as_it_did_in_training(
         head_args={"pooling": "mean", "similarity": similarity},
     )  # fmt: skip
     harness, heard = Harness(plugins.plugin_manager(), include=asked.include_path), Heard()
-    progress = train_here(asked, harness, heard)
+    progress = train_in_process(asked, harness, heard)
     assert heard.losses[-1] < heard.losses[0]
     best = next(one for one in progress.evaluations if one.step == progress.best)
     assert (best.scores["acc"] or 0) > 0.4  # chance is a sixth

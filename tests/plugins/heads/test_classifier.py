@@ -15,7 +15,7 @@ from figeval.builtin.plugins.classification.classification import Classification
 from figeval.builtin.plugins.classification.multilabel import MultilabelExample
 from figeval.builtin.plugins.classification.requests import TextLabels
 from figeval.builtin.plugins.encoders.classifier import classifier
-from figeval.builtin.plugins.heads.classifier import several, single
+from figeval.builtin.plugins.heads.classifier import multilabel, single_label
 from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
 from figeval.errors import CapabilityError, FigevalError
 from figeval.testing import CapabilityCheck, check_learner, check_model
@@ -42,14 +42,14 @@ def plain(network: Any, tokenizer: Any, text: str) -> torch.Tensor:
     return logits
 
 
-@pytest.mark.parametrize(("factory", "setup", "examples"), [(single, one, TEXTS), (several, many, SETS)])
+@pytest.mark.parametrize(("factory", "setup", "examples"), [(single_label, one, TEXTS), (multilabel, many, SETS)])
 def test_both_are_learners(factory: Any, setup: Any, examples: Any, workshop: Workshop) -> None:
     check_learner(factory, setup(workshop("bert", "Model")), examples, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_losses_are_those_of_the_plain_formulas(kind: str, workshop: Workshop) -> None:
-    learner = single(one(workshop(kind, "Model")))
+    learner = single_label(one(workshop(kind, "Model")))
     network, tokenizer = learner.network().eval(), learner.base.tokenizer
     with torch.inference_mode():
         expected = [
@@ -58,7 +58,7 @@ def test_losses_are_those_of_the_plain_formulas(kind: str, workshop: Workshop) -
         ]
         found = network([learner.features(TEXTS).batch(range(len(TEXTS)), 0)], [])
     torch.testing.assert_close(found, torch.stack(expected), rtol=1e-4, atol=1e-4)
-    learner = several(many(workshop(kind, "Model")))
+    learner = multilabel(many(workshop(kind, "Model")))
     network = learner.network().eval()
     with torch.inference_mode():
         logits = torch.stack([plain(network, tokenizer, text.text) for text in SETS])
@@ -80,7 +80,7 @@ def saved(learner: Any, folder: Path) -> Path:
 def test_what_was_trained_is_what_is_asked(manner: str, workshop: Workshop, tmp_path: Path) -> None:
     """The backend of the network in training and the saved folder give the same probabilities."""
     folder = workshop("bert", "Model")
-    learner = single(one(folder)) if manner == "single" else several(many(folder))
+    learner = single_label(one(folder)) if manner == "single" else multilabel(many(folder))
     torch.manual_seed(3)
     network = learner.network().eval()
     out = tmp_path / "model"
@@ -97,26 +97,26 @@ def test_what_was_trained_is_what_is_asked(manner: str, workshop: Workshop, tmp_
 
 
 def test_a_trained_classifier_is_a_model(workshop: Workshop, tmp_path: Path) -> None:
-    folder = saved(single(one(workshop("bert", "Model"))), tmp_path / "model")
+    folder = saved(single_label(one(workshop("bert", "Model"))), tmp_path / "model")
     requests = [TextLabels(line, LABELS) for line in LINES]
     check = CapabilityCheck("label_texts", requests, lambda request, answer: "", TextLabels(LONG, LABELS))
     check_model(lambda: classifier(str(folder), device="cpu"), checks=[check], tolerance=1e-4)
 
 
 def test_one_label_is_not_taken_for_several(workshop: Workshop, tmp_path: Path) -> None:
-    model = classifier(str(saved(single(one(workshop("bert", "Model"))), tmp_path / "one")), device="cpu")
+    model = classifier(str(saved(single_label(one(workshop("bert", "Model"))), tmp_path / "one")), device="cpu")
     with pytest.raises(CapabilityError, match="gives one label to a text"):
         model.label_texts([TextLabels("t", LABELS, several=True)])
-    model = classifier(str(saved(several(many(workshop("bert", "Model"))), tmp_path / "many")), device="cpu")
+    model = classifier(str(saved(multilabel(many(workshop("bert", "Model"))), tmp_path / "many")), device="cpu")
     with pytest.raises(CapabilityError, match="a probability of its own to each label"):
         model.label_texts([TextLabels("t", TYPES)])
 
 
 def test_a_head_is_kept_only_if_it_means_the_same_in_the_same_way(workshop: Workshop, tmp_path: Path) -> None:
-    folder = saved(several(many(workshop("bert", "Model"))), tmp_path / "many")
-    assert not several(many(folder)).fresh
-    assert single(many(folder)).fresh
-    assert several(one(folder)).fresh
+    folder = saved(multilabel(many(workshop("bert", "Model"))), tmp_path / "many")
+    assert not multilabel(many(folder)).fresh
+    assert single_label(many(folder)).fresh
+    assert multilabel(one(folder)).fresh
 
 
 def test_other_peoples_classifiers_need_names(workshop: Workshop) -> None:
@@ -131,8 +131,8 @@ def test_other_peoples_classifiers_need_names(workshop: Workshop) -> None:
 @pytest.mark.parametrize(
     ("factory", "setup", "hidden"),
     [
-        (single, one, ClassificationExample(id="t9", text="t", label=None)),
-        (several, many, MultilabelExample(id="t9", text="t", labels=None)),
+        (single_label, one, ClassificationExample(id="t9", text="t", label=None)),
+        (multilabel, many, MultilabelExample(id="t9", text="t", labels=None)),
     ],
 )
 def test_hidden_labels_are_no_lesson(factory: Any, setup: Any, hidden: Any, workshop: Workshop) -> None:

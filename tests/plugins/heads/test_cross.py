@@ -102,16 +102,18 @@ def test_candidates_are_told_from_some_that_depend_on_draw_and_row_alone(worksho
     learner = ranking(setup(workshop("bert", "Model"), options={"negatives": 3}))
     features = learner.features(RANKED)
     assert learner.select_by == "loss"
-    assert features.drawn(1, 5) == learner.features(RANKED).drawn(1, 5)
-    assert {tuple(features.drawn(1, draw)) for draw in range(20)} > {tuple(features.drawn(1, 5))}
-    assert {tuple(features.drawn(row, 5)[1:]) for row in (0, 2, 3)} != {tuple(features.drawn(0, 5)[1:])}
+    assert features.draw_candidates(1, 5) == learner.features(RANKED).draw_candidates(1, 5)
+    assert {tuple(features.draw_candidates(1, draw)) for draw in range(20)} > {tuple(features.draw_candidates(1, 5))}
+    assert {tuple(features.draw_candidates(row, 5)[1:]) for row in (0, 2, 3)} != {
+        tuple(features.draw_candidates(0, 5)[1:])
+    }
     for draw in range(20):
-        first, second, *others = features.drawn(1, draw)
+        first, second, *others = features.draw_candidates(1, draw)
         assert (first, second) == (1, 6)
         assert len(set(others)) == 3
         assert not {1, 6} & set(others)
     near = replace(RANKED[0], near=frozenset(range(1, 6)))
-    assert {n for draw in range(9) for n in learner.features([near]).drawn(0, draw)} == {0, 6, 7}
+    assert {n for draw in range(9) for n in learner.features([near]).draw_candidates(0, draw)} == {0, 6, 7}
 
 
 def test_losses_of_drawn_candidates_are_those_of_the_plain_formula(workshop: Workshop) -> None:
@@ -120,7 +122,7 @@ def test_losses_of_drawn_candidates_are_those_of_the_plain_formula(workshop: Wor
     with torch.inference_mode():
         expected = []
         for row, one in enumerate(RANKED):
-            numbers = features.drawn(row, 8)
+            numbers = features.draw_candidates(row, 8)
             scores = [plain(network, learner.base.tokenizer, one.query, CANDIDATES[n]) for n in numbers]
             expected.append(-torch.cat(scores).softmax(0)[: len(one.relevant)].sum().log())
         found = network([features.batch(range(4), 8)], [])

@@ -22,7 +22,7 @@ from figeval.runs.run import run as run_pipeline
 from figeval.task_types.generation import GenerationExample
 from figeval.types import Inputs
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_in_process
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import Deaf
 from tests.wings.training.linear import Heard
@@ -181,7 +181,7 @@ def test_it_learns_and_writes_as_it_did_in_training(
         lr=2e-2 if trained is None else 1e-2, schedule="constant", select_on="test", select_by="rouge_l",
     )  # fmt: skip
     harness, heard = Harness(plugins.plugin_manager(), include=(telling,)), Heard()
-    train_here(config, harness, heard)
+    train_in_process(config, harness, heard)
     assert heard.losses[-1] < heard.losses[0] / 10
     assert resolve_backend(str(config.output), {}) == "writer"
     require(locate(str(config.output)), "causal" if trained else "seq2seq")  # it can be asked for likelihoods, too

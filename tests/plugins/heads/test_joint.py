@@ -230,8 +230,8 @@ def among_themselves(examples: list[JointExample]) -> list[JointExample]:
 
 @pytest.mark.slow
 def test_it_learns_and_answers_as_it_did_in_training(ground: Small) -> None:
-    how = {"head_args": {"pooling": "cls", "similarity": "dot"}, "batch_size": 3}
-    progress = ground.train(epochs=150, patience=2, lr=1e-2, **how)
+    choose_holdout = {"head_args": {"pooling": "cls", "similarity": "dot"}, "batch_size": 3}
+    progress = ground.train(epochs=150, patience=2, lr=1e-2, **choose_holdout)
     task, rows = ground.answers()
     assert task.route == "at_once"
     found = scores_of(task)

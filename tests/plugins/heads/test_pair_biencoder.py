@@ -26,7 +26,7 @@ from figeval.models.learner import Setup
 from figeval.task_types.pairs import PairExample
 from figeval.testing import check_model
 from figeval.types import PairLabel, Text
-from figeval.wings.training.adapters import with_adapters
+from figeval.wings.training.adapters import add_adapters
 from figeval.wings.training.config import TrainConfig
 from tests.plugins.headed import declare
 from tests.plugins.heads.small import best_of, examples_of, scores_of, small, written
@@ -130,7 +130,7 @@ def test_what_is_frozen_has_no_gradient_and_the_layer_is_trained_beside_adapters
     without = {name for name, weight in network.named_parameters() if weight.grad is None}
     assert without
     assert all("embeddings" in name or "pooler" in name for name in without)
-    with_adapters(network, TrainConfig(task="t", model="m", output=Path("o"), lora=2))
+    add_adapters(network, TrainConfig(task="t", model="m", output=Path("o"), lora=2))
     wanted = {name for name, weight in network.named_parameters() if weight.requires_grad and ".lora_" not in name}
     assert wanted == {"head.weight", "head.bias"}
 

@@ -14,20 +14,20 @@ import torch
 from figeval import plugins
 from figeval.builtin.plugins.heads.biencoder import ranking
 from figeval.builtin.plugins.heads.cross_encoder import pairs
-from figeval.builtin.plugins.heads.noise import Holes, Masks, Piece, Sentinels, SpanSampler
+from figeval.builtin.plugins.heads.noise import Holes, Masks, Sentinels, SpanSampler, TextPiece
 from figeval.builtin.plugins.heads.posttraining import infill, mlm, pieces_of, texts_in
 from figeval.errors import FigevalError
 from figeval.models.learner import Setup
 from figeval.runs import Harness
 from figeval.task_types.pairs import PairExample
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_in_process
 from tests.plugins.tiny import KINDS, LINES, LONG, Workshop, save
 from tests.wings.training.linear import Heard
 
 WRITE = "ForConditionalGeneration"
 EXAMPLES = [PairExample(id=str(n), left=LINES[n], right=LINES[0], label="yes") for n in range(6)]
-PIECE = Piece([1, *range(100, 140), 2], 1, 41, "x")
+PIECE = TextPiece([1, *range(100, 140), 2], 1, 41, "x")
 START = 7
 
 
@@ -56,7 +56,7 @@ def test_masks_hide_a_fixed_share_and_are_mostly_masks() -> None:
 
 @pytest.mark.parametrize("length", [1, 2, 3, 5, 13, 40])
 def test_spans_under_sentinels_give_the_text_together_with_the_target(length: int) -> None:
-    piece = Piece([*range(100, 100 + length), 2], 0, length, "x")
+    piece = TextPiece([*range(100, 100 + length), 2], 0, length, "x")
     sentinels = range(50, 60)
     sizes = set()
     for draw in range(50):
@@ -195,7 +195,7 @@ def trained(folder: Path, model: Path, head: str, **changes: Any) -> tuple[Path,
     further = {"epochs": 6, "lr": 5e-3, "batch_size": 4, "device": "cpu", "max_length": 20}
     heard = Heard()
     config = TrainConfig.model_validate({**values, **further, **changes})
-    train_here(config, Harness(plugins.plugin_manager(), include=(folder,)), heard)
+    train_in_process(config, Harness(plugins.plugin_manager(), include=(folder,)), heard)
     return config.output, heard
 
 

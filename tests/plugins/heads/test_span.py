@@ -146,8 +146,8 @@ def test_a_head_that_is_there_is_kept_and_a_classifier_gets_a_fresh_one(workshop
 
 def test_what_a_checkpoint_declares_of_its_input_is_kept(workshop: Workshop, tmp_path: Path) -> None:
     folder = declare(workshop("bert", QA), tmp_path / "declared", kind="spans", text="first", max_span=7)
-    assert span(setup(folder)).declared() == {"text": "first", "question": "full", "max_span": 7}
-    assert span(setup(folder, options={"text": "second"})).declared()["text"] == "second"
+    assert span(setup(folder)).settings_record() == {"text": "first", "question": "full", "max_span": 7}
+    assert span(setup(folder, options={"text": "second"})).settings_record()["text"] == "second"
 
 
 def test_dropout_is_on_frozen_weights_stay_and_the_rest_gets_a_gradient(workshop: Workshop) -> None:

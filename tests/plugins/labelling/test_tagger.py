@@ -23,8 +23,6 @@ from figeval.errors import FigevalError, ModelError
 from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.testing import CapabilityCheck, check_learner, check_model
-from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
 from tests.plugins.heads.small import written
 from tests.plugins.tiny import LINES, LONG, Workshop
 from tests.runs import Deaf
@@ -185,8 +183,12 @@ def test_a_checkpoint_without_such_a_head_is_refused(workshop: Workshop) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.wing("training")
 def test_it_learns_and_answers_as_it_did_in_training(workshop: Workshop, tmp_path: Path) -> None:
     """Through the very functions that `figeval train` and `figeval run` call."""
+    from figeval.wings.training.config import TrainConfig
+    from figeval.wings.training.task_training import train_in_process
+
     task = {"name": "small", "type": "labelling", "labels": LABELS, "metrics": ["span_f1", "token_acc"]}
     task |= {"data": {"train": "jsonl:rows.jsonl", "test": "jsonl:rows.jsonl"}}
     task |= {"fields": {"id": "row.id", "tokens": "row.tokens", "tags": "row.tags"}}
@@ -200,7 +202,7 @@ def test_it_learns_and_answers_as_it_did_in_training(workshop: Workshop, tmp_pat
     config = TrainConfig.model_validate(
         {**about, **steps, "device": "cpu", "select_on": "test", "include_path": [tmp_path]}
     )
-    train_here(config, harness, Heard())
+    train_in_process(config, harness, Heard())
     run = RunConfig(tasks=("small",), model=str(tmp_path / "out"), device="cpu", output_path=tmp_path / "run")
     record, _ = run_pipeline(run, harness, Deaf())
     (done,) = record.tasks

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from figeval.types import Score
-from figeval.wings.annotation.agreement import MISSING, Ratings, fleiss_kappa, gwet, krippendorff_alpha
+from figeval.wings.annotation.agreement import NO_RATING, Ratings, fleiss_kappa, gwet, krippendorff_alpha
 
 PAGE = Path(__file__).parents[3] / "docs" / "annotation.md"
 DOCUMENTED, QUICK = 2000, {2: 200, 5: 60}  # replicates of the table, and of the test by the number of categories
@@ -42,7 +42,7 @@ def rated(scale: str, gaps: float, items: int, seed: int) -> Ratings:
     truth = generator.choice(len(shares), size=items, p=shares)
     guessed = generator.choice(len(shares), size=(items, RATERS), p=shares)
     codes = np.where(generator.random((items, RATERS)) < certain, truth[:, None], guessed)
-    codes[generator.random((items, RATERS)) < gaps] = MISSING
+    codes[generator.random((items, RATERS)) < gaps] = NO_RATING
     names = tuple(map(str, range(1, len(shares) + 1)))
     return Ratings(tuple("abc"), names, codes, (None,) * items)
 

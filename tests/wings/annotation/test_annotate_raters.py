@@ -11,7 +11,7 @@ from pathlib import Path
 
 import figeval
 from tests.cli.conftest import Cli
-from tests.served import exported
+from tests.wings.annotation.served import exported
 
 Rows = list[dict[str, str]]
 TEXTS = [f"Text {number}." for number in range(6)]

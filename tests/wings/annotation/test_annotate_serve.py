@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.served import Server, exported, serving
+from tests.wings.annotation.served import Server, exported, serving
 
 pytestmark = pytest.mark.slow
 HOSTILE = "<script>alert(1)</script>\x1b[31mred\x07\u202egnirts\u202c\u200b\r\nnext\tline & <b>"

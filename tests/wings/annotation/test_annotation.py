@@ -16,16 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.config import RunConfig
+from figeval.data.tables import read_cells
 from figeval.errors import DataError, FigevalError, OptionError, RecordError
 from figeval.io.text import csv_cell
 from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.spec.criteria import criteria_of
-from figeval.wings.annotation.export import Export, export_items
-from figeval.wings.annotation.judgements import csv_rows
-from figeval.wings.annotation.scores import Annotation, read_sheet, score_sheets
-from figeval.wings.annotation.sheets import Item, Key, read_key, write_sheets
-from figeval.wings.annotation.texts import REFERENCE, WrittenText, WrittenTexts, written_texts
+from figeval.wings.annotation.error_shares import ErrorShares, read_sheet, score_sheets
+from figeval.wings.annotation.export import Export, write_items, write_sheets
+from figeval.wings.annotation.items import Item, Key, read_key
+from figeval.wings.annotation.written_texts import REFERENCE, WrittenText, WrittenTexts, read_texts
 from tests.runs import Deaf
 
 ERRORS = ("not a moral", "unrelated")
@@ -92,7 +92,7 @@ def texts(place: Path) -> Callable[..., WrittenTexts]:
     """`texts(run, …)`: what `written_texts` draws with the tasks of the folder."""
 
     def draw(*runs: Path, task: str | None = None, n: int = 99, seed: int = 0, **options: Any) -> WrittenTexts:
-        return written_texts(runs, task, n, seed, Harness(include=(place,)), **options)
+        return read_texts(runs, task, n, seed, Harness(include=(place,)), **options)
 
     return draw
 
@@ -113,7 +113,7 @@ def fill(file: Path, judge: Callable[[dict[str, str]], Mapping[str, str]], delim
     return file
 
 
-def share(found: Annotation, error_type: str, author: str) -> Any:
+def share(found: ErrorShares, error_type: str, author: str) -> Any:
     return next(one for one in found.shares if (one.error_type, one.author) == (error_type, author))
 
 
@@ -304,7 +304,7 @@ def test_an_empty_cell_is_no_judgement(sheets: tuple[Path, Key]) -> None:
     one = share(found, "unrelated", "anna")
     assert (one.score.value, one.score.n, one.texts) == (0.75, 4, 10)
     assert found.empty == {str(folder / "sheet_1.csv"): 56}
-    assert {one.why for one in found.agreement} == {"no text was judged by more than one annotator"}
+    assert {one.reason for one in found.agreement} == {"no text was judged by more than one annotator"}
 
 
 def test_rows_may_be_sorted_and_left_out(sheets: tuple[Path, Key]) -> None:
@@ -341,7 +341,7 @@ def key_of(n: int) -> Key:
     return Key(task="t", error_types=("bad",), authors=("anna",), not_written={}, seed=0, sheets=(), items=items)
 
 
-def scored(folder: Path, judgements: Sequence[Sequence[str]]) -> Annotation:
+def scored(folder: Path, judgements: Sequence[Sequence[str]]) -> ErrorShares:
     """The scores of sheets with these judgements, an annotator each."""
     files = []
     for annotator, own in enumerate(judgements):
@@ -375,14 +375,14 @@ def test_alpha_agrees_with_an_independent_computation(
     (found,) = scored(tmp_path_factory.mktemp("alpha"), judgements).agreement
     expected = krippendorff(judgements)
     assert found.alpha == (None if expected is None else pytest.approx(expected))
-    assert bool(found.why) == (expected is None)
+    assert bool(found.reason) == (expected is None)
     assert found.texts == sum(sum(map(bool, column)) > 1 for column in zip(*judgements, strict=True))
 
 
 def test_agreement_of_which_nothing_is_known(tmp_path: Path) -> None:
-    assert scored(tmp_path, [["no", "no"], ["no", "no"]]).agreement[0].why == "all judgements are the same"
+    assert scored(tmp_path, [["no", "no"], ["no", "no"]]).agreement[0].reason == "all judgements are the same"
     (agreement,) = scored(tmp_path, [["no", ""], ["", "yes"]]).agreement
-    assert agreement.why == "no text was judged by more than one annotator"
+    assert agreement.reason == "no text was judged by more than one annotator"
     assert scored(tmp_path, [["no", "yes"], ["no", "yes"]]).agreement[0].alpha == 1.0
 
 
@@ -390,19 +390,19 @@ def test_items_keep_inputs_that_are_named_like_columns(tmp_path: Path) -> None:
     text = WrittenText("anna", "s1", None, {"text": "Given.", "story": "Told."}, "Written.")
     written = WrittenTexts("t", (), (text,), ("anna",), {})
     wanted = Export(criteria_of({"fluent": "yes/no"}), "label_studio", checks=0)
-    key = export_items(tmp_path / "items", written, {}, wanted)
+    key = write_items(tmp_path / "items", written, {}, wanted)
     (task,) = json.loads((tmp_path / "items" / "tasks.json").read_text("utf-8"))
     assert task["data"] == {"item": "1", "input_text": "Given.", "story": "Told.", "text": "Written."}
     assert read_key(tmp_path / "items") == key
     with pytest.raises(OptionError, match="already has items"):
-        export_items(tmp_path / "items", written, {}, wanted)
+        write_items(tmp_path / "items", written, {}, wanted)
 
 
 def test_every_sheet_has_the_same_items_in_another_order(tmp_path: Path) -> None:
     texts = tuple(WrittenText("anna", f"s{n}", None, {"story": "Told."}, f"Text {n}.") for n in range(9))
     written = WrittenTexts("t", (), texts, ("anna",), {})
     for name, seed in (("one", 0), ("two", 0), ("three", 1)):
-        export_items(tmp_path / name, written, {}, Export(criteria_of({"fluent": "1-5"}), annotators=2, seed=seed))
+        write_items(tmp_path / name, written, {}, Export(criteria_of({"fluent": "1-5"}), annotators=2, seed=seed))
     files = [sorted((tmp_path / name).iterdir()) for name in ("one", "two", "three")]
     one, two, three = ([file.read_bytes() for file in own] for own in files)
     assert one == two != three
@@ -432,7 +432,7 @@ SHEET = "item;bad\n1;yes\n2;no\n"
 )
 def test_a_sheet_is_read_as_other_tables_are(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "sheet.csv").write_bytes(content)
-    assert csv_rows(tmp_path / "sheet.csv") == [["item", "bad"], ["1", "yes"], ["2", "no"]]
+    assert read_cells(tmp_path / "sheet.csv", "give a sheet") == [["item", "bad"], ["1", "yes"], ["2", "no"]]
 
 
 BAD = [

@@ -95,7 +95,7 @@ def test_judgements_and_a_judge(cli: Cli, run: figeval.Run) -> None:
     assert found._repr_html_().startswith("<div>")
     assert repr(found).endswith("32 judgements of sheet_1, sheet_2, judge strict>")
     without = figeval.import_judgements(to="items", exclude="sheet_2")
-    assert without.found.people.annotators == ("sheet_1",)
+    assert without.people.annotators == ("sheet_1",)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Judgements of people: read from the files of several tools, checked against a key, and what follows from them."""
+"""JudgementBatch of people: read from the files of several tools, checked against a key, and what follows from them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 from figeval.errors import DataError
 from figeval.spec.criteria import Criterion, DescribedScale, criteria_of, criterion
-from figeval.wings.annotation.judgements import Judgement, Judgements, read_judgements
-from figeval.wings.annotation.results import HumanResults, checked, human_results, numbers_for_tables
-from figeval.wings.annotation.sheets import Item, Key, csv_bytes
+from figeval.wings.annotation.human_results import HumanResults, human_results, numbers_of_systems
+from figeval.wings.annotation.items import Item, Key, csv_bytes
+from figeval.wings.annotation.judgements import check_judgements
+from figeval.wings.annotation.tool_files import Judgement, JudgementBatch, read_judgements
 
 SCALES = {"fluency": "1-5", "on topic": "yes/no"}
 
@@ -29,20 +30,20 @@ def key(n: int = 4, **changes: Any) -> Key:
     return Key(**{**fields, "items": items, "criteria": criteria_of(SCALES), **changes})
 
 
-def read(file: Path, content: str | Any) -> Judgements:
+def read(file: Path, content: str | Any) -> JudgementBatch:
     """The judgements in a file with this content."""
     file.parent.mkdir(exist_ok=True, parents=True)
     file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
     return read_judgements([file], list(SCALES))
 
 
-def triples(given: Judgements) -> list[tuple[str, str, str, str]]:
-    return [(one.item, one.annotator, one.criterion, one.label) for one in given.found]
+def triples(given: JudgementBatch) -> list[tuple[str, str, str, str]]:
+    return [(one.item, one.annotator, one.criterion, one.label) for one in given.judgements]
 
 
-def of(*rows: Sequence[str]) -> Judgements:
-    """Judgements from (item, annotator, criterion, label)."""
-    return Judgements(
+def of(*rows: Sequence[str]) -> JudgementBatch:
+    """JudgementBatch from (item, annotator, criterion, label)."""
+    return JudgementBatch(
         tuple(Judgement(*row, "", f"file, row {n}") for n, row in enumerate(rows, 2)),
         0,
         0,
@@ -51,7 +52,7 @@ def of(*rows: Sequence[str]) -> Judgements:
 
 def results(*rows: Sequence[str], **changes: Any) -> HumanResults:
     own = key(**changes)
-    return human_results(own, checked(own, of(*rows)), {})
+    return human_results(own, check_judgements(own, of(*rows)), {})
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -70,7 +71,7 @@ def test_sheets_have_a_column_for_each_criterion(tmp_path: Path) -> None:
 def test_long_csv(tmp_path: Path) -> None:
     found = read(tmp_path / "x.csv", "item,annotator,label,criterion,time\n1,kim,4,fluency,9\n1,lou,,fluency,10\n")
     assert triples(found) == [("1", "kim", "fluency", "4")]
-    assert (found.found[0].time, found.skipped) == ("9", 1)
+    assert (found.judgements[0].time, found.skipped) == ("9", 1)
     assert triples(read(tmp_path / "y.tsv", "annotator\titem\tlabel\nkim\t1\t4\n")) == [("1", "kim", "", "4")]
 
 
@@ -113,7 +114,7 @@ def test_label_studio(tmp_path: Path) -> None:
         ("1", "lou@example.org", "fluency", "4"),
     ]
     assert (found.skipped, found.ground_truth) == (1, 1)
-    assert [one.criterion for one in checked(key(), found)] == ["fluency", "on topic", "fluency"]
+    assert [one.criterion for one in check_judgements(key(), found)] == ["fluency", "on topic", "fluency"]
 
 
 def test_potato(tmp_path: Path) -> None:
@@ -192,18 +193,18 @@ def test_a_file_is_given_once(tmp_path: Path) -> None:
 )
 def test_what_does_not_fit_the_key_is_refused(row: Sequence[str], told: str) -> None:
     with pytest.raises(DataError, match=told) as raised:
-        checked(key(), of(row))
+        check_judgements(key(), of(row))
     assert "\n" not in str(raised.value)
 
 
 def test_a_second_answer_is_refused_unless_the_last_one_is_to_count() -> None:
     twice = of(("1", "kim", "fluency", "4"), ("1", "kim", "Fluency", "2.0"))
     with pytest.raises(DataError, match=r"row 3: kim judged item '1' twice for 'fluency' \(first at file, row 2\)"):
-        checked(key(), twice)
-    assert [one.label for one in checked(key(), twice, last=True)] == ["2"]
+        check_judgements(key(), twice)
+    assert [one.label for one in check_judgements(key(), twice, last=True)] == ["2"]
     times = [("9", "2026-01-02"), ("5", "2026-01-03"), ("1", "2026-01-01")]
     timed = [Judgement("1", "kim", "fluency", label.replace("9", "4"), time, "") for label, time in times]
-    assert [one.label for one in checked(key(), Judgements(tuple(timed), 0, 0), last=True)] == ["5"]
+    assert [one.label for one in check_judgements(key(), JudgementBatch(tuple(timed), 0, 0), last=True)] == ["5"]
 
 
 def test_scales() -> None:
@@ -296,7 +297,7 @@ def test_people_who_answer_questions_are_right_or_wrong() -> None:
         ("9", "lou", "", "B"),
         ("9", "kim", "", "A"),
     )
-    found = human_results(own, checked(own, given), {})
+    found = human_results(own, check_judgements(own, given), {})
     assert found.systems[0].score.value == 0.5
     assert found.checks == {"kim": (1, 1, 1), "lou": (0, 1, 1)}
     assert found.agreement[0].scale == "nominal"
@@ -307,7 +308,7 @@ def test_metrics_are_correlated_with_the_mean_judgement() -> None:
     rows = [(str(2 * k), who, "fluency", str(k + 1)) for k in range(5) for who in "ab"]
     values = {f"e{k}": (float(k**2), None) for k in range(5)}
     found = human_results(
-        own, checked(own, of(*rows)), {"anna": {"bleu": values, "flat": dict.fromkeys(values, (1.0, None))}}
+        own, check_judgements(own, of(*rows)), {"anna": {"bleu": values, "flat": dict.fromkeys(values, (1.0, None))}}
     )
     bleu, flat = found.correlations
     assert [round(score.value or 0, 3) for score in bleu.scores] == [1.0, 1.0, 0.959]
@@ -315,11 +316,11 @@ def test_metrics_are_correlated_with_the_mean_judgement() -> None:
     assert flat.scores[0].interval.reason == "all values of the metric are the same"
 
 
-def test_a_system_with_a_long_name_has_numbers_for_tables() -> None:
+def test_a_system_with_a_long_name_has_numbers_of_systems() -> None:
     """Systems may be called by the path of a model, which has any length."""
     name = "models/" + "x" * 500
     own = key(1, authors=(name,), items={"0": Item(author=name, example="e0", cluster=None)})
-    found = numbers_for_tables(own, of(("0", "kim", "fluency", "4")).found)
+    found = numbers_of_systems(own, of(("0", "kim", "fluency", "4")).judgements)
     assert {one.model for one in found.numbers} == {name}
 
 
@@ -328,8 +329,8 @@ def test_tables_get_the_number_of_their_rule() -> None:
     own = key(n=3, criteria=criteria_of({"fluent": "yes/no"}), authors=("anna",))
     said = {"kim": "yes", "lou": "yes", "max": "no"}
     numbers = [str(item) for item, about in own.items.items() if about.author == "anna"]
-    found = numbers_for_tables(
-        own, of(*((item, who, "fluent", label) for item in numbers for who, label in said.items())).found
+    found = numbers_of_systems(
+        own, of(*((item, who, "fluent", label) for item in numbers for who, label in said.items())).judgements
     )
     values = {(one.metric, one.rule): one.value for one in found.numbers}
     assert values == {
@@ -343,5 +344,5 @@ def test_what_tables_do_not_get_is_said() -> None:
     own = key(n=2, criteria=criteria_of({"fluent": "yes/no"}), authors=("anna",))
     first, second = (item for item, about in own.items.items() if about.author == "anna")
     rows = [(first, "kim", "yes"), (first, "lou", "no"), (second, "kim", "yes")]
-    found = numbers_for_tables(own, of(*((item, who, "fluent", label) for item, who, label in rows)).found)
+    found = numbers_of_systems(own, of(*((item, who, "fluent", label) for item, who, label in rows)).judgements)
     assert "1 text of anna without a majority left out where it counts" in found.source

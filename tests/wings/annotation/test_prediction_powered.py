@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figeval.metrics.intervals import wilson
-from figeval.wings.annotation.prediction_powered import FEWEST_LABELLED, PoweredMean, prediction_powered_mean
+from figeval.wings.annotation.prediction_powered import MIN_LABELLED_CLUSTERS, PoweredMean, prediction_powered_mean
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "prediction_powered.json").read_text("utf-8"))
 
@@ -41,7 +41,7 @@ def test_values_are_those_of_ppi_py(case: dict[str, Any]) -> None:
 
 
 def test_few_labels_have_no_interval() -> None:
-    few = FEWEST_LABELLED - 1
+    few = MIN_LABELLED_CLUSTERS - 1
     found = prediction_powered_mean([*(float(n % 3) for n in range(few)), *[None] * 20], [1.0, 2.0] * 10 + [1.0] * few)
     assert found.score.value is not None and found.score.low is None
     assert found.score.interval.reason == "fewer than 20 independent human labels"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.devtools import Page, browsing
-from tests.served import DESCRIBED, MEANING, Server, exported, serving
+from tests.wings.annotation.served import DESCRIBED, MEANING, Server, exported, serving
 
 pytestmark = pytest.mark.system
 

@@ -8,10 +8,9 @@ import random
 import numpy as np
 import pytest
 
-from figeval.runs import Harness
-from figeval.spec.blind import ALL, HALF, ITEM, LABELS, OTHERS, blind_rules
-from figeval.task_types.choice import ChoiceExample
+from figeval import ChoiceExample, Harness
 from figeval.wings.audit.audit import audit
+from figeval.wings.audit.blind_rules import ALL, HALF, ITEM, LABELS, OTHERS, blind_rules
 
 TASK = """
 name: items
@@ -30,43 +29,52 @@ def examples(*items, clusters=None):
     ]
 
 
-def found(made, **settings):
-    return {(rule.name, rule.knows): float(np.mean(rule.hits)) for rule in blind_rules(made, **settings)}
+def accuracies(items, seed=0):
+    return {(rule.name, rule.knows): float(np.mean(rule.hits)) for rule in blind_rules(items, seed)}
 
 
 def test_position_and_length():
-    rules = found(examples((["aa", "b", "cccc"], 2), (["bb", "b", "a"], 0), (["c", "bbb", "aa"], 1)))
-    assert [rules[f"option {place}", ITEM] for place in (1, 2, 3)] == pytest.approx([1 / 3] * 3)
+    rules = accuracies(examples((["aa", "b", "cccc"], 2), (["bb", "b", "a"], 0), (["c", "bbb", "aa"], 1)))
+    assert [rules[f"option {position}", ITEM] for position in (1, 2, 3)] == pytest.approx([1 / 3] * 3)
     assert rules["longest", ITEM] == 1
     assert rules["shortest", ITEM] == 0
 
 
 def test_likeness_is_by_words():
-    rules = found(examples((["red tea", "red cup", "blue sky"], 2), (["a b", "b c", "d"], 2)))
+    rules = accuracies(examples((["red tea", "red cup", "blue sky"], 2), (["a b", "b c", "d"], 2)))
     assert rules["least like the others", ITEM] == 1
     assert rules["most like the others", ITEM] == 0
 
 
+def test_likeness_is_by_words_of_the_language():
+    options = ("कमल खिला", "काम मिला", "कमल गिरा"), ("乌龟赢了", "兔子睡觉", "乌龟慢走")
+    items = [
+        ChoiceExample(id=language, query="", options=texts, gold=1, language=language)
+        for texts, language in zip(options, ("hi", "zh"), strict=True)
+    ]
+    assert accuracies(items)["least like the others", ITEM] == 1
+
+
 def test_spelling_sees_what_words_do_not():
     """Distractors that were chosen for one narrative share parts of words."""
-    rules = found(examples((["sailors", "sailing", "gold"], 2), (["cut", "cooking", "cooked"], 0)))
+    rules = accuracies(examples((["sailors", "sailing", "gold"], 2), (["cut", "cooking", "cooked"], 0)))
     assert rules["spelt least like any other", ITEM] == 1
     assert rules["spelt most like another", ITEM] == 0
     assert rules["least like the others", ITEM] == pytest.approx(1 / 3)
-    signs = found(examples((["!", "?"], 0), (["", " "], 0)))
+    signs = accuracies(examples((["!", "?"], 0), (["", " "], 0)))
     assert signs["spelt least like any other", ITEM] == 0.5
 
 
 def test_ties_count_by_expectation():
-    rules = found(examples((["aa", "bb"], 0), (["a", "bb"], 1)))
+    rules = accuracies(examples((["aa", "bb"], 0), (["a", "bb"], 1)))
     assert rules["longest", ITEM] == pytest.approx(0.75)
     assert rules["shortest", ITEM] == pytest.approx(0.25)
 
 
 def test_an_option_that_is_offered_seldom_gives_itself_away():
     """Each item has an option of its own, which is right, and two that stand everywhere."""
-    made = examples(*[([f"own {i}", "one", "two"], 0) for i in range(20)])
-    rules = found(made)
+    items = examples(*[([f"own {i}", "one", "two"], 0) for i in range(20)])
+    rules = accuracies(items)
     assert rules["rarest", ALL] == rules["rarest", HALF] == 1
     assert rules["commonest", ALL] == rules["commonest", HALF] == 0
     assert rules["often beside the others", ALL] == 0
@@ -74,15 +82,15 @@ def test_an_option_that_is_offered_seldom_gives_itself_away():
 
 
 def test_options_are_the_same_whatever_their_case_and_blanks():
-    rules = found(examples((["One", "two"], 0), ([" one ", "three"], 1), (["ONE", "four"], 1)))
+    rules = accuracies(examples((["One", "two"], 0), ([" one ", "three"], 1), (["ONE", "four"], 1)))
     assert rules["commonest", ALL] == pytest.approx(1 / 3)
 
 
 def test_labels_of_the_other_half_tell_which_options_are_used_up():
     """Each of five words is right in two of ten items, which all have the same options."""
     words = ["v", "w", "x", "y", "z"]
-    made = examples(*[(words, i % 5) for i in range(10)], clusters=words * 2)
-    rules = found(made)
+    items = examples(*[(words, i % 5) for i in range(10)], clusters=words * 2)
+    rules = accuracies(items)
     assert rules["rarest", ALL] == pytest.approx(0.2)
     assert rules["right least often", LABELS] > 0.2 > rules["right most often", LABELS]
     assert rules["rarest", OTHERS] == pytest.approx(0.2)
@@ -90,14 +98,14 @@ def test_labels_of_the_other_half_tell_which_options_are_used_up():
 
 def test_a_cluster_is_never_in_both_halves():
     """Each word is offered in the items of its own cluster only: those of other clusters have not met it."""
-    made = examples(*[([f"w{i % 6}", "u"], 0) for i in range(24)], clusters=[f"c{i % 6}" for i in range(24)])
-    assert found(made)["rarest", OTHERS] == 1
+    items = examples(*[([f"w{i % 6}", "u"], 0) for i in range(24)], clusters=[f"c{i % 6}" for i in range(24)])
+    assert accuracies(items)["rarest", OTHERS] == 1
 
 
 def test_the_same_seed_gives_the_same_numbers():
-    made = drawn(40)
-    assert found(made, seed=3) == found(made, seed=3)
-    assert found(made, seed=3) != found(made, seed=4)
+    items = drawn(40)
+    assert accuracies(items, seed=3) == accuracies(items, seed=3)
+    assert accuracies(items, seed=3) != accuracies(items, seed=4)
 
 
 def drawn(n):
@@ -122,9 +130,9 @@ def test_intervals_are_clustered_and_what_is_off_is_marked(tmp_path):
     harness = write(tmp_path, rows(40))
     result = audit(harness.catalogue.tasks.get("items"), harness)
     assert (result.n, result.clusters, result.chance) == (40, 10, pytest.approx(1 / 3))
-    first = {one.rule.name: one for one in reversed(result.findings)}
+    first = {score.rule.name: score for score in reversed(result.findings)}
     assert first["longest"].is_off and first["rarest"].is_off
-    assert all(one.score.clusters == 10 for one in result.findings)
+    assert all(score.score.clusters == 10 for score in result.findings)
 
 
 def test_the_command_prints_a_table(tmp_path, cli):

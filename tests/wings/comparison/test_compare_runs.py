@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import figeval
 from figeval.errors import RecordError
 from figeval.metrics.paired import holm, mcnemar
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import AncestorRecord, LineageRecord
-from figeval.wings.comparison.api import Comparison
-from figeval.wings.comparison.compare import compare_task
-from figeval.wings.comparison.comparisons import compare_all, compare_runs
-from figeval.wings.comparison.sides import Side
-from tests.runs import row, run, score, task
+from figeval.wings.comparison.side import RunSide
+from figeval.wings.comparison.task_comparison import compare_task
+from tests.runs import compare_runs, row, run, score, task
 
 Answers = dict[str, float | list[float] | None]
 
@@ -227,7 +226,7 @@ def test_ranks_are_of_the_examples_that_all_runs_answered(tmp_path: Path) -> Non
     answers = {"x": "10" * 10 + "-" * 20, "y": "0" * 20 + "1" * 20, "z": "1" * 20 + "0" * 20}
     places = {name: written(tmp_path / name, {"t": acc(text)}) for name, text in answers.items()}
     for order in ("xyz", "zyx", "yxz"):
-        found = compare_all([places[name] for name in order])
+        found = figeval.compare([places[name] for name in order]).result
         ranks = {order[one.run]: (one.value, one.rank, one.n) for one in found.ranks}
         assert ranks == {"z": (1.0, 1, 20), "x": (0.5, 2, 20), "y": (0.0, 3, 20)}
         (pair,) = found.pairs[tuple(sorted((order.index("y"), order.index("z"))))].tasks
@@ -245,14 +244,14 @@ def test_a_large_family_of_tests_can_find_differences(tmp_path: Path) -> None:
     for number in range(24):
         text = "".join("10"[(number < 12) == (place not in {number, number + 24})] for place in range(60))
         places.append(written(tmp_path / str(number), {"t": acc(text), "u": acc(text)}, clusters))
-    ranks = compare_all(places).ranks
+    ranks = figeval.compare(places).result.ranks
     assert {(one.best, one.worst) for one in ranks} == {(1, 12), (13, 24)}
 
 
 def test_a_run_is_ranked_once(tmp_path: Path) -> None:
     a, b = (written(tmp_path / name, {"t": acc("10")}) for name in "ab")
     with pytest.raises(RecordError, match="a was given more than once"):
-        compare_all([a, b, a / "run.json"])
+        figeval.compare(a, b, a / "run.json")
 
 
 def test_a_single_training_says_what_p_is_about(tmp_path: Path) -> None:
@@ -270,7 +269,7 @@ def test_a_single_training_says_what_p_is_about(tmp_path: Path) -> None:
 
 def test_a_task_without_the_metric_is_not_said_to_have_no_mean_over_seeds(tmp_path: Path) -> None:
     mean = read_run(written(tmp_path / "mean", {"t": acc("10")}, metric="bleu"))
-    seeds = Side(mean[0], [mean, mean, mean])
+    seeds = RunSide(mean[0], [mean, mean, mean])
     (own,) = mean[0].tasks
     assert compare_task("t", (seeds, own), (seeds, own), "acc", 0) == "no acc stored"
 
@@ -279,10 +278,10 @@ def test_a_comparison_says_if_lower_is_better(tmp_path: Path) -> None:
     scores = [score("mae", higher_is_better=False)]
     one, other = (written(tmp_path / name, {"t": acc("1010")}, metric="mae", scores=scores) for name in "ab")
     assert "mae: lower is better, so that A is better where A − B is negative" in [
-        *Comparison(compare_all([one, other], "mae")).notes()
+        *figeval.compare(one, other, metric="mae").notes()
     ]
     both = (written(tmp_path / name, {"t": acc("1010")}) for name in "cd")
-    assert not any("lower is better" in note for note in Comparison(compare_all([*both])).notes())
+    assert not any("lower is better" in note for note in figeval.compare(*both).notes())
 
 
 def test_another_prompt_or_route_of_a_task_is_said(tmp_path: Path) -> None:
@@ -326,6 +325,6 @@ def test_rank_sets_of_equal_models_rarely_exclude_a_true_rank(tmp_path: Path, cl
             skill = (easy + generator.normal(0, 0.7, clusters))[index] + generator.normal(0, 1, len(index))
             answers: Answers = {name: float(one > 0) for name, one in zip(names, skill, strict=True)}
             paths.append(written(tmp_path / f"{repeat}-{model}", {"t": answers}, names))
-        wrong += any(one.best != 1 for one in compare_all(paths).ranks)
+        wrong += any(one.best != 1 for one in figeval.compare(paths).result.ranks)
     print(f"{clusters} clusters: {wrong / repeats:.3f}")
     assert wrong / repeats < 0.1  # .05 and three standard errors

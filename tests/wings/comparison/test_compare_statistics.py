@@ -13,9 +13,8 @@ from scipy import stats
 from figeval.errors import RecordError
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import ContrastRecord
-from figeval.wings.comparison.comparisons import compare_runs
-from figeval.wings.comparison.power import detectable_by
-from tests.runs import row, run, task
+from figeval.wings.comparison.detectable import detectable_by
+from tests.runs import compare_runs, row, run, task
 
 Row = Mapping[str, Any]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+import figeval
 from figeval.errors import RecordError
 from figeval.records.run_folder import RunFolder
 from figeval.records.sweep import SeedsRecord, write
-from figeval.wings.comparison.difficulty import difficulty
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished, row, run, task
 
@@ -39,7 +39,7 @@ def written(folder: Path, answers: dict[str, tuple[Any, float | None]], **change
 def test_items_are_counted_and_a_common_error_is_a_candidate(tmp_path: Path) -> None:
     a = {"easy": (0, 1.0), "hard": (1, 0.0), "alike": (2, 0.0), "mixed": (0, 1.0), "silent": (None, None)}
     b = {"easy": (0, 1.0), "hard": (2, 0.0), "alike": (2, 0.0), "mixed": (3, 0.0), "silent": (None, None)}
-    (found,) = difficulty([written(tmp_path / "a", a), written(tmp_path / "b", b)])
+    (found,) = figeval.difficulty(written(tmp_path / "a", a), written(tmp_path / "b", b)).tasks
     assert [(item.id, item.difficulty, item.right) for item in found.items] == [
         ("alike", 1.0, 0),
         ("hard", 1.0, 0),
@@ -56,16 +56,16 @@ def test_models_that_know_nothing_make_no_candidate(tmp_path: Path) -> None:
     own = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0), "x": (1, 0.0)}
     constant = {"easy": (1, 0.0), "mixed": (1, 0.0), "fine": (1, 0.0), "x": (1, 0.0)}
     good, same, bad = (written(tmp_path / name, one) for name, one in (("good", own), ("same", own), ("bad", constant)))
-    (found,) = difficulty([good, bad])
+    (found,) = figeval.difficulty(good, bad).tasks
     assert (found.nobody, found.candidates, len(found.uninformed)) == (1, [], 1)
-    (found,) = difficulty([good, same, bad])
+    (found,) = figeval.difficulty(good, same, bad).tasks
     assert [item.id for item in found.candidates] == ["x"]
 
 
 def test_unanswered_examples_are_not_expected_to_be_wrong(tmp_path: Path) -> None:
     a = written(tmp_path / "a", {"easy": (3, 1.0), "x": (1, 0.0), "y": (None, None)})
     b = written(tmp_path / "b", {"easy": (3, 1.0), "x": (1, 0.0), "y": (1, 0.0)})
-    (found,) = difficulty([a, b])
+    (found,) = figeval.difficulty(a, b).tasks
     assert found.unanswered == 1
     assert found.nobody_expected == pytest.approx(2 * 0.5 * 2 / 3 + 2 / 3)
     assert found.everybody_expected == pytest.approx(2 * 0.5 / 3)
@@ -79,25 +79,25 @@ def test_every_seed_counts_for_a_common_error(tmp_path: Path) -> None:
         written(tmp_path / "s" / f"seed-{seed}", {**own, "x": (answer, 0.0)})
     seeds = SeedsRecord(task="t", model="m", seeds=[0, 1], wanted=[0, 1], runs={"0": "seed-0", "1": "seed-1"})
     write(seeds, tmp_path / "s" / "seeds.json")
-    assert difficulty([other, tmp_path / "s"])[0].candidates == []
-    assert len(difficulty([other, tmp_path / "s" / "seed-0"])[0].candidates) == 1
+    assert figeval.difficulty(other, tmp_path / "s").tasks[0].candidates == []
+    assert len(figeval.difficulty(other, tmp_path / "s" / "seed-0").tasks[0].candidates) == 1
 
 
 def test_a_tie_is_no_common_error(tmp_path: Path) -> None:
     tied = {"x": (1, 0.5)}
-    (found,) = difficulty([written(tmp_path / name, tied, tied=2) for name in "ab"])
+    (found,) = figeval.difficulty(*(written(tmp_path / name, tied, tied=2) for name in "ab")).tasks
     assert (found.nobody, found.candidates) == (1, [])
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     a = written(tmp_path / "a", {"x": (0, 1.0)})
     with pytest.raises(RecordError, match="no task has 'ac' per example in all runs; did you mean 'acc'"):
-        difficulty([a, a], metric="ac")
+        figeval.difficulty(a, a, metric="ac")
     other = RunFolder(tmp_path / "b")
     other.path.mkdir()
     other.write(run(task("u")))
     with pytest.raises(RecordError, match=r"the runs have no task in common: .* has t; .* has u"):
-        difficulty([a, other.path])
+        figeval.difficulty(a, other.path)
 
 
 def test_the_command_on_real_runs(cli: Cli, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_the_command_that_is_suggested_shows_the_hardest_examples(tmp_path: Path
     command = shlex.split(line.partition("run figeval ")[2])
     shown = cli(*command)
     assert shown.code == 0, shown.err
-    (found,) = difficulty([Path(run) for run in runs])
+    (found,) = figeval.difficulty(*runs).tasks
     hardest = [item.id for item in found.items if not item.right][:10]
     assert len(hardest) == 10 and command[3::2] == hardest
     assert [one.split()[1] for one in shown.out.splitlines() if one.startswith("mini_fables  ")] == sorted(hardest)

@@ -16,10 +16,10 @@ from figeval.errors import FigevalError
 from figeval.runs import Harness
 from figeval.runs.harness import Guests
 from figeval.types import Continuation, Prompt, Reply
-from figeval.wings.contamination.answers import completed
-from figeval.wings.contamination.measuring import ContaminationConfig, measure
+from figeval.wings.contamination.measurement import ContaminationConfig, measure
 from figeval.wings.contamination.record import LABEL
-from figeval.wings.contamination.rewrites import swapped, words_of
+from figeval.wings.contamination.rewrites import swap_words, words_of
+from figeval.wings.contamination.sources import completes
 from tests.cli.conftest import Cli, cli
 from tests.plugins.tiny import Workshop as Tiny
 
@@ -122,7 +122,7 @@ def test_progress_counts_requests_and_those_of_an_earlier_session(tmp_path: Path
             self.told.append((name, requests))
             assert tokens > 0
 
-        def answered(self, requests: int) -> None:
+        def measure_advanced(self, requests: int) -> None:
             self.told.append((requests,))
 
         def measure_ended(self) -> None:
@@ -160,11 +160,11 @@ def test_models_that_only_write_complete_the_texts(tmp_path: Path) -> None:
 
 
 def test_replies() -> None:
-    assert completed("<think>five?</think> Nine.", "nine") == 1.0
-    assert completed("A stitch in time saves nine", "nine") == 1.0
-    assert completed("Nine lives has a cat", "eight") == 0.0
-    assert completed(" … ", "nine") is None
-    assert completed(Reply(text="nine", finish="refusal"), "nine") is None
+    assert completes("<think>five?</think> Nine.", "nine") == 1.0
+    assert completes("A stitch in time saves nine", "nine") == 1.0
+    assert completes("Nine lives has a cat", "eight") == 0.0
+    assert completes(" … ", "nine") is None
+    assert completes(Reply(text="nine", finish="refusal"), "nine") is None
 
 
 def test_scores_of_a_run_by_recall(tmp_path: Path) -> None:
@@ -215,10 +215,10 @@ def test_bad_input_is_one_line(cli: Cli, tmp_path: Path) -> None:
     "text", [*PROVERBS, "Ένα χελιδόνι δεν φέρνει την άνοιξη", "to be or not to be, that is the question"]
 )
 def test_a_swap_changes_the_order_of_words_alone(text: str) -> None:
-    changed = swapped(text)
+    changed = swap_words(text)
     assert changed is not None and changed != text
     assert sorted(words_of(changed.lower())) == sorted(words_of(text.lower()))
-    assert swapped("no") is None
+    assert swap_words("no") is None
 
 
 # ---- a model that has been trained on half of the data ---------------------------------------------------------------

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.wings.contamination.statistics import Shard, difference, least_likely, mean_score, order_test, standardized
+from figeval.wings.contamination.statistics import (
+    Shard,
+    difference_score,
+    least_likely,
+    mean_score,
+    order_test,
+    standardized,
+)
 
 
 def shard(m: int, seed: int) -> Shard:
@@ -78,7 +85,7 @@ def test_the_difference_of_two_means_has_the_interval_of_newcombe() -> None:
     """56/70 and 48/80, Newcombe (1998), table II: .0524 to .3339."""
     one = mean_score("acc", [(float(k < 56), None) for k in range(70)])
     other = mean_score("acc", [(float(k < 48), None) for k in range(80)])
-    found = difference("acc", one, other)
+    found = difference_score("acc", one, other)
     assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
-    assert difference("acc", one, mean_score("acc", [])).value is None
+    assert difference_score("acc", one, mean_score("acc", [])).value is None
     assert mean_score("acc", [(1.0, "a"), (0.0, "a"), (None, "b")]).clusters == 1

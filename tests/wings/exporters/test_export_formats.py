@@ -17,7 +17,7 @@ from figeval.errors import PluginError
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import LanguageRecord, MacroRecord, ModelRecord
 from figeval.runs.outputs import save
-from figeval.wings.exporters.contract import exported
+from figeval.wings.exporters.api import call_exporter
 from tests.cli.conftest import Cli
 from tests.runs import finished, row, run, score, task
 
@@ -363,16 +363,16 @@ def test_several_files_need_a_folder(cli: Cli, mini: Path) -> None:
 
 
 def test_what_an_exporter_may_return(tmp_path: Path) -> None:
-    assert exported(lambda runs: str(len(runs)), []) == "0"
-    save(exported(lambda runs, stored: {"a/b.txt": "text", "c.bin": b"\0"}, []), tmp_path / "new")
+    assert call_exporter(lambda runs: str(len(runs)), []) == "0"
+    save(call_exporter(lambda runs, stored: {"a/b.txt": "text", "c.bin": b"\0"}, []), tmp_path / "new")
     assert files(tmp_path / "new") == {"a/b.txt": "text", "c.bin": "\0"}
     for name in ("../x", "/x", "", "a\\b", "a/../../x", "a\nb"):
         with pytest.raises(PluginError, match="within the folder"):
-            exported(lambda runs, name=name: {name: ""}, [])
+            call_exporter(lambda runs, name=name: {name: ""}, [])
     with pytest.raises(PluginError, match="a text, bytes or a mapping"):
-        exported(lambda runs: 5, [])
+        call_exporter(lambda runs: 5, [])
     with pytest.raises(PluginError, match="return a text or bytes"):
-        exported(lambda runs: {"a": 5}, [])
+        call_exporter(lambda runs: {"a": 5}, [])
 
 
 def test_python_exports_the_same(cli: Cli, mini: Path) -> None:

@@ -73,6 +73,18 @@ def test_runs_on_the_same_examples_are_ranked_as_compare_ranks_them(cli: Cli, ru
     assert {"chance", "overlap"} <= {row["model"] for row in whole["rows"] if row["kind"] == "baseline"}
 
 
+def test_without_the_wing_that_compares_ranks_have_no_sets(
+    cli: Cli, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figeval, "__all__", [name for name in figeval.__all__ if name != "compare"])
+    assert cli("board", runs, "-o", "site").code == 0
+    complete, _ = boards(tmp_path / "site", "mini_fables")
+    ranked = [row for row in complete["rows"] if row["kind"] == "run"]
+    assert {row["note"] for row in ranked} == {"figeval/wings/comparison, which tests ranks, is not installed"}
+    assert {row["best"] for row in ranked} == {None}
+    assert min(row["rank"] for row in ranked) == 1
+
+
 def test_other_data_are_ranked_apart_and_the_page_says_why(cli: Cli, tmp_path: Path) -> None:
     own = {"template": "plain", "template_sha256": "a" * 64}
     changes: dict[str, Any] = {

@@ -18,14 +18,14 @@ from figeval.runs.run import run as run_pipeline
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.generation import GenerationExample
 from figeval.task_types.pairs import PairExample
-from figeval.wings.report.buckets import measured, quartiles
-from figeval.wings.report.report_content import ReportContent, report_content
-from figeval.wings.report.report_texts import ExampleTexts
+from figeval.wings.report.buckets import measure_texts, quartiles
+from figeval.wings.report.content import ReportContent, report_content
+from figeval.wings.report.example_texts import ExampleTexts
 from tests.runs import Deaf, finished
 
 
 def content(*folders: Path, metric: str = "acc") -> ReportContent:
-    return report_content(folders, ExampleTexts(plugin_manager()), metrics=[metric])
+    return report_content(folders, ExampleTexts(), metrics=[metric])
 
 
 def breakdowns(found: ReportContent, name: str) -> dict[str, BreakdownRecord]:
@@ -38,24 +38,24 @@ def breakdowns(found: ReportContent, name: str) -> dict[str, BreakdownRecord]:
 
 def test_the_input_is_compared_with_the_right_option() -> None:
     example = ChoiceExample(id="x", query="A bird in the hand", options=("a fish", "The bird, the bush"), gold=1)
-    found = measured(example, "options", "gold")
+    found = measure_texts(example, "options", "gold")
     assert found.length == 5
     assert found.overlap == pytest.approx(2 / 6), "bird, the of a, bird, in, the, hand, bush"
 
 
 def test_an_example_without_a_right_option_has_a_length_only() -> None:
     example = ChoiceExample(id="x", query="A bird", options=("a", "b"), gold=None)
-    assert measured(example, "options", "gold")[:2] == (2, None)
+    assert measure_texts(example, "options", "gold")[:2] == (2, None)
 
 
 def test_the_two_texts_of_a_pair_are_compared() -> None:
     example = PairExample(id="x", left="He spilled it.", right="He told it", label="entailment")
-    assert measured(example, "", "label") == (6, 0.5, "overlap of the two texts")
+    assert measure_texts(example, "", "label") == (6, 0.5, "overlap of the two texts")
 
 
 def test_the_inputs_of_a_generation_task_are_compared_with_the_first_reference() -> None:
     example = GenerationExample(id="x", inputs={"title": "a b", "words": ("c", "d")}, references=("a b x y", "a b c d"))
-    assert measured(example, "", "references")[:2] == (4, pytest.approx(2 / 6))
+    assert measure_texts(example, "", "references")[:2] == (4, pytest.approx(2 / 6))
 
 
 def test_quartiles_are_named_by_their_limits_in_ascending_order() -> None:
@@ -134,7 +134,7 @@ def test_options_have_their_kinds(tmp_path: Path) -> None:
     (tmp_path / "kinds.task.yaml").write_text("\n".join(lines))
     config = RunConfig(model="overlap", tasks=("kinds",), output_path=tmp_path / "run", baselines=False)
     run_pipeline(config, Harness(plugin_manager(), (tmp_path,)), Deaf())
-    (task,) = report_content([tmp_path / "run"], ExampleTexts(plugin_manager(), (tmp_path,))).samples
+    (task,) = report_content([tmp_path / "run"], ExampleTexts((tmp_path,))).samples
     assert task["kinds"] == {"figure": [["antonym", "right"]] * 3}
 
 

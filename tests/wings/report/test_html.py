@@ -8,6 +8,7 @@ import hashlib
 import json
 import random
 import re
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +20,8 @@ import pytest
 from figeval.io.text import clean
 from figeval.records.schema import BreakdownRecord, GroupRecord, ModelRecord, RunRecord
 from figeval.reporting.grid import Grid
-from figeval.wings.report.html.page import Panels, packed, page
+from figeval.wings.report.content import ReportContent
+from figeval.wings.report.html.page import pack, report_page
 from tests.browser import elements_of
 from tests.runs import run, score, task
 
@@ -76,8 +78,11 @@ def pair(task: str = "proverbs", **changes: Any) -> dict[str, Any]:
     return {"a": 0, "b": 1, "metric": "acc", "grid": grid, "notes": notes, "changes": [differing]}
 
 
-def made(*runs: RunRecord, title: str = "A report", **panels: Any) -> str:
-    return page(title, runs or [run(task())], Panels(**{"downloads": {"scores.csv": "a,b\n"}, **panels}), draw=False)
+def made(
+    *runs: RunRecord, title: str = "A report", downloads: Mapping[str, str] = {"scores.csv": "a,b\n"}, **panels: Any
+) -> str:
+    content = ReportContent(runs=list(runs) or [run(task())], **panels)
+    return report_page(title, content, downloads, draw=False)
 
 
 # ---- what it shows --------------------------------------------------------------------------------------------------
@@ -254,4 +259,4 @@ def test_many_samples_stay_below_ten_megabytes() -> None:
     }
     scores = [[round(one, 4), round(1 - one, 4)] for one in (generator.random() for _ in range(n))]
     content["runs"] = [{"run": place, **answers, "scores": scores} for place in range(2)]
-    assert len(packed(content)) < 9_000_000
+    assert len(pack(content)) < 9_000_000

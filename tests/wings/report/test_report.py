@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+import figeval
 from figeval.data.sources import catalogue
 from figeval.records.run_folder import RunFolder
 from figeval.records.sweep import run_folders, run_or_mean
-from figeval.wings.comparison.compare import Side
-from figeval.wings.report.report_comparisons import compare_with_first
-from figeval.wings.report.report_texts import is_noncommercial
+from figeval.wings.report.content import report_content
+from figeval.wings.report.example_texts import is_noncommercial
 from tests.browser import elements_of
 from tests.cli.conftest import Cli
 from tests.runs import finished, over_seeds
@@ -173,14 +173,14 @@ def test_examples_are_better_over_seeds_by_their_mean(tmp_path: Path) -> None:
         for place in run_folders(seeds)
     ]
     alone = {row["id"]: row["metrics"]["acc"] for row in RunFolder(other).rows("mini_fables")}
-    (pair,), problems = compare_with_first([Side.at(seeds), Side.at(other)], ["acc"], 0)
-    assert not problems
-    (found,) = pair.changes
-    assert found.a_better == [one for one in rows[0] if sum(own[one] for own in rows) / 3 > alone[one]]
-    assert found.b_better == [one for one in rows[0] if sum(own[one] for own in rows) / 3 < alone[one]]
-    assert found.a_better
-    assert found.b_better
-    assert not found.is_binary
+    (pair,) = report_content([seeds, other], None).comparisons
+    (changes,) = pair["changes"]
+    means = {example: sum(run[example] for run in rows) / 3 for example in rows[0]}
+    assert changes["a_better"] == [example for example, mean in means.items() if mean > alone[example]]
+    assert changes["b_better"] == [example for example, mean in means.items() if mean < alone[example]]
+    assert changes["a_better"]
+    assert changes["b_better"]
+    assert not changes["is_binary"]
 
 
 @pytest.mark.slow
@@ -201,6 +201,16 @@ def test_texts_for_non_commercial_use_need_consent(cli: Cli, tmp_path: Path, rea
         assert ("the licence of id10m excludes commercial use" in done.out) == (n == 0)
         (found,) = contents((tmp_path / "report.html").read_text(encoding="utf-8")).values()
         assert len(found["fields"].get("tokens", [])) == n
+
+
+def test_without_the_wing_that_compares_the_page_says_so(
+    cli: Cli, runs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figeval, "__all__", [name for name in figeval.__all__ if name != "compare"])
+    assert "not compared" not in cli("report", runs[0], "--no_plots").out
+    done = cli("report", *runs, "--no_plots")
+    assert "The runs are not compared: figeval/wings/comparison is not installed." in done.out
+    assert "Paired comparisons" not in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_refusals_have_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:

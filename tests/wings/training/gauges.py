@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from figeval.wings.training.probe import Probe, Work
+from figeval.wings.training.pass_cost import StepMeasurement, StepWork
 
 
 @dataclass
@@ -23,15 +23,15 @@ class MadeUp:
     bytes_per_pass: int = 0
     free: int | None = None
     name: str = "made up"
-    works: list[Work] = field(default_factory=list)
+    works: list[StepWork] = field(default_factory=list)
 
-    def measure(self, run: Callable[[], Work]) -> Probe:
+    def measure(self, run: Callable[[], StepWork]) -> StepMeasurement:
         work = run()
         self.works.append(work)
         seconds = self.per_pass * work.passes + self.per_token * work.tokens
         if self.bytes_per_token is None:
-            return Probe(work, seconds)
-        return Probe(work, seconds, self.bytes_per_pass + self.bytes_per_token * work.at_once)
+            return StepMeasurement(work, seconds)
+        return StepMeasurement(work, seconds, self.bytes_per_pass + self.bytes_per_token * work.peak_tokens)
 
     def free_memory(self) -> int | None:
         return self.free

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from figeval.wings.training import distributed
-from figeval.wings.training.state import write_state
+from figeval.wings.training import loop
+from figeval.wings.training.distributed import write_state
 
 
 def write_twice(tensors: dict[str, Any], folder: Path) -> None:
@@ -26,7 +26,7 @@ def main() -> None:
     from figeval.cli.main import main
     from figeval.wings.training import launcher, worker
 
-    distributed.write_state = write_twice
+    loop.write_state = write_twice
     launcher.WORKER = __spec__.name
     if "RANK" in os.environ:
         worker.main()

@@ -12,8 +12,8 @@ import torch
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import Distributed, connect
-from figeval.wings.training.loop import LOSS, Job
-from figeval.wings.training.selection import Criterion
+from figeval.wings.training.loop import TrainingJob
+from figeval.wings.training.selection import LOSS, SelectionCriterion
 from figeval.wings.training.train_folder import Progress, TrainFolder
 
 WIDTH = 6
@@ -109,13 +109,13 @@ def config(output: Path, **changes: Any) -> TrainConfig:
     return TrainConfig.model_validate({**values, "batch_size": 8, "tokens_per_batch": 16, **changes})
 
 
-def job(asked: TrainConfig, heard: Heard, learner: Linear | None = None, train: Vectors | None = None) -> Job:
-    return Job(
+def job(asked: TrainConfig, heard: Heard, learner: Linear | None = None, train: Vectors | None = None) -> TrainingJob:
+    return TrainingJob(
         config=asked,
         learner=learner or Linear(),
         train=train or Vectors(42, 1),
         ids=[f"row {row}" for row in range(42)],
-        criterion=Criterion(metrics=((LOSS, False),)),
+        criterion=SelectionCriterion(metrics=((LOSS, False),)),
         folder=TrainFolder(asked.output),
         observer=heard,
         about=about,

@@ -34,7 +34,7 @@ MOODS = {mood.__name__: mood for mood in (mendable, buggy, busy)}
 def worker() -> None:
     from figeval.wings.training import worker
 
-    worker.train_here = lambda config, harness, wire: MOODS[os.environ["MOOD"]](os.environ["RANK"], wire)
+    worker.train_in_process = lambda config, harness, wire: MOODS[os.environ["MOOD"]](os.environ["RANK"], wire)
     worker.main()
 
 

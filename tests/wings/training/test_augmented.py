@@ -12,9 +12,9 @@ from figeval.config import RunConfig
 from figeval.errors import FigevalError, TrainError
 from figeval.runs import Harness
 from figeval.runs.run import run
-from figeval.wings.training.complete import complete
 from figeval.wings.training.loop import TrainingObserver
-from figeval.wings.training.train import settle
+from figeval.wings.training.pipeline import complete_training
+from figeval.wings.training.task_training import plan_training
 from tests import trainings
 from tests.plugins.tiny import Workshop
 from tests.runs import Deaf
@@ -38,16 +38,16 @@ def test_the_model_sees_what_was_retrieved_and_digests_are_of_the_task(
     model: Path, augment: dict[str, Any], tmp_path: Path
 ) -> None:
     config = trainings.config(model, tmp_path / "tasks", tmp_path / "out", augment=augment)
-    training = settle(config, Harness(include=config.include_path), "cpu")
-    plain, shown = training.splits, training.shown
+    training = plan_training(config, Harness(include=config.include_path), "cpu")
+    plain, shown = training.splits, training.model_splits
     answers = {one.candidates[min(one.relevant)] for one in plain.train}  # type: ignore[attr-defined]
     for before, after in zip([*plain.train, *plain.dev], [*shown.train, *shown.dev], strict=True):
         added, _, query = after.query.partition("\n")  # type: ignore[attr-defined]
         assert query == before.query and before.id == after.id  # type: ignore[attr-defined]
         assert sum(answer in added for answer in answers) >= 1
-    without = settle(config.model_copy(update={"augment": {}}), Harness(include=config.include_path), "cpu")
+    without = plan_training(config.model_copy(update={"augment": {}}), Harness(include=config.include_path), "cpu")
     assert plain.digests == without.splits.digests
-    assert without.shown is without.splits
+    assert without.model_splits is without.splits
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_a_run_in_another_way_than_the_model_was_trained_is_warned_of(
 ) -> None:
     config = trainings.config(model, tmp_path / "tasks", tmp_path / "out", augment=augment)
     heard: TrainingObserver = Heard()
-    record = complete(config, heard)
+    record = complete_training(config, heard)
     assert record is not None
     assert record.tasks[0].settings["augment"]["k"] == 2
     assert not any("augmented examples" in warning for warning in record.tasks[0].warnings)
@@ -85,7 +85,7 @@ def test_another_augmentation_is_another_training(model: Path, augment: dict[str
 def test_answers_of_another_split_are_not_learned_from(model: Path, augment: dict[str, Any], tmp_path: Path) -> None:
     config = trainings.config(model, tmp_path / "tasks", tmp_path / "out", augment={**augment, "from": "test"})
     with pytest.raises(FigevalError, match="from=test"):
-        settle(config, Harness(include=config.include_path), "cpu")
+        plan_training(config, Harness(include=config.include_path), "cpu")
     config = config.model_copy(update={"augment": {**augment, "from": "dev"}})
     with pytest.raises(TrainError, match="leave out from="):
-        settle(config, Harness(include=config.include_path), "cpu")
+        plan_training(config, Harness(include=config.include_path), "cpu")

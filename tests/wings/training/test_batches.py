@@ -7,8 +7,14 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.wings.training.batches import Epochs, Plan, SimilarLengths, budget, shares
-from figeval.wings.training.passes import CheapestPasses
+from figeval.wings.training.batch_plans import (
+    BatchPlan,
+    CheapestPasses,
+    Epochs,
+    SimilarLengths,
+    divide_rows,
+    token_budget,
+)
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(0, 5), st.sampled_from(["epochs", "once"]))
@@ -40,8 +46,8 @@ def test_shares_are_a_partition_in_equally_many_batches(
     lengths: list[int], tokens: int, processes: int, costs: tuple[float, float] | None
 ) -> None:
     rows = list(range(len(lengths)))
-    plan: Plan = SimilarLengths(tokens) if costs is None else CheapestPasses(tokens, *costs)
-    parts = [list(shares(rows, lengths, plan, process, processes)) for process in range(processes)]
+    plan: BatchPlan = SimilarLengths(tokens) if costs is None else CheapestPasses(tokens, *costs)
+    parts = [list(divide_rows(rows, lengths, plan, process, processes)) for process in range(processes)]
     assert len({len(part) for part in parts}) == 1
     counted = [
         row for part in parts for share in part for row, count in zip(share.rows, share.counts, strict=True) if count
@@ -54,5 +60,5 @@ def test_shares_are_a_partition_in_equally_many_batches(
 
 
 def test_a_cpu_takes_fewer_tokens_at_once_than_a_card() -> None:
-    assert budget(None, "cpu") < budget(None, "cuda:0")
-    assert budget(7, "cpu") == 7
+    assert token_budget(None, "cpu") < token_budget(None, "cuda:0")
+    assert token_budget(7, "cpu") == 7

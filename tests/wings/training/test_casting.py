@@ -14,7 +14,7 @@ from accelerate.state import AcceleratorState
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from figeval.wings.training.distributed import Distributed
-from figeval.wings.training.loop import Session
+from figeval.wings.training.loop import TrainingSession
 from figeval.wings.training.train_folder import Progress
 from tests.wings.training.linear import Heard, config, job
 
@@ -44,33 +44,33 @@ def bf16() -> Iterator[Accelerator]:
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
+def session(tmp_path: Path) -> Iterator[TrainingSession]:
     wanted = config(tmp_path / "out", tokens_per_batch=8)
     (tmp_path / "out/training").mkdir(parents=True)
     with bf16() as accelerator:
-        session = Session(job(wanted, Heard()), Distributed(accelerator), Progress(identity=""))
-        session._open()
+        session = TrainingSession(job(wanted, Heard()), Distributed(accelerator), Progress(identity=""))
+        session._prepare_network()
         yield session
 
 
-def gradients(session: Session) -> list[torch.Tensor]:
+def gradients(session: TrainingSession) -> list[torch.Tensor]:
     found = [weight.grad.clone() for weight in session.network.parameters()]
     session.network.zero_grad(set_to_none=True)
     return found
 
 
 def test_a_weight_is_cast_once_per_step_and_its_gradient_is_the_same(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: TrainingSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = session.epochs.rows(0)
     weight = session.distributed.unwrapped(session.network).layer.weight
-    parts, _ = session._divided(session.job.train, rows, session.plan)
+    parts, _ = session._divide(session.job.train, rows, session.plan)
     assert len(parts) > 2
     with Casts(weight) as casts:
         session._gradient(rows, 0)
     assert casts.count == 1
     once = gradients(session)
-    monkeypatch.setattr(session.distributed, "casting_once", nullcontext)
+    monkeypatch.setattr(session.distributed, "shared_casts", nullcontext)
     with Casts(weight) as casts:
         session._gradient(rows, 0)
     assert casts.count == len(parts)
@@ -78,7 +78,7 @@ def test_a_weight_is_cast_once_per_step_and_its_gradient_is_the_same(
     assert all(left.equal(right) for left, right in zip(once, gradients(session), strict=True))
 
 
-def test_the_next_step_reads_the_updated_weights(session: Session) -> None:
+def test_the_next_step_reads_the_updated_weights(session: TrainingSession) -> None:
     rows = session.epochs.rows(0)
     before = session._descend(rows, 0)
     again = session._gradient(rows, 0)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from figeval.errors import FolderInUse, TrainError
+from figeval.reporting.progress import TrainingProgress, display_on
 from figeval.wings.training import ray as cluster
-from figeval.wings.training.ray import MARK, Order, Outcome, Unseen, carry_out, on_cluster, write_mark
+from figeval.wings.training.ray import MARK_FILE, TrainingOrder, TrainingOutcome, connect_cluster, execute, write_mark
 from figeval.wings.training.sweep import Sweep
 from figeval.wings.training.train_folder import TrainFolder
 from tests import trainings
@@ -32,7 +33,10 @@ def test_seeds_on_two_nodes_are_those_of_one_process(
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     place = tmp_path / "out"
     config = trainings.config(model, tmp_path / "tasks", place)
-    with two_nodes() as nodes, on_cluster(config, nodes.address, None, None, Unseen()) as side_by_side:
+    with (
+        two_nodes() as nodes,
+        connect_cluster(config, nodes.address, None, None, TrainingProgress(display_on(None))) as side_by_side,
+    ):
 
         def kill_one_in_the_middle() -> None:
             while len(list(place.glob("seed-*/training"))) < 2:
@@ -40,23 +44,23 @@ def test_seeds_on_two_nodes_are_those_of_one_process(
             nodes.kill_one()
 
         threading.Thread(target=kill_one_in_the_middle, daemon=True).start()
-        record = Sweep(config, Unseen(), str, side_by_side.start).over_seeds([0, 1, 2])
+        record = Sweep(config, TrainingProgress(display_on(None)), str, side_by_side.start).train_seeds([0, 1, 2])
     assert record.seeds == [0, 1, 2]
-    assert not (place / MARK).exists()
+    assert not (place / MARK_FILE).exists()
     alone = trainings.config(model, tmp_path / "tasks", tmp_path / "alone")
-    assert record.scores == Sweep(alone, Unseen(), str).over_seeds([0, 1, 2]).scores
+    assert record.scores == Sweep(alone, TrainingProgress(display_on(None)), str).train_seeds([0, 1, 2]).scores
 
 
 def test_a_machine_without_the_folder_says_so(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # restored afterwards, since a machine goes to the folder of the command
     config = trainings.config(model, tmp_path / "tasks", tmp_path / "out" / "seed-0")
-    order = Order(config, str(tmp_path), {}, "a mark")
+    order = TrainingOrder(config, str(tmp_path), {}, "a mark")
     with pytest.raises(TrainError, match=r"is not the folder of the command .* must be on a shared disk"):
-        carry_out(order).result()
+        execute(order).result()
     (tmp_path / "out").mkdir()
     write_mark(tmp_path / "out", "another mark")
     with pytest.raises(TrainError, match=r"on the machine .* must be on a shared disk"):
-        carry_out(order).result()
+        execute(order).result()
     assert not config.output.exists()
 
 
@@ -64,23 +68,23 @@ def test_what_another_process_trains_is_left_to_it(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cluster, "RELEASE", 0.0)
+    monkeypatch.setattr(cluster, "MAX_LOCK_SECONDS", 0.0)
     config = trainings.config(model, tmp_path / "tasks", tmp_path / "out" / "seed-0")
     (tmp_path / "out").mkdir()
     write_mark(tmp_path / "out", "a mark")
     with TrainFolder(config.output).locked(), pytest.raises(FolderInUse):
-        carry_out(Order(config, str(tmp_path), {}, "a mark")).result()
+        execute(TrainingOrder(config, str(tmp_path), {}, "a mark")).result()
 
 
 @pytest.mark.parametrize(
     ("outcome", "error"),
     [
-        (Outcome(error="the loss is not a number"), TrainError),
-        (Outcome(error="being trained", in_use=True), FolderInUse),
-        (Outcome(error="Traceback …", is_bug=True), RuntimeError),
+        (TrainingOutcome(error="the loss is not a number"), TrainError),
+        (TrainingOutcome(error="being trained", in_use=True), FolderInUse),
+        (TrainingOutcome(error="Traceback …", is_bug=True), RuntimeError),
     ],
 )
-def test_errors_of_a_machine_are_those_of_a_process(outcome: Outcome, error: type[Exception]) -> None:
+def test_errors_of_a_machine_are_those_of_a_process(outcome: TrainingOutcome, error: type[Exception]) -> None:
     with pytest.raises(error, match=outcome.error):
         outcome.result()
 

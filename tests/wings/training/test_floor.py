@@ -26,8 +26,8 @@ from figeval.records.schema import BaselineRecord, LanguageRecord, OverlapRecord
 from figeval.runs import Harness
 from figeval.runs.run import run
 from figeval.runs.score import summarize
-from figeval.wings.training.complete import complete
 from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.pipeline import complete_training
 from figeval.wings.training.sweep import Sweep
 from figeval.wings.training.train_folder import Progress, TrainFolder
 from tests import runs, trainings
@@ -75,7 +75,7 @@ def trained(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("floored")
     config = trainings.config(model, folder / "tasks", folder / "out", task="tiny_floored", floor=True)
     (folder / "tasks" / "floored.task.yaml").write_text(FLOORED, encoding="utf-8")
-    complete(config, Heard())
+    complete_training(config, Heard())
     return folder / "out"
 
 
@@ -114,7 +114,7 @@ def changed(file: Path, **about: object) -> None:
 def test_a_second_model_is_trained_and_its_score_stands_beside(configured: Configure, tmp_path: Path) -> None:
     """It is what a run of the second model on the probe gives."""
     heard, config = Heard(), configured(tmp_path / "out", floor=True)
-    record = complete(config, heard)
+    record = complete_training(config, heard)
     assert record is not None and heard.began_at == [0, 0]
     task, probe = record.tasks
     assert (names(task), names(probe)) == (NAMES, NAMES[2:])
@@ -129,7 +129,7 @@ def test_a_second_model_is_trained_and_its_score_stands_beside(configured: Confi
 
 @pytest.mark.slow
 def test_the_model_itself_is_as_without_a_floor(configured: Configure, trained: Path, tmp_path: Path) -> None:
-    complete(configured(tmp_path / "alone", evaluate=()), Heard())
+    complete_training(configured(tmp_path / "alone", evaluate=()), Heard())
     assert (tmp_path / "alone" / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
     assert (tmp_path / "alone" / "model.safetensors").read_bytes() != (
         trained / "floor" / "model.safetensors"
@@ -140,13 +140,13 @@ def test_the_model_itself_is_as_without_a_floor(configured: Configure, trained: 
 def test_a_finished_training_gets_its_floor_later_and_nothing_is_done_twice(
     configured: Configure, tmp_path: Path
 ) -> None:
-    first = complete(configured(tmp_path / "out"), Heard())
+    first = complete_training(configured(tmp_path / "out"), Heard())
     assert first is not None and names(first.tasks[0]) == NAMES[:2]
     later, again = Heard(), Heard()
-    record = complete(configured(tmp_path / "out", floor=True), later)
+    record = complete_training(configured(tmp_path / "out", floor=True), later)
     assert record is not None and names(record.tasks[0]) == NAMES
     assert later.began_at == [0]
-    kept = complete(configured(tmp_path / "out", floor=True), again)
+    kept = complete_training(configured(tmp_path / "out", floor=True), again)
     assert kept is not None and again.began_at == []
     assert [one.baselines for one in kept.tasks] == [one.baselines for one in record.tasks]
 
@@ -154,21 +154,21 @@ def test_a_finished_training_gets_its_floor_later_and_nothing_is_done_twice(
 @pytest.mark.slow
 def test_a_floor_that_was_cut_off_goes_on(configured: Configure, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):  # the second of its two steps, after two of the model
-        complete(configured(tmp_path / "out", floor=True, checkpoint_every=1), Heard(cut=4))
+        complete_training(configured(tmp_path / "out", floor=True, checkpoint_every=1), Heard(cut=4))
     assert floor_in(tmp_path / "out") is None, "half a floor is none"
     rest = Heard()
-    record = complete(configured(tmp_path / "out", floor=True, checkpoint_every=1), rest)
+    record = complete_training(configured(tmp_path / "out", floor=True, checkpoint_every=1), rest)
     assert (rest.began_at, rest.steps) == ([1], 1)
     assert record is not None and names(record.tasks[0]) == NAMES
 
 
 @pytest.mark.slow
 def test_every_seed_has_a_floor_and_no_combination_of_a_grid_has(configured: Configure, tmp_path: Path) -> None:
-    Sweep(configured(tmp_path / "seeds", floor=True, evaluate=()), Heard(), str).over_seeds([3, 5])
+    Sweep(configured(tmp_path / "seeds", floor=True, evaluate=()), Heard(), str).train_seeds([3, 5])
     assert [(tmp_path / "seeds" / f"seed-{seed}" / "floor" / "config.json").is_file() for seed in (3, 5)] == [True] * 2
-    _, best = Sweep(configured(tmp_path / "grid", floor=True), Heard(), str).over_grid({"lr": ["1e-3", "1e-2"]})
+    _, best = Sweep(configured(tmp_path / "grid", floor=True), Heard(), str).train_grid({"lr": ["1e-3", "1e-2"]})
     assert not list((tmp_path / "grid").glob("*/floor"))
-    Sweep(configured(tmp_path / "grid", floor=True, evaluate=()), Heard(), str).over_seeds([1], best)
+    Sweep(configured(tmp_path / "grid", floor=True, evaluate=()), Heard(), str).train_seeds([1], best)
     assert [file.parent.name for file in (tmp_path / "grid").glob("*/floor")] == ["seed-1"]
 
 
@@ -189,7 +189,7 @@ def test_the_best_of_a_grid_gets_a_floor(configured: Configure, tmp_path: Path) 
 def test_a_floor_of_augmented_examples_has_nothing_added(configured: Configure, model: Path, tmp_path: Path) -> None:
     """Without a query there is nothing to search by, in training as in a run."""
     augment = {"add": "neighbours", "k": 2, "retriever": f"encoder:{model}"}
-    record = complete(configured(tmp_path / "out", floor=True, augment=augment), Heard())
+    record = complete_training(configured(tmp_path / "out", floor=True, augment=augment), Heard())
     assert record is not None and names(record.tasks[0]) == NAMES
     assert not any(warning for task in record.tasks for warning in task.warnings if "augment" in warning)
 
@@ -198,9 +198,9 @@ def test_a_floor_that_cannot_be_is_refused_before_anything_is_trained(configured
     plain = configured(tmp_path / "out", task="tiny_retrieval", floor=True)
     words = r"--floor: tiny_retrieval has no floor; write `floor:` in its file \(no_query, shuffled_query\)"
     with pytest.raises(TrainError, match=words):
-        complete(plain, Heard())
+        complete_training(plain, Heard())
     with pytest.raises(TrainError, match=words):
-        Sweep(plain, Heard(), str).over_grid({"lr": ["1e-3", "1e-2"]})
+        Sweep(plain, Heard(), str).train_grid({"lr": ["1e-3", "1e-2"]})
     assert not (tmp_path / "out").exists()
     with pytest.raises(ValueError, match="a model trained on a probe is itself a floor"):
         configured(tmp_path / "out", floor=True, probe="no_query")
@@ -210,7 +210,7 @@ def test_a_floor_that_cannot_be_is_refused_before_anything_is_trained(configured
 def test_a_head_that_answers_nothing_has_no_floor(head: str, configured: Configure, tmp_path: Path) -> None:
     words = f"--floor: --head {head} learns from plain texts and cannot answer tiny_floored, .*leave out"
     with pytest.raises(TrainError, match=words):
-        complete(configured(tmp_path / "out", head=head, head_args={}, floor=True), Heard())
+        complete_training(configured(tmp_path / "out", head=head, head_args={}, floor=True), Heard())
     assert not (tmp_path / "out").exists()
 
 
@@ -220,10 +220,10 @@ def test_a_floor_that_has_no_place_is_refused_before_the_first_step(
 ) -> None:
     config = configured(tmp_path / "out", floor=True, checkpoint_every=1)
     with pytest.raises(KeyboardInterrupt):
-        complete(config, Heard(cut=2))
+        complete_training(config, Heard(cut=2))
     place = tmp_path / "out" / "floor"
     if what == "another seed":
-        complete(configured(place, probe="no_query", seed=7, evaluate=()), Heard())
+        complete_training(configured(place, probe="no_query", seed=7, evaluate=()), Heard())
     elif what == "foreign":
         place.mkdir()
         (place / "letter.txt").touch()
@@ -231,7 +231,7 @@ def test_a_floor_that_has_no_place_is_refused_before_the_first_step(
         place.touch()
     heard = Heard()
     with pytest.raises(TrainError, match=r"floor (is|contains) .*; move it away or choose another --output"):
-        complete(config, heard)
+        complete_training(config, heard)
     assert heard.began_at == []
 
 
@@ -293,7 +293,7 @@ def test_whatever_ends_it_the_same_command_gives_the_same(
         assert done.stderr.splitlines()[-1].startswith(
             f"figeval: no space left for {tmp_path / 'out'}; what was written"
         )
-    complete(config, Heard())
+    complete_training(config, Heard())
     assert outcome(tmp_path / "out") == outcome(trained)
 
 
@@ -322,8 +322,8 @@ def test_the_history_has_the_scores_before_they_are_committed(
     config = configured(tmp_path / "out", evaluate=())
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(TrainFolder, "commit", cut)
-        complete(config, Heard())
-    complete(config, Heard())
+        complete_training(config, Heard())
+    complete_training(config, Heard())
     lines = [place / "training" / "history.jsonl" for place in (tmp_path / "out", trained)]
     scores = [[one for one in map(json.loads, file.read_text().splitlines()) if "scores" in one] for file in lines]
     assert scores[0] == scores[1] != []
@@ -338,7 +338,7 @@ def test_a_floor_that_was_trained_by_hand_may_be_moved_to_its_place(
     """Also one whose figeval.json does not say yet on which probe it was trained."""
     shutil.rmtree(copied / "floor")
     config = configured(tmp_path / "by_hand", probe="no_query", evaluate=())
-    complete(config, Heard())
+    complete_training(config, Heard())
     changed(tmp_path / "by_hand" / "figeval.json", probe=None)
     (tmp_path / "by_hand").rename(copied / "floor")
     task, probe = asked(config, copied, tmp_path / "run").tasks
@@ -348,7 +348,7 @@ def test_a_floor_that_was_trained_by_hand_may_be_moved_to_its_place(
 
 def test_a_floor_with_other_settings_is_warned_of(configured: Configure, copied: Path, tmp_path: Path) -> None:
     shutil.rmtree(copied / "floor")
-    complete(configured(copied / "floor", probe="no_query", evaluate=(), seed=7, lr=0.02), Heard())
+    complete_training(configured(copied / "floor", probe="no_query", evaluate=(), seed=7, lr=0.02), Heard())
     record = asked(configured(copied), copied, tmp_path / "run")
     assert "no_query_trained was trained with different settings from the model's: seed, lr" in record.tasks[1].warnings
 
@@ -369,7 +369,7 @@ def test_a_floor_that_has_changed_is_asked_again(configured: Configure, copied: 
     assert asked(config, copied, tmp_path / "run").tasks[0].baselines == before
     shutil.rmtree(copied / "floor")
     assert asked(config, copied, tmp_path / "run").tasks[0].baselines == before, "what was measured stays"
-    complete(configured(copied / "floor", probe="no_query", evaluate=(), seed=1), Heard())
+    complete_training(configured(copied / "floor", probe="no_query", evaluate=(), seed=1), Heard())
     after = asked(config, copied, tmp_path / "run").tasks[0].baselines
     assert [one.baseline for one in after] == NAMES
     assert after[:2] == before[:2] and after[2].weights != before[2].weights

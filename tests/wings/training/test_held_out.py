@@ -11,8 +11,8 @@ import pytest
 from figeval.models.model import open_model
 from figeval.records.schema import OverlapRecord
 from figeval.runs import Harness
-from figeval.wings.training.complete import complete, held_out_in
 from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.pipeline import complete_training, held_out_score
 from tests import runs
 from tests.plugins.tiny import LINES, Workshop
 from tests.wings.training.test_sweep import Heard
@@ -59,26 +59,26 @@ def fingerprint(config: TrainConfig) -> str:
 
 
 def test_it_is_the_first_score_on_test_and_changes_no_fingerprint(config: TrainConfig) -> None:
-    record = complete(config, Heard())
+    record = complete_training(config, Heard())
     assert record is not None
     score = record.tasks[0].scores[0]
     keys = ("metric", "value", "low", "high", "n", "clusters")
     assert held_out(config) == {"task": "follows", "split": "test", **{key: getattr(score, key) for key in keys}}
     assert fingerprint(config) == record.model.fingerprint
-    again = complete(config, Heard())
+    again = complete_training(config, Heard())
     assert again is not None
     assert again.tasks[0].scores == record.tasks[0].scores
 
 
 def test_a_model_of_an_older_figeval_gets_it_from_the_same_command(config: TrainConfig) -> None:
-    complete(config, Heard())
+    complete_training(config, Heard())
     file = config.output / "figeval.json"
     whole, before = held_out(config), fingerprint(config)
     declared = json.loads(file.read_text(encoding="utf-8"))
     del declared["about"]["held_out"]
     file.write_text(json.dumps(declared, indent=2) + "\n", encoding="utf-8")
     assert fingerprint(config) == before
-    complete(config, Heard())
+    complete_training(config, Heard())
     assert held_out(config) == whole
     declared["about"]["seed"] = 7  # all else counts
     file.write_text(json.dumps(declared, indent=2) + "\n", encoding="utf-8")
@@ -87,22 +87,22 @@ def test_a_model_of_an_older_figeval_gets_it_from_the_same_command(config: Train
 
 def test_without_a_run_at_the_end_it_is_that_of_dev(config: TrainConfig) -> None:
     config = config.model_copy(update={"evaluate": ()})
-    assert complete(config, Heard()) is None
+    assert complete_training(config, Heard()) is None
     found = held_out(config)
     assert (found["split"], found["metric"], found["n"], found["low"]) == ("dev", "acc", len(LINES), None)
 
 
 def test_a_score_that_is_a_maximum_is_not_held_out(config: TrainConfig) -> None:
     config = config.model_copy(update={"select_on": "test"})
-    complete(config, Heard())
+    complete_training(config, Heard())
     assert held_out(config) is None
 
 
 def test_of_seen_and_unseen_examples_the_unseen_ones_count() -> None:
     rest = OverlapRecord(trained=2, chosen=0, rest=38, scores=[runs.score(value=0.5, n=38)])
     seen = runs.score(value=0.9, seen="trained", low=None, high=None)
-    found = held_out_in(runs.run(runs.task(scores=[seen], overlap=rest)), "proverbs")
+    found = held_out_score(runs.run(runs.task(scores=[seen], overlap=rest)), "proverbs")
     assert (found["value"], found["n"]) == (0.5, 38)
-    assert held_out_in(runs.run(runs.task(scores=[seen])), "proverbs") == {}
-    assert held_out_in(runs.run(runs.task()), "another") == {}
-    assert held_out_in(None, "proverbs") == {}
+    assert held_out_score(runs.run(runs.task(scores=[seen])), "proverbs") == {}
+    assert held_out_score(runs.run(runs.task()), "another") == {}
+    assert held_out_score(None, "proverbs") == {}

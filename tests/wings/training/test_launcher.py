@@ -47,7 +47,7 @@ def test_on_one_machine_a_free_port_is_taken() -> None:
     [("node7:123", "node7", "123"), ("node7", "node7", "29500"), ("[fe80::1]:9", "fe80::1", "9")],
 )
 def test_several_machines_meet_at_the_first(master: str, address: str, port: str) -> None:
-    assert launcher.rendezvous(config(nodes=4, node_rank=2, master=master)) == [
+    assert launcher.rendezvous_arguments(config(nodes=4, node_rank=2, master=master)) == [
         "--nnodes=4",
         "--node_rank=2",
         f"--master_addr={address}",
@@ -58,7 +58,7 @@ def test_several_machines_meet_at_the_first(master: str, address: str, port: str
 @pytest.mark.parametrize("master", ["node:port", ":123"])
 def test_no_address(master: str) -> None:
     with pytest.raises(TrainError, match="is not an address; write the address of machine 0 as host:port"):
-        launcher.rendezvous(config(nodes=2, master=master))
+        launcher.rendezvous_arguments(config(nodes=2, master=master))
 
 
 def test_torchrun_understands_it() -> None:
@@ -72,9 +72,9 @@ def test_torchrun_understands_it() -> None:
 
 def test_what_libraries_are_told() -> None:
     safe = {"PYTHONSAFEPATH": "1"}
-    assert launcher.environment_of(config(), "cuda") == safe
-    assert launcher.environment_of(config(), "cpu") == safe | {"ACCELERATE_USE_CPU": "true"}
-    zero = launcher.environment_of(config(deepspeed="zero2"), "cpu")
+    assert launcher.process_environment(config(), "cuda") == safe
+    assert launcher.process_environment(config(), "cpu") == safe | {"ACCELERATE_USE_CPU": "true"}
+    zero = launcher.process_environment(config(deepspeed="zero2"), "cpu")
     assert zero == safe | {"DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": ""}
 
 

@@ -58,8 +58,8 @@ def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path: Path, 
     left, right = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(left[name].equal(right[name]) for name in left)
     histories = [(tmp_path / name / "training/history.jsonl").read_text().splitlines() for name in ("whole", "cut")]
-    told = [[json.loads(line).get("loss") for line in lines] for lines in histories]
-    assert told[0] == told[1]
+    describe_preset = [[json.loads(line).get("loss") for line in lines] for lines in histories]
+    assert describe_preset[0] == describe_preset[1]
     assert [sum('"step": 0,' in line for line in lines) for lines in histories] == [1, 1]
 
 
@@ -117,7 +117,7 @@ def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tmp_path: Path) ->
     assert progress.best == 6 * (best + 1)
     if progress.step < heard.total:
         assert len(losses) - 1 - best == 2
-        assert "no improvement" in progress.why
+        assert "no improvement" in progress.end_reason
     assert (tmp_path / "out" / "training" / f"step-{progress.best:06d}").is_dir()
 
 
@@ -152,7 +152,7 @@ def test_the_last_good_checkpoint_outlives_it(tmp_path: Path) -> None:
     with pytest.raises(TrainError, match=r"loss of step 13 is nan.*step 12 is kept"):
         train(job(asked, Heard(), train=Spoiling(42, 1)), processes(asked))
     assert [place.name for place in (tmp_path / "out/training").glob("step-*")] == ["step-000012"]
-    assert TrainFolder(tmp_path / "out").read().step == 12
+    assert TrainFolder(tmp_path / "out").read_progress().step == 12
 
 
 def test_another_training_s_folder_is_refused(tmp_path: Path) -> None:

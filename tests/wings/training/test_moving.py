@@ -33,7 +33,7 @@ def test_a_batch_is_copied_with_its_attributes(can_be_pinned: bool) -> None:
     tensor = torch.arange(3.0).as_subclass(HostTensor)
     tensor.can_be_pinned = can_be_pinned
     tensor.lengths = [3]
-    moved: Any = Distributed(accelerator).on_device({"x": tensor})["x"]
+    moved: Any = Distributed(accelerator).move_batch({"x": tensor})["x"]
     assert moved.tolist() == [0, 1, 2]
     assert moved.lengths == [3]
     assert moved.sent == ("cuda", can_be_pinned)

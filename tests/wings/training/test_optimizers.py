@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.optimizers import decaying, optimizer_of, rate, set_rate
+from figeval.wings.training.optimizers import optimizer_of, parameter_groups
 from figeval.wings.training.sharding import Replicated
 from tests.wings.training.linear import config
 
@@ -18,8 +18,15 @@ def asked(**changes: Any) -> TrainConfig:
     return config(Path("unused"), **changes)
 
 
+def rate(step: int, total: int, **changes: Any) -> float:
+    """The learning rate of a step as a share of the highest."""
+    share = asked(lr=1.0, **changes).learning_rate(step, total)
+    assert share is not None
+    return share
+
+
 def test_the_rate_rises_then_falls_to_nothing() -> None:
-    rates = [rate(step, 100, asked(warmup=0.1)) for step in range(101)]
+    rates = [rate(step, 100, warmup=0.1) for step in range(101)]
     assert rates[0] == pytest.approx(1 / 11)
     assert rates[10] == 1
     assert rates[100] == pytest.approx(0)
@@ -28,21 +35,21 @@ def test_the_rate_rises_then_falls_to_nothing() -> None:
 
 
 def test_schedules() -> None:
-    assert rate(50, 100, asked(schedule="constant", warmup=0)) == 1
-    assert rate(50, 100, asked(schedule="cosine", warmup=0)) == pytest.approx(0.5)
-    assert rate(75, 100, asked(schedule="linear", warmup=0)) == pytest.approx(0.25)
+    assert rate(50, 100, schedule="constant", warmup=0) == 1
+    assert rate(50, 100, schedule="cosine", warmup=0) == pytest.approx(0.5)
+    assert rate(75, 100, schedule="linear", warmup=0) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(("warmup", "steps"), [(0.06, 12), (7, 7)])
 def test_a_warmup_is_a_share_of_all_steps_or_a_number_of_steps(warmup: float, steps: int) -> None:
-    assert rate(steps - 1, 200, asked(warmup=warmup)) < 1
-    assert rate(steps, 200, asked(warmup=warmup)) == 1
+    assert rate(steps - 1, 200, warmup=warmup) < 1
+    assert rate(steps, 200, warmup=warmup) == 1
 
 
 def test_biases_and_norms_do_not_decay() -> None:
     network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 1))
     network[2].requires_grad_(False)
-    decays, not_ = decaying(network, 0.1)
+    decays, not_ = parameter_groups(network, 0.1)
     assert [tuple(weight.shape) for weight in decays["params"]] == [(4, 3)]
     assert len(not_["params"]) == 3
     assert (decays["weight_decay"], not_["weight_decay"]) == (0.1, 0.0)
@@ -81,7 +88,7 @@ def test_bert_adam_is_adamw_with_the_correction_undone() -> None:
     theirs = torch.optim.AdamW(right.parameters(), lr=0.01, weight_decay=0, eps=1e-15)
     for step in range(1, 11):
         gradient = torch.randn(3, 5)
-        set_rate(theirs, 0.01 * (1 - 0.9**step) / (1 - 0.999**step) ** 0.5)
+        theirs.param_groups[0]["lr"] = 0.01 * (1 - 0.9**step) / (1 - 0.999**step) ** 0.5
         torch.testing.assert_close(
             one_step(ours, left.weight, gradient), one_step(theirs, right.weight, gradient), rtol=1e-4, atol=1e-6
         )
@@ -104,7 +111,7 @@ def test_fused_kernels_take_the_same_steps_and_go_on_from_stored_moments() -> No
         )
     moments = {key: value.clone() for key, value in Replicated().moments(fused, networks[1].weight).items()}
     networks[2].load_state_dict(networks[1].state_dict())
-    Replicated().remember(resumed, [(networks[2].weight, moments)])
+    Replicated().restore_moments(resumed, [(networks[2].weight, moments)])
     for gradient in gradients[2:]:
         assert one_step(resumed, networks[2].weight, gradient).equal(one_step(fused, networks[1].weight, gradient))
 
@@ -114,13 +121,13 @@ def test_a_fused_step_counter_is_on_the_device_of_the_weights() -> None:
     for fused, device in ((True, "meta"), (False, "cpu")):
         network = torch.nn.Linear(2, 1, device="meta")
         optimizer = optimizer_of(network, asked(), fused=fused)
-        Replicated().remember(optimizer, [(network.weight, {"step": torch.tensor(3.0)})])
+        Replicated().restore_moments(optimizer, [(network.weight, {"step": torch.tensor(3.0)})])
         assert optimizer.state[network.weight]["step"].device.type == device
 
 
 def test_adafactor_keeps_its_own_steps() -> None:
-    network = torch.nn.Linear(4, 4)
-    optimizer = optimizer_of(network, asked(optimizer="adafactor", lr=None))
-    set_rate(optimizer, None)
+    network, settings = torch.nn.Linear(4, 4), asked(optimizer="adafactor", lr=None)
+    optimizer = optimizer_of(network, settings)
+    assert settings.learning_rate(0, 10) is None
     start = network.weight.detach().clone()
     assert not torch.equal(one_step(optimizer, network.weight, torch.ones(4, 4)), start)

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.wings.training.batches import Plan, SimilarLengths
-from figeval.wings.training.passes import CheapestPasses, fewest_passes
+from figeval.wings.training.batch_plans import BatchPlan, CheapestPasses, SimilarLengths, fewest_passes
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=40).map(lambda values: sorted(values, reverse=True))
 COSTS = st.tuples(st.sampled_from([0.0, 1.0, 40.0]), st.sampled_from([0.0, 0.1, 1.0]))
@@ -73,7 +72,7 @@ def test_no_division_of_few_rows_is_cheaper(
 def test_costs_decide_between_padding_and_passes() -> None:
     lengths = [100, 90, 20, 20, 10, 10]
 
-    def sizes(plan: Plan) -> list[int]:
+    def sizes(plan: BatchPlan) -> list[int]:
         return list(plan.sizes(lengths, 1))
 
     assert sizes(CheapestPasses(10_000, 1000.0, 1.0)) == [6], "a pass costs more than all padding"

@@ -15,11 +15,20 @@ from figeval.hooks import hookimpl
 from figeval.models.learner import Setup
 from figeval.records.reference import published
 from figeval.runs import Harness
-from figeval.wings.training.configure import configured
+from figeval.wings.training.api import resolve_config
 from figeval.wings.training.learners import load_learners
-from figeval.wings.training.listings import described, sections
-from figeval.wings.training.presets import SENTENCES, Preset, load_presets, merged
-from figeval.wings.training.published import changed, names_of, recorded, row_of, told
+from figeval.wings.training.presets import (
+    SENTENCES,
+    Preset,
+    changed_fields,
+    choose_row,
+    describe_preset,
+    lineage_names,
+    load_presets,
+    merge_settings,
+    preset_record,
+    preset_sections,
+)
 from tests.plugins.tiny import Workshop
 
 TABLES = {f"ePiC, ACL 2022, Table {table}" for table in (7, 8, 9, 11)} | {"IMPLI, ACL 2022 submission, Table 5"}
@@ -40,7 +49,7 @@ def test_every_fine_tuned_row_of_the_papers_has_one(presets: dict[str, Preset]) 
     tasks = [entry.name for entry in Harness(plugins.plugin_manager()).catalogue.tasks]
     wanted = {(one.source, one.model) for task in tasks for one in published(task) if one.source in TABLES}
     papers = [preset for preset in presets.values() if preset.table.name == "paper" and preset.table.source in TABLES]
-    there = {(preset.table.source, preset.own.model) for preset in papers}
+    there = {(preset.table.source, preset.row.model) for preset in papers}
     assert {row for row in wanted if row[1] != "Random"} == there
 
 
@@ -75,7 +84,7 @@ def test_none_chooses_on_test_and_each_says_what_differs(presets: dict[str, Pres
     for preset in presets.values():
         assert preset.settings.get("select_on") != "test"
         assert [one for kind in SENTENCES for one in preset.sentences(kind)]
-        assert all(lines for _, lines in sections(described(preset)))
+        assert all(lines for _, lines in preset_sections(preset.to_dict()))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +114,7 @@ def test_none_chooses_on_test_and_each_says_what_differs(presets: dict[str, Pres
     ],
 )
 def test_a_row_is_found_by_task_and_model(name: str, task: str, model: str, row: str) -> None:
-    assert row_of(name, task, model).full_name == row
+    assert choose_row(name, task, model).full_name == row
 
 
 @pytest.mark.parametrize(
@@ -119,7 +128,7 @@ def test_a_row_is_found_by_task_and_model(name: str, task: str, model: str, row:
 )
 def test_no_such_row(name: str, task: str, model: str, words: str) -> None:
     with pytest.raises(FigevalError) as raised:
-        row_of(name, task, model)
+        choose_row(name, task, model)
     assert words in str(raised.value) and "\n" not in str(raised.value)
 
 
@@ -155,7 +164,7 @@ ASKED = {"task": "epic_retrieval_seen", "model": "roberta-base", "output": "out"
 def test_the_preset_loses_to_the_file_and_the_file_to_the_flags(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("epochs: 7\nbatch_size: 4\nhead_args: {temperature: 2.0}\n", encoding="utf-8")
-    found = configured(file, {**ASKED, "batch_size": "2", "head_args": {"pooling": "mean"}})
+    found = resolve_config(file, {**ASKED, "batch_size": "2", "head_args": {"pooling": "mean"}})
     assert (found.lr, found.epochs, found.batch_size, found.warmup) == (2e-5, 7, 2, 0)
     assert found.head_args == {"candidates": "all", "similarity": "dot", "temperature": 2.0, "pooling": "mean"}
     assert found.preset == "paper:table7-roberta"
@@ -165,36 +174,36 @@ def test_the_preset_loses_to_the_file_and_the_file_to_the_flags(tmp_path: Path) 
 def test_its_own_config_file_means_the_same_again(tmp_path: Path) -> None:
     from figeval.wings.training.train_folder import TrainFolder
 
-    found = configured(None, {**ASKED, "lr": "1e-4", "patience": "2"})
+    found = resolve_config(None, {**ASKED, "lr": "1e-4", "patience": "2"})
     folder = TrainFolder(tmp_path)
     folder.traces.mkdir()
     folder.write_config(found)
-    again = configured(folder.traces / "config.yaml", {"output": "out"})
+    again = resolve_config(folder.traces / "config.yaml", {"output": "out"})
     assert again == found and again.identity() == found.identity()
 
 
 def test_none_is_none_where_a_field_may_be() -> None:
-    found = configured(None, {**ASKED, "clip": "none", "patience": "none", "select_on": "none"})
+    found = resolve_config(None, {**ASKED, "clip": "none", "patience": "none", "select_on": "none"})
     assert (found.clip, found.patience, found.select_on) == (None, None, "none")
     with pytest.raises(TrainError, match="epochs"):
-        configured(None, {**ASKED, "epochs": "none"})
+        resolve_config(None, {**ASKED, "epochs": "none"})
 
 
 def test_what_is_told_and_recorded() -> None:
-    exact = configured(None, {**ASKED, "lr": 1e-4, "head_args": {"temperature": 2.0}})
-    line = told(exact)
+    exact = resolve_config(None, {**ASKED, "lr": 1e-4, "head_args": {"temperature": 2.0}})
+    line = describe_preset(exact)
     assert line is not None and line.startswith("--preset paper:table7-roberta (RoBERTa, ePiC, ACL 2022, Table 7); ")
-    record = recorded(exact)
+    record = preset_record(exact)
     assert record is not None
     assert (record["exact"], record["changed"]) == (True, ["head_args", "lr"])
     assert any("test set" in one for one in record["not_reproduced"])
     json.dumps(record)
-    near = configured(None, {**ASKED, "model": "roberta-large"})
-    line = told(near)
+    near = resolve_config(None, {**ASKED, "model": "roberta-large"})
+    line = describe_preset(near)
     assert line is not None and "published for roberta-base, not for roberta-large" in line
-    assert changed(near, row_of("paper", near.task, near.model)) == []
-    plain = configured(None, {**ASKED, "preset": None})
-    assert told(plain) is None and recorded(plain) is None
+    assert changed_fields(near, choose_row("paper", near.task, near.model)) == []
+    plain = resolve_config(None, {**ASKED, "preset": None})
+    assert describe_preset(plain) is None and preset_record(plain) is None
 
 
 def test_a_model_that_was_trained_here_is_also_what_it_came_from(tmp_path: Path) -> None:
@@ -202,13 +211,13 @@ def test_a_model_that_was_trained_here_is_also_what_it_came_from(tmp_path: Path)
     for name, origin in (("first", "FacebookAI/roberta-base"), ("second", str(tmp_path / "first"))):
         (tmp_path / name).mkdir()
         (tmp_path / name / "figeval.json").write_text(json.dumps({"about": {"trained_from": origin}}))
-    assert names_of(str(tmp_path / "second")) == ["second", "first", "roberta-base"]
-    assert row_of("paper", "epic_joint", str(tmp_path / "second")).full_name == "paper:table9-roberta"
+    assert lineage_names(str(tmp_path / "second")) == ["second", "first", "roberta-base"]
+    assert choose_row("paper", "epic_joint", str(tmp_path / "second")).full_name == "paper:table9-roberta"
 
 
 def test_options_of_a_head_are_put_together_one_by_one() -> None:
     parts: list[dict[str, Any]] = [{"lr": 1, "head_args": {"a": 1, "b": 1}}, {}, {"head_args": {"b": 2}, "epochs": 3}]
-    assert merged(*parts) == {"lr": 1, "epochs": 3, "head_args": {"a": 1, "b": 2}}
+    assert merge_settings(*parts) == {"lr": 1, "epochs": 3, "head_args": {"a": 1, "b": 2}}
 
 
 # ---- files of others ------------------------------------------------------------------------------------------------

@@ -14,10 +14,17 @@ from safetensors.torch import load_file
 
 from figeval.errors import TrainError
 from figeval.models.learner import WITHOUT_PADDING
-from figeval.wings.training.batches import TOKENS_ON_ACCELERATOR
+from figeval.wings.training.batch_plans import TOKENS_ON_ACCELERATOR
 from figeval.wings.training.loop import train
-from figeval.wings.training.probe import DeviceGauge, Probe, Work, fitted, gauge_of, tokens_in_memory
-from figeval.wings.training.train import passes_of
+from figeval.wings.training.pass_cost import (
+    DeviceGauge,
+    StepMeasurement,
+    StepWork,
+    fit_costs,
+    gauge_of,
+    tokens_in_memory,
+)
+from figeval.wings.training.task_training import passes_record
 from figeval.wings.training.train_folder import Progress, TrainFolder
 from tests.wings.training.gauges import MadeUp
 from tests.wings.training.linear import Heard, Linear, LinearNetwork, Vectors, config, job, processes
@@ -36,8 +43,8 @@ def weights(folder: Path) -> dict[str, Any]:
     return dict(load_file(folder / "model.safetensors"))
 
 
-def work(passes: int, tokens: int) -> Work:
-    return Work(passes, tokens, at_once=tokens)
+def work(passes: int, tokens: int) -> StepWork:
+    return StepWork(passes, tokens, peak_tokens=tokens)
 
 
 def test_a_cpu_is_not_measured(tmp_path: Path) -> None:
@@ -67,7 +74,7 @@ def test_on_cuda_the_peak_above_what_was_held_is_measured_while_the_device_is_id
     assert gauge is not None
     assert gauge.name == "a card"
 
-    def run() -> Work:
+    def run() -> StepWork:
         calls.append("run")
         return work(1, 8)
 
@@ -78,30 +85,35 @@ def test_on_cuda_the_peak_above_what_was_held_is_measured_while_the_device_is_id
 
 def test_both_costs_are_recovered_and_neither_is_negative() -> None:
     works = [work(1, 800), work(4, 760), work(1, 300)]
-    exact = [Probe(one, 0.04 * one.passes + 1e-5 * one.tokens) for one in works]
-    assert fitted(exact) == pytest.approx((0.04, 1e-5))
-    assert fitted([Probe(work(1, 800), 0.8), Probe(work(4, 800), 0.7)])[0] == 0
-    assert fitted([Probe(work(1, 800), 0.1), Probe(work(4, 200), 0.5)])[1] == 0
-    assert fitted([Probe(work(2, 80), 0.4), Probe(work(2, 80), 0.6)]) == pytest.approx((0.25, 0.0))
+    exact = [StepMeasurement(one, 0.04 * one.passes + 1e-5 * one.tokens) for one in works]
+    assert fit_costs(exact) == pytest.approx((0.04, 1e-5))
+    assert fit_costs([StepMeasurement(work(1, 800), 0.8), StepMeasurement(work(4, 800), 0.7)])[0] == 0
+    assert fit_costs([StepMeasurement(work(1, 800), 0.1), StepMeasurement(work(4, 200), 0.5)])[1] == 0
+    assert fit_costs([StepMeasurement(work(2, 80), 0.4), StepMeasurement(work(2, 80), 0.6)]) == pytest.approx(
+        (0.25, 0.0)
+    )
 
 
 def test_the_memory_of_a_token_limits_a_pass() -> None:
-    measured = [Probe(Work(2, 100, at_once=50), 1.0, 5_000), Probe(Work(4, 100, at_once=25), 1.0, 1_000)]
+    measured = [
+        StepMeasurement(StepWork(2, 100, peak_tokens=50), 1.0, 5_000),
+        StepMeasurement(StepWork(4, 100, peak_tokens=25), 1.0, 1_000),
+    ]
     assert tokens_in_memory(measured, 1_000_000, 5, default=7) == 5_000, "half of the memory, 100 bytes per token"
     assert tokens_in_memory(measured, None, 5, default=7) == 7
-    assert tokens_in_memory([Probe(work(1, 100), 1.0)], 1_000_000, 5, default=7) == 7
+    assert tokens_in_memory([StepMeasurement(work(1, 100), 1.0)], 1_000_000, 5, default=7) == 7
 
 
 def test_memory_that_every_pass_needs_is_not_that_of_its_tokens() -> None:
     """As the time is, and whichever of the two passes is measured first."""
-    large, small = (Probe(Work(1, 800, tokens), 1.0, 6_000 + 10 * tokens) for tokens in (800, 200))
+    large, small = (StepMeasurement(StepWork(1, 800, tokens), 1.0, 6_000 + 10 * tokens) for tokens in (800, 200))
     assert tokens_in_memory([large, small, large], 40_000, 5, default=7) == 1_400
     assert tokens_in_memory([small, large], 40_000, 5, default=7) == 1_400
     assert tokens_in_memory([large, small], 10_000, 50, default=7) == 50, "a pass has a row at least"
 
 
 def test_passes_of_nearly_the_same_size_tell_nothing_about_a_fixed_part() -> None:
-    alike = [Probe(Work(2, 800, 100), 1.0, 1_000), Probe(Work(4, 800, 99), 1.0, 500)]
+    alike = [StepMeasurement(StepWork(2, 800, 100), 1.0, 1_000), StepMeasurement(StepWork(4, 800, 99), 1.0, 500)]
     assert tokens_in_memory(alike, 40_000, 5, default=7) == 2_000
 
 
@@ -181,7 +193,7 @@ def test_a_resumed_training_keeps_its_plan(tmp_path: Path) -> None:
     assert rest.losses == whole.losses[rest.done :]
     left, right = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(left[name].equal(right[name]) for name in left)
-    assert progress == TrainFolder(tmp_path / "whole").read().model_copy(update={"seconds": progress.seconds})
+    assert progress == TrainFolder(tmp_path / "whole").read_progress().model_copy(update={"seconds": progress.seconds})
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path / "moved", MadeUp(**costs), Heard(cut=9), learner)
     elsewhere = MadeUp(per_pass=0.0, per_token=1.0, name="another device")
@@ -228,10 +240,10 @@ def test_passes_are_counted_from_the_first_step_or_not_at_all(tmp_path: Path) ->
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path / "out", None, Heard(cut=9))
     folder = TrainFolder(tmp_path / "out")
-    folder.commit(folder.read().model_copy(update={"passes": 0}))
-    assert folder.read().step > 0
-    assert passes_of(trained(tmp_path / "out", None)) is None
-    whole = passes_of(trained(tmp_path / "whole", None))
+    folder.commit(folder.read_progress().model_copy(update={"passes": 0}))
+    assert folder.read_progress().step > 0
+    assert passes_record(trained(tmp_path / "out", None)) is None
+    whole = passes_record(trained(tmp_path / "whole", None))
     assert whole is not None
     assert whole.per_step >= 1
 

@@ -290,8 +290,8 @@ def test_adapters_beside_weights_in_parts(yard: Path, python: Path) -> None:
     assert together.noted("loss") == {step: pytest.approx(loss, rel=1e-5) for step, loss in alone.noted("loss").items()}
     before, trained = dict(load_file(yard / "model" / "model.safetensors")), together.weights()
     assert alike(trained, alone.weights())
-    changed = {name.rpartition("attention.")[2] for name in before if not before[name].equal(trained[name])}
-    assert changed == {"self.query.weight", "self.value.weight"}
+    changed_fields = {name.rpartition("attention.")[2] for name in before if not before[name].equal(trained[name])}
+    assert changed_fields == {"self.query.weight", "self.value.weight"}
 
 
 # ---- what goes wrong in a process -----------------------------------------------------------------------------------

@@ -21,7 +21,15 @@ from figeval.task_types.ranking import Ranking, RankingExample
 from figeval.task_types.spans import SpanExample
 from figeval.types import Example
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.splits import by_cluster, by_row, by_turns, doubts, how, splits_of, subject
+from figeval.wings.training.splits import (
+    choose_holdout,
+    dev_warnings,
+    hold_out_clusters,
+    hold_out_in_turns,
+    hold_out_rows,
+    make_splits,
+    subject_letters,
+)
 from tests.typed import bound
 
 
@@ -53,31 +61,31 @@ def config(**changes: object) -> TrainConfig:
 
 def test_as_test_differs_from_train() -> None:
     train = proverbs(6, 5)
-    assert how(train, [ranked("new", "Q1")]) == "within"
-    assert how(train, [ranked("new", "Q99")]) == "cluster"
-    assert how([ranked("a", None)], [ranked("b", None)]) == "row"
+    assert choose_holdout(train, [ranked("new", "Q1")]) == "within"
+    assert choose_holdout(train, [ranked("new", "Q99")]) == "cluster"
+    assert choose_holdout([ranked("a", None)], [ranked("b", None)]) == "row"
 
 
 @given(st.integers(1, 8), st.integers(1, 12), st.floats(0.01, 0.9))
 def test_nothing_is_lost_and_no_cluster_is_emptied(each: int, clusters: int, share: float) -> None:
     train = proverbs(each, clusters)
-    for holdout in (by_row, by_turns, by_cluster):
+    for holdout in (hold_out_rows, hold_out_in_turns, hold_out_clusters):
         held, kept = holdout(train, share)
         assert Counter(one.id for one in (*held, *kept)) == Counter(one.id for one in train)
-    held, kept = by_turns(train, share)
+    held, kept = hold_out_in_turns(train, share)
     assert {one.cluster for one in kept} == {one.cluster for one in train}
     assert len(held) == min(round(share * len(train)), clusters * (each - 1))
-    held, kept = by_cluster(train, share)
+    held, kept = hold_out_clusters(train, share)
     assert not {one.cluster for one in kept} & {one.cluster for one in held}
     assert kept
 
 
 def test_turns_go_round_the_clusters() -> None:
-    held, _ = by_turns(proverbs(6, 10), 0.25)
+    held, _ = hold_out_in_turns(proverbs(6, 10), 0.25)
     assert sorted(Counter(one.cluster for one in held).values()) == [1] * 5 + [2] * 5
 
 
-@pytest.mark.parametrize("holdout", [by_row, by_turns])
+@pytest.mark.parametrize("holdout", [hold_out_rows, hold_out_in_turns])
 def test_questions_about_one_text_are_never_parted(holdout: Callable[..., Any]) -> None:
     """Nor does it matter how many questions there are, or how the text is written: other tasks hold out the same."""
     queries = proverbs(6, 10)
@@ -89,9 +97,9 @@ def test_questions_about_one_text_are_never_parted(holdout: Callable[..., Any]) 
         for n in range(1 + len(one.id) % 3)
     ]
     held, kept = holdout(questions, 0.2)
-    texts = {subject(one) for one in held}
-    assert texts.isdisjoint({subject(one) for one in kept})
-    assert texts == {subject(one) for one in holdout(queries, 0.2)[0]}
+    texts = {subject_letters(one) for one in held}
+    assert texts.isdisjoint({subject_letters(one) for one in kept})
+    assert texts == {subject_letters(one) for one in holdout(queries, 0.2)[0]}
     assert len(texts) == 12
 
 
@@ -100,13 +108,13 @@ def test_questions_about_one_text_are_never_parted(holdout: Callable[..., Any]) 
 def test_a_joint_model_is_not_chosen_on_what_its_ranker_has_learnt() -> None:
     harness = Harness(plugins.plugin_manager())
     found = [
-        splits_of(harness.catalogue.tasks.get(name), config(task=name), harness)
+        make_splits(harness.catalogue.tasks.get(name), config(task=name), harness)
         for name in ("epic_retrieval_seen", "epic_joint", "epic_alignment", "epic_narrative_seen")
     ]
-    held = [{subject(one) for one in splits.dev} for splits in found]
+    held = [{subject_letters(one) for one in splits.dev} for splits in found]
     assert held == [held[0]] * 4
     assert len(held[0]) == 150
-    assert not any(held[0] & {subject(one) for one in splits.train} for splits in found)
+    assert not any(held[0] & {subject_letters(one) for one in splits.train} for splits in found)
 
 
 def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
@@ -126,7 +134,7 @@ def test_grades_move_with_the_candidates_that_stay() -> None:
 
 def test_unseen_proverbs_are_held_out_whole() -> None:
     spec, harness = task(list(proverbs(4, 4)), [ranked("t", "Q77")])
-    splits = splits_of(spec, config(holdout=0.25), harness)
+    splits = make_splits(spec, config(holdout=0.25), harness)
     assert "by cluster" in splits.source
     assert {one.cluster for one in splits.dev}.isdisjoint({one.cluster for one in splits.train})
     sizes = {len(one.candidates) for one in splits.train}  # type: ignore[attr-defined]
@@ -135,21 +143,21 @@ def test_unseen_proverbs_are_held_out_whole() -> None:
 
 def test_the_holdout_is_that_of_the_task_whatever_the_seed() -> None:
     spec, harness = task(list(proverbs(6, 4)), [ranked("t", "Q1")])
-    found = [[one.id for one in splits_of(spec, config(seed=seed), harness).dev] for seed in (0, 1)]
+    found = [[one.id for one in make_splits(spec, config(seed=seed), harness).dev] for seed in (0, 1)]
     assert found[0] == found[1] != []
 
 
 def test_test_is_for_choosing_only_if_that_was_said() -> None:
     spec, harness = task(list(proverbs(6, 4)), [ranked("t", "Q1")])
-    assert [one.id for one in splits_of(spec, config(select_on="test"), harness).dev] == ["t"]
-    whole = splits_of(spec, config(select_on="none"), harness)
+    assert [one.id for one in make_splits(spec, config(select_on="test"), harness).dev] == ["t"]
+    whole = make_splits(spec, config(select_on="none"), harness)
     assert (len(whole.train), whole.dev) == (24, [])
 
 
 def test_a_split_of_the_task_s_own_is_taken() -> None:
     spec, harness = task(list(proverbs(6, 4)), [ranked("t", "Q1")])
     own = spec.model_copy(update={"data": {**spec.data, "dev": "x:dev"}})
-    splits = splits_of(own, config(), harness)
+    splits = make_splits(own, config(), harness)
     assert (len(splits.train), [one.id for one in splits.dev]) == (24, ["t"])
 
 
@@ -158,28 +166,28 @@ def test_dev_has_every_language_of_the_task() -> None:
     spec, harness = task(list(train), [ranked("t", "Q1")])
     spec = spec.model_copy(update={"language": ("en", "sw")})
     with pytest.raises(TrainError, match=r"nothing in 'sw' is held out, .* or use --select_on none"):
-        splits_of(spec, config(), harness)
-    assert len(splits_of(spec, config(select_on="none"), harness).train) == 24
+        make_splits(spec, config(), harness)
+    assert len(make_splits(spec, config(select_on="none"), harness).train) == 24
 
 
 def test_what_cannot_be_trained_is_one_line() -> None:
     spec, harness = task(list(proverbs(2, 2)), [ranked("t", "Q1")])
     with pytest.raises(TrainError, match="--batch_size 64 exceeds the 4 examples"):
-        splits_of(spec, config(batch_size=64, select_on="none"), harness)
+        make_splits(spec, config(batch_size=64, select_on="none"), harness)
     with pytest.raises(TrainError, match="has no train split"):
-        splits_of(spec.model_copy(update={"data": {"test": "x:test"}}), config(), harness)
+        make_splits(spec.model_copy(update={"data": {"test": "x:test"}}), config(), harness)
     pairs = [PairExample(id=str(n), left="a", right="b", label="yes") for n in range(4)]
     fields = {"id": "a", "left": "a", "right": "a", "label": "a"}
     labelled = bound(name="made_up", type="pairs", data=spec.data, labels=("yes", "no"), fields=fields)
     _, harness = task(list(pairs), [pairs[0]])
     with pytest.raises(TrainError, match="no training example has the label 'no'"):
-        splits_of(labelled, config(select_on="none"), harness)
+        make_splits(labelled, config(select_on="none"), harness)
 
 
 def test_a_probe_shows_the_same_examples_without_their_query() -> None:
     """Dev is held out as without it, so that a model with and one without the query are chosen on the same examples."""
     spec, harness = task(proverbs(6, 5), [ranked("new", "Q1")])
-    plain, blind = (splits_of(spec, config(probe=probe), harness) for probe in (None, "no_query"))
+    plain, blind = (make_splits(spec, config(probe=probe), harness) for probe in (None, "no_query"))
     assert [one.id for one in blind.train] == [one.id for one in plain.train]
     assert [one.id for one in blind.dev] == [one.id for one in plain.dev]
     assert {one.query for one in (*blind.train, *blind.dev)} == {""}
@@ -190,7 +198,7 @@ def test_a_probe_shows_the_same_examples_without_their_query() -> None:
 def test_a_probe_that_the_task_type_does_not_have_is_refused() -> None:
     spec, harness = task(proverbs(6, 5), [ranked("new", "Q1")])
     with pytest.raises(TrainError, match=r"--probe no_story: ranking tasks have no such probe.*; they have no_query"):
-        splits_of(spec, config(probe="no_story"), harness)
+        make_splits(spec, config(probe="no_story"), harness)
 
 
 def test_trainings_of_an_earlier_figeval_keep_their_identity() -> None:
@@ -215,5 +223,5 @@ def test_a_choice_on_few_examples_is_warned_of(own: bool, n: int, changes: dict[
     if own:
         spec = spec.model_copy(update={"data": {**spec.data, "dev": "x:dev"}})
     asked = config(**changes)
-    found = list(doubts(splits_of(spec, asked, harness), spec, asked))
+    found = list(dev_warnings(make_splits(spec, asked, harness), spec, asked))
     assert found == [] if cures is None else len(found) == 1 and re.search(cures, found[0])

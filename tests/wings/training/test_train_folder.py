@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from figeval.errors import RecordError, TrainError
+from figeval.wings.training.api import resolve_config
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.configure import configured
 from figeval.wings.training.selection import Evaluation
 from figeval.wings.training.train_folder import TrainFolder
 from tests.wings.training.linear import config
@@ -41,9 +41,9 @@ def test_only_the_best_and_the_last_stay_and_only_the_last_can_go_on(tmp_path: P
             progress.evaluations = [Evaluation(step=1, scores={"acc": 1.0})]
             folder.commit(progress)
     assert names(folder) == ["step-000001", "step-000003"]
-    assert not (folder.checkpoint(1) / "state").exists()
-    assert (folder.checkpoint(3) / "state" / "state.safetensors").exists()
-    assert folder.read() == progress
+    assert not (folder.checkpoint_folder(1) / "state").exists()
+    assert (folder.checkpoint_folder(3) / "state" / "state.safetensors").exists()
+    assert folder.read_progress() == progress
 
 
 def test_it_goes_on_with_the_same_examples_only(tmp_path: Path) -> None:
@@ -71,9 +71,9 @@ def test_a_checkpoint_that_nobody_committed_is_written_over(tmp_path: Path) -> N
     with folder.locked():
         folder.begin(config(folder.path))
         keep(folder, 1)
-        (folder.checkpoint(1) / "model.safetensors").write_text("half")
+        (folder.checkpoint_folder(1) / "model.safetensors").write_text("half")
         keep(folder, 1)
-    assert (folder.checkpoint(1) / "model.safetensors").read_text() == "weights 1"
+    assert (folder.checkpoint_folder(1) / "model.safetensors").read_text() == "weights 1"
 
 
 def test_the_model_comes_on_top_and_can_be_written_over_there(tmp_path: Path) -> None:
@@ -85,17 +85,17 @@ def test_the_model_comes_on_top_and_can_be_written_over_there(tmp_path: Path) ->
         keep(folder, 2)
         folder.publish(2)
     assert (folder.path / "model.safetensors").read_text() == "weights 2"
-    assert (folder.checkpoint(1) / "model.safetensors").read_text() == "weights 1"
+    assert (folder.checkpoint_folder(1) / "model.safetensors").read_text() == "weights 1"
 
 
 def test_the_history_forgets_what_was_not_kept(tmp_path: Path) -> None:
     folder = TrainFolder(tmp_path / "out")
     folder.traces.mkdir(parents=True)
     for step in (1, 2, 3):
-        folder.note(step=step, loss=step / 2)
+        folder.append_history(step=step, loss=step / 2)
     with folder.history_file.open("a") as stream:
         stream.write('{"step": 4, "lo')
-    folder.history(2)
+    folder.truncate_history(2)
     assert folder.history_file.read_text() == '{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 1.0}\n'
 
 
@@ -106,10 +106,10 @@ def test_the_resolved_config_is_read_back_as_it_was(tmp_path: Path) -> None:
     folder = TrainFolder(asked.output)
     with folder.locked():
         folder.begin(asked)
-    again = configured(folder.traces / "config.yaml", {"output": str(asked.output)})
+    again = resolve_config(folder.traces / "config.yaml", {"output": str(asked.output)})
     assert again == asked
     assert again.identity() == asked.identity()
-    other = configured(folder.traces / "config.yaml", {"output": "elsewhere", "seed": "1"})
+    other = resolve_config(folder.traces / "config.yaml", {"output": "elsewhere", "seed": "1"})
     assert other.identity() != asked.identity()
 
 
@@ -127,7 +127,7 @@ def test_the_resolved_config_is_read_back_as_it_was(tmp_path: Path) -> None:
 )
 def test_a_wrong_config_is_one_line(given: dict[str, object], words: str) -> None:
     with pytest.raises(TrainError, match=words) as raised:
-        configured(None, {"task": "t", "model": "m", "output": "o", **given})
+        resolve_config(None, {"task": "t", "model": "m", "output": "o", **given})
     assert "\n" not in str(raised.value)
 
 
@@ -142,7 +142,7 @@ def test_a_config_of_an_older_figeval_may_have_a_field_that_is_gone(
     folder.write_config(written)
     file = folder.traces / "config.yaml"
     file.write_text(file.read_text() + f"compile: {value}\n")
-    again = configured(file, {"output": str(folder.path)})
+    again = resolve_config(file, {"output": str(folder.path)})
     assert capsys.readouterr().err.count("\n") == (value == "true")
     assert (again, again.identity()) == (written, written.identity())
 
@@ -155,7 +155,7 @@ def test_what_is_no_mapping_is_no_config(value: object) -> None:
 
 def test_a_missing_flag_is_named() -> None:
     with pytest.raises(TrainError, match="--task is missing"):
-        configured(None, {"model": "m", "output": "o"})
+        resolve_config(None, {"model": "m", "output": "o"})
 
 
 def test_a_damaged_progress_file_is_told(tmp_path: Path) -> None:

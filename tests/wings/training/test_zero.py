@@ -10,7 +10,7 @@ import pytest
 
 from figeval.errors import TrainError
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.zero import Zero, configuration
+from figeval.wings.training.sharding import Zero, zero_configuration
 
 
 def config(**changes: Any) -> TrainConfig:
@@ -19,7 +19,7 @@ def config(**changes: Any) -> TrainConfig:
 
 @pytest.mark.parametrize(("name", "stage", "independent"), [("zero2", 2, True), ("zero3", 3, False)])
 def test_a_stage_by_name(name: str, stage: int, independent: bool) -> None:
-    found = configuration(config(deepspeed=name, clip=0.5))
+    found = zero_configuration(config(deepspeed=name, clip=0.5))
     assert found["zero_optimization"] == {"stage": stage}
     assert found["gradient_clipping"] == 0.5
     assert found["gradient_accumulation_steps"] == 1, "the loop says when a step is whole"
@@ -30,7 +30,7 @@ def test_a_stage_by_name(name: str, stage: int, independent: bool) -> None:
 
 
 def test_no_clipping_and_half_precision() -> None:
-    found = configuration(config(deepspeed="zero2", clip=None, mixed_precision="bf16"))
+    found = zero_configuration(config(deepspeed="zero2", clip=None, mixed_precision="bf16"))
     assert found["gradient_clipping"] == 0.0
     assert found["bf16"]["enabled"]
 
@@ -46,7 +46,7 @@ def test_a_file_keeps_what_is_not_decided_here(tmp_path: Path) -> None:
     file = written(
         tmp_path, zero_optimization=zero, gradient_clipping=9.0, train_batch_size=512, wall_clock_breakdown=True
     )
-    found = configuration(config(deepspeed=file))
+    found = zero_configuration(config(deepspeed=file))
     assert found["zero_optimization"] == zero
     assert found["wall_clock_breakdown"] is True
     assert found["gradient_clipping"] == 1.0
@@ -68,12 +68,12 @@ def test_a_file_keeps_what_is_not_decided_here(tmp_path: Path) -> None:
 )
 def test_a_file_that_decides_too_much_or_nothing(tmp_path: Path, values: dict[str, Any], message: str) -> None:
     with pytest.raises(TrainError, match=message):
-        configuration(config(deepspeed=written(tmp_path, **values)))
+        zero_configuration(config(deepspeed=written(tmp_path, **values)))
 
 
 def test_no_such_file_and_no_such_stage(tmp_path: Path) -> None:
     with pytest.raises(TrainError, match="--deepspeed takes zero2 or zero3, or"):
-        configuration(config(deepspeed="zero9"))
+        zero_configuration(config(deepspeed="zero9"))
     (tmp_path / "list.json").write_text("[1]")
     with pytest.raises(TrainError, match="is not a DeepSpeed configuration"):
-        configuration(config(deepspeed=str(tmp_path / "list.json")))
+        zero_configuration(config(deepspeed=str(tmp_path / "list.json")))

@@ -26,20 +26,20 @@ Edit = Callable[[dict[str, Any]], None]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run, which tests copy."""
     from figeval.cli.main import main
 
-    folder = tmp_path_factory.mktemp("made") / "run"
+    folder = tmp_path_factory.mktemp("finished") / "run"
     with pytest.raises(SystemExit, match="0"):
         main([*RUN, "--output_path", str(folder)])
     return folder
 
 
 @pytest.fixture
-def copy(made: Path, tmp_path: Path) -> Path:
+def copy(finished_run: Path, tmp_path: Path) -> Path:
     """A copy of the run, in the current folder of `cli`."""
-    return shutil.copytree(made, tmp_path / "run")
+    return shutil.copytree(finished_run, tmp_path / "run")
 
 
 def edit(folder: Path, change: Edit) -> None:
@@ -50,13 +50,13 @@ def edit(folder: Path, change: Edit) -> None:
     file.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
-def edit_row(folder: Path, place: int, change: Edit) -> None:
+def edit_row(folder: Path, index: int, change: Edit) -> None:
     """Change one row of the predictions of mini_proverbs."""
     file = folder / PREDICTIONS
     lines = file.read_text("utf-8").splitlines(keepends=True)
-    row = json.loads(lines[place])
+    row = json.loads(lines[index])
     change(row)
-    lines[place] = json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n"
+    lines[index] = json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n"
     file.write_text("".join(lines), encoding="utf-8")
 
 
@@ -70,8 +70,8 @@ def without_digests(content: dict[str, Any]) -> None:
 def problems(outcome: Outcome) -> list[str]:
     """Return the problems that a command printed."""
     assert outcome.code == 2, outcome.out
-    found = [line for line in outcome.out.splitlines() if line.startswith("problem")]
-    return found or [outcome.err]
+    lines = [line for line in outcome.out.splitlines() if line.startswith("problem")]
+    return lines or [outcome.err]
 
 
 def test_a_run_that_nobody_touched(cli: Cli, copy: Path) -> None:
@@ -94,14 +94,14 @@ def test_without_the_data(cli: Cli, copy: Path) -> None:
 @pytest.mark.parametrize("file", ["run.json", PREDICTIONS, "predictions/mini_pairs.jsonl"])
 def test_one_changed_byte_anywhere(file: str, cli: Cli, copy: Path) -> None:
     """A bit is flipped at 12 places of the file, one after the other."""
-    whole = (copy / file).read_bytes()
-    for place in range(7, len(whole), len(whole) // 12):
-        changed = bytearray(whole)
-        changed[place] ^= 1
+    content = (copy / file).read_bytes()
+    for index in range(7, len(content), len(content) // 12):
+        changed = bytearray(content)
+        changed[index] ^= 1
         (copy / file).write_bytes(changed)
-        found = cli("verify", "run", "--no_data")
+        outcome = cli("verify", "run", "--no_data")
         name = "run.json" if file == "run.json" else file.split("/")[-1]
-        assert name in "".join(problems(found)), (place, whole[place - 20 : place + 20])
+        assert name in "".join(problems(outcome)), (index, content[index - 20 : index + 20])
 
 
 @pytest.mark.parametrize(
@@ -246,15 +246,15 @@ def test_two_runs_that_differ(cli: Cli, copy: Path, tmp_path: Path) -> None:
     edit(other, lambda run: run["tasks"][0]["scores"][0].update(stderr=0.5))
     edit(other, lambda run: run["tasks"][0]["scores"][0].update(low=run["tasks"][0]["scores"][0]["low"] + 1e-16))
     done = cli("verify", "run", "--no_data", "--against", "other")
-    told = "\n".join(line for line in done.out.splitlines() if "against" in line)
+    lines = "\n".join(line for line in done.out.splitlines() if "against" in line)
     assert done.code == 2
-    assert "problem      against: tasks: only this run has mini_pairs" in told
-    assert "problem      against: settings: --num_fewshot is 0, there 2" in told
-    assert re.search(r'against: model: fingerprint is ".*", there "other"', told)
-    assert re.search(r'note +against: versions: numpy is "[\d.]+", there "0\.1"', told)
-    assert re.search(r"problem +against: scores: mini_proverbs\.scores\.acc\.stderr is 0\.\d+, there 0\.5", told)
-    assert re.search(r"note +against: scores: .* \(differs by 1e-16: rounding\)", told)
-    assert re.search(r"against: rows: 1 of 60 rows differ: mini_proverbs, row 'P02N1': pred is \d, there null", told)
+    assert "problem      against: tasks: only this run has mini_pairs" in lines
+    assert "problem      against: settings: --num_fewshot is 0, there 2" in lines
+    assert re.search(r'against: model: fingerprint is ".*", there "other"', lines)
+    assert re.search(r'note +against: versions: numpy is "[\d.]+", there "0\.1"', lines)
+    assert re.search(r"problem +against: scores: mini_proverbs\.scores\.acc\.stderr is 0\.\d+, there 0\.5", lines)
+    assert re.search(r"note +against: scores: .* \(differs by 1e-16: rounding\)", lines)
+    assert re.search(r"against: rows: 1 of 60 rows differ: mini_proverbs, row 'P02N1': pred is \d, there null", lines)
 
 
 def test_rows_that_one_of_two_runs_lacks_do_not_count_as_different(cli: Cli) -> None:
@@ -341,6 +341,7 @@ HOSTILE: list[tuple[Edit, str]] = [
 ]
 
 
+@pytest.mark.wing("report")
 @pytest.mark.parametrize(("change", "words"), HOSTILE, ids=[words for _, words in HOSTILE])
 def test_a_hostile_record_is_one_line_for_every_reader(change: Edit, words: str, cli: Cli, copy: Path) -> None:
     edit(copy, change)
@@ -353,6 +354,7 @@ def test_a_nan_of_an_earlier_version_is_unknown(cli: Cli, copy: Path) -> None:
     assert cli("show", "run").code == 0
 
 
+@pytest.mark.wing("comparison", "report")
 def test_a_number_in_a_row_beyond_64_bits(cli: Cli, copy: Path) -> None:
     edit(copy, lambda content: content["tasks"][0].update(predictions_sha256=None))
     edit_row(copy, 0, lambda row: row.update(gold=10**400))
@@ -361,6 +363,7 @@ def test_a_number_in_a_row_beyond_64_bits(cli: Cli, copy: Path) -> None:
         assert "an integer has more than 64 bits" in outcome.out + outcome.err
 
 
+@pytest.mark.wing("report")
 def test_a_right_answer_that_is_no_index(cli: Cli, copy: Path) -> None:
     edit(copy, lambda content: [task.update(predictions_sha256=None) for task in content["tasks"]])
     edit_row(copy, 0, lambda row: row.update(gold=True, scores=[0.5, 0.5], status="ok"))

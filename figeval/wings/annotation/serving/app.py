@@ -24,12 +24,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from figeval.errors import DataError, FigevalError, OptionError
+from figeval import DataError, FigevalError, OptionError
 from figeval.io.json_files import InvalidJSON, parse_json
 from figeval.io.validation import validated
 from figeval.records.provenance import now
-from figeval.wings.annotation.journal import Answer, Journal, journal_of, journals
-from figeval.wings.annotation.questionnaire import Questionnaire
+from figeval.wings.annotation.items import Questionnaire
+from figeval.wings.annotation.journal import Journal, PageAnswer, find_journal, find_journals
 
 if TYPE_CHECKING:
     import asyncio
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HOST = "127.0.0.1"
-LARGEST = 1 << 14  # bytes of a request
+MAX_REQUEST_BYTES = 1 << 14
 MAX_CONNECTIONS = 64
 IDLE_SECONDS = 10.0  # that a connection may take to send the head of its first or next request
 API = "/api/"
@@ -58,7 +58,7 @@ HEADERS = {
 }
 
 
-class _Given(BaseModel):
+class _SentAnswer(BaseModel):
     """An answer as the page sends it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -69,7 +69,7 @@ class _Given(BaseModel):
     label: str
 
 
-class _Refused(Exception):
+class _Refusal(Exception):
     """A request that is answered with a status and a message."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -105,9 +105,9 @@ class _Guard:
             return "this address is not that of the server"
         if headers.get("origin", f"http://{host}") != f"http://{host}":
             return "the request comes from another page"
-        wanted = f"Bearer {self.token}".encode()
-        given = headers.get("authorization", "").encode()
-        if scope["path"].startswith(API) and not secrets.compare_digest(given, wanted):
+        expected = f"Bearer {self.token}".encode()
+        authorization = headers.get("authorization", "").encode()
+        if scope["path"].startswith(API) and not secrets.compare_digest(authorization, expected):
             return "the token is missing or old; open the address that `figeval annotate serve` has printed"
         return ""
 
@@ -116,14 +116,14 @@ class _Guard:
 class _Pages:
     """Handlers of the routes. Every answer is written while no other request is handled, so none is lost."""
 
-    shown: Questionnaire
+    questionnaire: Questionnaire
     folder: Path
     only: str | None
 
     async def annotators(self, _request: Request) -> Response:
         """Return who may answer: the annotator of `--annotator`, or those who have answered already."""
-        known = [one.annotator for one in journals(self.folder)]
-        return JSONResponse({"only": self.only, "known": known})
+        names = [journal.annotator for journal in find_journals(self.folder)]
+        return JSONResponse({"only": self.only, "known": names})
 
     async def items(self, request: Request) -> Response:
         """Return instructions and criteria, and an annotator's items in order, with the answers so far."""
@@ -134,14 +134,14 @@ class _Pages:
         return JSONResponse(
             {
                 "annotator": journal.annotator,
-                "instructions": self.shown.instructions,
+                "instructions": self.questionnaire.instructions,
                 "criteria": [
-                    {"name": one.name, "labels": one.labels, "description": one.description}
-                    for one in self.shown.criteria
+                    {"name": criterion.name, "labels": criterion.labels, "description": criterion.description}
+                    for criterion in self.questionnaire.criteria
                 ],
                 "items": [
-                    {"item": item, "fields": self.shown.items[item], "answers": answers.get(item, {})}
-                    for item in self.shown.order(journal.annotator)
+                    {"item": item, "fields": self.questionnaire.items[item], "answers": answers.get(item, {})}
+                    for item in self.questionnaire.order(journal.annotator)
                 ],
             }
         )
@@ -149,45 +149,45 @@ class _Pages:
     async def answer(self, request: Request) -> Response:
         """Store an answer and return it as it was stored."""
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise _Refused(415, "an answer is sent as application/json")
+            raise _Refusal(415, "an answer is sent as application/json")
         body = b""
         async for chunk in request.stream():
             body += chunk
-            if len(body) > LARGEST:
-                raise _Refused(413, f"an answer has at most {LARGEST} bytes")
+            if len(body) > MAX_REQUEST_BYTES:
+                raise _Refusal(413, f"an answer has at most {MAX_REQUEST_BYTES} bytes")
         try:
-            given = validated(parse_json(body), "the answer", _Given, DataError, cure="reload the page")
+            sent = validated(parse_json(body), "the answer", _SentAnswer, DataError, cure="reload the page")
         except InvalidJSON as error:
-            raise _Refused(400, f"the answer is not valid JSON: {error}") from error
-        journal = self._journal(given.annotator)
-        criterion, label = self.shown.checked(given.item, given.criterion, given.label)
-        stored = Answer(annotator=journal.annotator, item=given.item, criterion=criterion, label=label, time=now())
+            raise _Refusal(400, f"the answer is not valid JSON: {error}") from error
+        journal = self._journal(sent.annotator)
+        criterion, label = self.questionnaire.check_answer(sent.item, sent.criterion, sent.label)
+        answer = PageAnswer(annotator=journal.annotator, item=sent.item, criterion=criterion, label=label, time=now())
         try:
-            journal.append(stored)
+            journal.append(answer)
         except OSError as error:
-            raise _Refused(507, f"the answer could not be stored ({error.strerror}); try again") from error
-        return JSONResponse(stored.model_dump())
+            raise _Refusal(507, f"the answer could not be stored ({error.strerror}); try again") from error
+        return JSONResponse(answer.model_dump())
 
     def _journal(self, name: str) -> Journal:
-        journal = journal_of(self.folder, name)
+        journal = find_journal(self.folder, name)
         if self.only is not None and journal.annotator != self.only:
             raise OptionError(f"this address is for {self.only}; ask for another one")
         return journal
 
 
-def application(shown: Questionnaire, folder: Path, only: str | None, port: int, token: str) -> Starlette:
+def application(questionnaire: Questionnaire, folder: Path, only: str | None, port: int, token: str) -> Starlette:
     """Return the application.
 
     Args:
-        shown: items and criteria.
+        questionnaire: items and criteria.
         folder: folder in which answers are stored.
         only: the annotator who may answer; by default, everybody with the address, under a name of their choice.
         port: port that the server listens on, which `Host` must name.
         token: secret that requests must have.
     """
-    pages = _Pages(shown, folder, only)
-    here = files("figeval.wings.annotation.serving")
-    static = [Route(path, _sent(here.joinpath(name).read_bytes(), kind)) for path, (name, kind) in STATIC.items()]
+    pages = _Pages(questionnaire, folder, only)
+    package = files("figeval.wings.annotation.serving")
+    static = [Route(path, _respond(package.joinpath(name).read_bytes(), kind)) for path, (name, kind) in STATIC.items()]
     return Starlette(
         routes=[
             *static,
@@ -196,16 +196,16 @@ def application(shown: Questionnaire, folder: Path, only: str | None, port: int,
             Route(f"{API}answers", pages.answer, methods=["POST"]),
         ],
         middleware=[Middleware(_Guard, port=port, token=token)],
-        exception_handlers={_Refused: _refused, FigevalError: _refused},
+        exception_handlers={_Refusal: _report_error, FigevalError: _report_error},
     )
 
 
-def _sent(content: bytes, kind: str) -> Callable[[Request], Response]:
+def _respond(content: bytes, kind: str) -> Callable[[Request], Response]:
     return lambda _request: Response(content, media_type=kind)
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, error.status if isinstance(error, _Refused) else 422)
+async def _report_error(_request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, error.status if isinstance(error, _Refusal) else 422)
 
 
 # ---- connections without a request -----------------------------------------------------------------------------------

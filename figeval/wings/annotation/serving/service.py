@@ -10,18 +10,20 @@ from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from figeval.errors import FigevalError, FolderInUse, OptionError, RecordError
+from figeval import FigevalError, OptionError, RecordError
+from figeval.errors import FolderInUse
 from figeval.io.storage import locked
-from figeval.wings.annotation.journal import journal_of, journals
-from figeval.wings.annotation.questionnaire import questionnaire
-from figeval.wings.annotation.sheets import Key
+from figeval.wings.annotation.items import Key, read_questionnaire
+from figeval.wings.annotation.journal import find_journal, find_journals
 
 LOCK = ".serve.lock"
-NEEDED = ("starlette", "uvicorn")
-PATIENCE = 2  # seconds that requests have to finish when the server stops
+PACKAGES = ("starlette", "uvicorn")
+SHUTDOWN_SECONDS = 2  # that requests have to finish when the server stops
 
 
-def serve(folder: Path, key: Key, annotator: str | None, port: int, ready: Callable[[str], None]) -> Mapping[str, int]:
+def serve(
+    folder: Path, key: Key, annotator: str | None, port: int, announce: Callable[[str], None]
+) -> Mapping[str, int]:
     """Serve items to browsers on this machine until Ctrl-C, and return the number of judgements of each annotator.
 
     Args:
@@ -29,7 +31,7 @@ def serve(folder: Path, key: Key, annotator: str | None, port: int, ready: Calla
         key: key to the items, of which nothing but the criteria and the order is shown.
         annotator: the only annotator; by default, everybody chooses a name on the page.
         port: port to listen on; 0 is any free one.
-        ready: called with the address as soon as it can be opened.
+        announce: called with the address as soon as it can be opened.
 
     Raises:
         FigevalError: the extra `annotate` is not installed.
@@ -38,25 +40,25 @@ def serve(folder: Path, key: Key, annotator: str | None, port: int, ready: Calla
         FolderInUse: the folder is being served already.
         RecordError: the folder cannot be written.
     """
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
         raise FigevalError(f"the page needs {' and '.join(missing)}: pip install 'figeval[annotate]'")
     import uvicorn
 
     from figeval.wings.annotation.serving.app import HOST, PatientProtocol, application
 
-    shown = questionnaire(folder, key)
-    only = None if annotator is None else journal_of(folder, annotator).annotator
-    with ExitStack() as held:
+    shown = read_questionnaire(folder, key)
+    only = None if annotator is None else find_journal(folder, annotator).annotator
+    with ExitStack() as stack:
         try:
-            held.enter_context(locked(folder / LOCK, FolderInUse(f"{folder} is being served already; use that page")))
+            stack.enter_context(locked(folder / LOCK, FolderInUse(f"{folder} is being served already; use that page")))
         except OSError as error:
             raise RecordError(
                 f"cannot write {folder} ({error.strerror or error}), where the judgements are stored; copy the folder "
                 "to a place of your own"
             ) from error
-        counted(folder)  # damaged answers are reported before anybody adds to them
-        listening = held.enter_context(_listening(HOST, port))
-        number = int(listening.getsockname()[1])
+        _count_judgements(folder)  # damaged answers are reported before anybody adds to them
+        listener = stack.enter_context(_listen(HOST, port))
+        number = int(listener.getsockname()[1])
         token = secrets.token_urlsafe(16)
         config = uvicorn.Config(
             application(shown, folder, only, number, token),
@@ -68,28 +70,27 @@ def serve(folder: Path, key: Key, annotator: str | None, port: int, ready: Calla
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            timeout_graceful_shutdown=PATIENCE,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
-        ready(f"http://{HOST}:{number}/#token={token}")
+        announce(f"http://{HOST}:{number}/#token={token}")
         with suppress(KeyboardInterrupt):  # repeated by uvicorn when it has stopped
-            uvicorn.Server(config).run(sockets=[listening])
-        return counted(folder)
+            uvicorn.Server(config).run(sockets=[listener])
+        return _count_judgements(folder)
 
 
-def counted(folder: Path) -> Mapping[str, int]:
-    """Return the number of judgements of each annotator who has answered on the page."""
-    return {journal.annotator: len(journal.answers()) for journal in journals(folder)}
+def _count_judgements(folder: Path) -> Mapping[str, int]:
+    return {journal.annotator: len(journal.answers()) for journal in find_journals(folder)}
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     """Return a socket to which browsers can connect at once; they wait until requests are handled."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen()
     except OSError as error:
-        listening.close()
-        what = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
-        raise OptionError(f"--port: {port} {what}; give another one, or 0 for any that is free") from error
-    return listening
+        listener.close()
+        problem = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
+        raise OptionError(f"--port: {port} {problem}; give another one, or 0 for any that is free") from error
+    return listener

@@ -19,11 +19,12 @@ def bar(score: ScoreRecord, floors: Sequence[float | None] = ()) -> JSON | None:
     if score.value is None or not 0 <= score.value <= 1:
         return None
     value, low, high = (
-        None if one is None else round(100 * min(max(one, 0), 1), 2) for one in (score.value, score.low, score.high)
+        None if number is None else round(100 * min(max(number, 0), 1), 2)
+        for number in (score.value, score.low, score.high)
     )
     return {
         "value": value,
         "low": low,
         "high": high,
-        "floors": [round(100 * one, 2) for one in floors if one is not None and 0 <= one <= 1],
+        "floors": [round(100 * floor, 2) for floor in floors if floor is not None and 0 <= floor <= 1],
     }

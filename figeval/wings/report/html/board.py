@@ -8,43 +8,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from figeval import html_document
 from figeval.io.text import csv_cell, one_line
 from figeval.records.schema import SEEN_NOTES
 from figeval.reporting import table
-from figeval.reporting.html import html_document
 from figeval.types import JSON
-from figeval.wings.report.board_record import BoardRecord, BoardRow, Leaderboard
 from figeval.wings.report.html import bar, download
+from figeval.wings.report.record import BoardRecord, BoardRow, Leaderboard
 
 CSV_COLUMNS = (
-    *(
-        "benchmark",
-        "leaderboard",
-        "kind",
-        "apart",
-        "examples",
-        "examples_sha256",
-        "row",
-        "model",
-        "route",
-        "conditions",
-    ),
-    *(
-        "seeds",
-        "date",
-        "run",
-        "metric",
-        "value",
-        "low",
-        "high",
-        "n",
-        "clusters",
-        "rank",
-        "best",
-        "worst",
-        "note",
-        "notes",
-    ),
+    *("benchmark", "leaderboard", "kind", "apart", "examples", "examples_sha256", "row", "model", "route"),
+    *("conditions", "seeds", "date", "run", "metric", "value", "low", "high", "n", "clusters", "rank", "best"),
+    *("worst", "note", "notes"),
 )
 
 
@@ -53,13 +28,13 @@ def board_page(title: str, record: BoardRecord) -> str:
     used: set[str] = set()
     sections = []
     for benchmark, boards in record.benchmarks():
-        shown = [_board(one, _anchor(one.name, used)) for one in boards]
+        contents = [_board(board, _anchor(board.name, used)) for board in boards]
         sections.append(
             {
                 "name": benchmark,
                 "anchor": _anchor(f"benchmark-{benchmark}", used),
                 "overview": _overview(boards),
-                "boards": shown,
+                "boards": contents,
             }
         )
     content: JSON = {
@@ -67,7 +42,7 @@ def board_page(title: str, record: BoardRecord) -> str:
         "record": record,
         "sections": sections,
         "notes": list(_notes(record)),
-        "absent": [f"{one.task} of {one.model} {one.why}" for one in record.absent],
+        "absent": [f"{absence.task} of {absence.model} {absence.why}" for absence in record.absent],
     }
     styles = ("page.css", "board.css")
     return html_document(__package__, "board.html.jinja", content, styles=styles, script="board.js")
@@ -80,15 +55,15 @@ def board_csv(boards: Sequence[Leaderboard]) -> str:
     writer.writerow(CSV_COLUMNS)
     for board in boards:
         notes = "; ".join(board.notes)
-        about = (board.benchmark, board.name, board.kind, board.apart, board.examples, board.examples_sha256)
+        head = (board.benchmark, board.name, board.kind, board.apart, board.examples, board.examples_sha256)
         for row in board.rows:
-            who = (row.kind, row.model, row.route, row.conditions, row.seeds, row.date, row.run)
+            labels = (row.kind, row.model, row.route, row.conditions, row.seeds, row.date, row.run)
             for score in row.scores:
                 numbers = (score.metric, score.value, score.low, score.high, score.n, score.clusters)
                 is_ranked = score.metric == board.metric
                 ranks = (row.rank, row.best, row.worst, row.note) if is_ranked else (None, None, None, "")
                 writer.writerow(
-                    ["" if value is None else csv_cell(value) for value in (*about, *who, *numbers, *ranks, notes)]
+                    ["" if value is None else csv_cell(value) for value in (*head, *labels, *numbers, *ranks, notes)]
                 )
     return stream.getvalue()
 
@@ -96,12 +71,12 @@ def board_csv(boards: Sequence[Leaderboard]) -> str:
 def _anchor(name: str, used: set[str]) -> str:
     """Return an id that the page does not have yet."""
     stem = re.sub(r"[^\w.@:-]+", "-", one_line(name, 100)) or "leaderboard"
-    found, times = stem, 1
-    while found in used:
-        times += 1
-        found = f"{stem}-{times}"
-    used.add(found)
-    return found
+    anchor, number = stem, 1
+    while anchor in used:
+        number += 1
+        anchor = f"{stem}-{number}"
+    used.add(anchor)
+    return anchor
 
 
 # ---- one leaderboard -------------------------------------------------------------------------------------------------
@@ -109,9 +84,9 @@ def _anchor(name: str, used: set[str]) -> str:
 
 def _board(board: Leaderboard, anchor: str) -> JSON:
     """Return what the template shows of one leaderboard."""
-    others = [one for one in board.metrics if one != board.metric]
-    floors = [one.score(board.metric) for one in board.rows if one.kind == "baseline"]
-    lines = [None if score is None else score.value for score in floors]
+    further = [metric for metric in board.metrics if metric != board.metric]
+    baselines = [row.score(board.metric) for row in board.rows if row.kind == "baseline"]
+    floors = [None if score is None else score.value for score in baselines]
     unit = {"suite": "tasks", "contrast": "examples", "task": "examples"}[board.kind]
     return {
         "name": board.name,
@@ -122,14 +97,14 @@ def _board(board: Leaderboard, anchor: str) -> JSON:
         "notes": board.notes,
         "about": f"{board.examples:,} {unit}, sha256 {board.examples_sha256:.8}…",
         "metric": board.metric,
-        "others": others,
+        "others": further,
         "untested": list(dict.fromkeys(row.note for row in board.rows if row.rank is not None and row.note)),
-        "rows": [_row(row, board.metric, others, lines) for row in board.rows],
+        "rows": [_row(row, board.metric, further, floors) for row in board.rows],
         "download": download(f"{anchor}.csv", board_csv([board])),
     }
 
 
-def _row(row: BoardRow, metric: str, others: Sequence[str], floors: Sequence[float | None]) -> JSON:
+def _row(row: BoardRow, metric: str, further: Sequence[str], floors: Sequence[float | None]) -> JSON:
     score = row.score(metric)
     return {
         "row": row,
@@ -137,7 +112,7 @@ def _row(row: BoardRow, metric: str, others: Sequence[str], floors: Sequence[flo
         "interval": "" if score is None else table.interval(score),
         "low": None if score is None else score.low,
         "bar": None if score is None else bar(score, floors if row.kind == "run" else ()),
-        "others": [_value(row, one) for one in others],
+        "others": [_value(row, name) for name in further],
         "n": "" if score is None else str(score.n),
         "set": "" if row.best is None else str(row.best) if row.best == row.worst else f"{row.best}–{row.worst}",
     }
@@ -146,36 +121,32 @@ def _row(row: BoardRow, metric: str, others: Sequence[str], floors: Sequence[flo
 def _value(row: BoardRow, metric: str) -> JSON:
     """Return a score as text, and as the number by which rows are sorted."""
     score = row.score(metric)
-    return (
-        {"text": table.NOTHING, "number": None}
-        if score is None
-        else {
-            "text": table.marked(score),
-            "number": score.value,
-        }
-    )
+    if score is None:
+        return {"text": table.NOTHING, "number": None}
+    return {"text": table.marked(score), "number": score.value}
 
 
 def _overview(boards: Sequence[Leaderboard]) -> JSON | None:
     """Return the table of all models and tasks of a benchmark; there is none for a single task."""
-    tasks = [one for one in boards if one.kind == "task" and not one.apart and "@" not in one.name]
+    tasks = [board for board in boards if board.kind == "task" and not board.apart and "@" not in board.name]
     if len(tasks) < 2:
         return None
-    found: dict[tuple[str, str, str], dict[int, BoardRow]] = {}
-    for place, board in enumerate(tasks):
+    models: dict[tuple[str, str, str], dict[int, BoardRow]] = {}  # their rows by the index of the task
+    for index, board in enumerate(tasks):
         for row in board.rows:
-            found.setdefault((row.kind, row.model, row.page), {}).setdefault(place, row)
-    rows, times = [], Counter((kind, model) for kind, model, _ in found)
-    for (kind, model, page), own in sorted(found.items(), key=lambda item: (item[0][0] == "baseline", -len(item[1]))):
+            models.setdefault((row.kind, row.model, row.page), {}).setdefault(index, row)
+    rows, counts = [], Counter((kind, model) for kind, model, _ in models)
+    ordered = sorted(models.items(), key=lambda item: (item[0][0] == "baseline", -len(item[1])))
+    for (kind, model, page), results in ordered:
         cells = [
-            {**_value(own[place], board.metric), "is_top": own[place].best == 1}
-            if place in own
+            {**_value(results[index], board.metric), "is_top": results[index].best == 1}
+            if index in results
             else {"text": "", "number": None, "is_top": False}
-            for place, board in enumerate(tasks)
+            for index, board in enumerate(tasks)
         ]
-        run = next(iter(own.values())).run if times[kind, model] > 1 else ""
+        run = next(iter(results.values())).run if counts[kind, model] > 1 else ""
         rows.append({"kind": kind, "model": model, "page": page, "run": run, "cells": cells})
-    return {"columns": [(one.name, one.metric) for one in tasks], "rows": rows}
+    return {"columns": [(board.name, board.metric) for board in tasks], "rows": rows}
 
 
 def _notes(record: BoardRecord) -> Iterator[str]:

@@ -51,7 +51,7 @@ def scores(rows: Sequence[JSON], colours: Mapping[str, str]) -> Picture | None:
     data = alt.Data(values=list(rows))
     # Lists of names keep the order of the runs and tasks.
     tasks = list(dict.fromkeys(row["task"] for row in rows))
-    shown = _having(colours, (row["run"] for row in rows))
+    shown = _select_colours(colours, (row["run"] for row in rows))
     base = alt.Chart(data).encode(
         y=alt.Y("task:N", sort=tasks, title=None, axis=alt.Axis(labelLimit=320)),
         yOffset=alt.YOffset("run:N", sort=list(shown)),
@@ -80,8 +80,8 @@ def calibration(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) 
     """
     import altair as alt
 
-    shown = _having(colours, (one["label"] for one in entries))
-    bins = [{"run": one["label"], "single": one["single"], **each} for one in entries for each in one["bins"]]
+    shown = _select_colours(colours, (entry["label"] for entry in entries))
+    bins = [{"run": entry["label"], "single": entry["single"], **each} for entry in entries for each in entry["bins"]]
     unit = alt.Scale(domain=[0, 1], nice=False)
     diagonal = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])).mark_line(color=GREY, strokeDash=[4, 3])
     points = alt.Chart(alt.Data(values=bins)).encode(
@@ -101,9 +101,9 @@ def calibration(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) 
     )
 
     curve = [
-        {"run": one["label"], "single": one["single"], "coverage": share, "accuracy": accuracy}
-        for one in entries
-        for share, accuracy in one["selective"]
+        {"run": entry["label"], "single": entry["single"], "coverage": share, "accuracy": accuracy}
+        for entry in entries
+        for share, accuracy in entry["selective"]
     ]
     lines = (
         alt.Chart(alt.Data(values=curve))
@@ -115,9 +115,9 @@ def calibration(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) 
             detail="single:N",
         )
     )
-    made = lines.properties(width=260, height=260)
+    chart = lines.properties(width=260, height=260)
     description = f"Accuracy of {task} by share of answered examples"
-    yield _picture(made, "Selective accuracy", description, task, right=shown)
+    yield _picture(chart, "Selective accuracy", description, task, right=shown)
 
 
 def positions(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) -> Picture:
@@ -131,21 +131,21 @@ def positions(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) ->
     import altair as alt
 
     counts: dict[tuple[str, int], Counter[str]] = {}
-    for one in entries:
-        for each in one["positions"]:
-            own = {key: each[key] for key in ("chosen", "right", "n")}
-            counts.setdefault((one["label"], each["position"]), Counter()).update(own)
+    for entry in entries:
+        for row in entry["positions"]:
+            numbers = {key: row[key] for key in ("chosen", "right", "n")}
+            counts.setdefault((entry["label"], row["position"]), Counter()).update(numbers)
     rows = [
-        {"position": position, "who": label, "share": own["chosen"] / own["n"]}
-        for (label, position), own in counts.items()
+        {"position": position, "who": label, "share": numbers["chosen"] / numbers["n"]}
+        for (label, position), numbers in counts.items()
     ]
     first = entries[0]["label"]
     rows += [
-        {"position": position, "who": GOLD_LABEL, "share": own["right"] / own["n"]}
-        for (label, position), own in counts.items()
+        {"position": position, "who": GOLD_LABEL, "share": numbers["right"] / numbers["n"]}
+        for (label, position), numbers in counts.items()
         if label == first
     ]
-    shown = {**_having(colours, (one["label"] for one in entries)), GOLD_LABEL: GOLD}
+    shown = {**_select_colours(colours, (entry["label"] for entry in entries)), GOLD_LABEL: GOLD}
     chart = (
         alt.Chart(alt.Data(values=rows))
         .mark_bar()
@@ -166,9 +166,9 @@ def learning(record: TrainingRecord) -> Picture | None:
     import altair as alt
 
     rows = [
-        {"step": one.step, "metric": name, "score": value}
-        for one in record.scored_steps()
-        for name, value in one.scores.items()
+        {"step": point.step, "metric": name, "score": value}
+        for point in record.scored_steps()
+        for name, value in point.scores.items()
         if value is not None and isfinite(value)
     ]
     if not rows:
@@ -187,7 +187,7 @@ def learning(record: TrainingRecord) -> Picture | None:
     return _picture(chart, "Scores on dev", f"Scores on dev of {name} by step", name)
 
 
-def _having(colours: Mapping[str, str], labels: Iterable[str]) -> dict[str, str]:
+def _select_colours(colours: Mapping[str, str], labels: Iterable[str]) -> dict[str, str]:
     """Return the colours of the runs that a chart shows, so that its legend names no others."""
     shown = set(labels)
     return {label: colour for label, colour in colours.items() if label in shown}
@@ -197,8 +197,9 @@ def _by_run(colours: Mapping[str, str], field: str = "run:N") -> Any:
     """Return the colours of the runs, the same in all charts."""
     import altair as alt
 
-    names, own = list(colours), list(colours.values())
-    return alt.Color(field, sort=names, scale=alt.Scale(domain=names, range=own), legend=_legend())
+    names = list(colours)
+    scale = alt.Scale(domain=names, range=list(colours.values()))
+    return alt.Color(field, sort=names, scale=scale, legend=_legend())
 
 
 def _legend() -> Any:
@@ -232,8 +233,8 @@ def _picture(
         spec["padding"][side] += round(pixels)
     spec["config"]["background"] = "transparent"
     svg = vl_convert.vegalite_to_svg(spec)
-    found = SIZE.search(svg)
-    width, height = (round(float(size)) for size in found.groups()) if found else (600, 300)
+    match = SIZE.search(svg)
+    width, height = (round(float(size)) for size in match.groups()) if match else (600, 300)
     address = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
     file = re.sub(r"[^\w.-]+", "-", f"{title.lower()} {subtitle}").strip("-")
     return Picture(file, description, address, width, height)

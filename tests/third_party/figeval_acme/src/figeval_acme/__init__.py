@@ -16,8 +16,9 @@ def register_tasks(register):
 
 @hookimpl
 def register_backends(register):
-    """A model, named by where it can be imported from."""
+    """Models, named by where they can be imported from: one of our own, and those behind an API."""
     register("acme_trigrams", f"{__name__}.trigrams:Trigrams", "shared character trigrams; learns nothing")
+    register("acme_chat", f"{__name__}.chat:backend", "chat models of Acme (base_url=…)")
 
 
 @hookimpl

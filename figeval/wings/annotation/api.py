@@ -1,0 +1,401 @@
+"""`figeval.export_items`, `figeval.judge_items` and `figeval.import_judgements`, and what they return."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
+
+from figeval import Harness, OptionError, data_frame, frontend
+from figeval.api.runs import (
+    Folders,
+    Runs,
+    Task,
+    given_options,
+    listed,
+    model_name,
+    paths_in,
+    run_paths,
+    task_names,
+)
+from figeval.errors import near
+from figeval.io.text import clean, counted
+from figeval.io.validation import checked_arguments
+from figeval.runs.harness import Guests
+from figeval.spec.criteria import criteria_of
+from figeval.types import JSON
+from figeval.wings.annotation.export import (
+    Criteria,
+    Export,
+    Format,
+    choose_criteria,
+    instructions_to_answer,
+    instructions_to_judge,
+    parse_criteria,
+    read_instructions,
+    write_items,
+)
+from figeval.wings.annotation.items import CONFIG, INSTRUCTIONS, KEY, TASKS, Key, read_key
+from figeval.wings.annotation.judge import Judging, ask_judge
+from figeval.wings.annotation.judge_store import JudgeAnswers, constant_labels, describe_constant
+from figeval.wings.annotation.judgements import Import, analyze_judgements
+from figeval.wings.annotation.tables import AnnotationResults
+from figeval.wings.annotation.written_texts import draw_questions, read_texts
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    import pandas
+
+ITEM_COLUMNS = {"item": "string", "author": "string", "example": "string", "cluster": "string", "gold": "string"}
+ANSWER_COLUMNS = {
+    "item": "string",
+    "criterion": "string",
+    "label": "string",
+    "status": "string",
+    "raw": "string",
+    "probabilities": "object",
+    "truncated": "bool",
+}
+RANGES = {"n": (1, 1_000_000), "annotators": (1, 99), "checks": (0, 99)}
+MODEL_OPTIONS = ("device", "seed", "max_cost", "max_tokens")  # of any judge that takes them
+
+
+# ---- items -----------------------------------------------------------------------------------------------------------
+
+
+class ItemOptions(TypedDict, total=False):
+    """Further flags of `figeval annotate export`; `figeval annotate export --help` describes each."""
+
+    n: int
+    to: Format
+    annotators: int
+    checks: int
+    references: bool
+    seed: int
+    include_path: Folders
+
+
+@checked_arguments
+def export_items(
+    runs: Runs = (),
+    *,
+    output: str | Path,
+    task: Task | None = None,
+    criteria: Criteria = (),
+    instructions: str | Path | None = None,
+    **options: Unpack[ItemOptions],
+) -> AnnotationItems:
+    """Write items for annotators, in a random order and without names: texts of runs, or questions of a choice task.
+
+    Args:
+        runs: runs whose texts are to be judged, or their folders; without any, people answer the questions of `task`.
+        output: folder to write the items and their key to.
+        task: task whose texts are judged, or a choice task.
+        criteria: criteria with their scales, `"fluency=1-5,coherence=yes/no"` or `{"fluency": "1-5"}`; a mapping may
+            describe them: `{"fluency": {"scale": "1-5", "description": "5: natural."}}`. Or a task whose criteria are
+            used; by default, those of the task.
+        instructions: what annotators are told: a text, or a file with one; "" for nothing. By default, a text
+            about the criteria or the task.
+        options: further flags of `figeval annotate export` under the same names: `n`, `to`, `annotators`, `checks`,
+            `references`, `seed`, `include_path`.
+
+    Raises:
+        TypeError: there is no such option.
+        OptionError: an argument has an invalid value, the task has no criteria, or the folder already has items.
+        RecordError: the runs have no such texts, or were made on other examples.
+
+    Example:
+        ```python
+        items = figeval.export_items(["runs/a", "runs/b"], output="items", criteria={"fluency": "1-5"}, annotators=2)
+        items.to_frame()["author"].value_counts()
+        ```
+    """
+    flags = _check_flags(given_options("figeval.export_items", options, ItemOptions.__annotations__))
+    folders = run_paths(runs)
+    names, objects = ((), ()) if task is None else task_names(task)
+    if len(names) > 1 or not (folders or names):
+        raise OptionError("give the runs whose texts are to be judged, or one choice task")
+    text = None if instructions is None else read_instructions(str(instructions))
+    n, seed = flags.pop("n", 50), flags.setdefault("seed", 0)
+    include, references = paths_in(flags.pop("include_path", ())), flags.pop("references", False)
+    with frontend.python_program(watched=False):
+        harness = Harness(include=include, guests=Guests(objects))
+        gold: dict[str, str] = {}
+        if folders:
+            written = read_texts(folders, names[0] if names else None, n, seed, harness, references=references)
+            scales = choose_criteria(criteria, written, harness)
+            default = instructions_to_judge(scales)
+        else:
+            spec = harness.catalogue.tasks.get(names[0])
+            written, gold, answer = draw_questions(spec, n, seed, harness)
+            scales, default = (answer,), instructions_to_answer(spec)
+        export = Export(criteria=scales, instructions=default if text is None else text, **flags)
+        return AnnotationItems(Path(output), write_items(Path(output), written, gold, export))
+
+
+def _check_flags(flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the flags of `export` if their values are possible. Raises `OptionError`."""
+    for name, (lowest, highest) in RANGES.items():
+        value = flags.get(name, lowest)
+        if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
+            raise OptionError(f"{name}={value!r:.80}: give a whole number from {lowest} to {highest:,}")
+    if not isinstance(seed := flags.get("seed", 0), int) or isinstance(seed, bool):
+        raise OptionError(f"seed={seed!r:.80}: give a whole number")
+    if flags.get("to", "csv") not in (formats := get_args(Format)):
+        problem = f"to={flags['to']!r:.80}{near(str(flags['to']), formats)}"
+        raise OptionError(f"{problem}; the formats are {', '.join(formats)}")
+    return flags
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationItems:
+    """Items for annotators, as `figeval.export_items` returns them.
+
+    `print` prints the lines that `figeval annotate export` prints.
+
+    Attributes:
+        path: folder of the items.
+        key: who wrote each text and which answers are right, with the criteria and the instructions; keep it from the
+            annotators.
+    """
+
+    path: Path
+    key: Key
+
+    @classmethod
+    def load(cls, path: str | Path) -> AnnotationItems:
+        """Return the items in a folder. Raises `DataError` if it has no key, or if the key is damaged."""
+        return cls(Path(path), read_key(Path(path)))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the key, one row per item without attention checks: `item`, `author`, `example`, `cluster`, `gold`.
+
+        Raises:
+            FigevalError: pandas is not installed.
+        """
+        rows = (
+            {"item": number, **item.model_dump(), "gold": self.key.gold.get(number)}
+            for number, item in self.key.items.items()
+        )
+        return data_frame(rows, ITEM_COLUMNS)
+
+    def to_dict(self) -> JSON:
+        """Return the content of `key.json`."""
+        return self.key.model_dump(mode="json")
+
+    def _lines(self) -> Iterator[str]:
+        key = self.key
+        checks = f" and {counted(len(key.checks), 'attention check')}" if key.checks else ""
+        files = ", ".join(key.sheets) or f"{TASKS}, {CONFIG}"
+        yield f"{counted(len(key.items), 'item')}{checks} of {key.task}: {files}"
+        for criterion in key.criteria:
+            yield f"{criterion.name}: {', '.join(criterion.labels)}"
+        for author, count in key.not_written.items():
+            yield f"{author}: {counted(count, 'text')} in the sample not written"
+        if (self.path / INSTRUCTIONS).exists():
+            yield f"{self.path / INSTRUCTIONS} tells annotators what to do; give it to them with the items"
+        yield f"{self.path / KEY} says who wrote each text and which answers are right; keep it from the annotators"
+
+    def __str__(self) -> str:
+        return clean("\n".join(self._lines()))
+
+    def __repr__(self) -> str:
+        return f"<figeval.AnnotationItems of {self.key.task}: {counted(len(self.key.items), 'item')} in {self.path}>"
+
+
+# ---- judges ----------------------------------------------------------------------------------------------------------
+
+
+class JudgeOptions(TypedDict, total=False):
+    """Further flags of `figeval annotate judge`; `figeval annotate judge --help` describes each."""
+
+    model_args: Mapping[str, Any]
+    template: str | Path | None
+    limit: int | None
+    device: str | None
+    max_cost: float | None
+    max_tokens: int | None
+    seed: int
+    include_path: Folders
+
+
+@checked_arguments
+def judge_items(
+    items: str | Path,
+    model: object,
+    *,
+    name: str | None = None,
+    progress: bool = False,
+    **options: Unpack[JudgeOptions],
+) -> JudgedItems:
+    """Have a model judge the items of `figeval.export_items` by the same criteria as people.
+
+    The model sees what annotators see, and not who wrote a text. The same call continues after an interruption, and
+    asks questions again that failed.
+
+    Args:
+        items: folder of the items.
+        model: a name, a folder or a hub id, or an object with `loglikelihood` or `generate`.
+        name: name of the judge's files in the folder; by default that of the model. For an object also its name.
+        progress: print on stderr what is already answered, and what the rest will cost.
+        options: further flags of `figeval annotate judge` under the same names: `model_args`, `template`, `limit`,
+            `device`, `max_cost`, `max_tokens`, `seed`, `include_path`.
+
+    Raises:
+        TypeError: there is no such option.
+        OptionError: an option has an invalid value, the items are questions with an answer, or files with this name
+            come from another model, prompt or version of the texts.
+        CapabilityError: the model can neither compare labels nor reply in words.
+        FigevalError: an unknown model, a budget that is exhausted …
+
+    Example:
+        ```python
+        figeval.judge_items("items", "openai:gpt-4o-mini", max_cost=2.0)
+        figeval.import_judgements(to="items").judge_means
+        ```
+    """
+    flags = given_options("figeval.judge_items", options, JudgeOptions.__annotations__)
+    called, objects = model_name(model, name if not isinstance(model, str | Path) else None)
+    limit, template = flags.get("limit"), flags.get("template")
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise OptionError(f"limit={limit!r:.80}: give a whole number of at least 1")
+    if template is not None and not isinstance(template, str | Path):
+        raise OptionError(f"template={template!r:.80}: give the path of a file")
+    judging = Judging(
+        folder=Path(items),
+        model=called,
+        options=flags.get("model_args") or {},
+        name=name,
+        template=None if template is None else Path(template),
+        limit=limit,
+        common={"seed": 0} | {option: flags[option] for option in MODEL_OPTIONS if flags.get(option) is not None},
+    )
+    with frontend.python_program(watched=progress):
+        harness = Harness(include=paths_in(flags.get("include_path", ())), guests=Guests(models=objects))
+        return JudgedItems(Path(items), ask_judge(judging, harness))
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedItems:
+    """Answers of a model as a judge, as `figeval.judge_items` returns them.
+
+    `print` prints the lines that `figeval annotate judge` prints.
+
+    Attributes:
+        path: folder of the items.
+        judged: the judge's name, record and answers, and the number of questions that failed.
+    """
+
+    path: Path
+    judged: JudgeAnswers
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return one row per question, attention checks included.
+
+        Columns: `item`, `criterion`, `label` (missing unless `status` is `ok`), `status`, `raw` (a reply in words),
+        `probabilities` (of the labels), `truncated` (whether the model saw only a part of the text).
+
+        Raises:
+            FigevalError: pandas is not installed.
+        """
+        return data_frame((row.model_dump() for row in self.judged.rows), ANSWER_COLUMNS)
+
+    def to_dict(self) -> JSON:
+        """Return the record as `figeval annotate judge --json` prints it."""
+        return self.judged.record.model_dump(mode="json")
+
+    def _lines(self) -> Iterator[str]:
+        record = self.judged.record
+        rows = [row for row in self.judged.rows if row.item in self.judged.items]
+        statuses = Counter(row.status for row in rows)
+        items = counted(len(self.judged.items), "item")
+        yield f"{record.model} judged {items}: {statuses['ok']} of {len(rows)} answers parsed"
+        if failures := ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()) if status != "ok"):
+            yield f"without a label: {failures}"
+        if rest := len(self.judged.rows) - len(rows):
+            yield f"{counted(rest, 'answer')} about other items stored earlier"
+        for criterion, label in constant_labels(rows).items():
+            yield describe_constant(criterion, *label)
+        if record.truncated:
+            yield f"{counted(record.truncated, 'question')} did not fit the model, which saw only a part of the text"
+        if record.checks[1]:
+            yield f"{record.checks[0]} of {record.checks[1]} answers to attention checks as requested"
+        if record.description.get("tokens_in") is not None:
+            cost = record.description.get("cost")
+            price = "" if cost is None else f", at a cost of {cost:,.4f}"
+            read, written = record.description["tokens_in"], record.description["tokens_out"]
+            yield f"{read:,} tokens read, {written:,} written{price}"
+        file = self.path / f"judge_{self.judged.name}.json"
+        yield f"{file}: figeval annotate import --to {self.path} compares it with people"
+
+    def __str__(self) -> str:
+        return clean("\n".join(self._lines()))
+
+    def __repr__(self) -> str:
+        answers = counted(len(self.judged.rows), "answer")
+        return f"<figeval.JudgedItems of {self.judged.record.model!r} in {self.path}: {answers}>"
+
+
+# ---- judgements ------------------------------------------------------------------------------------------------------
+
+
+@checked_arguments
+def import_judgements(  # noqa: PLR0913 - one argument per option of the command
+    files: str | Path | Sequence[str | Path] = (),
+    *,
+    to: str | Path | None = None,
+    runs: Runs = (),
+    task: str | None = None,
+    criteria: Criteria = (),
+    last: bool = False,
+    exclude: Sequence[str] = (),
+    pairs: bool = False,
+    seed: int = 0,
+) -> AnnotationResults:
+    """Read judgements, store them next to the key, and return means, agreement, tests and correlations.
+
+    Args:
+        files: files of annotators (`figeval annotate import --help` lists the forms); by default, the sheets in the
+            folder `to` and the answers that `figeval annotate serve` stored there.
+        to: folder of `figeval.export_items`, to which the judgements belong.
+        runs: runs whose metrics are correlated with the judgements. Without `to`, items are ids of the examples of the
+            only one.
+        task: task of the run, if items are ids of its examples and it has several tasks.
+        criteria: scales of the criteria, if there is no key, as for `figeval.export_items`; by default, the labels that
+            occur.
+        last: count the last answer if an annotator judged an item twice.
+        exclude: annotators to leave out of the results.
+        pairs: also compute the agreement of each pair of annotators.
+        seed: random seed of intervals and tests.
+
+    Raises:
+        OptionError: an argument has an invalid value, there are no files, or nobody has an excluded name.
+        DataError: a file or a judgement is wrong, or there are no judgements.
+        RecordError: a run does not have the task, or the folder cannot be written.
+
+    Example:
+        ```python
+        results = figeval.import_judgements(to="items", runs=["runs/a", "runs/b"])
+        results.to_frame()
+        results.agreement
+        ```
+    """
+    parts = parse_criteria(criteria)
+    try:
+        scales = criteria_of(dict(part.partition("=")[::2] for part in parts) if isinstance(parts, list) else parts)
+    except ValueError as error:
+        raise OptionError(f"--criteria: {error}") from error
+    source = Import(
+        files=paths_in(files, "files"),
+        folder=None if to is None else Path(to),
+        runs=run_paths(runs),
+        task=task,
+        criteria=scales,
+        last=last,
+        pairs=pairs,
+        exclude=tuple(listed(exclude, str, "exclude", "the names of annotators")),
+    )
+    return analyze_judgements(source, seed)

@@ -1,0 +1,62 @@
+"""What commands of wings share: options, printed results, and files that are written safely."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import figeval
+
+
+class Greeting(figeval.Result):
+    """One cell with a control character, and a note."""
+
+    @property
+    def grids(self) -> Sequence[figeval.Grid]:
+        return [figeval.Grid(("greeting",), [("good\x1b[31m morning",)])]
+
+    def notes(self) -> list[str]:
+        return ["at six"]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"greeting": "good\x1b[31m morning"}
+
+
+@click.command()
+@figeval.shared_options("seed", "json", "budget")
+def greet(seed: int, as_json: bool, max_cost: float | None, max_tokens: int | None) -> None:
+    assert (seed, max_cost, max_tokens) == (3, 0.5, None)
+    figeval.print_result(Greeting(), as_json=as_json)
+
+
+def test_options_are_those_of_other_commands() -> None:
+    listed = CliRunner().invoke(greet, ["--help"]).output
+    assert listed.index("--seed") < listed.index("--json") < listed.index("--max_cost")
+    assert CliRunner().invoke(greet, ["--max_cost", "nan"]).exit_code == 2
+
+
+def test_a_result_is_printed_without_control_characters() -> None:
+    arguments = ["--seed", "3", "--max_cost", "0.5"]
+    assert CliRunner().invoke(greet, arguments).output == "greeting\ngood morning\n  at six\n"
+    printed = CliRunner().invoke(greet, [*arguments, "--json"]).output
+    assert "\x1b" not in printed
+    assert json.loads(printed) == Greeting().to_dict()
+
+
+def test_an_option_that_is_not_shared() -> None:
+    with pytest.raises(figeval.PluginError, match="no 'sead'; did you mean 'seed'"):
+        figeval.shared_options("sead")
+
+
+def test_a_file_of_a_run_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(figeval.OptionError, match=r"--page .*run\.json would replace a record"):
+        figeval.write_output("text", tmp_path / "run.json", option="--page")
+    figeval.write_output({"a.txt": "text", "deep/b.txt": b"bytes"}, tmp_path / "pages")
+    assert (tmp_path / "pages/deep/b.txt").read_bytes() == b"bytes"

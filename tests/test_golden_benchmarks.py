@@ -1,0 +1,117 @@
+"""Commands on the real data of benchmarks as they were when the behaviour was frozen: the same commands must print and
+write the same, whose digests are in `golden/benchmarks/`, under the names of `golden/runs/names.json`.
+
+Where one differs on purpose: `python -m tests.golden.freeze_benchmarks --only NAME`, and say why in the commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from _pytest.mark import ParameterSet
+
+from figeval.cli.main import cli
+from tests.golden.benchmarks import BenchmarkCase, MirroredStage, cases, files, outcomes
+from tests.golden.cases import differences, laid_out, names
+from tests.golden.digests import digest
+from tests.golden.stage import Models
+
+MAX_SHOWN = 12  # differences of a case
+MAX_BYTES = 400_000
+CASES = cases()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
+    """Share the tiny models; on one thread, because sums depend on the number of threads."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield Models(tmp_path_factory.mktemp("golden") / "models")
+    torch.set_num_threads(before)
+
+
+def marked(case: BenchmarkCase) -> ParameterSet:
+    return pytest.param(case, marks=[pytest.mark.slow] * case.slow, id=case.name)
+
+
+@pytest.mark.parametrize("case", [marked(case) for case in CASES])
+@pytest.mark.filterwarnings("ignore")
+def test_a_command_does_what_it_did(case: BenchmarkCase, models: Models, real_data: str, tmp_path: Path) -> None:
+    mirror = Path(real_data)
+    if missing := case.missing(mirror):
+        pytest.skip(f"{case.name} needs {', '.join(missing)}")
+    renames = names()
+    fields = {**vars(case), "commands": [renames.asked(command) for command in case.commands]}
+    now = outcomes(BenchmarkCase(**fields), tmp_path, models, mirror)
+    changes = differences([renames.renamed(outcome) for outcome in case.outcomes], now, "outcomes")
+    if shown := list(islice(changes, MAX_SHOWN)):
+        pytest.fail("\n  ".join([f"{case.name} ({case.why}) is not what it was:", *shown]), pytrace=False)
+
+
+# ---- what the cases cover --------------------------------------------------------------------------------------------
+
+GROUPS = ("analyze", "build", "curve")
+PLUGIN_COMMANDS = ("diagnose", "labels", "lm-eval")
+
+
+def test_every_command_of_a_benchmark_is_in_some_case() -> None:
+    context = click.Context(cli)
+    groups = [(name, cli.get_command(context, name)) for name in GROUPS]
+    registered = {(name, below) for name, group in groups if isinstance(group, click.Group) for below in group.commands}
+    assert set(PLUGIN_COMMANDS) <= set(cli.list_commands(context))
+    run = {tuple(command[:2]) for case in CASES for command in case.commands}
+    assert registered <= run, sorted(registered - run)
+    assert set(PLUGIN_COMMANDS) <= {command for command, _ in run}
+
+
+# ---- the files and their digests -------------------------------------------------------------------------------------
+
+
+def test_cases_have_names_of_their_own_and_say_why() -> None:
+    assert len({case.name for case in CASES}) == len(CASES)
+    for case in CASES:
+        assert case.why.endswith("."), case.name
+        assert len(case.outcomes) == len(case.commands), f"{case.name} is not frozen"
+
+
+def test_files_are_as_they_are_written_and_small() -> None:
+    for file in files():
+        text = file.read_text("utf-8")
+        assert text == laid_out(json.loads(text)) + "\n", file.name
+    assert sum(file.stat().st_size for file in files()) < MAX_BYTES
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> MirroredStage:
+    return MirroredStage(tmp_path, Models(tmp_path / "models"), mirror=tmp_path / "mirror")
+
+
+TEXTS = [
+    ("a.csv", "idiom,acc\nspill the beans,0.5\n", "0.5", "0.6"),
+    ("a.json", '{"spill the beans": [{"acc": 0.5}], "n": 3}', "3", "4"),
+    ("a.jsonl", '{"idiom": "spill the beans", "score": 0.5}\n' * 200, "0.5", "0.6"),
+    ("a.html", '<html>\n  const spec = {"data": {"acc": 0.5}};\n</html>', "0.5", "0.6"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "old", "new"), TEXTS, ids=[text[0] for text in TEXTS])
+def test_a_digest_has_numbers_and_no_texts(name: str, text: str, old: str, new: str, stage: MirroredStage) -> None:
+    file = stage.folder / name
+
+    def digest_of(text: str) -> Any:
+        file.write_text(text, "utf-8")
+        return digest(file, stage)
+
+    golden = digest_of(text)
+    assert "beans" not in json.dumps(golden) and list(golden)[-1] == "numbers"
+    assert any("numbers" in change for change in differences(golden, digest_of(text.replace(old, new))))
+    assert list(differences(golden, digest_of(text.replace("0.5", "0.500001")))) == []
+    assert list(differences(golden, digest_of(text.replace("a", "o")))) != []

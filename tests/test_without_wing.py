@@ -1,0 +1,62 @@
+"""A wing can be deleted: everything else works, and its tests pass or are skipped (`python -m tests.without_wing`)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from figeval.cli.main import Figeval
+from figeval.plugins import builtin_modules, plugin_manager
+from tests.wings_here import ROOT, absent, commands, imported_by, wings_in
+from tests.without_wing import with_dependants
+
+CORE = (
+    *("tests/cli", "tests/wings", "tests/test_public.py", "tests/test_plugins.py", "tests/test_registry.py"),
+    *("tests/test_layers.py", "tests/test_docs.py", "tests/test_api.py", "tests/test_third_party.py"),
+)
+LEFT_OUT = ("tests/wings/training", "tests/wings/report")  # take long
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("wing", ["audit", "verify"])
+def test_a_wing_can_be_deleted(wing: str) -> None:
+    ignored = [f"--ignore={folder}" for folder in LEFT_OUT]
+    command = [sys.executable, "-m", "tests.without_wing", wing, *CORE, *ignored]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_page_says_which_wing_has_which_command() -> None:
+    cli = Figeval("figeval")
+    for group in ("build", "analyze", "curve"):
+        cli.add_command(type(cli)(group))
+    plugin_manager().each("register_commands", lambda _: {"cli": cli})
+    targets = {name: target.split(".") for name, (target, _) in cli.lazy.items()}
+    here = {name: parts[2] for name, parts in targets.items() if parts[1] == "wings"}
+    assert here == {command: wing for command, wing in commands().items() if not absent([wing])}
+    wings = {name.rpartition(".")[2] for name in builtin_modules() if name.startswith("figeval.wings.")}
+    assert wings == set(here.values())
+
+
+def test_a_wing_goes_with_those_that_import_it() -> None:
+    assert with_dependants("verify") == ["verify"]
+    assert with_dependants("comparison")[0] == "comparison"
+    imported = {wing for file in (ROOT / "figeval/wings/report").rglob("*.py") for wing in imported_by(file)}
+    assert ("report" in with_dependants("comparison")) == ("comparison" in imported)
+
+
+def test_what_a_text_needs() -> None:
+    assert set(wings_in("figeval compare a b && figeval run --tasks mini")) == {"comparison"}
+    assert set(wings_in("from figeval import Grid, verify\nfigeval.train(1)")) == {"verify", "training"}
+    assert not list(wings_in("figeval show runs/report"))
+
+
+def test_what_a_module_of_tests_imports(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("import os\nfrom figeval.wings.verify import api\nfrom tests.runs import x\n")
+    assert imported_by(tmp_path / "test_it.py") == {"verify"}
+    assert imported_by(Path(__file__)) == set()
+    assert absent(["verify", "nothing_of_the_kind"]).endswith("needs figeval/wings/nothing_of_the_kind")

@@ -1,0 +1,113 @@
+"""`figeval annotate serve` as a process of its own, and requests to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from figeval.spec.criteria import DescribedScale, Scale, criteria_of
+from figeval.wings.annotation.export import Export, Format, write_items
+from figeval.wings.annotation.written_texts import WrittenText, WrittenTexts
+from tests.processes import starting
+
+SCALES = {"fluency": "1-5", "coherent": "yes/no"}
+MEANING = "How well it is written. 1: not at all. 5: very well."
+DESCRIBED: dict[str, Scale] = {"fluency": DescribedScale(scale="1-5", description=MEANING), "coherent": "yes/no"}
+
+
+def exported(
+    folder: Path,
+    *texts: str,
+    to: Format = "csv",
+    checks: int = 0,
+    instructions: str = "",
+    scales: Mapping[str, Scale] | None = None,
+) -> Path:
+    """Items with these texts by the author `someone`, which nobody may see."""
+    written = tuple(
+        WrittenText("someone", f"example-{n}", None, {"proverb": f"Proverb {n}"}, text) for n, text in enumerate(texts)
+    )
+    write_items(
+        folder,
+        WrittenTexts("a_task", (), written, ("someone",), {}),
+        {},
+        Export(criteria_of(scales or SCALES), to=to, checks=checks, instructions=instructions),
+    )
+    return folder
+
+
+class Server:
+    """A server that runs, and requests to it."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        self.greeting = process.stdout.readline()
+        self.address = process.stdout.readline().strip()
+        assert self.address, process.communicate()[1]
+        parts = urlsplit(self.address)
+        self.port = parts.port or 0
+        self.token = parts.fragment.removeprefix("token=")
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any, dict[str, str]]:
+        """Status, content and headers of the reply; without `headers`, the request is that of the page."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        own = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        try:
+            connection.request(method, path, body, {**own, **(headers or {})})
+            reply = connection.getresponse()
+            content = reply.read()
+            kind = reply.headers.get_content_type()
+            return reply.status, json.loads(content) if kind == "application/json" else content, dict(reply.headers)
+        finally:
+            connection.close()
+
+    def items(self, annotator: str) -> Any:
+        """What the page of an annotator gets."""
+        status, content, _ = self.request("GET", f"/api/items?annotator={annotator}")
+        assert status == 200, content
+        return content
+
+    def answer(self, annotator: str, item: str, criterion: str, label: str) -> tuple[int, Any]:
+        given = {"annotator": annotator, "item": item, "criterion": criterion, "label": label}
+        return self.request("POST", "/api/answers", json.dumps(given).encode())[:2]
+
+    def stop(self, by: signal.Signals = signal.SIGINT) -> str:
+        """End it as Ctrl-C does, and return what it has printed since."""
+        self.process.send_signal(by)
+        out, err = self.process.communicate(timeout=20)
+        assert (self.process.returncode, err) == (0, "")
+        return out
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[Server]:
+    """A server of these items."""
+    process = subprocess.Popen(
+        [starting["python"], "-m", "figeval", "annotate", "serve", folder.name, *arguments],
+        cwd=folder.parent,
+        env=os.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield Server(process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
