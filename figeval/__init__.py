@@ -30,8 +30,8 @@ _PUBLIC = {
     "figeval.hooks": "hookimpl",
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (
-        "AnswerFormat Cloze Continuation Example Finish Inputs Message PairLabel Prediction Prompt Reply Request Score "
-        "ScoredSpan Span SpanQuery Status Text TextPair written"
+        "AnswerFormat Cloze Continuation Example Finish Inputs Interval Message PairLabel Prediction Prompt Reply "
+        "Request Score ScoredSpan Span SpanQuery Status Text TextPair written"
     ),
     "figeval.prompts": "PromptContext",
     "figeval.answers.extract": "extract_choice extract_label",

@@ -217,6 +217,7 @@ from figeval.types import (
     Example as Example,
     Finish as Finish,
     Inputs as Inputs,
+    Interval as Interval,
     Message as Message,
     PairLabel as PairLabel,
     Prediction as Prediction,

@@ -318,16 +318,7 @@ class Inputs:
     values: tuple[tuple[str, Input], ...]
 
 
-REQUESTS: tuple[type[Request], ...] = (
-    Text,
-    TextPair,
-    PairLabel,
-    Continuation,
-    Cloze,
-    Prompt,
-    SpanQuery,
-    Inputs,
-)
+REQUESTS: tuple[type[Request], ...] = (Text, TextPair, PairLabel, Continuation, Cloze, Prompt, SpanQuery, Inputs)
 
 
 # ---- predictions and scores ------------------------------------------------------------------------------------------
@@ -436,25 +427,73 @@ def written(prediction: Prediction) -> JSON:
     return {key: value for key, value in said.items() if value is not None}
 
 
-UNRELIABLE = ", unreliable: fewer than 10 effective clusters"  # suffix of an interval's method
+_NONE = "none: "
+_UNRELIABLE = ", unreliable: fewer than 10 effective clusters"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """95 % interval of a score, or the reason why there is none; `str` has the words that files and tables have.
+
+    Attributes:
+        method: name of the method, e.g. "wilson" or "clustered t"; empty without an interval.
+        low: lower end, None without an interval.
+        high: upper end, None without an interval.
+        stderr: standard error behind it, None if there is none.
+        reason: why there is no interval, e.g. "one cluster"; empty if there is one.
+        reliable: False if it rests on fewer than ten effective clusters.
+    """
+
+    method: str = ""
+    low: float | None = None
+    high: float | None = None
+    stderr: float | None = None
+    reason: str = ""
+    reliable: bool = True
+
+    def __str__(self) -> str:
+        if self.reason:
+            return f"{_NONE}{self.reason}"
+        return self.method if self.reliable else f"{self.method}{_UNRELIABLE}"
+
+    @classmethod
+    def of_words(
+        cls, words: str, low: float | None = None, high: float | None = None, stderr: float | None = None
+    ) -> Interval:
+        """Return the interval that a file describes in these words; `str` returns any words unchanged."""
+        if reason := words[len(_NONE) :] if words.startswith(_NONE) else "":
+            return cls("", low, high, stderr, reason)
+        method = words.removesuffix(_UNRELIABLE)
+        return cls(method, low, high, stderr, reliable=method == words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
     """One number with its uncertainty.
 
-    `low` and `high` bound the 95 % interval and are None if there is no valid one (`interval` then says why); `stderr`
-    is the standard error behind it; `n` counts examples and `clusters` the independent groups they form.
-    `effective_clusters` is the number of groups of equal size with the same precision, None if all sizes are equal.
+    `n` counts examples and `clusters` the independent groups they form. `effective_clusters` is the number of groups
+    of equal size with the same precision, None if all sizes are equal.
     """
 
     metric: str
     value: float | None
-    low: float | None = None
-    high: float | None = None
-    stderr: float | None = None
+    interval: Interval = Interval()
     n: int = 0
     clusters: int = 0
     effective_clusters: float | None = None
-    interval: str = ""
     higher_is_better: bool = True
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the 95 % interval; None if there is none, for which `interval.reason` is the reason."""
+        return self.interval.low
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the 95 % interval."""
+        return self.interval.high
+
+    @property
+    def stderr(self) -> float | None:
+        """Standard error behind the interval."""
+        return self.interval.stderr

@@ -122,7 +122,8 @@ def _about(record: RunRecord) -> JSON:
 
 
 def _score(score: ScoreRecord) -> JSON:
-    return {name: getattr(score, name) for name in SCORE}
+    stored = score.model_dump()
+    return {name: stored[name] for name in SCORE}
 
 
 def macro(record: RunRecord) -> pandas.DataFrame:

@@ -26,7 +26,6 @@ from figeval.errors import DataError
 from figeval.metrics.intervals import (
     FEWEST_CLUSTERS,
     MOST_UNDEFINED,
-    Interval,
     Moments,
     Spread,
     corrected_tails,
@@ -36,7 +35,7 @@ from figeval.metrics.intervals import (
     spread_of,
 )
 from figeval.metrics.statistic import Statistic
-from figeval.types import Score
+from figeval.types import Interval, Score
 
 Floats = NDArray[np.float64]
 ROUNDING = 1e-9  # a value this far beyond its bounds still counts as within them
@@ -162,13 +161,10 @@ class MetricAggregator:
         return Score(
             metric=self.name,
             value=None if math.isnan(value) else value,
-            low=interval.low,
-            high=interval.high,
-            stderr=interval.stderr,
+            interval=interval,
             n=self.n,
             clusters=self.clusters,
             effective_clusters=self._unequal(),
-            interval=interval.method,
             higher_is_better=self.higher_is_better,
         )
 
@@ -179,7 +175,7 @@ class MetricAggregator:
 
     def _scored(self, seed: int) -> tuple[float, Interval]:
         if not self.n:
-            return math.nan, Interval(f"none: {self.statistic.absent}")
+            return math.nan, Interval(reason=self.statistic.absent)
         if self.statistic.is_mean:
             spread = self.spread()
             return spread.mean, interval_of_mean(spread, self._bounds)
@@ -192,12 +188,12 @@ class MetricAggregator:
         value = float(self.statistic.combine(repeats @ sums))
         method, unit = ("bootstrap", "rows") if self.n == self.clusters else ("cluster bootstrap", "clusters")
         if math.isnan(value):
-            return value, Interval("none: undefined")
+            return value, Interval(reason="undefined")
         if self.statistic.no_interval:
-            return value, Interval(f"none: {self.statistic.no_interval}")
+            return value, Interval(reason=self.statistic.no_interval)
         if self.effective_clusters < FEWEST_CLUSTERS:
             effective = "" if math.isclose(self.effective_clusters, self.clusters) else "effective "
-            return value, Interval(f"none: fewer than {FEWEST_CLUSTERS} {effective}{unit}")
+            return value, Interval(reason=f"fewer than {FEWEST_CLUSTERS} {effective}{unit}")
         values = resample(sums, self.statistic.combine, seed, repeats)
         undefined = np.isnan(values)
         if not self.statistic.is_skewed or undefined.mean() > MOST_UNDEFINED:

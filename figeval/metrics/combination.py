@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.intervals import FEW, Spread
-from figeval.types import UNRELIABLE
+from figeval.types import Interval
 
 Floats = NDArray[np.float64]
 
@@ -90,18 +90,18 @@ class Combination:
         return mean - below, mean + above
 
 
-def unreliable(named: Sequence[Mapping[str, Floats]], methods: Sequence[str]) -> str:
-    """Return the mark of an unreliable interval, or an empty text.
+def are_reliable(named: Sequence[Mapping[str, Floats]], intervals: Iterable[Interval]) -> bool:
+    """Return whether the interval of a mean of means is reliable.
 
-    An interval is unreliable if that of one of the means is, or if their correlation is estimated from few clusters.
+    It is not if that of one of the means is not, or if their correlation is estimated from few clusters.
 
     Args:
         named: (sum, size) of the clusters that have a name, for each mean.
-        methods: methods of the means' intervals.
+        intervals: the means' intervals.
     """
     sizes: Counter[str] = Counter()
     for clusters in named:
         sizes.update({name: int(sums[1]) for name, sums in clusters.items()})
     shared = sum(map(len, named)) > len(sizes)
     few = shared and sizes.total() ** 2 < FEW * sum(size**2 for size in sizes.values())
-    return UNRELIABLE if few or any(method.endswith(UNRELIABLE) for method in methods) else ""
+    return not few and all(interval.reliable for interval in intervals)

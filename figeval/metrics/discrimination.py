@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.combination import Clustered, Combination, correlation, unreliable
-from figeval.metrics.intervals import Interval, by_cluster, interval_of_mean, spread_of
+from figeval.metrics.combination import Clustered, Combination, are_reliable, correlation
+from figeval.metrics.intervals import EXACT_EXPECTATION, by_cluster, interval_of_mean, spread_of
 from figeval.metrics.statistic import mean_of, quotient
-from figeval.types import Score
+from figeval.types import Interval, Score
 
 Floats: TypeAlias = NDArray[np.float64]
 Booleans: TypeAlias = NDArray[np.bool_]
@@ -36,7 +36,6 @@ Key = TypeVar("Key", bound=Hashable)
 Alike = TypeVar("Alike", bound="Judged")
 KINDS = {True: "positive", False: "negative"}
 UNIT = (0.0, 1.0)
-EXACT = "none: an exact expectation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +171,10 @@ class _MeanOfKinds:
         return Score(
             metric=self.metric,
             value=value,
-            low=interval.low,
-            high=interval.high,
-            stderr=interval.stderr,
+            interval=interval,
             n=len(judged),
             clusters=len(sizes),
             effective_clusters=None if np.isclose(effective, len(sizes)) else effective,
-            interval=interval.method,
         )
 
     def _over_folds(
@@ -189,23 +185,23 @@ class _MeanOfKinds:
         poor = [fold for fold, places in folds.items() if not _both(positive[places])]
         if poor or not folds:
             where = f" in fold {poor[0]}" if len(folds) > 1 else ""
-            return None, Interval(f"none: {_lacking(positive[folds[poor[0]] if poor else []])}{where}")
+            return None, Interval(reason=f"{_lacking(positive[folds[poor[0]] if poor else []])}{where}")
         shares = np.empty(len(judged))
         for places in folds.values():
             shares[places] = self.shares(values[places], positive[places])
         value = float(np.mean([_mean_of_means(shares[places], positive[places]) for places in folds.values()]))
         if np.ptp(shares) == 0 and 0 < value < 1:  # every example ties, as for the chance baseline
-            return value, Interval(EXACT)
+            return value, Interval(reason=EXACT_EXPECTATION)
         places_of = {kind: [[p for p in own if positive[p] == kind] for own in folds.values()] for kind in KINDS}
         kinds = {name: _Kind.of(shares, places_of[kind], judged) for kind, name in KINDS.items()}
         return value, self._interval(value, kinds)
 
     def _interval(self, value: float, kinds: Mapping[str, _Kind]) -> Interval:
         """Return the interval of the score from the intervals of both kinds."""
-        lacking = {name: kind.interval.method for name, kind in kinds.items() if kind.interval.low is None}
+        lacking = {name: kind.interval.reason for name, kind in kinds.items() if kind.interval.low is None}
         if lacking:
             name, reason = next(iter(lacking.items()))
-            return Interval(reason if len(lacking) == len(kinds) else f"{reason} of {name} examples")
+            return Interval(reason=reason if len(lacking) == len(kinds) else f"{reason} of {name} examples")
         one, other = (kind.rows for kind in kinds.values())
         alike = one.spread.alike or other.spread.alike
         rho = 0.0 if alike and not self.kinds_agree else correlation(one, other, negative=True)
@@ -214,9 +210,9 @@ class _MeanOfKinds:
         below, above = (self.reach * together.margin(margins) for margins in ends)
         errors = [kind.interval.stderr for kind in kinds.values() if kind.interval.stderr is not None]
         stderr = self.reach * together.margin(errors) if len(errors) == len(kinds) else None
-        methods = [kind.interval.method for kind in kinds.values()]
-        method = f"over both kinds{unreliable([one.named, other.named], methods)}"
-        return Interval(method, max(0.0, value - below), min(1.0, value + above), stderr)
+        reliable = are_reliable([one.named, other.named], [kind.interval for kind in kinds.values()])
+        limits = max(0.0, value - below), min(1.0, value + above)
+        return Interval("over both kinds", *limits, stderr, reliable=reliable)
 
     def _over_strata(self, judged: Sequence[Judged], values: Floats, positive: Booleans) -> Score:
         """Return the unweighted mean over the strata that have both kinds within a fold."""
@@ -232,8 +228,7 @@ class _MeanOfKinds:
         for own in found.values():
             aggregator.add(None, (float(np.mean(own)), 1.0))
         score = aggregator.score()
-        tied = {"low": None, "high": None, "stderr": None, "interval": EXACT}
-        return replace(score, **tied) if found and all_tie else score  # type: ignore[arg-type]
+        return replace(score, interval=Interval(reason=EXACT_EXPECTATION)) if found and all_tie else score
 
 
 _AREA = _MeanOfKinds("auc", placements, reach=2.0, kinds_agree=False)

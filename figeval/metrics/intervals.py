@@ -24,7 +24,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from figeval.types import UNRELIABLE
+from figeval.types import Interval
 
 Floats: TypeAlias = NDArray[np.float64]
 Bounds: TypeAlias = tuple[float, float] | None  # one of the two may be infinite; None if there are none
@@ -39,16 +39,7 @@ RESAMPLES = 10_000
 FEWEST_CLUSTERS = 40  # with fewer effective clusters, percentile intervals are too narrow (docs/statistics.md)
 MOST_UNDEFINED = 0.01  # share of resamples in which a skewed statistic may be undefined, and which are then left out
 CELLS = 2_000_000  # cells of one block of weights: 16 MB
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Interval and its method; if there is no interval, `method` says why."""
-
-    method: str
-    low: float | None = None
-    high: float | None = None
-    stderr: float | None = None
+EXACT_EXPECTATION = "an exact expectation"  # why a score has no interval that other examples would not change
 
 
 # ---- the spread of rows in clusters ---------------------------------------------------------------------------------
@@ -264,7 +255,7 @@ def interval_of_mean(spread: Spread, bounds: Bounds) -> Interval:
     It is Wilson's for independent 0/1 rows, Wilson's on an effective sample size for other values within bounds, a
     score interval for values with a single bound, and Student's t for values without bounds.
 
-    With fewer than ten effective clusters, the method says that the interval is unreliable.
+    With fewer than ten effective clusters, the interval is unreliable.
 
     If all rows have the same value, nothing is known about the next cluster, and Wilson's interval with n = G is used:
     of all distributions within bounds with that mean, 0/1 values vary most.
@@ -274,32 +265,32 @@ def interval_of_mean(spread: Spread, bounds: Bounds) -> Interval:
         stderr = None if spread.clusters == 1 or spread.constant else spread.stderr
         return Interval("wilson", *wilson(spread.mean * spread.n, spread.n), stderr)
     if spread.clusters == 1:
-        return Interval(f"none: one {rows}")
+        return Interval(reason=f"one {rows}")
     if bounds is None:
         return interval_by_t(spread)
     low, high = bounds
     if finite(bounds) is None:
         return interval_by_score(spread, bounds)
     share = min(1.0, max(0.0, (spread.mean - low) / (high - low)))
-    few = reliability(spread)
     if spread.constant:
         limits, stderr = wilson(share * spread.clusters, spread.clusters), None
-        method = f"wilson on {rows}s{few}"
+        method = f"wilson on {rows}s"
     else:
         variance = variance_of_mean(spread, bounds)
         limits = effective_wilson(share, variance / (high - low) ** 2, max(1.0, spread.effective_clusters - 1))
-        method, stderr = f"wilson on effective n{few}", math.sqrt(variance)
-    return Interval(method, low + (high - low) * limits[0], low + (high - low) * limits[1], stderr)
+        method, stderr = "wilson on effective n", math.sqrt(variance)
+    low, high = (low + (high - low) * limit for limit in limits)
+    return Interval(method, low, high, stderr, reliable=is_reliable(spread))
 
 
 def interval_by_t(spread: Spread, bounds: Bounds = None) -> Interval:
     """Return mean ± t · SE with the CR2 standard error and Bell and McCaffrey's (2002) degrees of freedom; G ≥ 2."""
     rows = "row" if spread.independent else "cluster"
     if spread.alike:
-        return Interval(f"none: no {rows} differs")
+        return Interval(reason=f"no {rows} differs")
     limits = clip(t_interval(spread.mean, spread.stderr, spread.freedom), bounds)
     method = "t" if spread.independent else "clustered t"
-    return Interval(f"{method}{reliability(spread)}", *limits, spread.stderr)
+    return Interval(method, *limits, spread.stderr, reliable=is_reliable(spread))
 
 
 def interval_by_score(spread: Spread, bounds: tuple[float, float]) -> Interval:
@@ -313,7 +304,8 @@ def interval_by_score(spread: Spread, bounds: tuple[float, float]) -> Interval:
     low, high = bounds
     limits = score_limits(spread.mean, by_t.stderr, spread.freedom, bounds)
     method = f"score below {high:g}" if math.isinf(low) else f"score above {low:g}"
-    return Interval(f"{'' if spread.independent else 'clustered '}{method}{reliability(spread)}", *limits, by_t.stderr)
+    clustered = "" if spread.independent else "clustered "
+    return Interval(f"{clustered}{method}", *limits, by_t.stderr, reliable=by_t.reliable)
 
 
 def score_limits(mean: float, stderr: float, freedom: float, bounds: tuple[float, float]) -> tuple[float, float]:
@@ -339,9 +331,9 @@ def _around(mean: float, margin: float) -> tuple[float, float]:
     return mean**2 / farthest, farthest
 
 
-def reliability(spread: Spread) -> str:
-    """Return `UNRELIABLE` if there are few effective clusters, else nothing. Independent rows are always trusted."""
-    return UNRELIABLE if spread.effective_clusters < FEW and not spread.independent else ""
+def is_reliable(spread: Spread) -> bool:
+    """Return whether there are enough effective clusters. Independent rows are always trusted."""
+    return spread.independent or spread.effective_clusters >= FEW
 
 
 def variance_of_mean(spread: Spread, bounds: tuple[float, float]) -> float:
@@ -426,9 +418,9 @@ def interval_of_statistic(values: Floats, method: str, shares: tuple[float, floa
         shares: the percentiles, by default those that leave out 2.5 % on each side.
     """
     if np.isnan(values).any():
-        return Interval(f"none: undefined in {int(np.isnan(values).sum())} of {len(values)} resamples")
+        return Interval(reason=f"undefined in {int(np.isnan(values).sum())} of {len(values)} resamples")
     if np.ptp(values) <= NOTHING * max(1.0, float(np.abs(values).max())):
-        return Interval("none: every resample gives the same value")
+        return Interval(reason="every resample gives the same value")
     low, high = np.quantile(values, shares)
     return Interval(method, float(low), float(high), float(np.std(values, ddof=1)))
 

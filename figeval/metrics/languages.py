@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.combination import Clustered, Combination, unreliable
-from figeval.metrics.intervals import Interval, interval_of_statistic, resample
-from figeval.types import Score
+from figeval.metrics.combination import Clustered, Combination, are_reliable
+from figeval.metrics.intervals import interval_of_statistic, resample
+from figeval.types import Interval, Score
 
 Floats = NDArray[np.float64]
-NONE = "none: "  # begins the reason why there is no interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,30 +43,27 @@ def mean_over_languages(parts: Sequence[LanguageScore], seed: int = 0) -> Score:
     scores = [part.score for part in parts]
     values = [score.value for score in scores if score.value is not None]
     whole = len(values) == len(scores)
-    own = {part.language: Interval(part.score.interval, part.score.low) for part in parts}
+    own = {part.language: part.score.interval for part in parts}
     interval = missing(own) or (spread(parts) if parts[0].sums.statistic.is_mean else bootstrap(parts, seed))
     named = [set(part.sums.clusters_by_name()) for part in parts]
     return Score(
         metric=scores[0].metric,
         value=math.fsum(values) / len(values) if whole else None,
-        low=interval.low,
-        high=interval.high,
-        stderr=interval.stderr,
+        interval=interval,
         n=sum(score.n for score in scores),
         clusters=sum(score.clusters for score in scores) - sum(map(len, named)) + len(set().union(*named)),
-        interval=interval.method,
         higher_is_better=scores[0].higher_is_better,
     )
 
 
 def missing(intervals: Mapping[str, Interval]) -> Interval | None:
     """Return an interval that says why the mean has none, or None if all languages have intervals."""
-    reasons = {language: interval.method for language, interval in intervals.items() if interval.low is None}
+    reasons = {language: interval.reason for language, interval in intervals.items() if interval.low is None}
     if not reasons:
         return None
     language, reason = next(iter(reasons.items()))
     alike = len(reasons) == len(intervals) and len(set(reasons.values())) == 1
-    return Interval(reason if alike else f"{NONE}in {language}, {reason.removeprefix(NONE)}")
+    return Interval(reason=reason if alike else f"in {language}, {reason}")
 
 
 def spread(parts: Sequence[LanguageScore]) -> Interval:
@@ -81,7 +77,8 @@ def spread(parts: Sequence[LanguageScore]) -> Interval:
     low, high = together.interval(values, lows, highs)
     stderr = together.margin(errors) if len(errors) == len(parts) else None
     named = [part.sums.clusters_by_name() for part in parts]
-    return Interval(f"over languages{unreliable(named, [score.interval for score in scores])}", low, high, stderr)
+    reliable = are_reliable(named, [score.interval for score in scores])
+    return Interval("over languages", low, high, stderr, reliable=reliable)
 
 
 def bootstrap(parts: Sequence[LanguageScore], seed: int) -> Interval:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -36,7 +36,6 @@ from figeval.metrics.intervals import (
     NOTHING,
     TINIEST,
     Bounds,
-    Interval,
     Spread,
     blocks,
     by_cluster,
@@ -45,7 +44,9 @@ from figeval.metrics.intervals import (
     t_interval,
     t_quantile,
 )
+from figeval.metrics.paired_test import PairedTest as PairedTest
 from figeval.metrics.seeds import FEWEST_SEEDS
+from figeval.types import Interval
 
 Floats = NDArray[np.float64]
 DRAWS = 10_000
@@ -57,37 +58,6 @@ ENOUGH = 20  # extreme draws after which no more are drawn
 MOST_DRAWS = 1_000_000
 UNITS = (1, 2, 6, 12, 60)  # 0/1 values, and shares of ties of up to six answers, are multiples of one of 1 / unit
 MOST_STEPS = 3e8  # additions of an exact distribution, which take a fraction of a second
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairedTest:
-    """Difference of run A minus run B over the `n` examples that both answered, in `clusters` independent groups.
-
-    `p` is the p-value of `test`, or None if there is nothing to test. `interval` names the method of the interval, and
-    `freedom` has the degrees of freedom of `stderr`. `effective_clusters` is the number of equally sized groups with
-    the same precision. `a_only` and `b_only` count the examples that only one run got right, for 0/1 values, and
-    `effective_n` is the number of independent examples with the same precision. `differing` clusters have different
-    sums. `note` is a caveat.
-    """
-
-    n: int
-    clusters: int
-    effective_clusters: float | None = None
-    value_a: float | None = None
-    value_b: float | None = None
-    difference: float | None = None
-    low: float | None = None
-    high: float | None = None
-    stderr: float | None = None
-    freedom: float | None = None
-    interval: str = ""
-    test: str = ""
-    p: float | None = None
-    a_only: int | None = None
-    b_only: int | None = None
-    effective_n: float | None = None
-    differing: int | None = None
-    note: str = ""
 
 
 def paired(
@@ -136,11 +106,8 @@ def paired(
         value_a=float(a.mean()),
         value_b=float(b.mean()),
         difference=spread.mean,
-        low=interval.low,
-        high=interval.high,
-        stderr=interval.stderr,
+        interval=interval,
         freedom=interval.stderr and spread.freedom,
-        interval="" if interval.low is None else interval.method,
         test=test,
         p=p,
         a_only=a_only if binary else None,
@@ -236,16 +203,16 @@ def _mean_difference(parts: Sequence[PairedTest], together: Combination) -> Pair
     if len(limits) < len(parts):
         return mean
     low, high = together.interval(differences, *zip(*limits, strict=True))
-    mean = replace(mean, low=low, high=high, interval="over languages")
+    interval = Interval("over languages", low, high)
     known = [(part.stderr, part.freedom) for part in parts if part.stderr and part.freedom]
     if len(known) < len(parts):
-        return mean
+        return replace(mean, interval=interval)
     errors, freedoms = zip(*known, strict=True)
     stderr = together.margin(errors)
     own = math.fsum((error / len(parts)) ** 4 / freedom for error, freedom in zip(errors, freedoms, strict=True))
     # Correlated languages are not more independent than the sum of their clusters.
     freedom = min(stderr**4 / own, math.fsum(freedoms))
-    return replace(mean, stderr=stderr, freedom=freedom)
+    return replace(mean, interval=replace(interval, stderr=stderr), freedom=freedom)
 
 
 def paired_over_seeds(
@@ -287,9 +254,8 @@ def paired_over_seeds(
     spread = spread_of_differences(sums, sizes, within)
     differing = int((np.abs(sums) > NOTHING).sum())  # means of equal values may differ in the last digit
     known = PairedTest(n=spread.n, clusters=spread.clusters, effective_clusters=spread.effective_clusters)
-    known = replace(
-        known, value_a=float(a.mean()), value_b=float(b.mean()), difference=spread.mean, differing=differing
-    )
+    known = replace(known, value_a=float(a.mean()), value_b=float(b.mean()), difference=spread.mean)
+    known = replace(known, differing=differing)
     if spread.clusters == 1:
         return replace(known, note="no test and no interval: all examples belong to one cluster")
     if any(1 < len(one) < FEWEST_SEEDS for one in (a, b)):
@@ -298,15 +264,15 @@ def paired_over_seeds(
     tests = [_summed([(spread.stderr**2, spread.freedom), *of_seeds]), _summed(of_seeds)]
     tests = [(stderr, freedom) for stderr, freedom in tests if stderr > NOTHING]
     if not tests:
-        why = _interval(spread, bounds).method.removeprefix("none: ")
-        return replace(known, test=SIGN_FLIP, p=sign_flip(sums), note=f"no interval: {why}")
+        none = _interval(spread, bounds)
+        return replace(known, interval=none, test=SIGN_FLIP, p=sign_flip(sums), note=f"no interval: {none.reason}")
     p = max(t_test(spread.mean, *test) for test in tests)
     stderr, freedom = max(tests, key=lambda test: test[0] * t_quantile(test[1]))
     low, high = clip(t_interval(spread.mean, stderr, freedom), bounds_of_difference(bounds))
     test, few = f"t over {len(a)} and {len(b)} seeds", too_few(spread.n, spread.clusters, spread.effective_clusters)
-    found = replace(known, low=low, high=high, stderr=stderr, freedom=freedom, interval="t over seeds and examples")
+    known = replace(known, interval=Interval("t over seeds and examples", low, high, stderr), freedom=freedom)
     sparse = "" if few else too_sparse(differing, independent=spread.independent)
-    return replace(found, test=test, p=p, note="; ".join(filter(None, (borrowed, few or sparse))))
+    return replace(known, test=test, p=p, note="; ".join(filter(None, (borrowed, few or sparse))))
 
 
 def _summed(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -336,17 +302,17 @@ def _interval(spread: Spread, bounds: Bounds) -> Interval:
     """Return the t interval of the difference; none if it is the same in all clusters (two runs that always agree)."""
     unit = "row" if spread.independent else "cluster"
     if spread.clusters == 1:
-        return Interval("none: one cluster" if spread.n > 1 else "none: one row")
+        return Interval(reason="one cluster" if spread.n > 1 else "one row")
     if spread.alike:
         differs = abs(spread.mean) > NOTHING
-        return Interval(f"none: {f'every {unit} differs by the same amount' if differs else f'no {unit} differs'}")
+        return Interval(reason=f"every {unit} differs by the same amount" if differs else f"no {unit} differs")
     return interval_by_t(spread, bounds_of_difference(bounds))
 
 
 def _score_interval(spread: Spread, a_only: int, b_only: int) -> Interval:
     """Return Tango's interval of 0/1 values of independent examples, which exists even if no example differs."""
     if spread.clusters == 1:
-        return Interval("none: one row")
+        return Interval(reason="one row")
     return Interval(SCORE, *score_interval(a_only, b_only, spread.n), None if spread.alike else spread.stderr)
 
 
@@ -385,7 +351,7 @@ def _note(spread: Spread, interval: Interval, differing: int, p: float | None, s
 
     `skewness` is that of the clusters' sums against their mean if p rests on their signs.
     """
-    why = "" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}"
+    why = f"no interval: {interval.reason}" if interval.reason else ""
     least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
     few = too_few(spread.n, spread.clusters, spread.effective_clusters)
     alone = not why and not few and interval.method != SCORE

@@ -13,24 +13,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from figeval.metrics.combination import Clustered, Combination, unreliable
+from figeval.metrics.combination import Clustered, Combination, are_reliable
 from figeval.metrics.discrimination import Judged
 from figeval.metrics.intervals import (
     Bounds,
-    Interval,
     Spread,
     by_cluster,
     clip,
     effective_wilson,
     finite,
-    reliability,
+    is_reliable,
     score_limits,
     spread_of,
     t_interval,
     variance_of_mean,
 )
 from figeval.metrics.languages import missing
-from figeval.types import UNRELIABLE, Score
+from figeval.types import Interval, Score
 
 Floats = NDArray[np.float64]
 FEWEST_SEEDS = 3  # the variance of two seeds has only one degree of freedom (docs/statistics.md)
@@ -109,20 +108,20 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
     table = SeededValues(np.asarray(values, dtype=np.float64), clusters, bounds)
     seeds_used = len(table.values)
     if seeds_used < FEWEST_SEEDS:
-        return Interval("none: fewer than three seeds")
+        return Interval(reason="fewer than three seeds")
     if not table.values.size:
-        return Interval("none: no examples")
+        return Interval(reason="no examples")
     spread = table.spread
     if spread.clusters < 2:
-        return Interval("none: one cluster")
+        return Interval(reason="one cluster")
     if spread.constant and float(table.scores.var(ddof=1)) == 0:
-        return Interval("none: nothing differs")
+        return Interval(reason="nothing differs")
     examples, seeds = table.variances(spread)
     of_examples = spread.freedom if finite(bounds) is None else max(1.0, spread.effective_clusters - 1)
-    variance, few = examples + seeds, reliability(spread)
+    variance = examples + seeds
     freedom = variance**2 / (examples**2 / of_examples + seeds**2 / (seeds_used - 1))
     method, limits = _limits(spread.mean, variance, freedom, bounds)
-    return Interval(f"{method} over seeds and examples{few}", *limits, math.sqrt(variance))
+    return Interval(f"{method} over seeds and examples", *limits, math.sqrt(variance), reliable=is_reliable(spread))
 
 
 def _limits(mean: float, variance: float, freedom: float, bounds: Bounds) -> tuple[str, tuple[float, float]]:
@@ -153,7 +152,7 @@ def discrimination_over_seeds(
     """
     count = len(seeds)
     if count < FEWEST_SEEDS:
-        return Interval("none: fewer than three seeds")
+        return Interval(reason="fewer than three seeds")
     folds = [
         replace(one, fold=f"{seed} {one.fold}", cluster=f" {place}" if one.cluster is None else one.cluster)
         for seed, judged in enumerate(seeds)
@@ -162,14 +161,14 @@ def discrimination_over_seeds(
     examples = number(folds, within=within)
     scores = [number(judged, within=within).value for judged in seeds]
     if examples.low is None or examples.high is None or examples.value is None:
-        return Interval(examples.interval)
+        return examples.interval
     error = float(np.std(np.array(scores, dtype=np.float64), ddof=1)) / math.sqrt(count)
     margin = t_interval(0.0, error, count - 1)[1]
     low = examples.value - math.hypot(examples.value - examples.low, margin)
     high = examples.value + math.hypot(examples.high - examples.value, margin)
     stderr = None if examples.stderr is None else math.hypot(examples.stderr, error)
-    few = UNRELIABLE if examples.interval.endswith(UNRELIABLE) else ""
-    return Interval(f"over seeds and examples{few}", *clip((low, high), (0.0, 1.0)), stderr)
+    limits = clip((low, high), (0.0, 1.0))
+    return Interval("over seeds and examples", *limits, stderr, reliable=examples.interval.reliable)
 
 
 def interval_over_languages(languages: Mapping[str, SeededValues]) -> Interval:
@@ -196,5 +195,5 @@ def interval_over_languages(languages: Mapping[str, SeededValues]) -> Interval:
         for found in zip(*((one.low, one.high, one.stderr) for one in own.values()), strict=True)
     )
     low, high = together.interval([spread.mean for spread in spreads], lows, highs)
-    few = unreliable(named, [one.method for one in own.values()])
-    return Interval(f"over languages, seeds and examples{few}", low, high, together.margin(errors))
+    reliable = are_reliable(named, own.values())
+    return Interval("over languages, seeds and examples", low, high, together.margin(errors), reliable=reliable)

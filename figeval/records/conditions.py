@@ -177,7 +177,7 @@ def _limits(score: ScoreRecord, scores: Sequence[ScoreRecord]) -> str:
 def without_answer(task: TaskRecord, score: ScoreRecord, trivial: Sequence[BaselineRecord]) -> str:
     """Return a phrase about the examples that a score leaves out because they have no answer, else an empty string."""
     full = if_answered(task, score, trivial)
-    if score.interval == UNEQUAL_ANSWERS:
+    if score.interval.reason == UNEQUAL_ANSWERS:
         fewest = f", one of them only {score.n} of {full}" if score.n < full else ""
         return f"the seeds answered different examples{fewest}"
     return f"only {score.n} of {full} examples have an answer" if score.n < full else ""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from figeval.io.text import one_line
 from figeval.records import conditions
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
+from figeval.types import Interval
 
 if TYPE_CHECKING:
     from figeval.records.sweep import SeedScore
 
 LEFT_OUT = "left out, since"  # begins the warning of a run about tasks that it does not have
-NO_VALUE = "none: "  # prefix of the reason why there is no value or no interval
 STRADDLING = (
     "with a token across the border of prompt and option, which is kept so that all of the option is scored; lm-eval "
     "leaves that token out"
@@ -206,8 +206,10 @@ def explained(task: TaskRecord) -> list[ScoreRecord]:
     """Return the scores of a task, with the reason why there are none if there are examples, but no answers."""
     if task.counts.get("ok"):
         return task.scores
-    reasons = {f"{NO_VALUE}no examples": f"{NO_VALUE}no example has an answer"}
-    return [score.model_copy(update={"interval": reasons.get(score.interval, score.interval)}) for score in task.scores]
+    unanswered = Interval(reason="no example has an answer")
+    return [
+        score.with_interval(unanswered) if score.interval.reason == "no examples" else score for score in task.scores
+    ]
 
 
 def missing(scores: Iterable[tuple[str, ScoreRecord | SeedScore]]) -> Iterator[str]:
@@ -215,9 +217,9 @@ def missing(scores: Iterable[tuple[str, ScoreRecord | SeedScore]]) -> Iterator[s
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for task, score in scores:
         value = score.value if isinstance(score, ScoreRecord) else score.mean
-        if score.interval.startswith(NO_VALUE) and score.seen is None:
+        if score.interval.reason and score.seen is None:
             kind = "" if value is None else "interval of "
-            reasons.setdefault((task, kind, score.interval.removeprefix(NO_VALUE)), []).append(score.metric)
+            reasons.setdefault((task, kind, score.interval.reason), []).append(score.metric)
     tasks_with: dict[str, list[str]] = {}
     for (task, kind, reason), metrics in reasons.items():
         tasks_with.setdefault(f"no {kind}{', '.join(metrics)}: {reason}", []).append(task)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -19,14 +18,16 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     TypeAdapter,
-    ValidationError,
     model_serializer,
     model_validator,
 )
-from typing_extensions import TypedDict
 
-from figeval.io.validation import first_problem
+from figeval.records.intervals import CHOSEN_ON_TEST as CHOSEN_ON_TEST
+from figeval.records.intervals import UNEQUAL_ANSWERS as UNEQUAL_ANSWERS
+from figeval.records.intervals import StoredInterval
 from figeval.records.predictions import PredictionRow
+from figeval.records.settings import Settings, known_origin
+from figeval.types import Interval, Score
 from figeval.types import Role as Role
 
 # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
@@ -48,8 +49,6 @@ SEEN_NOTES: dict[Role, str] = {  # explanation of the mark behind such a score, 
     "trained": "the model was trained on some of these examples, so the score does not predict performance on new ones",
     "chosen": "the model was chosen on some of these examples, so the score is a maximum without a valid interval",
 }
-CHOSEN_ON_TEST = "none: chosen on test"  # interval of a maximum over checkpoints if its examples are unknown
-UNEQUAL_ANSWERS = "none: not the same examples answered"  # interval of a mean over seeds
 SEEN = (
     "how the model has seen examples behind this number: it was trained on some of them, or chosen on some; null: none"
 )
@@ -67,99 +66,48 @@ def _task_name(name: str) -> str:
     return name
 
 
-# The settings of retrieved examples that figeval reads back.
-_Retrieved = TypedDict("_Retrieved", {"add": str, "from": str, "k": int, "retriever": str}, total=False)
-
-
-class _ReadAgain(TypedDict, total=False):
-    """Settings of a task and flags of a run that figeval reads back from a record; there may be others."""
-
-    augment: _Retrieved
-    calibration: list[str]
-    constrain: bool
-    fewshot_sampler: str | _Retrieved  # a run stores the flag, a task the settings
-    labels: list[str]
-    language: str
-    languages: list[str]
-    metric_arguments: dict[str, dict[str, Any]]
-    metrics: list[str]
-    num_fewshot: int
-    orders: str
-    reasoning: str
-    remark: str
-    routes: dict[str, str]
-    seed: int
-    shots: str
-    system_instruction: str
-    tasks: list[str]
-    verbalizer: dict[str, list[str]]
-
-
-@lru_cache(maxsize=1)
-def _read_again() -> TypeAdapter[_ReadAgain]:
-    """Return the validator for these settings, built when the first record is made or read."""
-    return TypeAdapter(_ReadAgain)
-
-
-def _readable(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return settings or flags unchanged. Raises `ValueError` if one that figeval reads back has another type."""
-    try:
-        _read_again().validate_python(stored)
-    except ValidationError as error:
-        raise ValueError(first_problem(error)) from error
-    return stored
-
-
-class _Origin(TypedDict, total=False):
-    """Parts of a run's origin that figeval reads back; there may be others."""
-
-    git: dict[str, Any] | None
-    hardware: dict[str, Any] | None
-    packages: dict[str, Any] | None
-
-
-@lru_cache(maxsize=1)
-def _origin() -> TypeAdapter[_Origin]:
-    """Return the validator for the origin, built when the first record is made or read."""
-    return TypeAdapter(_Origin)
-
-
-def _known_origin(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's origin unchanged. Raises `ValueError` if a part that figeval reads back has another type."""
-    try:
-        _origin().validate_python(stored)
-    except ValidationError as error:
-        raise ValueError(first_problem(error)) from error
-    return stored
-
-
-Settings = Annotated[dict[str, Any], AfterValidator(_readable)]
-
-
 class ScoreRecord(Stored):
     """One number with its uncertainty."""
 
     metric: str
     value: float | None = Field(description="null where nothing could be scored")
-    low: float | None = Field(description="lower end of the 95 % interval, null where no honest one exists")
-    high: float | None = Field(description="upper end of the 95 % interval")
-    stderr: float | None = Field(description="standard error, clustered where examples are")
+    low: float | None = Field(
+        frozen=True, description="lower end of the 95 % interval, null where no honest one exists"
+    )
+    high: float | None = Field(frozen=True, description="upper end of the 95 % interval")
+    stderr: float | None = Field(frozen=True, description="standard error, clustered where examples are")
     n: int = Field(description="examples that were scored")
     clusters: int = Field(description="independent groups among them")
     effective_clusters: float | None = Field(
         default=None, description="n² / Σ n_c² of groups with n_c examples; null where groups are of equal size"
     )
-    interval: str = Field(description="the method behind the interval, or why there is none")
+    interval: StoredInterval = Field(frozen=True, description="the method behind the interval, or why there is none")
     higher_is_better: bool = True
     sd: float | None = Field(default=None, description="of a mean over trainings: their standard deviation")
     seen: Role | None = Field(default=None, description=SEEN)
+
+    @classmethod
+    def of(cls, score: Score) -> ScoreRecord:
+        """Return the record of a score."""
+        return cls.model_validate(score, from_attributes=True)
+
+    def set_interval(self, interval: Interval) -> None:
+        """Replace the interval, and its limits with it."""
+        limits = {"low": interval.low, "high": interval.high, "stderr": interval.stderr}
+        self.__dict__.update(limits, interval=interval)
+
+    def with_interval(self, interval: Interval, **changes: Any) -> ScoreRecord:
+        """Return a copy with another interval and other values of further fields."""
+        record = self.model_copy(update=changes)
+        record.set_interval(interval)
+        return record
 
     @model_validator(mode="after")
     def _marked(self) -> ScoreRecord:
         """Refuse half an interval, and set the mark that records before 1.4 only have in `interval`."""
         if (self.low is None) != (self.high is None):
             raise ValueError("low and high are two numbers, or both are null")
-        if self.interval == CHOSEN_ON_TEST and self.seen is None:
+        if self.interval.reason == CHOSEN_ON_TEST and self.seen is None:
             self.seen = "chosen"
         return self
 
@@ -451,7 +399,7 @@ class RunRecord(Stored):
     macro: list[MacroRecord] = []
     contrasts: list[ContrastRecord] = Field(default=[], description="of the requested suites")
     spreads: list[SpreadRecord] = []
-    provenance: Annotated[dict[str, Any], AfterValidator(_known_origin)]
+    provenance: Annotated[dict[str, Any], AfterValidator(known_origin)]
     warnings: list[str] = []
     digests: dict[str, str] = Field(
         default={},

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from figeval.errors import RecordError, TrainError
 from figeval.io.json_files import read_model
 from figeval.io.storage import replace_text
+from figeval.records.intervals import StoredInterval
 from figeval.records.run_folder import SEEDS as SEEDS
 from figeval.records.run_folder import RunFolder, find_record, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, SEEN, MacroRecord, Role, RunRecord, ScoreRecord, Stored, TaskRecord
@@ -32,16 +33,18 @@ class SeedScore(Stored):
     values: dict[str, float | None] = Field(description="the score of each seed")
     mean: float | None = Field(description="null where a seed has no score")
     sd: float | None = Field(description="standard deviation over the seeds")
-    low: float | None = Field(description="lower end of the 95 % interval over other seeds and other examples")
-    high: float | None
-    interval: str = Field(description="the method behind the interval, or why there is none")
+    low: float | None = Field(
+        frozen=True, description="lower end of the 95 % interval over other seeds and other examples"
+    )
+    high: float | None = Field(frozen=True)
+    interval: StoredInterval = Field(frozen=True, description="the method behind the interval, or why there is none")
     seen: Role | None = Field(default=None, description=SEEN)
     unseen_only: bool = Field(default=False, description="only over the examples that no seed's model has seen")
 
     @model_validator(mode="after")
     def _marked(self) -> SeedScore:
         """Set the mark that records before 1.4 only have in `interval`."""
-        if self.interval == CHOSEN_ON_TEST and self.seen is None:
+        if self.interval.reason == CHOSEN_ON_TEST and self.seen is None:
             self.seen = "chosen"
         return self
 
@@ -203,8 +206,7 @@ def _means(
     for score in scores:
         mean = known.get((name, score.metric, language, unseen_only))
         if mean is not None:
-            own = {"value": mean.mean, "sd": mean.sd, "low": mean.low, "high": mean.high, "interval": mean.interval}
-            found.append(score.model_copy(update={**own, "stderr": None, "n": mean.n, "seen": mean.seen}))
+            found.append(score.with_interval(mean.interval, value=mean.mean, sd=mean.sd, n=mean.n, seen=mean.seen))
     return found
 
 

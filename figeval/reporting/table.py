@@ -18,7 +18,6 @@ from figeval.records.schema import (
     TaskRecord,
 )
 from figeval.reporting.grid import AND, Grid, say
-from figeval.types import UNRELIABLE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +47,7 @@ def interval(score: ScoreRecord | SeedScore) -> str:
     """Return e.g. `0.301 to 0.398`, with a mark if it is unreliable, or an en dash if there is no valid interval."""
     if score.low is None or score.high is None:
         return NOTHING
-    return f"{score.low:.3f} to {score.high:.3f}{FEW if score.interval.endswith(UNRELIABLE) else ''}"
+    return f"{score.low:.3f} to {score.high:.3f}{'' if score.interval.reliable else FEW}"
 
 
 def marked(score: ScoreRecord | SeedScore) -> str:
@@ -146,7 +145,7 @@ def signs(record: RunRecord) -> Iterator[str]:
         yield f"{REST.strip()}: those used neither to train nor to select the model"
     if any(effective(score.clusters, score.effective_clusters) for score in shown):
         yield "eff.: effective clusters, the number of clusters of equal size that would be as informative"
-    if any(score.low is not None and score.interval.endswith(UNRELIABLE) for score in shown):
+    if any(score.low is not None and not score.interval.reliable for score in shown):
         yield FEW_NOTE
 
 

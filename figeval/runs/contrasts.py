@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from figeval.config import RunConfig
@@ -23,7 +23,7 @@ from figeval.runs.selection_bias import withheld
 from figeval.runs.variants import INSTEAD
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.spec.loader import Catalogue
-from figeval.types import Score
+from figeval.types import Interval, Score
 
 Rows: TypeAlias = Callable[[str], Iterable[PredictionRow]]  # task@variant → its stored rows
 
@@ -213,9 +213,9 @@ class Discrimination:
                     continue
                 own = [tasks[task.name] for task in contrast.tasks]
                 if failed := [task.task for task in own if task.status == "failed"]:
-                    why = f"none: {' and '.join(failed)} failed"
+                    why = Interval(reason=f"{' and '.join(failed)} failed")
                     nothing = (Score(metric=name, value=None, interval=why) for name in NUMBERS)
-                    yield _record_of(contrast, own, [ScoreRecord(**asdict(score)) for score in nothing])
+                    yield _record_of(contrast, own, [ScoreRecord.of(score) for score in nothing])
                     continue
                 record = self._record(contrast, own, rows)
                 if variant is None:
@@ -304,11 +304,11 @@ def scores(answered: Sequence[ContrastAnswer], contrast: Contrast) -> list[Score
         if score.value is None:
             in_words = answered and not own and name == "auc"
             why = "answers in words have no scores to rank by" if in_words else _why(own, contrast)
-            found.append(ScoreRecord(**asdict(replace(score, interval=f"none: {why}"))))
+            found.append(ScoreRecord.of(replace(score, interval=Interval(reason=why))))
             continue
         behind = compared(own) if contrast.within is not None else own
         seen = Counter(one.seen for one in behind if one.seen is not None)
-        found.append(withheld(ScoreRecord(**asdict(score)), seen, len(behind)))
+        found.append(withheld(ScoreRecord.of(score), seen, len(behind)))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from figeval.metrics.aggregation import MetricAggregator
@@ -13,6 +13,7 @@ from figeval.metrics.statistic import Features, Statistic, ratio
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import ChoicesRecord, KindRecord, Role, ScoreRecord
 from figeval.runs.selection_bias import withheld
+from figeval.types import Interval
 
 NEVER_WRONG = "no wrong answer could be of this kind"
 EXACT = 1e-9  # a probability this close to 0 or 1 differs from it only by rounding
@@ -133,10 +134,9 @@ def by_kind(key: str, rows: list[ChosenKinds], seed: int) -> ChoicesRecord | Non
     total = math.fsum(wrong)
     records = []
     for value, kind in sorted(kinds.items(), key=lambda item: (-item[1].offered, item[0])):
-        chosen, chosen_wrong = (ScoreRecord(**asdict(one.score(seed))) for one in (kind.chosen, kind.chosen_wrong))
+        chosen, chosen_wrong = (ScoreRecord.of(one.score(seed)) for one in (kind.chosen, kind.chosen_wrong))
         if wrong and not kind.offered_wrong:
-            gone = {"value": None, "low": None, "high": None, "stderr": None, "interval": f"none: {NEVER_WRONG}"}
-            chosen_wrong = chosen_wrong.model_copy(update=gone)
+            chosen_wrong = chosen_wrong.with_interval(Interval(reason=NEVER_WRONG), value=None)
         records.append(
             KindRecord(
                 value=value,

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.catalogue import statistic_of
+from figeval.metrics.intervals import EXACT_EXPECTATION
 from figeval.metrics.statistic import Batched, Case, Collective, Family, Measured, Statistic
 from figeval.plugins import foreign_code
 from figeval.records.floor import name_of
@@ -37,7 +38,7 @@ from figeval.records.schema import (
 from figeval.runs.harness import Harness
 from figeval.runs.selection_bias import overlap, strongest, withheld
 from figeval.task_types.base import Metric
-from figeval.types import Example, Prediction, Score
+from figeval.types import Example, Interval, Prediction, Score
 
 Measurements: TypeAlias = Mapping[str, Measured]  # of one example, by metric
 
@@ -214,7 +215,7 @@ class Aggregator:
     def scores(self, seed: int) -> list[ScoreRecord]:
         """Return the scores so far; those that include seen examples have no interval."""
         seen = self.seen_by_metric()
-        return [withheld(ScoreRecord(**asdict(score)), seen.get(score.metric, {})) for score, _ in self.summed(seed)]
+        return [withheld(ScoreRecord.of(score), seen.get(score.metric, {})) for score, _ in self.summed(seed)]
 
     def summed(self, seed: int) -> list[tuple[Score, MetricAggregator]]:
         """Return the scores so far, each with its aggregator, regardless of what the model has seen."""
@@ -234,7 +235,7 @@ class Aggregator:
         all_tied = self.counts["ties"] == self.answers
         if not (all_tied and score.stderr is None and score.low is not None):
             return score
-        return replace(score, low=None, high=None, interval="none: an exact expectation")
+        return replace(score, interval=Interval(reason=EXACT_EXPECTATION))
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +345,7 @@ class TaskScorer:
         summed = [[LanguageScore(one, *pair) for pair in part.summed(self.seed)] for one, part in parts.items()]
         means = [mean_over_languages(scores, self.seed) for scores in zip(*summed, strict=True)]
         return Scored(
-            [withheld(ScoreRecord(**asdict(mean)), seen.get(mean.metric, {})) for mean in means],
+            [withheld(ScoreRecord.of(mean), seen.get(mean.metric, {})) for mean in means],
             [LanguageRecord(language=one, scores=part.scores(self.seed)) for one, part in parts.items()],
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from figeval.metrics.discrimination import NUMBERS
-from figeval.metrics.intervals import Bounds, Interval
+from figeval.metrics.intervals import Bounds
 from figeval.metrics.seeds import (
     SeededValues,
     discrimination_over_seeds,
@@ -25,6 +25,7 @@ from figeval.runs.contrasts import ContrastAnswer, answer_of
 from figeval.runs.harness import Harness
 from figeval.runs.selection_bias import strongest
 from figeval.runs.stored import Values, declared_bounds, stored_languages, stored_values
+from figeval.types import Interval
 
 Runs = Mapping[int, RunRecord]
 
@@ -65,14 +66,14 @@ def _contrasts(runs: Runs, folders: Mapping[str, RunFolder]) -> Iterator[SeedSco
         found = {seed: own[name] for seed, own in records.items() if name in own}
         scores = [{seed: one.scores[place] for seed, one in found.items()} for place in range(len(first.scores))]
         reasons = [
-            next((one.interval for one in own.values() if one.seen is not None or one.value is None), "")
+            next((one.interval.reason for one in own.values() if one.seen is not None or one.value is None), "")
             for own in scores
         ]
         answers: list[Mapping[tuple[str, str], ContrastAnswer]] = []
         if not all(reasons):  # read rows only if there may be an interval
             answers = [_answers(one, runs[int(seed)], folders[seed]) for seed, one in found.items()]
         for own, reason in zip(scores, reasons, strict=True):
-            interval = Interval(reason) if reason else _of_contrast(first, own, answers)
+            interval = Interval(reason=reason) if reason else _of_contrast(first, own, answers)
             yield _line(name, own, interval, len(runs))
 
 
@@ -91,7 +92,7 @@ def _of_contrast(
 ) -> Interval:
     """Return the interval of an AUC or a balanced accuracy over examples that all seeds have answered."""
     if any(list(one) != list(answers[0]) for one in answers):
-        return Interval(UNEQUAL_ANSWERS)
+        return Interval(reason=UNEQUAL_ANSWERS)
     number = NUMBERS[next(iter(scores.values())).metric]
     return discrimination_over_seeds(
         number, [list(one.values()) for one in answers], within=contrast.within is not None
@@ -120,7 +121,7 @@ def _line(
         sd=whole.sd if whole else None,
         low=interval.low,
         high=interval.high,
-        interval=interval.method,
+        interval=interval,
         seen=strongest(score.seen for score in found.values()),
         unseen_only=unseen_only,
     )
@@ -168,11 +169,11 @@ def _interval(line: _Line, folders: Mapping[str, RunFolder]) -> Interval:
     first = next(iter(line.found.values()))
     seen = next((score for score in line.found.values() if score.seen is not None), None)
     if seen is not None:
-        return Interval(seen.interval)
+        return seen.interval
     places = [folders[seed] for seed in line.found]
     tables = [stored_values(place, line.task.task, first.metric, line.unseen_only) for place in places]
     if not all(tables):
-        return Interval("none: no mean over examples")
+        return Interval(reason="no mean over examples")
     groups: Mapping[str, Iterable[str]] = {"": dict.fromkeys(one for table in tables for one in table)}
     if line.task.languages:
         examples = stored_languages(places[0], line.task)
@@ -181,7 +182,7 @@ def _interval(line: _Line, folders: Mapping[str, RunFolder]) -> Interval:
     values = {name: _values(tables, ids, bounds) for name, ids in groups.items()}
     same = {name: one for name, one in values.items() if one is not None}
     if len(same) < len(values):
-        return Interval(UNEQUAL_ANSWERS)
+        return Interval(reason=UNEQUAL_ANSWERS)
     if line.task.languages and not line.language:
         return interval_over_languages(same)
     (one,) = same.values()

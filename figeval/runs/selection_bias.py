@@ -34,6 +34,7 @@ from figeval.records.seen import Ancestor, Lineage
 from figeval.runs.harness import Harness
 from figeval.runs.lineage import line_of
 from figeval.runs.plan import Plan
+from figeval.types import Interval
 
 TEST = "test"
 ROLES: tuple[Role, ...] = ("trained", "chosen")  # the more serious one first
@@ -204,9 +205,8 @@ def withheld(score: ScoreRecord, seen: Mapping[Role, int], n: int | None = None)
     if not roles:
         return score
     counts = " and ".join(f"{role} on {seen[role]}" for role in roles)
-    why = f"none: {counts} of {score.n if n is None else n} examples"
-    own = {"low": None, "high": None, "stderr": None, "interval": why, "seen": roles[0]}
-    return score.model_copy(update=own)
+    why = f"{counts} of {score.n if n is None else n} examples"
+    return score.with_interval(Interval(reason=why), seen=roles[0])
 
 
 # ---- records ---------------------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def _withhold_from_contrasts(record: RunRecord) -> None:
     maxima_at = {
         (task.of or task.task, task.variant)
         for task in record.tasks
-        if any(score.interval == CHOSEN_ON_TEST for score in task.scores)
+        if any(score.interval.reason == CHOSEN_ON_TEST for score in task.scores)
     }
     for contrast in record.contrasts:
         if maxima_at & {(name, contrast.variant) for name in contrast.tasks}:
@@ -305,8 +305,8 @@ def without_intervals(task: TaskRecord) -> None:
 
 
 def _is_a_maximum(score: ScoreRecord) -> None:
-    score.low = score.high = score.stderr = None
-    score.interval, score.seen = CHOSEN_ON_TEST, "chosen"
+    score.set_interval(Interval(reason=CHOSEN_ON_TEST))
+    score.seen = "chosen"
 
 
 def note(warnings: list[str], text: str) -> None:

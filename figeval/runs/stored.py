@@ -136,7 +136,7 @@ def break_down(
     """
     scorer = TaskScorer(metrics=metrics_in(task, rows(), metrics), strict=False, seed=seed, settings=task.settings)
     breakdown = scorer.breakdown(key, rows)
-    if any(score.interval == CHOSEN_ON_TEST for score in task.scores):
+    if any(score.interval.reason == CHOSEN_ON_TEST for score in task.scores):
         without_intervals(task.model_copy(update={"breakdowns": [breakdown]}))
     return breakdown
 

@@ -152,14 +152,14 @@ def test_means_over_seeds_have_an_interval(workshop):
     area = found["s:all", "auc"]
     assert area.mean == pytest.approx(sum(values(run)["auc"] for run in runs.values()) / 3)
     expected = discrimination_over_seeds(auc, judged)
-    assert (area.low, area.high, area.interval) == (expected.low, expected.high, expected.method)
+    assert (area.low, area.high, area.interval.method) == (expected.low, expected.high, expected.method)
     assert area.low is not None
-    assert area.interval.startswith("over seeds and examples")
+    assert area.interval.method.startswith("over seeds and examples")
     assert found["s:within", "balanced_acc"].low is not None
     lines = (folders["0"] / "predictions/pos.jsonl").read_text("utf-8").splitlines()
     (folders["0"] / "predictions/pos.jsonl").write_text("\n".join(lines[1:]) + "\n", "utf-8")
-    assert {one.interval for one in scores_of(runs, folders) if one.task == "s:all"} == {
-        "none: not the same examples answered"
+    assert {one.interval.reason for one in scores_of(runs, folders) if one.task == "s:all"} == {
+        "not the same examples answered"
     }
 
 
@@ -168,7 +168,7 @@ def test_answers_in_words_have_no_area_and_are_read_again(workshop):
     workshop.backend = FakeGenerator(function=lambda question: "Yes")
     record = workshop.run("s")
     area, balanced = record.contrasts[0].scores
-    assert (area.value, area.interval) == (None, "none: answers in words have no scores to rank by")
+    assert (area.value, area.interval.reason) == (None, "answers in words have no scores to rank by")
     assert balanced.value == 0.5
     rescore(workshop.path / "run", workshop.harness())
     from figeval.records.run_folder import read_run
@@ -230,7 +230,7 @@ def test_what_cannot_be_contrasted_is_one_line(suite, words, workshop):
 
 def reasons(record, name="s:all"):
     found = next(one for one in record.contrasts if one.name == name)
-    return [score.interval for score in found.scores if score.value is None]
+    return [score.interval.reason for score in found.scores if score.value is None]
 
 
 def test_a_task_that_failed_is_why_there_is_no_value(workshop):
@@ -244,7 +244,7 @@ def test_a_task_that_failed_is_why_there_is_no_value(workshop):
     record = workshop.run("s")
     assert [task.status for task in record.tasks].count("failed") == 1
     (failed,) = (task.task for task in record.tasks if task.status == "failed")
-    assert reasons(record) == reasons(record, "s:within") == [f"none: {failed} failed"] * 2
+    assert reasons(record) == reasons(record, "s:within") == [f"{failed} failed"] * 2
     workshop.backend = FakeLanguageModel(function=lambda context, option: 0.0)
     assert reasons(workshop.run("s")) == []
 
@@ -274,7 +274,7 @@ def test_why_there_is_no_value_where_answers_are_missing(workshop, says, reason)
     write_suite(workshop.folder)
     workshop.backend = FakeGenerator(function=says)
     record = workshop.run("s")
-    assert reasons(record)[1:] == ([f"none: {reason}"] if reason else [])
+    assert reasons(record)[1:] == ([reason] if reason else [])
 
 
 def told_apart(workshop, within=None):
@@ -295,7 +295,7 @@ def test_reasons_tell_kinds_from_strata(workshop):
         ([], "idiom", "no example was answered"),
     ):
         found = scores(answers, told_apart(workshop, within))
-        assert [score.interval for score in found] == [f"none: {reason}"] * 2
+        assert [score.interval.reason for score in found] == [reason] * 2
 
 
 def test_seen_examples_count_once_for_each_score_they_stand_behind(workshop):
@@ -313,11 +313,11 @@ def test_seen_examples_count_once_for_each_score_they_stand_behind(workshop):
     ]
     known.append(ContrastAnswer(positive=True, right=1.0, stratum="c", seen="chosen"))  # without a score
     area, balanced = scores(known, told_apart(workshop))
-    assert area.interval == "none: trained on 2 of 5 examples"
-    assert balanced.interval == "none: trained on 2 and chosen on 1 of 6 examples"
+    assert area.interval.reason == "trained on 2 of 5 examples"
+    assert balanced.interval.reason == "trained on 2 and chosen on 1 of 6 examples"
     area, balanced = scores(known, told_apart(workshop, "idiom"))
-    assert (area.interval, area.n, area.seen) == ("none: trained on 1 of 4 examples", 2, "trained")
-    assert balanced.interval == "none: trained on 1 and chosen on 1 of 5 examples"
+    assert (area.interval.reason, area.n, area.seen) == ("trained on 1 of 4 examples", 2, "trained")
+    assert balanced.interval.reason == "trained on 1 and chosen on 1 of 5 examples"
 
 
 def test_a_maximum_over_checkpoints_has_no_interval_in_contrasts_either(workshop):
@@ -327,7 +327,7 @@ def test_a_maximum_over_checkpoints_has_no_interval_in_contrasts_either(workshop
     record.model.description = {"about": {"task": "pos", "selected_on": "test", "evaluations": 25}}
     withhold_intervals(record, workshop.harness())
     for score in record.contrasts[0].scores:
-        assert (score.low, score.interval, score.seen) == (None, CHOSEN_ON_TEST, "chosen")
+        assert (score.low, score.interval.reason, score.seen) == (None, CHOSEN_ON_TEST, "chosen")
 
 
 def test_a_baseline_that_fails_is_told_and_costs_nothing_else(workshop, monkeypatch):

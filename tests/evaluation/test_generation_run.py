@@ -72,7 +72,7 @@ def test_texts_are_scored_and_what_is_none_is_left_out(telling: Workshop) -> Non
     assert found["leakage"] == 0.0
     assert found["cut_off"] == 0.5
     assert found["distinct_1"] == pytest.approx(4 / 7)
-    assert next(score for score in task.scores if score.metric == "distinct_1").interval.startswith("none: depends")
+    assert next(score for score in task.scores if score.metric == "distinct_1").interval.reason.startswith("depends")
     assert [line["pred"] for line in telling.rows("tell")] == ["the dog ran home", "The Dog ran", None, None]
     assert (task.settings["max_new_tokens"], task.template) == (512, "_default/generation.jinja")
     assert task.settings["signatures"]["corpus_bleu"].startswith("nrefs:1|case:lc|eff:no|tok:13a|smooth:exp")

@@ -107,7 +107,7 @@ def test_rows_keep_their_language_and_scores_follow_from_them(workshop: Workshop
         TypeAdapter(PredictionRow).validate_python(row)
     (one,) = record.tasks
     assert one.settings["languages"] == ["en", "zh"]
-    assert one.scores[0].interval == "over languages"
+    assert one.scores[0].interval.method == "over languages"
     assert [group.value for group in one.breakdowns[0].groups] == ["k0", "k1"]
     again = with_breakdown(workshop.path / "run", "story", workshop.harness().metrics).tasks[0]
     assert (again.languages, again.scores) == (one.languages, one.scores)
@@ -161,9 +161,9 @@ def test_bootstrapped_statistics(workshop: Workshop) -> None:
     (one,) = workshop.run().tasks
     assert one.error is None
     found = {score.metric: score for score in one.scores}
-    assert found["macro_f1"].interval == "cluster bootstrap over languages"
+    assert found["macro_f1"].interval.method == "cluster bootstrap over languages"
     parts = [score for each in one.languages for score in each.scores if score.metric == "macro_f1"]
-    assert [score.interval for score in parts] == ["cluster bootstrap", "bootstrap"]
+    assert [score.interval.method for score in parts] == ["cluster bootstrap", "bootstrap"]
     assert found["macro_f1"].value == pytest.approx(sum(score.value or 0 for score in parts) / 2)
 
 
@@ -171,7 +171,7 @@ def test_a_limit_that_leaves_no_row_of_a_language(workshop: Workshop) -> None:
     write(workshop.folder, rows())
     (one,) = workshop.run(limit=2).tasks
     assert [each.scores[0].n for each in one.languages] == [2, 0]
-    assert (one.scores[0].value, one.scores[0].interval) == (None, "none: in zh, no examples")
+    assert (one.scores[0].value, one.scores[0].interval.reason) == (None, "in zh, no examples")
 
 
 def test_the_table(workshop: Workshop) -> None:
@@ -217,10 +217,10 @@ def test_a_language_that_is_one_cluster_has_no_interval_in_a_run_nor_in_a_compar
     workshop.backend = FakeGenerator(function=lambda prompt: "A" if "1" in prompt else "B")
     (one,) = workshop.run().tasks
     means = [score for scored in (*one.languages, one) for score in scored.scores if score.metric == "acc"]
-    assert [(score.clusters, score.low, score.interval) for score in means] == [
-        (1, None, "none: one cluster"),
-        (1, None, "none: one cluster"),
-        (2, None, "none: one cluster"),
+    assert [(score.clusters, score.low, score.interval.reason) for score in means] == [
+        (1, None, "one cluster"),
+        (1, None, "one cluster"),
+        (2, None, "one cluster"),
     ]
     workshop.backend = FakeGenerator(function=lambda prompt: "B" if "2" in prompt else "A")
     (workshop.path / "run").rename(workshop.path / "first")
@@ -246,7 +246,7 @@ def test_by_the_cluster_column_rows_are_independent_and_by_a_finer_one_they_are_
     (one,) = workshop.run(by=("story", "kind")).tasks
     by_story, by_kind = ({group.value: group.scores[0] for group in part.groups} for part in one.breakdowns)
     assert {score.clusters for score in by_story.values()} == {3}
-    assert by_kind["s0"].interval == "none: one cluster"  # named like its cluster, which other rows are not
+    assert by_kind["s0"].interval.reason == "one cluster"  # named like its cluster, which other rows are not
 
 
 @pytest.mark.wing("comparison")
@@ -409,7 +409,7 @@ def test_seen_examples_cost_their_language_and_the_mean_their_intervals(workshop
     assert (en.low, en.seen, zh.seen) == (None, "trained", None)
     assert zh.low is not None
     assert (one.scores[0].low, one.scores[0].seen) == (None, "trained")
-    assert one.scores[0].interval.startswith("none: trained on")
+    assert one.scores[0].interval.reason.startswith("trained on")
     assert one.overlap is not None
     rest = [row for row in stored if "seen" not in row]
     means = [
@@ -417,7 +417,7 @@ def test_seen_examples_cost_their_language_and_the_mean_their_intervals(workshop
         for own in ([row for row in rest if row["language"] == name] for name in ("en", "zh"))
     ]
     assert one.overlap.scores[0].value == pytest.approx(sum(means) / 2)
-    assert one.overlap.scores[0].interval == "over languages"
+    assert one.overlap.scores[0].interval.method == "over languages"
 
 
 def test_means_over_seeds_have_a_line_for_each_language_and_an_interval(workshop: Workshop) -> None:
@@ -463,6 +463,6 @@ def test_means_over_seeds_have_a_line_for_each_language_and_an_interval(workshop
     values[0][-1]["metrics"] = {}  # one training has no answer to the last row, which is Chinese
     text = "".join(f"{json.dumps(row)}\n" for row in values[0])
     (workshop.path / "seed-0/predictions/t.jsonl").write_text(text, "utf-8")
-    without = {score.language: score.interval for score in scores_of(runs, folders) if score.metric == "acc"}
-    assert (without["zh"], without[""]) == ("none: not the same examples answered",) * 2
-    assert without["en"] == found["en"].interval
+    without = {score.language: score.interval.reason for score in scores_of(runs, folders) if score.metric == "acc"}
+    assert (without["zh"], without[""]) == ("not the same examples answered",) * 2
+    assert without["en"] == found["en"].interval.reason

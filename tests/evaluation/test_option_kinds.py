@@ -66,12 +66,12 @@ def test_intervals_are_clustered_and_say_why_they_are_missing() -> None:
     ]
     antonym = next(kind for kind in counted(rows).kinds if kind.value == "antonym")
     assert (antonym.chosen.n, antonym.chosen.clusters) == (72, 24)
-    assert antonym.chosen.interval == antonym.chosen_wrong.interval == "wilson on effective n"
+    assert antonym.chosen.interval.method == antonym.chosen_wrong.interval.method == "wilson on effective n"
     assert antonym.chosen_wrong.n == 48
     tied = [{**one, "chosen": [0.5, 0.5, 0.0]} for one in rows]
-    assert next(k for k in counted(tied).kinds if k.value == "antonym").chosen_wrong.interval.startswith("none: fewer")
+    assert next(k for k in counted(tied).kinds if k.value == "antonym").chosen_wrong.interval.reason.startswith("fewer")
     right = next(kind for kind in counted(rows).kinds if kind.value == "right")
-    assert right.chosen_wrong.interval == "none: no wrong answer could be of this kind"
+    assert right.chosen_wrong.interval.reason == "no wrong answer could be of this kind"
 
 
 @settings(max_examples=60, deadline=None)

@@ -34,7 +34,7 @@ def test_a_whole_run(workshop):
     assert task.baselines[0].baseline == "chance"
     chance = task.baselines[0].scores[0]
     assert chance.value == pytest.approx(1 / 3)
-    assert (chance.low, chance.high, chance.interval) == (None, None, "none: an exact expectation")
+    assert (chance.low, chance.high, chance.interval.reason) == (None, None, "an exact expectation")
     assert json.loads((workshop.path / "run" / "run.json").read_text())["tasks"][0]["scores"][0]["metric"] == "acc"
     assert [row["metrics"] for row in workshop.rows()[:2]] == [{"acc": 0.0}, {"acc": 1.0}]
     assert "texts" not in workshop.rows()[0]

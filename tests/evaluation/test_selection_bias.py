@@ -53,7 +53,7 @@ def test_the_task_and_the_run_say_it_and_the_interval_is_gone(harness: Harness) 
     chosen, other = record.tasks
     (score,) = chosen.scores
     assert (score.value, score.low, score.high, score.stderr) == (0.25, None, None, None)
-    assert score.interval == CHOSEN_ON_TEST
+    assert score.interval.reason == CHOSEN_ON_TEST
     assert chosen.warnings == [SAYS]
     assert chosen.baselines[0].scores[0].low == 0.1  # a baseline was not chosen
     assert (other.scores[0].low, other.warnings) == (0.1, [])
@@ -83,11 +83,11 @@ def test_prompts_and_tasks_about_the_same_examples_are_concerned_too(harness: Ha
     record = of_model("mini_retrieval@short", "epic_motif", "epic_retrieval_seen", task="epic_retrieval_seen")
     record.tasks[0].of = "mini_retrieval"
     withhold_intervals(record, harness)
-    assert [task.scores[0].interval == CHOSEN_ON_TEST for task in record.tasks] == [False, True, True]
+    assert [task.scores[0].interval.reason == CHOSEN_ON_TEST for task in record.tasks] == [False, True, True]
     prompt = of_model("mini_retrieval@short", "a_task_that_is_not_installed")
     prompt.tasks[0].of = "mini_retrieval"
     withhold_intervals(prompt, harness)
-    assert [task.scores[0].interval == CHOSEN_ON_TEST for task in prompt.tasks] == [True, False]
+    assert [task.scores[0].interval.reason == CHOSEN_ON_TEST for task in prompt.tasks] == [True, False]
 
 
 @pytest.mark.wing("exporters")
@@ -167,7 +167,7 @@ def test_training_examples_are_counted_marked_and_left_out_of_a_score_of_their_o
     assert task.warnings == ["20 of 60 examples were seen: trained on 18, chosen on 2"]
     for score, rest in zip(task.scores, task.overlap.scores, strict=True):
         assert (score.seen, score.low, score.high, score.stderr) == ("trained", None, None, None)
-        assert score.interval == "none: trained on 18 and chosen on 2 of 60 examples"
+        assert score.interval.reason == "trained on 18 and chosen on 2 of 60 examples"
         assert (rest.metric, rest.seen, rest.n) == (score.metric, None, 40)
         assert rest.low is not None
     assert [one.scores[0].n for one in task.overlap.baselines] == [40] * len(task.baselines)

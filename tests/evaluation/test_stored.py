@@ -57,7 +57,7 @@ def test_a_breakdown_has_every_metric_of_the_run(folder: Path) -> None:
         found = {score.metric: score for score in group.scores}
         assert list(found) == list(whole) == ["acc", "macro_f1", "acc_strict"]
         assert found["macro_f1"].value is not None
-        assert found["macro_f1"].interval == "none: fewer than 40 clusters"
+        assert found["macro_f1"].interval.reason == "fewer than 40 clusters"
         assert found["acc"].low is not None
         assert found["acc_strict"].n == found["acc"].n / 2
     rows = [json.loads(line) for line in (folder / "predictions/mini_pairs.jsonl").read_text().splitlines()]
@@ -87,7 +87,7 @@ def test_a_breakdown_counts_different_words_within_its_part() -> None:
     found = scorer(metrics).breakdown("side", lambda: rows)
     values = {group.value: group.scores[0] for group in found.groups}
     assert (values["x"].value, values["y"].value) == (0.5, 1.0)
-    assert values["x"].interval == "none: depends on the number of texts"
+    assert values["x"].interval.reason == "depends on the number of texts"
 
 
 def test_an_unknown_column_has_near_names(folder: Path) -> None:

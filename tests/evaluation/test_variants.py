@@ -354,7 +354,7 @@ def test_one_order_has_no_position_bias(workshop):
     found = {score.metric: score for score in task.scores}
     for name in ("position_bias", "consistency"):
         assert (found[name].value, found[name].low, found[name].n) == (None, None, 0)
-        assert found[name].interval == "none: the options were shown in one order only (--orders)"
+        assert found[name].interval.reason == "the options were shown in one order only (--orders)"
 
 
 def test_settings_say_how_it_was_asked_and_only_that(workshop):

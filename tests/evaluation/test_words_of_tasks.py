@@ -137,7 +137,7 @@ def test_a_copy_in_hindi_is_a_copy_and_leakage_says_why_it_has_no_value(workshop
     expected = {"rouge_l": 1.0, "chrf": 1.0, "length": 2.0, "distinct_1": 1.0, "leakage": None}
     assert {name: values(task)[name] for name in expected} == expected
     (leakage,) = [score for score in task.scores if score.metric == "leakage"]
-    assert "for texts in en, not in hi" in leakage.interval
+    assert "for texts in en, not in hi" in leakage.interval.reason
     assert task.settings["signatures"]["rouge_l"] == "words:uax29"
     assert "nc:6|nw:0" in task.settings["signatures"]["chrf"]
 

@@ -17,7 +17,7 @@ from figeval.metrics.classification import choice_accuracy, macro_f1
 from figeval.metrics.intervals import by_cluster, interval_of_mean, spread_of
 from figeval.metrics.statistic import Statistic, as_statistic, mean_of, ratio
 from figeval.task_types.choice import ChoiceExample
-from figeval.types import UNRELIABLE, Example, Prediction
+from figeval.types import Example, Prediction
 from tests.aggregated import count_in
 
 MEAN = mean_of(lambda example, _prediction: example.meta.get("value"))
@@ -46,7 +46,7 @@ def test_streaming_is_batch(rows: list[tuple[str | None, float]]) -> None:
     effective = None if equal else pytest.approx(spread.effective_clusters)
     assert score.effective_clusters == effective
     expected = interval_of_mean(spread, (0.0, 1.0))
-    assert score.interval == expected.method
+    assert str(score.interval) == str(expected)
     if expected.low is not None:
         assert (score.low, score.high) == pytest.approx((expected.low, expected.high), abs=1e-7)
 
@@ -56,7 +56,7 @@ def test_order_of_rows_does_not_matter(rows: list[tuple[str | None, float]], ran
     shuffled = list(rows)
     random.shuffle(shuffled)
     before, after = tally(rows).score(), tally(shuffled).score()
-    assert (before.n, before.clusters, before.interval) == (after.n, after.clusters, after.interval)
+    assert (before.n, before.clusters, str(before.interval)) == (after.n, after.clusters, str(after.interval))
     for field in ("value", "low", "high"):
         assert getattr(after, field) == pytest.approx(getattr(before, field), abs=1e-9)
 
@@ -66,7 +66,7 @@ def test_the_interval_holds_the_value(rows: list[tuple[str | None, float]]) -> N
     score = tally(rows).score()
     assert score.value is not None
     if score.low is None or score.high is None:
-        assert score.interval == "none: one cluster" if score.n > 1 else score.interval == "none: one row"
+        assert score.interval.reason == "one cluster" if score.n > 1 else score.interval.reason == "one row"
     else:
         assert 0 <= score.low <= score.value + 1e-9
         assert score.value - 1e-9 <= score.high <= 1
@@ -79,7 +79,7 @@ def test_a_bootstrapped_mean_is_near_the_closed_form(seed: int) -> None:
     generator = np.random.default_rng(seed)
     rows = [(f"c{c}", float(v)) for c in range(60) for v in generator.random(5) < generator.random()]
     closed, drawn = tally(rows).score(), tally(rows, TOTALS).score(seed)
-    assert drawn.interval == "cluster bootstrap"
+    assert drawn.interval.method == "cluster bootstrap"
     assert drawn.value == pytest.approx(closed.value)
     assert (drawn.low, drawn.high) == pytest.approx((closed.low, closed.high), abs=0.02)
     assert drawn.stderr == pytest.approx(closed.stderr, rel=0.1)
@@ -90,19 +90,19 @@ def test_bootstrap_of_rows_without_clusters_keeps_only_distinct_vectors() -> Non
     alone = tally(rows, TOTALS)
     named = tally(((str(i), value) for i, (_, value) in enumerate(rows)), TOTALS)
     assert alone.score(7) == named.score(7)
-    assert alone.score(7).interval == "bootstrap"
+    assert alone.score(7).interval.method == "bootstrap"
 
 
 def test_too_few_clusters_for_a_bootstrap() -> None:
     score = tally(((f"c{i % 39}", float(i % 2)) for i in range(390)), TOTALS).score()
     assert score.value == 0.5
-    assert (score.low, score.stderr, score.interval) == (None, None, "none: fewer than 40 clusters")
+    assert (score.low, score.stderr, score.interval.reason) == (None, None, "fewer than 40 clusters")
 
 
 def test_unequal_clusters_are_too_few_for_a_bootstrap() -> None:
     """A hundred clusters, one of them with half of the rows, are worth four."""
     rows = [("big" if i % 2 else f"c{i}", float(i % 3 == 0)) for i in range(200)]
-    assert tally(rows, TOTALS).score().interval == "none: fewer than 40 effective clusters"
+    assert tally(rows, TOTALS).score().interval.reason == "fewer than 40 effective clusters"
 
 
 def test_a_perfect_macro_f1_claims_no_certainty() -> None:
@@ -110,7 +110,7 @@ def test_a_perfect_macro_f1_claims_no_certainty() -> None:
     for i in range(100):
         total.add(f"c{i}", (1.0, 0.0, 1.0, 0.0, 1.0, 0.0) if i % 2 else (0.0, 1.0, 0.0, 1.0, 0.0, 1.0))
     score = total.score()
-    assert (score.value, score.low, score.interval) == (1.0, None, "none: every resample gives the same value")
+    assert (score.value, score.low, score.interval.reason) == (1.0, None, "every resample gives the same value")
 
 
 @pytest.mark.parametrize("cluster", [None, "c"])
@@ -119,7 +119,7 @@ def test_a_share_that_rounding_moves_past_its_bounds_keeps_them(cluster: str | N
     rounded = tally([(cluster and f"{cluster}{place}", value) for place, value in enumerate(shares)]).score()
     exact = [min(1.0, max(0.0, value)) for value in shares]
     assert rounded == tally([(cluster and f"{cluster}{place}", value) for place, value in enumerate(exact)]).score()
-    assert rounded.interval == tally([(None, value) for value in exact]).score().interval
+    assert rounded.interval.method == tally([(None, value) for value in exact]).score().interval.method
 
 
 def test_a_number_that_is_no_share_has_no_bounds() -> None:
@@ -131,7 +131,7 @@ def test_a_number_that_is_no_share_has_no_bounds() -> None:
 def test_an_undefined_statistic_has_no_value() -> None:
     total = MetricAggregator("x", TOTALS)
     total.add(None, (0.0, 0.0))
-    assert (total.score().value, total.score().interval) == (None, "none: undefined")
+    assert (total.score().value, total.score().interval.reason) == (None, "undefined")
 
 
 def test_update_passes_over_what_does_not_apply() -> None:
@@ -189,7 +189,7 @@ def test_groups_inherit_the_cluster_of_their_members() -> None:
     rows = [(f"g{i // 2}", f"c{i // 6}", float(i % 5 != 0)) for i in range(30)]
     score = strict(rows).score()
     assert (score.metric, score.n, score.clusters) == ("accuracy_strict", 15, 5)
-    assert score.interval == f"wilson on effective n{UNRELIABLE}"
+    assert (score.interval.method, score.interval.reliable) == ("wilson on effective n", False)
     assert score.value == pytest.approx(9 / 15)
 
 

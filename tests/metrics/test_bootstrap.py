@@ -70,5 +70,5 @@ def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_interval_where_there_is_nothing_to_see() -> None:
-    assert interval_of_statistic(np.array([1.0, np.nan, 0.5]), "x").method == "none: undefined in 1 of 3 resamples"
-    assert interval_of_statistic(np.ones(5), "x").method == "none: every resample gives the same value"
+    assert interval_of_statistic(np.array([1.0, np.nan, 0.5]), "x").reason == "undefined in 1 of 3 resamples"
+    assert interval_of_statistic(np.ones(5), "x").reason == "every resample gives the same value"

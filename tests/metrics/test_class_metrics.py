@@ -144,6 +144,6 @@ def test_no_interval_of_an_area_extends_beyond_1(shift: float) -> None:
     for features in statistic.family(rows, ["roc_auc"], {"labels": ["a", "b"]})["roc_auc"]:
         aggregator.add(None, features)
     found = aggregator.score()
-    assert found.interval == "bootstrap"
+    assert found.interval.method == "bootstrap"
     assert found.low is not None and found.high is not None and found.value is not None
     assert 0 <= found.low < found.value < found.high <= 1

@@ -119,7 +119,7 @@ def test_one_order_shows_no_position_bias():
         count_in(tally, EXAMPLE, said(value))
     score = tally.score()
     assert (score.value, score.n) == (None, 0)
-    assert score.interval == "none: the options were shown in one order only (--orders)"
+    assert score.interval.reason == "the options were shown in one order only (--orders)"
 
 
 def test_position_bias_adds_up_over_examples_and_leaves_out_silence():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from figeval.metrics import classification, intervals, neighbours, paired, ranking
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.statistic import as_statistic, mean_of
+from figeval.records.result_json import to_json
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
@@ -33,14 +33,14 @@ def tally(rows: list[tuple[str | None, float]]) -> dict[str, Any]:
     total = MetricAggregator("accuracy", mean_of(lambda _example, _prediction: None))
     for cluster, value in rows:
         total.add(cluster, (value, 1.0))
-    return asdict(total.score())
+    return dict(to_json(total.score()))
 
 
 def strict(rows: list[tuple[str, float | None]]) -> dict[str, Any]:
     total = GroupAggregator("accuracy", mean_of(lambda example, _prediction: example.meta["value"]))
     for group, value in rows:
         count_in(total, Example(id="e", group=group, meta={"value": value}), ANY)
-    return asdict(total.score())
+    return dict(to_json(total.score()))
 
 
 def rank(
@@ -126,7 +126,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "mcnemar": paired.mcnemar,
     "sign_flip": lambda sums: paired.sign_flip(np.array(sums, dtype=float)),
     "holm": paired.holm,
-    "paired": lambda **given: asdict(paired.paired(**given)),
+    "paired": lambda **given: paired.paired(**given).to_dict(),
 }
 CASES = [(path.stem, case) for path in sorted(GOLDEN.glob("*.json")) for case in json.loads(path.read_text("utf-8"))]
 

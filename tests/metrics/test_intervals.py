@@ -24,7 +24,6 @@ from figeval.metrics.intervals import (
     variance_of_mean,
     wilson,
 )
-from figeval.types import UNRELIABLE
 
 UNIT = (0.0, 1.0)
 CLUSTERED = st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=6), min_size=2, max_size=8)
@@ -193,7 +192,8 @@ def test_without_bounds_it_is_t_with_fewer_degrees_of_freedom() -> None:
     assert found.effective_clusters == pytest.approx(100**2 / (90**2 + 10))
     assert found.freedom < 1.5
     assert interval_of_mean(found, None) == interval_by_t(found)
-    assert interval_by_t(found).method == f"clustered t{UNRELIABLE}"
+    interval = interval_by_t(found)
+    assert (interval.method, interval.reliable) == ("clustered t", False)
 
 
 COUNTS = st.lists(st.lists(st.integers(0, 500), min_size=1, max_size=5), min_size=2, max_size=8)
@@ -242,15 +242,12 @@ def test_constant_values_get_wilson_on_the_clusters() -> None:
     """Four clusters at the top of [-1, 1]: Wilson of 4 of 4 on that scale."""
     interval = interval_of_mean(spread([[1.0, 1.0]] * 4), (-1.0, 1.0))
     assert (interval.low, interval.high) == pytest.approx((2 * wilson(4, 4)[0] - 1, 1.0))
-    assert (interval.method, interval.stderr) == (
-        "wilson on clusters, unreliable: fewer than 10 effective clusters",
-        None,
-    )
+    assert (interval.method, interval.stderr, interval.reliable) == ("wilson on clusters", None, False)
 
 
 def test_without_bounds_no_variation_means_no_interval() -> None:
     interval = interval_of_mean(spread([[3.0, 3.0]] * 4), None)
-    assert (interval.low, interval.method) == (None, "none: no cluster differs")
+    assert (interval.low, interval.reason) == (None, "no cluster differs")
 
 
 def test_rounding_is_not_variation() -> None:

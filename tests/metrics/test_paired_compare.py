@@ -28,7 +28,7 @@ def test_mcnemar_is_the_binomial_test(a_only: int, b_only: int) -> None:
 def test_independent_numbers_get_scipys_paired_t_interval(rows: list[tuple[float, float]]) -> None:
     a, b = zip(*rows, strict=True)
     result = paired(a, b)
-    assume(result.stderr is not None and result.stderr > 1e-6 and result.interval == "t")
+    assume(result.stderr is not None and result.stderr > 1e-6 and result.interval.method == "t")
     limits = np.clip(stats.ttest_rel(a, b).confidence_interval(), -1, 1)
     assert (result.low, result.high) == pytest.approx(tuple(limits), abs=1e-9)
 
@@ -79,7 +79,7 @@ def test_p_is_never_0_and_there_is_no_interval_of_width_0(rows: list[tuple[int, 
     a, b = zip(*rows, strict=True)
     result = paired(a, b, [f"c{i // 2}" for i in range(len(rows))] if cluster else None)
     assert result.p is None or 0 < result.p <= 1
-    assert (result.low is None) == (not result.interval)
+    assert (result.low is None) == (not result.interval.method)
     assert result.stderr is None or result.low is not None
     if result.low is not None and result.high is not None:
         assert result.low < result.high
@@ -138,7 +138,7 @@ FEW = "too few examples (6): the test has little power"
 def test_identical_runs() -> None:
     """0/1 values have a score interval, ± z² / (n + z²); nothing is known about other values."""
     result = paired([1, 0, 1, 1, 0, 1], [1, 0, 1, 1, 0, 1])
-    assert (result.difference, result.p, result.interval, result.note) == (0.0, 1.0, "score", FEW)
+    assert (result.difference, result.p, result.interval.method, result.note) == (0.0, 1.0, "score", FEW)
     assert result.high == -(result.low or 0) == pytest.approx(1.95996**2 / (6 + 1.95996**2), abs=1e-5)
     other = paired([0.5, 0, 1, 1, 0, 1], [0.5, 0, 1, 1, 0, 1])
     assert (other.p, other.low, other.note) == (1.0, None, f"no interval: no row differs; {FEW}")
@@ -149,7 +149,7 @@ def test_independent_0_1_values_have_the_interval_of_the_score_test(rows: list[t
     """Its limits are the differences that Tango's score statistic puts 1.96 standard errors away."""
     a, b = zip(*rows, strict=True)
     result = paired(a, b)
-    assert (result.interval, result.test) == ("score", "exact McNemar")
+    assert (result.interval.method, result.test) == ("score", "exact McNemar")
     for limit, side in ((result.low, 1), (result.high, -1)):
         if limit is not None and abs(limit) < 1 - 1e-6:
             statistic = score_statistic(result.a_only or 0, result.b_only or 0, len(rows), limit)

@@ -53,15 +53,15 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize(
     ("values", "clusters", "why"),
     [
-        ([[1, 0]], [None, None], "none: fewer than three seeds"),
-        ([[1, 0], [0, 1]], [None, None], "none: fewer than three seeds"),
-        ([[1, 0], [0, 1], [1, 1]], ["a", "a"], "none: one cluster"),
-        ([[1, 1], [1, 1], [1, 1]], ["a", "b"], "none: nothing differs"),
+        ([[1, 0]], [None, None], "fewer than three seeds"),
+        ([[1, 0], [0, 1]], [None, None], "fewer than three seeds"),
+        ([[1, 0], [0, 1], [1, 1]], ["a", "a"], "one cluster"),
+        ([[1, 1], [1, 1], [1, 1]], ["a", "b"], "nothing differs"),
     ],
 )
 def test_where_there_is_none(values: list[list[float]], clusters: list[str | None], why: str) -> None:
     found = interval_over_seeds(values, clusters, (0.0, 1.0))
-    assert (found.method, found.low, found.high) == (why, None, None)
+    assert (found.reason, found.low, found.high) == (why, None, None)
 
 
 def simulated(
@@ -156,9 +156,9 @@ def test_a_language_twice_is_no_new_evidence_over_seeds_either() -> None:
 def test_a_language_without_an_interval_over_seeds() -> None:
     one = table(np.random.default_rng(5), np.array([0.1, 0.2, 0.4]), [f"c{row // 3}" for row in range(60)])
     flat = SeededValues(np.ones((3, 8)), [None] * 8, (0.0, 1.0))
-    assert interval_over_languages({"en": one, "zh": flat}).method == "none: in zh, nothing differs"
+    assert interval_over_languages({"en": one, "zh": flat}).reason == "in zh, nothing differs"
     two = SeededValues(one.values[:2], one.clusters, None)
-    assert interval_over_languages({"en": two, "zh": two}).method == "none: fewer than three seeds"
+    assert interval_over_languages({"en": two, "zh": two}).reason == "fewer than three seeds"
 
 
 @pytest.mark.slow
@@ -222,4 +222,4 @@ def test_areas_over_seeds_that_agree_are_those_of_one() -> None:
         own = [one if clusters else replace(one, cluster=None) for one in judged]
         alone, found = auc(own), discrimination_over_seeds(auc, [own] * 3)
         assert (found.low, found.high) == (pytest.approx(alone.low, abs=0.01), pytest.approx(alone.high, abs=0.01))
-    assert discrimination_over_seeds(auc, [judged] * 2).method == "none: fewer than three seeds"
+    assert discrimination_over_seeds(auc, [judged] * 2).reason == "fewer than three seeds"

@@ -130,7 +130,7 @@ def test_clusters_make_the_interval():
     for example, prediction in rows:
         count_in(tally, example, prediction)
     result = tally.score()
-    assert (result.n, result.clusters, result.interval) == (240, 60, "cluster bootstrap")
+    assert (result.n, result.clusters, result.interval.method) == (240, 60, "cluster bootstrap")
     assert result.low < result.value < result.high
 
 

@@ -51,7 +51,7 @@ def test_the_metrics_of_the_page_work() -> None:
     ordered = np.sort(scores, axis=1)
     assert bold.score().value == pytest.approx(np.mean(ordered[:, 2] - ordered[:, 1] > 0.1))
     assert confidence.score().value == pytest.approx(np.corrcoef(scores.max(axis=1), right)[0, 1])
-    assert confidence.score().interval == "bootstrap"
+    assert confidence.score().interval.method == "bootstrap"
     assert (confidence.score().low or 0.0) < 0  # a correlation is not clipped to [0, 1]
 
 

@@ -113,7 +113,7 @@ def test_constant_ratings_have_no_correlation_and_say_why(cli: Cli, tmp_path: Pa
     found = {score.metric: score for score in task.scores}
     for name in ORACLES:
         assert found[name].value is None
-        assert found[name].interval == "none: fewer than two different ratings or grades"
+        assert found[name].interval.reason == "fewer than two different ratings or grades"
     assert found["mae"].value == pytest.approx(1.25)  # a fair draw from 1 to 4, whatever the grade
     assert found["within_one"].value == pytest.approx(10 / 16)
 
@@ -160,7 +160,7 @@ def test_correlations_are_those_of_scipy(pairs: list[tuple[float, int]], name: s
     ratings, grades = ([pair[side] for pair in pairs] for side in (0, 1))
     score = scored(name, ratings, grades)
     if len(set(ratings)) == 1 or len(set(grades)) == 1:
-        assert (score.value, score.interval) == (None, f"none: {rating_metrics.UNDEFINED}")
+        assert (score.value, score.interval.reason) == (None, rating_metrics.UNDEFINED)
     else:
         assert score.value == pytest.approx(ORACLES[name](ratings, grades).statistic, abs=1e-6)
 
@@ -183,7 +183,7 @@ def test_the_interval_is_that_of_resampled_clusters_ranked_anew(name: str) -> No
     members = [np.flatnonzero(cluster == one) for one in range(120)]
     draws = (np.concatenate([members[one] for one in random.integers(120, size=120)]) for _ in range(600))
     values = [ORACLES[name](rating[rows], grade[rows]).statistic for rows in draws]
-    assert score.interval == "cluster bootstrap"
+    assert score.interval.method == "cluster bootstrap"
     assert score.stderr == pytest.approx(np.std(values), rel=0.1)
     assert (score.low, score.high) == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.015)
 
@@ -199,7 +199,7 @@ def test_intervals_hold_the_truth_in_about_95_of_100_samples(name: str) -> None:
 
 def test_fewer_than_forty_clusters_have_no_interval() -> None:
     score = scored("spearman", *clustered(1, 39))
-    assert (score.low, score.interval) == (None, "none: fewer than 40 clusters")
+    assert (score.low, score.interval.reason) == (None, "fewer than 40 clusters")
 
 
 def test_rows_without_an_answer_or_a_grade_count_nowhere() -> None:

@@ -42,7 +42,7 @@ def test_means_take_the_place_of_scores() -> None:
     (one,) = mean.tasks
     (acc,) = one.scores
     assert (acc.value, acc.sd, acc.low, acc.high, acc.n) == (0.375, 0.1768, 0.1, 0.65, 40)
-    assert acc.interval == "t over seeds and examples"
+    assert acc.interval.method == "t over seeds and examples"
     assert acc.stderr is None, "that of the first seed is none of the mean's"
     assert (one.breakdowns, one.counts, one.predictions) == ([], {}, "")
     assert (one.warnings, one.seconds) == (["beware"], 4.0)

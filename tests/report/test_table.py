@@ -21,7 +21,7 @@ from figeval.reporting.grid import AND, Grid
 from figeval.reporting.table import notes, rows, show, show_breakdowns
 from figeval.task_types.pairs import Pairs
 from figeval.task_types.routes import Route
-from figeval.types import UNRELIABLE
+from figeval.types import Interval
 from tests.runs import run, score, task
 from tests.typed import route_of
 
@@ -52,7 +52,7 @@ def test_effective_clusters_are_printed_where_they_differ(effective: float | Non
 
 
 def test_an_unreliable_interval_is_marked() -> None:
-    few = run(task(scores=[score(interval=f"wilson on effective n{UNRELIABLE}")]))
+    few = run(task(scores=[score(interval=Interval("wilson on effective n", reliable=False))]))
     assert next(rows(few))[4] == "0.100 to 0.500*"
     assert list(notes(few)) == ["* fewer than 10 effective clusters: the interval is unreliable"]
 

@@ -346,7 +346,7 @@ def test_no_number_is_no_value(bench: Bench) -> None:
     record = bench.run("morals")
     assert value(record) == (None, 0)
     assert record.tasks[0].counts["texts for which the classifier gives no number"] == 3
-    assert "has no text to judge" in record.tasks[0].scores[-1].interval
+    assert "has no text to judge" in record.tasks[0].scores[-1].interval.reason
 
 
 def test_a_run_that_was_cut_short_and_rescore_give_the_same(bench: Bench) -> None:

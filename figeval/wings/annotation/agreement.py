@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval import Prediction, Score, Statistic, mean_of
+from figeval import Interval, Prediction, Score, Statistic, mean_of
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import quotient, ratio
 
@@ -154,7 +154,7 @@ def cohen_kappa(ratings: Ratings, weights: Weights = "unweighted", seed: int = 0
     pairs = list(combinations(range(len(ratings.raters)), 2))
     if len(ratings.raters) > MAX_RATERS:
         reason = f"more than {MAX_RATERS} raters; Cohen's kappa is for a few raters who rate all items"
-        return Score(metric=name, value=None, interval=f"none: {reason}")
+        return Score(metric=name, value=None, interval=Interval(reason=reason))
     disagreement = 1 - _weights(k, weights)
     tables = np.zeros((len(codes), len(pairs), k, k))
     for index, (a, b) in enumerate(pairs):
@@ -193,7 +193,7 @@ def fleiss_kappa(ratings: Ratings, seed: int = 0) -> Score:
     sizes = counts.sum(axis=1)
     if len(set(sizes[sizes > 1].tolist())) > 1:
         unequal = "items have different numbers of ratings; see Krippendorff's alpha"
-        return Score(metric="fleiss_kappa", value=None, n=int((sizes > 1).sum()), interval=f"none: {unequal}")
+        return Score(metric="fleiss_kappa", value=None, n=int((sizes > 1).sum()), interval=Interval(reason=unequal))
     features = np.column_stack((counts, _share_agreeing(counts, np.eye(counts.shape[1])), np.ones(len(counts))))
 
     def combine(sums: Floats) -> Floats:
@@ -286,7 +286,7 @@ class _Coefficient:
         for item in np.flatnonzero(rated):
             aggregator.add(ratings.clusters[item], features[item].ravel().tolist())
         score = aggregator.score(seed)
-        return score if score.value is not None else replace(score, interval=f"none: {self.explain()}")
+        return score if score.value is not None else replace(score, interval=Interval(reason=self.explain()))
 
 
 def _none(_example: object, _prediction: Prediction) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from figeval.metrics.aggregation import Floats
-from figeval.metrics.intervals import FEWEST_CLUSTERS, NOTHING, Interval, cluster_places, interval_of_statistic
-from figeval.types import Score
+from figeval.metrics.intervals import FEWEST_CLUSTERS, NOTHING, cluster_places, interval_of_statistic
+from figeval.types import Interval, Score
 
 RESAMPLES = 2000
 MIN_ITEMS = 3
@@ -39,12 +39,13 @@ def correlations(
     elif min(np.ptp(a), np.ptp(b)) <= NOTHING:
         reason = "all values of the metric are the same" if np.ptp(a) <= NOTHING else "all judgements are the same"
     if reason:
-        return tuple(Score(metric=name, value=None, n=n, clusters=groups, interval=f"none: {reason}") for name in names)
+        absent = Interval(reason=reason)
+        return tuple(Score(metric=name, value=None, interval=absent, n=n, clusters=groups) for name in names)
     values = _correlations(a, b, np.ones((1, n)))[:, 0]
     sizes = np.bincount(index)
     effective = n**2 / float(sizes @ sizes)
     unit = "rows" if groups == n else "clusters"
-    intervals = [Interval(f"none: fewer than {FEWEST_CLUSTERS} {unit}")] * 3
+    intervals = [Interval(reason=f"fewer than {FEWEST_CLUSTERS} {unit}")] * 3
     if effective >= FEWEST_CLUSTERS:
         generator = np.random.default_rng(seed)
         drawn = generator.multinomial(groups, np.full(groups, 1 / groups), size=RESAMPLES)
@@ -54,12 +55,9 @@ def correlations(
         Score(
             metric=name,
             value=float(value),
-            low=interval.low,
-            high=interval.high,
-            stderr=interval.stderr,
+            interval=interval,
             n=n,
             clusters=groups,
-            interval=interval.method,
         )
         for name, value, interval in zip(names, values, intervals, strict=True)
     )

@@ -17,6 +17,7 @@ from figeval.data.tables import read_cells
 from figeval.errors import near
 from figeval.io.text import counted, csv_cell
 from figeval.metrics.aggregation import MetricAggregator
+from figeval.records.result_json import to_json
 from figeval.spec.criteria import YES, YES_NO
 from figeval.types import JSON
 from figeval.wings.annotation.agreement import Ratings, krippendorff_alpha
@@ -107,7 +108,7 @@ class ErrorShares(Result):
         ]
         return {
             "key": self.key.model_dump(mode="json", exclude={"items"}),
-            "shares": [asdict(share) for share in self.shares],
+            "shares": [to_json(share) for share in self.shares],
             "agreement": agreement,
             "empty": dict(self.empty),
             "cells": self.cells,

@@ -220,7 +220,7 @@ def _numbers_of_system(
         undecided = f"{counted(of_mean.undecided, 'text')} of {system} without a majority"
         remarks.append(f"{criterion.name}: {undecided} left out where it counts")
     if labels and kappa.value is None:
-        remarks.append(f"no kappa of {criterion.name} for {system}: {kappa.interval.removeprefix('none: ')}")
+        remarks.append(f"no kappa of {criterion.name} for {system}: {kappa.interval.reason}")
     return numbers, remarks
 
 

@@ -27,7 +27,6 @@ from figeval.metrics.intervals import (
     NOTHING,
     Bounds,
     Floats,
-    Interval,
     Spread,
     by_cluster,
     cluster_places,
@@ -37,10 +36,10 @@ from figeval.metrics.intervals import (
     variance_of_mean,
     wilson,
 )
-from figeval.types import Score
+from figeval.types import Interval, Score
 
 MIN_LABELLED_CLUSTERS = 20  # effective clusters with labels; with fewer, intervals are too narrow (docs/statistics.md)
-TOO_FEW_LABELS = f"none: fewer than {MIN_LABELLED_CLUSTERS} independent human labels"
+TOO_FEW_LABELS = f"fewer than {MIN_LABELLED_CLUSTERS} independent human labels"
 CONFIDENCE = 0.9  # of the lower bound of the correlation of labels and predictions
 PRIOR_LABELS = 2  # uncorrelated labelled items that it counts in addition to the observed ones
 
@@ -94,9 +93,8 @@ def prediction_powered_mean(
     n, index = int(is_labelled.sum()), cluster_places(names)
     groups = int(index.max(initial=-1)) + 1
     if not n:
-        return PoweredMean(
-            Score(metric=name, value=None, n=len(is_labelled), clusters=groups, interval="none: no labels"), 0
-        )
+        absent = Interval(reason="no labels")
+        return PoweredMean(Score(metric=name, value=None, interval=absent, n=len(is_labelled), clusters=groups), 0)
     f = np.asarray(predictions, dtype=np.float64)
     y = np.array([label for label in labels if label is not None], dtype=np.float64)
     refuse_infinite(y, f)
@@ -106,7 +104,7 @@ def prediction_powered_mean(
         value = min(max(value, bounds[0]), bounds[1])
     spread = spread_of(*by_cluster(y, index[is_labelled].astype(str).tolist()))
     if spread.effective_clusters < MIN_LABELLED_CLUSTERS:
-        interval, freedom, p = Interval(TOO_FEW_LABELS), None, None
+        interval, freedom, p = Interval(reason=TOO_FEW_LABELS), None, None
     else:
         items = _Items(y, tuning * f[is_labelled], tuning * f[~is_labelled], index[is_labelled], index[~is_labelled])
         by = _by_t(items, spread, value) if bounds is None else _by_wilson(items, spread, value, bounds)
@@ -114,12 +112,9 @@ def prediction_powered_mean(
     score = Score(
         metric=name,
         value=value,
-        low=interval.low,
-        high=interval.high,
-        stderr=interval.stderr,
+        interval=interval,
         n=len(is_labelled),
         clusters=groups,
-        interval=interval.method,
     )
     return PoweredMean(score, n, tuning, freedom, p)
 
@@ -194,7 +189,7 @@ def _lower_limit(rho: float, n: int, events: float) -> float:
 def _by_t(items: _Items, spread: Spread, value: float) -> tuple[Interval, float | None, float | None]:
     """Return the interval by t, its degrees of freedom, and the p-value of the hypothesis that the mean is 0."""
     if spread.alike:
-        return Interval("none: all labels are the same"), None, None
+        return Interval(reason="all labels are the same"), None, None
     stderr, freedom = spread.stderr * math.sqrt(items.reduction(spread.effective_clusters)), spread.freedom
     interval = Interval("prediction-powered t", *t_interval(value, stderr, freedom), stderr)
     return interval, freedom, t_test(value, stderr, freedom)

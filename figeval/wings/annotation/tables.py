@@ -8,11 +8,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from figeval import Grid, Result, Score, data_frame
 from figeval.io.text import counted, one_line
-from figeval.metrics.paired import PairedTest
+from figeval.metrics.paired_test import PairedTest
+from figeval.records.result_json import to_json
 from figeval.types import JSON
 from figeval.wings.annotation.human_results import HumanResults, SystemDifference, SystemScore
 from figeval.wings.annotation.judge_results import JudgedSystem, JudgeResults
@@ -109,7 +110,7 @@ class AnnotationResults(Result):
     def differences(self) -> pandas.DataFrame:
         """Paired tests between systems, for these annotators: `criterion`, `a`, `b`, `difference` (a − b), `p` …"""
         rows = (
-            {**asdict(row.test), "criterion": row.criterion, "a": row.a, "b": row.b, "p_holm": row.p_holm}
+            {**row.test.to_dict(), "criterion": row.criterion, "a": row.a, "b": row.b, "p_holm": row.p_holm}
             for row in self.people.tests
         )
         return data_frame(rows, DIFFERENCE_COLUMNS)
@@ -146,7 +147,7 @@ class AnnotationResults(Result):
     def to_dict(self) -> JSON:
         """Return all numbers as `figeval annotate import --json` prints them."""
         batch = self.batch
-        return asdict(self.people) | {
+        return dict[str, Any](to_json(self.people)) | {
             "judges": [_judge_dict(judge) for judge in self.judges],
             "skipped": batch.skipped,
             "ground_truth": batch.ground_truth,
@@ -175,15 +176,16 @@ class AnnotationResults(Result):
 
 
 def _cells(score: Score) -> JSON:
-    return {name: getattr(score, name) for name in SCORE_COLUMNS}
+    cells = to_json(score)
+    return {name: cells[name] for name in SCORE_COLUMNS}
 
 
 def _judge_dict(judge: JudgeResults) -> JSON:
     systems = [
-        {"asked" if name == "texts" else name: value for name, value in asdict(system).items()}
+        {"asked" if name == "texts" else name: value for name, value in to_json(system).items()}
         for system in judge.systems
     ]
-    return asdict(judge) | {"systems": systems, "record": judge.record.model_dump(mode="json")}
+    return dict[str, Any](to_json(judge)) | {"systems": systems, "record": judge.record.model_dump(mode="json")}
 
 
 def interval_text(score: Score) -> str:
@@ -197,10 +199,6 @@ def _format_number(value: float | None, form: str = ".3f") -> str:
 
 def _signed_interval(low: float | None, high: float | None) -> str:
     return NO_VALUE if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
-
-
-def _reason(score: Score) -> str:
-    return score.interval.removeprefix("none: ")
 
 
 # ---- people ----------------------------------------------------------------------------------------------------------
@@ -295,7 +293,7 @@ def _missing_agreement(results: HumanResults) -> Iterator[str]:
     scores = [(agreement.criterion, score) for agreement in results.agreement for score in agreement.scores]
     for criterion, score in scores:
         if score.value is None:
-            missing.setdefault((criterion, _reason(score)), []).append(score.metric)
+            missing.setdefault((criterion, score.interval.reason), []).append(score.metric)
     for (criterion, reason), coefficients in missing.items():
         yield f"{criterion}: no {', '.join(coefficients)}: {reason}"
     for reason in _missing_intervals(score for _, score in scores):
@@ -307,7 +305,7 @@ def _missing_correlations(results: HumanResults) -> Iterator[str]:
     missing: dict[tuple[str, str, str], list[str]] = {}
     for row in results.correlations:
         if row.scores[0].value is None:
-            missing.setdefault((row.criterion, row.system, _reason(row.scores[0])), []).append(row.metric)
+            missing.setdefault((row.criterion, row.system, row.scores[0].interval.reason), []).append(row.metric)
     for (criterion, system, reason), metrics in missing.items():
         yield f"{criterion}, {system}: no correlation with {', '.join(metrics)}: {reason}"
     for reason in _missing_intervals(score for row in results.correlations for score in row.scores):
@@ -315,7 +313,9 @@ def _missing_correlations(results: HumanResults) -> Iterator[str]:
 
 
 def _missing_intervals(scores: Iterable[Score]) -> list[str]:
-    return list(dict.fromkeys(_reason(score) for score in scores if score.value is not None and score.low is None))
+    return list(
+        dict.fromkeys(score.interval.reason for score in scores if score.value is not None and score.low is None)
+    )
 
 
 # ---- judges ----------------------------------------------------------------------------------------------------------
@@ -393,11 +393,11 @@ def _missing_judge_numbers(judge: JudgeResults) -> Iterator[str]:
             reason = "the judge gave no number" if system.texts else "the judge was not asked"
             missing.setdefault(reason, []).append(name)
         elif system.powered.score.low is None:
-            missing.setdefault(_reason(system.powered.score), []).append(name)
+            missing.setdefault(system.powered.score.interval.reason, []).append(name)
     for agreement in judge.agreement:
         for score in agreement.scores:
             if score.value is None:
-                missing.setdefault(_reason(score), []).append(f"{agreement.criterion}: {score.metric}")
+                missing.setdefault(score.interval.reason, []).append(f"{agreement.criterion}: {score.metric}")
     unused = sum(system.people.n - system.powered.labelled for system in judge.systems if system.powered is not None)
     if unused:
         yield (

@@ -292,13 +292,12 @@ def _signatures(task: TaskRecord) -> dict[str, str]:
 
 def _describe_intervals(scores: Sequence[ScoreRecord]) -> str:
     """Return the methods of the intervals, the reasons where there are none, and the number of clusters."""
-    methods = dict.fromkeys(score.interval for score in scores if not score.interval.startswith("none"))
+    methods = dict.fromkeys(str(score.interval) for score in scores if not score.interval.reason)
     metrics_by_reason: dict[str, dict[str, None]] = {}
     for score in scores:
-        if score.interval.startswith("none"):
-            reason = score.interval.removeprefix("none").removeprefix(": ")
-            metrics_by_reason.setdefault(reason, {})[score.metric] = None
-    gaps = [f"none for {', '.join(names)}{reason and f': {reason}'}" for reason, names in metrics_by_reason.items()]
+        if score.interval.reason:
+            metrics_by_reason.setdefault(score.interval.reason, {})[score.metric] = None
+    gaps = [f"none for {', '.join(names)}: {reason}" for reason, names in metrics_by_reason.items()]
     parts = [part for part in (", ".join(methods), *gaps) if part]
     clusters = max((score.clusters for score in scores), default=0)
     return f"95 % intervals ({'; '.join(parts)}), {clusters:,} clusters"

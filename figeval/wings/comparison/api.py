@@ -12,6 +12,7 @@ from figeval.io.validation import checked_arguments
 from figeval.metrics.differences import ALPHA
 from figeval.records import conditions
 from figeval.records import notes as run_notes
+from figeval.records.result_json import to_json
 from figeval.reporting import table
 from figeval.types import JSON
 from figeval.wings.comparison.detectable import reachable
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
 
 PAIR = 2
 CORRECTED = {"holm": "Holm", "bh": "BH"}
-# What the intervals of a table are, by the first word of their method.
+# What the intervals of a table are, by their method.
 INTERVALS = {
     "score": "Tango's score interval for independent 0/1 values",
     "t": "by t",
-    "clustered": "by t with a clustered standard error",
+    "t over seeds and examples": "by t",
+    "clustered t": "by t with a clustered standard error",
     "bootstrap": "percentiles of a bootstrap",
-    "cluster": "percentiles of a bootstrap of clusters",
-    "over": "those of the languages, combined",
+    "cluster bootstrap": "percentiles of a bootstrap of clusters",
+    "over languages": "those of the languages, combined",
 }
 DIFFERENCES = {
     "run_a": "Int64",
@@ -171,7 +173,7 @@ class Comparison(Result):
                 "run_b": b,
                 "task": task.task,
                 "metric": self.metric,
-                **{name: getattr(task.comparison, name) for name in DIFFERENCES if hasattr(task.comparison, name)},
+                **{name: value for name, value in task.comparison.to_dict().items() if name in DIFFERENCES},
                 "a": task.comparison.value_a,
                 "b": task.comparison.value_b,
                 "p_adjusted": task.p_adjusted,
@@ -258,8 +260,8 @@ class Comparison(Result):
         if any(score.metric == self.metric and not score.higher_is_better for score in scores):
             yield f"{self.metric}: lower is better, so that A is better where A − B is negative"
         tasks = [task for pair in result.pairs.values() for task in pair.tasks]
-        methods = [task.comparison.interval for task in tasks]
-        if texts := dict.fromkeys(INTERVALS[method.split()[0]] for method in methods if method):
+        methods = [task.comparison.interval.method for task in tasks]
+        if texts := dict.fromkeys(INTERVALS[method] for method in methods if method):
             yield f"95 % interval: {'; '.join(texts)}"
         if any(task.detectable is not None for task in tasks):
             yield f"detectable: the difference that p < {ALPHA:g}, uncorrected, would find with probability 0.8"
@@ -305,7 +307,7 @@ class Comparison(Result):
 def _numbers(pair: RunComparison) -> JSON:
     tasks = []
     for task in pair.tasks:
-        fields = asdict(task)
+        fields = to_json(task)
         if not task.same_as:
             del fields["same_as"]
         tasks.append({"task": fields.pop("task"), **fields.pop("comparison"), **fields})

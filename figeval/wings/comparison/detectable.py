@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from figeval.metrics.differences import ALPHA, score_statistic
 from figeval.metrics.intervals import FEW, NOTHING, TINIEST
-from figeval.metrics.paired import PairedTest
+from figeval.metrics.paired_test import PairedTest
 
 POWER = 0.8
 MAX_SIMULATED = 12  # clusters; up to this many, the power of the sign flip is simulated

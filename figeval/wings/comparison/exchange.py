@@ -162,13 +162,10 @@ class _Exchange:
         interval = interval_of_statistic(self.resample(), "bootstrap" if independent else "cluster bootstrap")
         return replace(
             result,
-            low=interval.low,
-            high=interval.high,
-            stderr=interval.stderr,
-            freedom=None if interval.low is None else math.inf,
-            interval="" if interval.low is None else interval.method,
-            note=f"no interval: {interval.method.removeprefix('none: ')}"
-            if interval.low is None
+            interval=interval,
+            freedom=None if interval.reason else math.inf,
+            note=f"no interval: {interval.reason}"
+            if interval.reason
             else too_sparse(differing, independent=independent),
         )
 

@@ -93,7 +93,7 @@ def no_value(metric: str) -> str:
 
 def is_chosen_on_test(*records: TaskRecord | ContrastRecord) -> bool:
     """Return whether a model was chosen on the test split, when it is not known on which examples."""
-    return any(score.interval == CHOSEN_ON_TEST for record in records for score in record.scores)
+    return any(score.interval.reason == CHOSEN_ON_TEST for record in records for score in record.scores)
 
 
 def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:
@@ -192,7 +192,7 @@ def clip_interval(comparison: PairedTest, bounds: Bounds) -> PairedTest:
     if comparison.low is None or comparison.high is None:
         return comparison
     low, high = clip((comparison.low, comparison.high), bounds_of_difference(bounds))
-    return replace(comparison, low=low, high=high)
+    return replace(comparison, interval=replace(comparison.interval, low=low, high=high))
 
 
 # ---- scores that are no means ----------------------------------------------------------------------------------------

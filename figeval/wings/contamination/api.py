@@ -15,7 +15,6 @@ from figeval.records.schema import ScoreRecord
 from figeval.reporting.progress import MeasureProgress, display_on, stderr
 from figeval.reporting.table import FEW, FEW_NOTE
 from figeval.runs.harness import Guests
-from figeval.types import UNRELIABLE
 from figeval.wings.contamination.measurement import ContaminationConfig, measure
 from figeval.wings.contamination.measures import MEASURES
 from figeval.wings.contamination.record import LABEL, SHOWS, ContaminationRecord, FindingRecord, TaskFindings
@@ -174,7 +173,7 @@ class Contamination(Result):
         for name in dict.fromkeys(finding.measure for _, finding in findings if finding.score is not None):
             yield f"{name}: {SHOWS[name]}"
         scores = (score for _, finding in findings for score in (finding.score, *finding.parts.values()))
-        if any(_is_unreliable(score) for score in scores if score is not None and score.low is not None):
+        if any(not score.interval.reliable for score in scores if score is not None and score.low is not None):
             yield FEW_NOTE
         yield from dict.fromkeys(f"{finding.measure}: {finding.note}" for _, finding in findings if finding.note)
         for task, finding in findings:
@@ -209,9 +208,9 @@ def _rows(task: TaskFindings) -> Iterator[dict[str, Any]]:
 
 
 def _cells(name: str, score: ScoreRecord, finding: FindingRecord | None = None) -> tuple[str, ...]:
-    interval = score.interval
+    interval = str(score.interval)
     if score.low is not None and score.high is not None:
-        interval = f"[{score.low:.3f}, {score.high:.3f}]{FEW if _is_unreliable(score) else ''}"
+        interval = f"[{score.low:.3f}, {score.high:.3f}]{'' if score.interval.reliable else FEW}"
     floor, p = (None, None) if finding is None else (finding.floor, finding.p)
     return (
         name,
@@ -222,7 +221,3 @@ def _cells(name: str, score: ScoreRecord, finding: FindingRecord | None = None) 
         str(score.n),
         LABEL,
     )
-
-
-def _is_unreliable(score: ScoreRecord) -> bool:
-    return score.interval.endswith(UNRELIABLE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain, permutations
 from typing import Any
 
@@ -42,7 +42,7 @@ class MeasureDesign:
 
 
 def _record(score: Score | None) -> ScoreRecord | None:
-    return None if score is None else ScoreRecord(**asdict(score))
+    return None if score is None else ScoreRecord.of(score)
 
 
 def _compare_with_floor(
@@ -250,7 +250,7 @@ def compare_accuracy(
     bounds = (0.0, 1.0) if are_shares else None
     scores = [mean_score(metric, rows[is_recalled], bounds) for is_recalled in (True, False)]
     names = ("recalled", "not recalled")
-    parts = {name: ScoreRecord(**asdict(score)) for name, score in zip(names, scores, strict=True)}
+    parts = {name: ScoreRecord.of(score) for name, score in zip(names, scores, strict=True)}
     return FindingRecord(measure="accuracy", score=_record(difference_score(metric, *scores)), parts=parts)
 
 

@@ -14,9 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval import Score, mean_of
+from figeval import Interval, Score, mean_of
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.types import UNRELIABLE
 
 Floats: TypeAlias = NDArray[np.float64]
 MIN_K_SHARE = 0.2  # of the tokens of a text, at which Min-K% looks
@@ -125,15 +124,14 @@ def difference_score(metric: str, first: Score, second: Score) -> Score:
     """
     n, clusters = first.n + second.n, first.clusters + second.clusters
     if first.value is None or second.value is None:
-        return Score(metric=metric, value=None, n=n, clusters=clusters, interval="none: no examples of one kind")
+        absent = Interval(reason="no examples of one kind")
+        return Score(metric=metric, value=None, interval=absent, n=n, clusters=clusters)
     value = first.value - second.value
     if first.low is None or first.high is None or second.low is None or second.high is None:
         missing = next(score for score in (first, second) if score.low is None)
         return Score(metric=metric, value=value, n=n, clusters=clusters, interval=missing.interval)
     below = math.hypot(first.value - first.low, second.high - second.value)
     above = math.hypot(first.high - first.value, second.value - second.low)
-    is_unreliable = any(score.interval.endswith(UNRELIABLE) for score in (first, second))
-    method = f"newcombe{UNRELIABLE if is_unreliable else ''}"
-    return Score(
-        metric=metric, value=value, low=value - below, high=value + above, n=n, clusters=clusters, interval=method
-    )
+    reliable = first.interval.reliable and second.interval.reliable
+    interval = Interval("newcombe", value - below, value + above, reliable=reliable)
+    return Score(metric=metric, value=value, interval=interval, n=n, clusters=clusters)

@@ -137,7 +137,7 @@ def _result(evaluation: str, entry: ScoreEntry, homepage: str) -> dict[str, Any]
                 {
                     "clusters": score.clusters,
                     "effective_clusters": score.effective_clusters,
-                    "interval": score.interval,
+                    "interval": str(score.interval),
                     "standard_deviation_over_seeds": score.sd,
                     "seen": score.seen,
                     "notes": "; ".join(entry.notes),
@@ -161,11 +161,12 @@ def _uncertainty(entry: ScoreEntry) -> dict[str, Any]:
     uncertainty: dict[str, Any] = {"num_samples": score.n}
     if score.stderr is not None:
         clustered = f"clustered, {score.clusters} clusters" if score.clusters < score.n else "analytic"
-        method = score.interval if "bootstrap" in score.interval or "over" in score.interval else clustered
+        is_named = any(word in score.interval.method for word in ("bootstrap", "over"))
+        method = str(score.interval) if is_named else clustered
         uncertainty["standard_error"] = {"value": score.stderr, "method": method}
     if score.low is not None and score.high is not None:
         bounds = {"lower": score.low, "upper": score.high}
-        uncertainty["confidence_interval"] = {**bounds, "confidence_level": 0.95, "method": score.interval}
+        uncertainty["confidence_interval"] = {**bounds, "confidence_level": 0.95, "method": str(score.interval)}
     return uncertainty
 
 

@@ -73,7 +73,7 @@ def model_index(runs: Sequence[RunRecord], *, dataset_id: str = "") -> str:
 def _uncertainty(entry: ScoreEntry) -> dict[str, Any]:
     score = entry.score
     values: dict[str, Any] = {"stderr": score.stderr, "ci_lower": score.low, "ci_upper": score.high, "n": score.n}
-    values |= {"interval": score.interval, "notes": "; ".join(entry.notes) or None}
+    values |= {"interval": str(score.interval), "notes": "; ".join(entry.notes) or None}
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -144,7 +144,8 @@ def _score(task: TaskRecord, entry: ScoreEntry) -> dict[str, Any]:
 
 def _details(score: ScoreRecord) -> dict[str, Any]:
     names = ("interval", "clusters", "effective_clusters", "higher_is_better", "sd", "seen")
-    return {name: value for name in names if (value := getattr(score, name)) is not None}
+    stored = score.model_dump()
+    return {name: value for name in names if (value := stored[name]) is not None}
 
 
 def _sample(run: RunRecord, answer: StoredAnswer) -> dict[str, Any]:

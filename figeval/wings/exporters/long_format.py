@@ -138,7 +138,8 @@ def _baseline_columns(name: str, examples: str = "") -> Row:
 
 
 def _score_columns(score: ScoreRecord) -> Row:
-    return {name: getattr(score, name) for name in SCORE_COLUMNS}
+    stored = score.model_dump()
+    return {name: stored[name] for name in SCORE_COLUMNS}
 
 
 def _row(*parts: Row) -> Row:

@@ -10,7 +10,6 @@ from figeval import RunRecord, TaskRecord
 from figeval.records import conditions
 from figeval.records.notes import shared_notes
 from figeval.records.schema import SEEN_NOTES, BaselineRecord, ContrastRecord, KindRecord, Role, ScoreRecord
-from figeval.types import UNRELIABLE
 
 MAX_NOTED_SHARE = 0.95  # of the clusters: above it, no note says how many are effective; exports as data have all
 
@@ -259,4 +258,4 @@ def format_interval(score: ScoreRecord | None) -> str | None:
 
 def is_unreliable(score: ScoreRecord) -> bool:
     """Return whether the interval has too few effective clusters."""
-    return score.interval.endswith(UNRELIABLE)
+    return not score.interval.reliable

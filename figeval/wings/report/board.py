@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from figeval import FigevalError, Harness, RecordError, RunRecord, TaskRecord
+from figeval import FigevalError, Harness, Interval, RecordError, RunRecord, TaskRecord
 from figeval.frontend import warn
 from figeval.io.text import one_line
 from figeval.records import conditions
@@ -206,7 +206,7 @@ def _mean_score(macro: MacroRecord) -> ScoreRecord:
         stderr=None,
         n=macro.tasks,
         clusters=macro.tasks,
-        interval=f"none: an unweighted mean over {macro.tasks} tasks",
+        interval=Interval(reason=f"an unweighted mean over {macro.tasks} tasks"),
         seen=macro.seen,
     )
 

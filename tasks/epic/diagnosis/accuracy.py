@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from figeval.types import Score
+from figeval.types import Interval, Score
 
 from .answers import AnsweredRun, ProverbAnswer
 
@@ -56,7 +56,7 @@ def tolerant_accuracy(run: AnsweredRun, accepted: Relation) -> TolerantAccuracy:
             tally.add(answer.gold, features)
     score = tally.score()
     if run.seen:
-        score = replace(score, low=None, high=None, stderr=None, interval=f"none: {run.seen} were seen")
+        score = replace(score, interval=Interval(reason=f"{run.seen} were seen"))
     return TolerantAccuracy(score, chance(run, accepted), unknown)
 
 

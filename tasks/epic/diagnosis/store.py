@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.io.storage import cure
+from figeval.records.result_json import to_json
 from figeval.types import JSON
 
 from ..analysis.store import save_csv
@@ -78,7 +79,7 @@ def describe_diagnosis(
             "model": run.model,
             "answered": len(run.answers),
             "unanswered": run.unanswered,
-            "accuracy": {name: asdict(accuracy) for name, accuracy in by_relation.items()},
+            "accuracy": to_json(by_relation),
             "proverbs_by_narratives_right": [round(float(n), 6) for n in spread(by_proverb(run))],
         }
     if comparison is not None:

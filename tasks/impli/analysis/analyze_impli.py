@@ -144,13 +144,14 @@ def store(folder: Path, analysis: ImpliAnalysis) -> list[Path]:
 
     from figeval.io.storage import cure
     from figeval.io.text import csv_cell
+    from figeval.records.result_json import to_json
 
     content = {
         "model": analysis.model,
         **analysis.about,
         "pairs": len(analysis.answers),
         "flexibility": [asdict(correlation) for correlation in analysis.correlations],
-        "matched": [asdict(group) for group in analysis.matched_accuracies],
+        "matched": to_json(analysis.matched_accuracies),
         "never_right": {
             column: [list(idiom_count) for idiom_count in idiom_counts]
             for column, idiom_counts in analysis.never.items()
@@ -233,7 +234,6 @@ def show_correlations(analysis: ImpliAnalysis, console: Any) -> None:
 
 def show_matched(groups: Sequence[MatchedAccuracy], console: Any) -> None:
     """Print the accuracies on pairs matched in similarity, and why intervals are missing."""
-    from figeval.records.notes import NO_VALUE
     from figeval.reporting.grid import Grid, say
 
     if not groups:
@@ -252,11 +252,11 @@ def show_matched(groups: Sequence[MatchedAccuracy], console: Any) -> None:
             say(console, f"  {group.group}: {group.left_out} pairs in deciles with one right answer only are left out")
         for score, name in ((group.plain, "balanced_acc"), (group.matched, "matched")):
             if score.low is None:
-                say(console, f"  {group.group}: no interval of {name}: {score.interval.removeprefix(NO_VALUE)}")
+                say(console, f"  {group.group}: no interval of {name}: {score.interval.reason}")
 
 
 def _cells(score: Score) -> tuple[str, str]:
     from figeval.records.schema import ScoreRecord
     from figeval.reporting.table import interval, number
 
-    return number(score.value), interval(ScoreRecord(**asdict(score)))
+    return number(score.value), interval(ScoreRecord.of(score))

@@ -9,7 +9,6 @@ from statistics import fmean, stdev
 
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.discrimination import Judged, auc
-from figeval.metrics.intervals import Interval
 from figeval.metrics.seeds import discrimination_over_seeds, interval_over_seeds
 from figeval.metrics.statistic import mean_of
 from figeval.records.predictions import PredictionRow
@@ -94,9 +93,7 @@ def point_numbers(trainings: Sequence[AnsweredTraining]) -> list[CurveNumber]:
     scored_pairs = [[_scored_pair(name, seed[name]) for name in names] for seed in by_seed.values()]
     areas = [auc(pairs) for pairs in scored_pairs]
     area_values = [area.value for area in areas if area.value is not None]
-    interval = Interval(areas[0].interval, areas[0].low, areas[0].high)
-    if len(areas) > 1:
-        interval = discrimination_over_seeds(auc, scored_pairs)
+    interval = discrimination_over_seeds(auc, scored_pairs) if len(areas) > 1 else areas[0].interval
     curve_numbers.append(
         CurveNumber(
             regime=first.regime,
@@ -110,7 +107,7 @@ def point_numbers(trainings: Sequence[AnsweredTraining]) -> list[CurveNumber]:
             sd=stdev(area_values) if len(area_values) == len(areas) > 1 else None,
             low=interval.low,
             high=interval.high,
-            interval=interval.method,
+            interval=str(interval),
         )
     )
     return curve_numbers
@@ -134,16 +131,15 @@ def _accuracy(
         return CurveNumber(**fields, value=None, interval="none: no pairs")  # type: ignore[arg-type]
     scores = [fmean(seed_values) for seed_values in values]
     if len(tables) > 1:
-        seed_interval = interval_over_seeds(values, clusters, (0.0, 1.0))
-        low, high, method = seed_interval.low, seed_interval.high, seed_interval.method
+        interval = interval_over_seeds(values, clusters, (0.0, 1.0))
     else:
         aggregator = MetricAggregator("acc", mean_of(lambda *_: None))
         for value, cluster in zip(values[0], clusters, strict=True):
             aggregator.add(cluster, (value, 1.0))
-        score = aggregator.score()
-        low, high, method = score.low, score.high, score.interval
-    sd = stdev(scores) if len(scores) > 1 else None
-    return CurveNumber(**fields, value=fmean(scores), sd=sd, low=low, high=high, interval=method)  # type: ignore[arg-type]
+        interval = aggregator.score().interval
+    sd, words = stdev(scores) if len(scores) > 1 else None, str(interval)
+    limits = {"low": interval.low, "high": interval.high}
+    return CurveNumber(**fields, **limits, value=fmean(scores), sd=sd, interval=words)  # type: ignore[arg-type]
 
 
 def _right(row: PredictionRow) -> float | None:

@@ -18,6 +18,7 @@ from figeval.metrics.paired import paired
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord, TaskRecord
+from figeval.types import Interval, Score
 
 DIFFERENCE = "win_difference"
 NO_PREFERENCE = {"win_antonym": 0.5, "win_synonym": 0.5, DIFFERENCE: 0.0}  # metric → its value without one
@@ -107,10 +108,10 @@ def _of_task(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]) -> 
         row_values = ((_value(row, score.metric), row["cluster"]) for row in unseen)
         values = [(value, cluster) for value, cluster in row_values if value is not None]
         reason = ""
-        if not unseen or score.interval == CHOSEN_ON_TEST:
+        if not unseen or score.interval.reason == CHOSEN_ON_TEST:
             reason = ALL_SEEN
         elif not values:
-            reason = score.interval.removeprefix("none: ")
+            reason = score.interval.reason
         test = None if reason else sign_test(values, NO_PREFERENCE[score.metric])
         unknown, seen = len(unseen) - len(values), len(rows) - len(unseen)
         yield Preference(record.model.name, task.task, score.metric, score, test, unknown, seen, reason)
@@ -129,7 +130,7 @@ def _difference_to_floor(
     floor_values = {row["id"]: _value(row, DIFFERENCE) for probe in floors for row in folder.rows(probe.task)}
     unseen = [row for row in rows if not row.get("seen")]
     reason = "" if floors else NO_FLOOR
-    if floors and (not unseen or any(score.interval == CHOSEN_ON_TEST for score in task.scores)):
+    if floors and (not unseen or any(score.interval.reason == CHOSEN_ON_TEST for score in task.scores)):
         reason = ALL_SEEN
     questions = (
         [] if reason else [(_value(row, DIFFERENCE), floor_values.get(row["id"]), row["cluster"]) for row in unseen]
@@ -143,18 +144,16 @@ def _difference_to_floor(
     if not reason and not comparison.n:
         reason = "no question has a value both with the story and without it"
     method = "clustered t" if comparison.clusters < comparison.n else "t"
-    score = ScoreRecord(
+    interval = Interval(method, comparison.low, comparison.high, comparison.stderr)
+    if comparison.low is None:
+        interval = Interval(stderr=comparison.stderr, reason=reason or comparison.note.removeprefix("no interval: "))
+    score = Score(
         metric=DIFFERENCE,
         value=comparison.difference,
-        low=comparison.low,
-        high=comparison.high,
-        stderr=comparison.stderr,
+        interval=interval,
         n=comparison.n,
         clusters=comparison.clusters,
         effective_clusters=comparison.effective_clusters,
-        interval=f"none: {reason or comparison.note.removeprefix('no interval: ')}"
-        if comparison.low is None
-        else method,
     )
     values = [
         (value - other, cluster) for value, other, cluster in questions if value is not None and other is not None
@@ -163,7 +162,7 @@ def _difference_to_floor(
         record.model.name,
         task.task,
         DIFFERENCE,
-        score,
+        ScoreRecord.of(score),
         test=None if reason else sign_test(values, NO_PREFERENCE[DIFFERENCE]),
         unknown=len(unseen) - comparison.n,
         seen=len(rows) - len(unseen),

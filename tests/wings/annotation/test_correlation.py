@@ -36,11 +36,11 @@ def test_intervals_are_those_of_drawn_clusters() -> None:
     several = [np.repeat(np.arange(90), np.repeat(counts, 2)) for counts in draws]
     expected = np.quantile([scipys(x[rows], y[rows]) for rows in several], [0.025, 0.975], axis=0)
     for score, low, high in zip(found, *expected, strict=True):
-        assert (score.n, score.clusters, score.interval) == (90, 45, "cluster bootstrap")
+        assert (score.n, score.clusters, score.interval.method) == (90, 45, "cluster bootstrap")
         assert (score.low, score.high) == pytest.approx((low, high), abs=0.02)
 
 
 def test_what_is_undefined_says_why() -> None:
-    assert correlations([1, 2], [1, 2])[0].interval == "none: fewer than 3 items with both values"
-    assert correlations([1, 2, 3], [1, 1, 1])[0].interval == "none: all judgements are the same"
+    assert correlations([1, 2], [1, 2])[0].interval.reason == "fewer than 3 items with both values"
+    assert correlations([1, 2, 3], [1, 1, 1])[0].interval.reason == "all judgements are the same"
     assert correlations([], [])[0].value is None

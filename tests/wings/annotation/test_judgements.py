@@ -243,7 +243,7 @@ def test_a_text_is_one_observation_and_has_a_majority() -> None:
     anna, ben = found.systems
     assert (anna.score.n, anna.score.value) == (2, pytest.approx((13 / 3 + 1.5) / 2))
     assert (dict(anna.majority), anna.undecided) == ({"4": 1}, 1)
-    assert (ben.score.value, ben.score.interval) == (None, "none: no judgements")
+    assert (ben.score.value, ben.score.interval.reason) == (None, "no judgements")
     assert (found.annotators, found.judgements, found.tests) == (("a", "b", "c"), 5, ())
 
 
@@ -270,9 +270,9 @@ def test_systems_are_compared_within_annotators() -> None:
 
 def test_agreement_has_reasons_for_what_is_undefined() -> None:
     (alone,) = results(("0", "a", "fluency", "4")).agreement
-    assert {score.interval for score in alone.scores} == {"none: only one rater"}
+    assert {score.interval.reason for score in alone.scores} == {"only one rater"}
     (apart,) = results(("0", "a", "fluency", "4"), ("1", "b", "fluency", "4")).agreement
-    assert apart.scores[1].interval == "none: a and b rated no item in common"
+    assert apart.scores[1].interval.reason == "a and b rated no item in common"
     (same,) = results(*((str(n), who, "on topic", "yes") for n in range(4) for who in "ab")).agreement
     values = {score.metric: score.value for score in same.scores}
     assert values == {
@@ -312,8 +312,8 @@ def test_metrics_are_correlated_with_the_mean_judgement() -> None:
     )
     bleu, flat = found.correlations
     assert [round(score.value or 0, 3) for score in bleu.scores] == [1.0, 1.0, 0.959]
-    assert bleu.scores[0].interval == "none: fewer than 40 rows"
-    assert flat.scores[0].interval == "none: all values of the metric are the same"
+    assert bleu.scores[0].interval.reason == "fewer than 40 rows"
+    assert flat.scores[0].interval.reason == "all values of the metric are the same"
 
 
 def test_a_system_with_a_long_name_has_numbers_of_systems() -> None:

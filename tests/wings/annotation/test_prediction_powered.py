@@ -44,8 +44,8 @@ def test_few_labels_have_no_interval() -> None:
     few = MIN_LABELLED_CLUSTERS - 1
     found = prediction_powered_mean([*(float(n % 3) for n in range(few)), *[None] * 20], [1.0, 2.0] * 10 + [1.0] * few)
     assert found.score.value is not None and found.score.low is None
-    assert found.score.interval == "none: fewer than 20 independent human labels"
-    assert prediction_powered_mean([None], [1.0]).score.interval == "none: no labels"
+    assert found.score.interval.reason == "fewer than 20 independent human labels"
+    assert prediction_powered_mean([None], [1.0]).score.interval.reason == "no labels"
     with pytest.raises(ValueError, match="same length"):
         prediction_powered_mean([1.0], [])
 

@@ -56,7 +56,7 @@ def test_a_correlation_is_that_of_the_examples_that_both_runs_answered(tmp_path:
     assert found.p is not None
     assert found.p < 0.001
     assert 0 < (found.low or 0) < (found.difference or 0) < (found.high or 0)
-    assert found.interval == "cluster bootstrap"
+    assert found.interval.method == "cluster bootstrap"
     assert detectable_by(found) == pytest.approx(2.802 * (found.stderr or 0), rel=1e-3)
 
 

@@ -57,7 +57,7 @@ def test_a_model_that_knows_the_proverbs_is_told_from_one_that_does_not(tmp_path
     knows = figeval.contamination("mini_proverbs", Knowing(PROVERBS), output_path=tmp_path / "a")
     recall, rewrites = (knows.finding("mini_proverbs", name) for name in ("recall", "rewrites"))
     assert recall.score is not None and recall.floor is not None and recall.p is not None
-    assert (recall.score.value, recall.score.n, recall.score.interval) == (1.0, 30, "wilson")
+    assert (recall.score.value, recall.score.n, recall.score.interval.method) == (1.0, 30, "wilson")
     assert recall.floor.value is not None and recall.floor.value < 0.5 and recall.p < 0.001
     assert rewrites.score is not None and rewrites.score.value == 1.0
     frame = knows.to_frame().set_index(["measure", "part"])
@@ -177,7 +177,7 @@ def test_scores_of_a_run_by_recall(tmp_path: Path) -> None:
     own = [row.acc for identity, row in rows.items() if identity[:3] in known]
     assert found.parts["recalled"].value == pytest.approx(np.mean(own))
     assert found.parts["recalled"].n + found.parts["not recalled"].n == 60
-    assert found.score is not None and found.score.interval == "newcombe"
+    assert found.score is not None and found.score.interval.method == "newcombe"
     with pytest.raises(FigevalError, match="another model"):
         figeval.contamination("mini_proverbs", Knowing(), name="n", run=run.path, output_path=tmp_path / "d")
     with pytest.raises(FigevalError, match="has no task mini_pairs; it has mini_proverbs"):

@@ -51,7 +51,7 @@ def test_a_remembered_order_is_found() -> None:
     score, p = order_test(shards, 999)
     assert p == 0.001
     assert score.value == pytest.approx(4 * 2 - 4 * 2 / 5)
-    assert (score.n, score.interval) == (6, "none: no row differs")
+    assert (score.n, score.interval.reason) == (6, "no row differs")
 
 
 @pytest.mark.slow

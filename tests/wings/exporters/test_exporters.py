@@ -23,7 +23,7 @@ from figeval.records.schema import (
     RunRecord,
 )
 from figeval.reporting.exporters import load_exporters
-from figeval.types import UNRELIABLE
+from figeval.types import Interval
 from tests.runs import run, score, task
 
 
@@ -138,7 +138,7 @@ def test_unequal_clusters_are_told() -> None:
 
 
 def test_unreliable_intervals_are_marked() -> None:
-    few = run(task(scores=[score(interval=f"wilson on effective n{UNRELIABLE}")]))
+    few = run(task(scores=[score(interval=Interval("wilson on effective n", reliable=False))]))
     assert r"| 0.250 [0.100, 0.500]\* |" in export("markdown", few)
     assert r"{\scriptsize [0.100, 0.500]*}" in export("latex", few)
     for form, mark in (("markdown", r"\*"), ("latex", "*")):
@@ -333,7 +333,7 @@ def test_a_mean_over_seeds_with_different_answers_says_so() -> None:
 
 
 def test_what_changes_how_a_number_is_read_is_in_the_float() -> None:
-    few = score(interval=f"wilson on effective n{UNRELIABLE}")
+    few = score(interval=Interval("wilson on effective n", reliable=False))
     languages = [LanguageRecord(language=name, scores=[score(n=20)], baselines=[]) for name in ("en", "zh")]
     record = run(task(scores=[few], languages=languages, n=10, available=40), config={"limit": 10})
     text = export("latex", record)

@@ -89,7 +89,7 @@ def test_seeds_are_averaged_and_kept(sweep: Any, tmp_path: Path) -> None:
         assert values == [value_of(tmp_path / "out" / record.runs[seed], score.metric) for seed in ("3", "5")]
         assert score.mean == pytest.approx(sum(values) / 2)
         assert score.sd == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
-        assert (score.low, score.interval) == (None, "none: trained on 54 and chosen on 6 of 60 examples")
+        assert (score.low, score.interval.reason) == (None, "trained on 54 and chosen on 6 of 60 examples")
     assert [score.metric for score in record.scores] == ["acc", "mrr"]
     stored = json.loads((tmp_path / "out/seed-5/training/record.json").read_text())
     assert (stored["config"]["seed"], stored["preset"]) == (5, None)

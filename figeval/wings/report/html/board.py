@@ -12,7 +12,7 @@ from figeval import html_document
 from figeval.io.text import csv_cell, one_line
 from figeval.records.schema import SEEN_NOTES
 from figeval.reporting import table
-from figeval.types import JSON, UNRELIABLE
+from figeval.types import JSON
 from figeval.wings.report.html import bar, download
 from figeval.wings.report.record import BoardRecord, BoardRow, Leaderboard
 
@@ -154,5 +154,5 @@ def _notes(record: BoardRecord) -> Iterator[str]:
     scores = [score for board in record.leaderboards for row in board.rows for score in row.scores]
     seen = {score.seen for score in scores}
     yield from (f"{table.MARKS[role]} {text}." for role, text in SEEN_NOTES.items() if role in seen)
-    if any(score.low is not None and score.interval.endswith(UNRELIABLE) for score in scores):
+    if any(score.low is not None and not score.interval.reliable for score in scores):
         yield f"{table.FEW} Fewer than 10 effective clusters: the interval is unreliable."
