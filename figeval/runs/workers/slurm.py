@@ -99,7 +99,7 @@ MORE = """\
 ON_EACH = 'bash -c \'exec "$@" --node_rank "$SLURM_NODEID"\' figeval'
 
 
-class Job(Protocol):
+class SlurmJob(Protocol):
     """What the script of a training takes from its configuration."""
 
     @property
@@ -135,7 +135,7 @@ def write_script(file: Path, text: str) -> str:
     return f"wrote {file}; check it, then run: sbatch {shlex.quote(str(file))}"
 
 
-def script(job: Job, arguments: Sequence[str], folder: Path, *, cpus: int = 4) -> str:
+def script(job: SlurmJob, arguments: Sequence[str], folder: Path, *, cpus: int = 4) -> str:
     """Return the batch script of a training.
 
     `arguments` are those of `figeval`, as typed in `folder`, which must be on a disk that all machines share; `cpus` is
