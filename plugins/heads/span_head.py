@@ -74,7 +74,7 @@ def gold_of(example: SpanExample) -> Span:
 
 
 def gold_tokens(example: SpanExample, places: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the numbers of the text's tokens, at `offsets` of its characters, that overlap the right span.
+    """Return the numbers of the text's tokens, at `places` of its characters, that overlap the right span.
 
     Raises:
         TrainError: no token overlaps it, the span is hidden, or it is `NO_SPAN`.
