@@ -45,7 +45,7 @@ PADDED_ONLY = ("output_hidden_states", "output_attentions", "encoder_hidden_stat
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 Readings: TypeAlias = "list[Tensor]"  # states (tokens, d), pooled states (rows, d), gradients (n,)
 METHOD_MARK = "figeval_way"  # attribute of a mask: how the batch was read last
-READER = "figeval_reader"  # attribute of an encoder: its RowReader, or why it has none
+READER = "figeval_reader"  # attribute of an encoder: its UnpaddedReader, or why it has none
 
 
 def read_without_padding(model: PreTrainedModel, kernels: Mapping[str, Sequence[Kernel]] = KERNELS) -> str:
