@@ -71,7 +71,7 @@ def with_wing(line: str) -> Any:
     return pytest.param(line, marks=[pytest.mark.wing(wing)] if wing else [])
 
 
-@pytest.mark.parametrize("command", map(with_wing, READING))
+@pytest.mark.parametrize("command", [with_wing(line) for line in READING])
 def test_commands_read_what_was_kept(command: str, kept: Cli) -> None:
     done = kept(*command.split())
     assert orderly(done), (done.code, done.out, done.err)
