@@ -141,9 +141,9 @@ def script(job: SlurmJob, arguments: Sequence[str], folder: Path, *, cpus: int =
     `arguments` are those of `figeval`, as typed in `folder`, which must be on a disk that all machines share; `cpus` is
     the number per process.
     """
-    several = job.nodes > 1
+    is_multi_node = job.nodes > 1
     command = shlex.join([sys.executable, "-m", "figeval", *without(arguments, "--slurm")])
-    if several:
+    if is_multi_node:
         command = f'{ON_EACH} {command} --master "$master"'
     return SCRIPT.substitute(
         verb="train",
@@ -157,7 +157,7 @@ def script(job: SlurmJob, arguments: Sequence[str], folder: Path, *, cpus: int =
         notice=NOTICE,
         log=log_name(folder / job.output),
         folder=shlex.quote(str(folder)),
-        master=MEETING if several else "",
+        master=MEETING if is_multi_node else "",
         command=command,
     )
 
@@ -197,11 +197,11 @@ def log_name(output: Path) -> str:
 
 def without(arguments: Sequence[str], flag: str) -> list[str]:
     """Return the arguments without a flag and its value."""
-    rest = iter(arguments)
-    kept = []
-    for argument in rest:
+    tokens = iter(arguments)
+    remainder = []
+    for argument in tokens:
         if argument == flag:
-            next(rest, None)
+            next(tokens, None)
         elif not argument.startswith(f"{flag}="):
-            kept.append(argument)
-    return kept
+            remainder.append(argument)
+    return remainder
