@@ -49,21 +49,21 @@ class ClusterSums:
     """
 
     within: float = 0.0
-    places: dict[str, int] = field(default_factory=dict)
+    indexes: dict[str, int] = field(default_factory=dict)
     rows: array[int] = field(default_factory=lambda: array("q"))
     sums: array[float] = field(default_factory=lambda: array("d"))
 
     def add(self, cluster: str, features: Sequence[float]) -> None:
         """Add one row."""
-        place = self.places.setdefault(cluster, len(self.places))
-        if place == len(self.rows):
+        index = self.indexes.setdefault(cluster, len(self.indexes))
+        if index == len(self.rows):
             self.rows.append(0)
             self.sums.extend(0.0 for _ in features)
         else:
-            step = features[0] - self.sums[place * len(features)] / self.rows[place]
-            self.within += step * step * self.rows[place] / (self.rows[place] + 1)
-        self.rows[place] += 1
-        for offset, value in enumerate(features, place * len(features)):
+            step = features[0] - self.sums[index * len(features)] / self.rows[index]
+            self.within += step * step * self.rows[index] / (self.rows[index] + 1)
+        self.rows[index] += 1
+        for offset, value in enumerate(features, index * len(features)):
             self.sums[offset] += value
 
     def matrix(self, k: int) -> Floats:
@@ -142,7 +142,7 @@ class MetricAggregator:
 
     def clusters_by_name(self) -> dict[str, Floats]:
         """Return the feature sums of the clusters that have a name, each of shape (k,)."""
-        return dict(zip(self._clusters.places, self._clusters.matrix(self._k or 1), strict=True))
+        return dict(zip(self._clusters.indexes, self._clusters.matrix(self._k or 1), strict=True))
 
     def rows_alone(self) -> tuple[Floats, Floats]:
         """Return the distinct features of rows without a cluster, shape (v, k), and their counts; not for means."""
@@ -199,9 +199,9 @@ class MetricAggregator:
         if not self.statistic.is_skewed or undefined.mean() > MOST_UNDEFINED:
             return value, interval_of_statistic(values, method)
         left_out = self.statistic.combine(repeats @ sums - sums)
-        known = ~np.isnan(left_out)
+        is_defined = ~np.isnan(left_out)
         defined = values[~undefined]
-        shares = corrected_tails(defined, value, left_out[known], repeats[known])
+        shares = corrected_tails(defined, value, left_out[is_defined], repeats[is_defined])
         without = f", without {undefined.sum()} undefined resamples" if undefined.any() else ""
         return value, interval_of_statistic(defined, f"{method} (BCa){without}", shares)
 
@@ -225,10 +225,10 @@ class GroupAggregator:
             DataError: the group's members belong to several clusters.
         """
         value = None if features is None else float(features[0])
-        known, product = self._groups.get(group, (cluster, 1.0))
-        if known != cluster:
+        group_cluster, product = self._groups.get(group, (cluster, 1.0))
+        if group_cluster != cluster:
             raise DataError(
-                f"group {group!r} has members in clusters {known!r} and {cluster!r}; "
+                f"group {group!r} has members in clusters {group_cluster!r} and {cluster!r}; "
                 "give all members of a group the same `cluster`"
             )
         self._groups[group] = (cluster, None if value is None or product is None else value * product)

@@ -92,7 +92,7 @@ def check_argument(metric: Metric) -> None:
         raise TaskError(f"metric {metric.name!r} needs {metric.argument}; write {metric.name}=…")
 
 
-def made(metric: Metric, labels: tuple[str, ...], context: MetricContext) -> Metric:
+def make_metric(metric: Metric, labels: tuple[str, ...], context: MetricContext) -> Metric:
     """Return a metric whose `target` is the statistic that its factory makes from the argument.
 
     Raises:

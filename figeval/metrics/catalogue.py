@@ -27,19 +27,19 @@ class Metrics:
         self._task_types = task_types
 
     @cached_property
-    def _named(self) -> dict[str, list[Metric]]:
+    def _by_name(self) -> dict[str, list[Metric]]:
         """Metrics of all task types and plugins, by name."""
-        named: dict[str, list[Metric]] = {}
+        by_name: dict[str, list[Metric]] = {}
         for entry, _ in self._task_types.usable(self._manager):
             for metric in self._of(entry.name):
-                _add(named, metric)
+                _add(by_name, metric)
 
-        def register(*, function: Any, task_types: Any, routes: Any, owner: str, **given: Any) -> None:
-            made = Metric(target=function, task_types=frozenset(task_types), routes=frozenset(routes), **given)
-            _add(named, replace(made, owner=owner))
+        def register(*, function: Any, task_types: Any, routes: Any, owner: str, **attributes: Any) -> None:
+            metric = Metric(target=function, task_types=frozenset(task_types), routes=frozenset(routes), **attributes)
+            _add(by_name, replace(metric, owner=owner))
 
         fill(self._manager, "register_metrics", register)
-        return named
+        return by_name
 
     def _of(self, task_type: str) -> Iterator[Metric]:
         """Yield a task type's own metrics; none for an unknown task type."""
@@ -50,13 +50,13 @@ class Metrics:
 
     def __iter__(self) -> Iterator[Metric]:
         """Yield one metric for each name, with all the task types and routes that the name has."""
-        for metrics in self._named.values():
+        for metrics in self._by_name.values():
             types = frozenset(self.types_of(metrics[0].name))
             routes = frozenset().union(*(metric.routes for metric in metrics))
             yield replace(metrics[0], task_types=types, routes=routes)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._named
+        return name in self._by_name
 
     def get(self, name: str, task_type: str) -> Metric:
         """Return the metric of a task type, with the argument that `name` contains.
@@ -66,8 +66,8 @@ class Metrics:
             TaskError: the metric is for other task types, or takes no argument.
         """
         plain, argument = split(name)
-        own = next((one for one in self._of(task_type) if one.name == plain), None)
-        metric = own or next((one for one in self.named(plain) if one.is_for(task_type)), None)
+        own_metric = next((metric for metric in self._of(task_type) if metric.name == plain), None)
+        metric = own_metric or next((metric for metric in self.named(plain) if metric.is_for(task_type)), None)
         if metric is None:
             raise TaskError(f"metric {plain!r} is for {', '.join(self.types_of(plain))}, not {task_type}")
         return with_argument(metric, argument)
@@ -83,9 +83,9 @@ class Metrics:
             UnknownName: there is no metric of that name.
         """
         plain, _ = split(name)
-        if plain not in self._named:
-            raise UnknownName("metric", plain, self._named, see="figeval ls metrics")
-        return self._named[plain]
+        if plain not in self._by_name:
+            raise UnknownName("metric", plain, self._by_name, see="figeval ls metrics")
+        return self._by_name[plain]
 
     def applicable(self, names: Sequence[str], task_type: str, route: str) -> list[Metric]:
         """Return the metrics of these names that are meaningful on this route.
@@ -101,28 +101,30 @@ class Metrics:
         metrics: dict[str, Metric] = {}
         for metric in (self.get(name, task_type) for name in names):
             check_argument(metric)
-            known = metrics.setdefault(metric.name, metric)
-            if known.given != metric.given:
+            namesake = metrics.setdefault(metric.name, metric)
+            if namesake.given != metric.given:
                 raise TaskError(
-                    f"metric {metric.name!r} is requested with {known.given} and with {metric.given}; leave one out, "
-                    "because a metric means the same in the whole run"
+                    f"metric {metric.name!r} is requested with {namesake.given} and with {metric.given}; leave one "
+                    "out, because a metric means the same in the whole run"
                 )
         fitting = [metric for metric in metrics.values() if not metric.routes or route in metric.routes]
         if not fitting:
-            asked = ", ".join(names)
-            raise TaskError(f"none of the metrics {asked} applies to the route {route}; choose others or another route")
+            name_list = ", ".join(names)
+            raise TaskError(
+                f"none of the metrics {name_list} applies to the route {route}; choose others or another route"
+            )
         return fitting
 
 
-def _add(named: dict[str, list[Metric]], metric: Metric) -> None:
+def _add(by_name: dict[str, list[Metric]], metric: Metric) -> None:
     """Add a metric. Raises `DuplicateName` if the name is taken for one of its task types."""
-    known = named.setdefault(metric.name, [])
-    for other in known:
+    namesakes = by_name.setdefault(metric.name, [])
+    for other in namesakes:
         if not (metric.task_types and other.task_types) or metric.task_types & other.task_types:
             raise DuplicateName(
                 f"metric {metric.name!r} of {metric.owner} is already registered by {other.owner}; rename it"
             )
-    known.append(metric)
+    namesakes.append(metric)
 
 
 def statistic_of(metric: Metric, labels: tuple[str, ...]) -> Statistic:

@@ -87,8 +87,8 @@ def share_of_best(gold: int | None, scores: Sequence[float]) -> float | None:
 
 def parse_rate(_example: Example, prediction: Prediction) -> float | None:
     """Return the share of answers that could be read, not e.g. refusals or empty replies; None without an answer."""
-    found = answers(prediction)
-    return fmean(answered(answer) for answer in found) if found else None
+    replies = answers(prediction)
+    return fmean(answered(answer) for answer in replies) if replies else None
 
 
 def acc_of_all(accuracy: PerExample) -> PerExample:
@@ -117,7 +117,7 @@ def agreement(_example: ChoiceExample, prediction: Prediction) -> float | None:
     valid = [frozenset(tied_answers(answer)) for answer in answers(prediction) if answered(answer)]
     if len(valid) < 2:
         return None
-    return fmean(len(one & other) / (len(one) * len(other)) for one, other in combinations(valid, 2))
+    return fmean(len(first & second) / (len(first) * len(second)) for first, second in combinations(valid, 2))
 
 
 consistency = mean_of(agreement, absent=ONE_ORDER)
@@ -132,8 +132,8 @@ def _chosen_places(example: ChoiceExample, prediction: Prediction) -> Sequence[f
     valid = [answer for answer in answers(prediction) if answered(answer) and answer.order]
     for answer in valid:
         tied = tied_answers(answer)
-        for place, option in enumerate(answer.order):
-            excess[place] += (option in tied) / len(tied) - 1 / len(example.options)
+        for position, option in enumerate(answer.order):
+            excess[position] += (option in tied) / len(tied) - 1 / len(example.options)
     return (*excess, float(len(valid))) if valid else None
 
 

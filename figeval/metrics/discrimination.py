@@ -73,14 +73,16 @@ def auc(judged: Iterable[Judged], *, within: bool = False) -> Score:
             kinds. Strata are then the independent units, and `n` counts them; examples without a stratum are left out.
             The area of a stratum in several folds is the mean of its areas there.
     """
-    scored = [one for one in judged if one.score is not None]
-    return _AREA.score(scored, np.array([one.score for one in scored], dtype=np.float64), within=within)
+    scored = [judgement for judgement in judged if judgement.score is not None]
+    return _AREA.score(scored, np.array([judgement.score for judgement in scored], dtype=np.float64), within=within)
 
 
 def balanced_accuracy(judged: Iterable[Judged], *, within: bool = False) -> Score:
     """Return the mean of the accuracies on positive and on negative examples; the arguments are those of `auc`."""
-    answered = [one for one in judged if one.right is not None]
-    return _BALANCED.score(answered, np.array([one.right for one in answered], dtype=np.float64), within=within)
+    answered = [judgement for judgement in judged if judgement.right is not None]
+    return _BALANCED.score(
+        answered, np.array([judgement.right for judgement in answered], dtype=np.float64), within=within
+    )
 
 
 NUMBERS = {"auc": auc, "balanced_acc": balanced_accuracy}  # by the name of the score
@@ -88,11 +90,11 @@ NUMBERS = {"auc": auc, "balanced_acc": balanced_accuracy}  # by the name of the 
 
 def compared(judged: Iterable[Alike]) -> list[Alike]:
     """Return the examples that a comparison within strata uses: those whose stratum has examples of both kinds."""
-    given = list(judged)
-    strata = _places((one.stratum, one.fold) for one in given)
-    both = (places for places in strata.values() if len({given[place].positive for place in places}) > 1)
-    kept = sorted(place for places in both for place in places)
-    return [given[place] for place in kept if given[place].stratum is not None]
+    judgements = list(judged)
+    strata = _indexes_by_key((judgement.stratum, judgement.fold) for judgement in judgements)
+    mixed = (stratum for stratum in strata.values() if len({judgements[index].positive for index in stratum}) > 1)
+    indexes = sorted(index for stratum in mixed for index in stratum)
+    return [judgements[index] for index in indexes if judgements[index].stratum is not None]
 
 
 def placements(scores: ArrayLike, positive: ArrayLike) -> Floats:
@@ -105,10 +107,10 @@ def placements(scores: ArrayLike, positive: ArrayLike) -> Floats:
         positive: shape (n,), booleans; both kinds must occur.
     """
     values, is_positive = np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=bool)
-    found = np.empty(len(values))
-    found[is_positive] = _share_below(values[is_positive], np.sort(values[~is_positive]))
-    found[~is_positive] = 1 - _share_below(values[~is_positive], np.sort(values[is_positive]))
-    return found
+    shares = np.empty(len(values))
+    shares[is_positive] = _share_below(values[is_positive], np.sort(values[~is_positive]))
+    shares[~is_positive] = 1 - _share_below(values[~is_positive], np.sort(values[is_positive]))
+    return shares
 
 
 def area_features(scores: ArrayLike, positive: ArrayLike) -> Floats:
@@ -123,15 +125,15 @@ def area_features(scores: ArrayLike, positive: ArrayLike) -> Floats:
         positive: shape (n,), booleans; both kinds must occur.
     """
     placed, is_positive = placements(scores, positive), np.asarray(positive, dtype=bool)
-    whole = np.full(len(placed), placed[is_positive].mean())
-    columns = (placed * is_positive, is_positive, placed * ~is_positive, ~is_positive, whole, np.ones(len(placed)))
+    overall = np.full(len(placed), placed[is_positive].mean())
+    columns = (placed * is_positive, is_positive, placed * ~is_positive, ~is_positive, overall, np.ones(len(placed)))
     return np.stack(columns, axis=1).astype(np.float64)
 
 
 def area(sums: Floats) -> Floats:
     """Return the area from sums of `area_features`, (…, 6) → (…); NaN if there is only one kind."""
-    positive, negative, whole = (quotient(sums[..., place], sums[..., place + 1]) for place in (0, 2, 4))
-    return np.asarray(positive + negative - whole)
+    positive, negative, overall = (quotient(sums[..., column], sums[..., column + 1]) for column in (0, 2, 4))
+    return np.asarray(positive + negative - overall)
 
 
 def _share_below(values: Floats, among: Floats) -> Floats:
@@ -161,10 +163,12 @@ class _MeanOfKinds:
 
     def score(self, judged: Sequence[Judged], values: Floats, *, within: bool) -> Score:
         """Return the score with its interval; `values` has the value of each example, shape (n,)."""
-        positive = np.array([one.positive for one in judged], dtype=bool)
+        positive = np.array([judgement.positive for judgement in judged], dtype=bool)
         if within:
             return self._over_strata(judged, values, positive)
-        names = [f" {place}" if one.cluster is None else one.cluster for place, one in enumerate(judged)]
+        names = [
+            f" {index}" if judgement.cluster is None else judgement.cluster for index, judgement in enumerate(judged)
+        ]
         sizes = Counter(names)  # no cluster's name begins with a blank and such a number
         effective = len(names) ** 2 / sum(size**2 for size in sizes.values()) if names else 0.0
         value, interval = self._over_folds(judged, values, positive)
@@ -181,19 +185,19 @@ class _MeanOfKinds:
         self, judged: Sequence[Judged], values: Floats, positive: Booleans
     ) -> tuple[float | None, Interval]:
         """Return the mean over folds and its interval."""
-        folds = _places(one.fold for one in judged)
-        poor = [fold for fold, places in folds.items() if not _both(positive[places])]
+        folds = _indexes_by_key(judgement.fold for judgement in judged)
+        poor = [fold for fold, indexes in folds.items() if not _has_both_kinds(positive[indexes])]
         if poor or not folds:
-            where = f" in fold {poor[0]}" if len(folds) > 1 else ""
-            return None, Interval(reason=f"{_lacking(positive[folds[poor[0]] if poor else []])}{where}")
+            location = f" in fold {poor[0]}" if len(folds) > 1 else ""
+            return None, Interval(reason=f"{_lacking(positive[folds[poor[0]] if poor else []])}{location}")
         shares = np.empty(len(judged))
-        for places in folds.values():
-            shares[places] = self.shares(values[places], positive[places])
-        value = float(np.mean([_mean_of_means(shares[places], positive[places]) for places in folds.values()]))
+        for indexes in folds.values():
+            shares[indexes] = self.shares(values[indexes], positive[indexes])
+        value = float(np.mean([_mean_of_means(shares[indexes], positive[indexes]) for indexes in folds.values()]))
         if np.ptp(shares) == 0 and 0 < value < 1:  # every example ties, as for the chance baseline
             return value, Interval(reason=EXACT_EXPECTATION)
-        places_of = {kind: [[p for p in own if positive[p] == kind] for own in folds.values()] for kind in KINDS}
-        kinds = {name: _Kind.of(shares, places_of[kind], judged) for kind, name in KINDS.items()}
+        indexes_of = {kind: [[i for i in fold if positive[i] == kind] for fold in folds.values()] for kind in KINDS}
+        kinds = {name: _Kind.of(shares, indexes_of[kind], judged) for kind, name in KINDS.items()}
         return value, self._interval(value, kinds)
 
     def _interval(self, value: float, kinds: Mapping[str, _Kind]) -> Interval:
@@ -202,33 +206,36 @@ class _MeanOfKinds:
         if lacking:
             name, reason = next(iter(lacking.items()))
             return Interval(reason=reason if len(lacking) == len(kinds) else f"{reason} of {name} examples")
-        one, other = (kind.rows for kind in kinds.values())
-        alike = one.spread.alike or other.spread.alike
-        rho = 0.0 if alike and not self.kinds_agree else correlation(one, other, negative=True)
+        positive, negative = (kind.rows for kind in kinds.values())
+        alike = positive.spread.alike or negative.spread.alike
+        rho = 0.0 if alike and not self.kinds_agree else correlation(positive, negative, negative=True)
         together = Combination(np.array([[1.0, rho], [rho, 1.0]]))
         ends = zip(*(kind.margins for kind in kinds.values()), strict=True)
         below, above = (self.reach * together.margin(margins) for margins in ends)
         errors = [kind.interval.stderr for kind in kinds.values() if kind.interval.stderr is not None]
         stderr = self.reach * together.margin(errors) if len(errors) == len(kinds) else None
-        reliable = are_reliable([one.named, other.named], [kind.interval for kind in kinds.values()])
+        reliable = are_reliable(
+            [positive.cluster_sums, negative.cluster_sums], [kind.interval for kind in kinds.values()]
+        )
         limits = max(0.0, value - below), min(1.0, value + above)
         return Interval("over both kinds", *limits, stderr, reliable=reliable)
 
     def _over_strata(self, judged: Sequence[Judged], values: Floats, positive: Booleans) -> Score:
         """Return the unweighted mean over the strata that have both kinds within a fold."""
-        found: dict[str, list[float]] = {}
+        stratum_means: dict[str, list[float]] = {}
         all_tie = True
-        for (stratum, _fold), places in _places((one.stratum, one.fold) for one in judged).items():
-            if stratum is not None and _both(positive[places]):
-                shares = self.shares(values[places], positive[places])
+        strata = _indexes_by_key((judgement.stratum, judgement.fold) for judgement in judged)
+        for (stratum, _fold), indexes in strata.items():
+            if stratum is not None and _has_both_kinds(positive[indexes]):
+                shares = self.shares(values[indexes], positive[indexes])
                 all_tie = all_tie and np.ptp(shares) == 0 and 0 < shares[0] < 1
-                found.setdefault(stratum, []).append(_mean_of_means(shares, positive[places]))
-        reason = "no stratum has examples of both kinds" if _both(positive) else _lacking(positive)
+                stratum_means.setdefault(stratum, []).append(_mean_of_means(shares, positive[indexes]))
+        reason = "no stratum has examples of both kinds" if _has_both_kinds(positive) else _lacking(positive)
         aggregator = MetricAggregator(self.metric, mean_of(lambda *_: None, absent=reason))
-        for own in found.values():
-            aggregator.add(None, (float(np.mean(own)), 1.0))
+        for means in stratum_means.values():
+            aggregator.add(None, (float(np.mean(means)), 1.0))
         score = aggregator.score()
-        return replace(score, interval=Interval(reason=EXACT_EXPECTATION)) if found and all_tie else score
+        return replace(score, interval=Interval(reason=EXACT_EXPECTATION)) if stratum_means and all_tie else score
 
 
 _AREA = _MeanOfKinds("auc", placements, reach=2.0, kinds_agree=False)
@@ -244,25 +251,27 @@ class _Kind:
 
     @classmethod
     def of(cls, shares: Floats, folds: Sequence[Sequence[int]], judged: Sequence[Judged]) -> _Kind:
-        """Return the mean over folds of the means of each fold's examples; `folds` has their places.
+        """Return the mean over folds of the means of each fold's examples; `folds` has their indexes.
 
         It is written as a mean of all rows: each row deviates from it by its deviation from the mean of its fold, times
         (rows of all folds) / (folds · rows of its fold).
         """
         n = sum(map(len, folds))
-        own = [shares[places] for places in folds]
-        mean = float(np.mean([part.mean() for part in own]))
-        values = np.concatenate([mean + (part - part.mean()) * (n / (len(own) * len(part))) for part in own])
-        if len(own) == 1:
-            (values,) = own  # exact to the last digit
-        clusters = [judged[place].cluster for places in folds for place in places]
+        fold_shares = [shares[indexes] for indexes in folds]
+        mean = float(np.mean([part.mean() for part in fold_shares]))
+        values = np.concatenate(
+            [mean + (part - part.mean()) * (n / (len(fold_shares) * len(part))) for part in fold_shares]
+        )
+        if len(fold_shares) == 1:
+            (values,) = fold_shares  # exact to the last digit
+        clusters = [judged[index].cluster for indexes in folds for index in indexes]
         sums, sizes, within = by_cluster(values, clusters)
-        names = dict.fromkeys(place if name is None else name for place, name in enumerate(clusters))
+        names = dict.fromkeys(index if name is None else name for index, name in enumerate(clusters))
         together = zip(names, np.column_stack((sums, sizes)), strict=True)
         binary = bool(np.isin(values, UNIT).all())
         spread = spread_of(sums, sizes, within, binary=binary)
-        named = {name: sums for name, sums in together if isinstance(name, str)}
-        return cls(Clustered(named, spread), interval_of_mean(spread, UNIT))
+        cluster_sums = {name: sums for name, sums in together if isinstance(name, str)}
+        return cls(Clustered(cluster_sums, spread), interval_of_mean(spread, UNIT))
 
     @property
     def margins(self) -> tuple[float, float]:
@@ -272,8 +281,7 @@ class _Kind:
         return (mean - low, high - mean) if low is not None and high is not None else (np.nan, np.nan)
 
 
-def _both(positive: Booleans) -> bool:
-    """Return whether there are examples of both kinds."""
+def _has_both_kinds(positive: Booleans) -> bool:
     return bool(0 < positive.sum() < len(positive))
 
 
@@ -287,9 +295,8 @@ def _lacking(positive: Booleans) -> str:
     return "no examples" if not len(positive) else f"no {KINDS[not positive[0]]} examples"
 
 
-def _places(keys: Iterable[Key]) -> dict[Key, list[int]]:
-    """Return the places of each key."""
-    found: dict[Key, list[int]] = {}
-    for place, key in enumerate(keys):
-        found.setdefault(key, []).append(place)
-    return found
+def _indexes_by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:
+    indexes: dict[Key, list[int]] = {}
+    for index, key in enumerate(keys):
+        indexes.setdefault(key, []).append(index)
+    return indexes

@@ -141,9 +141,9 @@ class Spread:
 
 def cluster_places(clusters: Sequence[str | None]) -> NDArray[np.int64]:
     """Return the number of each row's cluster, from 0 in order of appearance; a row without one forms its own."""
-    places: dict[str | int, int] = {}
-    found = [places.setdefault(row if name is None else name, len(places)) for row, name in enumerate(clusters)]
-    return np.array(found, dtype=np.int64)
+    numbers: dict[str | int, int] = {}
+    indexes = [numbers.setdefault(row if name is None else name, len(numbers)) for row, name in enumerate(clusters)]
+    return np.array(indexes, dtype=np.int64)
 
 
 def by_cluster(values: ArrayLike, clusters: Sequence[str | None]) -> tuple[Floats, Floats, float]:
@@ -199,8 +199,8 @@ def _freedom(share: Floats, n: int, singles: int) -> float:
     """
     b, of_single = share**2 / (1 - share), 1 / (n * (n - 1))
     total = float(b.sum()) + singles * of_single
-    own = float(b @ b) + singles * of_single**2
-    return 1 / (float(share @ share) + singles / n**2 + total**2 - own)
+    squares = float(b @ b) + singles * of_single**2
+    return 1 / (float(share @ share) + singles / n**2 + total**2 - squares)
 
 
 # ---- intervals of a mean ---------------------------------------------------------------------------------------------
@@ -351,13 +351,15 @@ def variance_of_mean(spread: Spread, bounds: tuple[float, float]) -> float:
     """
     low, high = bounds
     share, scale = (spread.mean - low) / (high - low), (high - low) ** 2
-    most = share * (1 - share)  # the variance of 0/1 values
-    events = spread.pairs * most**2
+    binary_variance = share * (1 - share)  # the variance of 0/1 values
+    events = spread.pairs * binary_variance**2
     correlation = (events * spread.correlation + PRIOR_CORRELATION) / (events + 1)
     effect = 1 + (spread.squared_sizes / spread.n - 1) * correlation
     rows = (spread.between + spread.within) / (spread.n - 1) / scale
     prior = min(1.0, rows / min(share, 1 - share) ** 2) / 2
-    drawn = (spread.n * most / effect * rows + prior * most) / (spread.n * most / effect + prior)
+    drawn = (spread.n * binary_variance / effect * rows + prior * binary_variance) / (
+        spread.n * binary_variance / effect + prior
+    )
     clustered = spread.clusters / (spread.clusters - 1) * spread.squares / spread.n**2
     return max(clustered, scale * drawn / spread.n * effect)
 

@@ -42,16 +42,18 @@ def mean_over_languages(parts: Sequence[LanguageScore], seed: int = 0) -> Score:
     """
     scores = [part.score for part in parts]
     values = [score.value for score in scores if score.value is not None]
-    whole = len(values) == len(scores)
-    own = {part.language: part.score.interval for part in parts}
-    interval = missing(own) or (spread(parts) if parts[0].sums.statistic.is_mean else bootstrap(parts, seed))
-    named = [set(part.sums.clusters_by_name()) for part in parts]
+    is_complete = len(values) == len(scores)
+    intervals = {part.language: part.score.interval for part in parts}
+    interval = missing(intervals) or (spread(parts) if parts[0].sums.statistic.is_mean else bootstrap(parts, seed))
+    cluster_names = [set(part.sums.clusters_by_name()) for part in parts]
     return Score(
         metric=scores[0].metric,
-        value=math.fsum(values) / len(values) if whole else None,
+        value=math.fsum(values) / len(values) if is_complete else None,
         interval=interval,
         n=sum(score.n for score in scores),
-        clusters=sum(score.clusters for score in scores) - sum(map(len, named)) + len(set().union(*named)),
+        clusters=sum(score.clusters for score in scores)
+        - sum(map(len, cluster_names))
+        + len(set().union(*cluster_names)),
         higher_is_better=scores[0].higher_is_better,
     )
 
@@ -71,13 +73,13 @@ def spread(parts: Sequence[LanguageScore]) -> Interval:
     together = Combination.of([Clustered(part.sums.clusters_by_name(), part.sums.spread()) for part in parts])
     scores = [part.score for part in parts]
     values, lows, highs, errors = (
-        [number for number in found if number is not None]
-        for found in zip(*((score.value, score.low, score.high, score.stderr) for score in scores), strict=True)
+        [number for number in numbers if number is not None]
+        for numbers in zip(*((score.value, score.low, score.high, score.stderr) for score in scores), strict=True)
     )
     low, high = together.interval(values, lows, highs)
     stderr = together.margin(errors) if len(errors) == len(parts) else None
-    named = [part.sums.clusters_by_name() for part in parts]
-    reliable = are_reliable(named, [score.interval for score in scores])
+    cluster_sums = [part.sums.clusters_by_name() for part in parts]
+    reliable = are_reliable(cluster_sums, [score.interval for score in scores])
     return Interval("over languages", low, high, stderr, reliable=reliable)
 
 
@@ -88,21 +90,23 @@ def bootstrap(parts: Sequence[LanguageScore], seed: int) -> Interval:
     """
     combine = parts[0].sums.statistic.combine
     k = parts[0].sums.width
-    named: dict[str, Floats] = {}
+    cluster_sums: dict[str, Floats] = {}
     alone: list[tuple[Floats, Floats]] = []
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         for name, sums in part.sums.clusters_by_name().items():
-            named.setdefault(name, np.zeros((len(parts), k)))[place] = sums
+            cluster_sums.setdefault(name, np.zeros((len(parts), k)))[index] = sums
         vectors, repeats = part.sums.rows_alone()
         block = np.zeros((len(vectors), len(parts), k))
-        block[:, place] = vectors
+        block[:, index] = vectors
         alone.append((block, repeats))
-    sums = np.concatenate([np.array(list(named.values())).reshape(-1, len(parts), k), *(block for block, _ in alone)])
-    repeats = np.concatenate([np.ones(len(named)), *(repeats for _, repeats in alone)])
+    sums = np.concatenate(
+        [np.array(list(cluster_sums.values())).reshape(-1, len(parts), k), *(block for block, _ in alone)]
+    )
+    repeats = np.concatenate([np.ones(len(cluster_sums)), *(repeats for _, repeats in alone)])
 
     def mean(flat: Floats) -> Floats:
         values: Floats = np.mean(combine(flat.reshape(*flat.shape[:-1], len(parts), k)), axis=-1)
         return values
 
     values = resample(sums.reshape(len(sums), -1), mean, seed, repeats)
-    return interval_of_statistic(values, f"{'cluster ' if named else ''}bootstrap over languages")
+    return interval_of_statistic(values, f"{'cluster ' if cluster_sums else ''}bootstrap over languages")

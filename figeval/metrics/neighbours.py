@@ -41,14 +41,14 @@ class Neighbours:
     """Neighbours of one row: how many tie for the nearest, and the standing of those of its own group."""
 
     nearest: int
-    own: Standing
+    own_group: Standing
 
 
 MEASURES: dict[str, Callable[[Neighbours], float]] = {
-    "acc": lambda found: top_share(found.own),
-    "mrr": lambda found: reciprocal_rank(found.own),
-    "recall@3": lambda found: share_within(found.own, 3),
-    "tied": lambda found: float(found.nearest > 1),
+    "acc": lambda neighbours: top_share(neighbours.own_group),
+    "mrr": lambda neighbours: reciprocal_rank(neighbours.own_group),
+    "recall@3": lambda neighbours: share_within(neighbours.own_group, 3),
+    "tied": lambda neighbours: float(neighbours.nearest > 1),
 }
 
 
@@ -66,26 +66,28 @@ def neighbours(distances: Floats, groups: Sequence[str]) -> list[Neighbours | No
     n = len(groups)
     if distances.shape != (n, n):
         raise ValueError(f"distances of shape {distances.shape} for {n} groups")
-    apart = distances.copy()
-    np.fill_diagonal(apart, np.nan)  # no row is its own neighbour
-    known = ~np.isnan(apart).all(axis=1)
-    if np.count_nonzero(np.isnan(apart[np.ix_(known, known)])) > np.count_nonzero(known):
+    off_diagonal = distances.copy()
+    np.fill_diagonal(off_diagonal, np.nan)  # no row is its own neighbour
+    is_known = ~np.isnan(off_diagonal).all(axis=1)
+    if np.count_nonzero(np.isnan(off_diagonal[np.ix_(is_known, is_known)])) > np.count_nonzero(is_known):
         raise ValueError("the distance of two known rows is NaN")
-    return list(_row_by_row(apart, np.asarray(groups, dtype=object)))
+    return list(_row_by_row(off_diagonal, np.asarray(groups, dtype=object)))
 
 
-def _row_by_row(apart: Floats, groups: NDArray[np.object_]) -> Iterator[Neighbours | None]:
+def _row_by_row(distances: Floats, groups: NDArray[np.object_]) -> Iterator[Neighbours | None]:
     """Yield the neighbours of each row. NaN compares as false, so unknown rows are neither nearer nor tied."""
-    for row, group in zip(apart, groups, strict=True):
-        own = row[(groups == group) & ~np.isnan(row), None]  # (r, 1)
-        if not len(own):
+    for row, group in zip(distances, groups, strict=True):
+        group_distances = row[(groups == group) & ~np.isnan(row), None]  # (r, 1)
+        if not len(group_distances):
             yield None
             continue
-        standing = Standing((row < own).sum(axis=1), (row == own).sum(axis=1), np.ones(len(own)))
+        standing = Standing(
+            (row < group_distances).sum(axis=1), (row == group_distances).sum(axis=1), np.ones(len(group_distances))
+        )
         yield Neighbours(int(np.count_nonzero(row == np.fmin.reduce(row))), standing)
 
 
-def measured(
+def measure_neighbours(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, list[Features]]:
     """Return the values of these metrics, computing each distance once.
@@ -101,15 +103,15 @@ def measured(
     if "temperature" in settings:
         points = np.exp(profiles(points, settings["temperature"]))
     categories = [row["gold"] for row in rows]
-    wanted: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    measures: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for name in names:
         measure, _, distance = name.rpartition("_")
-        wanted[distance].append((name, measure))
+        measures[distance].append((name, measure))
     values: dict[str, list[Features]] = {}
-    for distance, pairs in wanted.items():
-        found = neighbours(distance_named(distance)(points), categories)
+    for distance, pairs in measures.items():
+        row_neighbours = neighbours(distance_named(distance)(points), categories)
         for name, measure in pairs:
-            values[name] = [None if each is None else (MEASURES[measure](each), 1.0) for each in found]
+            values[name] = [None if each is None else (MEASURES[measure](each), 1.0) for each in row_neighbours]
     return values
 
 
@@ -117,13 +119,13 @@ def _points(rows: Sequence[Mapping[str, Any]]) -> Floats:
     """Return the scores of all rows, shape (n, k), all NaN for a row without an answer or with a NaN score."""
     width = max(len(row["scores"]) for row in rows) or 1
     points = np.full((len(rows), width), np.nan)
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row["status"] == "ok" and None not in row["scores"]:
-            points[place] = [float(score) for score in row["scores"]]  # "-inf" is text in a row
+            points[index] = [float(score) for score in row["scores"]]  # "-inf" is text in a row
     return points
 
 
-nearest_neighbour = collective(measured)
+nearest_neighbour = collective(measure_neighbours)
 
 
 # ---- distances -------------------------------------------------------------------------------------------------------
@@ -169,11 +171,12 @@ def jensen_shannon(points: ArrayLike) -> Floats:
     if (rows < 0).any() or (np.abs(rows.sum(axis=1) - 1.0) > 1e-9).any():
         raise ValueError("Jensen-Shannon distances are between distributions; some row is negative or does not add up")
     positive = np.maximum(rows, NEXT_TO_NOTHING)  # 0 ln 0 = 0, without a special case
-    own = _mixed(positive, positive)
-    quarters = own / 4
-    divergences = quarters[:, None] + quarters - _square(positive, _mixed, own) / 2
+    diagonal = _mixed(positive, positive)
+    quarters = diagonal / 4
+    divergences = quarters[:, None] + quarters - _square(positive, _mixed, diagonal) / 2
     distances = np.sqrt(np.maximum(divergences, 0.0))
-    error = _rounding(rows) * np.fmax.reduce(np.abs(own) + 3, initial=0.0)  # Σ |s ln s| is at most |Σ s ln s| + 4 ln 2
+    # Σ |s ln s| is at most |Σ s ln s| + 4 ln 2
+    error = _rounding(rows) * np.fmax.reduce(np.abs(diagonal) + 3, initial=0.0)
     return _settled(distances, positive, _entropic, lambda nearest: np.sqrt(nearest**2 + error))
 
 
@@ -213,18 +216,18 @@ def distance_named(name: str) -> Callable[[ArrayLike], Floats]:
     return DISTANCES[name]
 
 
-def _mixed(one: Floats, others: Floats) -> Floats:
+def _mixed(row: Floats, rows: Floats) -> Floats:
     """Return Σ (p + q) ln (p + q), shapes (d,) or (m, d) and (m, d) → (m,)."""
-    both = others + one
+    both = rows + row
     return np.asarray(np.vecdot(both, np.log(both)))
 
 
-def _square(rows: Floats, between: Formula, own: Floats) -> Floats:
-    """Return the symmetric matrix of `between(row, others)`, computed once per pair, with `own` on the diagonal."""
+def _square(rows: Floats, between: Formula, diagonal: Floats) -> Floats:
+    """Return the symmetric matrix of `between(row, rows)`, computed once per pair, with a given `diagonal`."""
     n = len(rows)
     square = np.empty((n, n))
     for i in range(n):
-        square[i, i] = own[i]
+        square[i, i] = diagonal[i]
         for start in range(i + 1, n, BLOCK):
             stop = min(n, start + BLOCK)
             square[i, start:stop] = square[start:stop, i] = between(rows[i], rows[start:stop])
@@ -241,20 +244,20 @@ def _rounding(rows: Floats) -> float:
 
 def _pairwise(formula: Callable[[Floats, Floats], float]) -> Formula:
     """Return a function of a row and several others, given a function of two rows."""
-    return lambda one, others: np.array([formula(one, other) for other in others])
+    return lambda row, rows: np.array([formula(row, other) for other in rows])
 
 
-def _angular(one: Floats, others: Floats) -> Floats:
+def _angular(row: Floats, rows: Floats) -> Floats:
     """Return the same as scipy's `cosine`, to the last digit: `vecdot` sums as `dot` does."""
-    lengths = np.sqrt(np.vecdot(one, one) * np.vecdot(others, others))
-    return np.asarray(np.clip(1.0 - np.vecdot(others, one) / lengths, 0.0, 2.0))
+    lengths = np.sqrt(np.vecdot(row, row) * np.vecdot(rows, rows))
+    return np.asarray(np.clip(1.0 - np.vecdot(rows, row) / lengths, 0.0, 2.0))
 
 
-def _entropic(one: Floats, others: Floats) -> Floats:
+def _entropic(row: Floats, rows: Floats) -> Floats:
     """Return the same as scipy's `jensenshannon`, but 0 if rounding makes a sum of relative entropies negative."""
     from scipy.special import rel_entr
 
-    p, q = one / one.sum(), others / others.sum(axis=1, keepdims=True)
+    p, q = row / row.sum(), rows / rows.sum(axis=1, keepdims=True)
     middle = (p + q) / 2.0
     both = rel_entr(p, middle).sum(axis=1) + rel_entr(q, middle).sum(axis=1)
     return np.asarray(np.sqrt(np.maximum(both, 0.0) / 2.0))
@@ -270,14 +273,14 @@ def _settled(distances: Floats, rows: Floats, formula: Formula, reach: Callable[
         reach: maps the computed smallest distances, shape (n,), to the largest computed distances whose true value may
             be the smallest of the row.
     """
-    apart = distances.copy()
-    np.fill_diagonal(apart, np.inf)
+    off_diagonal = distances.copy()
+    np.fill_diagonal(off_diagonal, np.inf)
     np.fill_diagonal(distances, 0.0)
-    near = apart <= reach(np.fmin.reduce(apart, axis=1))[:, None]
+    near = off_diagonal <= reach(np.fmin.reduce(off_diagonal, axis=1))[:, None]
     for i in np.flatnonzero(np.count_nonzero(near, axis=1) > 1):  # one alone is the nearest, whatever its last digits
-        others = np.flatnonzero(near[i])
-        equal = (rows[others] == rows[i]).all(axis=1)
-        distances[i, others[equal]] = 0.0
-        others = others[~equal]
-        distances[i, others] = distances[others, i] = formula(rows[i], rows[others])
+        indexes = np.flatnonzero(near[i])
+        equal = (rows[indexes] == rows[i]).all(axis=1)
+        distances[i, indexes[equal]] = 0.0
+        indexes = indexes[~equal]
+        distances[i, indexes] = distances[indexes, i] = formula(rows[i], rows[indexes])
     return distances

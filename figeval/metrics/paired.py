@@ -54,7 +54,7 @@ EXACT = 14  # with at most this many clusters, all 2^G sign patterns are tried
 SIGN_FLIP = "sign flip"
 BOTH = "sign flip and t"  # the larger p-value counts
 SCORE = "score"  # method of an interval: all differences that the score test does not reject
-ENOUGH = 20  # extreme draws after which no more are drawn
+MIN_EXTREME_DRAWS = 20  # extreme draws after which no more are drawn
 MOST_DRAWS = 1_000_000
 UNITS = (1, 2, 6, 12, 60)  # 0/1 values, and shares of ties of up to six answers, are multiples of one of 1 / unit
 MOST_STEPS = 3e8  # additions of an exact distribution, which take a fraction of a second
@@ -147,29 +147,27 @@ def paired_over_languages(
     language has no common example, there is no comparison.
     """
     refuse_other_languages(values_a=values_a, values_b=values_b, clusters=clusters)
-    parts = [paired(values_a[one], values_b[one], clusters[one], bounds, seed) for one in values_a]
+    parts = [paired(values_a[name], values_b[name], clusters[name], bounds, seed) for name in values_a]
     n = sum(part.n for part in parts)
     empty = next((name for name, part in zip(values_a, parts, strict=True) if not part.n), None)
     if empty is not None:
         return PairedTest(n=n, clusters=0, note=f"no example in {empty} that both runs answered")
-    found: list[Clustered] = []
+    means: list[Clustered] = []
     weighted: dict[str, float] = defaultdict(float)
-    for place, name in enumerate(values_a):
+    for index, name in enumerate(values_a):
         rows = [
-            (one - other, cluster or f" {place} {row}")  # no cluster's name begins with a blank and such numbers
-            for row, (one, other, cluster) in enumerate(
-                zip(values_a[name], values_b[name], clusters[name], strict=True)
-            )
-            if one is not None and other is not None
+            (a - b, cluster or f" {index} {row}")  # no cluster's name begins with a blank and such numbers
+            for row, (a, b, cluster) in enumerate(zip(values_a[name], values_b[name], clusters[name], strict=True))
+            if a is not None and b is not None
         ]
         names = list(dict.fromkeys(cluster for _, cluster in rows))
         sums, sizes, within = by_cluster([value for value, _ in rows], [cluster for _, cluster in rows])
-        named = dict(zip(names, np.column_stack((sums, sizes)), strict=True))
-        found.append(Clustered(named, spread_of_differences(sums, sizes, within)))
+        cluster_sums = dict(zip(names, np.column_stack((sums, sizes)), strict=True))
+        means.append(Clustered(cluster_sums, spread_of_differences(sums, sizes, within)))
         for cluster, total in zip(names, sums, strict=True):
             weighted[cluster] += total / len(rows) / len(parts)
     sums = np.array(list(weighted.values()))
-    mean = _mean_difference(parts, Combination.of(found))
+    mean = _mean_difference(parts, Combination.of(means))
     test, p = (SIGN_FLIP, sign_flip(sums, seed, draws)) if len(sums) > 1 else ("", None)
     if (
         p is not None
@@ -204,14 +202,14 @@ def _mean_difference(parts: Sequence[PairedTest], together: Combination) -> Pair
         return mean
     low, high = together.interval(differences, *zip(*limits, strict=True))
     interval = Interval("over languages", low, high)
-    known = [(part.stderr, part.freedom) for part in parts if part.stderr and part.freedom]
-    if len(known) < len(parts):
+    estimates = [(part.stderr, part.freedom) for part in parts if part.stderr and part.freedom]
+    if len(estimates) < len(parts):
         return replace(mean, interval=interval)
-    errors, freedoms = zip(*known, strict=True)
+    errors, freedoms = zip(*estimates, strict=True)
     stderr = together.margin(errors)
-    own = math.fsum((error / len(parts)) ** 4 / freedom for error, freedom in zip(errors, freedoms, strict=True))
+    weight = math.fsum((error / len(parts)) ** 4 / freedom for error, freedom in zip(errors, freedoms, strict=True))
     # Correlated languages are not more independent than the sum of their clusters.
-    freedom = min(stderr**4 / own, math.fsum(freedoms))
+    freedom = min(stderr**4 / weight, math.fsum(freedoms))
     return replace(mean, interval=replace(interval, stderr=stderr), freedom=freedom)
 
 
@@ -244,7 +242,7 @@ def paired_over_seeds(
         ValueError: the rows differ in length, or a value is NaN or infinite.
     """
     every = (("values_a", values_a), ("values_b", values_b))
-    rows = {f"{name}[{place}]": row for name, own in every for place, row in enumerate(own)}
+    rows = {f"{name}[{index}]": row for name, values in every for index, row in enumerate(values)}
     _refuse_other_lengths(**rows, clusters=clusters)
     a, b = (np.asarray(values, dtype=np.float64) for values in (values_a, values_b))
     if not a.size or not b.size:
@@ -253,26 +251,27 @@ def paired_over_seeds(
     sums, sizes, within = by_cluster(a.mean(axis=0) - b.mean(axis=0), clusters)
     spread = spread_of_differences(sums, sizes, within)
     differing = int((np.abs(sums) > NOTHING).sum())  # means of equal values may differ in the last digit
-    known = PairedTest(n=spread.n, clusters=spread.clusters, effective_clusters=spread.effective_clusters)
-    known = replace(known, value_a=float(a.mean()), value_b=float(b.mean()), difference=spread.mean)
-    known = replace(known, differing=differing)
+    comparison = PairedTest(n=spread.n, clusters=spread.clusters, effective_clusters=spread.effective_clusters)
+    comparison = replace(comparison, value_a=float(a.mean()), value_b=float(b.mean()), difference=spread.mean)
+    comparison = replace(comparison, differing=differing)
     if spread.clusters == 1:
-        return replace(known, note="no test and no interval: all examples belong to one cluster")
-    if any(1 < len(one) < FEWEST_SEEDS for one in (a, b)):
-        return replace(known, note="no test and no interval: fewer than three seeds")
+        return replace(comparison, note="no test and no interval: all examples belong to one cluster")
+    if any(1 < len(values) < FEWEST_SEEDS for values in (a, b)):
+        return replace(comparison, note="no test and no interval: fewer than three seeds")
     of_seeds, borrowed = _seed_variances((a.mean(axis=1), b.mean(axis=1)), varies)
     tests = [_summed([(spread.stderr**2, spread.freedom), *of_seeds]), _summed(of_seeds)]
     tests = [(stderr, freedom) for stderr, freedom in tests if stderr > NOTHING]
     if not tests:
         none = _interval(spread, bounds)
-        return replace(known, interval=none, test=SIGN_FLIP, p=sign_flip(sums), note=f"no interval: {none.reason}")
+        return replace(comparison, interval=none, test=SIGN_FLIP, p=sign_flip(sums), note=f"no interval: {none.reason}")
     p = max(t_test(spread.mean, *test) for test in tests)
     stderr, freedom = max(tests, key=lambda test: test[0] * t_quantile(test[1]))
     low, high = clip(t_interval(spread.mean, stderr, freedom), bounds_of_difference(bounds))
-    test, few = f"t over {len(a)} and {len(b)} seeds", too_few(spread.n, spread.clusters, spread.effective_clusters)
-    known = replace(known, interval=Interval("t over seeds and examples", low, high, stderr), freedom=freedom)
-    sparse = "" if few else too_sparse(differing, independent=spread.independent)
-    return replace(known, test=test, p=p, note="; ".join(filter(None, (borrowed, few or sparse))))
+    test = f"t over {len(a)} and {len(b)} seeds"
+    size_caveat = too_few(spread.n, spread.clusters, spread.effective_clusters)
+    comparison = replace(comparison, interval=Interval("t over seeds and examples", low, high, stderr), freedom=freedom)
+    sparse = "" if size_caveat else too_sparse(differing, independent=spread.independent)
+    return replace(comparison, test=test, p=p, note="; ".join(filter(None, (borrowed, size_caveat or sparse))))
 
 
 def _summed(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -288,13 +287,13 @@ def _seed_variances(scores: tuple[Floats, Floats], varies: tuple[bool, bool]) ->
     A part is a variance and its degrees of freedom.
     """
     parts, note = [], ""
-    for place, own in enumerate(scores):
-        if len(own) > 1:
-            new = len(scores[1 - place]) == 1 and varies[1 - place]
-            parts.append((float(own.var(ddof=1)) * (1 / len(own) + new), len(own) - 1.0))
+    for side, seed_scores in enumerate(scores):
+        if len(seed_scores) > 1:
+            new = len(scores[1 - side]) == 1 and varies[1 - side]
+            parts.append((float(seed_scores.var(ddof=1)) * (1 / len(seed_scores) + new), len(seed_scores) - 1.0))
             if new:
-                one, other = "BA"[place], "AB"[place]
-                note = f"{one} is a single training, and its variance over seeds is taken to be that of {other}"
+                single, other = "BA"[side], "AB"[side]
+                note = f"{single} is a single training, and its variance over seeds is taken to be that of {other}"
     return parts, note
 
 
@@ -340,10 +339,12 @@ def _in_both(
 
 
 def _refuse_other_lengths(**values: Sequence[object]) -> None:
-    lengths = {name: len(own) for name, own in values.items()}
+    lengths = {name: len(sequence) for name, sequence in values.items()}
     if len(set(lengths.values())) > 1:
-        known = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"{known} values; give one for each example, in the same order, and None for a missing one")
+        description = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(
+            f"{description} values; give one for each example, in the same order, and None for a missing one"
+        )
 
 
 def _note(spread: Spread, interval: Interval, differing: int, p: float | None, skewness: float) -> str:
@@ -351,14 +352,14 @@ def _note(spread: Spread, interval: Interval, differing: int, p: float | None, s
 
     `skewness` is that of the clusters' sums against their mean if p rests on their signs.
     """
-    why = f"no interval: {interval.reason}" if interval.reason else ""
+    reason = f"no interval: {interval.reason}" if interval.reason else ""
     least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
-    few = too_few(spread.n, spread.clusters, spread.effective_clusters)
-    alone = not why and not few and interval.method != SCORE
+    size_caveat = too_few(spread.n, spread.clusters, spread.effective_clusters)
+    alone = not reason and not size_caveat and interval.method != SCORE
     sparse = too_sparse(differing, independent=spread.independent) if alone else ""
     missed = may_be_missed(spread.n, spread.clusters, p) if interval.method != SCORE else ""
     skewed = may_be_skewed(skewness, p, independent=spread.independent)
-    return "; ".join(filter(None, (why, sparse, few and few + least, missed, skewed)))
+    return "; ".join(filter(None, (reason, sparse, size_caveat and size_caveat + least, missed, skewed)))
 
 
 def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:
@@ -372,17 +373,19 @@ def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:
         seed: seed of the draws.
         draws: largest number of draws.
     """
-    found = np.abs(sums[apart_from_zero(sums)])
+    magnitudes = np.abs(sums[apart_from_zero(sums)])
     seen = abs(float(sums.sum())) - NOTHING * float(np.abs(sums).sum())  # rounding must not hide an equal pattern
-    if len(found) <= EXACT:
-        signs = np.array(list(product((-1.0, 1.0), repeat=len(found)))).reshape(2 ** len(found), len(found))
-        return float(np.mean(np.abs(signs @ found) >= seen))
+    if len(magnitudes) <= EXACT:
+        signs = np.array(list(product((-1.0, 1.0), repeat=len(magnitudes)))).reshape(
+            2 ** len(magnitudes), len(magnitudes)
+        )
+        return float(np.mean(np.abs(signs @ magnitudes) >= seen))
     for unit in UNITS:
-        steps = np.rint(found * unit)
-        if np.abs(steps - found * unit).max() <= NOTHING * unit and len(steps) * steps.sum() <= MOST_STEPS:
+        steps = np.rint(magnitudes * unit)
+        if np.abs(steps - magnitudes * unit).max() <= NOTHING * unit and len(steps) * steps.sum() <= MOST_STEPS:
             return max(_convolved(steps.astype(np.int64), round(abs(float(sums.sum())) * unit)), TINIEST)
-    sizes, repeats = np.unique(found, return_counts=True)
-    single = len(sizes) == len(found)
+    sizes, repeats = np.unique(magnitudes, return_counts=True)
+    single = len(sizes) == len(magnitudes)
     generator = np.random.default_rng(seed)
 
     def extreme(size: int) -> int:
@@ -418,7 +421,7 @@ def coins(generator: np.random.Generator, size: int, width: int) -> Floats:
     return np.unpackbits(drawn, axis=1, count=width).astype(np.float64)
 
 
-def drawn_p(extreme: Callable[[int], int], width: int, most: int) -> float:
+def drawn_p(extreme: Callable[[int], int], width: int, max_draws: int) -> float:
     """Return the p-value of a Monte Carlo test, (r + 1) / (B + 1) (Phipson and Smyth 2010), which is never 0.
 
     There are 10,000 draws B, and four times as many again and again while fewer than 20 of them are extreme. This is
@@ -428,16 +431,16 @@ def drawn_p(extreme: Callable[[int], int], width: int, most: int) -> float:
     Args:
         extreme: draws this many times and returns how often the result was at least as extreme as the observed one.
         width: numbers of one draw, which bound the size of a block.
-        most: largest number of draws.
+        max_draws: largest number of draws.
     """
-    done = found = 0
-    stage = min(DRAWS, most)
+    done = hits = 0
+    stage = min(DRAWS, max_draws)
     while True:
-        found += sum(extreme(size) for size in blocks(stage - done, width))
+        hits += sum(extreme(size) for size in blocks(stage - done, width))
         done = stage
-        if found >= ENOUGH or done == most:
-            return (found + 1) / (done + 1)
-        stage = min(4 * stage, most)
+        if hits >= MIN_EXTREME_DRAWS or done == max_draws:
+            return (hits + 1) / (done + 1)
+        stage = min(4 * stage, max_draws)
 
 
 def draws_for(tests: int) -> int:
@@ -449,8 +452,8 @@ def holm(pvalues: Sequence[float]) -> list[float]:
     """Return Holm's (1979) adjusted p-values, in the given order; valid for any dependence between the tests."""
     adjusted = [1.0] * len(pvalues)
     largest = 0.0
-    for place, index in enumerate(sorted(range(len(pvalues)), key=pvalues.__getitem__)):
-        largest = max(largest, min(1.0, (len(pvalues) - place) * pvalues[index]))
+    for rank, index in enumerate(sorted(range(len(pvalues)), key=pvalues.__getitem__)):
+        largest = max(largest, min(1.0, (len(pvalues) - rank) * pvalues[index]))
         adjusted[index] = largest
     return adjusted
 

@@ -50,8 +50,8 @@ class PairedTest:
 
     def to_dict(self) -> JSON:
         """Return the fields as values that JSON can represent; of the interval, its ends and the name of its method."""
-        names = [known.name for known in fields(self)]
-        place = names.index("freedom")
-        names[place:place] = ["low", "high", "stderr"]
+        names = [field.name for field in fields(self)]
+        index = names.index("freedom")
+        names[index:index] = ["low", "high", "stderr"]
         words = str(self.interval) if self.low is not None else ""  # `note` says why there is none
         return {name: getattr(self, name) for name in names} | {"interval": words}

@@ -44,8 +44,8 @@ class Standing:
 
 def standing(scores: Floats, relevant: NDArray[np.int64], grades: Floats) -> Standing:
     """Return the standing of the candidates with the indexes `relevant`, shape (r,), among `scores`, shape (n,)."""
-    own = scores[relevant, None]  # (r, 1)
-    return Standing((scores > own).sum(axis=1), (scores == own).sum(axis=1), grades)
+    relevant_scores = scores[relevant, None]  # (r, 1)
+    return Standing((scores > relevant_scores).sum(axis=1), (scores == relevant_scores).sum(axis=1), grades)
 
 
 # ---- the scores that rank candidates --------------------------------------------------------------------------------
@@ -61,11 +61,11 @@ def all_scores(example: RankingExample, prediction: Prediction) -> Floats | None
     """
     if not (answered(prediction) and example.relevant and prediction.scores):
         return None
-    closed, more = len(example.candidates), len(example.background)
-    if len(prediction.scores) != closed + more:
+    n_candidates, n_background = len(example.candidates), len(example.background)
+    if len(prediction.scores) != n_candidates + n_background:
         raise ValueError(
-            f"prediction {prediction.example_id!r} has {len(prediction.scores)} scores for {closed} candidates "
-            f"and {more} background ones"
+            f"prediction {prediction.example_id!r} has {len(prediction.scores)} scores for {n_candidates} candidates "
+            f"and {n_background} background ones"
         )
     return np.asarray(prediction.scores, dtype=np.float64)
 
@@ -113,60 +113,60 @@ def above_prior(example: RankingExample, prediction: Prediction) -> Floats | Non
 # ---- measures of a standing -----------------------------------------------------------------------------------------
 
 
-def top_share(where: Standing) -> float:
+def top_share(ranks: Standing) -> float:
     """Return the probability that the first candidate is relevant: the share of relevant ones among the tied best."""
-    best = where.tied[where.above == 0]  # r equal numbers
+    best = ranks.tied[ranks.above == 0]  # r equal numbers
     return len(best) / int(best[0]) if len(best) else 0.0
 
 
-def reciprocal_rank(where: Standing) -> float:
+def reciprocal_rank(ranks: Standing) -> float:
     """Return the expected 1 / rank of the first relevant candidate.
 
     It follows from the best block with a relevant member: t tied candidates, r of them relevant, behind `a` better
     ones. P(first relevant at place j of the block) = C(t - j, r - 1) / C(t, r), computed from P(1) = r / t by ratios.
     """
-    a = int(where.above.min())
-    leading = where.above == a
-    r, t = int(leading.sum()), int(where.tied[leading][0])
-    places = np.arange(1, t - r + 2)  # (t - r + 1,)
-    steps = (t - places[:-1] - r + 1) / (t - places[:-1])
+    a = int(ranks.above.min())
+    leading = ranks.above == a
+    r, t = int(leading.sum()), int(ranks.tied[leading][0])
+    positions = np.arange(1, t - r + 2)  # (t - r + 1,)
+    steps = (t - positions[:-1] - r + 1) / (t - positions[:-1])
     chances = r / t * np.concatenate(([1.0], np.cumprod(steps)))
-    return float(np.sum(chances / (a + places)))
+    return float(np.sum(chances / (a + positions)))
 
 
-def expected_hits(where: Standing, k: int) -> float:
+def expected_hits(ranks: Standing, k: int) -> float:
     """Return the expected number of relevant candidates among the first k.
 
     A block of t tied candidates, r of them relevant, that has m of the first k places contributes r · m / t. A sum of r
     probabilities m / t would round to more than r for some t.
     """
     total = 0.0
-    for a in np.unique(where.above):
-        block = where.above == a
-        r, t = int(block.sum()), int(where.tied[block][0])
+    for a in np.unique(ranks.above):
+        block = ranks.above == a
+        r, t = int(block.sum()), int(ranks.tied[block][0])
         total += r * min(t, max(0, k - int(a))) / t
     return total
 
 
-def share_within(where: Standing, k: int) -> float:
+def share_within(ranks: Standing, k: int) -> float:
     """Return the expected share of the relevant candidates that are among the first k (recall@k)."""
-    return expected_hits(where, k) / len(where.above)
+    return expected_hits(ranks, k) / len(ranks.above)
 
 
-def precision_within(where: Standing, k: int) -> float:
+def precision_within(ranks: Standing, k: int) -> float:
     """Return the expected share of relevant candidates among the first k.
 
     The divisor is k even if there are fewer candidates (`P_k` of trec_eval).
     """
-    return expected_hits(where, k) / k
+    return expected_hits(ranks, k) / k
 
 
-def precision_at_relevant(where: Standing) -> float:
+def precision_at_relevant(ranks: Standing) -> float:
     """Return the expected R-precision: the share of relevant ones among the first R, for R relevant candidates."""
-    return share_within(where, len(where.above))
+    return share_within(ranks, len(ranks.above))
 
 
-def expected_average_precision(where: Standing) -> float:
+def expected_average_precision(ranks: Standing) -> float:
     """Return the expected average precision: the mean of the precisions at the relevant candidates' places.
 
     Take a block of t tied candidates, r of them relevant, behind `a` better candidates, q of them relevant. A relevant
@@ -176,17 +176,17 @@ def expected_average_precision(where: Standing) -> float:
     is divided by the number of relevant candidates, as in `map` of trec_eval.
     """
     total, before = 0.0, 0
-    for a in np.unique(where.above):
-        block = where.above == a
-        r, t = int(block.sum()), int(where.tied[block][0])
-        places = np.arange(1, t + 1)
-        found = before + 1 + (places - 1) * ((r - 1) / max(1, t - 1))
-        total += r / t * float(np.sum(found / (a + places)))
+    for a in np.unique(ranks.above):
+        block = ranks.above == a
+        r, t = int(block.sum()), int(ranks.tied[block][0])
+        positions = np.arange(1, t + 1)
+        hits = before + 1 + (positions - 1) * ((r - 1) / max(1, t - 1))
+        total += r / t * float(np.sum(hits / (a + positions)))
         before += r
-    return total / len(where.above)
+    return total / len(ranks.above)
 
 
-def expected_ndcg(where: Standing, k: int | None = None) -> float:
+def expected_ndcg(ranks: Standing, k: int | None = None) -> float:
     """Return the expected nDCG among the first k places, or among all places if k is None.
 
     The gain of a candidate is its grade (linear, not 2^grade − 1), the discount of place p is 1 / log2(1 + p), and the
@@ -195,15 +195,15 @@ def expected_ndcg(where: Standing, k: int | None = None) -> float:
     the mean discount of the places a + 1 to a + t, where places after k count 0 (McSherry and Najork 2008). The result
     is capped at 1, since differences of sums may round to a little more.
     """
-    last = int((where.above + where.tied).max())
-    depth = max(last, len(where.grades))
+    last = int((ranks.above + ranks.tied).max())
+    depth = max(last, len(ranks.grades))
     discounts = 1.0 / np.log2(np.arange(2, depth + 2))  # (depth,), of place 1 at index 0
     if k is not None:
         discounts[k:] = 0.0
     up_to = np.concatenate(([0.0], np.cumsum(discounts)))  # sums of the first 0, 1, … discounts
-    means = (up_to[where.above + where.tied] - up_to[where.above]) / where.tied
-    best = np.sort(where.grades)[::-1] @ discounts[: len(where.grades)]
-    return min(1.0, float(where.grades @ means / best))
+    means = (up_to[ranks.above + ranks.tied] - up_to[ranks.above]) / ranks.tied
+    best = np.sort(ranks.grades)[::-1] @ discounts[: len(ranks.grades)]
+    return min(1.0, float(ranks.grades @ means / best))
 
 
 # ---- the metrics ----------------------------------------------------------------------------------------------------
@@ -230,8 +230,8 @@ def _metric(name: str, measure: Callable[[Standing], float], by: RankedBy = cand
 def at_depth(k: int, name: str, measure: Callable[[Standing, int], float]) -> PerExample:
     """Return the metric `name@k`, which considers the first k places."""
 
-    def measure_at_k(where: Standing) -> float:
-        return measure(where, k)
+    def measure_at_k(ranks: Standing) -> float:
+        return measure(ranks, k)
 
     measure_at_k.__doc__ = f"{measure.__doc__}\n\n    Here k = {k}."
     return _metric(f"{name}@{k}", measure_at_k)

@@ -66,18 +66,18 @@ class SeededValues:
     @property
     def scores(self) -> Floats:
         """Score of each training, shape (S,)."""
-        found: Floats = self.values.mean(axis=1)
-        return found
+        scores: Floats = self.values.mean(axis=1)
+        return scores
 
     @property
-    def named(self) -> dict[str, Floats]:
+    def cluster_sums(self) -> dict[str, Floats]:
         """Sum and size of each cluster that has a name, for the examples' means over seeds."""
-        found: dict[str, Floats] = {}
+        sums: dict[str, Floats] = {}
         for value, cluster in zip(self.values.mean(axis=0), self.clusters, strict=True):
             if cluster is not None:
-                found.setdefault(cluster, np.zeros(2))
-                found[cluster] += value, 1.0
-        return found
+                sums.setdefault(cluster, np.zeros(2))
+                sums[cluster] += value, 1.0
+        return sums
 
     @property
     def spread(self) -> Spread:
@@ -154,9 +154,13 @@ def discrimination_over_seeds(
     if count < FEWEST_SEEDS:
         return Interval(reason="fewer than three seeds")
     folds = [
-        replace(one, fold=f"{seed} {one.fold}", cluster=f" {place}" if one.cluster is None else one.cluster)
+        replace(
+            judgement,
+            fold=f"{seed} {judgement.fold}",
+            cluster=f" {index}" if judgement.cluster is None else judgement.cluster,
+        )
         for seed, judged in enumerate(seeds)
-        for place, one in enumerate(judged)
+        for index, judgement in enumerate(judged)
     ]
     examples = number(folds, within=within)
     scores = [number(judged, within=within).value for judged in seeds]
@@ -179,21 +183,25 @@ def interval_over_languages(languages: Mapping[str, SeededValues]) -> Interval:
     examples covary in clusters that the languages share, and scores covary because each training answers in all
     languages. Negative estimates of either part are taken as 0.
     """
-    own = {name: interval_over_seeds(one.values, one.clusters, one.bounds) for name, one in languages.items()}
-    if (absent := missing(own)) is not None:
+    intervals = {
+        name: interval_over_seeds(table.values, table.clusters, table.bounds) for name, table in languages.items()
+    }
+    if (absent := missing(intervals)) is not None:
         return absent
     tables = list(languages.values())
-    spreads, named = [one.spread for one in tables], [one.named for one in tables]
-    of_examples = Combination.of(list(map(Clustered, named, spreads))).rho
-    examples, seeds = np.array([one.variances(spread) for one, spread in zip(tables, spreads, strict=True)]).T
-    of_seeds = np.atleast_2d(np.cov([one.scores for one in tables])) / len(tables[0].values)
+    spreads, cluster_sums = [table.spread for table in tables], [table.cluster_sums for table in tables]
+    of_examples = Combination.of(list(map(Clustered, cluster_sums, spreads))).rho
+    examples, seeds = np.array([table.variances(spread) for table, spread in zip(tables, spreads, strict=True)]).T
+    of_seeds = np.atleast_2d(np.cov([table.scores for table in tables])) / len(tables[0].values)
     total = examples + seeds
     covariance = of_examples * np.sqrt(np.outer(examples, examples)) + of_seeds.clip(min=0)
     together = Combination(covariance / np.sqrt(np.outer(total, total)))
     lows, highs, errors = (
-        [limit for limit in found if limit is not None]
-        for found in zip(*((one.low, one.high, one.stderr) for one in own.values()), strict=True)
+        [number for number in numbers if number is not None]
+        for numbers in zip(
+            *((interval.low, interval.high, interval.stderr) for interval in intervals.values()), strict=True
+        )
     )
     low, high = together.interval([spread.mean for spread in spreads], lows, highs)
-    reliable = are_reliable(named, own.values())
+    reliable = are_reliable(cluster_sums, intervals.values())
     return Interval("over languages, seeds and examples", low, high, together.margin(errors), reliable=reliable)

@@ -47,7 +47,7 @@ def words(text: str, segmenter: str = "") -> Tokens:
 @lru_cache(maxsize=65536)  # a text's tokens recur in every window of it
 def _bare(token: str) -> str:
     token = without_invisible(token)
-    inside = [place for place, character in enumerate(token) if unicodedata.category(character)[0] not in "PS"]
+    inside = [index for index, character in enumerate(token) if unicodedata.category(character)[0] not in "PS"]
     return token[inside[0] : inside[-1] + 1] if inside else ""
 
 
@@ -58,22 +58,22 @@ def found_texts(example: SpanExample, prediction: Prediction) -> list[str]:
     return [example.text[span.start : span.end] for span in prediction.tied_spans or (prediction.value,)]
 
 
-def known(answer: str | None, tokens: Tokenize = words) -> TypeGuard[str]:
+def is_scorable(answer: str | None, tokens: Tokenize = words) -> TypeGuard[str]:
     """Return whether a gold answer can be scored: "no span is right" (the empty text), or a text with tokens."""
     return answer is not None and (answer == "" or bool(tokens(answer)))
 
 
-def _none(found: str) -> tuple[float, float]:
+def _no_span_scores(text: str) -> tuple[float, float]:
     """Return precision and recall if the gold answer is that no span is right."""
-    right = float(found == "")
+    right = float(text == "")
     return right, right
 
 
-def overlap(found: str, answer: str, tokens: Tokenize = words) -> tuple[float, float]:
-    """Return |found ∩ answer| / |found| and |found ∩ answer| / |answer| of the token sets; 0 if a set is empty."""
-    mine, gold = set(tokens(found)), set(tokens(answer))
-    shared = len(mine & gold)
-    return (shared / len(mine) if mine else 0.0), (shared / len(gold) if gold else 0.0)
+def overlap(text: str, answer: str, tokens: Tokenize = words) -> tuple[float, float]:
+    """Return |text ∩ answer| / |text| and |text ∩ answer| / |answer| of the token sets; 0 if a set is empty."""
+    predicted, gold = set(tokens(text)), set(tokens(answer))
+    shared = len(predicted & gold)
+    return (shared / len(predicted) if predicted else 0.0), (shared / len(gold) if gold else 0.0)
 
 
 def harmonic(precision: Floats, recall: Floats) -> Floats:
@@ -93,21 +93,23 @@ def precision_recall(
     answer = example.answer
     if tokens is words:
         tokens = partial(words, segmenter=example.segmenter)
-    if not known(answer, tokens):
+    if not is_scorable(answer, tokens):
         return None
-    scored = [overlap(found, answer, tokens) if answer else _none(found) for found in found_texts(example, prediction)]
+    scored = [
+        overlap(text, answer, tokens) if answer else _no_span_scores(text) for text in found_texts(example, prediction)
+    ]
     return (fmean(p for p, _ in scored), fmean(r for _, r in scored)) if scored else None
 
 
-def weighted(tokens: Tokenize, which: int) -> Statistic:
-    """Return the mean precision (`which` 0) or recall (1) weighted by `example.weight`.
+def weighted(tokens: Tokenize, index: int) -> Statistic:
+    """Return the mean precision (`index` 0) or recall (1) weighted by `example.weight`.
 
     Weights of 1/k give means by narrative.
     """
 
     def features(example: SpanExample, prediction: Prediction) -> Sequence[float] | None:
         scored = precision_recall(example, prediction, tokens)
-        return None if scored is None else (example.weight * scored[which], example.weight)
+        return None if scored is None else (example.weight * scored[index], example.weight)
 
     return Statistic(features, ratio)
 
@@ -143,30 +145,30 @@ def squad_f1(example: SpanExample, prediction: Prediction) -> float | None:
 
 def exact_match(example: SpanExample, prediction: Prediction) -> float | None:
     """Return whether the tokens are the same, in the same order, with ties by expectation."""
-    return _expected(lambda found, gold: float(found == gold), example, prediction)
+    return _expected(lambda tokens, gold: float(tokens == gold), example, prediction)
 
 
-def bag_f1(found: Tokens, gold: Tokens) -> float:
-    """Return 2 |found ∩ gold| / (|found| + |gold|) of bags, or 1 if both are empty."""
-    mine, wanted = Counter(found), Counter(gold)
-    if not mine and not wanted:
+def bag_f1(tokens: Tokens, gold: Tokens) -> float:
+    """Return 2 |tokens ∩ gold| / (|tokens| + |gold|) of bags, or 1 if both are empty."""
+    counts, gold_counts = Counter(tokens), Counter(gold)
+    if not counts and not gold_counts:
         return 1.0
-    return 2 * (mine & wanted).total() / (mine.total() + wanted.total())
+    return 2 * (counts & gold_counts).total() / (counts.total() + gold_counts.total())
 
 
 def _expected(score: Callable[[Tokens, Tokens], float], example: SpanExample, prediction: Prediction) -> float | None:
     texts, answer = found_texts(example, prediction), example.answer
-    if not texts or not known(answer):
+    if not texts or not is_scorable(answer):
         return None
     if not answer:  # a span without a word would be as empty as no span
-        return fmean(_none(text)[0] for text in texts)
+        return fmean(_no_span_scores(text)[0] for text in texts)
     gold = words(answer, example.segmenter)
     return fmean(score(words(text, example.segmenter), gold) for text in texts)
 
 
 def squad_f1_of_all(example: SpanExample, prediction: Prediction) -> float | None:
     """Return SQuAD's F1 with a missing answer scored 0; None if an error prevented the answer or gold is hidden."""
-    if prediction.status in WITHOUT_REPLY or not known(example.answer):
+    if prediction.status in WITHOUT_REPLY or not is_scorable(example.answer):
         return None
     return squad_f1(example, prediction) or 0.0
 
@@ -225,5 +227,5 @@ joint_precision_ungated, joint_recall_ungated, joint_f1_ungated = map(ungated, (
 
 def joint_squad_f1(example: JointExample, prediction: Prediction) -> float | None:
     """Return the mean of SQuAD's F1 over the parts, which is 0 if the candidate is wrong."""
-    found = joint_features(example, prediction, of=mean_of(squad_f1))
-    return None if found is None else found[0] / found[1]
+    features = joint_features(example, prediction, of=mean_of(squad_f1))
+    return None if features is None else features[0] / features[1]

@@ -93,7 +93,7 @@ class Collective(Statistic):
     size_invariant: bool = False
 
 
-def _alone(_example: Any, _prediction: Prediction) -> Features:
+def _no_features(_example: Any, _prediction: Prediction) -> Features:
     """Return None, because one example alone has no value."""
     return None
 
@@ -121,7 +121,7 @@ def collective(  # noqa: PLR0913 - one argument per attribute
         kinds: see `Statistic`.
     """
     return Collective(
-        _alone,
+        _no_features,
         ratio if combine is None else combine,
         is_mean=combine is None and not no_interval,
         absent=absent,

@@ -104,8 +104,8 @@ def _is_english(example: Example, *references: str) -> bool:
 def _is_mostly_not_latin(text: str) -> bool:
     if not NOT_LATIN.search(text):
         return False
-    found = split_words(text)
-    return 2 * sum(NOT_LATIN.search(word) is not None for word in found) > len(found)
+    tokens = split_words(text)
+    return 2 * sum(NOT_LATIN.search(word) is not None for word in tokens) > len(tokens)
 
 
 def _comparable(example: GenerationExample, text: str) -> tuple[str, ...]:
@@ -164,8 +164,8 @@ def leakage(example: GenerationExample, prediction: Prediction) -> float | None:
     text = answer_text(prediction)
     if text is None or primary(example.language) not in ENGLISH:
         return None
-    given = {word for value in example.inputs.values() if isinstance(value, str) for word in words(value)}
-    content = given - FUNCTION_WORDS
+    input_words = {word for value in example.inputs.values() if isinstance(value, str) for word in words(value)}
+    content = input_words - FUNCTION_WORDS
     return None if not content else len(content & set(words(text))) / len(content)
 
 
@@ -209,10 +209,10 @@ def _new(rows: Sequence[Mapping[str, Any]], n: int, settings: Mapping[str, Any])
             yield None
             continue
         language = row.get("language") or settings.get("language", "")
-        found = list(ngrams(split_words(row["pred"], language, segmenters.get(language, "")), n))
+        row_ngrams = list(ngrams(split_words(row["pred"], language, segmenters.get(language, "")), n))
         before = len(seen)
-        seen.update(found)
-        yield (float(len(seen) - before), float(len(found)))
+        seen.update(row_ngrams)
+        yield (float(len(seen) - before), float(len(row_ngrams)))
 
 
 _over_all_texts = partial(collective, _distinct, no_interval="depends on the number of texts", pooled=True)

@@ -107,14 +107,13 @@ def expected_over_ties(
     """
     _refuse_nan(scores)
     blocks = list(_blocks(scores, len(scores) if top is None else min(top, len(scores))))
-    if math.prod(math.perm(len(block), places) for block, places in blocks) <= ENUMERATED:
-        orders = product(*(permutations(block, places) for block, places in blocks))
+    if math.prod(math.perm(len(block), count) for block, count in blocks) <= ENUMERATED:
+        orders = product(*(permutations(block, count) for block, count in blocks))
         values = [function([*chain.from_iterable(parts)]) for parts in orders]
     else:
         random = Random(seed)
         values = [
-            function([index for block, places in blocks for index in random.sample(block, places)])
-            for _ in range(draws)
+            function([index for block, count in blocks for index in random.sample(block, count)]) for _ in range(draws)
         ]
     return math.fsum(values) / len(values)
 

@@ -75,29 +75,29 @@ class Grid:
         from rich.text import Text
 
         table = Table(title=Text(self.title), title_justify="left", box=None, header_style="bold", pad_edge=False)
-        kept, between = self._fitting(width)
-        for place in kept:
-            right = self.head[place] in self.right
-            table.add_column(Text(self.head[place]), justify="right" if right else "left", overflow="fold")
+        columns, separator = self._fitting(width)
+        for index in columns:
+            right = self.head[index] in self.right
+            table.add_column(Text(self.head[index]), justify="right" if right else "left", overflow="fold")
         for row in self.rows:
-            table.add_row(*(Text(row[place].replace(AND, between)) for place in kept))
+            table.add_row(*(Text(row[index].replace(AND, separator)) for index in columns))
         return table
 
     def _fitting(self, width: int) -> tuple[list[int], str]:
         """Return the places of the columns to show, and the separator between the parts of a cell."""
-        kept = list(range(len(self.head)))
-        if self._width(kept, AND) <= width:
-            return kept, AND
+        indexes = list(range(len(self.head)))
+        if self._width(indexes, AND) <= width:
+            return indexes, AND
         for column in self.spare:
-            if self._width(kept, "\n") > width:
-                kept.remove(self.head.index(column))
-        return kept, "\n"
+            if self._width(indexes, "\n") > width:
+                indexes.remove(self.head.index(column))
+        return indexes, "\n"
 
-    def _width(self, places: Sequence[int], between: str) -> int:
+    def _width(self, indexes: Sequence[int], separator: str) -> int:
         """Return the width of these columns with two blanks between them."""
         cells = [self.head, *self.rows]
         lines = (
-            [len(part) for row in cells for part in row[place].replace(AND, between).split("\n")] for place in places
+            [len(part) for row in cells for part in row[index].replace(AND, separator).split("\n")] for index in indexes
         )
         return sum(max(column) + 2 for column in lines) - 2
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-FIRST = 5.0  # seconds from the beginning of a piece of work to its second plain line
+FIRST_PAUSE = 5.0  # seconds from the beginning of a piece of work to its second plain line
 PAUSE = 10.0  # seconds between two later ones
 TICK = 0.5  # seconds between two looks at the clock
 RECENT, LEAST = 60.0, 5.0  # seconds from which a rate is taken: about the last 60, and no fewer than 5
@@ -50,7 +50,7 @@ class Silent:
     def end(self, status: str, line: str) -> None:
         """Do nothing."""
 
-    def wait(self, what: str, *, later: bool = False) -> None:
+    def wait(self, activity: str, *, later: bool = False) -> None:
         """Do nothing."""
 
     def say(self, text: str) -> None:
@@ -102,10 +102,10 @@ class Lines:
     def tick(self) -> None:
         """Print the current line, with the time since the beginning, if the last one was printed long enough ago."""
         with self._lock:
-            now = time.monotonic()
-            if self._line and now >= self._due:
-                self._due = now + PAUSE
-                seconds = round(now - self._began)
+            clock = time.monotonic()
+            if self._line and clock >= self._due:
+                self._due = clock + PAUSE
+                seconds = round(clock - self._began)
                 self.say(f"{self._line} ({seconds} s)" if seconds else self._line)
 
     def end(self, status: str, line: str) -> None:  # noqa: ARG002
@@ -114,16 +114,16 @@ class Lines:
             self._line = ""
             self.say(line)
 
-    def wait(self, what: str, *, later: bool = False) -> None:
+    def wait(self, activity: str, *, later: bool = False) -> None:
         """Print what is being done."""
-        self._start(f"{what} …", later=later)
+        self._start(f"{activity} …", later=later)
 
     def _start(self, line: str, *, later: bool = False) -> None:
         with self._lock:
             self._line, self._began = line, time.monotonic()
             if self._quiet is None:
                 self._quiet = self._began
-            self._due = (self._quiet if later else self._began) + FIRST
+            self._due = (self._quiet if later else self._began) + FIRST_PAUSE
             if not later:
                 self.say(line)
 
@@ -197,10 +197,10 @@ class Bars:
             self._progress.stop_task(self._bar)
         self._bar = None
 
-    def wait(self, what: str, *, later: bool = False) -> None:  # noqa: ARG002
+    def wait(self, activity: str, *, later: bool = False) -> None:  # noqa: ARG002
         """Show a bar without an end until the next piece of work begins, or something else is waited for."""
         self._stop_waiting()
-        self._waiting = self._progress.add_task(f"{clean(what)} …", total=None, status="")
+        self._waiting = self._progress.add_task(f"{clean(activity)} …", total=None, status="")
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
@@ -246,36 +246,36 @@ class RunProgress:
 
     def loading(self, model: str) -> None:
         """Show that a model is being loaded."""
-        what = f"loading model {model}"
+        activity = f"loading model {model}"
         if self._line:  # for a metric of the task
-            self._display.say(f"{what} …")
+            self._display.say(f"{activity} …")
         else:
-            self._display.wait(what)
+            self._display.wait(activity)
 
-    def waiting(self, what: str) -> None:
+    def waiting(self, activity: str) -> None:
         """Show what has to happen before there are answers, unless it happens soon."""
         if self._line:
-            self._display.update(None, what, f"{self._line}, {what}")
+            self._display.update(None, activity, f"{self._line}, {activity}")
         else:
-            self._display.wait(what, later=True)
+            self._display.wait(activity, later=True)
 
-    def resumed(self, folder: Path, kept: int, n: int) -> None:
+    def resumed(self, folder: Path, stored_answers: int, n: int) -> None:
         """Show how many answers of an earlier session are kept."""
-        self._display.say(f"continuing, {kept:,} of {n:,} answers kept in {folder}")
+        self._display.say(f"continuing, {stored_answers:,} of {n:,} answers kept in {folder}")
 
     def task_started(self, task: str, n: int, done: int) -> None:
         """Begin a task."""
         self._task, self._total, self._done = task, n, done
         self._began, self._counts = (time.monotonic(), done), deque()
-        kept = f", {done:,} of them kept from before" if done else ""
-        self._display.begin(task, n, done, f"{task}: {counted(n, 'example')}{kept}")
+        note = f", {done:,} of them kept from before" if done else ""
+        self._display.begin(task, n, done, f"{task}: {counted(n, 'example')}{note}")
         self._show("")
 
     def asked(self, answered: int, requests: int) -> None:
         """Show how many requests a model has answered of those that it was sent last."""
         if self._line:
-            some = f"{answered:,} of {requests:,} requests"
-            self._display.update(None, some, f"{self._line}, {some}")
+            status = f"{answered:,} of {requests:,} requests"
+            self._display.update(None, status, f"{self._line}, {status}")
 
     def advanced(self, rows: int) -> None:
         """Advance by a number of rows."""
@@ -289,24 +289,24 @@ class RunProgress:
 
         What precedes the first of them, such as the embedding of a corpus, counts only in the first seconds after it.
         """
-        now, counts = time.monotonic(), self._counts
-        if counts and now - counts[-1][0] < 1:
+        clock, counts = time.monotonic(), self._counts
+        if counts and clock - counts[-1][0] < 1:
             counts[-1] = (counts[-1][0], self._done)
         else:
-            counts.append((now, self._done))
-        while len(counts) > 1 and now - counts[1][0] > RECENT:
+            counts.append((clock, self._done))
+        while len(counts) > 1 and clock - counts[1][0] > RECENT:
             counts.popleft()
-        began, before = counts[0] if now - counts[0][0] > LEAST else self._began
-        return self._done - before, max(now - began, 1e-3)
+        began, before = counts[0] if clock - counts[0][0] > LEAST else self._began
+        return self._done - before, max(clock - began, 1e-3)
 
-    def _show(self, status: str, more: str = "") -> None:
-        self._line = f"{self._task}: {self._done:,} of {self._total:,}{more}"
+    def _show(self, status: str, suffix: str = "") -> None:
+        self._line = f"{self._task}: {self._done:,} of {self._total:,}{suffix}"
         self._display.update(self._done, status, self._line)
 
-    def scoring(self, what: str) -> None:
+    def scoring(self, quantity: str) -> None:
         """Show what is being computed after the last example."""
-        self._line = f"{self._task}: computing {what}"
-        self._display.update(None, f"{what} …", self._line)
+        self._line = f"{self._task}: computing {quantity}"
+        self._display.update(None, f"{quantity} …", self._line)
 
     def task_ended(self, task: TaskRecord) -> None:
         """End the task and show the time that it took."""
@@ -333,10 +333,10 @@ class MeasureProgress:
         """Show that a model is being loaded."""
         self._display.wait(f"loading model {model}")
 
-    def waiting(self, what: str) -> None:
+    def waiting(self, activity: str) -> None:
         """Show what has to happen before there are answers, unless it happens soon."""
         if not self._name:
-            self._display.wait(what, later=True)
+            self._display.wait(activity, later=True)
 
     def measure_started(self, name: str, requests: int, tokens: int) -> None:
         """Begin a measure, and show what it costs."""
@@ -383,9 +383,9 @@ class TrainingProgress:
         """Return the context in which the display is open."""
         return self._display.live()
 
-    def preparing(self, what: str) -> None:
+    def preparing(self, activity: str) -> None:
         """Show what is done before the first step or after the last one."""
-        self._display.wait(what)
+        self._display.wait(activity)
 
     def warned(self, text: str) -> None:
         """Print a warning, once for all trainings of a sweep."""

@@ -20,8 +20,8 @@ OVER_SEEDS = ("task", "metric", "mean", "sd", "95 % interval", "seeds", "n", "lo
 def show_seeds(record: SeedsRecord, console: Console) -> None:
     """Print mean, spread and interval of every score."""
     title = f"{record.model} on {record.task}, {len(record.seeds)} seeds"
-    several = {score.task for score in record.scores if score.language}
-    rows = [_seed_cells(score, several) for score in record.scores]
+    multilingual_tasks = {score.task for score in record.scores if score.language}
+    rows = [_seed_cells(score, multilingual_tasks) for score in record.scores]
     seen = {score.seen for score in record.scores}
     Grid(OVER_SEEDS, rows, title, frozenset(OVER_SEEDS[2:]), ("lowest", "highest", "n")).print(console)
     for role, text in SEEN_NOTES.items():
@@ -33,13 +33,13 @@ def show_seeds(record: SeedsRecord, console: Console) -> None:
         say(console, f"  {warning}")
 
 
-def _seed_cells(score: SeedScore, several: Collection[str]) -> tuple[str, ...]:
-    """Return one row of the table; `several` are the tasks with several languages."""
-    known = [value for value in score.values.values() if value is not None]
-    mean = MEAN if score.task in several else ""
+def _seed_cells(score: SeedScore, multilingual_tasks: Collection[str]) -> tuple[str, ...]:
+    """Return one row of the table; `multilingual_tasks` are the tasks with several languages."""
+    values = [value for value in score.values.values() if value is not None]
+    mean = MEAN if score.task in multilingual_tasks else ""
     task = REST if score.unseen_only else f"{score.task}  {score.language}" if score.language else score.task + mean
     return (
         *(task, score.metric, marked(score), number(score.sd), interval(score)),
         *(str(len(score.values)), str(score.n)),
-        *(number(edge(known)) if known else NOTHING for edge in (min, max)),
+        *(number(edge(values)) if values else NOTHING for edge in (min, max)),
     )

@@ -65,12 +65,12 @@ def effective(clusters: int, number: float | None) -> str:
 
 def baselines(records: Sequence[BaselineRecord], metric: str) -> str:
     """Return the baselines' scores for one metric, e.g. `chance 0.200 · overlap 0.312`."""
-    found = []
+    parts = []
     for baseline in records:
         value = next((score.value for score in baseline.scores if score.metric == metric), None)
         if value is not None:
-            found.append(f"{baseline.baseline} {value:.3f}")
-    return AND.join(found)
+            parts.append(f"{baseline.baseline} {value:.3f}")
+    return AND.join(parts)
 
 
 def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
@@ -94,12 +94,12 @@ def ordered(task: TaskRecord) -> list[ScoreRecord]:
     A model that answers only what it is sure of would otherwise be judged by these answers at first sight.
     """
     before = {
-        f"{one.metric}{OF_ALL}": place - 0.5
-        for place, one in enumerate(task.scores)
-        if one.n < if_answered(task, one, task.baselines)
+        f"{score.metric}{OF_ALL}": index - 0.5
+        for index, score in enumerate(task.scores)
+        if score.n < if_answered(task, score, task.baselines)
     }
-    places = {one.metric: before.get(one.metric, place) for place, one in enumerate(task.scores)}
-    return sorted(task.scores, key=lambda one: places[one.metric])
+    positions = {score.metric: before.get(score.metric, index) for index, score in enumerate(task.scores)}
+    return sorted(task.scores, key=lambda score: positions[score.metric])
 
 
 def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str) -> Iterator[tuple[str, ...]]:
@@ -107,17 +107,17 @@ def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str) -> Iterat
 
     There is one row, or one for each language and one for their mean, and below the row of the remaining examples.
     """
-    heads = [f"{name}  {one.language}" if name else f"  {one.language}" for one in task.languages[:1]]
-    heads += [f"  {one.language}" for one in task.languages[1:]]
-    for place, (head, one) in enumerate(zip(heads, task.languages, strict=True)):
-        own = next((each for each in one.scores if each.metric == score.metric), None)
-        if own is not None:
-            yield (head, "" if place else route, *cells(own, one.baselines, task))
+    heads = [f"{name}  {part.language}" if name else f"  {part.language}" for part in task.languages[:1]]
+    heads += [f"  {part.language}" for part in task.languages[1:]]
+    for index, (head, part) in enumerate(zip(heads, task.languages, strict=True)):
+        part_score = next((candidate for candidate in part.scores if candidate.metric == score.metric), None)
+        if part_score is not None:
+            yield (head, "" if index else route, *cells(part_score, part.baselines, task))
     first = (MEAN, "") if task.languages else (name, route)
     yield (*first, *cells(score, task.baselines, task))
     if task.overlap is not None:
-        rest = (one for one in task.overlap.scores if one.metric == score.metric)
-        yield from ((REST, "", *cells(one, task.overlap.baselines, task)) for one in rest)
+        unseen = (candidate for candidate in task.overlap.scores if candidate.metric == score.metric)
+        yield from ((REST, "", *cells(unseen_score, task.overlap.baselines, task)) for unseen_score in unseen)
 
 
 def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord], task: TaskRecord | None = None) -> tuple[str, ...]:
@@ -151,27 +151,30 @@ def signs(record: RunRecord) -> Iterator[str]:
 
 def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table over prompts, with OVER_PROMPTS' columns."""
-    for one in record.spreads:
-        worst, best = f"{number(one.lowest)} {one.lowest_prompt}", f"{number(one.highest)} {one.highest_prompt}"
-        mean = number(one.mean) + MARKS[one.seen]
-        yield (one.task, one.metric, str(one.prompts), mean, number(one.range), worst, best)
+    for spread in record.spreads:
+        worst, best = (
+            f"{number(spread.lowest)} {spread.lowest_prompt}",
+            f"{number(spread.highest)} {spread.highest_prompt}",
+        )
+        mean = number(spread.mean) + MARKS[spread.seen]
+        yield (spread.task, spread.metric, str(spread.prompts), mean, number(spread.range), worst, best)
 
 
 def contrasts(record: RunRecord) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table of contrasts, with OF_CONTRASTS' columns; a name is only in its first row."""
-    for one in record.contrasts:
-        for place, score in enumerate(one.scores):
-            metric, value, limits, n, clusters, trivial = cells(score, one.baselines)
-            units = f"{n} × {one.within}" if one.within else clusters
-            counts = (str(one.positive), str(one.negative), units)
-            yield ("" if place else one.name, metric, value, limits, *counts, trivial)
+    for contrast in record.contrasts:
+        for index, score in enumerate(contrast.scores):
+            metric, value, limits, n, clusters, trivial = cells(score, contrast.baselines)
+            units = f"{n} × {contrast.within}" if contrast.within else clusters
+            counts = (str(contrast.positive), str(contrast.negative), units)
+            yield ("" if index else contrast.name, metric, value, limits, *counts, trivial)
 
 
 def grids(record: RunRecord) -> Iterator[Grid]:
     """Yield the tables of a run: scores, contrasts, scores over prompts, and the kinds of options that were chosen."""
     yield Grid(HEAD, list(rows(record)), f"{record.model.name} ({record.model.backend})", RIGHT, SPARE)
     if record.contrasts:
-        labels = AND.join(dict.fromkeys(one.label for one in record.contrasts))
+        labels = AND.join(dict.fromkeys(contrast.label for contrast in record.contrasts))
         counts = {"value", "95 % interval", "positive", "negative", "clusters"}
         yield Grid(OF_CONTRASTS, list(contrasts(record)), f"discrimination: {labels} against the rest", counts)
     if record.spreads:
@@ -183,8 +186,8 @@ def grids(record: RunRecord) -> Iterator[Grid]:
 
 def show(record: RunRecord, console: Console) -> None:
     """Print the tables of a run on a rich console, and the notes under them."""
-    for place, grid in enumerate(grids(record)):
-        if place:
+    for index, grid in enumerate(grids(record)):
+        if index:
             console.print()
         grid.print(console)
     for note in notes(record):
@@ -211,16 +214,16 @@ def show_breakdowns(record: RunRecord, console: Console, most: int | None = 20) 
             show_breakdown(task.task, breakdown, console, most)
 
 
-def show_breakdown(task: str, breakdown: BreakdownRecord, console: Console, most: int | None = None) -> None:
-    """Print every score of at most `most` groups; a group's value is only in its first row."""
+def show_breakdown(task: str, breakdown: BreakdownRecord, console: Console, max_groups: int | None = None) -> None:
+    """Print every score of at most `max_groups` groups; a group's value is only in its first row."""
     cells = [
-        (group.value if place == 0 else "", score.metric, marked(score), interval(score), str(score.n))
-        for group in breakdown.groups[:most]
-        for place, score in enumerate(group.scores)
+        (group.value if index == 0 else "", score.metric, marked(score), interval(score), str(score.n))
+        for group in breakdown.groups[:max_groups]
+        for index, score in enumerate(group.scores)
     ]
     head = (breakdown.by, "metric", "value", "95 % interval", "n")
     console.print()
     Grid(head, cells, f"{task} by {breakdown.by}", RIGHT).print(console)
-    hidden = max(0, len(breakdown.groups) - most) if most is not None else 0
+    hidden = max(0, len(breakdown.groups) - max_groups) if max_groups is not None else 0
     if hidden:
         say(console, f"  … and {hidden} more in run.json")

@@ -32,10 +32,14 @@ def show_training(record: TrainingRecord, console: Console, floor: str = "") -> 
 def dev_scores(record: TrainingRecord) -> Grid:
     """Return the dev scores of every evaluation; step 0 is the model before training."""
     evaluations = list(record.scored_steps())
-    names = list(dict.fromkeys(name for one in evaluations for name in one.scores))
+    names = list(dict.fromkeys(name for evaluation in evaluations for name in evaluation.scores))
     rows = [
-        (str(one.step), *(number(one.scores.get(name)) for name in names), chosen(one.step, record))
-        for one in evaluations
+        (
+            str(evaluation.step),
+            *(number(evaluation.scores.get(name)) for name in names),
+            chosen(evaluation.step, record),
+        )
+        for evaluation in evaluations
     ]
     title = f"{record.config.model} on {record.task} with {record.head.name}, seed {record.config.seed}"
     return Grid(("step", *names, ""), rows, title, {"step", *names})
@@ -63,14 +67,14 @@ def notes(record: TrainingRecord, floor: str = "") -> Iterator[str]:
 def gain(record: TrainingRecord) -> str:
     """Return the scores that chose the checkpoint, before and after training; empty if unknown, as in older records."""
     before = record.before or {}
-    after = next((one for one in record.evaluations if one.step == record.best), None)
+    after = next((evaluation for evaluation in record.evaluations if evaluation.step == record.best), None)
     if after is None or not before:
         return ""
     pairs = ((name, number(before.get(name)), number(after.scores.get(name))) for name in record.select_by)
     listed = ", ".join(f"{name} {first} → {last}" for name, first, last in pairs)
-    where = "test" if record.config.select_on == "test" else "dev"
+    split = "test" if record.config.select_on == "test" else "dev"
     doubt = "" if record.improved else "; no checkpoint was better than the model before training"
-    return f"on {where}, before training → step {after.step}: {listed}{doubt}"
+    return f"on {split}, before training → step {after.step}: {listed}{doubt}"
 
 
 def chosen(step: int, record: TrainingRecord) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.language.words import notion_of, primary
-from figeval.metrics.arguments import made
+from figeval.metrics.arguments import make_metric
 from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec
@@ -27,7 +27,7 @@ def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness
     requested = [name for name in config.metrics if applies(name, task, harness.metrics)]
     names = list(dict.fromkeys((*task.metrics, *requested, *route.metrics)))
     return tuple(
-        made(one, task.labels, harness.metric_models.context(one, task, config.device))
+        make_metric(one, task.labels, harness.metric_models.context(one, task, config.device))
         if one.argument
         else with_reason(one, task)
         for one in harness.metrics.applicable(names, task.type, route.name)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figeval.errors import UnknownName
-from figeval.metrics.neighbours import DISTANCES, MEASURES, measured, neighbours, profiles
+from figeval.metrics.neighbours import DISTANCES, MEASURES, measure_neighbours, neighbours, profiles
 from figeval.types import JSON
 
 
@@ -94,45 +94,45 @@ ROWS = [row("a", 0.0, 1.0), row("a", 0.0, 1.2), row("b", 0.0, 5.0), row("b", "-i
 
 def test_each_metric_is_found_by_its_name() -> None:
     names = ["acc_cosine", "mrr_jsd", "recall@3_l1", "tied_l2"]
-    found = measured(ROWS, names, {"temperature": 1.0})
+    found = measure_neighbours(ROWS, names, {"temperature": 1.0})
     assert found == {name: [(float(name != "tied_l2"), 1.0)] * 4 for name in names}
 
 
 def test_temperature_makes_distributions_of_scores() -> None:
     rows = [row("a", 0.0, 2.0), row("a", 0.0, 4.0), row("b", 0.0, 8.0), row("b", 0.0, 8.5)]
     # Probabilities .881, .982, .9997, .9998: the second is nearest to the third. At 1000 they are linear in the scores.
-    assert measured(rows, ["acc_l1"], {"temperature": 1.0})["acc_l1"] == [
+    assert measure_neighbours(rows, ["acc_l1"], {"temperature": 1.0})["acc_l1"] == [
         (1.0, 1.0),
         (0.0, 1.0),
         (1.0, 1.0),
         (1.0, 1.0),
     ]
-    assert measured(rows, ["acc_l1"], {"temperature": 1000.0})["acc_l1"] == [(1.0, 1.0)] * 4
+    assert measure_neighbours(rows, ["acc_l1"], {"temperature": 1000.0})["acc_l1"] == [(1.0, 1.0)] * 4
 
 
 def test_without_a_temperature_scores_are_vectors() -> None:
     rows = [row("a", 1.0, 0.0), row("a", 9.0, 1.0), row("b", 1.0, 1.0), row("b", 2.0, 2.5)]
-    assert measured(rows, ["acc_cosine"], {})["acc_cosine"] == [(1.0, 1.0)] * 4
-    assert measured(rows, ["acc_l2"], {})["acc_l2"] == [(0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (1.0, 1.0)]
+    assert measure_neighbours(rows, ["acc_cosine"], {})["acc_cosine"] == [(1.0, 1.0)] * 4
+    assert measure_neighbours(rows, ["acc_l2"], {})["acc_l2"] == [(0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (1.0, 1.0)]
 
 
 @pytest.mark.parametrize("lost", [row("a", None, 1.0, status="nan"), row("a", status="error"), row("a", None, 1.0)])
 def test_a_row_without_an_answer_has_no_value_and_takes_no_place(lost: JSON) -> None:
-    found = measured([*ROWS, lost], ["acc_jsd"], {"temperature": 1.0})
+    found = measure_neighbours([*ROWS, lost], ["acc_jsd"], {"temperature": 1.0})
     assert found["acc_jsd"] == [(1.0, 1.0)] * 4 + [None]
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_too_few_rows(distance: str) -> None:
     name = f"acc_{distance}"
-    assert measured([], [name], {"temperature": 1.0}) == {name: []}
-    assert measured(ROWS[:1], [name], {"temperature": 1.0}) == {name: [None]}
-    assert measured([row("a", status="error")] * 2, [name], {"temperature": 1.0}) == {name: [None, None]}
+    assert measure_neighbours([], [name], {"temperature": 1.0}) == {name: []}
+    assert measure_neighbours(ROWS[:1], [name], {"temperature": 1.0}) == {name: [None]}
+    assert measure_neighbours([row("a", status="error")] * 2, [name], {"temperature": 1.0}) == {name: [None, None]}
 
 
 def test_an_unknown_distance_is_named() -> None:
     with pytest.raises(UnknownName, match=r"unknown distance 'l3'; did you mean"):
-        measured(ROWS, ["acc_l3"], {})
+        measure_neighbours(ROWS, ["acc_l3"], {})
 
 
 @pytest.mark.slow
@@ -140,5 +140,5 @@ def test_neighbours_of_1000_random_narratives_are_no_better_than_chance() -> Non
     scores = np.random.default_rng(3).normal(size=(1000, 250))
     rows = [row(str(i // 4), *scores[i].tolist()) for i in range(1000)]
     names = [f"{measure}_{distance}" for measure in MEASURES for distance in DISTANCES]
-    found = measured(rows, names, {"temperature": 1.0})
+    found = measure_neighbours(rows, names, {"temperature": 1.0})
     assert np.mean([features[0] for features in found["acc_cosine"] if features]) < 0.02
