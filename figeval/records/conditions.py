@@ -41,41 +41,43 @@ class Condition:
 def conditions(task: TaskRecord) -> list[Condition]:
     """Return the conditions of a task; the list is empty if the task was asked unchanged."""
     settings = task.settings
-    found = []
+    task_conditions = []
     if added := settings.get("augment"):
-        found.append(_augmented(added))
+        task_conditions.append(_augmentation(added))
     if k := settings.get("num_fewshot"):
-        found.append(_shots(k, settings.get("fewshot_sampler"), settings.get("shots")))
+        task_conditions.append(_shots(k, settings.get("fewshot_sampler"), settings.get("shots")))
     if system := settings.get("system_instruction"):
-        said = one_line(system, 60)
-        found.append(Condition("system message", said, f"asked with the system message {said!r}"))
+        excerpt = one_line(system, 60)
+        task_conditions.append(Condition("system message", excerpt, f"asked with the system message {excerpt!r}"))
     if orders := settings.get("orders"):
         orders = one_line(orders)
-        found.append(Condition("orders", orders, f"asked with the options in several orders ({orders})"))
+        task_conditions.append(Condition("orders", orders, f"asked with the options in several orders ({orders})"))
     if thinking := settings.get("reasoning"):
-        found.append(_reasoning(one_line(thinking)))
+        task_conditions.append(_reasoning(one_line(thinking)))
     if settings.get("constrain"):
-        found.append(Condition("constrained", "acceptable answers", "constrained to acceptable answers"))
+        task_conditions.append(Condition("constrained", "acceptable answers", "constrained to acceptable answers"))
     if texts := settings.get("calibration"):
         free = ", ".join(repr(one_line(text, 20)) for text in texts)
-        found.append(Condition("calibrated", free, f"calibrated with content-free inputs ({free})"))
-    return found
+        task_conditions.append(Condition("calibrated", free, f"calibrated with content-free inputs ({free})"))
+    return task_conditions
 
 
 def described(task: TaskRecord) -> str:
     """Return the conditions of a task in one line, or an empty string if it was asked unchanged."""
-    return "; ".join(one.note for one in conditions(task))
+    return "; ".join(condition.note for condition in conditions(task))
 
 
-def _augmented(settings: dict[str, Any]) -> Condition:
+def _augmentation(settings: dict[str, Any]) -> Condition:
     add, split, retriever = (one_line(settings.get(key, "")) for key in ("add", "from", "retriever"))
     k = settings.get("k", 1)
     detail = f"k={k}, {retriever}" if split in {"", "train"} else f"k={k} from {split}, {retriever}"
     whose = "training" if split in {"", "train"} else split
-    one = k == 1
-    nearest = f"the nearest {whose} example" if one else f"the {k} nearest {whose} examples"
-    what = {"neighbours": nearest, "outline": f"outline{'s' * (not one)} of {nearest}"}.get(add, f"{add} of {nearest}")
-    return Condition(add, detail, f"augmented: {what} ({retriever})")
+    is_single = k == 1
+    nearest = f"the nearest {whose} example" if is_single else f"the {k} nearest {whose} examples"
+    addition = {"neighbours": nearest, "outline": f"outline{'s' * (not is_single)} of {nearest}"}.get(
+        add, f"{add} of {nearest}"
+    )
+    return Condition(add, detail, f"augmented: {addition} ({retriever})")
 
 
 def _reasoning(thinking: str) -> Condition:
@@ -87,35 +89,38 @@ def _reasoning(thinking: str) -> Condition:
 def _shots(k: int, nearest: dict[str, Any] | None, shots: str | None) -> Condition:
     if isinstance(nearest, dict):
         retriever = one_line(nearest.get("retriever", ""))
-        which, detail = f"nearest to the question ({retriever})", retriever
+        selection, detail = f"nearest to the question ({retriever})", retriever
     else:
-        which, detail = "in one order for all questions" if shots == "shared" else "drawn for each question", "random"
+        selection, detail = (
+            "in one order for all questions" if shots == "shared" else "drawn for each question",
+            "random",
+        )
     label, examples = f"{k}-shot", "training example" if k == 1 else "training examples"
-    return Condition(f"{label} nearest" if nearest else label, shots or detail, f"{label}: {examples} {which}")
+    return Condition(f"{label} nearest" if nearest else label, shots or detail, f"{label}: {examples} {selection}")
 
 
 def notes(run: RunRecord) -> Iterator[str]:
     """Yield one line per condition of a run, with the task names if the condition does not hold for all tasks."""
     tasks = [task for task in run.tasks if task.kind == "task"]
-    found: dict[str, list[str]] = {}
+    tasks_by_note: dict[str, list[str]] = {}
     for task in tasks:
         for condition in conditions(task):
-            found.setdefault(condition.note, []).append(task.task)
-    for note, names in found.items():
+            tasks_by_note.setdefault(condition.note, []).append(task.task)
+    for note, names in tasks_by_note.items():
         yield note if len(names) == len(tasks) else f"{note} ({', '.join(names)})"
 
 
 def portion(config: Mapping[str, Any]) -> str:
     """Return the flags that select examples, e.g. `--sample 50 --stratify cluster`; empty if all are used."""
-    given = {flag: config.get(flag) for flag in PORTION}
-    return one_line(" ".join(f"--{flag} {value}" for flag, value in given.items() if value))
+    flags = {flag: config.get(flag) for flag in PORTION}
+    return one_line(" ".join(f"--{flag} {value}" for flag, value in flags.items() if value))
 
 
 def partial(run: RunRecord) -> Iterator[str]:
     """Yield a sentence about the examples if the run did not use all, e.g. `--limit 5: the first examples of …`."""
     tasks = [task for task in run.tasks if task.kind == "task"]
-    some = sum(task.n < task.available for task in tasks)
-    of = "examples" if len(tasks) == 1 else f"examples of {some} of {len(tasks)} tasks"
+    n_partial = sum(task.n < task.available for task in tasks)
+    of = "examples" if len(tasks) == 1 else f"examples of {n_partial} of {len(tasks)} tasks"
     flags = portion(run.config) or "part of the data"
     if any(task.sample_sha256 for task in tasks):
         yield f"{flags}: random {of}, seed {run.config.get('seed', 0)}"
@@ -135,9 +140,9 @@ def portion_of(run: RunRecord, task: TaskRecord) -> str:
 def unanswered(run: RunRecord) -> Iterator[str]:
     """Yield a sentence about the examples of a task or a contrast that have no answer, and what leaves them out."""
     yield from incomplete(run)
-    for one in run.contrasts:
-        if one.unanswered:
-            yield f"{one.name}: {one.unanswered} examples have no answer and are left out"
+    for contrast in run.contrasts:
+        if contrast.unanswered:
+            yield f"{contrast.name}: {contrast.unanswered} examples have no answer and are left out"
 
 
 def incomplete(run: RunRecord) -> Iterator[str]:
@@ -147,15 +152,17 @@ def incomplete(run: RunRecord) -> Iterator[str]:
     """
     for task in run.tasks_with_rows():
         parts = [(task.task, task.scores, task.baselines)]
-        parts += [(f"{task.task} ({one.language})", one.scores, one.baselines) for one in task.languages]
+        parts += [
+            (f"{task.task} ({language.language})", language.scores, language.baselines) for language in task.languages
+        ]
         if task.overlap is not None:
             parts.append((f"{task.task} (remaining)", task.overlap.scores, task.overlap.baselines))
         for name, scores, trivial in parts:
-            told: dict[str, list[str]] = {}
+            metrics_by_gap: dict[str, list[str]] = {}
             for score in scores:
                 if score.value is not None and (gap := without_answer(task, score, trivial)):
-                    told.setdefault(gap, []).append(score.metric)
-            for gap, metrics in told.items():
+                    metrics_by_gap.setdefault(gap, []).append(score.metric)
+            for gap, metrics in metrics_by_gap.items():
                 limits = (_limits(score, scores) for score in scores if score.metric in metrics)
                 yield "; ".join((f"{name}: {gap} ({', '.join(metrics)})", *filter(None, limits)))
 
@@ -165,7 +172,7 @@ def _limits(score: ScoreRecord, scores: Sequence[ScoreRecord]) -> str:
 
     The lower limit is the counterpart that counts missing answers as wrong. Both must be means over examples.
     """
-    of_all = next((one for one in scores if one.metric == f"{score.metric}{OF_ALL}"), None)
+    of_all = next((counterpart for counterpart in scores if counterpart.metric == f"{score.metric}{OF_ALL}"), None)
     if of_all is None or of_all.value is None or score.value is None or not score.n < of_all.n:
         return ""
     if not math.isclose(of_all.value * of_all.n, score.value * score.n, abs_tol=1e-6):
@@ -189,11 +196,16 @@ def if_answered(task: TaskRecord, score: ScoreRecord, trivial: Sequence[Baseline
     A metric need not count all examples (`acc_strict` counts pairs), but trivial models answer all that it counts. If
     none has the metric, only unanswered examples explain that the score rests on fewer than were asked.
     """
-    known = [one.n for baseline in trivial for one in baseline.scores if one.metric == score.metric]
+    counts = [
+        baseline_score.n
+        for baseline in trivial
+        for baseline_score in baseline.scores
+        if baseline_score.metric == score.metric
+    ]
     scored = task.n - task.hidden
-    if not known and score.n == scored - sum(task.counts.get(status, 0) for status in UNANSWERED):
-        known = [scored]
-    return max(score.n, min(task.n, max(known, default=0)))
+    if not counts and score.n == scored - sum(task.counts.get(status, 0) for status in UNANSWERED):
+        counts = [scored]
+    return max(score.n, min(task.n, max(counts, default=0)))
 
 
 def labels(runs: Sequence[RunRecord]) -> list[str]:
@@ -203,35 +215,43 @@ def labels(runs: Sequence[RunRecord]) -> list[str]:
     the same model differ. Runs whose labels would still be equal get the details of their conditions. Labels remain
     equal if the runs differ in something else, e.g. in their tasks.
     """
-    found = [dict.fromkeys(one for task in run.tasks for one in conditions(task)) for run in runs]
-    own = [[one for one in mine if not all(one in other for other in found)] for mine in found]
+    by_run = [dict.fromkeys(condition for task in run.tasks for condition in conditions(task)) for run in runs]
+    distinctive = [
+        [condition for condition in held if not all(condition in other for other in by_run)] for held in by_run
+    ]
     names, flags = [run.model.name for run in runs], [_flags(run) for run in runs]
     differing = []
-    for name, mine in zip(names, flags, strict=True):
-        others = [one for other, one in zip(names, flags, strict=True) if other == name]
-        changed = {flag: value for flag, value in mine.items() if any(one.get(flag) != value for one in others)}
+    for name, run_flags in zip(names, flags, strict=True):
+        namesakes = [other_flags for other, other_flags in zip(names, flags, strict=True) if other == name]
+        changed = {
+            flag: value
+            for flag, value in run_flags.items()
+            if any(other_flags.get(flag) != value for other_flags in namesakes)
+        }
         differing.append(", ".join(f"{flag}={one_line(value, 40)}" for flag, value in changed.items()))
 
-    def label(place: int, parts: Iterable[str]) -> str:
-        more = f" ({differing[place]})" if differing[place] else ""
-        return " + ".join((names[place], *parts)) + more
+    def label(run_index: int, parts: Iterable[str]) -> str:
+        flags_label = f" ({differing[run_index]})" if differing[run_index] else ""
+        return " + ".join((names[run_index], *parts)) + flags_label
 
-    plain = [label(place, (one.label for one in mine)) for place, mine in enumerate(own)]
+    plain = [label(index, (condition.label for condition in held)) for index, held in enumerate(distinctive)]
     times = Counter(plain)
     return [
-        text if times[text] == 1 else label(place, (f"{one.label} ({one.detail})" for one in own[place]))
-        for place, text in enumerate(plain)
+        text
+        if times[text] == 1
+        else label(index, (f"{condition.label} ({condition.detail})" for condition in distinctive[index]))
+        for index, text in enumerate(plain)
     ]
 
 
 def _flags(run: RunRecord) -> dict[str, str]:
     """Return the flags that change answers and are not a condition, as typed; without those that have their default."""
     config = run.config
-    given = {**run.model.options, **(config.get("routes") or {})}
-    given |= {flag: config.get(flag) for flag in ("threshold", "max_new_tokens", *PORTION)}
+    flags = {**run.model.options, **(config.get("routes") or {})}
+    flags |= {flag: config.get(flag) for flag in ("threshold", "max_new_tokens", *PORTION)}
     if (is_on := config.get("apply_chat_template")) is not None:
-        given["chat_template"] = "yes" if is_on else "no"
-    given |= {
+        flags["chat_template"] = "yes" if is_on else "no"
+    flags |= {
         flag: config.get(flag) for flag, default in (("seed", 0), ("temperature", 1.0)) if config.get(flag) != default
     }
-    return {flag: str(value) for flag, value in given.items() if value not in (None, "")}
+    return {flag: str(value) for flag, value in flags.items() if value not in (None, "")}

@@ -185,9 +185,9 @@ def _hash(content: str) -> int:
     return int.from_bytes(blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-def _scheme_1(asked: Sequence[str]) -> Iterator[int]:
+def _scheme_1(question: Sequence[str]) -> Iterator[int]:
     """Yield the digests by which older versions recognised a question."""
-    plain = ["".join(filter(str.isalnum, normalize("NFC", text.lower()))) for text in asked]
+    plain = ["".join(filter(str.isalnum, normalize("NFC", text.lower()))) for text in question]
     contents = [("question", *plain)] if any(plain) else []
     for content in (*contents, *(("passage", text) for text in plain if text)):
         yield int.from_bytes(sha256("\n".join(content).encode("utf-8", "surrogatepass")).digest()[:8], "big")
@@ -280,10 +280,10 @@ class Words:
         return self.gaps[index] == PART or (self.gaps[index] == WEAK and near)
 
 
-def _readings(asked: Sequence[str]) -> Iterator[tuple[tuple[str, ...], bool]]:
+def _readings(question: Sequence[str]) -> Iterator[tuple[tuple[str, ...], bool]]:
     """Yield what a question may be without prefixes and labels, and whether it has at least `SHINGLE` words then."""
-    if len(asked) == 1:
-        words = Words(asked[0])
+    if len(question) == 1:
+        words = Words(question[0])
         for begin, end in _cores(words):
             yield (words.part(begin, end),), end - begin >= SHINGLE
         pieces = list(_pieces(words))
@@ -292,7 +292,7 @@ def _readings(asked: Sequence[str]) -> Iterator[tuple[tuple[str, ...], bool]]:
                 texts = tuple(words.part(*piece) for piece in pieces[:count])
                 yield texts, sum(end - begin for begin, end in pieces[:count]) >= SHINGLE
         return
-    fields = [Words(text) for text in asked]
+    fields = [Words(text) for text in question]
     cores = [next((core for core in _cores(words) if core[0]), (0, len(words.found))) for words in fields]
     if any(begin for begin, _ in cores):
         texts = tuple(words.part(*core) if words.found else "" for words, core in zip(fields, cores, strict=True))

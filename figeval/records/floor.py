@@ -67,10 +67,14 @@ class Floor:
     @property
     def differences(self) -> list[str]:
         """Settings that differ between the trainings of floor and model; empty if either is not recorded."""
-        own, other = (_config(folder) for folder in (self.model, self.folder))
-        if not own or not other:
+        model_config, floor_config = (_config(folder) for folder in (self.model, self.folder))
+        if not model_config or not floor_config:
             return []
-        return [name for name in own if name not in MAY_DIFFER and name in other and own[name] != other[name]]
+        return [
+            name
+            for name in model_config
+            if name not in MAY_DIFFER and name in floor_config and model_config[name] != floor_config[name]
+        ]
 
 
 def floor_in(model: Path) -> Floor | None:
@@ -100,7 +104,7 @@ def _record(folder: Path) -> dict[str, Any]:
     file = record_file(folder)
     if not file.is_file():
         return {}
-    found = read_json(file, TrainError, cure=RESTORE)
-    if not isinstance(found, dict) or not isinstance(found.get("config", {}), dict):
+    record = read_json(file, TrainError, cure=RESTORE)
+    if not isinstance(record, dict) or not isinstance(record.get("config", {}), dict):
         raise TrainError(f"{file} is not the record of a training; {RESTORE}")
-    return found
+    return record

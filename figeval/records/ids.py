@@ -28,17 +28,17 @@ def digest_of(name: str) -> bytes:
 
 def digests_of(names: Iterable[str]) -> bytearray:
     """Return the digests of ids, one after the other."""
-    found = bytearray()
+    digests = bytearray()
     for name in names:
-        found += digest_of(name)
-    return found
+        digests += digest_of(name)
+    return digests
 
 
 def repeated(digests: bytearray) -> bytes | None:
     """Return a digest that occurs more than once, or None; the digests are sorted in place, which takes no memory."""
-    found = _array(digests)
-    found.sort()
-    again = (found[1:] == found[:-1]).nonzero()[0]
+    array = _array(digests)
+    array.sort()
+    again = (array[1:] == array[:-1]).nonzero()[0]
     return bytes(digests[BYTES * int(again[0]) :][:BYTES]) if len(again) else None
 
 
@@ -70,19 +70,19 @@ class Ids:
         rank = int(ranked.searchsorted(digest))
         return int(order[rank]) if rank < len(ranked) and ranked[rank] == digest.rstrip(b"\0") else None
 
-    def first_places(self, others: bytes | bytearray) -> NDArray[np.int64]:
-        """Return the place of the first of `others` that equals each id, or -1 if none does, by number; shape (n,)."""
+    def first_places(self, digests: bytes | bytearray) -> NDArray[np.int64]:
+        """Return the place of the first of `digests` that equals each id, or -1 if none does, by number; shape (n,)."""
         import numpy as np
 
-        found = np.full(len(self), -1, dtype=np.int64)
+        positions = np.full(len(self), -1, dtype=np.int64)
         ranked, order = self._ranked
-        given = _array(others)
-        if not len(ranked) or not len(given):
-            return found
-        ranks = ranked.searchsorted(given).clip(max=len(ranked) - 1)
-        known = (ranked[ranks] == given).nonzero()[0][::-1]  # the first one is written last and stays
-        found[order[ranks[known]]] = known
-        return found
+        array = _array(digests)
+        if not len(ranked) or not len(array):
+            return positions
+        ranks = ranked.searchsorted(array).clip(max=len(ranked) - 1)
+        matches = (ranked[ranks] == array).nonzero()[0][::-1]  # the first one is written last and stays
+        positions[order[ranks[matches]]] = matches
+        return positions
 
     @cached_property
     def _ranked(self) -> tuple[Digests, Any]:

@@ -30,8 +30,8 @@ def sealed(record: RunRecord) -> str:
     record.digests = {}
     digests = dict(_parts(parse_json(_text(record))))
     record.digests = {FILE: EMPTY, **digests}
-    whole = hashlib.sha256(_text(record).encode()).hexdigest()
-    record.digests = {FILE: whole, **digests}
+    file_digest = hashlib.sha256(_text(record).encode()).hexdigest()
+    record.digests = {FILE: file_digest, **digests}
     return _text(record)
 
 
@@ -59,12 +59,12 @@ def changed_parts(file: Path) -> list[str] | None:
     digests: Mapping[str, Any] = content.get("digests") or {}
     if not digests:
         return None
-    found = dict(_parts(content))
-    names = dict.fromkeys((*digests, *found))
-    changed = [name for name in names if name != FILE and digests.get(name) != found.get(name)]
+    current_digests = dict(_parts(content))
+    names = dict.fromkeys((*digests, *current_digests))
+    changed = [name for name in names if name != FILE and digests.get(name) != current_digests.get(name)]
     stored = str(digests.get(FILE))
-    whole = hashlib.sha256(data.replace(stored.encode(), EMPTY.encode(), 1)).hexdigest()
-    return changed or ([] if whole == stored else ["layout"])
+    file_digest = hashlib.sha256(data.replace(stored.encode(), EMPTY.encode(), 1)).hexdigest()
+    return changed or ([] if file_digest == stored else ["layout"])
 
 
 def _parts(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

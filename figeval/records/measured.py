@@ -82,13 +82,13 @@ def read_measured(paths: Sequence[Path]) -> Iterator[MeasuredNumbers]:
     """
     for path in paths:
         file = path / FILE if path.is_dir() else path
-        found = read_model(file, MeasuredNumbers, RecordError, cure=CURE)
-        cells = Counter((number.part, number.metric, number.model, number.rule or "") for number in found.numbers)
+        content = read_model(file, MeasuredNumbers, RecordError, cure=CURE)
+        cells = Counter((number.part, number.metric, number.model, number.rule or "") for number in content.numbers)
         if doubled := next((cell for cell, times in cells.items() if times > 1), None):
             raise RecordError(
                 f"{file}: two numbers for {one_line(', '.join(filter(None, doubled)), 200)}; remove one of them"
             )
-        yield found
+        yield content
 
 
 def write_measured(folder: Path, numbers: MeasuredNumbers, option: str) -> Path:

@@ -137,9 +137,9 @@ def _of_run(run: RunRecord, shown: RunRecord) -> Iterator[str]:
 def _slower(described: Mapping[str, Any]) -> str:
     """Return a note on log-likelihoods that took longer than they might have: by how much, why, and what helps."""
     times, cure = described.get("times_packed"), described.get("cure")
-    more = f", {times} times as many tokens as packed trees" if times else ""
+    slowdown = f", {times} times as many tokens as packed trees" if times else ""
     helps = f"; {cure}" if cure else ""
-    return f"log-likelihoods from {described['scoring']}{more} ({described['fell_back_because']}){helps}"
+    return f"log-likelihoods from {described['scoring']}{slowdown} ({described['fell_back_because']}){helps}"
 
 
 def _of_shown_tasks(warning: str, run: RunRecord, shown: RunRecord) -> str:

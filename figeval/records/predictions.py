@@ -233,8 +233,8 @@ def prediction_row(
     `metrics` maps each metric to what its score is later aggregated from; `samples` adds the texts and all scores;
     `retrieved` are the ids of the examples that were added to the input.
     """
-    own = form.row(example, prediction)
-    if shared := COMMON & own.keys():
+    type_fields = form.row(example, prediction)
+    if shared := COMMON & type_fields.keys():
         raise PluginError(
             f"row() of a task type returns {min(shared)!r}, which every row already has; return only its own fields"
         )
@@ -242,7 +242,7 @@ def prediction_row(
         "id": example.id,
         "status": prediction.status,
         "pred": prediction.source or form.to_json(prediction.value),
-        **own,
+        **type_fields,
         "tied": prediction.tied,
         "truncated": prediction.truncated,
         "metrics": dict(metrics),
@@ -286,19 +286,19 @@ def tokens_of(row: PredictionRow) -> dict[str, int]:
 
     `answers_known` and `reasoning_known` are the numbers of replies of which they are.
     """
-    found: Counter[str] = Counter()
-    for one in (*answers_of(row), *row.get("parts", ())):
-        for name, count in (("answers", one.get("answer_tokens")), ("reasoning", one.get("reasoning_tokens"))):
+    counts: Counter[str] = Counter()
+    for answer in (*answers_of(row), *row.get("parts", ())):
+        for name, count in (("answers", answer.get("answer_tokens")), ("reasoning", answer.get("reasoning_tokens"))):
             if count is not None:
-                found.update({name: count, f"{name}_known": 1})
-    return dict(found)
+                counts.update({name: count, f"{name}_known": 1})
+    return dict(counts)
 
 
 def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str:
     """Return the problem with the row that a task type makes of a prediction, or "" if it can be read back."""
     try:
-        own = form.row(example, prediction)
-        if shared := sorted(COMMON & set(own)):
+        type_fields = form.row(example, prediction)
+        if shared := sorted(COMMON & set(type_fields)):
             return f"row() returns {shared[0]!r}, which every row already has; return only this type's own fields"
         line = encoded(prediction_row(form, example, prediction, {}, samples=False))
         _adapter().validate_json(line, strict=True)
@@ -330,10 +330,10 @@ def check_row(row: Mapping[str, Any]) -> bytes:
             raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
         _adapter().validate_json(line, strict=True)
     except (TypeError, ValueError) as error:  # a row or JSON cannot hold the value
-        name, why = one_line(str(row.get("id")), 80), one_line(first_problem(error), 200)
+        name, problem = one_line(str(row.get("id")), 80), one_line(first_problem(error), 200)
         raise PluginError(
-            f"the row of example {name!r} cannot be stored ({why}); correct the example, or the metric, reader or task "
-            "type that made this value"
+            f"the row of example {name!r} cannot be stored ({problem}); correct the example, or the metric, reader or "
+            "task type that made this value"
         ) from error
     return line
 
@@ -380,10 +380,10 @@ def rows_of(file: Path) -> Iterator[PredictionRow]:
             if len(line) == MAX_BYTES:
                 raise RecordError(f"{source}, line {number}, is larger than {MAX_BYTES:,} bytes; delete that line")
             if line.endswith(b"\n"):
-                yield parsed(line, source, number)
+                yield parse_row(line, source, number)
 
 
-def parsed(line: bytes, file: Path, number: int) -> PredictionRow:
+def parse_row(line: bytes, file: Path, number: int) -> PredictionRow:
     """Parse one line of a predictions file. Raises `RecordError` if it is not a `PredictionRow`."""
     try:
         if HALF.search(line) is not None:  # UTF-8 cannot encode it: from a figeval before 0.2, or from somebody else
@@ -393,9 +393,10 @@ def parsed(line: bytes, file: Path, number: int) -> PredictionRow:
         if LONG_NUMBER.search(line) is not None:  # or digits in a text
             bounded(row)
     except ValueError as error:
-        why = one_line(first_problem(error), 200)
+        problem = one_line(first_problem(error), 200)
         raise RecordError(
-            f"{file}, line {number}, is not a valid prediction ({why}); delete that line and run the same command again"
+            f"{file}, line {number}, is not a valid prediction ({problem}); delete that line and run the same "
+            "command again"
         ) from None
     return row
 
@@ -419,27 +420,27 @@ def rewrite(file: Path, sources: Sequence[Path], numbers: Iterable[int]) -> None
     Raises:
         RecordError: a source is compressed, or there is no space.
     """
-    found = [one for one in sources if stored(one) is not None]
-    if any(stored(one) == packed(one) for one in found):
+    existing_files = [source for source in sources if stored(source) is not None]
+    if any(stored(source) == packed(source) for source in existing_files):
         raise RecordError(f"{packed(file)} is compressed and can only be read; gunzip it before the run resumes")
-    begins = [_begins(one) for one in found]
-    firsts = [0, *accumulate(len(own) for own in begins)]
+    begins = [_begins(source) for source in existing_files]
+    firsts = [0, *accumulate(len(offsets) for offsets in begins)]
     with ExitStack() as files, cure(file), replacing(file) as new:
-        old = [files.enter_context(one.open("rb")) for one in found]
+        old = [files.enter_context(source.open("rb")) for source in existing_files]
         for number in numbers:
-            place = bisect_right(firsts, number) - 1
-            old[place].seek(begins[place][number - firsts[place]])
-            new.write(old[place].readline())
+            index = bisect_right(firsts, number) - 1
+            old[index].seek(begins[index][number - firsts[index]])
+            new.write(old[index].readline())
 
 
 def _begins(file: Path) -> array[int]:
     """Return where each complete line of a file begins, in bytes."""
-    found, end = array("Q"), 0
+    offsets, end = array("Q"), 0
     with file.open("rb") as stream:
         while (line := stream.readline(MAX_BYTES)).endswith(b"\n"):
-            found.append(end)
+            offsets.append(end)
             end += len(line)
-    return found
+    return offsets
 
 
 @contextmanager

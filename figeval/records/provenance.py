@@ -41,8 +41,8 @@ def now() -> str:
 
 def versions() -> dict[str, str]:
     """Return the installed versions of the packages that can change a number."""
-    found = {package: installed(package) for package in PACKAGES}
-    return {package: known for package, known in found.items() if known is not None}
+    by_package = {package: installed(package) for package in PACKAGES}
+    return {package: number for package, number in by_package.items() if number is not None}
 
 
 @cache

@@ -59,5 +59,5 @@ def printed(sources: Container[str] | None = None) -> Iterator[Published]:
     rows = TypeAdapter(list[Published])
     for file in sorted((files(RESULTS) / "reference").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".json"):
-            found = rows.validate_python(read_json(file, RecordError))
-            yield from (row for row in found if sources is None or row.source in sources)
+            numbers = rows.validate_python(read_json(file, RecordError))
+            yield from (row for row in numbers if sources is None or row.source in sources)

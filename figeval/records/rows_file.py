@@ -30,8 +30,8 @@ def is_own(file: Path) -> bool:
     except OSError as error:
         raise RecordError(f"cannot read {file} ({error.strerror})") from error
     if not stat.S_ISREG(mode):
-        what = "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
-        raise RecordError(f"{file} is {what}, which figeval does not read in a run folder; put a copy there")
+        kind = "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
+        raise RecordError(f"{file} is {kind}, which figeval does not read in a run folder; put a copy there")
     return True
 
 
@@ -49,14 +49,14 @@ def sha256_of(file: Path) -> str:
     return digest.hexdigest()
 
 
-def has_more_lines(file: Path, most: int) -> bool:
+def has_more_lines(file: Path, limit: int) -> bool:
     """Return whether stored predictions have more than so many lines. Raises `RecordError` like `sha256_of`."""
     source = stored(file) or file
-    found = 0
+    count = 0
     with cured(source), opened(source) as stream:
-        while found <= most and (piece := stream.read(1 << 20)):
-            found += piece.count(b"\n")
-    return found > most
+        while count <= limit and (piece := stream.read(1 << 20)):
+            count += piece.count(b"\n")
+    return count > limit
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def packed(file: Path) -> Path:
 
 def stored(file: Path) -> Path | None:
     """Return the file or its packed version, or None if neither exists. Raises `RecordError` like `is_own`."""
-    return next((one for one in (file, packed(file)) if is_own(one)), None)
+    return next((path for path in (file, packed(file)) if is_own(path)), None)
 
 
 @contextmanager
@@ -102,8 +102,8 @@ class _UnpackedRows(io.RawIOBase):
     def __init__(self, stream: gzip.GzipFile, source: Path) -> None:
         self._stream = stream
         self._source = source
-        most = max(RATIO_FROM, MAX_RATIO * source.stat().st_size)
-        self._most = self._left = min(MAX_UNPACKED, most)
+        limit = max(RATIO_FROM, MAX_RATIO * source.stat().st_size)
+        self._most = self._left = min(MAX_UNPACKED, limit)
 
     def readable(self) -> bool:
         """Return True."""

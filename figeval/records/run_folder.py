@@ -111,7 +111,7 @@ class RunFolder:
     @property
     def has_rows(self) -> bool:
         """True if there are predictions or replies, merged or not."""
-        kinds = (f"{place}{kind}/*.jsonl" for place in ("", "shards/*/") for kind in ("predictions", "replies"))
+        kinds = (f"{folder}{kind}/*.jsonl" for folder in ("", "shards/*/") for kind in ("predictions", "replies"))
         return any(any(self.path.glob(kind)) for kind in kinds)
 
     def put_aside(self) -> None:
@@ -129,15 +129,15 @@ class RunFolder:
         if first is None and not self.has_rows and not (seeds or (self.path / SEEDS).exists()):
             return
         name = "unknown" if first is None else f"{first.started}-{first.identity}"
-        place = own_folder(self.path / "earlier") / re.sub(r"[^0-9A-Za-z-]", "", name)[:40]
-        while any((place / last).exists() for last in (SEEDS, self.run_file.name)):
-            place = place.with_name(f"{place.name}-again")
-        with cure(place):
-            place.mkdir(parents=True, exist_ok=True)
+        destination = own_folder(self.path / "earlier") / re.sub(r"[^0-9A-Za-z-]", "", name)[:40]
+        while any((destination / last).exists() for last in (SEEDS, self.run_file.name)):
+            destination = destination.with_name(f"{destination.name}-again")
+        with cure(destination):
+            destination.mkdir(parents=True, exist_ok=True)
             parts = ("predictions", "replies", "shards", "logs", *(seed.name for seed in seeds))
             for name in (*parts, SEEDS, self.run_file.name):
-                if (self.path / name).exists() and not (place / name).exists():
-                    (self.path / name).rename(place / name)
+                if (self.path / name).exists() and not (destination / name).exists():
+                    (self.path / name).rename(destination / name)
             self.predictions_file("x").parent.mkdir(exist_ok=True)
 
     def rows(self, task: str) -> Iterator[PredictionRow]:
@@ -176,11 +176,11 @@ class RunFolder:
         file = self.predictions_file(task.task)
         if not self.has_predictions(task.task):
             return
-        found = task.predictions_sha256 and sha256_of(file)
-        if found != task.predictions_sha256:
+        digest = task.predictions_sha256 and sha256_of(file)
+        if digest != task.predictions_sha256:
             raise RecordError(
                 f"{file} has been changed since {task.task} was scored (its sha256 is "
-                f"{found:.8}…, not {task.predictions_sha256:.8}…); restore it, or move it away and run the same "
+                f"{digest:.8}…, not {task.predictions_sha256:.8}…); restore it, or move it away and run the same "
                 "command again to recompute its predictions"
             )
         if task.status == "done" and has_more_lines(file, task.n):  # readers keep them in memory
@@ -201,10 +201,10 @@ class RunFolder:
     def drop(self, task: str, unwanted: Callable[[PredictionRow], bool]) -> int:
         """Remove the unwanted rows atomically, so that they are computed anew; return how many were removed."""
         file = self.predictions_file(task)
-        kept = bytearray(not unwanted(row) for row in rows_of(file))
-        dropped = kept.count(0)
+        mask = bytearray(not unwanted(row) for row in rows_of(file))
+        dropped = mask.count(0)
         if dropped:
-            rewrite(file, [file], compress(count(), kept))
+            rewrite(file, [file], compress(count(), mask))
         return dropped
 
     def replace(self, task: str, rows: Iterable[PredictionRow]) -> None:
@@ -213,24 +213,24 @@ class RunFolder:
             for row in rows:
                 writer.write(row)
 
-    def arrange(self, task: str, wanted: bytearray, others: Sequence[RunFolder] = ()) -> int:
+    def arrange(self, task: str, order: bytearray, other_folders: Sequence[RunFolder] = ()) -> int:
         """Sort the stored rows by these ids, given by their digests (`digests_of`), and return their number.
 
-        Rows that only the `others` have are added. In the end each id has one row, the first that was found; rows
-        with other ids are dropped. The file is rewritten only if something changes.
+        Rows that only the `other_folders` have are added. In the end each id has one row, the first that was found;
+        rows with other ids are dropped. The file is rewritten only if something changes.
         """
         file = self.predictions_file(task)
-        files = [file, *(folder.predictions_file(task) for folder in others)]
-        own = digests_of(row["id"] for row in rows_of(file))
-        given = own + digests_of(row["id"] for one in files[1:] for row in rows_of(one))
-        if given == own == wanted:
-            return len(Ids(own))
-        places = Ids(wanted).first_places(given)
-        kept = places[places >= 0]
-        all_in_order = len(kept) == len(Ids(own)) and (kept[1:] > kept[:-1]).all()
-        if not all_in_order or len(given) > len(own):
-            rewrite(file, files, map(int, kept))
-        return len(kept)
+        files = [file, *(folder.predictions_file(task) for folder in other_folders)]
+        stored_digests = digests_of(row["id"] for row in rows_of(file))
+        all_digests = stored_digests + digests_of(row["id"] for other_file in files[1:] for row in rows_of(other_file))
+        if all_digests == stored_digests == order:
+            return len(Ids(stored_digests))
+        positions = Ids(order).first_places(all_digests)
+        lines = positions[positions >= 0]
+        all_in_order = len(lines) == len(Ids(stored_digests)) and (lines[1:] > lines[:-1]).all()
+        if not all_in_order or len(all_digests) > len(stored_digests):
+            rewrite(file, files, map(int, lines))
+        return len(lines)
 
     @contextmanager
     def appending(self, task: str) -> Iterator[PredictionWriter]:
@@ -251,13 +251,13 @@ class RunFolder:
         file = self.replies_file(task)
         if not is_own(file):
             return {}
-        found = {}
+        replies = {}
         with file.open("rb") as stream:
             for line in iter(partial(stream.readline, MAX_BYTES), b""):
                 with suppress(ValueError):
-                    kept = _kept_reply().validate_json(line, strict=True)
-                    found[kept["request"]] = KeptReply(_output(kept), kept["truncated"])
-        return found
+                    record = _kept_reply().validate_json(line, strict=True)
+                    replies[record["request"]] = KeptReply(_output(record), record["truncated"])
+        return replies
 
     def keep_replies(self, task: str, replies: Mapping[str, KeptReply]) -> None:
         """Append replies that did not become rows. Raises `RecordError` if there is no space."""
@@ -268,14 +268,14 @@ class RunFolder:
                 for request, (output, truncated) in replies.items():
                     reply = Reply(text=output) if isinstance(output, str) else output
                     finish = None if isinstance(output, str) else reply.finish
-                    kept: JSON = {
+                    record: JSON = {
                         "text": reply.text,
                         "finish": finish,
                         "reasoning": reply.reasoning,
                         "truncated": truncated,
                     }
-                    kept |= {"answer_tokens": reply.answer_tokens, "reasoning_tokens": reply.reasoning_tokens}
-                    stream.write(json.dumps(cleaned({"request": request, **kept}, valid)) + "\n")
+                    record |= {"answer_tokens": reply.answer_tokens, "reasoning_tokens": reply.reasoning_tokens}
+                    stream.write(json.dumps(cleaned({"request": request, **record}, valid)) + "\n")
 
     def forget_replies(self, task: str) -> None:
         """Remove the kept replies of a task that has all its rows."""
@@ -295,15 +295,15 @@ class _KeptReply(TypedDict):
     reasoning_tokens: NotRequired[int | None]
 
 
-def _output(kept: _KeptReply) -> Reply | str:
-    if kept["finish"] is None:
-        return kept["text"]
+def _output(record: _KeptReply) -> Reply | str:
+    if record["finish"] is None:
+        return record["text"]
     return Reply(
-        text=kept["text"],
-        finish=kept["finish"],
-        reasoning=kept["reasoning"],
-        answer_tokens=kept.get("answer_tokens"),
-        reasoning_tokens=kept.get("reasoning_tokens"),
+        text=record["text"],
+        finish=record["finish"],
+        reasoning=record["reasoning"],
+        answer_tokens=record.get("answer_tokens"),
+        reasoning_tokens=record.get("reasoning_tokens"),
     )
 
 

@@ -49,7 +49,7 @@ SEEN_NOTES: dict[Role, str] = {  # explanation of the mark behind such a score, 
     "trained": "the model was trained on some of these examples, so the score does not predict performance on new ones",
     "chosen": "the model was chosen on some of these examples, so the score is a maximum without a valid interval",
 }
-SEEN = (
+SEEN_DESCRIPTION = (
     "how the model has seen examples behind this number: it was trained on some of them, or chosen on some; null: none"
 )
 
@@ -84,7 +84,7 @@ class ScoreRecord(Stored):
     interval: StoredInterval = Field(frozen=True, description="the method behind the interval, or why there is none")
     higher_is_better: bool = True
     sd: float | None = Field(default=None, description="of a mean over trainings: their standard deviation")
-    seen: Role | None = Field(default=None, description=SEEN)
+    seen: Role | None = Field(default=None, description=SEEN_DESCRIPTION)
 
     @classmethod
     def of(cls, score: Score) -> ScoreRecord:
@@ -103,7 +103,7 @@ class ScoreRecord(Stored):
         return record
 
     @model_validator(mode="after")
-    def _marked(self) -> ScoreRecord:
+    def _set_seen(self) -> ScoreRecord:
         """Refuse half an interval, and set the mark that records before 1.4 only have in `interval`."""
         if (self.low is None) != (self.high is None):
             raise ValueError("low and high are two numbers, or both are null")
@@ -265,8 +265,10 @@ class TaskRecord(Stored):
     def shown_scores(self) -> Iterator[ScoreRecord]:
         """Yield the scores that tables show: the task's own, those by language, and those of chosen option kinds."""
         yield from self.scores
-        yield from (score for one in self.languages for score in one.scores)
-        yield from (score for one in self.choices for kind in one.kinds for score in (kind.chosen, kind.chosen_wrong))
+        yield from (score for language in self.languages for score in language.scores)
+        yield from (
+            score for table in self.choices for kind in table.kinds for score in (kind.chosen, kind.chosen_wrong)
+        )
 
     # No return type: pydantic would use it as the published schema of a task.
     @model_serializer(mode="wrap")
@@ -307,8 +309,8 @@ class ModelRecord(Stored):
     @property
     def parameters(self) -> int | None:
         """Number of weights, tied ones counted once; None if unknown, as for models behind an API."""
-        found = self.description.get("parameters")
-        return found if isinstance(found, int) and not isinstance(found, bool) else None
+        number = self.description.get("parameters")
+        return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 class MacroRecord(Stored):
@@ -318,7 +320,7 @@ class MacroRecord(Stored):
     metric: str
     value: float | None
     tasks: int
-    seen: Role | None = Field(default=None, description=SEEN)
+    seen: Role | None = Field(default=None, description=SEEN_DESCRIPTION)
 
 
 class SpreadRecord(Stored):
@@ -333,7 +335,7 @@ class SpreadRecord(Stored):
     highest: float
     highest_prompt: str
     range: float = Field(description="highest minus lowest")
-    seen: Role | None = Field(default=None, description=SEEN)
+    seen: Role | None = Field(default=None, description=SEEN_DESCRIPTION)
 
 
 class ContrastRecord(Stored):
@@ -412,11 +414,11 @@ class RunRecord(Stored):
 
         A floor in whose place another one stands has no row, either. With --probes, all probes have rows.
         """
-        known = {(task.task, one.baseline) for task in self.tasks for one in task.baselines}
+        baselines = {(task.task, record.baseline) for task in self.tasks for record in task.baselines}
         floored = set() if self.config.get("probes") else {task.of for task in self.tasks if task.is_floor}
 
         def is_hidden(task: TaskRecord) -> bool:
-            is_known = not task.is_floor or (task.of, task.variant) in known
+            is_known = not task.is_floor or (task.of, task.variant) in baselines
             return task.kind == "probe" and task.status == "done" and task.of in floored and is_known
 
         return [task for task in self.tasks if not is_hidden(task)]
@@ -439,10 +441,10 @@ def json_schemas() -> dict[str, dict[str, Any]]:
 
     `run.json` has all its fields, a line of predictions only those of its task type.
     """
-    made = {
+    schemas = {
         "run": RunRecord.model_json_schema(mode="serialization"),
         "predictions": TypeAdapter(PredictionRow).json_schema(mode="validation"),
     }
     return {
-        name: {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema} for name, schema in made.items()
+        name: {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema} for name, schema in schemas.items()
     }

@@ -27,7 +27,7 @@ from figeval.records.digests import Digests, Question, SeenTexts
 from figeval.types import JSON, Example, Role
 
 FILE = "seen.txt"
-DECLARED = "figeval.json"
+MODEL_FILE = "figeval.json"
 SCHEME = 2
 SETS = ("trained", "chosen", "trained_parts", "chosen_parts")  # numbers of digests in the header, in order
 RESTORE = "restore it, or train the model again"
@@ -80,8 +80,8 @@ class Lineage:
 
     def __or__(self, other: Lineage) -> Lineage:
         """Combine two lineages into that of one model."""
-        ancestors = {one.model: one for one in (*other.ancestors, *self.ancestors)}
-        order = dict.fromkeys(one.model for one in (*self.ancestors, *other.ancestors))
+        ancestors = {ancestor.model: ancestor for ancestor in (*other.ancestors, *self.ancestors)}
+        order = dict.fromkeys(ancestor.model for ancestor in (*self.ancestors, *other.ancestors))
         return Lineage(
             tuple(ancestors[name] for name in order),
             self.trained | other.trained,
@@ -116,24 +116,28 @@ def lineage_of(model: str, folder: Path | None, passed: frozenset[str] = frozens
     if not origin or folder is None:
         return Lineage((Ancestor(model, folder=folder),))
     passed |= {str(folder)}
-    own = Lineage((Ancestor(model, about),))
+    model_alone = Lineage((Ancestor(model, about),))
     if (folder / FILE).is_file():
-        known = read(folder / FILE)
-        again = [_found(name, passed) for name in known.unknown]
-        late = {name for name, one in zip(known.unknown, again, strict=True) if name not in one.unknown and one.seen}
-        found = replace(known, unknown=tuple(name for name in known.unknown if name not in late))
-        for one in again:
-            found |= replace(one, unknown=())
-        return own | found
-    return own | Lineage(unknown=(model,)) | _found(origin, passed)
+        stored_lineage = read(folder / FILE)
+        late_lineages = [_lineage_by_name(name, passed) for name in stored_lineage.unknown]
+        late = {
+            name
+            for name, lineage in zip(stored_lineage.unknown, late_lineages, strict=True)
+            if name not in lineage.unknown and lineage.seen
+        }
+        ancestry = replace(stored_lineage, unknown=tuple(name for name in stored_lineage.unknown if name not in late))
+        for lineage in late_lineages:
+            ancestry |= replace(lineage, unknown=())
+        return model_alone | ancestry
+    return model_alone | Lineage(unknown=(model,)) | _lineage_by_name(origin, passed)
 
 
-def _found(model: str, passed: frozenset[str]) -> Lineage:
+def _lineage_by_name(model: str, passed: frozenset[str]) -> Lineage:
     """Return the lineage of an ancestor that is known only by name; empty for a folder that was visited before."""
-    place = expand_user(model)
-    if str(place) in passed:
+    path = expand_user(model)
+    if str(path) in passed:
         return Lineage()
-    return lineage_of(model, place if is_folder(place) else None, passed)
+    return lineage_of(model, path if is_folder(path) else None, passed)
 
 
 def about_in(folder: Path) -> JSON:
@@ -142,7 +146,7 @@ def about_in(folder: Path) -> JSON:
     Raises:
         TrainError: the file is damaged.
     """
-    file = folder / DECLARED
+    file = folder / MODEL_FILE
     if not file.is_file():
         return {}
     declared = read_json(file, TrainError, cure=RESTORE)
@@ -163,8 +167,8 @@ def about_in(folder: Path) -> JSON:
 
 def weights_in(folder: Path) -> str:
     """Return a digest of a model's weights, or "" if there are none."""
-    found = ([file for file in sorted(folder.glob(kind)) if file.is_file()] for kind in ("*.safetensors", "*.bin"))
-    files = next(filter(None, found), [])
+    file_lists = ([file for file in sorted(folder.glob(kind)) if file.is_file()] for kind in ("*.safetensors", "*.bin"))
+    files = next(filter(None, file_lists), [])
     digest = sha256()
     for file in files:
         digest.update(digest_of_file(file))
@@ -180,7 +184,7 @@ def write(folder: Path, lineage: Lineage) -> None:
     body = "".join(f"{digest:016x}\n" for part in sets.values() for digest in part)
     header = {
         "scheme": SCHEME,
-        "ancestors": [_described(one.identified()) for one in lineage.ancestors],
+        "ancestors": [_ancestor_json(ancestor.identified()) for ancestor in lineage.ancestors],
         "unknown": list(lineage.unknown),
         **{name: len(part) for name, part in sets.items()},
         "sha256": sha256(body.encode()).hexdigest(),
@@ -192,9 +196,9 @@ def _sets(lineage: Lineage) -> tuple[Digests, ...]:
     return lineage.trained.whole, lineage.chosen.whole, lineage.trained.parts, lineage.chosen.parts
 
 
-def _described(ancestor: Ancestor) -> JSON:
-    found: JSON = {"model": ancestor.model, "about": ancestor.about, "weights": ancestor.weights}
-    return {key: value for key, value in found.items() if value}
+def _ancestor_json(ancestor: Ancestor) -> JSON:
+    content: JSON = {"model": ancestor.model, "about": ancestor.about, "weights": ancestor.weights}
+    return {key: value for key, value in content.items() if value}
 
 
 def read(file: Path) -> Lineage:
@@ -214,8 +218,8 @@ def read(file: Path) -> Lineage:
         if sys.byteorder == "little":
             digests.byteswap()
         ancestors = tuple(
-            Ancestor(str(one["model"]), dict(one.get("about", {})), weights=str(one.get("weights", "")))
-            for one in header["ancestors"]
+            Ancestor(str(ancestor["model"]), dict(ancestor.get("about", {})), weights=str(ancestor.get("weights", "")))
+            for ancestor in header["ancestors"]
         )
         unknown = tuple(map(str, header["unknown"]))
         counts = [int(header[name]) for name in SETS[: 2 if header["scheme"] == 1 else None]]

@@ -16,7 +16,16 @@ from figeval.io.storage import replace_text
 from figeval.records.intervals import StoredInterval
 from figeval.records.run_folder import SEEDS as SEEDS
 from figeval.records.run_folder import RunFolder, find_record, read_run
-from figeval.records.schema import CHOSEN_ON_TEST, SEEN, MacroRecord, Role, RunRecord, ScoreRecord, Stored, TaskRecord
+from figeval.records.schema import (
+    CHOSEN_ON_TEST,
+    SEEN_DESCRIPTION,
+    MacroRecord,
+    Role,
+    RunRecord,
+    ScoreRecord,
+    Stored,
+    TaskRecord,
+)
 
 GRID = "grid.json"
 MAX_SEEDS = 10_000
@@ -38,11 +47,11 @@ class SeedScore(Stored):
     )
     high: float | None = Field(frozen=True)
     interval: StoredInterval = Field(frozen=True, description="the method behind the interval, or why there is none")
-    seen: Role | None = Field(default=None, description=SEEN)
+    seen: Role | None = Field(default=None, description=SEEN_DESCRIPTION)
     unseen_only: bool = Field(default=False, description="only over the examples that no seed's model has seen")
 
     @model_validator(mode="after")
-    def _marked(self) -> SeedScore:
+    def _set_seen(self) -> SeedScore:
         """Set the mark that records before 1.4 only have in `interval`."""
         if self.interval.reason == CHOSEN_ON_TEST and self.seen is None:
             self.seen = "chosen"
@@ -130,8 +139,8 @@ def run_or_seeds(path: Path) -> tuple[RunRecord, list[tuple[RunRecord, RunFolder
     """
     file = path / SEEDS if path.is_dir() else path
     if file.name != SEEDS or not file.is_file():
-        found = read_run(path)
-        return found[0], [found]
+        recorded_run = read_run(path)
+        return recorded_run[0], [recorded_run]
     record = read(SeedsRecord, file)
     if not record.runs:
         raise RecordError(f"{file} has no runs; train with --evaluate")
@@ -163,9 +172,9 @@ def run_folders(path: Path) -> Iterator[Path]:
     Raises:
         RecordError: there are several seeds or a trained model without runs.
     """
-    for whole in whole_runs(path):
-        seeds = whole / SEEDS
-        runs = [whole / run for run in read(SeedsRecord, seeds).runs.values()] if seeds.is_file() else [whole]
+    for folder in whole_runs(path):
+        seeds = folder / SEEDS
+        runs = [folder / run for run in read(SeedsRecord, seeds).runs.values()] if seeds.is_file() else [folder]
         for run in runs:
             file = find_record(run)
             yield file.parent if file.is_file() else run  # `read_run` says that there is no run
@@ -177,7 +186,7 @@ def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:
     Results of a single training are left out (breakdowns, kinds of options, counts, predictions).
     """
     first = runs[0]
-    known = {(score.task, score.metric, score.language, score.unseen_only): score for score in record.scores}
+    means = {(score.task, score.metric, score.language, score.unseen_only): score for score in record.scores}
     return RunRecord(
         identity=hashlib.sha256(" ".join(run.identity for run in runs).encode()).hexdigest()[:8],
         status=first.status,
@@ -187,9 +196,12 @@ def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:
         model=first.model.model_copy(
             update={"name": f"{record.model} on {record.task}, {len(runs)} seeds", "fingerprint": ""}
         ),
-        tasks=[_mean_task(task, known, runs) for task in first.tasks],
+        tasks=[_mean_task(task, means, runs) for task in first.tasks],
         macro=list(_mean_macros(runs)),
-        contrasts=[one.model_copy(update={"scores": _means(one.scores, one.name, known)}) for one in first.contrasts],
+        contrasts=[
+            contrast.model_copy(update={"scores": _means(contrast.scores, contrast.name, means)})
+            for contrast in first.contrasts
+        ],
         provenance=first.provenance,
         warnings=list(dict.fromkeys(warning for run in runs for warning in run.warnings)),
     )
@@ -199,43 +211,47 @@ Means: TypeAlias = dict[tuple[str, str, str, bool], SeedScore]
 
 
 def _means(
-    scores: Sequence[ScoreRecord], name: str, known: Means, language: str = "", *, unseen_only: bool = False
+    scores: Sequence[ScoreRecord], name: str, means: Means, language: str = "", *, unseen_only: bool = False
 ) -> list[ScoreRecord]:
     """Return the scores of a task or contrast with their values replaced by the means."""
-    found = []
+    records = []
     for score in scores:
-        mean = known.get((name, score.metric, language, unseen_only))
+        mean = means.get((name, score.metric, language, unseen_only))
         if mean is not None:
-            found.append(score.with_interval(mean.interval, value=mean.mean, sd=mean.sd, n=mean.n, seen=mean.seen))
-    return found
+            records.append(score.with_interval(mean.interval, value=mean.mean, sd=mean.sd, n=mean.n, seen=mean.seen))
+    return records
 
 
-def _mean_task(task: TaskRecord, known: Means, runs: Sequence[RunRecord]) -> TaskRecord:
-    same = [one for run in runs for one in run.tasks if one.task == task.task]
-    told = list(dict.fromkeys(warning for one in same for warning in one.warnings))
+def _mean_task(task: TaskRecord, means: Means, runs: Sequence[RunRecord]) -> TaskRecord:
+    records = [record for run in runs for record in run.tasks if record.task == task.task]
+    warnings = list(dict.fromkeys(warning for record in records for warning in record.warnings))
     languages = [
-        one.model_copy(update={"scores": _means(one.scores, task.task, known, one.language)}) for one in task.languages
+        language.model_copy(update={"scores": _means(language.scores, task.task, means, language.language)})
+        for language in task.languages
     ]
-    own: dict[str, Any] = {
-        "scores": _means(task.scores, task.task, known),
-        "languages": [one for one in languages if one.scores],  # earlier versions kept none
+    updates: dict[str, Any] = {
+        "scores": _means(task.scores, task.task, means),
+        "languages": [language for language in languages if language.scores],  # earlier versions kept none
         "breakdowns": [],
         "choices": [],
         "counts": {},
         "predictions": "",
-        "warnings": told,
+        "warnings": warnings,
     }
     if task.overlap is not None:
-        scores = _means(task.overlap.scores, task.task, known, unseen_only=True)
-        own["overlap"] = task.overlap.model_copy(update={"scores": scores})
-    return task.model_copy(update={**own, "seconds": sum(one.seconds for one in same)})
+        scores = _means(task.overlap.scores, task.task, means, unseen_only=True)
+        updates["overlap"] = task.overlap.model_copy(update={"scores": scores})
+    return task.model_copy(update={**updates, "seconds": sum(record.seconds for record in records)})
 
 
 def _mean_macros(runs: Sequence[RunRecord]) -> Iterator[MacroRecord]:
     for macro in runs[0].macro:
         values = [
-            one.value for run in runs for one in run.macro if (one.suite, one.metric) == (macro.suite, macro.metric)
+            other_macro.value
+            for run in runs
+            for other_macro in run.macro
+            if (other_macro.suite, other_macro.metric) == (macro.suite, macro.metric)
         ]
         numbers = [value for value in values if value is not None]
-        whole = len(numbers) == len(runs)
-        yield macro.model_copy(update={"value": fmean(numbers) if whole else None})
+        is_complete = len(numbers) == len(runs)
+        yield macro.model_copy(update={"value": fmean(numbers) if is_complete else None})

@@ -14,7 +14,7 @@ from figeval.io.text import cleaned
 from figeval.io.validation import validated
 from figeval.records.schema import Stored
 
-LONGEST = 1e10  # seconds; a record with more is no record
+MAX_SECONDS = 1e10  # a record with more is no record
 RECORD = "record.json"
 REMOVED = frozenset(("compile",))  # settings of an older figeval; its config files have them still
 # Settings that change how fast or where a model is trained, but not the result.
@@ -109,7 +109,7 @@ class TrainingRecord(Stored):
     steps: int
     why: str = Field(description="reason for the end")
     evaluations: list[DevScores]
-    seconds: float = Field(ge=0, le=LONGEST)
+    seconds: float = Field(ge=0, le=MAX_SECONDS)
     tokens: int
     parameters: Parameters | None = None
     passes: Passes | None = Field(default=None, description="missing in records of an older figeval")

@@ -17,7 +17,7 @@ from figeval.records.schema import BaselineRecord, Role
 from figeval.runs.evaluate import CachedModel, TaskEvaluator, notes_of
 from figeval.runs.harness import Harness
 from figeval.runs.lineage import line_of
-from figeval.runs.plan import Plan, opened, route_of, settings_of
+from figeval.runs.plan import Plan, model_of, route_of, settings_of
 from figeval.runs.retrieval.augmentation import Augmenter
 from figeval.runs.score import Aggregator, MetricSet, Scored, TaskScorer
 from figeval.runs.selection_bias import UnseenExamples, marked, roles_of
@@ -140,7 +140,7 @@ class Baselines:
         floor.check_weights()
         options = {key: value for key, value in plan.config.model_args.items() if key not in ("pretrained", "model")}
         config = replace(plan.config, model=str(floor.folder), model_args=options, processes=1)
-        with closing(opened(config, self.harness)) as model:
+        with closing(model_of(config, self.harness)) as model:
             route = route_of(plan.task, model, self.harness, config)
             roles = roles_of(plan, line_of(model))
             baseline = _Baseline(floor.name, CachedModel(model), route, plan.augment, roles)

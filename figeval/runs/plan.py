@@ -27,7 +27,7 @@ from figeval.runs.flags import check_model, check_room, flagged, refuse_unused_s
 from figeval.runs.harness import Harness
 from figeval.runs.retrieval.augmentation import Augmenter, augmenter
 from figeval.runs.retrieval.shots import shots_of, shots_record
-from figeval.runs.task_metrics import check_metrics, described, metrics_of, signatures
+from figeval.runs.task_metrics import check_metrics, descriptions, metrics_of, signatures
 from figeval.runs.unasked import is_askable, unasked
 from figeval.runs.variants import Variant, check_prompts, chosen, missing_probes, variants
 from figeval.spec import TaskSpec
@@ -120,37 +120,37 @@ class Plan:
         task = self.task
         if task.examples is not None:
             return (task.name,)
-        place = (task.owner, str(task.folder), task.data[task.split(*splits) or "test"])
-        return (*place, task.type, repr(task.fields), repr(task.corpus), repr(task.shuffle_options), *task.labels)
+        source = (task.owner, str(task.folder), task.data[task.split(*splits) or "test"])
+        return (*source, task.type, repr(task.fields), repr(task.corpus), repr(task.shuffle_options), *task.labels)
 
     @property
     def settings(self) -> dict[str, Any]:
         """Settings for the task's record, without those that were not requested."""
         context, config = self.context, self.config
-        found: dict[str, Any] = {"num_fewshot": config.num_fewshot, "split": "test", **self.notes}
+        settings: dict[str, Any] = {"num_fewshot": config.num_fewshot, "split": "test", **self.notes}
         if len(self.task.languages) > 1:
-            found["languages"] = list(self.task.languages)
+            settings["languages"] = list(self.task.languages)
         if context.labels:
-            found["labels"] = list(context.labels)
+            settings["labels"] = list(context.labels)
         if self.task.shuffle_options is not None:
-            found["shuffle_options"] = self.task.shuffle_options.model_dump()
-        found |= context.settings
+            settings["shuffle_options"] = self.task.shuffle_options.model_dump()
+        settings |= context.settings
         if self.route.renders:
-            found["verbalizer"] = {label: list(context.words(label)) for label in self.task.labels}
+            settings["verbalizer"] = {label: list(context.words(label)) for label in self.task.labels}
         if self.route.renders and self.task.prompt_fields:
             names, digest = sorted(self.task.prompt_fields), self.available.prompted_sha256
-            found["prompt_fields"] = {"names": names, "sha256": digest}
+            settings["prompt_fields"] = {"names": names, "sha256": digest}
         if self.route.parts:
-            found["routes"] = {part.task_type: part.name for part in self.route.parts}
+            settings["routes"] = {part.task_type: part.name for part in self.route.parts}
         if "generate" in self.route.needs:
-            found |= {"stop": list(context.stop), "max_new_tokens": context.max_new_tokens}
+            settings |= {"stop": list(context.stop), "max_new_tokens": context.max_new_tokens}
         if self.signatures:
-            found["signatures"] = dict(self.signatures)
+            settings["signatures"] = dict(self.signatures)
         if config.num_fewshot and config.shots != "per_example":
-            found["shots"] = config.shots
-        found |= self.retrieval
+            settings["shots"] = config.shots
+        settings |= self.retrieval
         scored = bool(context.labels) and bool(self.route.needs & {"fill", "loglikelihood"})
-        given = {
+        optional_settings = {
             "reasoning": config.reasoning,
             "constrain": config.constrain,
             "decision": scored and "argmax",  # over the labels' words; earlier versions added up the words of a label
@@ -160,9 +160,9 @@ class Plan:
             "calibration": list(CONTENT_FREE) if config.calibrate else [],
             "language": self.task.language_of_rows,
             "segmenter": self.task.segmenters,
-            "metric_arguments": described(self.metrics),
+            "metric_arguments": descriptions(self.metrics),
         }
-        return found | {key: value for key, value in given.items() if value}
+        return settings | {key: value for key, value in optional_settings.items() if value}
 
 
 def prepare(
@@ -177,15 +177,15 @@ def prepare(
     Raises:
         FigevalError: a name is unknown, the model cannot answer a task, or a template or the data are broken.
     """
-    asked = chosen(config, harness)
-    check_prompts(asked, config.prompts)
-    check_metrics(asked, config, harness.metrics)
-    model = opened(config, harness)
+    all_tasks = chosen(config, harness)
+    check_prompts(all_tasks, config.prompts)
+    check_metrics(all_tasks, config, harness.metrics)
+    model = model_of(config, harness)
     for task_type in config.routes:
         harness.task_types.entry(task_type)  # raises UnknownName
-    for task in asked:
+    for task in all_tasks:
         check_settings(task, harness)
-    tasks, left_out = answerable(asked, model, harness, config)
+    tasks, left_out = answerable(all_tasks, model, harness, config)
     planner = Planner(config, harness, model, reading)
     routes = [route_of(task, model, harness, config) for task in tasks]
     refuse_unused_settings(routes, config)
@@ -284,11 +284,11 @@ def floor_of(variant: Variant, model: Model) -> Floor | None:
     """
     if not variant.is_floor or not model.source or not is_folder(folder := expand_user(model.source)):
         return None
-    found = floor_in(folder)
-    if found is None or (found.task, found.probe) == (variant.task.name, variant.name):
-        return found
+    floor = floor_in(folder)
+    if floor is None or (floor.task, floor.probe) == (variant.task.name, variant.name):
+        return floor
     if about_in(folder).get("task") == variant.task.name:
-        other = f"{found.folder} was trained on the probe {found.probe} of {found.task}"
+        other = f"{floor.folder} was trained on the probe {floor.probe} of {floor.task}"
         warn(f"{other}, so it is not a floor of {variant.task.name}; move it away and train one with --floor")
     return None
 
@@ -306,18 +306,18 @@ def answerable(
     """
 
     def has_route(task: TaskSpec) -> bool:
-        known = [route for route in harness.routes.with_parts(task.type) if route.can_distinguish(task.labels)]
+        routes = [route for route in harness.routes.with_parts(task.type) if route.can_distinguish(task.labels)]
         try:  # a route given by --route is looked up later, with its own error
-            choose(task.type, model.offers, known, None if task.type in config.routes else task.route)
+            choose(task.type, model.offers, routes, None if task.type in config.routes else task.route)
         except CapabilityError:
             return False
         return True
 
-    kept = [task for task in tasks if task.name in config.tasks or has_route(task)]
-    return (kept, [task for task in tasks if task not in kept]) if kept else (list(tasks), [])
+    tasks_to_run = [task for task in tasks if task.name in config.tasks or has_route(task)]
+    return (tasks_to_run, [task for task in tasks if task not in tasks_to_run]) if tasks_to_run else (list(tasks), [])
 
 
-def opened(config: RunConfig, harness: Harness) -> Model:
+def model_of(config: RunConfig, harness: Harness) -> Model:
     """Open the model of --model.
 
     Raises:
@@ -344,24 +344,24 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
         CapabilityError: there is no such route, or a flag would have no effect on it.
     """
     try:
-        wanted = config.routes.get(task.type, task.route)
-        known = [one for one in harness.routes.with_parts(task.type) if allowed(one, task, config, wanted)]
-        route = choose(task.type, model.offers, known, wanted)
+        name = config.routes.get(task.type, task.route)
+        routes = [route for route in harness.routes.with_parts(task.type) if allowed(route, task, config, name)]
+        route = choose(task.type, model.offers, routes, name)
     except CapabilityError as error:
         hint = f"{hint}, " if (hint := getattr(model.backend, "capability_hint", "")) else ""
         cure = f"{hint}leave {task.name} out of --tasks, or use another model"
         raise CapabilityError(f"{model.name} cannot answer {task.name}: {error}; {cure}") from error
-    return flagged(task, route, config, [one for one in known if one.needs <= model.offers])
+    return flagged(task, route, config, [route for route in routes if route.needs <= model.offers])
 
 
-def allowed(route: Route, task: TaskSpec, config: RunConfig, wanted: str | None) -> bool:
+def allowed(route: Route, task: TaskSpec, config: RunConfig, route_name: str | None) -> bool:
     """Return whether a route may be chosen, alone or as a part of another route.
 
     It may not if --route names another one for its task type. Some routes also work only for a certain number of
     labels; a route that was requested by name reports that itself.
     """
     if route.task_type == task.type:
-        return route.name == wanted or route.can_distinguish(task.labels)
+        return route.name == route_name or route.can_distinguish(task.labels)
     return config.routes.get(route.task_type, route.name) == route.name
 
 
@@ -388,13 +388,13 @@ def template_of(task: TaskSpec, route: Route) -> PromptTemplate | None:
     """
     if not route.renders:
         return None
-    own = template_file(task)
-    if route.renders <= own.blocks:
-        return own
+    template = template_file(task)
+    if route.renders <= template.blocks:
+        return template
     general = default_template(task)
     for block in sorted(route.renders - general.blocks):
         raise TaskError(
-            f"{task.name} takes the route {route.name}, but neither {own.name} nor {general.name} has the block "
+            f"{task.name} takes the route {route.name}, but neither {template.name} nor {general.name} has the block "
             f"{block!r}"
         )
     return general
@@ -405,8 +405,8 @@ def check_shown(
 ) -> None:
     """Raise `TaskError` if no request can be made for an example, or if its prompt leaves out what --augment adds."""
     requests = route.first_requests(example, context)
-    asked = example if augment is None else augment(example)
-    if asked is not example and requests and list(route.first_requests(asked, context)) == list(requests):
+    model_input = example if augment is None else augment(example)
+    if model_input is not example and requests and list(route.first_requests(model_input, context)) == list(requests):
         raise TaskError(
             f"{task.name} takes the route {route.name}, which does not show what --augment adds; show "
             "`inputs.retrieved` in its template, or leave out --augment"
@@ -447,25 +447,25 @@ def context_of(
 
 def settings_of(task: TaskSpec, route: Route, config: RunConfig) -> dict[str, Any]:
     """Return the settings of a route: the value of a flag, else of the task file, else the route's default."""
-    given = {**task.settings, **config.settings}
-    return {name: given.get(name, default) for name, default in route.settings.items()}
+    settings = {**task.settings, **config.settings}
+    return {name: settings.get(name, default) for name, default in route.settings.items()}
 
 
 def check_settings(task: TaskSpec, harness: Harness) -> None:
     """Raise `TaskError` if no route of the task's type has a setting, or if a value should be a number but is not."""
     declared: dict[str, Any] = {}
-    where = task.origin or task.name
+    source = task.origin or task.name
     for route in harness.routes.of(task.type):
         declared.update(route.settings)
     for name, value in task.settings.items():
         if name not in declared:
             has = f"they have {', '.join(declared)}" if declared else "they have none"
             raise TaskError(
-                f"{where}: no route of {task.type} tasks has the setting {name!r}{near(name, declared)}; {has}"
+                f"{source}: no route of {task.type} tasks has the setting {name!r}{near(name, declared)}; {has}"
             )
         wants_number = isinstance(declared[name], int | float) and not isinstance(declared[name], bool)
         if wants_number and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise TaskError(f"{where}: the setting {name!r} is a number, not {value!r:.80}")
+            raise TaskError(f"{source}: the setting {name!r} is a number, not {value!r:.80}")
 
 
 def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., str]:
@@ -481,18 +481,18 @@ def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., 
             )
         if [*extra] == ["option"] and (text := template.render_option(name, extra["option"])) is not None:
             return text
-        own = {**variables(example), "language": example.language or task.languages[0], **extra}
-        return template.render(name, shared | own)
+        fields = {**variables(example), "language": example.language or task.languages[0], **extra}
+        return template.render(name, shared | fields)
 
     return block
 
 
 def check_columns(config: RunConfig, surveys: Sequence[Survey]) -> None:
     """Raise `TaskError` if no task has a column that --by or --stratify names."""
-    columns = {key for one in surveys for key in one.meta_keys}
-    wanted = [("--by", key, columns) for key in config.by if key not in columns]
-    if config.stratify and not any(one.subset.is_stratified for one in surveys):
-        wanted.append(("--stratify", config.stratify, (columns | {CLUSTER, LANGUAGE}) - {config.stratify}))
-    for flag, key, known in wanted:
-        has = ", ".join(sorted(known)) or "no meta columns"
-        raise TaskError(f"{flag} {key}: none of these tasks has it{near(key, known)}; they have {has}")
+    columns = {key for task_survey in surveys for key in task_survey.meta_keys}
+    unknown_columns = [("--by", key, columns) for key in config.by if key not in columns]
+    if config.stratify and not any(task_survey.subset.is_stratified for task_survey in surveys):
+        unknown_columns.append(("--stratify", config.stratify, (columns | {CLUSTER, LANGUAGE}) - {config.stratify}))
+    for flag, key, names in unknown_columns:
+        has = ", ".join(sorted(names)) or "no meta columns"
+        raise TaskError(f"{flag} {key}: none of these tasks has it{near(key, names)}; they have {has}")

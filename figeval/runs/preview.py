@@ -13,7 +13,7 @@ from figeval.models.model import Model
 from figeval.prompts import PromptContext, Shots
 from figeval.runs.flags import flagged
 from figeval.runs.harness import Harness
-from figeval.runs.plan import context_of, opened, pool_of, route_of, template_of
+from figeval.runs.plan import context_of, model_of, pool_of, route_of, template_of
 from figeval.runs.retrieval.augmentation import Augmenter, augmenter
 from figeval.runs.retrieval.shots import shots_of
 from figeval.runs.unasked import is_askable
@@ -65,7 +65,7 @@ def preview(
     check_prompts(tasks, config.prompts)
     if ids:
         _check_ids(tasks, ids, harness)
-    model = opened(config, harness) if config.model else None
+    model = model_of(config, harness) if config.model else None
     for task in tasks:
         augment = augmenter(task, config.augment, harness, config.device)
         for variant in variants(task, config, harness):
@@ -73,21 +73,25 @@ def preview(
                 taken = route_of(variant.task, model, harness, config)
                 routes = [_previewed(variant.task, taken, model, config, harness, augment)]
             else:
-                known = harness.routes.of(task.type)
-                routes = [_previewed_or_refused(variant.task, route, config, harness, augment) for route in known]
-            chosen = (one for one in variant.examples() if one.id in ids) if ids else islice(variant.examples(), n)
+                candidates = harness.routes.of(task.type)
+                routes = [_previewed_or_refused(variant.task, route, config, harness, augment) for route in candidates]
+            chosen = (
+                (example for example in variant.examples() if example.id in ids)
+                if ids
+                else islice(variant.examples(), n)
+            )
             for example in chosen:
-                asked = example if augment is None else augment(example)
-                yield variant, example, [route.ask(asked) for route in routes]
+                model_input = example if augment is None else augment(example)
+                yield variant, example, [route.ask(model_input) for route in routes]
 
 
 def _check_ids(tasks: Sequence[TaskSpec], ids: Sequence[str], harness: Harness) -> None:
     """Raise `DataError` if none of the tasks has an example with one of the ids."""
-    known = {example.id: None for task in tasks for example in harness.examples(task)}
-    for one in ids:
-        if one not in known:
+    existing_ids = {example.id: None for task in tasks for example in harness.examples(task)}
+    for example_id in ids:
+        if example_id not in existing_ids:
             names = ", ".join(task.name for task in tasks)
-            raise DataError(f"--id {one!r:.80}: {names} has no such example{near(one, known)}")
+            raise DataError(f"--id {example_id!r:.80}: {names} has no such example{near(example_id, existing_ids)}")
 
 
 def _previewed(

@@ -23,7 +23,7 @@ from figeval.runs.harness import Harness
 from figeval.runs.plan import context_of
 from figeval.runs.score import MetricSet, TaskScorer, remarked, summarize
 from figeval.runs.selection_bias import marked, withhold_intervals
-from figeval.runs.task_metrics import described, metrics_of
+from figeval.runs.task_metrics import descriptions, metrics_of
 from figeval.runs.variants import Variant, recorded_variant
 from figeval.spec import TaskSpec
 from figeval.task_types.orders import from_orders, in_orders
@@ -68,17 +68,17 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
     with folder.locked():
         record, _ = read_run(path)  # read again, now that no other process can write
         flags = {key: record.config.get(key, "") for key in ("protocol", "split")}
-        asked = RunConfig(tasks=tuple(record.config.get("tasks", ())), model="", **flags)
-        told_apart = Discrimination(contrasts_of(asked, harness))
-        found = []
+        config = RunConfig(tasks=tuple(record.config.get("tasks", ())), model="", **flags)
+        told_apart = Discrimination(contrasts_of(config, harness))
+        rereads = []
         for task in record.tasks:
             if reader_of(task, harness):
-                found.append(_reread(task, record, folder, harness))
+                rereads.append(_reread(task, record, folder, harness))
                 record.contrasts = list(told_apart.records(record, folder.rows))
                 withhold_intervals(record, harness)
                 summarize(record, record.config.get("tasks", ()), harness)
                 folder.write(record)  # after each task: its rows, scores and version of the reader belong together
-    return found
+    return rereads
 
 
 def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Harness) -> Reread:
@@ -86,21 +86,21 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     variant = recorded_variant(task, seed, harness)
     reading, version = reading_of(task, record, variant, harness)
     metrics = reading.metrics
-    stored = list(folder.rows(task.task))
-    read = metrics.related(list(reading.rows(stored, variant.examples())), task.settings)
-    before, acc_before = _statuses(stored), _accuracy(task)
+    old_rows = list(folder.rows(task.task))
+    new_rows = metrics.related(list(reading.rows(old_rows, variant.examples())), task.settings)
+    before, acc_before = _statuses(old_rows), _accuracy(task)
     changed = [
-        (one["status"], one["pred"]) != (other["status"], other["pred"])
-        for old, new in zip(stored, read, strict=True)
-        for one, other in zip(answers_of(old), answers_of(new), strict=True)
+        (old["status"], old["pred"]) != (new["status"], new["pred"])
+        for old_row, new_row in zip(old_rows, new_rows, strict=True)
+        for old, new in zip(answers_of(old_row), answers_of(new_row), strict=True)
     ]
-    for row in read:
+    for row in new_rows:
         check_row(row)  # before anything stored is touched
     sealed, task.predictions_sha256 = task.predictions_sha256, None
     if sealed is not None:
         folder.write(record)  # if killed before the rows are replaced, no outdated digest may remain
-    folder.replace(task.task, read)
-    by = [one.by for one in task.breakdowns]
+    folder.replace(task.task, new_rows)
+    by = [breakdown.by for breakdown in task.breakdowns]
     scorer = TaskScorer(metrics=metrics, strict=variant.task.group is not None, seed=seed, settings=task.settings)
     scorer.sum_up(task, partial(folder.rows, task.task), by)
     task.extractor = version
@@ -109,11 +109,11 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     return Reread(
         task=task.task,
         before=before,
-        after=_statuses(read),
+        after=_statuses(new_rows),
         changed=sum(changed),
         acc_before=acc_before,
         acc_after=_accuracy(task),
-        missing=task.n - len(stored),
+        missing=task.n - len(old_rows),
     )
 
 
@@ -133,7 +133,7 @@ def reading_of(task: TaskRecord, record: RunRecord, variant: Variant, harness: H
     if orders:
         route = in_orders(route, orders, seed)
     applied = metrics_of(variant.task, route, config, harness)
-    _check_arguments(task, described(applied))
+    _check_arguments(task, descriptions(applied))
     metrics = MetricSet(applied, variant.task.labels, variant.task.with_language)
     return AnswerReader(
         variant.task, route, reader.read, _context(task, variant, route, config), metrics
@@ -142,8 +142,8 @@ def reading_of(task: TaskRecord, record: RunRecord, variant: Variant, harness: H
 
 def recorded_route(task: TaskRecord, harness: Harness) -> Route | None:
     """Return the route that a task took, or None if no plugin provides it any more."""
-    mine = harness.routes.of(task.task_type)
-    return next((route for route in mine if route.name == task.route), None)
+    routes = harness.routes.of(task.task_type)
+    return next((route for route in routes if route.name == task.route), None)
 
 
 def recorded_metrics(task: TaskRecord, spec: TaskSpec, config: RunConfig, harness: Harness) -> MetricSet | None:
@@ -162,14 +162,14 @@ def reader_of(task: TaskRecord, harness: Harness) -> ReplyReader | None:
     return route.reader if route is not None else None
 
 
-def _check_arguments(task: TaskRecord, found: Mapping[str, Any]) -> None:
+def _check_arguments(task: TaskRecord, arguments: Mapping[str, Any]) -> None:
     """Raise `RecordError` if the argument of a metric has changed since the run was scored."""
     stored: Mapping[str, Any] = task.settings.get("metric_arguments", {})
-    changed = [name for name, one in found.items() if json.dumps(one) != json.dumps(stored.get(name))]
+    changed = [name for name, argument in arguments.items() if json.dumps(argument) != json.dumps(stored.get(name))]
     if changed:
         raise RecordError(
-            f"what {changed[0]} of {task.task} is made from ({found[changed[0]]['argument']}) changed since this run "
-            "was made; restore it, or run the task again"
+            f"what {changed[0]} of {task.task} is made from ({arguments[changed[0]]['argument']}) changed since this "
+            "run was made; restore it, or run the task again"
         )
 
 
@@ -195,26 +195,28 @@ class AnswerReader:
         """Yield a new row for each stored one, in the same order."""
         read = list(self._read(stored, examples))
         measured = self.metrics.measured([(example, prediction) for _, example, prediction in read])
-        for (row, example, prediction), own in zip(read, measured, strict=True):
-            made = prediction_row(
+        for (row, example, prediction), measurements in zip(read, measured, strict=True):
+            new_row = prediction_row(
                 self.task.task_type,
                 example,
                 prediction,
-                self.metrics.features(example, prediction, own),
+                self.metrics.features(example, prediction, measurements),
                 samples="texts" in row,
                 retrieved=row.get("retrieved", ()),
             )
-            yield marked(remarked(made, own), row.get("seen"))
+            yield marked(remarked(new_row, measurements), row.get("seen"))
 
     def _read(
         self, stored: Iterable[PredictionRow], examples: Iterable[Example]
     ) -> Iterator[tuple[PredictionRow, Example, Prediction]]:
-        wanted = {row["id"] for row in stored}
-        known = {example.id: example for example in examples if example.id in wanted}
+        ids = {row["id"] for row in stored}
+        examples_by_id = {example.id: example for example in examples if example.id in ids}
         for row in stored:
-            if row["id"] not in known:
+            if row["id"] not in examples_by_id:
                 raise RecordError(f"there is no example {one_line(row['id'], 80)!r}; run the task again")
-            example = replace(known[row["id"]], group=row["group"])  # None for a minimal pair that --limit cut in two
+            example = replace(
+                examples_by_id[row["id"]], group=row["group"]
+            )  # None for a minimal pair that --limit cut in two
             prediction = replace(
                 self._prediction(row, example.for_prompt()),
                 truncated=row["truncated"],

@@ -33,7 +33,7 @@ from figeval.records.schema import LineageRecord, ModelRecord, RunRecord, TaskRe
 from figeval.runs.evaluate import has_no_reply
 from figeval.runs.plan import Plan, template_file
 from figeval.runs.score import MetricSet
-from figeval.runs.task_metrics import described
+from figeval.runs.task_metrics import descriptions
 from figeval.spec import TaskSpec
 
 ELSEWHERE = "choose another --output_path, or start over with --fresh"
@@ -95,8 +95,8 @@ def begin(
     _check_same(folder.path, stored, config, model.name, fresh.model.fingerprint)
     _check_scoring(folder, stored, plans)
     fresh.started = stored.started
-    known = {task.task: task for task in stored.tasks}
-    fresh.tasks = [_resumed(folder.path, known.get(plan.name), _task_record(plan)) for plan in plans]
+    stored_tasks = {task.task: task for task in stored.tasks}
+    fresh.tasks = [_resumed(folder.path, stored_tasks.get(plan.name), _task_record(plan)) for plan in plans]
     fresh.contrasts = stored.contrasts
     return fresh
 
@@ -108,19 +108,21 @@ def check_unchanged(path: Path, stored: RunRecord, config: RunConfig, model: Mod
         RecordError: something differs from the record.
     """
     _check_same(path, stored, config, model.name, model.fingerprint())
-    known = {task.task: task for task in stored.tasks}
+    stored_tasks = {task.task: task for task in stored.tasks}
     for plan in plans:
-        if plan.name in known or not plan.is_reserve:  # a reserve may have been dropped from the record
-            _resumed(path, known[plan.name], _task_record(plan))
+        if plan.name in stored_tasks or not plan.is_reserve:  # a reserve may have been dropped from the record
+            _resumed(path, stored_tasks[plan.name], _task_record(plan))
 
 
 def _check_same(path: Path, stored: RunRecord, config: RunConfig, model: str, fingerprint: str) -> None:
     if stored.identity != config.identity():
-        what = _changes(config.changed(stored.config)) or f"its identity is {stored.identity}, not {config.identity()}"
-        raise RecordError(f"{path} contains another run ({what}); {ELSEWHERE}")
+        difference = (
+            _changes(config.changed(stored.config)) or f"its identity is {stored.identity}, not {config.identity()}"
+        )
+        raise RecordError(f"{path} contains another run ({difference}); {ELSEWHERE}")
     if stored.model.fingerprint != fingerprint:
-        what = f"{_shown(stored.model.fingerprint)} before, {_shown(fingerprint)} now"
-        raise RecordError(f"{path}: the weights of {model} have changed since ({what}); {ELSEWHERE}")
+        difference = f"{_shown(stored.model.fingerprint)} before, {_shown(fingerprint)} now"
+        raise RecordError(f"{path}: the weights of {model} have changed since ({difference}); {ELSEWHERE}")
 
 
 def _check_scoring(folder: RunFolder, stored: RunRecord, plans: Sequence[Plan]) -> None:
@@ -145,7 +147,9 @@ def _check_scoring(folder: RunFolder, stored: RunRecord, plans: Sequence[Plan]) 
 def _changes(changed: Mapping[str, tuple[Any, Any]]) -> str:
     """Format changed settings, e.g. as `limit was 20, is 50; seed was 0, is 1`."""
     return "; ".join(
-        f"{name} was {_shown(old)}, is {_shown(new)}" for one in changed.items() for name, old, new in _parts(*one)
+        f"{name} was {_shown(old)}, is {_shown(new)}"
+        for change in changed.items()
+        for name, old, new in _parts(*change)
     )
 
 
@@ -197,32 +201,34 @@ def _task_record(plan: Plan) -> TaskRecord:
 
 def _warnings(plan: Plan) -> list[str]:
     """Return the warnings about a task that are known before it is run."""
-    found = [*plan.remarks]
-    own = plan.task.template
-    if own is not None and plan.template is not None and plan.template.name != own:
+    warnings = [*plan.remarks]
+    template_name = plan.task.template
+    if template_name is not None and plan.template is not None and plan.template.name != template_name:
         missing = plan.route.renders - template_file(plan.task).blocks
         blocks = ("block " if len(missing) == 1 else "blocks ") + " and ".join(repr(block) for block in sorted(missing))
-        found.append(f"{own} lacks the {blocks} of {plan.route.name}; {plan.template.name} was used instead")
+        warnings.append(
+            f"{template_name} lacks the {blocks} of {plan.route.name}; {plan.template.name} was used instead"
+        )
     if plan.n < plan.available.n and (names := MetricSet(plan.metrics, plan.task.labels).size_dependent):
-        which = "all metrics" if len(names) == len(plan.metrics) > 1 else ", ".join(names)
+        metric_names = "all metrics" if len(names) == len(plan.metrics) > 1 else ", ".join(names)
         flags = conditions.portion(plan.config.record())
         depend = "depends" if len(names) == 1 else "depend"
-        found.append(
-            f"{which} {depend} on the number of examples, so scores with {flags} are not comparable with those on all "
-            f"{plan.available.n}"
+        warnings.append(
+            f"{metric_names} {depend} on the number of examples, so scores with {flags} are not comparable with those "
+            f"on all {plan.available.n}"
         )
-    told: dict[str, list[str]] = {}
-    for name, one in described(plan.metrics).items():
-        told.setdefault(str(one.get("remark", "")), []).append(name)
-    found += [f"{', '.join(names)}: {remark}" for remark, names in told.items() if remark]
+    metrics_by_remark: dict[str, list[str]] = {}
+    for name, description in descriptions(plan.metrics).items():
+        metrics_by_remark.setdefault(str(description.get("remark", "")), []).append(name)
+    warnings += [f"{', '.join(names)}: {remark}" for remark, names in metrics_by_remark.items() if remark]
     if plan.floor is not None and (other := plan.floor.differences):
-        found.append(f"{plan.floor.name} was trained with different settings from the model's: {', '.join(other)}")
+        warnings.append(f"{plan.floor.name} was trained with different settings from the model's: {', '.join(other)}")
     cut = len(plan.available.subset.cut)
     if cut and any(metric.name == "acc" for metric in plan.metrics):
         pairs = "a minimal pair" if cut == 1 else f"{cut} minimal pairs"
         flag = "--limit" if plan.config.sample is None else "--sample"
-        found.append(f"{flag} splits {pairs}, which acc_strict leaves out")
-    return found
+        warnings.append(f"{flag} splits {pairs}, which acc_strict leaves out")
+    return warnings
 
 
 def warnings_of_run(record: RunRecord, plans: list[Plan], left_out: list[TaskSpec]) -> Iterator[str]:
@@ -254,9 +260,9 @@ def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRe
     }
     changed = {key: (old, new) for key, (old, new) in changed.items() if json.dumps(old) != json.dumps(new)}
     if changed:
-        what = " and ".join(changed)
+        keys = " and ".join(changed)
         raise RecordError(
-            f"{path}: {what} of {fresh.task} changed since this run began ({_changes(changed)}); {ELSEWHERE}"
+            f"{path}: {keys} of {fresh.task} changed since this run began ({_changes(changed)}); {ELSEWHERE}"
         )
     return stored.model_copy(update={"legend": fresh.legend, "warnings": fresh.warnings, "error": None})
 
@@ -270,7 +276,7 @@ def is_english(task: TaskRecord) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RowCounts:
     """Number of examples of a run, and of rows kept from earlier sessions, by task."""
 
     by_task: Mapping[str, int]
@@ -282,7 +288,7 @@ class Kept:
         return sum(self.by_task.values())
 
 
-def resume(folder: RunFolder, record: RunRecord, plans: Sequence[Plan]) -> Kept:
+def resume(folder: RunFolder, record: RunRecord, plans: Sequence[Plan]) -> RowCounts:
     """Check and merge the rows of earlier sessions; return how many are kept.
 
     Tasks whose predictions are about to change are marked as unfinished first, in the record and on disk.
@@ -299,23 +305,25 @@ def resume(folder: RunFolder, record: RunRecord, plans: Sequence[Plan]) -> Kept:
         folder.write(record)
     merge_shards(folder, plans)
     shutil.rmtree(folder.path / LOGS, ignore_errors=True)
-    rows = {plan.name: kept(folder, plan, tasks[plan.name]) if plan in again else plan.n for plan in plans}
-    return Kept(rows, sum(plan.n for plan in plans))
+    rows = {
+        plan.name: drop_unusable_rows(folder, plan, tasks[plan.name]) if plan in again else plan.n for plan in plans
+    }
+    return RowCounts(rows, sum(plan.n for plan in plans))
 
 
 def finished(folder: RunFolder, task: TaskRecord) -> bool:
     """Return whether a task needs no further answers. Raises `RecordError` if its predictions were modified."""
     folder.check(task)
-    known = task.status == "done" and task.predictions_sha256 is not None
-    return known and not task.counts.get("error") and is_own(folder.predictions_file(task.task))
+    is_done = task.status == "done" and task.predictions_sha256 is not None
+    return is_done and not task.counts.get("error") and is_own(folder.predictions_file(task.task))
 
 
-def kept(folder: RunFolder, plan: Plan, task: TaskRecord) -> int:
+def drop_unusable_rows(folder: RunFolder, plan: Plan, task: TaskRecord) -> int:
     """Drop the unusable rows of an unfinished task; return the number of rows that are kept."""
     if not is_own(folder.predictions_file(plan.name)):
         return 0
-    wanted = Ids.of(example.id for example in plan.examples())
-    sieve = Sieve(wanted, bytearray(len(wanted)))
+    ids = Ids.of(example.id for example in plan.examples())
+    sieve = Sieve(ids, bytearray(len(ids)))
     folder.drop(plan.name, sieve)
     if sieve.strange:
         first = one_line(sieve.first_strange, 80)
@@ -326,23 +334,23 @@ def kept(folder: RunFolder, plan: Plan, task: TaskRecord) -> int:
 
 @dataclass(slots=True)
 class Sieve:
-    """Predicate for the rows of an unfinished task to drop; the first row with a reply per id in `wanted` is kept.
+    """Predicate for the rows of an unfinished task to drop; the first row with a reply per id in `ids` is kept.
 
     Attributes:
-        wanted: ids of the task's examples.
+        ids: ids of the task's examples.
         seen: a byte for each of them, 1 once a row is kept.
         strange: number of rows with other ids.
         first_strange: the first of these ids.
     """
 
-    wanted: Ids
+    ids: Ids
     seen: bytearray
     strange: int = 0
     first_strange: str = ""
 
     def __call__(self, row: PredictionRow) -> bool:
         """Return whether to drop the row."""
-        number = self.wanted.number(row["id"])
+        number = self.ids.number(row["id"])
         if number is None:
             self.first_strange = self.first_strange or row["id"]
             self.strange += 1
@@ -361,16 +369,16 @@ def merge_shards(folder: RunFolder, plans: Sequence[Plan]) -> None:
     Raises:
         RecordError: a worker process is still writing.
     """
-    found = [RunFolder(own_folder(path)) for path in sorted(own_folder(folder.path / SHARDS).glob("*-of-*"))]
+    shards = [RunFolder(own_folder(path)) for path in sorted(own_folder(folder.path / SHARDS).glob("*-of-*"))]
     with ExitStack() as locks:
-        for shard in found:
+        for shard in shards:
             locks.enter_context(shard.locked())
         for plan in plans:
             if any(
-                file(plan.name).exists() for shard in found for file in (shard.predictions_file, shard.replies_file)
+                file(plan.name).exists() for shard in shards for file in (shard.predictions_file, shard.replies_file)
             ):
-                merge(folder, plan, found)
-    for shard in found:
+                merge(folder, plan, shards)
+    for shard in shards:
         if not any(shard.predictions_file("x").parent.iterdir()):
             shutil.rmtree(shard.path)
     with suppress(OSError):  # does not exist, or is not empty

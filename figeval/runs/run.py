@@ -38,7 +38,7 @@ from figeval.runs.floors import choose_floor, substitution_notes
 from figeval.runs.harness import Harness
 from figeval.runs.lineage import line_of, lineage_record
 from figeval.runs.plan import Plan, prepare
-from figeval.runs.resume import Kept, begin, resume, warnings_of_run
+from figeval.runs.resume import RowCounts, begin, resume, warnings_of_run
 from figeval.runs.score import MetricSet, TaskScorer, summarize
 from figeval.runs.selection_bias import (
     marked,
@@ -108,16 +108,16 @@ def carry_out(
         warn_of_augmentation(record, plans, line)
         record.warnings = list(warnings_of_run(record, plans, left_out))
         harness.manager.each("run_started", lambda _: {"run": record.model_copy(deep=True)})
-        kept = resume(folder, record, plans)
-        if kept.rows:
-            observer.resumed(folder.path, kept.rows, kept.examples)
+        row_counts = resume(folder, record, plans)
+        if row_counts.rows:
+            observer.resumed(folder.path, row_counts.rows, row_counts.examples)
         announce(model, plans, folder)
-        here = InProcess(CachedModel(model), folder, config.log_samples)
+        in_process = InProcess(CachedModel(model), folder, config.log_samples)
         with (
-            executor_of(staff, config, folder, record, plans, here) as executor,
+            executor_of(staff, config, folder, record, plans, in_process) as executor,
             trackers_of(config, record, folder) as log,
         ):
-            session = _Session(config, harness, observer, folder, executor, record, kept, line, told_apart, log)
+            session = _Session(config, harness, observer, folder, executor, record, row_counts, line, told_apart, log)
             if config.batch:
                 session.batch(model, plans)
             for plan in plans:
@@ -174,14 +174,14 @@ def executor_of(
     folder: RunFolder,
     record: RunRecord,
     plans: Sequence[Plan],
-    here: InProcess,
+    in_process: InProcess,
 ) -> AbstractContextManager[Executor]:
     """Return what computes the rows: this process, or workers."""
     if staff is None:
-        return nullcontext(here)
+        return nullcontext(in_process)
     from figeval.runs.workers.pool import worker_pool
 
-    return worker_pool(staff, config, folder, record, plans, here)
+    return worker_pool(staff, config, folder, record, plans, in_process)
 
 
 def trackers_of(config: RunConfig, record: RunRecord, folder: RunFolder) -> AbstractContextManager[Log]:
@@ -226,7 +226,7 @@ class _Session:
     folder: RunFolder
     executor: Executor
     record: RunRecord
-    kept: Kept
+    row_counts: RowCounts
     line: Lineage
     discrimination: Discrimination
     log: Log
@@ -297,7 +297,7 @@ class _Session:
 
     def _predict(self, plan: Plan, task: TaskRecord) -> None:
         """Compute the missing rows."""
-        answered = self.kept.by_task[plan.name]  # workers may already have stored further rows
+        answered = self.row_counts.by_task[plan.name]  # workers may already have stored further rows
         self.observer.task_started(plan.name, plan.n, answered)
         if answered < plan.n:
             for rows in self.executor.answer(plan, task):
@@ -321,8 +321,8 @@ class _Session:
         errors = (str(row.get("error", "")) for row in rows() if has_no_reply(row))
         if (first := next(errors, None)) is not None:
             failed = 1 + sum(1 for _ in errors)
-            what, them = ("1 example", "it") if failed == 1 else (f"{failed} examples", "them")
-            task.warnings.append(f"{what} failed (first: {first}); run the same command again to retry {them}")
+            examples, them = ("1 example", "it") if failed == 1 else (f"{failed} examples", "them")
+            task.warnings.append(f"{examples} failed (first: {first}); run the same command again to retry {them}")
         if self.config.baselines:
             self._score_baselines(plan, task)
 
@@ -334,13 +334,13 @@ class _Session:
         self.observer.scoring("baselines")
         began = time.monotonic()
         unseen = None if overlap is None else unseen_examples(self.folder.rows(plan.name))
-        found = self.baselines.scores(plan, unseen)
-        task.baselines = found.whole
-        for one in task.languages:
-            one.baselines = found.languages.get(one.language, [])
+        baseline_scores = self.baselines.scores(plan, unseen)
+        task.baselines = baseline_scores.whole
+        for language_record in task.languages:
+            language_record.baselines = baseline_scores.languages.get(language_record.language, [])
         if task.overlap is not None:
-            task.overlap.baselines = found.unseen
-        task.warnings.extend(found.failures)
+            task.overlap.baselines = baseline_scores.unseen
+        task.warnings.extend(baseline_scores.failures)
         task.baseline_seconds = round(time.monotonic() - began, 3)
 
     def _mark_seen(self, task: TaskRecord, plan: Plan) -> None:

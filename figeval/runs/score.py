@@ -65,18 +65,18 @@ class MetricSet:
 
     def measured(self, cases: Sequence[Case]) -> list[Measurements]:
         """Return, for each case, the measurements of the metrics that read many examples in one call."""
-        found: list[dict[str, Measured]] = [{} for _ in cases]
+        measurements: list[dict[str, Measured]] = [{} for _ in cases]
         for name, statistic in self.statistics.items():
             if not (cases and isinstance(statistic, Batched) and statistic.batch is not None):
                 continue
             try:
                 with foreign_code(self._titles[name]):
-                    for own, measured in zip(found, statistic.batch(cases), strict=True):
-                        own[name] = measured
+                    for by_metric, measured in zip(measurements, statistic.batch(cases), strict=True):
+                        by_metric[name] = measured
             except BaseException as error:
                 error.add_note(f"metric {name!r}, {len(cases)} examples together")
                 raise
-        return [*found]
+        return [*measurements]
 
     def features(
         self, example: Example, prediction: Prediction, measured: Measurements = MappingProxyType({})
@@ -85,7 +85,7 @@ class MetricSet:
 
         Metrics that give None for the example are left out. Metrics in `measured` are not computed again.
         """
-        found: dict[str, float | list[float]] = {}
+        numbers: dict[str, float | list[float]] = {}
         example = self.as_read(example)
         for name, statistic in self.statistics.items():
             try:
@@ -99,8 +99,8 @@ class MetricSet:
                 error.add_note(f"metric {name!r}, example {example.id!r}")
                 raise
             if features is not None:
-                found[name] = _stored(name, statistic, features, example.id)
-        return found
+                numbers[name] = _row_value(name, statistic, features, example.id)
+        return numbers
 
     @property
     def collective(self) -> tuple[str, ...]:
@@ -110,8 +110,10 @@ class MetricSet:
     @property
     def size_dependent(self) -> tuple[str, ...]:
         """Names of the metrics whose value depends on the number of rows."""
-        own = ((name, one) for name, one in self.statistics.items() if isinstance(one, Collective))
-        return tuple(name for name, one in own if not one.size_invariant)
+        collectives = (
+            (name, statistic) for name, statistic in self.statistics.items() if isinstance(statistic, Collective)
+        )
+        return tuple(name for name, statistic in collectives if not statistic.size_invariant)
 
     @property
     def pooled(self) -> bool:
@@ -136,30 +138,31 @@ class MetricSet:
         for family, names in families.items():
             try:
                 with foreign_code(self._titles[names[0]]):
-                    features = {name: list(given) for name, given in family(rows, names, settings).items()}
-                for name, given in features.items():
-                    for row, own, found in zip(rows, metrics, given, strict=True):
-                        own.pop(name, None)
-                        if found is not None:
-                            own[name] = _stored(name, self.statistics[name], found, row["id"])
+                    features = {name: list(column) for name, column in family(rows, names, settings).items()}
+                for name, column in features.items():
+                    for row, row_metrics, row_features in zip(rows, metrics, column, strict=True):
+                        row_metrics.pop(name, None)
+                        if row_features is not None:
+                            row_metrics[name] = _row_value(name, self.statistics[name], row_features, row["id"])
             except BaseException as error:
                 of_which = f"metric {names[0]!r}" if len(names) == 1 else f"metrics {', '.join(map(repr, names))}"
                 error.add_note(f"{of_which}, all {len(rows)} examples together")
                 raise
-        return [{**row, "metrics": own} for row, own in zip(rows, metrics, strict=True)]
+        return [{**row, "metrics": row_metrics} for row, row_metrics in zip(rows, metrics, strict=True)]
 
 
 def remarked(row: PredictionRow, measured: Measurements) -> PredictionRow:
     """Return the row with the metrics' remarks on its example, each one once."""
-    remarks = list(dict.fromkeys(remark for one in measured.values() for remark in one.remarks))
+    remarks = list(dict.fromkeys(remark for measurement in measured.values() for remark in measurement.remarks))
     return {**row, "remarks": remarks} if remarks else row
 
 
-def _stored(name: str, statistic: Statistic, features: Sequence[float], example: str) -> float | list[float]:
+def _row_value(name: str, statistic: Statistic, features: Sequence[float], example: str) -> float | list[float]:
     """Return features as a row stores them: the value of a mean, otherwise a list. `_features` is the inverse."""
     if not all(map(math.isfinite, features)):  # check now, since fixing the metric would not fix stored rows
         raise ValueError(f"metric {name!r} gave {features} for example {example!r}; return None instead")
-    numbers = [one if type(one) in (int, float) else float(one) for one in features]  # bool, numpy's float32
+    # A bool, or numpy's float32, becomes a float.
+    numbers = [number if type(number) in (int, float) else float(number) for number in features]
     return numbers[0] if statistic.is_mean else numbers
 
 
@@ -199,7 +202,7 @@ class Aggregator:
         self.counts["straddling"] += row.get("straddling", False)
         self.counts.update(row.get("remarks", ()))
         self.counts["spans_unanswered"] += sum(part["status"] != "ok" for part in row.get("parts", ()))
-        self.has_option_kinds |= bool((made := row.get("choice")) and made["kinds"])
+        self.has_option_kinds |= bool((choice := row.get("choice")) and choice["kinds"])
         role: Role | None = row.get("seen")
         for name, stored in row["metrics"].items():
             if name in self.sums:
@@ -220,7 +223,7 @@ class Aggregator:
     def summed(self, seed: int) -> list[tuple[Score, MetricAggregator]]:
         """Return the scores so far, each with its aggregator, regardless of what the model has seen."""
         sums = [*self.sums.values(), *([] if self.groups is None else [self.groups.groups()])]
-        return [(self._exact(one.score(seed)), one) for one in sums]
+        return [(self._exact(aggregator.score(seed)), aggregator) for aggregator in sums]
 
     def seen_by_metric(self) -> dict[str, Counter[Role]]:
         """Return, per metric, the number of its examples that the model has seen, by role."""
@@ -280,11 +283,11 @@ class TaskScorer:
             tokens.update(tokens_of(row))
             if role := row.get("seen"):
                 seen[role] += 1
-        found = self._by_language(rows) if self._languages else Scored(total.scores(self.seed))
-        baselines = {one.language: one.baselines for one in task.languages}
-        task.scores, task.languages = found.scores, found.languages
-        for one in task.languages:
-            one.baselines = baselines.get(one.language, [])
+        task_scores = self._by_language(rows) if self._languages else Scored(total.scores(self.seed))
+        baselines = {language_record.language: language_record.baselines for language_record in task.languages}
+        task.scores, task.languages = task_scores.scores, task_scores.languages
+        for language_record in task.languages:
+            language_record.baselines = baselines.get(language_record.language, [])
         task.choices = self._option_kinds(rows) if total.has_option_kinds else []
         task.tokens = dict(tokens)
         task.counts = {key: count for key, count in sorted(total.counts.items()) if count}
@@ -296,8 +299,8 @@ class TaskScorer:
         if self.metrics.collective:
             rows = self.metrics.related(list(rows), self.settings)
         if self._languages:
-            kept = list(rows)
-            return self._by_language(lambda: kept)
+            all_rows = list(rows)
+            return self._by_language(lambda: all_rows)
         total = Aggregator(self.metrics, strict=self.strict)
         for row in rows:
             total.add(row)
@@ -336,17 +339,22 @@ class TaskScorer:
         """
         from figeval.metrics.languages import LanguageScore, mean_over_languages
 
-        found = self._parts(lambda row: row.get("language"), rows, strict=self.strict)
-        parts = {one: found.get(one) or Aggregator(self.metrics, strict=self.strict) for one in self._languages}
+        aggregators = self._parts(lambda row: row.get("language"), rows, strict=self.strict)
+        parts = {
+            language: aggregators.get(language) or Aggregator(self.metrics, strict=self.strict)
+            for language in self._languages
+        }
         seen: dict[str, Counter[Role]] = defaultdict(Counter)
         for part in parts.values():
             for metric, counts in part.seen_by_metric().items():
                 seen[metric].update(counts)
-        summed = [[LanguageScore(one, *pair) for pair in part.summed(self.seed)] for one, part in parts.items()]
+        summed = [
+            [LanguageScore(language, *pair) for pair in part.summed(self.seed)] for language, part in parts.items()
+        ]
         means = [mean_over_languages(scores, self.seed) for scores in zip(*summed, strict=True)]
         return Scored(
             [withheld(ScoreRecord.of(mean), seen.get(mean.metric, {})) for mean in means],
-            [LanguageRecord(language=one, scores=part.scores(self.seed)) for one, part in parts.items()],
+            [LanguageRecord(language=language, scores=part.scores(self.seed)) for language, part in parts.items()],
         )
 
     def _parts(
@@ -369,25 +377,25 @@ class TaskScorer:
         for row in rows():
             if row["group"] is not None:
                 values[row["group"]].add(value_of(row))
-        found: dict[str, Aggregator] = {}
+        aggregators: dict[str, Aggregator] = {}
         pooled: dict[str, list[PredictionRow]] = defaultdict(list)
         for row in rows():
             value = value_of(row)
             if value is None:
                 continue
-            own: PredictionRow = {**row, "cluster": None if held_fixed else row["cluster"]}
+            part_row: PredictionRow = {**row, "cluster": None if held_fixed else row["cluster"]}
             if row["group"] is not None and len(values[row["group"]]) > 1:
-                own["group"] = None
-            if value not in found:
-                found[value] = Aggregator(self.metrics, strict=bool(values) if strict is None else strict)
+                part_row["group"] = None
+            if value not in aggregators:
+                aggregators[value] = Aggregator(self.metrics, strict=bool(values) if strict is None else strict)
             if self.metrics.pooled:
-                pooled[value].append(own)
+                pooled[value].append(part_row)
             else:
-                found[value].add(own)
+                aggregators[value].add(part_row)
         for value, part in pooled.items():
             for row in self.metrics.related(part, self.settings, pooled=True):
-                found[value].add(row)
-        return found
+                aggregators[value].add(row)
+        return aggregators
 
 
 # ---- several tasks ---------------------------------------------------------------------------------------------------
@@ -409,17 +417,17 @@ def add_floor(task: TaskRecord, probe: TaskRecord) -> None:
     """
     replaced = (str(probe.variant), name_of(str(probe.variant)))
 
-    def added(
-        known: Iterable[BaselineRecord], scores: list[ScoreRecord], trained: Iterable[BaselineRecord]
+    def merge_baselines(
+        baselines: Iterable[BaselineRecord], scores: list[ScoreRecord], trained: Iterable[BaselineRecord]
     ) -> list[BaselineRecord]:
-        kept = [one for one in known if one.baseline not in replaced]
-        return [*kept, BaselineRecord(baseline=replaced[0], scores=scores), *trained]
+        other_baselines = [record for record in baselines if record.baseline not in replaced]
+        return [*other_baselines, BaselineRecord(baseline=replaced[0], scores=scores), *trained]
 
-    task.baselines = added(task.baselines, probe.scores, probe.baselines)
-    for own, found in zip(task.languages, probe.languages, strict=False):
-        own.baselines = added(own.baselines, found.scores, found.baselines)
+    task.baselines = merge_baselines(task.baselines, probe.scores, probe.baselines)
+    for language, probe_language in zip(task.languages, probe.languages, strict=False):
+        language.baselines = merge_baselines(language.baselines, probe_language.scores, probe_language.baselines)
     if task.overlap is not None and task.overlap.scores and probe.overlap is not None:
-        task.overlap.baselines = added(task.overlap.baselines, probe.overlap.scores, probe.overlap.baselines)
+        task.overlap.baselines = merge_baselines(task.overlap.baselines, probe.overlap.scores, probe.overlap.baselines)
 
 
 def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRecord]:
@@ -439,8 +447,8 @@ def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRe
     means = []
     for metric in shared:
         values = [column[metric] for column in columns]
-        known = [value for value in values if value is not None]
-        mean = fmean(known) if len(known) == len(values) else None
+        numbers = [value for value in values if value is not None]
+        mean = fmean(numbers) if len(numbers) == len(values) else None
         seen = strongest(score.seen for task in tasks for score in task.scores if score.metric == metric)
         means.append(MacroRecord(suite=suite, metric=metric, value=mean, tasks=len(values), seen=seen))
     return means
@@ -449,11 +457,13 @@ def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRe
 def spreads(record: RunRecord) -> Iterator[SpreadRecord]:
     """Yield, per task or contrast and metric, the lowest, highest and mean value over prompts, if it has several."""
     probes = {task.variant for task in record.tasks if task.kind == "probe"}
-    asked = [(task.of or task.task, task.variant, task.scores) for task in record.tasks]
-    asked += [(f"{one.suite}:{one.contrast}", one.variant, one.scores) for one in record.contrasts]
+    scores_by_prompt = [(task.of or task.task, task.variant, task.scores) for task in record.tasks]
+    scores_by_prompt += [
+        (f"{contrast.suite}:{contrast.contrast}", contrast.variant, contrast.scores) for contrast in record.contrasts
+    ]
     prompts: dict[tuple[str, str], dict[str, float]] = {}
     seen: dict[tuple[str, str], Role | None] = {}
-    for name, variant, scores in asked:
+    for name, variant, scores in scores_by_prompt:
         for score in scores if variant not in probes else ():
             if score.value is not None:
                 key = (name, score.metric)

@@ -65,46 +65,45 @@ def warn_of_augmentation(record: RunRecord, plans: Iterable[Plan], line: Lineage
     if not trained:
         return
     tasks = {task.task: task for task in record.tasks}
-    given = ",".join(f"{key}={trained[key]}" for key in sorted(trained))
+    options = ",".join(f"{key}={trained[key]}" for key in sorted(trained))
     for plan in plans:
-        own = {} if plan.augment is None else plan.augment.wanted.model_dump(by_alias=True)
-        shown = {key: own.get(key) for key in trained}
+        settings = {} if plan.augment is None else plan.augment.wanted.model_dump(by_alias=True)
+        shown = {key: settings.get(key) for key in trained}
         if shown != trained and not (plan.variant.is_floor or plan.variant.substitute_for):
-            how = "without augmentation" if plan.augment is None else "with a different augmentation"
-            text = (
-                f"the model was trained on augmented examples but is asked {how}; give --augment {given} as in training"
-            )
+            difference = "without augmentation" if plan.augment is None else "with a different augmentation"
+            mismatch = f"the model was trained on augmented examples but is asked {difference}"
+            text = f"{mismatch}; give --augment {options} as in training"
             tasks[plan.name].warnings.insert(0, text)
 
 
 def helper_of(built_with: Iterable[str], line: Lineage, harness: Harness) -> str | None:
     """Return the first model in `built_with` that is this model or one of its ancestors, or None if there is none."""
-    origins = [one for one in line.ancestors if not one.about]
+    origins = [origin for origin in line.ancestors if not origin.about]
     names = list(built_with) if origins else []
     for name in names:
-        if any(_has_name(one, name) for one in origins):
+        if any(_has_name(origin, name) for origin in origins):
             return name
     return next((name for name in names if _has_weights(name, origins, harness)), None)
 
 
 def _has_name(origin: Ancestor, name: str) -> bool:
     """Return whether this is the registered or hub model of that name; a local folder never is, as any name is free."""
-    place = expand_user(origin.model)
-    is_local = bool(origin.weights) or place.is_absolute() or place == origin.folder
+    path = expand_user(origin.model)
+    is_local = bool(origin.weights) or path.is_absolute() or path == origin.folder
     return not is_local and origin.model.rpartition("/")[2] == name
 
 
 def _has_weights(name: str, origins: Iterable[Ancestor], harness: Harness) -> bool:
     """Return whether one of these models has the weights of the registered model of that name."""
-    weighed = [one for one in origins if one.folder is not None or one.weights]
+    weighed = [origin for origin in origins if origin.folder is not None or origin.weights]
     if not weighed or name not in harness.backends.registry:
         return False
     try:
         with unheard():
-            own = line_of(open_model(harness.backends, name, {})).ancestors[0].identified().weights
+            weights = line_of(open_model(harness.backends, name, {})).ancestors[0].identified().weights
     except FigevalError:  # the model is not installed
         return False
-    return bool(own) and any(one.identified().weights == own for one in weighed)
+    return bool(weights) and any(origin.identified().weights == weights for origin in weighed)
 
 
 # ---- seen examples ---------------------------------------------------------------------------------------------------
@@ -116,21 +115,21 @@ def roles_of(plan: Plan, lineage: Lineage) -> dict[str, Role]:
     A probe removes something from an example, but its answer remains known. An example of a probe therefore counts as
     seen if the model has seen the original or the probed example.
     """
-    found: dict[str, Role] = {}
+    roles: dict[str, Role] = {}
     for example in chain(plan.examples(), plan.originals()):
-        role = strongest((lineage.role(example), found.get(example.id)))
+        role = strongest((lineage.role(example), roles.get(example.id)))
         if role is not None:
-            found[example.id] = role
-    return found
+            roles[example.id] = role
+    return roles
 
 
 def marked(row: PredictionRow, role: Role | None) -> PredictionRow:
     """Return a copy of the row whose `seen` is the role, or that has no `seen` if the role is None."""
-    found = row.copy()
-    found.pop("seen", None)
+    copy = row.copy()
+    copy.pop("seen", None)
     if role is not None:
-        found["seen"] = role
-    return found
+        copy["seen"] = role
+    return copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +188,8 @@ def overlap(
 
 def strongest(roles: Iterable[Role | None]) -> Role | None:
     """Return the most serious role: having been trained on an example outweighs having been chosen on it."""
-    found = set(roles)
-    return next((role for role in ROLES if role in found), None)
+    distinct_roles = set(roles)
+    return next((role for role in ROLES if role in distinct_roles), None)
 
 
 def withheld(score: ScoreRecord, seen: Mapping[Role, int], n: int | None = None) -> ScoreRecord:
@@ -205,8 +204,8 @@ def withheld(score: ScoreRecord, seen: Mapping[Role, int], n: int | None = None)
     if not roles:
         return score
     counts = " and ".join(f"{role} on {seen[role]}" for role in roles)
-    why = f"{counts} of {score.n if n is None else n} examples"
-    return score.with_interval(Interval(reason=why), seen=roles[0])
+    reason = f"{counts} of {score.n if n is None else n} examples"
+    return score.with_interval(Interval(reason=reason), seen=roles[0])
 
 
 # ---- records ---------------------------------------------------------------------------------------------------------
@@ -219,8 +218,8 @@ def withhold_intervals(record: RunRecord, harness: Harness) -> None:
     removed here. Idempotent.
     """
     line = record.model.lineage
-    for one in maxima(record):
-        note(record.warnings, f"{one.model} was {sentence(one.about)}")
+    for ancestor in maxima(record):
+        note(record.warnings, f"{ancestor.model} was {sentence(ancestor.about)}")
     if line is not None and line.unknown:
         models = " and ".join(line.unknown)
         note(
@@ -231,10 +230,10 @@ def withhold_intervals(record: RunRecord, harness: Harness) -> None:
     for task in record.tasks:
         if not task.scores:
             continue
-        for one in maxima(record):
-            if concerned(task, str(one.about.get("task")), harness):
-                note(task.warnings, sentence(one.about))
-                if line is None or one.model in line.unknown:
+        for ancestor in maxima(record):
+            if concerned(task, str(ancestor.about.get("task")), harness):
+                note(task.warnings, sentence(ancestor.about))
+                if line is None or ancestor.model in line.unknown:
                     without_intervals(task)
         count(task, line)
     _withhold_from_contrasts(record)
@@ -257,31 +256,35 @@ def _withhold_from_contrasts(record: RunRecord) -> None:
 def maxima(record: RunRecord) -> Iterator[AncestorRecord]:
     """Yield the models of the lineage that were chosen on test; records before 1.4 contain only the model itself."""
     line = record.model.lineage
-    own = [AncestorRecord(model=record.model.name, about=record.model.description.get("about") or {})]
-    yield from (one for one in (own if line is None else line.ancestors) if one.about.get("selected_on") == TEST)
+    model_alone = [AncestorRecord(model=record.model.name, about=record.model.description.get("about") or {})]
+    yield from (
+        ancestor
+        for ancestor in (model_alone if line is None else line.ancestors)
+        if ancestor.about.get("selected_on") == TEST
+    )
 
 
 def sentence(about: dict[str, Any]) -> str:
     """Return `chosen on the test split of TASK: its score there is a maximum over 25 evaluations`."""
     evaluations = about.get("evaluations")
-    most = f"a maximum over {evaluations} evaluations" if evaluations else "a maximum over evaluations"
-    return f"chosen on the test split of {about.get('task')}: its score there is {most}"
+    maximum = f"a maximum over {evaluations} evaluations" if evaluations else "a maximum over evaluations"
+    return f"chosen on the test split of {about.get('task')}: its score there is {maximum}"
 
 
 def count(task: TaskRecord, line: LineageRecord | None) -> None:
     """Record how many examples of a task the model has seen, and add a warning."""
     if line is not None and not line.unknown and task.overlap is None:
         task.overlap = OverlapRecord(trained=0, chosen=0, rest=task.n)
-    found = task.overlap
-    if found is None:
+    record = task.overlap
+    if record is None:
         return
     least = "at least " if line is not None and line.unknown else ""
-    share = f"{least}{found.trained + found.chosen} of {task.n} examples"
-    if found.trained and found.chosen:
-        note(task.warnings, f"{share} were seen: trained on {found.trained}, chosen on {found.chosen}")
-    elif found.trained:
+    share = f"{least}{record.trained + record.chosen} of {task.n} examples"
+    if record.trained and record.chosen:
+        note(task.warnings, f"{share} were seen: trained on {record.trained}, chosen on {record.chosen}")
+    elif record.trained:
         note(task.warnings, f"the model was trained on {share}")
-    elif found.chosen:
+    elif record.chosen:
         note(task.warnings, f"the model was chosen on {share}")
 
 
@@ -293,13 +296,17 @@ def concerned(task: TaskRecord, chosen_on: str, harness: Harness) -> bool:
     tasks = harness.catalogue.tasks
     if name not in tasks or chosen_on not in tasks:
         return False
-    one, other = tasks.get(name), tasks.get(chosen_on)
-    return one.owner == other.owner and one.data.get(TEST) is not None and one.data.get(TEST) == other.data.get(TEST)
+    task_spec, chosen_spec = tasks.get(name), tasks.get(chosen_on)
+    return (
+        task_spec.owner == chosen_spec.owner
+        and task_spec.data.get(TEST) is not None
+        and task_spec.data.get(TEST) == chosen_spec.data.get(TEST)
+    )
 
 
 def without_intervals(task: TaskRecord) -> None:
     """Remove the intervals of a task's scores, breakdowns, languages and option kinds; baselines keep theirs."""
-    groups = (group.scores for one in task.breakdowns for group in one.groups)
+    groups = (group.scores for breakdown in task.breakdowns for group in breakdown.groups)
     for score in chain(task.shown_scores(), chain.from_iterable(groups)):
         _is_a_maximum(score)
 

@@ -24,11 +24,11 @@ Values: TypeAlias = Mapping[str, tuple[float | None, str | None]]  # example id 
 
 def stored_metrics(folder: RunFolder, task: str) -> dict[str, bool]:
     """Return metric → whether it is a mean over examples, for the metrics stored in the rows of a task."""
-    found: dict[str, bool] = {}
+    is_mean: dict[str, bool] = {}
     for row in folder.rows(task):
         for name, value in row["metrics"].items():
-            found[name] = not isinstance(value, list)
-    return found
+            is_mean[name] = not isinstance(value, list)
+    return is_mean
 
 
 def stored_values(folder: RunFolder, task: str, metric: str, unseen_only: bool = False) -> Values:
@@ -42,13 +42,13 @@ def stored_values(folder: RunFolder, task: str, metric: str, unseen_only: bool =
     """
     values: dict[str, tuple[float | None, str | None]] = {}
     plain = metric.removesuffix(OF_ALL)
-    made = plain != metric and not any(metric in row["metrics"] for row in folder.rows(task))
-    made = made and any(plain in row["metrics"] for row in folder.rows(task))
+    is_derived = plain != metric and not any(metric in row["metrics"] for row in folder.rows(task))
+    is_derived = is_derived and any(plain in row["metrics"] for row in folder.rows(task))
     for row in folder.rows(task):
-        value = row["metrics"].get(plain if made else metric)
+        value = row["metrics"].get(plain if is_derived else metric)
         if isinstance(value, list):
             return {}
-        if made and row["status"] not in ("ok", *WITHOUT_REPLY) and row["gold"] is not None:
+        if is_derived and row["status"] not in ("ok", *WITHOUT_REPLY) and row["gold"] is not None:
             value = 0.0
         if unseen_only and row.get("seen"):
             continue
@@ -62,13 +62,13 @@ def stored_features(folder: RunFolder, task: str, metric: str) -> Mapping[str, t
     They are None if the metric does not apply to the model's answer. The result is empty if no example has the metric,
     or if it is a mean, for which there is `stored_values`.
     """
-    found: dict[str, tuple[Features, str | None]] = {}
+    features: dict[str, tuple[Features, str | None]] = {}
     for row in folder.rows(task):
         value = row["metrics"].get(metric)
         if value is not None and not isinstance(value, list):
             return {}
-        found[row["id"]] = (value, row["cluster"])
-    return found if any(value is not None for value, _ in found.values()) else {}
+        features[row["id"]] = (value, row["cluster"])
+    return features if any(value is not None for value, _ in features.values()) else {}
 
 
 def declared_bounds(task: TaskRecord, metric: str, metrics: Metrics) -> Bounds:
@@ -86,17 +86,17 @@ def stored_languages(folder: RunFolder, task: TaskRecord) -> dict[str, dict[str,
     Raises:
         RecordError: a row is in none of the languages that the record lists.
     """
-    found: dict[str, dict[str, None]] = {language: {} for language in task.settings.get("languages", ())}
-    for row in folder.rows(task.task) if found else ():
+    ids: dict[str, dict[str, None]] = {language: {} for language in task.settings.get("languages", ())}
+    for row in folder.rows(task.task) if ids else ():
         language = row.get("language")
-        if language not in found:
-            what = f"is in {language!r}" if language else "has no language"
+        if language not in ids:
+            problem = f"is in {language!r}" if language else "has no language"
             raise RecordError(
-                f"{folder.path}: example {row['id']!r} of {task.task} {what}, and `languages` in run.json lists "
-                f"{', '.join(found)}; restore run.json, or run the task again"
+                f"{folder.path}: example {row['id']!r} of {task.task} {problem}, and `languages` in run.json lists "
+                f"{', '.join(ids)}; restore run.json, or run the task again"
             )
-        found[language][row["id"]] = None
-    return found
+        ids[language][row["id"]] = None
+    return ids
 
 
 def seen_ids(folder: RunFolder, task: str) -> set[str]:
@@ -118,9 +118,9 @@ def with_breakdown(path: Path, key: str, metrics: Metrics) -> RunRecord:
         task.breakdowns = [breakdown] if breakdown.groups else []
     record.digests = {}  # those of the stored record, which this one no longer is
     if not any(task.breakdowns for task in record.tasks):
-        known = {name for task in record.tasks for row in folder.rows(task.task) for name in row["meta"]}
-        has = ", ".join(sorted(known)) or "no meta columns"
-        raise RecordError(f"--by {key}: no prediction of {path} has it{near(key, known)}; they have {has}")
+        columns = {name for task in record.tasks for row in folder.rows(task.task) for name in row["meta"]}
+        has = ", ".join(sorted(columns)) or "no meta columns"
+        raise RecordError(f"--by {key}: no prediction of {path} has it{near(key, columns)}; they have {has}")
     return record
 
 

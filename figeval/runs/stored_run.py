@@ -88,68 +88,72 @@ class StoredRun:
         if not task.predictions:
             return
         self.folder.check(task)
-        known = self._examples(task)
+        examples = self._examples(task)
         for stored in self.folder.rows(task.task):
             row: Any = {name: value for name, value in stored.items() if name != "texts"}
-            if known is None:
+            if examples is None:
                 yield StoredAnswer(
                     row=row, reference=tuple(map(_shown, _right_answers(row))), answer=_shown(row["pred"])
                 )
                 continue
-            if row["id"] not in known:
+            if row["id"] not in examples:
                 raise RecordError(f"there is no example {one_line(row['id'], 80)!r} in {task.task}; run the task again")
-            yield _with_texts(row, known[row["id"]])
+            yield _with_texts(row, examples[row["id"]])
 
     def _examples(self, task: TaskRecord) -> dict[str, Example] | None:
         if not self.has_texts:
             return None
         seed = int(self.record.config.get("seed", 0))
-        return {one.id: one for one in recorded_variant(task, seed, self.harness).examples()}
+        return {example.id: example for example in recorded_variant(task, seed, self.harness).examples()}
+
+
+def _field_names(example: Example) -> list[str]:
+    return [column.name for column in fields(example) if column.name not in HIDDEN_FIELDS]
 
 
 def _with_texts(row: PredictionRow, example: Example) -> StoredAnswer:
     """Return an answer whose indexes and spans are replaced by the texts that they stand for."""
-    values = {one.name: getattr(example, one.name) for one in fields(example) if one.name not in HIDDEN_FIELDS}
+    values = {name: getattr(example, name) for name in _field_names(example)}
     options: tuple[str, ...] = next(
         (tuple(values[name]) for name in ("options", "candidates", "anchors") if values.get(name)), ()
     )
     text = example.asked[0] if example.asked else ""
 
-    def meant(value: Any) -> str:
+    def text_of(value: Any) -> str:
         if isinstance(value, int) and 0 <= value < len(options):
             return options[value]
-        if isinstance(value, list) and len(value) == 2 and all(isinstance(one, int) for one in value):
+        if isinstance(value, list) and len(value) == 2 and all(isinstance(offset, int) for offset in value):
             return text[value[0] : value[1]]
         return _shown(value)
 
-    reference = tuple(values.get("references") or map(meant, _right_answers(row)))
+    reference = tuple(values.get("references") or map(text_of, _right_answers(row)))
     return StoredAnswer(
         row=row,
-        input="\n".join(_asked(example, values)),
+        input="\n".join(_question_texts(example, values)),
         options=options,
         reference=reference,
-        answer=meant(row["pred"]),
+        answer=text_of(row["pred"]),
         fields={name: _plain(value) for name, value in values.items()},
     )
 
 
-def _asked(example: Example, values: Mapping[str, Any]) -> Sequence[str]:
+def _question_texts(example: Example, values: Mapping[str, Any]) -> Sequence[str]:
     """Return the texts that are asked about; for generation, the inputs instead of the reference."""
     if "inputs" not in values:
         return example.asked
-    shown = ((name, one if isinstance(one, str) else ", ".join(one)) for name, one in values["inputs"].items())
-    return [f"{name}: {one}" for name, one in shown]
+    inputs = ((name, text if isinstance(text, str) else ", ".join(text)) for name, text in values["inputs"].items())
+    return [f"{name}: {text}" for name, text in inputs]
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Span):
         return [value.start, value.end]
     if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): _plain(member) for name, member in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(one) for one in value]
+        return [_plain(member) for member in value]
     if isinstance(value, Example):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name not in HIDDEN_FIELDS}
+        return {name: _plain(getattr(value, name)) for name in _field_names(value)}
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
@@ -184,7 +188,7 @@ def stored_runs(
     """
     harness = Harness(include=include, fetch=fetch if noncommercial else _fetch_unless_noncommercial)
     records = [(run_or_mean(path), path if path.is_dir() else path.parent) for path in paths]
-    return [StoredRun(record, RunFolder(place), harness, texts) for record, place in records]
+    return [StoredRun(record, RunFolder(folder), harness, texts) for record, folder in records]
 
 
 def _fetch_unless_noncommercial(benchmark: str, path: str) -> Path:
@@ -207,7 +211,7 @@ def _noncommercial(benchmark: str, path: str) -> str:
         return sources.licence
     folders = {file.path.partition("/")[0] for file in sources.files if "/" in file.path}
     for clause in re.split(r"[;.]\s+", sources.note):
-        named = folders & set(re.findall(r"[\w-]+", clause))
-        if NONCOMMERCIAL.search(clause) and (not named or path.partition("/")[0] in named):
+        clause_folders = folders & set(re.findall(r"[\w-]+", clause))
+        if NONCOMMERCIAL.search(clause) and (not clause_folders or path.partition("/")[0] in clause_folders):
             return clause
     return ""

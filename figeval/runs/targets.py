@@ -25,14 +25,14 @@ class Gathered:
     tasks: list[TaskSpec] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def add(self, found: Callable[[], tuple[Iterable[TaskSpec | SuiteSpec], Catalogue]]) -> None:
+    def add(self, find: Callable[[], tuple[Iterable[TaskSpec | SuiteSpec], Catalogue]]) -> None:
         """Add what a function finds and check the suites, or record the problem if it fails.
 
         Args:
-            found: returns tasks and suites, and the catalogue in which the suites' names are looked up.
+            find: returns tasks and suites, and the catalogue in which the suites' names are looked up.
         """
         try:
-            items, catalogue = found()
+            items, catalogue = find()
             for item in items:
                 if isinstance(item, SuiteSpec):
                     self._check(item, catalogue)
@@ -48,13 +48,13 @@ class Gathered:
     def _check(self, suite: SuiteSpec, catalogue: Catalogue) -> None:
         """Record what is wrong with a suite."""
         try:
-            columns = {one.name: one.fields.get("meta") for one in catalogue.expand(suite.tasks)}
+            columns = {task.name: task.fields.get("meta") for task in catalogue.expand(suite.tasks)}
         except FigevalError as error:
             self.problems.append(f"{suite.origin or suite.name}: {error}")
             return
-        known = {name: list(meta) for name, meta in columns.items() if isinstance(meta, Mapping)}
+        meta_columns = {name: list(meta) for name, meta in columns.items() if isinstance(meta, Mapping)}
         try:
-            check_columns(declared(suite, catalogue), known)
+            check_columns(declared(suite, catalogue), meta_columns)
         except FigevalError as error:  # begins with the file of the suite
             self.problems.append(str(error))
 
@@ -73,22 +73,22 @@ def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) ->
             gathered.problems += harness.catalogue.broken.values()
             gathered.add(partial(in_folder, folder, harness, gathered.problems.append))
     for target in targets:
-        gathered.add(partial(behind, target, harness, gathered.problems.append))
+        gathered.add(partial(find_target, target, harness, gathered.problems.append))
     if not targets and not folders:
-        gathered.add(partial(registered, harness))
+        gathered.add(partial(registered_items, harness))
         gathered.problems += [problem for row in harness.manager.plugins.values() for problem in row.problems]
     gathered.problems = list(dict.fromkeys(gathered.problems))  # a file may have been read twice
     return gathered
 
 
-def registered(harness: Harness) -> tuple[list[TaskSpec | SuiteSpec], Catalogue]:
+def registered_items(harness: Harness) -> tuple[list[TaskSpec | SuiteSpec], Catalogue]:
     """Return all usable tasks and suites of plugins."""
     catalogue = harness.catalogue
     tasks = [task for _, task in catalogue.tasks.usable(harness.manager)]
     return [*tasks, *(suite for _, suite in catalogue.suites.usable(harness.manager))], catalogue
 
 
-def behind(
+def find_target(
     target: str, harness: Harness, complain: Callable[[str], None]
 ) -> tuple[list[TaskSpec | SuiteSpec], Catalogue]:
     """Return what one argument refers to. A registered name takes precedence over a folder of that name."""
@@ -112,12 +112,12 @@ def in_folder(
     folder: Path, harness: Harness, complain: Callable[[str], None]
 ) -> tuple[list[TaskSpec | SuiteSpec], Catalogue]:
     """Return the tasks and suites whose files are in a folder. Raises `TaskError` if there are none."""
-    found, broken = _read(folder, harness)
+    items, broken = _read(folder, harness)
     for message in broken:
         complain(message)
-    if not found and not broken:
+    if not items and not broken:
         raise TaskError(f"{folder} does not contain a *.task.yaml file")
-    return found, harness.catalogue.overlaid(found)
+    return items, harness.catalogue.overlaid(items)
 
 
 def from_file(file: Path, harness: Harness) -> tuple[list[TaskSpec | SuiteSpec], Catalogue]:
@@ -125,22 +125,22 @@ def from_file(file: Path, harness: Harness) -> tuple[list[TaskSpec | SuiteSpec],
     item = read_item(file, file.parent)
     if isinstance(item, TaskSpec):
         return [item.bound(harness.task_types)], harness.catalogue
-    beside, _ = _read(file.parent, harness)
-    catalogue = harness.catalogue.overlaid(beside)
-    known = [name for name in item.tasks if name in catalogue.tasks or name in catalogue.suites]
-    return [item, *catalogue.expand(known)], catalogue  # the suite's check names the others
+    siblings, _ = _read(file.parent, harness)
+    catalogue = harness.catalogue.overlaid(siblings)
+    names = [name for name in item.tasks if name in catalogue.tasks or name in catalogue.suites]
+    return [item, *catalogue.expand(names)], catalogue  # the suite's check names the others
 
 
 def _read(folder: Path, harness: Harness) -> tuple[list[TaskSpec | SuiteSpec], list[str]]:
     """Return the items of a folder, tasks bound to their types, and a message for each file that is broken."""
-    found: list[TaskSpec | SuiteSpec] = []
+    items: list[TaskSpec | SuiteSpec] = []
     broken: list[str] = []
 
     def add(item: Named) -> None:
         if isinstance(item, TaskSpec):
-            found.append(item.bound(harness.task_types))
+            items.append(item.bound(harness.task_types))
         elif isinstance(item, SuiteSpec):
-            found.append(item)
+            items.append(item)
 
     read_folder(folder, add, lambda _, message: broken.append(message))
-    return found, broken
+    return items, broken

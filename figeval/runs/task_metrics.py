@@ -27,10 +27,10 @@ def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness
     requested = [name for name in config.metrics if applies(name, task, harness.metrics)]
     names = list(dict.fromkeys((*task.metrics, *requested, *route.metrics)))
     return tuple(
-        make_metric(one, task.labels, harness.metric_models.context(one, task, config.device))
-        if one.argument
-        else with_reason(one, task)
-        for one in harness.metrics.applicable(names, task.type, route.name)
+        make_metric(metric, task.labels, harness.metric_models.context(metric, task, config.device))
+        if metric.argument
+        else with_reason(metric, task)
+        for metric in harness.metrics.applicable(names, task.type, route.name)
     )
 
 
@@ -75,7 +75,10 @@ def check_metrics(tasks: Sequence[TaskSpec], config: RunConfig, metrics: Metrics
             raise TaskError(f"--metrics {name}: it applies to {types}, not to these tasks")
 
 
-def described(metrics: Sequence[Metric]) -> dict[str, Mapping[str, Any]]:
+def descriptions(metrics: Sequence[Metric]) -> dict[str, Mapping[str, Any]]:
     """Return, by name, the descriptions of metrics that were made from an argument, for the record of a task."""
-    made = (metric for metric in metrics if metric.argument)
-    return {one.name: {"argument": one.given, **(one.target.describe() if one.target.describe else {})} for one in made}
+    return {
+        metric.name: {"argument": metric.given, **(metric.target.describe() if metric.target.describe else {})}
+        for metric in metrics
+        if metric.argument
+    }

@@ -26,10 +26,12 @@ def check_trackers(names: Sequence[str]) -> None:
     """Raise `TrainError` for a tracker that accelerate does not know, or that is not installed."""
     from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 
-    known, installed = list(LOGGER_TYPE_TO_CLASS), {tracker.value for tracker in get_available_trackers()}
+    tracker_names, installed = list(LOGGER_TYPE_TO_CLASS), {tracker.value for tracker in get_available_trackers()}
     for name in names:
-        if name not in known:
-            raise TrainError(f"--trackers {name}: accelerate knows {', '.join(known)}{near(name, known)}")
+        if name not in tracker_names:
+            raise TrainError(
+                f"--trackers {name}: accelerate knows {', '.join(tracker_names)}{near(name, tracker_names)}"
+            )
         if name not in installed:
             raise TrainError(f"--trackers {name} needs its library; pip install {name}")
 
@@ -45,11 +47,11 @@ def tracking(config: RunConfig, record: RunRecord, folder: Path) -> Iterator[Log
     name = f"{record.model.name} {record.identity}"
     logged = 0
 
-    def attempt(what: str, send: Callable[[], object]) -> bool:
+    def attempt(action: str, send: Callable[[], object]) -> bool:
         try:
             send()
         except Exception as error:  # a server or a library of others; the run itself is complete without it
-            warn(f"--trackers {','.join(config.trackers)}: {what} failed ({one_line(str(error), 200)})")
+            warn(f"--trackers {','.join(config.trackers)}: {action} failed ({one_line(str(error), 200)})")
             return False
         return True
 

@@ -73,7 +73,7 @@ def validate(task: TaskSpec, harness: Harness, num_fewshot: int = 0) -> Verdict:
     verdict = Verdict(task.name, task.origin)
     for problem in definition_problems(task, harness):
         verdict.error(problem)
-    ways = prompted(task, harness, verdict)
+    ways = prompted_routes(task, harness, verdict)
     for split in task.data or ("test",):
         survey_split(task, split, harness, ways if split == "test" else [], verdict)
     if "test" in task.data and not verdict.errors:
@@ -123,21 +123,21 @@ class PromptedRoute:
         return f"route {self.route.name}" + (f", prompt {self.prompt}" if self.prompt else "")
 
 
-def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[PromptedRoute]:
+def prompted_routes(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[PromptedRoute]:
     """Return every route that renders prompts, with every prompt of the task."""
-    ways = list(worded(task, "", harness, verdict))
+    ways = list(routes_of_prompt(task, "", harness, verdict))
     for name in task.prompts:
-        ways += worded(task.with_prompt(name), name, harness, verdict)
+        ways += routes_of_prompt(task.with_prompt(name), name, harness, verdict)
     return ways
 
 
-def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> Iterator[PromptedRoute]:
+def routes_of_prompt(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> Iterator[PromptedRoute]:
     """Yield the routes with the task's template, or with that of its type for routes whose blocks it lacks."""
     routes = [route for route in harness.routes.of(task.type) if route.renders]
     if not routes:  # such a task type needs no template
         return
     try:
-        own = template_file(task)
+        task_template = template_file(task)
     except TaskError as error:
         verdict.error(f"{task.name}: {error}")
         return
@@ -148,9 +148,11 @@ def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> I
         except TaskError as error:
             verdict.warn(f"{error}; models with {' and '.join(sorted(route.needs))} cannot use {route.name}")
             continue
-        for block in sorted(route.renders - own.blocks):
+        for block in sorted(route.renders - task_template.blocks):
             standing_in = template.name if template is not None else ""
-            verdict.facts.append(f"template {own.name} has no block {block!r}, so {route.name} uses {standing_in}")
+            verdict.facts.append(
+                f"template {task_template.name} has no block {block!r}, so {route.name} uses {standing_in}"
+            )
         context = context_of(task, route, template, Shots((), 0, 0), config)
         yield PromptedRoute(route, replace(context, metrics=frozenset(task.metrics)), prompt)
 
@@ -215,8 +217,8 @@ class Rows:
             return f"row {self.first[0]} of {source}"
         if self.n == total:
             return f"all {self.n:,} rows of {source}"
-        which = ", ".join(map(str, self.first))
-        return f"{self.n:,} rows of {source} ({'' if self.n <= MOST_ALIKE else 'first '}{which})"
+        numbers = ", ".join(map(str, self.first))
+        return f"{self.n:,} rows of {source} ({'' if self.n <= MOST_ALIKE else 'first '}{numbers})"
 
 
 class WrongRows:
@@ -228,13 +230,13 @@ class WrongRows:
 
     def add(self, number: int, problem: str) -> None:
         """Add a row with its problem, which begins with the field: `, field 'gold': 9 is out of range …`."""
-        place, _, _ = problem.partition(": ")
-        if place not in self._fields and len(self._fields) == MOST_KINDS:
+        location, _, _ = problem.partition(": ")
+        if location not in self._fields and len(self._fields) == MOST_KINDS:
             self._others.setdefault("", Rows()).add(number)
             return
-        problems = self._fields.setdefault(place, {})
+        problems = self._fields.setdefault(location, {})
         if problem not in problems and len(problems) == MOST_KINDS:
-            self._others.setdefault(place, Rows()).add(number)
+            self._others.setdefault(location, Rows()).add(number)
         else:
             problems.setdefault(problem, Rows()).add(number)
 
@@ -245,20 +247,20 @@ class WrongRows:
             source: where the rows are from.
             total: number of rows, or None if not all were read.
         """
-        for place, problems in self._fields.items():
+        for location, problems in self._fields.items():
             ranked = sorted(problems.items(), key=lambda item: -item[1].n)
             for problem, rows in ranked[:MOST_ALIKE]:
                 yield f"{rows.of(source, total)}{problem}"
             further = [rows for _, rows in ranked[MOST_ALIKE:]]
-            yield from self._further([*further, *filter(None, [self._others.get(place)])], source, place)
+            yield from self._further([*further, *filter(None, [self._others.get(location)])], source, location)
         yield from self._further([*filter(None, [self._others.get("")])], source, "")
 
     @staticmethod
-    def _further(groups: Sequence[Rows], source: str, place: str) -> Iterator[str]:
+    def _further(groups: Sequence[Rows], source: str, location: str) -> Iterator[str]:
         if groups:
             first = sorted(number for rows in groups for number in rows.first)[:MOST_ALIKE]
             rows = Rows(sum(rows.n for rows in groups), first)
-            yield f"{rows.of(source)}{place}: further errors"
+            yield f"{rows.of(source)}{location}: further errors"
 
 
 def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[PromptedRoute], verdict: Verdict) -> None:
@@ -271,10 +273,10 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
         twin = census.ids.setdefault(without_width(example.id), (number, example.id))
         if twin[0] != number:
             census.twins.append(repeated_id(twin, (number, example.id)))
-        for oddity, place in task.task_type.oddities(example):
+        for oddity, location in task.task_type.oddities(example):
             odd[oddity] += 1
             if odd[oddity] <= MOST_ALIKE:
-                verdict.warn(f"{task.name}, {split}: row {number}, id {example.id!r}: {place} {oddity}")
+                verdict.warn(f"{task.name}, {split}: row {number}, id {example.id!r}: {location} {oddity}")
         render(task, number, example, ways, verdict)
         store(task, split, number, example, census, verdict)
     verdict.findings.extend(totals(task, split, census, odd))
@@ -320,14 +322,14 @@ def count_solved(task: TaskSpec, room: Room, num_fewshot: int, verdict: Verdict)
 
 def totals(task: TaskSpec, split: str, census: Census, odd: Mapping[str, int]) -> Iterator[Finding]:
     """Yield errors for rows of one id, and the number of rows with a problem of which only the first few are named."""
-    where = f"{task.name}, {split}"
+    prefix = f"{task.name}, {split}"
     for problem in census.twins[:MOST_ALIKE]:
-        yield Finding("error", f"{where}: {problem}")
+        yield Finding("error", f"{prefix}: {problem}")
     if (n := len(census.twins)) > MOST_ALIKE:
-        yield Finding("error", f"{where}: … in total, {n:,} rows have the id of an earlier row")
+        yield Finding("error", f"{prefix}: … in total, {n:,} rows have the id of an earlier row")
     for oddity, count in odd.items():
         if count > MOST_ALIKE:
-            yield Finding("warning", f"{where}: … in total, {count} rows have a text that {oddity}")
+            yield Finding("warning", f"{prefix}: … in total, {count} rows have a text that {oddity}")
 
 
 def without_rows(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
@@ -360,16 +362,16 @@ def form_of_gold(task_type: TaskType[Any], example: Example) -> str:
 
 def one_sided(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
     """Yield findings about gold answers: all equal though undeclared, contrary to `only_label`, or hidden in test."""
-    known = {answer: count for answer, count in census.answers.items() if answer != HIDDEN}
-    total, declared = sum(known.values()), task.only_label
-    if declared is not None and split == "test" and (others := total - known.get(declared, 0)):
-        what = f"{others:,} of {total:,} gold labels differ from only_label: {declared}"
-        yield Finding("error", f"{task.name}, {split}: {what}; correct the rows, or remove the key")
-    if declared is None and len(known) == 1 and total >= FEWEST_EQUAL and all(map(task.task_type.is_constant, known)):
+    counts = {answer: count for answer, count in census.answers.items() if answer != HIDDEN}
+    total, declared = sum(counts.values()), task.only_label
+    if declared is not None and split == "test" and (differences := total - counts.get(declared, 0)):
+        problem = f"{differences:,} of {total:,} gold labels differ from only_label: {declared}"
+        yield Finding("error", f"{task.name}, {split}: {problem}; correct the rows, or remove the key")
+    if declared is None and len(counts) == 1 and total >= FEWEST_EQUAL and all(map(task.task_type.is_constant, counts)):
         cure = "; if that is intended, declare `only_label`" if task.labels else ""
         if task.task_type.options and task.shuffle_options is None:
             cure = "; `shuffle_options: true` changes the order of the options"
-        equal = f"all {total:,} gold answers are {next(iter(known))!r}, so a constant answer is always right{cure}"
+        equal = f"all {total:,} gold answers are {next(iter(counts))!r}, so a constant answer is always right{cure}"
         yield Finding("warning", f"{task.name}, {split}: {equal}")
     if census.hidden and split == "test":
         gone = f"{census.hidden:,} of {census.n:,} gold answers are hidden (null) and will not be scored"

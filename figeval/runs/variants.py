@@ -18,7 +18,7 @@ from figeval.task_types.probes import SUBSTITUTES
 from figeval.types import Example
 
 Kind: TypeAlias = Literal["task", "prompt", "probe"]
-ALL = "all"
+ALL_PROMPTS = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def variants(task: TaskSpec, config: RunConfig, harness: Harness, *, substitutes
     """
     examples = partial(harness.examples, task)
     yield Variant(task=task, examples=examples)
-    for name in (name for name in task.prompts if name in config.prompts or ALL in config.prompts):
+    for name in (name for name in task.prompts if name in config.prompts or ALL_PROMPTS in config.prompts):
         worded = task.with_prompt(name)
         yield Variant(task=worded, examples=partial(harness.examples, worded), kind="prompt", name=name)
     floor = (task.floor or "") if config.baselines else ""
@@ -89,28 +89,28 @@ def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
         RecordError: the prompt no longer exists, or the examples have changed.
         UnknownName: the task is not installed.
     """
-    found = _current_variant(task, seed, harness)
-    _refuse_changed(task, found.examples, found.task)
-    return found
+    variant = _current_variant(task, seed, harness)
+    _refuse_changed(task, variant.examples, variant.task)
+    return variant
 
 
 def recorded_examples(task: TaskRecord, seed: int, harness: Harness) -> tuple[Variant, list[Example]]:
     """Return the current variant of a recorded task and its examples, which are read once; see `recorded_variant`."""
-    found = _current_variant(task, seed, harness)
-    examples = list(found.examples())
-    _refuse_changed(task, lambda: examples, found.task)
-    return found, examples
+    variant = _current_variant(task, seed, harness)
+    examples = list(variant.examples())
+    _refuse_changed(task, lambda: examples, variant.task)
+    return variant, examples
 
 
 def _current_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
     name = task.of or task.task
     (spec,) = harness.catalogue.expand([name])
-    config = RunConfig(tasks=(name,), model="", seed=seed, prompts=(ALL,), probes=task.kind == "probe")
-    found = next((one for one in variants(spec, config, harness) if one.full_name == task.task), None)
-    if found is None:
+    config = RunConfig(tasks=(name,), model="", seed=seed, prompts=(ALL_PROMPTS,), probes=task.kind == "probe")
+    variant = next((variant for variant in variants(spec, config, harness) if variant.full_name == task.task), None)
+    if variant is None:
         gone = f"{name} has no prompt {task.variant!r} any more"
         raise RecordError(f"{gone}, so the replies of {task.task} cannot be read again")
-    return found
+    return variant
 
 
 def _refuse_changed(task: TaskRecord, examples: Callable[[], Iterable[Example]], spec: TaskSpec) -> None:
@@ -130,20 +130,20 @@ def chosen(config: RunConfig, harness: Harness) -> list[TaskSpec]:
     """
     tasks = harness.catalogue.expand(config.tasks)
     for flag, field in INSTEAD.items():
-        if wanted := getattr(config, flag):
-            known = {name: None for task in tasks for name in getattr(task, field)}
-            if wanted not in known:
-                has = f"they have {', '.join(known)}" if known else "they have no others"
-                raise TaskError(f"--{flag} {wanted}: none of these tasks has it{near(wanted, known)}; {has}")
-            names = [getattr(task, field).get(wanted, task.name) for task in tasks]
+        if choice := getattr(config, flag):
+            counterparts = {name: None for task in tasks for name in getattr(task, field)}
+            if choice not in counterparts:
+                has = f"they have {', '.join(counterparts)}" if counterparts else "they have no others"
+                raise TaskError(f"--{flag} {choice}: none of these tasks has it{near(choice, counterparts)}; {has}")
+            names = [getattr(task, field).get(choice, task.name) for task in tasks]
             tasks = harness.catalogue.expand(names)
     return tasks
 
 
-def check_prompts(tasks: Iterable[TaskSpec], wanted: Sequence[str]) -> None:
+def check_prompts(tasks: Iterable[TaskSpec], names: Sequence[str]) -> None:
     """Raise `TaskError` if none of the tasks has one of the wanted prompts."""
-    known = {name: None for task in tasks for name in task.prompts}
-    for name in wanted:
-        if name not in known and (name != ALL or not known):
-            has = f"they have {', '.join(known)}" if known else "they have no other prompts"
-            raise TaskError(f"--prompts {name}: none of these tasks has it{near(name, known)}; {has}")
+    existing_prompts = {name: None for task in tasks for name in task.prompts}
+    for name in names:
+        if name not in existing_prompts and (name != ALL_PROMPTS or not existing_prompts):
+            has = f"they have {', '.join(existing_prompts)}" if existing_prompts else "they have no other prompts"
+            raise TaskError(f"--prompts {name}: none of these tasks has it{near(name, existing_prompts)}; {has}")

@@ -20,7 +20,7 @@ from figeval.models.capabilities import KNOWN
 from figeval.models.model import open_model
 from figeval.plugins import PluginManager, describe, plugin_manager
 from figeval.prompts import PromptContext, Shots
-from figeval.records.predictions import encoded, form_problem, parsed, prediction_row
+from figeval.records.predictions import encoded, form_problem, parse_row, prediction_row
 from figeval.runs.given import dialogue, prediction_of
 from figeval.runs.given_rows import GivenRow
 from figeval.runs.harness import Harness
@@ -376,7 +376,7 @@ class _CheckedType:
         total = Aggregator(metrics, strict=False)
         for row in metrics.related(rows, dict(self._context(route, rescored=True).settings)):
             line = asserting(partial(encoded, row), f"{part}: a row")
-            total.add(asserting(partial(parsed, line.encode("utf-8", "replace"), Path("row"), 1), f"{part}: a row"))
+            total.add(asserting(partial(parse_row, line.encode("utf-8", "replace"), Path("row"), 1), f"{part}: a row"))
         asserting(partial(total.scores, 0), f"{part}: the scores")
 
     def _features(self, subject: str, metrics: MetricSet, example: Example, prediction: Prediction) -> Any:
