@@ -12,7 +12,7 @@ from figeval.metrics.discrimination import Judged, auc
 from figeval.metrics.seeds import discrimination_over_seeds, interval_over_seeds
 from figeval.metrics.statistic import mean_of
 from figeval.records.predictions import PredictionRow
-from figeval.types import JSON
+from figeval.types import JSON, Interval
 
 from .points import CurveTraining
 
@@ -120,7 +120,7 @@ def _accuracy(found: Sequence[AnsweredTraining], part: str, tables: Sequence[Seq
         "trainings": len(found),
     }
     if not clusters:
-        return CurveNumber(**shared, value=None, interval="none: no pairs")  # type: ignore[arg-type]
+        return CurveNumber(**shared, value=None, interval=str(Interval(reason="no pairs")))  # type: ignore[arg-type]
     scores = [fmean(own) for own in values]
     if len(tables) > 1:
         interval = interval_over_seeds(values, clusters, (0.0, 1.0))
