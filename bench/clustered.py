@@ -53,16 +53,16 @@ def effective(sizes: Sizes) -> float:
 
 def designs() -> dict[str, Sizes]:
     """Return equal, lognormal and real sizes with at least ten effective clusters."""
-    found = equal() | uneven() | real()
-    return {name: sizes for name, sizes in found.items() if effective(sizes) >= 10}
+    all_sizes = equal() | uneven() | real()
+    return {name: sizes for name, sizes in all_sizes.items() if effective(sizes) >= 10}
 
 
 def small_designs() -> dict[str, Sizes]:
     """Return sizes with fewer than ten effective clusters."""
-    few = {f"{g} × {m}": np.full(g, m) for g, m in ((2, 50), (3, 50), (5, 50), (7, 30))}
-    one = {"200 and 40 × 1": np.array([200, *[1] * 40]), "100 and 20 × 10": np.array([100, *[10] * 20])}
-    found = few | uneven() | one
-    return {name: sizes for name, sizes in found.items() if effective(sizes) < 10}
+    few_clusters = {f"{g} × {m}": np.full(g, m) for g, m in ((2, 50), (3, 50), (5, 50), (7, 30))}
+    dominated = {"200 and 40 × 1": np.array([200, *[1] * 40]), "100 and 20 × 10": np.array([100, *[10] * 20])}
+    all_sizes = few_clusters | uneven() | dominated
+    return {name: sizes for name, sizes in all_sizes.items() if effective(sizes) < 10}
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def accuracies(generator: Any, g: int, p: float, correlation: float) -> np.ndarr
     return generator.beta(p * total, (1 - p) * total, size=(REPLICATES, g))
 
 
-def seeded(*parts: Any) -> Any:
+def seeded_generator(*parts: Any) -> Any:
     """Return a separate generator for every cell, so that a study run alone gives the same numbers."""
     return np.random.default_rng([crc32(str(part).encode()) for part in parts])
 
@@ -97,9 +97,10 @@ def figeval(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> tuple[np.ndar
         size = np.where(constant, g, mean * (1 - mean) / variance)
     quantile = np.where(constant, norm.ppf(0.975), stdtrit(max(1.0, n / k - 1), 0.975))
     low, high = score_interval(mean, size, quantile)
-    for place in range(CHECKED):
-        one = interval_of_mean(spread_of(sums[place], sizes, float(within[place])), UNIT)
-        assert np.allclose((one.low, one.high), (low[place], high[place]), atol=1e-7), (one, low[place], high[place])
+    for replicate in range(CHECKED):
+        interval = interval_of_mean(spread_of(sums[replicate], sizes, float(within[replicate])), UNIT)
+        limits = low[replicate], high[replicate]
+        assert np.allclose((interval.low, interval.high), limits, atol=1e-7), (interval, limits)
     return low, high
 
 
@@ -114,14 +115,18 @@ def variance_of(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> np.ndarra
         across, inside, size = between / (g - 1), within / (n - g), (n - k) / (g - 1)
         total = across + (size - 1) * inside
         correlation = np.clip((across - inside) / np.where(total > 0, total, 1.0), 0, 1)
-    most = mean * (1 - mean)
-    events = (sizes * (sizes - 1)).sum() / 2 * most**2
-    drawn = (events * correlation + 0.2) / (events + 1)
-    effect = 1 + (k - 1) * drawn
+    max_variance = mean * (1 - mean)
+    events = (sizes * (sizes - 1)).sum() / 2 * max_variance**2
+    shrunk_correlation = (events * correlation + 0.2) / (events + 1)
+    effect = 1 + (k - 1) * shrunk_correlation
     rows = (between + within) / (n - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         prior = np.minimum(1.0, rows / np.minimum(mean, 1 - mean) ** 2) / 2
-        rows = np.where(rows > 0, (n * most / effect * rows + prior * most) / (n * most / effect + prior), rows)
+        rows = np.where(
+            rows > 0,
+            (n * max_variance / effect * rows + prior * max_variance) / (n * max_variance / effect + prior),
+            rows,
+        )
     return np.maximum(g / (g - 1) * squares.sum(axis=1) / n**2, rows / n * effect)
 
 
@@ -145,8 +150,8 @@ def first_edition(sums: np.ndarray, sizes: Sizes, bounds: tuple[float, float] | 
     low, high = mean - margin, mean + margin
     if bounds is not None:
         low, high = np.maximum(low, bounds[0]), np.minimum(high, bounds[1])
-        for place in np.flatnonzero(stderr < 1e-12):
-            low[place], high[place] = wilson(mean[place] * g, g)
+        for replicate in np.flatnonzero(stderr < 1e-12):
+            low[replicate], high[replicate] = wilson(mean[replicate] * g, g)
     return low, high
 
 
@@ -159,29 +164,29 @@ def ignoring_clusters(sums: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
 def percentile_bootstrap(sums: np.ndarray, sizes: Sizes, resamples: int = 999) -> tuple[np.ndarray, ...]:
     """Return percentiles of the means of resampled clusters, with the same resamples for all replicates."""
     generator = np.random.default_rng(0)
-    drawn = generator.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), size=resamples).astype(float)
-    means = (sums @ drawn.T) / (drawn @ sizes)
+    weights = generator.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), size=resamples).astype(float)
+    means = (sums @ weights.T) / (weights @ sizes)
     low, high = np.quantile(means, [0.025, 0.975], axis=1)
     return low, high
 
 
-def scored(low: np.ndarray, high: np.ndarray, truth: float) -> Row:
+def measure_coverage(low: np.ndarray, high: np.ndarray, truth: float) -> Row:
     """Return the coverage and the mean width."""
     holds = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
     return {"share": float(holds.mean()), "width": float((high - low).mean())}
 
 
-def of_sums(right: np.ndarray, sizes: Sizes, p: float, more: bool = False) -> Iterator[tuple[str, Row]]:
+def of_sums(right: np.ndarray, sizes: Sizes, p: float, with_further_rules: bool = False) -> Iterator[tuple[str, Row]]:
     """Yield the results of the rules for 0/1 rows; `right` has the number of ones per cluster, shape (R, G)."""
-    yield "figeval", scored(*figeval(right, sizes, (right - right**2 / sizes).sum(axis=1)), p)
-    yield "first edition", scored(*first_edition(right, sizes), p)
-    if more:
-        yield "clusters ignored", scored(*ignoring_clusters(right, sizes), p)
-        yield "percentile bootstrap", scored(*percentile_bootstrap(right, sizes), p)
+    yield "figeval", measure_coverage(*figeval(right, sizes, (right - right**2 / sizes).sum(axis=1)), p)
+    yield "first edition", measure_coverage(*first_edition(right, sizes), p)
+    if with_further_rules:
+        yield "clusters ignored", measure_coverage(*ignoring_clusters(right, sizes), p)
+        yield "percentile bootstrap", measure_coverage(*percentile_bootstrap(right, sizes), p)
 
 
 def cell(
     study: str, name: str, sizes: Sizes, case: str = "", p: float | str = "", correlation: float | str = ""
 ) -> Row:
-    about = {"study": study, "sizes": name, "clusters": len(sizes), "effective": round(effective(sizes), 1)}
-    return {**about, "rows": int(sizes.sum()), "case": case, "p": p, "correlation": correlation}
+    columns = {"study": study, "sizes": name, "clusters": len(sizes), "effective": round(effective(sizes), 1)}
+    return {**columns, "rows": int(sizes.sum()), "case": case, "p": p, "correlation": correlation}

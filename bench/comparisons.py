@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from clustered import REPLICATES, Row, Sizes, cell, real, seeded, uneven
+from clustered import REPLICATES, Row, Sizes, cell, real, seeded_generator, uneven
 from scipy.special import stdtr
 
 from figeval.metrics.differences import ALPHA, SKEWED, larger_variance, opposed_skewness
@@ -14,7 +14,8 @@ from figeval.metrics.intervals import spread_of
 from figeval.metrics.paired import paired_over_seeds
 
 DRAWS = 1999
-FEW, RARE = 0.1, 0.1  # share of examples that differ by chance, and share of clusters with the effect
+MIN_DIFFERENT_SHARE = 0.1  # of examples that differ by chance
+RARE_SHARE = 0.1  # of clusters with the effect
 
 
 def variances(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -57,18 +58,18 @@ def skewed() -> Iterator[Row]:
     for name, sizes in designs().items():
         for effect in (0.04, 0.05, 0.1):
             for shift in (0.0, 0.05, -0.05):
-                generator = seeded("skewed", name, effect, shift)
-                rare = generator.random((REPLICATES, len(sizes))) < RARE
-                difference = np.where(rare, (1 / RARE - 1) * effect, -effect) + shift
-                sums, within = drawn(generator, sizes, difference)
-                about = cell("skewed", name, sizes, f"a tenth of the clusters, {effect}", shift)
+                generator = seeded_generator("skewed", name, effect, shift)
+                rare = generator.random((REPLICATES, len(sizes))) < RARE_SHARE
+                difference = np.where(rare, (1 / RARE_SHARE - 1) * effect, -effect) + shift
+                sums, within = draw_differences(generator, sizes, difference)
+                columns = cell("skewed", name, sizes, f"a tenth of the clusters, {effect}", shift)
                 for rule, p in tests_of(sums, sizes, within):
-                    yield {**about, "rule": rule, "share": float((p <= 0.05).mean())}
+                    yield {**columns, "rule": rule, "share": float((p <= 0.05).mean())}
 
 
-def drawn(generator: Any, sizes: Sizes, difference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def draw_differences(generator: Any, sizes: Sizes, difference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Draw 0/1 values of two runs; return sums of differences by cluster and the sum of squares within clusters."""
-    share = np.clip(np.maximum(FEW, np.abs(difference)), 0, 1)
+    share = np.clip(np.maximum(MIN_DIFFERENT_SHARE, np.abs(difference)), 0, 1)
     better = np.clip((share + difference) / 2, 0, 1)
     worse = np.clip(share - better, 0, 1)
     only_a = generator.binomial(sizes, better)
@@ -90,7 +91,7 @@ def tests_of(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> Iterator[tup
     yield "figeval", larger_p
     if is_equal:
         skewness = np.array([opposed_skewness(row) for row in sums])
-        has_note = (skewness > SKEWED) | ((1 - RARE) ** len(sizes) > ALPHA)
+        has_note = (skewness > SKEWED) | ((1 - RARE_SHARE) ** len(sizes) > ALPHA)
         yield "figeval without a note", np.where(has_note, 1.0, larger_p)
     yield "corrected for skewness", np.maximum(larger_p, 2 * stdtr(freedom, -np.abs(hall(sums, sizes, larger))))
 
@@ -100,15 +101,17 @@ def unequal_seeds() -> Iterator[Row]:
     sizes = np.full(50, 4)
     for of_a, of_b in ((3, 1), (3, 3), (5, 1), (10, 1)):
         for spread in (0.1, 0.2, 0.3, 0.5):
-            generator = seeded("unequal_seeds", of_a, of_b, spread)
+            generator = seeded_generator("unequal_seeds", of_a, of_b, spread)
             alarms: dict[str, list[np.ndarray]] = {}
             for _ in range(REPLICATES // 250):
                 hard = 0.8 * generator.standard_normal((250, 1, 200)) + hold_out_clusters(generator, 0.5)
                 a, b = (trainings(generator, hard, count, spread) for count in (of_a, of_b))
                 for rule, p in over_seeds(a, b):
                     alarms.setdefault(rule, []).append(p <= 0.05)
-            about = cell("unequal_seeds", "50 × 4", sizes, f"{of_a} against {of_b}, s = {spread}", 0.0)
-            yield from ({**about, "rule": rule, "share": float(np.mean(rejected))} for rule, rejected in alarms.items())
+            columns = cell("unequal_seeds", "50 × 4", sizes, f"{of_a} against {of_b}, s = {spread}", 0.0)
+            yield from (
+                {**columns, "rule": rule, "share": float(np.mean(rejected))} for rule, rejected in alarms.items()
+            )
 
 
 def hold_out_clusters(generator: Any, scale: float) -> np.ndarray:
@@ -132,11 +135,11 @@ def over_seeds(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]
             variance = first.mean(axis=2).var(axis=1, ddof=1)
             parts.append((variance * (1 / first.shape[1] + borrowed), first.shape[1] - 1))
     mean = np.abs(sums.sum(axis=1) / 200)
-    both, alone = (t_of(mean, chosen) for chosen in (parts, parts[1:]))
+    combined, seeds_only = (t_of(mean, subset) for subset in (parts, parts[1:]))
     result = paired_over_seeds(a[0].tolist(), b[0].tolist(), [str(row // 4) for row in range(200)], varies=(True, True))
-    assert np.isclose(result.p, max(both[0], alone[0]))
-    yield "one t test", both
-    yield "figeval", np.maximum(both, alone)
+    assert np.isclose(result.p, max(combined[0], seeds_only[0]))
+    yield "one t test", combined
+    yield "figeval", np.maximum(combined, seeds_only)
     with np.errstate(divide="ignore"):
         yield "single training ignored", 2 * stdtr(49, -mean / np.sqrt(examples))
 

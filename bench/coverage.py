@@ -77,13 +77,13 @@ def read_sizes() -> None:
     from figeval.runs import Harness
 
     harness = Harness(plugins.plugin_manager())
-    found = {}
+    counts_by_task = {}
     for task in harness.catalogue.expand(["impli", "epic_retrieval_seen", "epic_retrieval_unseen"]):
         clusters = Counter(
             example.id if example.cluster is None else example.cluster for example in harness.examples(task, "test")
         )
-        found[task.name] = dict(sorted(Counter(clusters.values()).items()))
-    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(counts)}" for name, counts in found.items())
+        counts_by_task[task.name] = dict(sorted(Counter(clusters.values()).items()))
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(counts)}" for name, counts in counts_by_task.items())
     SIZES.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
 
 
@@ -91,30 +91,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", action="append", choices=STUDIES, help="Run this study only; may be repeated.")
     parser.add_argument("--sizes", action="store_true", help="Reread the cluster sizes of the benchmarks.")
-    wanted = parser.parse_args()
-    if wanted.sizes:
+    options = parser.parse_args()
+    if options.sizes:
         read_sizes()
-    run(wanted.study or list(STUDIES))
+    run(options.study or list(STUDIES))
 
 
 def run(studies: list[str]) -> None:
     """Run these studies and replace their results in the file."""
-    also = {"page"} if "grid" in studies else set()
-    kept = stored() if RESULTS.is_file() else []
-    rows = [row for row in kept if row["study"] not in {*studies, *also}]
+    dependents = {"page"} if "grid" in studies else set()
+    previous_rows = read_results() if RESULTS.is_file() else []
+    rows = [row for row in previous_rows if row["study"] not in {*studies, *dependents}]
     for study in studies:
         begun = time.process_time()
-        found = [{**row, "share": f"{row['share']:.4f}", "width": short(row.get("width"))} for row in STUDIES[study]()]
-        rows += found
-        print(f"{study}: {len(found)} results, {time.process_time() - begun:.0f} CPU seconds", flush=True)
-        worst(found)
+        results = [
+            {**row, "share": f"{row['share']:.4f}", "width": short(row.get("width"))} for row in STUDIES[study]()
+        ]
+        rows += results
+        print(f"{study}: {len(results)} results, {time.process_time() - begun:.0f} CPU seconds", flush=True)
+        worst(results)
         with RESULTS.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
 
 
-def stored() -> list[Row]:
+def read_results() -> list[Row]:
     with RESULTS.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -126,10 +128,10 @@ def short(width: float | None) -> str:
 def worst(rows: list[Row]) -> None:
     """Print the lowest and the highest share of each rule."""
     for rule in dict.fromkeys(row["rule"] for row in rows):
-        found = sorted((row for row in rows if row["rule"] == rule), key=lambda row: row["share"])
-        low, high = found[0], found[-1]
-        place = f"{low['sizes']}, p {low['p']}, correlation {low['correlation']} {low['case']}"
-        print(f"  {rule}: {low['share']} ({place}) to {high['share']}")
+        ranked = sorted((row for row in rows if row["rule"] == rule), key=lambda row: row["share"])
+        low, high = ranked[0], ranked[-1]
+        setting = f"{low['sizes']}, p {low['p']}, correlation {low['correlation']} {low['case']}"
+        print(f"  {rule}: {low['share']} ({setting}) to {high['share']}")
 
 
 if __name__ == "__main__":

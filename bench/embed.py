@@ -69,10 +69,10 @@ def contenders(backend: Any) -> list[Contender]:
     def encode(texts: list[str], rows: int) -> Any:
         return theirs.encode(texts, batch_size=rows, show_progress_bar=False)
 
-    found = [Contender("figeval", lambda texts: backend.embed([Text(text) for text in texts]).values)]
+    sides = [Contender("figeval", lambda texts: backend.embed([Text(text) for text in texts]).values)]
     for rows in BATCH_SIZES:
-        found.append(Contender(f"encode, batch {rows}", lambda texts, rows=rows: encode(texts, rows)))
-    return found
+        sides.append(Contender(f"encode, batch {rows}", lambda texts, rows=rows: encode(texts, rows)))
+    return sides
 
 
 def matmul_rate() -> float:
@@ -109,36 +109,39 @@ def blocks(texts: list[str], repeats: int) -> Iterator[list[str]]:
             yield texts[start : start + BLOCK]
 
 
-def compare(texts: list[str], taking_part: list[Contender], repeats: int) -> tuple[float, float]:
+def compare(texts: list[str], sides: list[Contender], repeats: int) -> tuple[float, float]:
     """Let all embed one list; return the largest difference between vectors and the median rate of matrix products."""
     import numpy as np
 
-    rates, apart = [], 0.0
+    rates, difference = [], 0.0
     for number, block in enumerate(blocks(texts, repeats)):
         rates.append(matmul_rate())
-        order = taking_part[number % len(taking_part) :] + taking_part[: number % len(taking_part)]
+        order = sides[number % len(sides) :] + sides[: number % len(sides)]
         vectors = {contender.name: contender.take_turn(block) for contender in order}
-        ours = vectors[taking_part[0].name]
-        apart = max(apart, *(float(np.abs(ours - theirs).max()) for theirs in vectors.values()))
-    return apart, median(rates)
+        ours = vectors[sides[0].name]
+        difference = max(difference, *(float(np.abs(ours - theirs).max()) for theirs in vectors.values()))
+    return difference, median(rates)
 
 
-def report(name: str, texts: list[str], backend: Any, taking_part: list[Contender], repeats: int) -> float:
+def report(name: str, texts: list[str], backend: Any, sides: list[Contender], repeats: int) -> float:
     """Print the figures of one list and return the ratio to which the bar applies."""
-    for contender in taking_part:
+    for contender in sides:
         contender.seconds.clear()
-    apart, rate = compare(texts, taking_part, repeats)
-    print(f"\n{name}: {len(texts):,} texts x {repeats}, {len(taking_part[0].seconds)} turns of up to {BLOCK:,}")
-    for contender in taking_part:
+    difference, rate = compare(texts, sides, repeats)
+    print(f"\n{name}: {len(texts):,} texts x {repeats}, {len(sides[0].seconds)} turns of up to {BLOCK:,}")
+    for contender in sides:
         print(f"  {contender.name:18s} {len(texts) * repeats / sum(contender.seconds):8.1f} texts/s")
-    ours, *theirs = taking_part
-    ratios = {each.name: [b / a for a, b in zip(ours.seconds, each.seconds, strict=True)] for each in theirs}
-    best = min(ratios, key=lambda each: median(ratios[each]))
+    ours, *theirs = sides
+    ratios = {side.name: [b / a for a, b in zip(ours.seconds, side.seconds, strict=True)] for side in theirs}
+    best = min(ratios, key=lambda name: median(ratios[name]))
     low, high = min(ratios[best]), max(ratios[best])
     print(f"  figeval / {best}: {median(ratios[best]):.3f} (turns {low:.2f} to {high:.2f}); the bar is {BAR}")
-    print(f"  largest difference of a component: {apart:.1e}")
-    done = operations(backend, texts) * repeats / sum(ours.seconds)
-    print(f"  {done / 1e9:.0f} of {rate / 1e9:.0f} GFLOP/s: {done / rate:.0%} of the matrix rate", flush=True)
+    print(f"  largest difference of a component: {difference:.1e}")
+    operation_rate = operations(backend, texts) * repeats / sum(ours.seconds)
+    print(
+        f"  {operation_rate / 1e9:.0f} of {rate / 1e9:.0f} GFLOP/s: {operation_rate / rate:.0%} of the matrix rate",
+        flush=True,
+    )
     return median(ratios[best])
 
 
@@ -155,12 +158,12 @@ def main() -> int:
 
     torch.set_num_threads(options.threads)
     backend = minilm(device="cpu")
-    taking_part = contenders(backend)
-    for contender in taking_part:
+    sides = contenders(backend)
+    for contender in sides:
         contender.embed(["The first texts pay for what is set up once."] * 64)
     print(f"minilm, {backend.describe()}, torch {torch.__version__}, {options.threads} threads")
     lists = text_lists(options.limit)
-    ratios = [report(name, texts, backend, taking_part, options.repeats) for name, texts in lists.items()]
+    ratios = [report(name, texts, backend, sides, options.repeats) for name, texts in lists.items()]
     return 0 if min(ratios) >= BAR else 1
 
 

@@ -27,14 +27,14 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 900  # seconds until a server must answer
-LONGEST = 2048  # tokens
+MAX_TOKENS = 2048
 CPU = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_LOGGING_LEVEL": "ERROR"}
 LETTER = ("--route", "choice=by_letter", "--max_new_tokens", "16")
 ROUTES: dict[str, tuple[str, ...]] = {"loglikelihood": (), "letter": LETTER, "constrained": (*LETTER, "--constrain")}
 
 
 @dataclass(frozen=True)
-class Engine:
+class BenchedEngine:
     """An engine: the model's name in figeval, its options, and the command of its server if it is one.
 
     Attributes:
@@ -49,47 +49,47 @@ class Engine:
     exact: bool = True
 
 
-def engines(chosen: argparse.Namespace, folder: Path) -> Iterator[Engine]:
+def engines(arguments: argparse.Namespace, folder: Path) -> Iterator[BenchedEngine]:
     """Yield the engines whose environments are given, `causal` first."""
-    here = Path(sys.executable)
-    yield Engine("causal", here, f"causal:{folder}", {"dtype": "float32"})
-    served = {"tokenizer": str(folder), "base_url": "http://127.0.0.1:{port}/v1", "timeout": "600"}
-    if chosen.vllm:
-        size = {"dtype": "float32", "enforce_eager": "true", "max_model_len": str(LONGEST)}
-        yield Engine("vllm", chosen.vllm, f"vllm:{folder}", size)
-        flags = ["--dtype", "float32", "--enforce-eager", "--max-model-len", str(LONGEST), "--port", "{port}"]
+    python = Path(sys.executable)
+    yield BenchedEngine("causal", python, f"causal:{folder}", {"dtype": "float32"})
+    server_options = {"tokenizer": str(folder), "base_url": "http://127.0.0.1:{port}/v1", "timeout": "600"}
+    if arguments.vllm:
+        size = {"dtype": "float32", "enforce_eager": "true", "max_model_len": str(MAX_TOKENS)}
+        yield BenchedEngine("vllm", arguments.vllm, f"vllm:{folder}", size)
+        flags = ["--dtype", "float32", "--enforce-eager", "--max-model-len", str(MAX_TOKENS), "--port", "{port}"]
         program = ["-m", "vllm.entrypoints.openai.api_server"]  # `vllm serve` looks for a distribution called vllm
         serve = [*program, "--model", str(folder), "--served-model-name", "smollm2", *flags]
-        yield Engine("vllm_server", here, "vllm_server:smollm2", served, [str(chosen.vllm), *serve])
-    if chosen.llama:
-        flags = ["--model", str(weights()), "--logits_all", "true", "--n_ctx", str(LONGEST), "--port", "{port}"]
-        serve = [str(chosen.llama), "-m", "llama_cpp.server", *flags]
-        options = {**served, "max_length": str(LONGEST), "max_concurrent": "1"}
-        yield Engine("llama_cpp", here, "llama_cpp:smollm2", options, serve, exact=False)
+        yield BenchedEngine("vllm_server", python, "vllm_server:smollm2", server_options, [str(arguments.vllm), *serve])
+    if arguments.llama:
+        flags = ["--model", str(weights()), "--logits_all", "true", "--n_ctx", str(MAX_TOKENS), "--port", "{port}"]
+        serve = [str(arguments.llama), "-m", "llama_cpp.server", *flags]
+        options = {**server_options, "max_length": str(MAX_TOKENS), "max_concurrent": "1"}
+        yield BenchedEngine("llama_cpp", python, "llama_cpp:smollm2", options, serve, exact=False)
 
 
 def weights() -> Path:
     """Return the quantised file in the package of `smollm2`."""
     from figeval.builtin.plugins.causal.packaged import SMOLLM2
 
-    found = find_spec(SMOLLM2.package)
-    assert found is not None and found.submodule_search_locations
-    return Path(next(iter(found.submodule_search_locations))) / SMOLLM2.file
+    spec = find_spec(SMOLLM2.package)
+    assert spec is not None and spec.submodule_search_locations
+    return Path(next(iter(spec.submodule_search_locations))) / SMOLLM2.file
 
 
 @contextmanager
-def running(engine: Engine, log: Path) -> Iterator[dict[str, str]]:
+def running(engine: BenchedEngine, log: Path) -> Iterator[dict[str, str]]:
     """Start the engine's server, if it has one, and yield the options with its address."""
-    kept = log.with_suffix(".port")  # a run that is continued has the same address
+    port_file = log.with_suffix(".port")  # a run that is continued has the same address
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", int(kept.read_text()) if kept.is_file() else 0))
+        probe.bind(("127.0.0.1", int(port_file.read_text()) if port_file.is_file() else 0))
         port = str(probe.getsockname()[1])
     options = {name: value.replace("{port}", port) for name, value in engine.options.items()}
     if not engine.serve:
         yield options
         return
-    kept.write_text(port)
+    port_file.write_text(port)
     command = [part.replace("{port}", port) for part in engine.serve]
     with log.open("w") as output:
         process = subprocess.Popen(command, env={**os.environ, **CPU}, stdout=output, stderr=output)
@@ -115,32 +115,32 @@ def wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     raise RuntimeError(f"no answer from {url} within {PATIENCE} s: see {log}")
 
 
-def run(engine: Engine, options: dict[str, str], task: str, route: str, chosen: argparse.Namespace) -> float:
+def run(engine: BenchedEngine, options: dict[str, str], task: str, route: str, arguments: argparse.Namespace) -> float:
     """Run a task, and return the seconds."""
-    given = ",".join(f"{name}={value}" for name, value in options.items())
+    model_args = ",".join(f"{name}={value}" for name, value in options.items())
     command = [
         *(str(engine.python), "-m", "figeval", "run", "--tasks", task, "--model", engine.model),
-        *("--apply_chat_template", "--model_args", given, "--limit", str(chosen.limit), "--no_baselines"),
-        *(*ROUTES[route], "--output_path", str(chosen.output / f"{engine.name}-{task}-{route}")),
+        *("--apply_chat_template", "--model_args", model_args, "--limit", str(arguments.limit), "--no_baselines"),
+        *(*ROUTES[route], "--output_path", str(arguments.output / f"{engine.name}-{task}-{route}")),
     ]
     began = time.monotonic()
     subprocess.run(command, check=True, env={**os.environ, **CPU, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL)
     return time.monotonic() - began
 
 
-def rows(engine: Engine, task: str, route: str, output: Path) -> dict[str, dict[str, object]]:
+def rows(engine: BenchedEngine, task: str, route: str, output: Path) -> dict[str, dict[str, object]]:
     """Return the rows of a run by example."""
     file = output / f"{engine.name}-{task}-{route}" / "predictions" / f"{task}.jsonl"
-    found = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-    return {row["id"]: row for row in found}
+    records = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    return {row["id"]: row for row in records}
 
 
-def compared(engine: Engine, other: Engine, task: str, route: str, output: Path) -> tuple[int, int, float]:
+def compare(engine: BenchedEngine, other: BenchedEngine, task: str, route: str, output: Path) -> tuple[int, int, float]:
     """Return the examples, those with the same prediction, and the largest difference of scores in nats."""
     left, right = rows(engine, task, route, output), rows(other, task, route, output)
     assert left.keys() == right.keys()
-    same = sum(left[one]["pred"] == right[one]["pred"] for one in left)
-    scores = [(left[one].get("scores") or (), right[one].get("scores") or ()) for one in left]
+    same = sum(left[example_id]["pred"] == right[example_id]["pred"] for example_id in left)
+    scores = [(left[example_id].get("scores") or (), right[example_id].get("scores") or ()) for example_id in left]
     gaps = [abs(a - b) for pair in scores for a, b in zip(*pair, strict=True)] if route == "loglikelihood" else [0.0]
     return len(left), same, max(gaps)
 
@@ -154,24 +154,24 @@ def main() -> int:
     parser.add_argument("--routes", nargs="+", choices=ROUTES, default=list(ROUTES))
     parser.add_argument("--limit", type=int, default=40)
     parser.add_argument("--output", type=Path, default=ROOT / "results" / "runs" / "engines")
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     from figeval.builtin.plugins.causal.packaged import SMOLLM2
 
-    chosen.output.mkdir(parents=True, exist_ok=True)
-    known = list(engines(chosen, SMOLLM2.folder()))
-    wrong = False
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    all_engines = list(engines(arguments, SMOLLM2.folder()))
+    has_failed = False
     print(f"{'engine':12} {'task':16} {'route':14} {'n':>4} {'same':>5} {'largest difference':>19} {'seconds':>8}")
-    for engine in known:
-        with running(engine, chosen.output / f"{engine.name}.log") as options:
-            for task in chosen.tasks:
-                for route in chosen.routes:
-                    seconds = run(engine, options, task, route, chosen)
-                    n, same, gap = compared(engine, known[0], task, route, chosen.output)
+    for engine in all_engines:
+        with running(engine, arguments.output / f"{engine.name}.log") as options:
+            for task in arguments.tasks:
+                for route in arguments.routes:
+                    seconds = run(engine, options, task, route, arguments)
+                    n, same, gap = compare(engine, all_engines[0], task, route, arguments.output)
                     print(
                         f"{engine.name:12} {task:16} {route:14} {n:4} {same:5} {gap:19.1e} {seconds:8.1f}", flush=True
                     )
-                    wrong |= engine.exact and same < n
-    return int(wrong)
+                    has_failed |= engine.exact and same < n
+    return int(has_failed)
 
 
 if __name__ == "__main__":

@@ -56,9 +56,9 @@ def confusion(cases: Iterable[Case]) -> Counter[tuple[str, str]]:
     """Count pairs of expected and extracted status; an extracted "ok" with the wrong index counts as "wrong"."""
     pairs: Counter[tuple[str, str]] = Counter()
     for case in cases:
-        got, expected = extract(case), case["expect"]
-        wrong = got.status == expected["status"] == "ok" and got.index != expected["index"]
-        pairs[expected["status"], "wrong" if wrong else got.status] += 1
+        extracted, expected = extract(case), case["expect"]
+        has_wrong_index = extracted.status == expected["status"] == "ok" and extracted.index != expected["index"]
+        pairs[expected["status"], "wrong" if has_wrong_index else extracted.status] += 1
     return pairs
 
 
@@ -66,10 +66,10 @@ def peer_index(case: Case, pattern: str, group_select: int) -> int | None:
     """Return the option that lm-eval's filter finds, or None."""
     from lm_eval.filters.extraction import MultiChoiceRegexFilter
 
-    found = MultiChoiceRegexFilter(pattern, group_select, ignore_case=True, ignore_punctuation=True).apply(
+    filtered = MultiChoiceRegexFilter(pattern, group_select, ignore_case=True, ignore_punctuation=True).apply(
         [[case["reply"]]], [{"choices": list(case["options"])}]
     )
-    letter = next(iter(found))[0].strip("()")
+    letter = next(iter(filtered))[0].strip("()")
     return case["letters"].index(letter) if letter in case["letters"] else None
 
 
@@ -86,26 +86,29 @@ def print_rules(cases: list[Case]) -> None:
     """Print how often each rule decided, and the time per reply."""
     started = time.perf_counter()
     rules = Counter(extract(case).rule for case in cases)
-    each = 1_000 * (time.perf_counter() - started) / len(cases)
-    print(f"\nrules ({each:.1f} ms per reply): " + ", ".join(f"{rule} {count}" for rule, count in rules.most_common()))
+    milliseconds = 1_000 * (time.perf_counter() - started) / len(cases)
+    print(
+        f"\nrules ({milliseconds:.1f} ms per reply): "
+        + ", ".join(f"{rule} {count}" for rule, count in rules.most_common())
+    )
 
 
 def print_peer(cases: list[Case]) -> None:
     """Print the results of figeval and of lm-eval on the same replies."""
     committed = [case for case in cases if case["expect"]["status"] == "ok"]
-    others = [case for case in cases if case["expect"]["status"] != "ok"]
+    uncommitted = [case for case in cases if case["expect"]["status"] != "ok"]
     readers: dict[str, Callable[[Case], int | None]] = {"figeval": lambda case: extract(case).index}
     for name, pattern in PATTERNS.items():
         readers[f"lm-eval, {name}, first"] = partial(peer_index, pattern=pattern, group_select=0)
         readers[f"lm-eval, {name}, last"] = partial(peer_index, pattern=pattern, group_select=-1)
-    print(f"\n{'':32}{'right of ' + str(len(committed)):>16}{'wrong':>8}{'invented of ' + str(len(others)):>18}")
+    print(f"\n{'':32}{'right of ' + str(len(committed)):>16}{'wrong':>8}{'invented of ' + str(len(uncommitted)):>18}")
     for name, read in readers.items():
         right = sum(read(case) == case["expect"]["index"] for case in committed)
-        none = sum(read(case) is None for case in committed)
-        invented = sum(read(case) is not None for case in others)
+        missed = sum(read(case) is None for case in committed)
+        invented = sum(read(case) is not None for case in uncommitted)
         print(
-            f"{name:32}{right:>9} {right / len(committed):>6.1%}{len(committed) - right - none:>8}"
-            f"{invented:>11} {invented / len(others):>6.1%}"
+            f"{name:32}{right:>9} {right / len(committed):>6.1%}{len(committed) - right - missed:>8}"
+            f"{invented:>11} {invented / len(uncommitted):>6.1%}"
         )
 
 
@@ -122,9 +125,9 @@ def read_again(row: Case) -> Case:
     reply = Reply(text=row["reply"], finish=row["finish"])
     if row["route"] == "by_json":
         example = SpanExample(id=row["id"], text=row["text"], given=row["given"], known=row["known"], gold=None)
-        found = read_quote(example, PromptContext(lambda *_: ""), reply)
-        span = found.value if isinstance(found.value, Span) and found.status == "ok" else None
-        return {"status": found.status} | ({"span": [span.start, span.end]} if span else {})
+        quote = read_quote(example, PromptContext(lambda *_: ""), reply)
+        span = quote.value if isinstance(quote.value, Span) and quote.status == "ok" else None
+        return {"status": quote.status} | ({"span": [span.start, span.end]} if span else {})
     extracted = extract({**row, "letters": LETTERS[: len(row["options"])]} if "options" in row else row)
     return {"status": extracted.status} | ({} if extracted.index is None else {"index": extracted.index})
 
@@ -134,12 +137,12 @@ def answer_of(verdict: Case) -> Any:
     return verdict.get("index", verdict.get("span"))
 
 
-def counted(rows: list[Case]) -> tuple[int, int, int, int, int]:
+def count_readings(rows: list[Case]) -> tuple[int, int, int, int, int]:
     """Count replies: read correctly, in total, answers found, answers, and others that were taken for an answer."""
     right = [answer_of(row["read"]) == answer_of(row["label"]) for row in rows]
     answers = [answer_of(row["label"]) is not None for row in rows]
-    found = sum(one and is_answer for one, is_answer in zip(right, answers, strict=True))
-    return sum(right), len(rows), found, sum(answers), len(rows) - sum(answers) - (sum(right) - found)
+    answers_found = sum(is_right and is_answer for is_right, is_answer in zip(right, answers, strict=True))
+    return sum(right), len(rows), answers_found, sum(answers), len(rows) - sum(answers) - (sum(right) - answers_found)
 
 
 def print_real(texts: Path | None) -> None:
@@ -151,15 +154,15 @@ def print_real(texts: Path | None) -> None:
     stored = json.loads(REAL.read_text(encoding="utf-8"))
     rows = stored["replies"]
     if texts is not None:
-        given = [json.loads(line) for line in texts.read_text(encoding="utf-8").splitlines()]
-        known = {hashlib.sha256(one["reply"].encode()).hexdigest(): one for one in given}
-        rows = [{**known.get(row["reply_sha256"], {}), **row} for row in rows]
+        replies = [json.loads(line) for line in texts.read_text(encoding="utf-8").splitlines()]
+        texts_by_digest = {hashlib.sha256(reply["reply"].encode()).hexdigest(): reply for reply in replies}
+        rows = [{**texts_by_digest.get(row["reply_sha256"], {}), **row} for row in rows]
     print(f"\nreplies of SmolLM2-135M-Instruct, read by version {stored['extractor']} of the extractor:")
     for sample, name in SAMPLES.items():
-        right, of, found, answers, invented = counted([row for row in rows if row["sample"] == sample])
+        right, of, answers_found, answers, invented = count_readings([row for row in rows if row["sample"] == sample])
         print(
             f"  sample {sample}, {name}: right {right} of {of} ({right / of:.1%}); "
-            f"of {answers} answers {found} found, of {of - answers} others {invented} taken for an answer"
+            f"of {answers} answers {answers_found} found, of {of - answers} others {invented} taken for an answer"
         )
     at_hand = [row for row in rows if "reply" in row and (row["route"] != "by_letter" or "options" in row)]
     changed = [row for row in at_hand if read_again(row) != row["read"]]
@@ -193,10 +196,10 @@ def print_speed() -> None:
     options, words = ["a patched boat floats", "the roof leaked", "no smoke"], [("Yes",), ("No", "Maybe")]
     example = SpanExample(id="1", text=text[:2_000], given="the roof", known="the roof leaked", gold=None)
     readers: dict[str, Callable[[str], Any]] = {
-        "choice": lambda said: extract_choice(Reply(text=said), options, "ABC"),
-        "label": lambda said: extract_label(Reply(text=said), words),
-        "quotation": lambda said: quotation(Reply(text=said), example),
-        "locate": lambda said: locate(said, text),
+        "choice": lambda reply: extract_choice(Reply(text=reply), options, "ABC"),
+        "label": lambda reply: extract_label(Reply(text=reply), words),
+        "quotation": lambda reply: quotation(Reply(text=reply), example),
+        "locate": lambda reply: locate(reply, text),
     }
     print("\nµs per character, the slowest piece:")
     for name, read in readers.items():
@@ -207,9 +210,9 @@ def print_speed() -> None:
                 continue
             costs = {}
             for piece in REPEATED if length < HUGE else REPEATED[:1]:
-                said = (piece * (length // len(piece)))[:length] + "x"
+                reply = (piece * (length // len(piece)))[:length] + "x"
                 started = time.process_time()
-                read(said)
+                read(reply)
                 costs[piece] = 1e6 * (time.process_time() - started) / length
             piece = max(costs, key=costs.__getitem__)
             row.append(f"{length:>10,} characters {costs[piece]:5.1f} ({piece!r})")

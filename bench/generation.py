@@ -28,7 +28,7 @@ Answers = dict[int, list[int]]  # index of a prompt → ids of its answer
 
 
 @dataclass(frozen=True)
-class Workload:
+class PromptWorkload:
     """Prompts, and how many times faster than the best batch figeval has to be (`bar`)."""
 
     name: str
@@ -38,21 +38,21 @@ class Workload:
 
 
 WORKLOADS = (
-    Workload("short answers", 1),
-    Workload("four shots", 1.5, shots=4),
-    Workload("lengths that differ widely", 1.5, room=192),
+    PromptWorkload("short answers", 1),
+    PromptWorkload("four shots", 1.5, shots=4),
+    PromptWorkload("lengths that differ widely", 1.5, room=192),
 )
 
 
 @dataclass(frozen=True)
-class Asked:
+class PromptIds:
     """A prompt as token ids, and the most tokens of its answer."""
 
     ids: list[int]
     room: int
 
 
-def prompts(workload: Workload, lm: Any, n: int) -> list[Asked]:
+def read_prompts(workload: PromptWorkload, lm: Any, n: int) -> list[PromptIds]:
     """Return the first n questions."""
     from figeval.config import RunConfig
     from figeval.runs import Harness
@@ -67,55 +67,57 @@ def prompts(workload: Workload, lm: Any, n: int) -> list[Asked]:
         routes={"choice": "by_letter"},
     )
     model, (plan, *_), _ = prepare(config, Harness())
-    found = []
+    prompts = []
     for example in islice(plan.examples(), n):
         (request,) = next(plan.route.begin(example, plan.context))
-        found.append(Asked(lm.tok_encode(model.chat(request.messages)), workload.room))
-    return found
+        prompts.append(PromptIds(lm.tok_encode(model.chat(request.messages)), workload.room))
+    return prompts
 
 
 # ---- the ways --------------------------------------------------------------------------------------------------------
 
 
-def in_batches(lm: Any, size: int) -> Callable[[Sequence[Asked]], Answers]:
+def in_batches(lm: Any, size: int) -> Callable[[Sequence[PromptIds]], Answers]:
     """Return a function that writes with `generate` of transformers, in batches of this size."""
     import torch
 
-    def write(asked: Sequence[Asked]) -> Answers:
-        order = sorted(range(len(asked)), key=lambda index: len(asked[index].ids), reverse=True)
-        found: Answers = {}
+    def write(prompts: Sequence[PromptIds]) -> Answers:
+        order = sorted(range(len(prompts)), key=lambda index: len(prompts[index].ids), reverse=True)
+        answers: Answers = {}
         for start in range(0, len(order), size):
             rows = order[start : start + size]
-            batch = [asked[row] for row in rows]
-            longest = max(len(one.ids) for one in batch)
-            ids = torch.tensor([[lm.tokenizer.pad_token_id] * (longest - len(one.ids)) + one.ids for one in batch])
-            mask = torch.tensor([[0] * (longest - len(one.ids)) + [1] * len(one.ids) for one in batch])
+            batch = [prompts[row] for row in rows]
+            longest = max(len(prompt.ids) for prompt in batch)
+            ids = torch.tensor(
+                [[lm.tokenizer.pad_token_id] * (longest - len(prompt.ids)) + prompt.ids for prompt in batch]
+            )
+            mask = torch.tensor([[0] * (longest - len(prompt.ids)) + [1] * len(prompt.ids) for prompt in batch])
             with torch.inference_mode():
-                whole = lm.model.generate(
+                sequences = lm.model.generate(
                     input_ids=ids,
                     attention_mask=mask,
-                    max_new_tokens=max(one.room for one in batch),
+                    max_new_tokens=max(prompt.room for prompt in batch),
                     do_sample=False,
                     pad_token_id=lm.tokenizer.pad_token_id,
                 )
-            for row, one, answer in zip(rows, batch, whole[:, longest:].tolist(), strict=True):
-                found[row] = until_end(answer[: one.room], lm)
-        return found
+            for row, prompt, answer in zip(rows, batch, sequences[:, longest:].tolist(), strict=True):
+                answers[row] = truncate_at_end(answer[: prompt.room], lm)
+        return answers
 
     return write
 
 
-def until_end(ids: list[int], lm: Any) -> list[int]:
+def truncate_at_end(ids: list[int], lm: Any) -> list[int]:
     """Return an answer up to and including its final token."""
-    return ids[: next((place + 1 for place, token in enumerate(ids) if token in lm.final), len(ids))]
+    return ids[: next((index + 1 for index, token in enumerate(ids) if token in lm.final), len(ids))]
 
 
-def ours(lm: Any) -> Callable[[Sequence[Asked]], Answers]:
+def ours(lm: Any) -> Callable[[Sequence[PromptIds]], Answers]:
     """Return a function that writes with figeval."""
     from figeval.builtin.plugins.causal.generation.row import End, Row
 
-    def write(asked: Sequence[Asked]) -> Answers:
-        rows = [Row(one.ids, one.room, End(lm.tokenizer, lm.final)) for one in asked]
+    def write(prompts: Sequence[PromptIds]) -> Answers:
+        rows = [Row(prompt.ids, prompt.room, End(lm.tokenizer, lm.final)) for prompt in prompts]
         for _ in lm.write(rows):
             pass
         return {index: row.written for index, row in enumerate(rows)}
@@ -124,7 +126,7 @@ def ours(lm: Any) -> Callable[[Sequence[Asked]], Answers]:
 
 
 @dataclass(frozen=True)
-class Side:
+class WayFigures:
     """One way, with its seconds, those of the processor, peak memory in MiB, and answers."""
 
     seconds: float
@@ -133,37 +135,37 @@ class Side:
     answers: list[list[int]]
 
     @classmethod
-    def of(cls, write: Callable[[Sequence[Asked]], Answers], asked: Sequence[Asked]) -> Side:
+    def of(cls, write: Callable[[Sequence[PromptIds]], Answers], prompts: Sequence[PromptIds]) -> WayFigures:
         """Measure one way."""
         with Memory() as memory:
             began, computed = time.perf_counter(), time.process_time()
-            found = write(asked)
+            answers = write(prompts)
             seconds, cpu = time.perf_counter() - began, time.process_time() - computed
-        return cls(seconds, cpu, memory.grown, [found[index] for index in range(len(asked))])
+        return cls(seconds, cpu, memory.grown, [answers[index] for index in range(len(prompts))])
 
 
-def compare(workload: Workload, lm: Any, n: int) -> tuple[bool, dict[str, Any]]:
+def compare(workload: PromptWorkload, lm: Any, n: int) -> tuple[bool, dict[str, Any]]:
     """Print the figures of one workload, and return whether it reaches its bar, with the figures."""
-    asked = prompts(workload, lm, n)
-    lengths = [len(one.ids) for one in asked]
+    prompts = read_prompts(workload, lm, n)
+    lengths = [len(prompt.ids) for prompt in prompts]
     print(f"\n{workload.name}: {n} prompts of {min(lengths)} to {max(lengths)} tokens")
     ways = {"alone": in_batches(lm, 1)} | {f"batches of {size}": in_batches(lm, size) for size in BATCH_SIZES}
-    sides: dict[str, Side] = {}
+    sides: dict[str, WayFigures] = {}
     for name, write in (ways | {"figeval": ours(lm)}).items():
-        side = sides[name] = Side.of(write, asked)
+        side = sides[name] = WayFigures.of(write, prompts)
         same = sum(a == b for a, b in zip(side.answers, sides["alone"].answers, strict=True))
         times = f"{side.seconds:7.1f} s ({side.cpu_seconds:.1f} s of the processor)"
         print(f"  {name:14s} {times} {side.memory:6.0f} MiB more; {same} of {n} answers as alone", flush=True)
-    alone, us = sides["alone"], sides["figeval"]
+    one_by_one, figeval = sides["alone"], sides["figeval"]
     best = min(side.seconds for name, side in sides.items() if name.startswith("batches"))
-    same = sum(a == b for a, b in zip(us.answers, alone.answers, strict=True))
-    ratio, written = best / us.seconds, list(map(len, alone.answers))
-    print(f"  {min(written)} to {max(written)} tokens written, {sum(written) / n:.0f} on average")
+    same = sum(a == b for a, b in zip(figeval.answers, one_by_one.answers, strict=True))
+    ratio, answer_lengths = best / figeval.seconds, list(map(len, one_by_one.answers))
+    print(f"  {min(answer_lengths)} to {max(answer_lengths)} tokens written, {sum(answer_lengths) / n:.0f} on average")
     print(f"  {ratio:.1f} times as fast as the best batch; the bar is {workload.bar:g}", flush=True)
     figures = {
         "prompts": n,
         "tokens_read": sum(lengths),
-        "tokens_written": sum(written),
+        "tokens_written": sum(answer_lengths),
         **{
             name: {"seconds": side.seconds, "cpu_seconds": side.cpu_seconds, "memory_mib": side.memory}
             for name, side in sides.items()
@@ -181,21 +183,21 @@ def main() -> int:
     parser.add_argument("--prompts", type=int, default=24)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--store", action="store_true", help="write results/measured/bench/generation.json")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     import torch
 
     from figeval.models.model import open_model
     from figeval.runs import Harness
 
-    torch.set_num_threads(chosen.threads)
+    torch.set_num_threads(options.threads)
     lm = open_model(Harness().backends, MODEL, {}).backend.network
-    ours(lm)([Asked(lm.tok_encode("Yes?"), 2)])  # tests itself on first use
-    wanted = [each for each in WORKLOADS if not chosen.only or each.name in chosen.only]
-    found = {workload.name: compare(workload, lm, chosen.prompts) for workload in wanted}
-    if chosen.store:
-        figures = {name: figures for name, (_, figures) in found.items()}
-        store("generation", {"model": MODEL, "threads": chosen.threads, **figures})
-    return 0 if all(reached for reached, _ in found.values()) else 1
+    ours(lm)([PromptIds(lm.tok_encode("Yes?"), 2)])  # tests itself on first use
+    workloads = [workload for workload in WORKLOADS if not options.only or workload.name in options.only]
+    results = {workload.name: compare(workload, lm, options.prompts) for workload in workloads}
+    if options.store:
+        figures = {name: figures for name, (_, figures) in results.items()}
+        store("generation", {"model": MODEL, "threads": options.threads, **figures})
+    return 0 if all(reached for reached, _ in results.values()) else 1
 
 
 if __name__ == "__main__":

@@ -58,31 +58,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lists", type=Path, required=True, help="folder of the two corpora")
     parser.add_argument("--output", type=Path, required=True, help="folder to write to")
-    given = parser.parse_args()
-    with (given.lists / "mwe_pie" / "data_cleaned.csv").open(encoding="utf-8", newline="") as stream:
+    options = parser.parse_args()
+    with (options.lists / "mwe_pie" / "data_cleaned.csv").open(encoding="utf-8", newline="") as stream:
         senses = dict.fromkeys((row["Idiom"].strip(), row["Sense"].strip()) for row in csv.DictReader(stream))
-    found = list(samples(given.lists / "pie_english" / "idiomscorpus.csv"))
+    pie_samples = list(samples(options.lists / "pie_english" / "idiomscorpus.csv"))
     lists = {
         "mwe_pie": [{"idiom": idiom, "definition": sense} for idiom, sense in senses if any(map(str.isalpha, sense))],
-        "pie_english": [{"idiom": one["text"], "definition": one["meaning"]} for one in found if has_letters(one)],
+        "pie_english": [
+            {"idiom": sample["text"], "definition": sample["meaning"]} for sample in pie_samples if has_letters(sample)
+        ],
     }
-    known = {row["idiom"].casefold() for row in lists["mwe_pie"]}
-    others = [row for row in lists["pie_english"] if row["idiom"].casefold() not in known]
-    lists["both"] = [*lists["mwe_pie"], *others]
-    given.output.mkdir(parents=True, exist_ok=True)
+    mwe_idioms = {row["idiom"].casefold() for row in lists["mwe_pie"]}
+    further_rows = [row for row in lists["pie_english"] if row["idiom"].casefold() not in mwe_idioms]
+    lists["both"] = [*lists["mwe_pie"], *further_rows]
+    options.output.mkdir(parents=True, exist_ok=True)
     sentences = [
         {
-            "id": one["id"],
-            "sentence": one["text"],
-            "label": "literal" if one["class"] == "Literal" else "figurative",
+            "id": sample["id"],
+            "sentence": sample["text"],
+            "label": "literal" if sample["class"] == "Literal" else "figurative",
         }
-        for one in found
-        if not one["meaning"]
+        for sample in pie_samples
+        if not sample["meaning"]
     ]
-    write(given.output / "sentences.jsonl", sentences)
-    everything = "\n".join(one["sentence"].casefold() for one in sentences)
+    write(options.output / "sentences.jsonl", sentences)
+    everything = "\n".join(row["sentence"].casefold() for row in sentences)
     for name, rows in lists.items():
-        write(given.output / f"{name}.jsonl", rows)
+        write(options.output / f"{name}.jsonl", rows)
         idioms = {row["idiom"].casefold() for row in rows}
         print(f"{name}: {len(idioms)} idioms, {sum(idiom in everything for idiom in idioms)} verbatim in the sentences")
     print(f"sentences: {len(sentences)}")

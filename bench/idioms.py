@@ -33,7 +33,7 @@ FREE = ARTICLES | POSSESSIVES | {"one", "is", "are", "be"}
 Stems = tuple[str, ...]
 
 
-def listed(folder: Path) -> Iterator[str]:
+def read_idioms(folder: Path) -> Iterator[str]:
     """Yield every idiom of the three lists, as it is written there."""
     for name in ("Formal", "Static"):
         yield from (folder / "epie" / f"{name}_idioms.txt").read_text(encoding="utf-8").splitlines()
@@ -53,7 +53,7 @@ def listed(folder: Path) -> Iterator[str]:
 def words(text: str) -> dict[int, str]:
     """Return the stem of every word that counts, by its place among the tokens."""
     tokens = enumerate(TOKEN.findall(text.lower()))
-    return {place: stem(token) for place, token in tokens if token[0].isalnum() and token not in FREE}
+    return {index: stem(token) for index, token in tokens if token[0].isalnum() and token not in FREE}
 
 
 def key(name: str) -> Stems:
@@ -61,39 +61,40 @@ def key(name: str) -> Stems:
     return tuple(words(SLOT.sub(" ", name.lower())).values())
 
 
-def within(part: Stems, whole: Stems) -> bool:
+def within(part: Stems, sequence: Stems) -> bool:
     """Return whether the stems of `part` are consecutive in `whole`."""
-    return any(whole[start : start + len(part)] == part for start in range(len(whole) - len(part) + 1))
+    return any(sequence[start : start + len(part)] == part for start in range(len(sequence) - len(part) + 1))
 
 
-def known(premise: str, hypothesis: str, idioms: Mapping[str, list[Stems]]) -> Stems | None:
+def find_listed_idiom(premise: str, hypothesis: str, idioms: Mapping[str, list[Stems]]) -> Stems | None:
     """Return the one listed idiom of a pair, or None if there is none or more than one."""
     start, end = changed_span(TOKEN.findall(premise.lower()), TOKEN.findall(hypothesis.lower()))
-    places, stems = list(words(premise)), tuple(words(premise).values())
-    found = set()
+    indices, stems = list(words(premise)), tuple(words(premise).values())
+    matches = set()
     for begin, first in enumerate(stems):
         for idiom in idioms.get(first, ()):
             if stems[begin : begin + len(idiom)] == idiom:
-                low, high = places[begin], places[begin + len(idiom) - 1]
+                low, high = indices[begin], indices[begin + len(idiom) - 1]
                 if start < end and ((low <= start and high >= end - 1) or (low >= start and high < end)):
-                    found.add(idiom)
-    longest = [idiom for idiom in found if not any(idiom != other and within(idiom, other) for other in found)]
+                    matches.add(idiom)
+    longest = [idiom for idiom in matches if not any(idiom != other and within(idiom, other) for other in matches)]
     return longest[0] if len(longest) == 1 else None
 
 
-def compared(pairs: list[tuple[Stems, str]]) -> dict[str, float]:
+def compare(pairs: list[tuple[Stems, str]]) -> dict[str, float]:
     """Return the figures of one column from its pairs of listed idiom and recovered name (empty if unknown)."""
     keys = [key(name) for _, name in pairs]
     by_listed: dict[Stems, Counter[str]] = defaultdict(Counter)
     for idiom, name in pairs:
         by_listed[idiom][name] += 1
     agreeing = sum(
-        bool(own) and (within(idiom, own) or within(own, idiom)) for (idiom, _), own in zip(pairs, keys, strict=True)
+        bool(name_stems) and (within(idiom, name_stems) or within(name_stems, idiom))
+        for (idiom, _), name_stems in zip(pairs, keys, strict=True)
     )
     true, names = [" ".join(idiom) for idiom, _ in pairs], [name for _, name in pairs]
     return {
         "pairs": len(pairs),
-        "same": sum(idiom == own for (idiom, _), own in zip(pairs, keys, strict=True)) / len(pairs),
+        "same": sum(idiom == name_stems for (idiom, _), name_stems in zip(pairs, keys, strict=True)) / len(pairs),
         "agreement": agreeing / len(pairs),
         "homogeneity": homogeneity_score(true, names),
         "completeness": completeness_score(true, names),
@@ -105,18 +106,21 @@ def main() -> None:
     """Print the figures as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lists", type=Path, required=True, help="folder of the three lists")
-    keys = {key(name) for name in listed(parser.parse_args().lists)}
+    keys = {key(name) for name in read_idioms(parser.parse_args().lists)}
     idioms: dict[str, list[Stems]] = defaultdict(list)
-    for one in sorted(keys):
-        if len(one) > 1:
-            idioms[one[0]].append(one)
+    for idiom_stems in sorted(keys):
+        if len(idiom_stems) > 1:
+            idioms[idiom_stems[0]].append(idiom_stems)
     harness = Harness()
     columns = {}
     for task in harness.catalogue.expand(["impli_idioms"]):
-        rows = ((known(row.left, row.right, idioms), row.meta.get("idiom", "")) for row in harness.examples(task))
+        rows = (
+            (find_listed_idiom(row.left, row.right, idioms), row.meta.get("idiom", ""))
+            for row in harness.examples(task)
+        )
         columns[task.name] = [(idiom, name) for idiom, name in rows if idiom is not None]
     columns["all"] = [pair for pairs in columns.values() for pair in pairs]
-    figures = {name: compared(pairs) for name, pairs in columns.items()}
+    figures = {name: compare(pairs) for name, pairs in columns.items()}
     print(json.dumps({name: {k: round(v, 4) for k, v in row.items()} for name, row in figures.items()}, indent=1))
 
 

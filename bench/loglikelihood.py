@@ -40,12 +40,12 @@ from store import FOLDER, store
 
 TEMPLATE = "epic/proverb.en.jinja"
 BATCH_SIZES = (8, 16, 32)
-TRIED = 32  # requests on which batch sizes are tried
-CLOSE = {
+TRIAL_REQUESTS = 32  # requests on which batch sizes are tried
+MAX_DIFFERENCE = {
     "gpt2": 1e-4,
     "smollm2": 5e-4,
 }  # nats per request; real weights: see rounding.py
-ROUNDED = 4  # documents whose requests are also scored in double precision
+ROUNDING_DOCUMENTS = 4  # documents whose requests are also scored in double precision
 SHOTS = 4
 ROWS = 512  # tokens in a product of matrices: those of the engine's batches
 PRODUCTS = 5  # of all matrices, of which the fastest counts
@@ -188,7 +188,7 @@ def instances_of(texts: list[Texts]) -> list[Any]:
 
 
 @dataclass
-class Cost:
+class OperationCount:
     """Number of operations of one way to process some requests."""
 
     tokens: int = 0
@@ -198,16 +198,20 @@ class Cost:
     def of(self, model: Any) -> float:
         """Return the multiply-adds in a model's layers, in attention and in its output layer."""
         config, head = model.config, model.get_output_embeddings().weight
-        weights = sum(each.numel() for each in matrices(model))
+        weights = sum(matrix.numel() for matrix in matrices(model))
         attention = 2 * config.num_hidden_layers * config.hidden_size * self.attended
         return float(weights * self.tokens + attention + head.numel() * self.predicted)
 
 
 def matrices(model: Any) -> list[Any]:
     """Return the matrices of a model's layers."""
-    layers = [each for name, each in model.base_model.named_parameters() if each.dim() == 2 and ".weight" in name]
-    vectors = {id(each.weight) for each in model.modules() if type(each).__name__ == "Embedding"}
-    return [each for each in layers if id(each) not in vectors]
+    layers = [
+        parameter
+        for name, parameter in model.base_model.named_parameters()
+        if parameter.dim() == 2 and ".weight" in name
+    ]
+    vectors = {id(module.weight) for module in model.modules() if type(module).__name__ == "Embedding"}
+    return [layer for layer in layers if id(layer) not in vectors]
 
 
 def product_rate(model: Any) -> float:
@@ -226,22 +230,22 @@ def product_rate(model: Any) -> float:
     return ROWS * sum(weight.numel() for weight in weights) / min(times)
 
 
-def cost_of_rows(texts: list[Texts], encode: Callable[[str], list[int]]) -> Cost:
+def cost_of_rows(texts: list[Texts], encode: Callable[[str], list[int]]) -> OperationCount:
     """Return the cost of one row per request, with every position scored and without padding."""
     lengths = [len(encode(context + continuation)) - 1 for context, continuation in texts]
-    return Cost(sum(lengths), sum(length * (length + 1) // 2 for length in lengths), sum(lengths))
+    return OperationCount(sum(lengths), sum(length * (length + 1) // 2 for length in lengths), sum(lengths))
 
 
-def cost_of_forest(texts: list[Texts], lm: Any) -> Cost:
+def cost_of_forest(texts: list[Texts], lm: Any) -> OperationCount:
     """Return the cost of reading every token once, and of scoring the vocabulary only at predicted positions."""
     import numpy as np
 
-    from figeval.builtin.plugins.causal.engine.prefix_tree import build
-    from figeval.builtin.plugins.causal.lm_eval_requests import encode_pairs, fitted
+    from figeval.builtin.plugins.causal.engine.prefix_tree import build_tree
+    from figeval.builtin.plugins.causal.lm_eval_requests import encode_pairs, fit_request
 
-    forest = build([fitted("causal", *pair, lm.max_length) for pair in encode_pairs(lm, texts)])
+    forest = build_tree([fit_request("causal", *pair, lm.max_length) for pair in encode_pairs(lm, texts)])
     predicted = len(np.unique(forest.asked[:, 0]))
-    return Cost(len(forest.tokens), int((forest.depth + 1).sum()), predicted)
+    return OperationCount(len(forest.tokens), int((forest.depth + 1).sum()), predicted)
 
 
 def best_batch(theirs: Any, instances: list[Any]) -> int:
@@ -249,13 +253,13 @@ def best_batch(theirs: Any, instances: list[Any]) -> int:
     tries = {}
     for size in BATCH_SIZES:
         theirs.batch_size_per_gpu = size
-        tries[size] = timed(lambda part: theirs.loglikelihood(part, disable_tqdm=True), instances[:TRIED])[1]
+        tries[size] = timed(lambda part: theirs.loglikelihood(part, disable_tqdm=True), instances[:TRIAL_REQUESTS])[1]
     print("  lm-eval on the first requests: " + ", ".join(f"batch {size} {s:.1f} s" for size, s in tries.items()))
     return min(tries, key=tries.__getitem__)
 
 
 @dataclass
-class Side:
+class Implementation:
     """One of the two implementations, with its seconds and processor time per turn, peak memory, and answers.
 
     `share` is that of the bound: the time of its multiply-adds at the rate of the machine, divided by its time.
@@ -269,8 +273,8 @@ class Side:
     answers: Answers = field(default_factory=list)
 
     def take_turn(self, instances: list[Any]) -> None:
-        found = timed(lambda part: self.lm.loglikelihood(part, disable_tqdm=True), instances)
-        seconds, processor, memory, answers = found
+        costs = timed(lambda part: self.lm.loglikelihood(part, disable_tqdm=True), instances)
+        seconds, processor, memory, answers = costs
         self.seconds.append(seconds)
         self.processor.append(processor)
         self.memory = max(self.memory, memory)
@@ -290,17 +294,17 @@ def compare(workload: Workload, ours: Any, theirs: Any, close: float) -> tuple[b
     instances = instances_of(texts)
     theirs.batch_size_per_gpu = best_batch(theirs, instances)
     ours.engine.tokens.read = 0
-    us, them = Side(ours), Side(theirs)
+    our_side, their_side = Implementation(ours), Implementation(theirs)
     rate = product_rate(theirs.model)
     size = len(instances) // workload.turns
     for start in range(0, len(instances), size):
-        for side in (us, them):
+        for side in (our_side, their_side):
             side.take_turn(instances[start : start + size])
     rows, forest = cost_of_rows(texts, theirs.tok_encode), cost_of_forest(texts, ours)
     fewer = rows.of(theirs.model) / forest.of(theirs.model)
     for name, side, tokens, cost in (
-        (f"lm-eval, batch {theirs.batch_size}", them, rows.tokens, rows),
-        ("figeval", us, ours.engine.tokens.read, forest),
+        (f"lm-eval, batch {theirs.batch_size}", their_side, rows.tokens, rows),
+        ("figeval", our_side, ours.engine.tokens.read, forest),
     ):
         seconds = sum(side.seconds)
         side.share = cost.of(theirs.model) / rate / sum(side.processor)
@@ -309,40 +313,43 @@ def compare(workload: Workload, ours: Any, theirs: Any, close: float) -> tuple[b
             f"{side.share:.0%} of the bound"
         )
     print(f"  fewer: tokens by {rows.tokens / forest.tokens:.1f}, multiply-adds by {fewer:.1f}")
-    reached, judgement = judged(workload, us, them, close)
+    reached, judgement = compare_sides(workload, our_side, their_side, close)
     figures = {
         "documents": workload.documents,
         "requests": len(texts),
         "batch_size": theirs.batch_size,
-        "lm_eval": them.figures(rows.tokens),
-        "figeval": us.figures(ours.engine.tokens.read),
+        "lm_eval": their_side.figures(rows.tokens),
+        "figeval": our_side.figures(ours.engine.tokens.read),
         "multiply_adds": fewer,
         **judgement,
     }
     return reached, figures
 
 
-def judged(workload: Workload, us: Side, them: Side, close: float) -> tuple[bool, dict[str, float]]:
+def compare_sides(
+    workload: Workload, our_side: Implementation, their_side: Implementation, close: float
+) -> tuple[bool, dict[str, float]]:
     """Print how the two sides' answers and times compare, and return whether the bar is reached, with the figures."""
-    pairs = list(zip(us.answers, them.answers, strict=True))
-    apart = max(abs(a - b) for (a, _), (b, _) in pairs)
+    pairs = list(zip(our_side.answers, their_side.answers, strict=True))
+    difference = max(abs(a - b) for (a, _), (b, _) in pairs)
     same = sum(a == b for (_, a), (_, b) in pairs)
-    print(f"  largest difference {apart:.1e}, is_greedy the same for {same:,} of {len(pairs):,}")
-    ratio, processor = sum(them.seconds) / sum(us.seconds), sum(them.processor) / sum(us.processor)
-    turns = [b / a for a, b in zip(us.seconds, them.seconds, strict=True)]
+    print(f"  largest difference {difference:.1e}, is_greedy the same for {same:,} of {len(pairs):,}")
+    ratio = sum(their_side.seconds) / sum(our_side.seconds)
+    processor = sum(their_side.processor) / sum(our_side.processor)
+    turns = [b / a for a, b in zip(our_side.seconds, their_side.seconds, strict=True)]
     bar = f"{MIN_SHARE:.0%} of the bound" if workload.bar is None else f"{workload.bar:g} times"
     print(
         f"  {ratio:.1f} times as fast (turns {min(turns):.1f} to {max(turns):.1f}), {processor:.1f} in processor time; "
         f"the bar is {bar}",
         flush=True,
     )
-    fast = us.share >= MIN_SHARE if workload.bar is None else ratio >= workload.bar
-    return fast and apart <= close and same == len(pairs), {
+    fast = our_side.share >= MIN_SHARE if workload.bar is None else ratio >= workload.bar
+    return fast and difference <= close and same == len(pairs), {
         "ratio": ratio,
         "processor_ratio": processor,
         "lowest": min(turns),
         "highest": max(turns),
-        "apart": apart,
+        "apart": difference,
         "greedy_same": same,
     }
 
@@ -361,9 +368,12 @@ def arguments() -> argparse.Namespace:
 
 def chosen_workloads(only: list[str] | None, share: float) -> list[Workload]:
     """Return the workloads of these names, or all, with a share of their documents, at least one."""
-    wanted = [each for each in WORKLOADS if not only or each.name in only]
-    sizes = [max(1, round(share * each.documents)) for each in wanted]
-    return [replace(each, documents=n, turns=min(each.turns, n)) for each, n in zip(wanted, sizes, strict=True)]
+    workloads = [workload for workload in WORKLOADS if not only or workload.name in only]
+    sizes = [max(1, round(share * workload.documents)) for workload in workloads]
+    return [
+        replace(workload, documents=n, turns=min(workload.turns, n))
+        for workload, n in zip(workloads, sizes, strict=True)
+    ]
 
 
 def stored_figures(name: str) -> dict[str, Any]:
@@ -374,34 +384,34 @@ def stored_figures(name: str) -> dict[str, Any]:
 
 def main() -> int:
     """Print the figures and return 1 if a bar is missed."""
-    chosen = arguments()
+    flags = arguments()
     import torch
     from lm_eval.models.huggingface import HFLM
 
     from figeval.builtin.plugins.causal.figeval_hf import FigevalHF
 
-    torch.set_num_threads(chosen.threads)
-    model, tokenizer = MODELS[chosen.model]()
+    torch.set_num_threads(flags.threads)
+    model, tokenizer = MODELS[flags.model]()
     theirs = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=8)
     # It replaces parts of its model, so pass a copy.
     ours = FigevalHF(pretrained=copy.deepcopy(model), tokenizer=tokenizer)
-    print(f"{chosen.model}, {len(tokenizer):,} words known, {ours.engine.describe()}, {chosen.threads} threads")
+    print(f"{flags.model}, {len(tokenizer):,} words known, {ours.engine.describe()}, {flags.threads} threads")
     warm = instances_of(requests(Workload("", "epic_mcq", 2, 0, 0)))
     for lm in (ours, theirs):
         lm.loglikelihood(warm, disable_tqdm=True)
-    name = "loglikelihood" if chosen.model == "gpt2" else f"loglikelihood_{chosen.model}"
-    figures = stored_figures(name) if chosen.resume else {}
-    figures |= {"model": chosen.model, "threads": chosen.threads}
-    if chosen.model != "gpt2" and "rounding" not in figures:
-        few = instances_of(requests(Workload("", "epic_mcq", ROUNDED, 0, 0)))
-        figures["rounding"] = rounding(ours, theirs, few)
+    name = "loglikelihood" if flags.model == "gpt2" else f"loglikelihood_{flags.model}"
+    figures = stored_figures(name) if flags.resume else {}
+    figures |= {"model": flags.model, "threads": flags.threads}
+    if flags.model != "gpt2" and "rounding" not in figures:
+        sample = instances_of(requests(Workload("", "epic_mcq", ROUNDING_DOCUMENTS, 0, 0)))
+        figures["rounding"] = rounding(ours, theirs, sample)
     reached = True
-    for workload in chosen_workloads(chosen.only, chosen.share):
+    for workload in chosen_workloads(flags.only, flags.share):
         if workload.name in figures:
             continue
-        good, figures[workload.name] = compare(workload, ours, theirs, CLOSE[chosen.model])
+        good, figures[workload.name] = compare(workload, ours, theirs, MAX_DIFFERENCE[flags.model])
         reached &= good
-        if chosen.store:  # after each, since the next one may take long
+        if flags.store:  # after each, since the next one may take long
             store(name, figures)
     return 0 if reached else 1
 

@@ -16,10 +16,10 @@ from clustered import (
     equal,
     figeval,
     first_edition,
+    measure_coverage,
     of_sums,
     real,
-    scored,
-    seeded,
+    seeded_generator,
     small_designs,
     uneven,
 )
@@ -32,57 +32,60 @@ PROPORTIONS = (0.004, 0.05, 0.2, 0.5, 0.8, 0.95)
 CORRELATIONS = (0.0, 0.1, 0.3)
 
 
-def over(study: str, found: dict[str, Sizes]) -> Iterator[Row]:
-    for name, sizes in found.items():
+def study_proportions(study: str, designs_by_name: dict[str, Sizes]) -> Iterator[Row]:
+    for name, sizes in designs_by_name.items():
         for p in PROPORTIONS:
             for correlation in CORRELATIONS:
-                generator = seeded(study, name, p, correlation)
+                generator = seeded_generator(study, name, p, correlation)
                 right = generator.binomial(sizes, accuracies(generator, len(sizes), p, correlation)).astype(float)
-                about = cell(study, name, sizes, p=p, correlation=correlation)
-                yield from ({**about, "rule": rule, **got} for rule, got in of_sums(right, sizes, p))
+                columns = cell(study, name, sizes, p=p, correlation=correlation)
+                yield from ({**columns, "rule": rule, **metrics} for rule, metrics in of_sums(right, sizes, p))
 
 
 def grid() -> Iterator[Row]:
     """Yield the cells by which the rule was judged, and those of the first table in the docs (`page`)."""
-    yield from over("grid", designs())
+    yield from study_proportions("grid", designs())
     for g, m in ((10, 25), (20, 12), (40, 10), (100, 10)):
         sizes = np.full(g, m)
-        generator = seeded("page", g, m)
+        generator = seeded_generator("page", g, m)
         right = generator.binomial(sizes, accuracies(generator, g, 0.7, 0.2)).astype(float)
-        about = cell("page", f"{g} × {m}", sizes, p=0.7, correlation=0.2)
-        yield from ({**about, "rule": rule, **got} for rule, got in of_sums(right, sizes, 0.7, more=True))
+        columns = cell("page", f"{g} × {m}", sizes, p=0.7, correlation=0.2)
+        yield from (
+            {**columns, "rule": rule, **metrics}
+            for rule, metrics in of_sums(right, sizes, 0.7, with_further_rules=True)
+        )
 
 
 def few() -> Iterator[Row]:
-    yield from over("few", small_designs())
+    yield from study_proportions("few", small_designs())
 
 
 def harder() -> Iterator[Row]:
-    chosen = {name: sizes for name, sizes in designs().items() if name in HARDER}
-    for name, sizes in chosen.items():
+    harder_designs = {name: sizes for name, sizes in designs().items() if name in HARDER}
+    for name, sizes in harder_designs.items():
         g = len(sizes)
         for p in PROPORTIONS:
-            generator = seeded("harder", name, p)
+            generator = seeded_generator("harder", name, p)
             # two kinds of clusters, one without any right row, with correlation .3
             good = 0.3 * (1 - p) + p
-            either = generator.random((REPLICATES, g)) < p / good
+            is_good = generator.random((REPLICATES, g)) < p / good
             cases = {
-                "two-point clusters": (np.where(either, good, 0.0), 0.3),
+                "two-point clusters": (np.where(is_good, good, 0.0), 0.3),
                 "Beta": (accuracies(generator, g, p, 0.5), 0.5),
                 "Beta ": (accuracies(generator, g, p, 0.8), 0.8),
             }
             for case, (chances, correlation) in cases.items():
                 right = generator.binomial(sizes, chances).astype(float)
-                about = cell("harder", name, sizes, case.strip(), p, correlation)
-                yield from ({**about, "rule": rule, **got} for rule, got in of_sums(right, sizes, p))
+                columns = cell("harder", name, sizes, case.strip(), p, correlation)
+                yield from ({**columns, "rule": rule, **metrics} for rule, metrics in of_sums(right, sizes, p))
             # accuracies correlate with the sizes (rank correlation about .5); the truth is the mean over these sizes
-            own = accuracies(generator, g, p, 0.2)
+            cluster_accuracies = accuracies(generator, g, p, 0.2)
             noisy = np.argsort(np.argsort(np.log(sizes) + generator.normal(0, 1.5, (REPLICATES, g))))
-            chances = np.take_along_axis(np.sort(own), noisy, axis=1)
+            chances = np.take_along_axis(np.sort(cluster_accuracies), noisy, axis=1)
             truth = float((chances @ sizes).mean() / sizes.sum())
             right = generator.binomial(sizes, chances).astype(float)
-            about = cell("harder", name, sizes, "sizes go with accuracies", p, 0.2)
-            yield from ({**about, "rule": rule, **got} for rule, got in of_sums(right, sizes, truth))
+            columns = cell("harder", name, sizes, "sizes go with accuracies", p, 0.2)
+            yield from ({**columns, "rule": rule, **metrics} for rule, metrics in of_sums(right, sizes, truth))
 
 
 HARDER = ("10 × 25", "20 × 12", "50 × 10", "lognormal 50 (c)", "lognormal 200 (a)", "impli_idioms_silver_lit")
@@ -113,19 +116,19 @@ def unit() -> Iterator[Row]:
         for case, values in cases.items():
             truth = float(values(fine).mean())
             for correlation in (0.0,) if len(sizes) == sizes.sum() else (0.0, 0.2):
-                generator = seeded("unit", name, case, correlation)
+                generator = seeded_generator("unit", name, case, correlation)
                 ends: dict[str, list[tuple[np.ndarray, ...]]] = {"figeval": [], "first edition": []}
                 for _ in range(REPLICATES // 500):
-                    own = generator.standard_normal((500, len(sizes)))[:, index] * np.sqrt(correlation)
-                    rest = generator.standard_normal((500, len(index))) * np.sqrt(1 - correlation)
-                    rows = values(ndtr(own + rest))
+                    common = generator.standard_normal((500, len(sizes)))[:, index] * np.sqrt(correlation)
+                    noise = generator.standard_normal((500, len(index))) * np.sqrt(1 - correlation)
+                    rows = values(ndtr(common + noise))
                     sums = np.add.reduceat(rows, np.cumsum(sizes) - sizes, axis=1)
                     within = np.square(rows - (sums / sizes)[:, index]).sum(axis=1)
                     ends["figeval"].append(figeval(sums, sizes, within))
                     ends["first edition"].append(first_edition(sums, sizes))
-                about = cell("unit", name, sizes, case, round(truth, 4), correlation)
-                for rule, found in ends.items():
-                    yield {**about, "rule": rule, **scored(*np.concatenate(found, axis=1), truth)}
+                columns = cell("unit", name, sizes, case, round(truth, 4), correlation)
+                for rule, limits in ends.items():
+                    yield {**columns, "rule": rule, **measure_coverage(*np.concatenate(limits, axis=1), truth)}
 
 
 UNITS = ("10 × 25", "20 × 12", "50 × 10", "250 × 4", "impli_idioms_silver_lit", "epic_retrieval_unseen")
@@ -134,16 +137,16 @@ UNITS = ("10 × 25", "20 × 12", "50 × 10", "250 × 4", "impli_idioms_silver_li
 def unbounded() -> Iterator[Row]:
     for name, sizes in (designs() | small_designs()).items():
         for correlation in CORRELATIONS:
-            generator = seeded("unbounded", name, correlation)
-            own = generator.standard_normal((REPLICATES, len(sizes))) * np.sqrt(correlation)
+            generator = seeded_generator("unbounded", name, correlation)
+            common = generator.standard_normal((REPLICATES, len(sizes))) * np.sqrt(correlation)
             noise = generator.standard_normal((REPLICATES, len(sizes))) * np.sqrt((1 - correlation) * sizes)
-            sums = own * sizes + noise
-            about = cell("unbounded", name, sizes, "normal", 0, correlation)
-            one = interval_by_t(spread_of(sums[0], sizes))
+            sums = common * sizes + noise
+            columns = cell("unbounded", name, sizes, "normal", 0, correlation)
+            interval = interval_by_t(spread_of(sums[0], sizes))
             low, high = by_cr2(sums, sizes)
-            assert np.allclose((one.low, one.high), (low[0], high[0]))
-            yield {**about, "rule": "figeval", **scored(low, high, 0.0)}
-            yield {**about, "rule": "first edition", **scored(*first_edition(sums, sizes, None), 0.0)}
+            assert np.allclose((interval.low, interval.high), (low[0], high[0]))
+            yield {**columns, "rule": "figeval", **measure_coverage(low, high, 0.0)}
+            yield {**columns, "rule": "first edition", **measure_coverage(*first_edition(sums, sizes, None), 0.0)}
 
 
 def by_cr2(sums: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
@@ -171,15 +174,15 @@ def counts() -> Iterator[Row]:
         index = np.repeat(np.arange(len(sizes)), sizes)
         for case, values in cases.items():
             truth = float(values(fine).mean())
-            generator = seeded("counts", name, case)
+            generator = seeded_generator("counts", name, case)
             per_cluster = generator.standard_normal((REPLICATES, len(sizes)))[:, index] * np.sqrt(correlation)
             rest = generator.standard_normal((REPLICATES, len(index))) * np.sqrt(1 - correlation)
             sums = np.add.reduceat(values(ndtr(per_cluster + rest)), np.cumsum(sizes) - sizes, axis=1)
             ends = by_score(sums, sizes)
-            about = cell("counts", name, sizes, case, round(truth, 4), correlation)
+            columns = cell("counts", name, sizes, case, round(truth, 4), correlation)
             for rule, (low, high) in ends.items():  # there is no interval if all rows are equal
                 is_defined = ~np.isnan(low)
-                yield {**about, "rule": rule, **scored(low[is_defined], high[is_defined], truth)}
+                yield {**columns, "rule": rule, **measure_coverage(low[is_defined], high[is_defined], truth)}
 
 
 def by_score(sums: np.ndarray, sizes: Sizes) -> dict[str, tuple[np.ndarray, ...]]:

@@ -8,7 +8,8 @@ authors' setting, and the run of `make demo`. With `--models DIR`, also the trai
 same `figeval train` command, which skips the completed training. Afterwards, `python -m bench.pages` updates the pages.
 
 Each run is made in `results/runs/measured/NAME` and resumed there after an interruption. Only its record and the
-compressed rows are kept, without scores of options, texts and replies (`KEPT`); `compare` and `show --by` need no more.
+compressed rows are kept, without scores of options, texts and replies (`KEPT_FIELDS`); `compare` and `show --by` need
+no more.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from figeval.types import JSON
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "results" / "measured"
 SCRATCH = Path("results") / "runs" / "measured"
-MOST_BYTES = 10_000_000  # limit for all of results/measured
-KEPT = ("id", "status", "pred", "gold", "tied", "truncated", "metrics", "cluster", "group", "meta")
-LONGEST_META = 80  # characters; a longer value would be a text of the benchmark
+MAX_BYTES = 10_000_000  # limit for all of results/measured
+KEPT_FIELDS = ("id", "status", "pred", "gold", "tied", "truncated", "metrics", "cluster", "group", "meta")
+MAX_META_CHARS = 80  # characters; a longer value would be a text of the benchmark
 
 SETTINGS = {
     "": ("--tasks", "epic,epic_generation,impli"),
@@ -45,10 +46,21 @@ RUNS: dict[str, tuple[str, ...]] = {
     for ending, arguments in SETTINGS.items()
 } | {"demo": ("--tasks", "epic_mcq,impli", "--model", "minilm", "--limit", "200")}
 
-SEEN = "epic_retrieval_seen,epic_motif,epic_motif_direct"
+SEEN_TASKS = "epic_retrieval_seen,epic_motif,epic_motif_direct"
 FAST = ("--lr", "1e-4", "--epochs")
 TRAINED: dict[str, tuple[str, ...]] = {  # by the name below --models; docs/finetuned.md has the same commands
-    "seen": ("epic_retrieval_seen", "minilm", "--batch_size", "64", *FAST, "5", "--evaluate", SEEN, "--seeds", "3"),
+    "seen": (
+        "epic_retrieval_seen",
+        "minilm",
+        "--batch_size",
+        "64",
+        *FAST,
+        "5",
+        "--evaluate",
+        SEEN_TASKS,
+        "--seeds",
+        "3",
+    ),
     "unseen": ("epic_retrieval_unseen", "minilm", "--batch_size", "64", *FAST, "5", "--seeds", "3"),
     "spans": ("epic_alignment", "minilm", "--batch_size", "32", *FAST, "2"),
     "joint": ("epic_joint", "{models}/seen/seed-0", "--batch_size", "32", *FAST, "2"),
@@ -74,14 +86,14 @@ def measure(name: str, arguments: Sequence[str], *, dry: bool) -> None:
 
 def score_anew(name: str, models: Path, *, dry: bool) -> None:
     """Score a trained model on its tasks again; earlier runs are moved aside, not continued."""
-    task, model, *others = TRAINED[name]
+    task, model, *options = TRAINED[name]
     begins = model.format(models=models.name)
     folder = models / name
     for runs in () if dry else sorted(folder.glob("**/runs")):
         shutil.rmtree(runs.with_name("runs.before"), ignore_errors=True)
         runs.rename(runs.with_name("runs.before"))
-    said = ["--task", task, "--model", begins, *others, "--output", f"{models.name}/{name}"]
-    figeval(["train", *said], models.parent, dry=dry)
+    arguments = ["--task", task, "--model", begins, *options, "--output", f"{models.name}/{name}"]
+    figeval(["train", *arguments], models.parent, dry=dry)
     if name == "nli":
         literal = ["--tasks", "nli", "--model", f"{models.name}/nli", "--output_path", f"{models.name}/nli/runs/nli"]
         figeval(["run", *literal], models.parent, dry=dry)
@@ -92,8 +104,8 @@ def score_anew(name: str, models: Path, *, dry: bool) -> None:
 def pipelined(models: Path, *, dry: bool) -> None:
     """Make the run of two trained models in a pipeline."""
     parts = f"ranker={models.name}/seen/seed-0,spans={models.name}/spans"
-    said = ["--tasks", "epic_pipelined", "--model", "pipeline", "--model_args", parts]
-    figeval(["run", *said, "--output_path", f"{models.name}/pipelined"], models.parent, dry=dry)
+    arguments = ["--tasks", "epic_pipelined", "--model", "pipeline", "--model_args", parts]
+    figeval(["run", *arguments, "--output_path", f"{models.name}/pipelined"], models.parent, dry=dry)
     if not dry:
         keep(models / "pipelined", MEASURED / "minilm-pipelined")
 
@@ -102,9 +114,9 @@ def keep_trained(folder: Path, target: Path) -> None:
     """Keep the records and runs of a training, or of one training per seed; `runs.before` is left out."""
     shutil.rmtree(target, ignore_errors=True)
     for file in (*sorted(folder.rglob("seeds.json")), *sorted(folder.rglob("training/record.json"))):
-        place = target / file.relative_to(folder)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, place)
+        copy = target / file.relative_to(folder)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
     for file in sorted(folder.rglob("runs/*/run.json")):
         keep(file.parent, target / file.parent.relative_to(folder))
 
@@ -115,27 +127,27 @@ def keep(run: Path, target: Path) -> None:
     if record.status != "complete":
         sys.exit(f"{run} is {record.status}; look at it, then give the same command again")
     shutil.rmtree(target, ignore_errors=True)
-    source, kept = RunFolder(run), RunFolder(target)
+    source, target_run = RunFolder(run), RunFolder(target)
     (target / "predictions").mkdir(parents=True)
     for task in record.tasks:
-        kept.replace(task.task, map(slim, source.rows(task.task)))
-        kept.seal(task)
-        file = kept.predictions_file(task.task)
+        target_run.replace(task.task, map(slim, source.rows(task.task)))
+        target_run.seal(task)
+        file = target_run.predictions_file(task.task)
         # Without a name and a time in the archive, equal rows give equal bytes.
         with replacing(packed(file)) as out, gzip.GzipFile("", "wb", 9, out, mtime=0) as archive:
             archive.write(file.read_bytes())
         file.unlink()
-    kept.write(record)
+    target_run.write(record)
 
 
 def slim(row: JSON) -> JSON:
     """Return a row without scores and generated texts. Raises `SystemExit` if its meta holds long texts."""
     for name, value in row["meta"].items():
-        if len(value) > LONGEST_META:
+        if len(value) > MAX_META_CHARS:
             sys.exit(f"{row['id']}: meta column {name!r} has {len(value)} characters; a text is not to be published")
-    if isinstance(row["pred"], str) and len(row["pred"]) > LONGEST_META:
+    if isinstance(row["pred"], str) and len(row["pred"]) > MAX_META_CHARS:
         row = {**row, "pred": None}  # a generated text
-    return {name: row[name] for name in KEPT}
+    return {name: row[name] for name in KEPT_FIELDS}
 
 
 def main() -> int:
@@ -144,21 +156,21 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*RUNS, *TRAINED, 'pipelined'))}")
     parser.add_argument("--models", type=Path, help="folder with trained models")
     parser.add_argument("--dry_run", action="store_true", help="only say what would be run")
-    asked = parser.parse_args()
-    if unknown := [name for name in asked.names if name not in {*RUNS, *TRAINED, "pipelined"}]:
+    options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in {*RUNS, *TRAINED, "pipelined"}]:
         parser.error(f"unknown: {', '.join(unknown)}")
-    models, dry = asked.models and asked.models.resolve(), asked.dry_run
+    models, dry = options.models and options.models.resolve(), options.dry_run
     for name, arguments in RUNS.items():
-        if not asked.names or name in asked.names:
+        if not options.names or name in options.names:
             measure(name, arguments, dry=dry)
     for name in TRAINED if models else ():
-        if (not asked.names or name in asked.names) and (models / name).is_dir():
+        if (not options.names or name in options.names) and (models / name).is_dir():
             score_anew(name, models, dry=dry)
-    if models and (not asked.names or "pipelined" in asked.names) and (models / "spans").is_dir():
+    if models and (not options.names or "pipelined" in options.names) and (models / "spans").is_dir():
         pipelined(models, dry=dry)
     size = sum(file.stat().st_size for file in MEASURED.rglob("*") if file.is_file())
-    print(f"{MEASURED}: {size / 1e6:.1f} MB, at most {MOST_BYTES / 1e6:.0f}")
-    return 0 if size <= MOST_BYTES else 1
+    print(f"{MEASURED}: {size / 1e6:.1f} MB, at most {MAX_BYTES / 1e6:.0f}")
+    return 0 if size <= MAX_BYTES else 1
 
 
 if __name__ == "__main__":

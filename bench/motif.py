@@ -59,7 +59,7 @@ def random_scores() -> Any:
     return np.random.default_rng(20220522).normal(scale=0.12, size=(1000, 250))
 
 
-def sharpened(scores: Any) -> float:
+def sharp_temperature(scores: Any) -> float:
     """Return the temperature at which the mean top probability is `SHARP`, by bisection of its logarithm."""
     import numpy as np
 
@@ -85,7 +85,7 @@ def scipys() -> dict[str, Callable[[Any, Any], float]]:
     }
 
 
-def clocked(work: Callable[[], Any]) -> tuple[float, Any]:
+def time_call(work: Callable[[], Any]) -> tuple[float, Any]:
     """Return the CPU seconds and the result of a call."""
     began = time.process_time()
     result = work()
@@ -101,7 +101,7 @@ def loop(points: Any, rows: list[int], function: Callable[[Any, Any], float]) ->
 
     n = len(points)
     square = np.full((n, n), np.nan)
-    with np.errstate(invalid="ignore"):  # the root of a negative sum, see `held_against`
+    with np.errstate(invalid="ignore"):  # the root of a negative sum, see `compare_neighbours`
         for i in rows:
             for j in range(i + 1 if len(rows) == n else 0, n):
                 if i != j:
@@ -116,7 +116,7 @@ def one_pass(points: Any) -> dict[str, Any]:
     return {name: distance(points) for name, distance in DISTANCES.items()}
 
 
-def held_against(ours: Any, theirs: Any, rows: list[int]) -> tuple[int, float, int]:
+def compare_neighbours(ours: Any, theirs: Any, rows: list[int]) -> tuple[int, float, int]:
     """Compare figeval's nearest neighbours with scipy's.
 
     The first of equal distances is the nearest, as with the strict comparison of the authors' code. scipy's NaN, the
@@ -130,11 +130,11 @@ def held_against(ours: Any, theirs: Any, rows: list[int]) -> tuple[int, float, i
 
     other, excess, undefined = 0, 0.0, 0
     for i in rows:
-        mine, its = np.delete(ours[i], i), np.delete(theirs[i], i)
-        undefined += bool(np.isnan(its).any())
-        its = np.nan_to_num(its, nan=0.0)
-        other += bool(mine.argmin() != its.argmin())
-        excess = max(excess, float(its[mine.argmin()] - its.min()))
+        our_distances, scipy_distances = np.delete(ours[i], i), np.delete(theirs[i], i)
+        undefined += bool(np.isnan(scipy_distances).any())
+        scipy_distances = np.nan_to_num(scipy_distances, nan=0.0)
+        other += bool(our_distances.argmin() != scipy_distances.argmin())
+        excess = max(excess, float(scipy_distances[our_distances.argmin()] - scipy_distances.min()))
     return other, excess, undefined
 
 
@@ -146,23 +146,23 @@ def compare(points: Any, rows: list[int]) -> bool:
     share = 1.0 if len(rows) == len(points) else len(points) / 2 / len(rows)
     ours, total, same = one_pass(points), 0.0, True
     for name, function in scipys().items():
-        spent, theirs = clocked(partial(loop, points, rows, function))
-        alone = median(clocked(partial(DISTANCES[name], points))[0] for _ in range(PASSES))
-        other, excess, undefined = held_against(ours[name], theirs, rows)
+        spent, theirs = time_call(partial(loop, points, rows, function))
+        alone = median(time_call(partial(DISTANCES[name], points))[0] for _ in range(PASSES))
+        other, excess, undefined = compare_neighbours(ours[name], theirs, rows)
         total += spent * share
         same &= excess <= ROUNDING
         print(f"  {name:6s} {spent * share:6.2f} s  {alone:.4f} s  {spent * share / alone:4.0f} times  ", end="")
         print(f"{other} of {len(rows)} rows: another neighbour, by up to {excess:.1e}; {undefined}: NaN of scipy's")
-    seconds = median(clocked(partial(one_pass, points))[0] for _ in range(PASSES))
+    seconds = median(time_call(partial(one_pass, points))[0] for _ in range(PASSES))
     print(f"  all    {total:6.2f} s  {seconds:.4f} s  {total / seconds:4.0f} times  the bar is {BAR:.0f}", flush=True)
     return same and total / seconds >= BAR
 
 
-def scores_of(wanted_random: bool) -> tuple[str, Any]:
+def scores_of(use_random: bool) -> tuple[str, Any]:
     """Return a description and the scores: MiniLM's if ePiC is available, else random ones."""
     from figeval.errors import FigevalError
 
-    if wanted_random:
+    if use_random:
         return "random logits", random_scores()
     try:
         return "MiniLM on ePiC", minilm_scores()
@@ -189,7 +189,7 @@ def main() -> int:
     rows = list(range(n)) if options.full else random.Random(0).sample(range(n), options.rows)
     print(f"{source}; numpy {np.__version__}, scipy {scipy.__version__}, 1 thread; CPU seconds of loop and figeval")
     bars = []
-    for temperature in (1.0, sharpened(scores)):
+    for temperature in (1.0, sharp_temperature(scores)):
         points = np.exp(profiles(scores, temperature))
         pairs = n * (n - 1) // 2 if options.full else len(rows) * (n - 1)
         print(f"temperature {temperature:.6g}, mean top probability {points.max(axis=1).mean():.3f}, {pairs:,} pairs")

@@ -78,7 +78,8 @@ def cost_row(name: str, cells: list[str]) -> list[str]:
         return cells
     record = Training(folder).record
     settings, best = record.config.model_dump(), record.best
-    first, value = next(iter(next(one for one in record.evaluations if one.step == best).scores.items()))
+    evaluation = next(evaluation for evaluation in record.evaluations if evaluation.step == best)
+    first, value = next(iter(evaluation.scores.items()))
     return [
         f"{record.train.n:,}",
         f"{settings['epochs']:g} × {settings['batch_size']}",
@@ -94,8 +95,8 @@ def packed_row(name: str, cells: list[str]) -> list[str]:
     """Return the cells after the workload: lm-eval | figeval | speed-up | fewer multiply-adds | largest difference."""
     record = benched("loglikelihood")
     workload = name.rpartition(", ")[0]
-    found = record["figures"].get(workload) if record else None
-    return ["–"] * len(cells) if found is None else compared(found)
+    figures = record["figures"].get(workload) if record else None
+    return ["–"] * len(cells) if figures is None else comparison_cells(figures)
 
 
 def real_row(name: str, cells: list[str]) -> list[str]:
@@ -104,24 +105,24 @@ def real_row(name: str, cells: list[str]) -> list[str]:
     The last two are the speed-up in processor time, and the shares of the bound that lm-eval and figeval reach.
     """
     record = benched("loglikelihood_smollm2")
-    found = record["figures"].get(name) if record else None
-    if found is None:
+    figures = record["figures"].get(name) if record else None
+    if figures is None:
         return ["–"] * len(cells)
-    shares = [found[side].get("share_of_bound") for side in ("lm_eval", "figeval")]
+    shares = [figures[side].get("share_of_bound") for side in ("lm_eval", "figeval")]
     bound = "–" if None in shares else ", ".join(f"{share:.0%}" for share in shares)
-    return [f"{found['requests']:,}", *compared(found), f"{found['processor_ratio']:.1f} ×", bound]
+    return [f"{figures['requests']:,}", *comparison_cells(figures), f"{figures['processor_ratio']:.1f} ×", bound]
 
 
 def gpu_row(name: str, cells: list[str]) -> list[str]:
     """Return the cells after the workload: requests | lm-eval | figeval | speed-up | fewer tokens | difference."""
     size, _, workload = name.partition(" B, ")
-    found = gpu_figures(f"log_likelihoods_{size}b").get(workload)
-    if found is None:
+    figures = gpu_figures(f"log_likelihoods_{size}b").get(workload)
+    if figures is None:
         return ["–"] * len(cells)
-    theirs, ours = (f"{found['seconds'][side]:.2f} s" for side in ("lm_eval", "figeval"))
-    fewer = found["tokens"]["one_row_per_continuation"] / found["tokens"]["read"]
-    ratios = [f"**{found['ratio']:.1f} ×**", f"{fewer:.1f} ×"]
-    return [f"{found['requests']:,}", theirs, ours, *ratios, f"{found['apart_per_token']:.1e}"]
+    theirs, ours = (f"{figures['seconds'][side]:.2f} s" for side in ("lm_eval", "figeval"))
+    fewer = figures["tokens"]["one_row_per_continuation"] / figures["tokens"]["read"]
+    ratios = [f"**{figures['ratio']:.1f} ×**", f"{fewer:.1f} ×"]
+    return [f"{figures['requests']:,}", theirs, ours, *ratios, f"{figures['apart_per_token']:.1e}"]
 
 
 def gpu_part_row(name: str, cells: list[str]) -> list[str]:
@@ -162,28 +163,28 @@ def gpu_figures(part: str) -> dict[str, Any]:
 
 def value_at(figures: dict[str, Any], path: str) -> Any:
     """Return the figure at a path such as `throughput.share_of_rate`, or None."""
-    found: Any = figures
+    value: Any = figures
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
-def compared(found: dict[str, Any]) -> list[str]:
+def comparison_cells(figures: dict[str, Any]) -> list[str]:
     """Return the cells of a comparison with lm-eval."""
-    theirs, ours = found["lm_eval"], found["figeval"]
+    theirs, ours = figures["lm_eval"], figures["figeval"]
     sides = [f"{side['tokens']:,} tokens, {side['seconds']:.1f} s" for side in (theirs, ours)]
-    return [*sides, f"**{found['ratio']:.1f} ×**", f"{found['multiply_adds']:.1f} ×", f"{found['apart']:.1e}"]
+    return [*sides, f"**{figures['ratio']:.1f} ×**", f"{figures['multiply_adds']:.1f} ×", f"{figures['apart']:.1e}"]
 
 
 def generation_row(name: str, cells: list[str]) -> list[str]:
     """Return the cells after the workload: one at a time | best batch | figeval | speed-up | same answers."""
     record = benched("generation")
-    found = record["figures"].get(name.partition(",")[0]) if record else None
-    if found is None:
+    figures = record["figures"].get(name.partition(",")[0]) if record else None
+    if figures is None:
         return ["–"] * len(cells)
-    best = min(side["seconds"] for key, side in found.items() if key.startswith("batches"))
-    seconds = [f"{value:.1f} s" for value in (found["alone"]["seconds"], best, found["figeval"]["seconds"])]
-    return [*seconds, f"**{found['ratio']:.1f} ×**", f"{found['same']} of {found['prompts']}"]
+    best = min(side["seconds"] for key, side in figures.items() if key.startswith("batches"))
+    seconds = [f"{value:.1f} s" for value in (figures["alone"]["seconds"], best, figures["figeval"]["seconds"])]
+    return [*seconds, f"**{figures['ratio']:.1f} ×**", f"{figures['same']} of {figures['prompts']}"]
 
 
 def training_row(name: str, cells: list[str]) -> list[str]:
@@ -197,9 +198,11 @@ def demo_row(name: str, cells: list[str]) -> list[str]:
     """Return the cells after the task or contrast: question | metric | MiniLM, first 200 examples | trivial models."""
     question, metric, *_ = cells
     run = read_record(MEASURED / "demo" / "run.json")
-    found = next(one for one in (*run.tasks, *run.contrasts) if name == f"`{getattr(one, 'task', None) or one.name}`")
-    score = next(score for score in found.scores if score.metric == metric)
-    return [question, metric, f"**{shown(score).replace(' ', '** ', 1)}", floors(found, metric)]
+    record = next(
+        record for record in (*run.tasks, *run.contrasts) if name == f"`{getattr(record, 'task', None) or record.name}`"
+    )
+    score = next(score for score in record.scores if score.metric == metric)
+    return [question, metric, f"**{shown(score).replace(' ', '** ', 1)}", floors(record, metric)]
 
 
 Row = Callable[[str, list[str]], list[str]]
@@ -258,23 +261,23 @@ def with_demo(text: str) -> str:
 # ---- prose ----------------------------------------------------------------------------------------------------------
 
 
-def value_of(kind: str, about: str) -> Value | None:
+def value_of(kind: str, reference: str) -> Value | None:
     """Return the value that a mark refers to, or None if no record has it."""
-    words = about.split()
+    words = reference.split()
     if kind == "paper":
-        wanted = (words[1], " ".join(words[2:]))
-        known = [one.value for one in published(words[0]) if (one.metric, one.model) == wanted]
-        return Value(known[0], known[0], known[0]) if known else None
+        cell = (words[1], " ".join(words[2:]))
+        values = [number.value for number in published(words[0]) if (number.metric, number.model) == cell]
+        return Value(values[0], values[0], values[0]) if values else None
     if kind == "bench":
-        found: Any = (benched(words[0]) or {}).get("figures", {})
+        figure: Any = (benched(words[0]) or {}).get("figures", {})
         for key in words[1].split("."):
-            found = {name.replace(" ", "_"): inner for name, inner in found.items()}.get(key, {})
-        return Value(found, found, found) if isinstance(found, int | float) else None
+            figure = {name.replace(" ", "_"): inner for name, inner in figure.items()}.get(key, {})
+        return Value(figure, figure, figure) if isinstance(figure, int | float) else None
     if kind == "paired":
         run, before, task, metric, *end = words
-        apart = difference(run, before, task, metric)
-        number = getattr(apart, end[0]) if apart is not None and end else None
-        return apart if number is None else Value(number, number, number)
+        change = difference(run, before, task, metric)
+        number = getattr(change, end[0]) if change is not None and end else None
+        return change if number is None else Value(number, number, number)
     score = score_of(*words)
     if score is None or score.value is None:
         return None
@@ -296,14 +299,14 @@ def printed_like(number: str, value: float) -> str:
 def with_marks(text: str) -> str:
     """Return the page with every marked number updated; a number without a record stays, and `--check` reports it."""
 
-    def anew(match: re.Match[str]) -> str:
-        number, kind, about = match["number"], match["kind"], match["about"]
+    def update(match: re.Match[str]) -> str:
+        number, kind, reference = match["number"], match["kind"], match["about"]
         if kind == "file":
             return match[0]
-        value = value_of(kind, about)
-        return match[0] if value is None else f"{printed_like(number, value.value)}<!-- {kind} {about} -->"
+        value = value_of(kind, reference)
+        return match[0] if value is None else f"{printed_like(number, value.value)}<!-- {kind} {reference} -->"
 
-    return MARK.sub(anew, text)
+    return MARK.sub(update, text)
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
@@ -328,28 +331,28 @@ def problems(page: str, text: str) -> Iterator[str]:
             yield f"{page}: does not hold: {claim['more']} > {claim['less']}"
     if page in MARKED:
         for number, line in prose(text):
-            for found in DECIMAL.findall(ELSE.sub("", MARK.sub("", line))):
-                yield f"{page}, line {number}: {found} has no mark that says where it was measured"
+            for decimal in DECIMAL.findall(ELSE.sub("", MARK.sub("", line))):
+                yield f"{page}, line {number}: {decimal} has no mark that says where it was measured"
 
 
-def holds(more: str, less: str) -> bool:
+def holds(left: str, right: str) -> bool:
     """Return whether the first value is larger than the second: by a paired test if possible, else by intervals."""
-    (kind, *first), (other, *second) = more.split(), less.split()
+    (kind, *first), (other, *second) = left.split(), right.split()
     if (kind, other) == ("run", "run") and first[1:] == second[1:]:
-        apart = difference(first[0], second[0], first[1], first[2])
-        if apart is not None:
-            return apart.low > 0
+        change = difference(first[0], second[0], first[1], first[2])
+        if change is not None:
+            return change.low > 0
     larger, smaller = value_of(kind, " ".join(first)), value_of(other, " ".join(second))
     return larger is not None and smaller is not None and larger.low > smaller.high
 
 
 def stands_in(number: str, file: Path) -> bool:
     """Return whether a file contains this number, at its precision."""
-    found = map(float, re.findall(r"-?\d*\.?\d+", file.read_text(encoding="utf-8")))
-    return any(printed_like(number, one) == number for one in found)
+    numbers = map(float, re.findall(r"-?\d*\.?\d+", file.read_text(encoding="utf-8")))
+    return any(printed_like(number, stored_number) == number for stored_number in numbers)
 
 
-def rewritten(page: str, text: str) -> str:
+def rewrite_page(page: str, text: str) -> str:
     """Return the page with tables and marked numbers updated from the records."""
     return with_marks(with_tables(page, with_demo(text)))
 
@@ -358,20 +361,22 @@ def main() -> int:
     """Rewrite the pages, or list their problems, and return 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="rewrite nothing; list all problems")
-    check, wrong = parser.parse_args().check, []
+    check, all_problems = parser.parse_args().check, []
     for page in PAGES:
         file = ROOT / page
         text = file.read_text(encoding="utf-8")
-        anew = rewritten(page, text)
-        wrong += problems(page, anew)
+        new_text = rewrite_page(page, text)
+        all_problems += problems(page, new_text)
         if check:
             stood = set(text.split("\n"))
-            wrong += [f"{page}: to be {line.strip()[:160]}" for line in anew.split("\n") if line not in stood]
-        elif anew != text:
-            file.write_text(anew, encoding="utf-8")
+            all_problems += [
+                f"{page}: to be {line.strip()[:160]}" for line in new_text.split("\n") if line not in stood
+            ]
+        elif new_text != text:
+            file.write_text(new_text, encoding="utf-8")
             print(f"rewritten: {page}")
-    print("\n".join(wrong))
-    return 1 if wrong else 0
+    print("\n".join(all_problems))
+    return 1 if all_problems else 0
 
 
 if __name__ == "__main__":

@@ -54,13 +54,13 @@ class Count:
 
 def plans() -> dict[str, BatchPlan]:
     """Return the plans by the heading of their column."""
-    found: dict[str, BatchPlan] = {
+    by_heading: dict[str, BatchPlan] = {
         "CPU": SimilarLengths(TOKENS_BY_DEVICE["cpu"]),
         "similar lengths": SimilarLengths(TOKENS_ON_ACCELERATOR),
     }
     for tokens in PASS_IN_TOKENS:
-        found[f"a pass = {tokens:,} tokens"] = CheapestPasses(TOKENS_ON_ACCELERATOR, float(tokens), 1.0)
-    return found
+        by_heading[f"a pass = {tokens:,} tokens"] = CheapestPasses(TOKENS_ON_ACCELERATOR, float(tokens), 1.0)
+    return by_heading
 
 
 def lengths_of(task: str, max_length: int, changes: dict[str, Any]) -> tuple[Sequence[int], Sequence[int]]:
@@ -100,8 +100,8 @@ def main() -> None:
         lengths, candidates = lengths_of(task, options.max_length, changes)
         for batch_size in (changes["batch_size"], LARGER):
             counts = [count(plan, lengths, candidates, batch_size, options.steps) for plan in columns.values()]
-            about = f"| `{task}` | {batch_size} | {mean(lengths):.0f}, {max(lengths)} |"
-            print(about, " | ".join(map(str, counts)), "|", flush=True)
+            beginning = f"| `{task}` | {batch_size} | {mean(lengths):.0f}, {max(lengths)} |"
+            print(beginning, " | ".join(map(str, counts)), "|", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
-from clustered import Row, cell, score_interval, seeded
+from clustered import Row, cell, score_interval, seeded_generator
 from scipy.special import stdtrit
 
 from figeval.metrics.intervals import LEVEL
@@ -75,17 +75,17 @@ def _cells(case: str, name: str, shares: Floats, judge: Floats) -> Iterator[Row]
     truth = float(shares @ levels)
     for n in LABELLED:
         for unlabelled in OTHERS:
-            generator = seeded("powered", case, name, truth, n, unlabelled)
+            generator = seeded_generator("powered", case, name, truth, n, unlabelled)
             pairs = generator.multinomial(n, (shares[:, None] * judge).ravel(), REPLICATES).astype(float)
             rest = generator.multinomial(unlabelled, shares @ judge, REPLICATES).astype(float)
-            about = cell("powered", name, np.ones(n, dtype=int), f"{case}, {unlabelled} others", round(truth, 4))
-            alone = of_labels(pairs, levels)
-            methods = {"labels alone": alone, "figeval": intervals(pairs, rest, levels)}
+            columns = cell("powered", name, np.ones(n, dtype=int), f"{case}, {unlabelled} others", round(truth, 4))
+            by_labels = of_labels(pairs, levels)
+            methods = {"labels alone": by_labels, "figeval": intervals(pairs, rest, levels)}
             check(pairs, rest, levels, methods["figeval"])
             for rule, (low, high) in methods.items():
                 holds = (low <= truth + 1e-9) & (truth - 1e-9 <= high)
-                width = float((high - low).mean() / (alone[1] - alone[0]).mean())
-                yield {**about, "rule": rule, "share": float(holds.mean()), "width": width}
+                width = float((high - low).mean() / (by_labels[1] - by_labels[0]).mean())
+                yield {**columns, "rule": rule, "share": float(holds.mean()), "width": width}
 
 
 def of_labels(pairs: Floats, levels: Floats) -> tuple[Floats, Floats]:
@@ -100,11 +100,11 @@ def effective_labels(pairs: Floats, levels: Floats) -> Floats:
     """Return m (1 − m) / V with the variance of `variance_of_mean`; the number of labels if all are the same."""
     n, y = pairs.sum(axis=1), np.repeat(levels, len(levels))
     mean = pairs @ y / n
-    largest, drawn = mean * (1 - mean), np.maximum(0, pairs @ y**2 / n - mean**2) * n / (n - 1)
+    largest, variance = mean * (1 - mean), np.maximum(0, pairs @ y**2 / n - mean**2) * n / (n - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        prior = np.minimum(1, drawn / np.minimum(mean, 1 - mean) ** 2) / 2
-        size = largest / ((n * largest * drawn + prior * largest) / (n * largest + prior)) * n
-    return np.where(drawn > 1e-12, size, n)
+        prior = np.minimum(1, variance / np.minimum(mean, 1 - mean) ** 2) / 2
+        size = largest / ((n * largest * variance + prior * largest) / (n * largest + prior)) * n
+    return np.where(variance > 1e-12, size, n)
 
 
 def intervals(pairs: Floats, rest: Floats, levels: Floats) -> tuple[Floats, Floats]:
@@ -131,9 +131,10 @@ def intervals(pairs: Floats, rest: Floats, levels: Floats) -> tuple[Floats, Floa
     reduction = np.where((of_y > 1e-12) & (tuning > 0), reduction, 1)
     labels, quantile = effective_labels(pairs, levels), stdtrit(n - 1, (1 + LEVEL) / 2)
     low, high = score_interval(value, labels / reduction, quantile)
-    alone = score_interval(mean, labels, quantile)
+    by_labels = score_interval(mean, labels, quantile)
     helpless = reduction >= 1
-    return np.where(helpless, np.minimum(low, alone[0]), low), np.where(helpless, np.maximum(high, alone[1]), high)
+    low_with_labels, high_with_labels = np.minimum(low, by_labels[0]), np.maximum(high, by_labels[1])
+    return np.where(helpless, low_with_labels, low), np.where(helpless, high_with_labels, high)
 
 
 def check(pairs: Floats, rest: Floats, levels: Floats, limits: tuple[Floats, Floats]) -> None:
@@ -142,6 +143,6 @@ def check(pairs: Floats, rest: Floats, levels: Floats, limits: tuple[Floats, Flo
     for row in range(CHECKED):
         counts = pairs[row].astype(int)
         labels = [*np.repeat(np.repeat(levels, k), counts).tolist(), *[None] * int(rest[row].sum())]
-        judged = [*np.repeat(np.tile(levels, k), counts), *np.repeat(levels, rest[row].astype(int))]
-        score = prediction_powered_mean(labels, judged, bounds=(0.0, 1.0)).score
+        judge_labels = [*np.repeat(np.tile(levels, k), counts), *np.repeat(levels, rest[row].astype(int))]
+        score = prediction_powered_mean(labels, judge_labels, bounds=(0.0, 1.0)).score
         assert np.allclose((score.low, score.high), [ends[row] for ends in limits], atol=0.2 / n), (score, row)

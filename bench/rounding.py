@@ -32,16 +32,16 @@ def rounding(ours: Any, theirs: Any, instances: list[Any]) -> dict[str, float]:
         lm.batch_size_per_gpu = size
         return list(lm.loglikelihood(instances, disable_tqdm=True))
 
-    alone, batched = (of_lm_eval(theirs, size) for size in SIZES)
+    single, batched = (of_lm_eval(theirs, size) for size in SIZES)
     packed = list(ours.loglikelihood(instances, disable_tqdm=True))
     double = HFLM(pretrained=copy.deepcopy(theirs.model).double(), tokenizer=theirs.tokenizer, softmax_dtype="float64")
     exact = of_lm_eval(double, 1)
     figures = {
         "requests": len(instances),
-        "lm_eval_1_and_32": apart(alone, batched),
-        "figeval_and_double": apart(packed, exact),
-        "lm_eval_1_and_double": apart(alone, exact),
-        "lm_eval_32_and_double": apart(batched, exact),
+        "lm_eval_1_and_32": largest_difference(single, batched),
+        "figeval_and_double": largest_difference(packed, exact),
+        "lm_eval_1_and_double": largest_difference(single, exact),
+        "lm_eval_32_and_double": largest_difference(batched, exact),
     }
     print("\nlargest differences in nats: " + ", ".join(f"{name} {value:.2g}" for name, value in figures.items()))
     return figures
@@ -61,12 +61,14 @@ def summation() -> dict[str, float]:
         "log_softmax": scores.log_softmax(-1),
         "logsumexp": scores - scores.logsumexp(-1, keepdim=True),
     }
-    figures = {name: float((found.double() - exact).abs()[:, 0].max()) for name, found in ways.items()}
-    print("largest differences in nats per token: " + ", ".join(f"{name} {one:.2g}" for name, one in figures.items()))
+    figures = {name: float((values.double() - exact).abs()[:, 0].max()) for name, values in ways.items()}
+    print(
+        "largest differences in nats per token: " + ", ".join(f"{name} {value:.2g}" for name, value in figures.items())
+    )
     return figures
 
 
-def apart(left: Answers, right: Answers) -> float:
+def largest_difference(left: Answers, right: Answers) -> float:
     """Return the largest difference of two sets of log-likelihoods."""
     return max(abs(a - b) for (a, _), (b, _) in zip(left, right, strict=True))
 

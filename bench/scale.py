@@ -41,13 +41,13 @@ fields: {id: row.id, left: row.left, right: row.right, label: row.label}
 metrics: [acc, macro_f1]
 """
 WORDS = 30_000
-MOST = {"minilm": 4}  # decades that take too long on a CPU are left out
+MAX_DECADES = {"minilm": 4}  # decades that take too long on a CPU are left out
 MACHINE = {"name": "one server with two AMD EPYC 9554, 128 cores, 768 GB memory", "cores": 128}
 BILLION = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Cost:
+class ProcessCost:
     """Processor seconds and peak memory in MiB of one process."""
 
     seconds: float
@@ -62,27 +62,32 @@ def write_pairs(folder: Path, n: int) -> None:
     with (folder / "pairs.jsonl").open("w", encoding="ascii") as file:
         for number in range(n):
             left = draw.choices(words, cum_weights=weights, k=draw.randint(8, 20))
-            others = draw.choices(words, cum_weights=weights, k=len(left))
-            alike = number % 2 == 0
-            right = [one if alike and draw.random() < 0.7 else other for one, other in zip(left, others, strict=True)]
+            replacements = draw.choices(words, cum_weights=weights, k=len(left))
+            is_similar = number % 2 == 0
+            right = [
+                word if is_similar and draw.random() < 0.7 else replacement
+                for word, replacement in zip(left, replacements, strict=True)
+            ]
             row = {
                 "id": str(number),
                 "left": " ".join(left),
                 "right": " ".join(right),
-                "label": "yes" if alike else "no",
+                "label": "yes" if is_similar else "no",
             }
             file.write(json.dumps(row) + "\n")
     (folder / "synthetic_pairs.task.yaml").write_text(TASK, encoding="ascii")
 
 
-def timed(command: Sequence[str]) -> Cost:
+def timed(command: Sequence[str]) -> ProcessCost:
     """Run a command and return its cost. Raises `SystemExit` if it fails."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
+    _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{' '.join(command)} ended with exit code {process.returncode}")
-    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2))
+    return ProcessCost(
+        usage.ru_utime + usage.ru_stime, usage.ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
+    )
 
 
 def measure(model: str, n: int) -> dict[str, Any]:
@@ -92,13 +97,13 @@ def measure(model: str, n: int) -> dict[str, Any]:
         write_pairs(folder, n)
         command = [sys.executable, "-m", "figeval", "run", "--tasks", "synthetic_pairs", "--model", model]
         command += ["--include_path", name, "--output_path", str(folder / "run"), "--no_baselines"]
-        first, again = timed(command), timed(command)
+        first, repeated = timed(command), timed(command)
         return {
             "pairs": n,
             "seconds": round(first.seconds, 2),
-            "again_seconds": round(again.seconds, 2),
+            "again_seconds": round(repeated.seconds, 2),
             "memory_mb": round(first.memory, 1),
-            "again_memory_mb": round(again.memory, 1),
+            "again_memory_mb": round(repeated.memory, 1),
             "data_bytes": (folder / "pairs.jsonl").stat().st_size,
             "rows_bytes": (folder / "run" / "predictions" / "synthetic_pairs.jsonl").stat().st_size,
         }
@@ -118,34 +123,34 @@ def exponent(pairs: Sequence[int], costs: Sequence[float], fixed: float) -> dict
     slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
     if len(points) < 3:
         return {"value": slope, "low": None, "high": None}
-    rest = sum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in points)
-    margin = t_quantile(len(points) - 2) * math.sqrt(rest / (len(points) - 2) / spread)
+    residual = sum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in points)
+    margin = t_quantile(len(points) - 2) * math.sqrt(residual / (len(points) - 2) / spread)
     return {"value": slope, "low": slope - margin, "high": slope + margin}
 
 
 def billion(largest: dict[str, Any], base: dict[str, Any]) -> dict[str, float]:
     """Return the modelled cost of 10^9 pairs on `MACHINE`, from the largest measured run."""
     extra = largest["pairs"] - base["pairs"]
-    alone = (largest["again_seconds"] - base["again_seconds"]) / extra
-    answers = max(0.0, (largest["seconds"] - base["seconds"]) / extra - alone)
+    serial_seconds = (largest["again_seconds"] - base["again_seconds"]) / extra
+    answers = max(0.0, (largest["seconds"] - base["seconds"]) / extra - serial_seconds)
     memory = max(0.0, (largest["memory_mb"] - base["memory_mb"]) / extra)
     return {
-        "pairs_per_second_and_core": round(1 / (alone + answers), 1),
+        "pairs_per_second_and_core": round(1 / (serial_seconds + answers), 1),
         "bytes_of_memory_per_pair": round(memory * 2**20, 1),
         "bytes_on_disk_per_pair": round((largest["data_bytes"] + largest["rows_bytes"]) / largest["pairs"], 1),
-        "hours_of_one_process": round(alone * BILLION / 3600, 1),
+        "hours_of_one_process": round(serial_seconds * BILLION / 3600, 1),
         "hours_of_all_cores": round(answers * BILLION / 3600 / MACHINE["cores"], 1),
         "memory_gb": round((base["memory_mb"] + memory * BILLION) / 1000, 1),
         "disk_gb": round((largest["data_bytes"] + largest["rows_bytes"]) / largest["pairs"] * BILLION / 1e9, 1),
     }
 
 
-def scaled(model: str, most: int) -> dict[str, Any]:
+def measure_model(model: str, max_decade: int) -> dict[str, Any]:
     """Measure one model and return its figures, printing them."""
     base = measure(model, 10)
     print(f"{model}: 10 pairs take {base['seconds']:.1f} s and {base['memory_mb']:.0f} MiB", flush=True)
     runs = {}
-    for decade in range(3, min(most, MOST.get(model, most)) + 1):
+    for decade in range(3, min(max_decade, MAX_DECADES.get(model, max_decade)) + 1):
         runs[f"10^{decade}"] = run = measure(model, 10**decade)
         print(
             f"{model}: 10^{decade} pairs  {run['seconds']:9.1f} s  {run['memory_mb']:7.1f} MiB, "
@@ -153,20 +158,22 @@ def scaled(model: str, most: int) -> dict[str, Any]:
             flush=True,
         )
     pairs = [run["pairs"] for run in runs.values()]
-    found: dict[str, Any] = {"ten": base, "runs": runs}
-    for what in ("seconds", "memory_mb"):
-        found[f"exponent_{what}"] = fitted = exponent(pairs, [run[what] for run in runs.values()], base[what])
-        if fitted["value"] is not None:
-            interval = "" if fitted["low"] is None else f" [{fitted['low']:.2f}, {fitted['high']:.2f}]"
-            print(f"{model}: exponent of {what} {fitted['value']:.2f}{interval}")
-    found["billion"] = cost = billion(runs[f"10^{decade}"], base)
+    figures: dict[str, Any] = {"ten": base, "runs": runs}
+    for quantity in ("seconds", "memory_mb"):
+        figures[f"exponent_{quantity}"] = power = exponent(
+            pairs, [run[quantity] for run in runs.values()], base[quantity]
+        )
+        if power["value"] is not None:
+            interval = "" if power["low"] is None else f" [{power['low']:.2f}, {power['high']:.2f}]"
+            print(f"{model}: exponent of {quantity} {power['value']:.2f}{interval}")
+    figures["billion"] = cost = billion(runs[f"10^{decade}"], base)
     print(
         f"{model}: 10^9 pairs on {MACHINE['name']}: {cost['hours_of_all_cores']:,} h for the answers and "
         f"{cost['hours_of_one_process']:,} h in one process, {cost['memory_gb']:,} GB memory, "
         f"{cost['disk_gb']:,} GB disk",
         flush=True,
     )
-    return found
+    return figures
 
 
 def main() -> int:
@@ -177,15 +184,15 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="overlap only, up to 10^4 pairs")
     parser.add_argument("--store", action="store_true", help="write results/measured/bench/scale.json")
     parser.add_argument("--resume", action="store_true", help="keep what is stored of other models")
-    asked = parser.parse_args()
-    if asked.most < 3:
+    options = parser.parse_args()
+    if options.most < 3:
         parser.error("--most must be at least 3")
-    models, most = (["overlap"], 4) if asked.quick else (asked.models, asked.most)
-    stored = (benched("scale") or {}).get("figures", {}) if asked.resume else {}
+    models, max_decade = (["overlap"], 4) if options.quick else (options.models, options.most)
+    stored = (benched("scale") or {}).get("figures", {}) if options.resume else {}
     figures: dict[str, Any] = {**stored, "machine": MACHINE}
     for model in models:
-        figures[model] = scaled(model, most)
-        if asked.store:  # a larger model may take hours
+        figures[model] = measure_model(model, max_decade)
+        if options.store:  # a larger model may take hours
             print(store("scale", figures))
     return 0
 

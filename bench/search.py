@@ -28,19 +28,19 @@ def vectors(n: int, seed: int) -> Any:
     """Return n unit vectors around 1,000 centres, shape (n, d), float32."""
     centres = np.random.default_rng(0).standard_normal((1000, DIMENSIONS), dtype=np.float32)
     draw = np.random.default_rng(seed)
-    found = draw.standard_normal((n, DIMENSIONS), dtype=np.float32)
-    found += centres[draw.integers(len(centres), size=n)]
-    return found / np.linalg.norm(found, axis=1, keepdims=True)
+    points = draw.standard_normal((n, DIMENSIONS), dtype=np.float32)
+    points += centres[draw.integers(len(centres), size=n)]
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
 
 
 def exact(pool: Any, queries: Any) -> list[list[int]]:
     """Return the places of the ten best of the pool for each query, as figeval finds them."""
-    found = []
+    best = []
     for similarities in cosines_by_chunks(queries, pool):
         for row in similarities:
-            places = nearest_first(row)
-            found.append([next(places) for _ in range(BEST)])
-    return found
+            ranking = nearest_first(row)
+            best.append([next(ranking) for _ in range(BEST)])
+    return best
 
 
 def builders(pool: Any, *, approximate: bool) -> dict[str, Callable[[], Any]]:
@@ -71,23 +71,25 @@ def builders(pool: Any, *, approximate: bool) -> dict[str, Callable[[], Any]]:
     return {"faiss Flat": flat} | ({"faiss IVF": inverted, "faiss HNSW": graph} if approximate else {})
 
 
-def compared(n: int, asked: int, *, approximate: bool) -> dict[str, dict[str, float]]:
+def compare(n: int, query_count: int, *, approximate: bool) -> dict[str, dict[str, float]]:
     """Return build seconds, milliseconds per query and recall of every side over n vectors."""
-    pool, queries = vectors(n, 1), vectors(asked, 2)
+    pool, queries = vectors(n, 1), vectors(query_count, 2)
     began = time.perf_counter()
     right = exact(pool, queries)
-    sides = {"exact": {"build": 0.0, "query_ms": (time.perf_counter() - began) / asked * 1e3, "recall": 1.0}}
+    sides = {"exact": {"build": 0.0, "query_ms": (time.perf_counter() - began) / query_count * 1e3, "recall": 1.0}}
     for name, build in builders(pool, approximate=approximate).items():
         began = time.perf_counter()
         index = build()
         built = time.perf_counter()
-        _, places = index.search(queries, BEST)
+        _, neighbours = index.search(queries, BEST)
         searched = time.perf_counter()
-        hits = sum(len(set(own) & set(found)) for own, found in zip(right, places.tolist(), strict=True))
+        hits = sum(
+            len(set(expected) & set(retrieved)) for expected, retrieved in zip(right, neighbours.tolist(), strict=True)
+        )
         sides[name] = {
             "build": built - began,
-            "query_ms": (searched - built) / asked * 1e3,
-            "recall": hits / (BEST * asked),
+            "query_ms": (searched - built) / query_count * 1e3,
+            "recall": hits / (BEST * query_count),
         }
         del index
     return {name: {key: round(value, 4) for key, value in side.items()} for name, side in sides.items()}
@@ -100,17 +102,17 @@ def main() -> int:
     parser.add_argument("--built", type=int, default=5, help="largest decade of approximate indexes (default: 5)")
     parser.add_argument("--queries", type=int, default=64)
     parser.add_argument("--store", action="store_true", help="write results/measured/bench/search.json")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     figures = {}
-    for decade in range(4, asked.most + 1):
-        figures[f"10^{decade}"] = sides = compared(10**decade, asked.queries, approximate=decade <= asked.built)
+    for decade in range(4, options.most + 1):
+        figures[f"10^{decade}"] = sides = compare(10**decade, options.queries, approximate=decade <= options.built)
         for name, side in sides.items():
             print(
                 f"10^{decade}  {name:10}  build {side['build']:7.1f} s  query {side['query_ms']:8.2f} ms  "
                 f"recall {side['recall']:.3f}",
                 flush=True,
             )
-    if asked.store:
+    if options.store:
         from bench.store import store
 
         print(store("search", figures))

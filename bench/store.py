@@ -19,7 +19,7 @@ def store(name: str, figures: dict[str, Any], folder: Path = FOLDER) -> Path:
         "name": name,
         "command": ["python", *[Path(sys.argv[0]).name, *sys.argv[1:]]],
         "measured": provenance.now(),
-        "load_average": [round(one, 2) for one in os.getloadavg()],
+        "load_average": [round(load, 2) for load in os.getloadavg()],
         "hardware": provenance.hardware(),
         "versions": provenance.versions(),
         "figures": figures,

@@ -36,14 +36,14 @@ def tasks_of(run: str) -> dict[str, TaskRecord]:
     folder = MEASURED / run
     if (folder / "run.json").is_file():
         return {task.task: task for task in read_record(folder / "run.json").tasks}
-    places = [folder] if (folder / SEEDS).is_file() else sorted(folder.rglob("run.json"))
-    return {task.task: task for place in places for task in run_or_mean(place).tasks}
+    paths = [folder] if (folder / SEEDS).is_file() else sorted(folder.rglob("run.json"))
+    return {task.task: task for path in paths for task in run_or_mean(path).tasks}
 
 
 def runs_of(name: str, task: str) -> list[Path]:
     """Return the folders of the stored runs with predictions of a task: one, or one for each seed of a training."""
-    places = sorted(file.parent for file in (MEASURED / name).rglob("run.json"))
-    return [place for place in places if RunFolder(place).has_predictions(task)]
+    folders = sorted(file.parent for file in (MEASURED / name).rglob("run.json"))
+    return [folder for folder in folders if RunFolder(folder).has_predictions(task)]
 
 
 @lru_cache(maxsize=64)
@@ -60,18 +60,20 @@ def difference(run: str, before: str, task: str, metric: str) -> Value | None:
     tables = [stored_values(RunFolder(folder), task, metric) for folder in (*ours, *theirs)]
     if len(theirs) != 1 or not ours or not all(tables):
         return None
-    *trained, base = tables
-    known = [name for name in base if all(name in table and table[name][0] is not None for table in tables)]
-    clusters = [base[name][1] for name in known]
-    apart = np.array([[(table[name][0] or 0.0) - (base[name][0] or 0.0) for name in known] for table in trained])
-    tested = paired(apart.mean(axis=0).tolist(), [0.0] * len(known), clusters, None)
-    interval = tested if len(trained) == 1 else interval_over_seeds(apart, clusters, None)
-    if tested.difference is None:
+    *trained_tables, base = tables
+    names = [name for name in base if all(name in table and table[name][0] is not None for table in tables)]
+    clusters = [base[name][1] for name in names]
+    differences = np.array(
+        [[(table[name][0] or 0.0) - (base[name][0] or 0.0) for name in names] for table in trained_tables]
+    )
+    comparison = paired(differences.mean(axis=0).tolist(), [0.0] * len(names), clusters, None)
+    interval = comparison if len(trained_tables) == 1 else interval_over_seeds(differences, clusters, None)
+    if comparison.difference is None:
         return None
     low, high = interval.low, interval.high
-    if low is None or high is None or tested.p is None or (tested.p >= ALPHA and not low <= 0 <= high):
+    if low is None or high is None or comparison.p is None or (comparison.p >= ALPHA and not low <= 0 <= high):
         low, high = -math.inf, math.inf
-    return Value(tested.difference, low, high)
+    return Value(comparison.difference, low, high)
 
 
 def score_of(run: str, task: str, metric: str, baseline: str | None = None) -> ScoreRecord | None:
@@ -79,7 +81,7 @@ def score_of(run: str, task: str, metric: str, baseline: str | None = None) -> S
     record = tasks_of(run).get(task)
     if record is None:
         return None
-    trivial = (one.scores for one in record.baselines if one.baseline == baseline)
+    trivial = (floor.scores for floor in record.baselines if floor.baseline == baseline)
     scores = record.scores if baseline is None else next(trivial, [])
     return next((score for score in scores if score.metric == metric), None)
 
@@ -100,8 +102,10 @@ def shown(score: ScoreRecord | None) -> str:
 
 def floors(task: TaskRecord | None, metric: str) -> str:
     """List the trivial models of a task with their scores."""
-    found = [(one.baseline, s) for one in (task.baselines if task else ()) for s in one.scores if s.metric == metric]
-    return ", ".join(f"{name} {shown(score).partition(' ')[0]}" for name, score in found) or "–"
+    trivial_scores = [
+        (floor.baseline, s) for floor in (task.baselines if task else ()) for s in floor.scores if s.metric == metric
+    ]
+    return ", ".join(f"{name} {shown(score).partition(' ')[0]}" for name, score in trivial_scores) or "–"
 
 
 def benched(name: str) -> dict[str, Any] | None:

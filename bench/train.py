@@ -41,11 +41,11 @@ class Watch:
         self._last = (time.perf_counter(), time.process_time())
 
     def note(self, loss: float) -> None:
-        now = (time.perf_counter(), time.process_time())
+        times = (time.perf_counter(), time.process_time())
         self.losses.append(loss)
-        self.wall.append(now[0] - self._last[0])
-        self.cpu.append(now[1] - self._last[1])
-        self._last = now
+        self.wall.append(times[0] - self._last[0])
+        self.cpu.append(times[1] - self._last[1])
+        self._last = times
 
     def preparing(self, what: str) -> None:
         """Do nothing."""
@@ -63,27 +63,27 @@ class Watch:
         """Do nothing, since no evaluation takes place."""
 
 
-def config(asked: argparse.Namespace, folder: str) -> Any:
+def config(options: argparse.Namespace, folder: str) -> Any:
     from figeval.wings.training.config import TrainConfig
 
     return TrainConfig(
         task="epic_retrieval_seen", model="minilm", output=Path(folder), device="cpu", dropout=0.0, select_on="none",
-        lr=1e-5, schedule="constant", warmup=0, clip=None, weight_decay=0.01, eps=1e-6, batch_size=asked.batch_size,
-        max_steps=asked.steps, head_args={"temperature": 1.0}, evaluate=(),
+        lr=1e-5, schedule="constant", warmup=0, clip=None, weight_decay=0.01, eps=1e-6, batch_size=options.batch_size,
+        max_steps=options.steps, head_args={"temperature": 1.0}, evaluate=(),
     )  # fmt: skip
 
 
-def ours(asked: argparse.Namespace) -> Watch:
+def ours(options: argparse.Namespace) -> Watch:
     from figeval.runs import Harness
     from figeval.wings.training.task_training import train_in_process
 
     watch = Watch()
     with tempfile.TemporaryDirectory() as folder:
-        train_in_process(config(asked, folder), Harness(), watch)
+        train_in_process(config(options, folder), Harness(), watch)
     return watch
 
 
-def theirs(asked: argparse.Namespace) -> Watch:
+def theirs(options: argparse.Namespace) -> Watch:
     """Train with a restatement of the released loop."""
     from torch.nn import functional
     from transformers import AutoModel, AutoTokenizer
@@ -108,9 +108,9 @@ def theirs(asked: argparse.Namespace) -> Watch:
         states, mask = model(**batch).last_hidden_state, batch["attention_mask"].unsqueeze(-1)
         return functional.normalize((states * mask).sum(1) / mask.sum(1), dim=-1)
 
-    epochs, watch = Epochs(len(examples), asked.batch_size, 0), Watch()
+    epochs, watch = Epochs(len(examples), options.batch_size, 0), Watch()
     watch.start()
-    for step in range(asked.steps):
+    for step in range(options.steps):
         rows = epochs.rows(step)
         batch = tokenizer.pad([texts[row] for row in rows], return_tensors="pt")
         loss = functional.cross_entropy(vectors(batch) @ vectors(proverbs).T, golds[rows])
@@ -128,8 +128,8 @@ def narratives() -> Iterator[Any]:
     return harness.examples(harness.catalogue.tasks.get("epic_retrieval_seen"), "train")
 
 
-def per_second(asked: argparse.Namespace, watches: list[Watch], clock: str) -> float:
-    return asked.batch_size / median(seconds for watch in watches for seconds in getattr(watch, clock)[1:])
+def per_second(options: argparse.Namespace, watches: list[Watch], clock: str) -> float:
+    return options.batch_size / median(seconds for watch in watches for seconds in getattr(watch, clock)[1:])
 
 
 def main() -> int:
@@ -138,28 +138,33 @@ def main() -> int:
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--batch_size", type=int, default=8)
     parser.add_argument("--store", action="store_true", help="write results/measured/bench/train.json")
-    asked = parser.parse_args()
-    found: dict[str, list[Watch]] = {"figeval": [], "released loop": []}
-    for _ in range(asked.passes):
-        found["figeval"].append(ours(asked))
-        found["released loop"].append(theirs(asked))
-    for name, watches in found.items():
-        speeds = ", ".join(f"{per_second(asked, watches, clock):6.2f} per {clock} second" for clock in ("wall", "cpu"))
+    options = parser.parse_args()
+    runs: dict[str, list[Watch]] = {"figeval": [], "released loop": []}
+    for _ in range(options.passes):
+        runs["figeval"].append(ours(options))
+        runs["released loop"].append(theirs(options))
+    for name, watches in runs.items():
+        speeds = ", ".join(
+            f"{per_second(options, watches, clock):6.2f} per {clock} second" for clock in ("wall", "cpu")
+        )
         print(f"{name:<14} examples: {speeds}")
-    ratios = [per_second(asked, found["figeval"], clock) / per_second(asked, found["released loop"], clock)
+    ratios = [per_second(options, runs["figeval"], clock) / per_second(options, runs["released loop"], clock)
               for clock in ("wall", "cpu")]  # fmt: skip
-    apart = max(abs(a - b) for a, b in zip(found["figeval"][0].losses, found["released loop"][0].losses, strict=True))
-    good = min(ratios) >= BAR and apart <= CLOSE
-    print(
-        f"ratio {ratios[0]:.2f} (wall), {ratios[1]:.2f} (CPU); losses apart by at most {apart:.1e} over {asked.steps}"
+    difference = max(
+        abs(a - b) for a, b in zip(runs["figeval"][0].losses, runs["released loop"][0].losses, strict=True)
     )
-    if asked.store:
+    good = min(ratios) >= BAR and difference <= CLOSE
+    print(
+        f"ratio {ratios[0]:.2f} (wall), {ratios[1]:.2f} (CPU); "
+        f"losses apart by at most {difference:.1e} over {options.steps}"
+    )
+    if options.store:
         names = {"figeval": "ours", "released loop": "theirs"}
-        figures: dict[str, float] = {"ratio_wall": ratios[0], "ratio_cpu": ratios[1], "apart": apart}
-        for name, watches in found.items():
+        figures: dict[str, float] = {"ratio_wall": ratios[0], "ratio_cpu": ratios[1], "apart": difference}
+        for name, watches in runs.items():
             for clock in ("wall", "cpu"):
-                figures[f"{names[name]}_per_{clock}_second"] = per_second(asked, watches, clock)
-        store("train", {"steps": asked.steps, "passes": asked.passes, "batch_size": asked.batch_size, **figures})
+                figures[f"{names[name]}_per_{clock}_second"] = per_second(options, watches, clock)
+        store("train", {"steps": options.steps, "passes": options.passes, "batch_size": options.batch_size, **figures})
     print("good" if good else f"BELOW THE BAR of {BAR} times, losses within {CLOSE}")
     return 0 if good else 1
 

@@ -15,10 +15,10 @@ from clustered import (
     cell,
     effective,
     lognormal,
+    measure_coverage,
     real,
     score_interval,
-    scored,
-    seeded,
+    seeded_generator,
     uneven,
     variance_of,
 )
@@ -45,20 +45,20 @@ def bootstrapped() -> Iterator[Row]:
     }
     for name, sizes in designs.items():
         for p in (0.7, 0.9):
-            generator = seeded("macro_f1", name, *(() if p == 0.7 else (p,)))
+            generator = seeded_generator("macro_f1", name, *(() if p == 0.7 else (p,)))
             g, ends = len(sizes), []
-            drawn = generator.multinomial(g, np.full(g, 1 / g), size=999).astype(float)
+            resamples = generator.multinomial(g, np.full(g, 1 / g), size=999).astype(float)
             shares = [*TAILS, *expanded(effective(sizes))]
             for chance in accuracies(generator, g, p, 0.2):
                 gold = generator.binomial(sizes, 0.5)
                 right_a, right_b = generator.binomial(gold, chance), generator.binomial(sizes - gold, chance)
                 difference = right_a + sizes - gold - right_b
                 sums = np.column_stack((right_a, right_b, difference, sizes - difference, gold, sizes - gold))
-                ends.append(np.quantile(combine(drawn @ sums), shares))
+                ends.append(np.quantile(combine(resamples @ sums), shares))
             low, high, wider_low, wider_high = np.array(ends).T
-            about = cell("macro_f1", name, sizes, p=p, correlation=0.2)
-            yield {**about, "rule": "percentile bootstrap", **scored(low, high, p)}
-            yield {**about, "rule": "expanded percentiles", **scored(wider_low, wider_high, p)}
+            columns = cell("macro_f1", name, sizes, p=p, correlation=0.2)
+            yield {**columns, "rule": "percentile bootstrap", **measure_coverage(low, high, p)}
+            yield {**columns, "rule": "expanded percentiles", **measure_coverage(wider_low, wider_high, p)}
 
 
 def expanded(groups: float) -> tuple[float, float]:
@@ -76,25 +76,25 @@ def seeds() -> Iterator[Row]:
     A training is right on a row if the sum of normal components of its seed, the cluster, the row and noise is below a
     threshold.
     """
-    found = {"20 × 12": np.full(20, 12), "100 × 10": np.full(100, 10)}
-    found |= {"lognormal 50 (c)": uneven()["lognormal 50 (c)"]}
-    found |= {"impli_idioms_silver_lit": real()["impli_idioms_silver_lit"]}
-    for name, sizes in found.items():
+    designs = {"20 × 12": np.full(20, 12), "100 × 10": np.full(100, 10)}
+    designs |= {"lognormal 50 (c)": uneven()["lognormal 50 (c)"]}
+    designs |= {"impli_idioms_silver_lit": real()["impli_idioms_silver_lit"]}
+    for name, sizes in designs.items():
         for count in (2, 3, 5):
             for p in (0.05, 0.5, 0.8):
                 for case, part in (("little of the seed", 0.002), ("much of the seed", 0.05)):
-                    generator = seeded("seeds", name, count, p, case)
+                    generator = seeded_generator("seeds", name, count, p, case)
                     ends: dict[str, list[tuple[np.ndarray, ...]]] = {"figeval": [], "first edition": []}
                     for _ in range(REPLICATES // 250):
-                        values = trained(generator, sizes, count, part) < ndtri(p)  # (250, count, n)
+                        values = draw_trainings(generator, sizes, count, part) < ndtri(p)  # (250, count, n)
                         ends["figeval"].append(over_seeds(values, sizes))
                         ends["first edition"].append(first_over_seeds(values, sizes))
-                    about = cell("seeds", name, sizes, f"{count} seeds, {case}", p, 0.2)
-                    for which, found_ends in ends.items():
-                        yield {**about, "rule": which, **scored(*np.concatenate(found_ends, axis=1), p)}
+                    columns = cell("seeds", name, sizes, f"{count} seeds, {case}", p, 0.2)
+                    for rule, rule_ends in ends.items():
+                        yield {**columns, "rule": rule, **measure_coverage(*np.concatenate(rule_ends, axis=1), p)}
 
 
-def trained(generator: Any, sizes: Sizes, count: int, part: float) -> np.ndarray:
+def draw_trainings(generator: Any, sizes: Sizes, count: int, part: float) -> np.ndarray:
     """Draw standard normal numbers of 250 replicates, shape (250, count, n).
 
     The variance components are `part` for the seed, .2 for the cluster, .4 for the row, and the rest for noise.
@@ -106,7 +106,7 @@ def trained(generator: Any, sizes: Sizes, count: int, part: float) -> np.ndarray
     return common + seed + np.sqrt(0.4 - part) * generator.standard_normal((250, count, len(index)))
 
 
-def summed(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def seed_sums(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return cluster sums and within-cluster sums of squares of the means over seeds, and the variance due to seeds."""
     rows = values.mean(axis=1)
     sums = np.add.reduceat(rows, np.cumsum(sizes) - sizes, axis=1)
@@ -119,27 +119,29 @@ def over_seeds(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
 
     With enough seeds, the first replicate is compared with figeval's own result.
     """
-    sums, within, own = summed(values, sizes)
+    sums, within, seed_variance = seed_sums(values, sizes)
     n, examples = sizes.sum(), variance_of(sums, sizes, within)
-    mean, variance, count = sums.sum(axis=1) / n, examples + own, values.shape[1]
+    mean, variance, count = sums.sum(axis=1) / n, examples + seed_variance, values.shape[1]
     with np.errstate(invalid="ignore"):  # there is no interval if no training is ever right
-        freedom = variance**2 / (examples**2 / max(1.0, effective(sizes) - 1) + own**2 / (count - 1))
+        freedom = variance**2 / (examples**2 / max(1.0, effective(sizes) - 1) + seed_variance**2 / (count - 1))
         low, high = score_interval(mean, mean * (1 - mean) / variance, stdtrit(freedom, 0.975))
     if count >= FEWEST_SEEDS:
-        one = interval_over_seeds(values[0], [str(place) for place in np.repeat(np.arange(len(sizes)), sizes)], UNIT)
-        assert np.allclose((one.low, one.high), (low[0], high[0]))
+        interval = interval_over_seeds(
+            values[0], [str(cluster) for cluster in np.repeat(np.arange(len(sizes)), sizes)], UNIT
+        )
+        assert np.allclose((interval.low, interval.high), (low[0], high[0]))
     return low, high
 
 
 def first_over_seeds(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
     """Return mean ± t · √(SE² + s²/S) with G − 1 degrees of freedom for the examples, shape (R, S, n) → (R,)."""
-    sums, _, own = summed(values, sizes)
+    sums, _, seed_variance = seed_sums(values, sizes)
     g, n = len(sizes), sizes.sum()
     mean = sums.sum(axis=1) / n
     examples = g / (g - 1) * np.square(sums - sizes * mean[:, None]).sum(axis=1) / n**2
     with np.errstate(invalid="ignore"):
-        freedom = (examples + own) ** 2 / (examples**2 / (g - 1) + own**2 / (values.shape[1] - 1))
-    margin = stdtrit(freedom, 0.975) * np.sqrt(examples + own)
+        freedom = (examples + seed_variance) ** 2 / (examples**2 / (g - 1) + seed_variance**2 / (values.shape[1] - 1))
+    margin = stdtrit(freedom, 0.975) * np.sqrt(examples + seed_variance)
     return np.maximum(mean - margin, 0), np.minimum(mean + margin, 1)
 
 
@@ -151,10 +153,10 @@ def paired() -> Iterator[Row]:
 
     If d is 0, every difference found is a false alarm.
     """
-    found = {f"{g} × {m}": np.full(g, m) for g, m in ((250, 10), (20, 20), (10, 25), (8, 40))}
-    found |= uneven()
-    found |= {name: real()[name] for name in ("impli_idioms_silver_lit", "impli_idioms_silver_adv")}
-    for name, sizes in found.items():
+    designs = {f"{g} × {m}": np.full(g, m) for g, m in ((250, 10), (20, 20), (10, 25), (8, 40))}
+    designs |= uneven()
+    designs |= {name: real()[name] for name in ("impli_idioms_silver_lit", "impli_idioms_silver_adv")}
+    for name, sizes in designs.items():
         for lean in (0.0, 0.35):
             for shift in (0.0, 0.05):
                 yield from _paired(name, sizes, lean, shift)
@@ -162,7 +164,7 @@ def paired() -> Iterator[Row]:
 
 def _paired(name: str, sizes: Sizes, lean: float, shift: float) -> Iterator[Row]:
     g, n = len(sizes), sizes.sum()
-    generator = seeded("paired", name, lean, shift)
+    generator = seeded_generator("paired", name, lean, shift)
     tilt = generator.uniform(-lean, lean, size=(REPLICATES, g)) / 2
     a, b = 0.6 + shift / 2 + tilt, 0.6 - shift / 2 - tilt
     only_a = generator.binomial(sizes, a * (1 - b))  # among the rest: right in b alone
@@ -186,12 +188,12 @@ def _paired(name: str, sizes: Sizes, lean: float, shift: float) -> Iterator[Row]
     tests["figeval"] = tests["sign flip"]
     if len(set(sizes.tolist())) > 1:
         tests["figeval"] = np.maximum(tests["sign flip"], 2 * stdtr(freedom, -np.abs(mean) / new))
-    held = np.abs(mean - shift) <= stdtrit(freedom, 0.975) * new
-    about = cell("paired", name, sizes, "lean of clusters" if lean else "no lean", shift, "")
+    is_covered = np.abs(mean - shift) <= stdtrit(freedom, 0.975) * new
+    columns = cell("paired", name, sizes, "lean of clusters" if lean else "no lean", shift, "")
     for test, p in tests.items():
-        yield {**about, "rule": test, "share": float((np.nan_to_num(p, nan=1.0) <= 0.05).mean())}
+        yield {**columns, "rule": test, "share": float((np.nan_to_num(p, nan=1.0) <= 0.05).mean())}
     width = float((2 * stdtrit(freedom, 0.975) * new).mean())
-    yield {**about, "rule": "interval", "share": float(held.mean()), "width": width}
+    yield {**columns, "rule": "interval", "share": float(is_covered.mean()), "width": width}
 
 
 def mcnemars(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -202,8 +204,8 @@ def mcnemars(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def rows_of(only_a: np.ndarray, only_b: np.ndarray, sizes: Sizes) -> tuple[list[float], list[float], list[str]]:
     """Return the values of both runs and the clusters, row by row."""
     a, b, names = [], [], []
-    for place, (ours, theirs, size) in enumerate(zip(only_a, only_b, sizes, strict=True)):
+    for cluster, (ours, theirs, size) in enumerate(zip(only_a, only_b, sizes, strict=True)):
         a += [1.0] * ours + [0.0] * (size - ours)
         b += [0.0] * ours + [1.0] * theirs + [0.0] * (size - ours - theirs)
-        names += [str(place)] * size
+        names += [str(cluster)] * size
     return a, b, names

@@ -88,6 +88,7 @@ def test_every_metric_is_in_some_case(tmp_path: Path, models: Models) -> None:
     assert metrics <= measured, sorted(metrics - measured)
 
 
+@pytest.mark.wing("training")
 def test_every_head_is_in_some_case(tmp_path: Path, models: Models) -> None:
     commands = [command for case in CASES for command in case.commands if command[0] == "train"]
     trained = {command[command.index("--head") + 1] for command in commands}

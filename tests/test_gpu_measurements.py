@@ -103,7 +103,7 @@ def test_the_plain_loop_tokenizes_nothing_while_the_clock_runs(tmp_path: Path, m
     training.write_task(tmp_path, 8, ROBERTA["tiny"]["vocab_size"])
     monkeypatch.setattr(PreTrainedTokenizerBase, "__call__", noted)
     monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=tick))
-    figures = training.plainly_trained(Untimed("cpu"), tmp_path, "float32", 2)
+    figures = training.measure_plain_loop(Untimed("cpu"), tmp_path, "float32", 2)
     assert events == ["tokenize", *["end of a step"] * 4]
     assert figures["seconds_per_step"] == 4, "the median of 3 and 5; the first step warms up"
     assert figures["tokens_per_step"] > 2 * training.WORDS

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.mark.parametrize("page", pages.PAGES)
 def test_the_page_has_the_numbers_that_were_measured(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    assert pages.rewritten(page, text) == text, "run `python -m bench.pages`"
+    assert pages.rewrite_page(page, text) == text, "run `python -m bench.pages`"
     assert list(pages.problems(page, text)) == []
 
 
@@ -23,7 +23,7 @@ def test_the_page_has_the_numbers_that_were_measured(page: str) -> None:
 def test_the_table_of_the_demo_is_that_of_the_stored_run(page: str, number: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert number in text
-    assert pages.rewritten(page, text.replace(number, "0.123")) == text
+    assert pages.rewrite_page(page, text.replace(number, "0.123")) == text
 
 
 RUN = "run minilm epic_retrieval_seen acc"

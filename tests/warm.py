@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tests.warm_client import OPTIONS, STREAMS
+from tests.wings_here import is_here
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENT = Path(__file__).with_name("warm_client.py")
@@ -47,7 +48,7 @@ IMPORTED = (
     "torch.distributed.run",
     "torch.distributed.fsdp",
     "figeval.api.runs",
-    "figeval.wings.training.api",
+    *(["figeval.wings.training.api"] if is_here("training") else []),
     "figeval.cli.main",
     "figeval.runs",
     # transformers imports it whenever it saves a model, and it imports torch's compiler when it trains

@@ -30,11 +30,11 @@ from bench.store import FOLDER, record_of, store
 from figeval.models.devices import avoid_cudnn_attention
 
 from .machine import Machine
-from .parts import PARTS, Part
+from .parts import PARTS, GpuPart
 
-NONE = "no GPU is available here; `python -m bench.gpu --device cpu --tiny` tries the code in tiny shapes"
+NO_GPU = "no GPU is available here; `python -m bench.gpu --device cpu --tiny` tries the code in tiny shapes"
 ROOT = Path(__file__).resolve().parents[2]
-LAST = 400  # characters of a failed part's last output
+MAX_OUTPUT_CHARS = 400  # characters of a failed part's last output
 
 
 def arguments() -> argparse.Namespace:
@@ -57,33 +57,35 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Run all parts. Returns 1 if one of them failed, and 2 without a GPU."""
-    asked = arguments()
-    if asked.part:
+    options = arguments()
+    if options.part:
         avoid_cudnn_attention()  # as figeval's commands do; it holds for lm-eval and transformers, too
-        part = next(part for part in PARTS if part.name == asked.part)
-        asked.into.write_text(json.dumps(part.figures(Machine(asked.device), tiny=asked.tiny)), encoding="utf-8")
+        part = next(part for part in PARTS if part.name == options.part)
+        options.into.write_text(json.dumps(part.figures(Machine(options.device), tiny=options.tiny)), encoding="utf-8")
         return 0
-    if asked.device.startswith("cuda") and not has_gpu():
-        print(NONE, file=sys.stderr)
+    if options.device.startswith("cuda") and not has_gpu():
+        print(NO_GPU, file=sys.stderr)
         return 2
-    machine = Machine(asked.device)
-    wanted = [part for part in PARTS if part.name in (asked.only or [part.name]) and (part.quick or not asked.quick)]
-    figures = kept(asked.output, machine.name)
-    missing = [part for part in wanted if asked.again or "failed" in figures.get(part.name, {"failed": "not measured"})]
-    for part in wanted:
+    machine = Machine(options.device)
+    parts = [part for part in PARTS if part.name in (options.only or [part.name]) and (part.quick or not options.quick)]
+    figures = stored_figures(options.output, machine.name)
+    missing = [
+        part for part in parts if options.again or "failed" in figures.get(part.name, {"failed": "not measured"})
+    ]
+    for part in parts:
         expected = f"about {part.seconds} s" if part in missing else "measured already"
         print(f"{part.name}: {expected}", file=sys.stderr, flush=True)
-    end = time.monotonic() + asked.seconds
+    end = time.monotonic() + options.seconds
     for index, part in enumerate(missing):
         # Time that a part leaves is for those after it; a part may take more than it is expected to, but not all.
-        later = sum(each.seconds for each in missing[index + 1 :])
-        figures[part.name] = measured(part, asked, max(1.0, end - time.monotonic() - later))
+        later = sum(later_part.seconds for later_part in missing[index + 1 :])
+        figures[part.name] = measure_part(part, options, max(1.0, end - time.monotonic() - later))
         print(json.dumps({part.name: figures[part.name]}, indent=1), flush=True)
-        store("gpu", {"device": machine.name, **in_order(figures)}, asked.output)
-    return 1 if any("failed" in figures[part.name] for part in wanted) else 0
+        store("gpu", {"device": machine.name, **in_order(figures)}, options.output)
+    return 1 if any("failed" in figures[part.name] for part in parts) else 0
 
 
-def kept(folder: Path, device: str) -> dict[str, Any]:
+def stored_figures(folder: Path, device: str) -> dict[str, Any]:
     """Return the figures of the stored record by part, if they are of this device and of the installed versions."""
     from figeval.records import provenance
 
@@ -104,17 +106,17 @@ def has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-def measured(part: Part, asked: argparse.Namespace, seconds: float) -> dict[str, Any]:
+def measure_part(part: GpuPart, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
     """Return the figures of a part, measured by another process, or {"failed": why}."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "figures.json"
-        options = ["--part", part.name, "--into", str(file), "--device", asked.device, *["--tiny"] * asked.tiny]
+        flags = ["--part", part.name, "--into", str(file), "--device", options.device, *["--tiny"] * options.tiny]
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench.gpu", *options],
+            [sys.executable, "-m", "bench.gpu", *flags],
             cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
         try:
-            said, _ = process.communicate(timeout=seconds)
+            output, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             return {"failed": f"took more than {seconds:.0f} s"}
         finally:
@@ -122,9 +124,9 @@ def measured(part: Part, asked: argparse.Namespace, seconds: float) -> dict[str,
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if process.returncode or not file.is_file():
-            return {"failed": said.strip()[-LAST:] or f"exit code {process.returncode}"}
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        return found
+            return {"failed": output.strip()[-MAX_OUTPUT_CHARS:] or f"exit code {process.returncode}"}
+        figures: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return figures
 
 
 if __name__ == "__main__":

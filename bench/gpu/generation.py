@@ -19,11 +19,11 @@ from .machine import Machine
 from .shapes import LLAMA, llama, texts, tokenizer
 
 NUMBER = {"cuda": 128, "cpu": 4}  # prompts
-WRITTEN = {"cuda": 128, "cpu": 8}  # tokens of an answer
+ANSWER_TOKENS = {"cuda": 128, "cpu": 8}  # tokens of an answer
 WORDS = 100
 BATCHES = (1, 2)  # of transformers: all prompts in one batch, or in two
 PAGES = {"cpu": {"num_blocks": 64, "max_batch_tokens": 256}}  # or transformers would take nearly all of the memory
-LAST = 200  # characters of a failure
+MAX_FAILURE_CHARS = 200  # characters of a failure
 
 
 def measure(machine: Machine, shape: str) -> dict[str, Any]:
@@ -32,53 +32,53 @@ def measure(machine: Machine, shape: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         model = llama(shape, machine.device, machine.dtype)
         words = tokenizer(LLAMA[shape]["vocab_size"])
-        figures: dict[str, Any] = {"prompts": len(prompts), "tokens_each": WRITTEN[machine.kind]}
+        figures: dict[str, Any] = {"prompts": len(prompts), "tokens_each": ANSWER_TOKENS[machine.kind]}
         inputs = padded(machine, words, prompts)
         figures["transformers"] = by_transformers(machine, model, inputs)
-        figures["figeval"] = tried(partial(by_figeval, machine, model, words, prompts))
+        figures["figeval"] = try_way(partial(by_figeval, machine, model, words, prompts))
         if find_spec("vllm") is None:
             return figures | {"vllm": "not installed"}
         model.save_pretrained(folder)
         words.save_pretrained(folder)
         del model
-        return figures | {"vllm": tried(partial(by_vllm, machine, Path(folder), prompts))}
+        return figures | {"vllm": try_way(partial(by_vllm, machine, Path(folder), prompts))}
 
 
 def by_transformers(machine: Machine, model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the rate of the fastest way, and the figures of each."""
-    ways = {name: tried(partial(way, machine, model, inputs)) for name, way in BY_TRANSFORMERS.items()}
+    ways = {name: try_way(partial(way, machine, model, inputs)) for name, way in BY_TRANSFORMERS.items()}
     return {"tokens_per_second": max(figures.get("tokens_per_second", 0.0) for figures in ways.values()), "ways": ways}
 
 
-def tried(way: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def try_way(way: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return the figures of a way, or why it failed: the others do not suffer for it."""
     try:
         return way()
     except Exception as error:
-        return {"failed": f"{type(error).__name__}: {error}"[:LAST]}
+        return {"failed": f"{type(error).__name__}: {error}"[:MAX_FAILURE_CHARS]}
 
 
 def by_figeval(machine: Machine, model: Any, words: Any, prompts: list[str]) -> dict[str, Any]:
     """Return the rate in the way that figeval chooses, and what its record says about all of them."""
     from figeval.builtin.plugins.causal.figeval_hf import FigevalHF
-    from figeval.builtin.plugins.causal.generation.fastest import Fastest
-    from figeval.builtin.plugins.causal.generation.ways import Way, disagreement, way_of
+    from figeval.builtin.plugins.causal.generation.fastest import FastestWriter
+    from figeval.builtin.plugins.causal.generation.ways import WritingWay, disagreement, way_of
     from figeval.builtin.plugins.causal.options import OTHER_WAYS
     from figeval.builtin.plugins.lm_eval_bridge.releases import instances
 
     lm = FigevalHF(pretrained=model, tokenizer=words, batch_size=len(prompts))
     lm.way = "own"
-    own: Any = lm.writer
-    ways = [way_of(name, own, words.pad_token_id) for name in OTHER_WAYS]
+    own_writer: Any = lm.writer
+    ways = [way_of(name, own_writer, words.pad_token_id) for name in OTHER_WAYS]
     for way in ways:
         way.patience = 0.0  # as if the run were long
-    options = {"until": [], "max_gen_toks": WRITTEN[machine.kind], "do_sample": False}
-    asked = instances("generate_until", [(prompt, dict(options)) for prompt in prompts])
-    lm.generate_until(asked[:2], disable_tqdm=True)
-    vars(lm)["writer"] = Fastest(Way("own", own), ways, partial(disagreement, own))
+    options = {"until": [], "max_gen_toks": ANSWER_TOKENS[machine.kind], "do_sample": False}
+    requests = instances("generate_until", [(prompt, dict(options)) for prompt in prompts])
+    lm.generate_until(requests[:2], disable_tqdm=True)
+    vars(lm)["writer"] = FastestWriter(WritingWay("own", own_writer), ways, partial(disagreement, own_writer))
 
     def write() -> None:
-        lm.generate_until(asked, disable_tqdm=True)
+        lm.generate_until(requests, disable_tqdm=True)
 
     for _ in range(1 + sum(1 + way.prepares for way in ways)):
         write()
@@ -92,13 +92,13 @@ def padded(machine: Machine, words: Any, prompts: list[str]) -> dict[str, Any]:
     return {"input_ids": inputs["input_ids"], "attention_mask": inputs["attention_mask"]}
 
 
-def generated(machine: Machine, model: Any, inputs: dict[str, Any], size: int, **options: Any) -> None:
+def generate_in_batches(machine: Machine, model: Any, inputs: dict[str, Any], size: int, **options: Any) -> None:
     """Write with `generate` in batches of a size, each without the columns that are padding in all of its rows."""
     for start in range(0, len(inputs["input_ids"]), size):
         batch = {name: values[start : start + size] for name, values in inputs.items()}
         first = int(batch["attention_mask"].any(0).int().argmax())
         model.generate(
-            **{name: values[:, first:] for name, values in batch.items()}, max_new_tokens=WRITTEN[machine.kind],
+            **{name: values[:, first:] for name, values in batch.items()}, max_new_tokens=ANSWER_TOKENS[machine.kind],
             do_sample=False, pad_token_id=model.config.pad_token_id, **options,
         )  # fmt: skip
 
@@ -106,7 +106,7 @@ def generated(machine: Machine, model: Any, inputs: dict[str, Any], size: int, *
 def by_generate(machine: Machine, model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the rate of `generate` in the best of some batch sizes."""
     number = len(inputs["input_ids"])
-    writes = [partial(generated, machine, model, inputs, number // batches) for batches in BATCHES]
+    writes = [partial(generate_in_batches, machine, model, inputs, number // batches) for batches in BATCHES]
     writes[-1]()
     return rate(machine, number, min(machine.seconds(write) for write in writes))
 
@@ -114,7 +114,7 @@ def by_generate(machine: Machine, model: Any, inputs: dict[str, Any]) -> dict[st
 def by_static_cache(machine: Machine, model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the rate of `generate` with a static cache and, on a GPU, the pass that it compiles then."""
     number = len(inputs["input_ids"])
-    write = partial(generated, machine, model, inputs, number, cache_implementation="static")
+    write = partial(generate_in_batches, machine, model, inputs, number, cache_implementation="static")
     first, seconds = machine.seconds(write), machine.seconds(write)
     return rate(machine, number, seconds) | {"seconds_to_prepare": first - seconds}
 
@@ -126,13 +126,13 @@ def by_continuous_batching(machine: Machine, model: Any, inputs: dict[str, Any])
     pairs = zip(inputs["input_ids"], inputs["attention_mask"].bool(), strict=True)
     prompts = [ids[real].tolist() for ids, real in pairs]
     config = deepcopy(model.generation_config)
-    config.max_new_tokens, config.do_sample = WRITTEN[machine.kind], False
+    config.max_new_tokens, config.do_sample = ANSWER_TOKENS[machine.kind], False
     pages = ContinuousBatchingConfig(**PAGES.get(machine.kind, {}))
 
     def write() -> None:
-        found = model.generate_batch(prompts, generation_config=config, continuous_batching_config=deepcopy(pages))
-        if len(found) < len(prompts) or any(each.error for each in found.values()):
-            raise RuntimeError(next((each.error for each in found.values() if each.error), "texts are missing"))
+        outputs = model.generate_batch(prompts, generation_config=config, continuous_batching_config=deepcopy(pages))
+        if len(outputs) < len(prompts) or any(output.error for output in outputs.values()):
+            raise RuntimeError(next((output.error for output in outputs.values() if output.error), "texts are missing"))
 
     write()
     return rate(machine, len(prompts), machine.seconds(write))
@@ -149,10 +149,10 @@ def by_vllm(machine: Machine, folder: Path, prompts: list[str]) -> dict[str, Any
     from vllm import LLM, SamplingParams
 
     model = LLM(model=str(folder), dtype=str(machine.dtype).removeprefix("torch."), gpu_memory_utilization=0.5)
-    options = SamplingParams(temperature=0, max_tokens=WRITTEN[machine.kind], ignore_eos=True)
+    options = SamplingParams(temperature=0, max_tokens=ANSWER_TOKENS[machine.kind], ignore_eos=True)
     model.generate(prompts[:2], options, use_tqdm=False)
     return rate(machine, len(prompts), machine.seconds(lambda: model.generate(prompts, options, use_tqdm=False)))
 
 
 def rate(machine: Machine, prompts: int, seconds: float) -> dict[str, Any]:
-    return {"seconds": seconds, "tokens_per_second": prompts * WRITTEN[machine.kind] / seconds}
+    return {"seconds": seconds, "tokens_per_second": prompts * ANSWER_TOKENS[machine.kind] / seconds}

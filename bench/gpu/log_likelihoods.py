@@ -25,9 +25,9 @@ WORKLOADS = {
 }
 CONTEXT, OPTION = (60, 120), (6, 14)
 BATCHES = (16, 64, 128)
-TRIED = 128  # requests on which lm-eval's batch sizes are tried
+TRIAL_REQUESTS = 128  # requests on which lm-eval's batch sizes are tried
 TURNS = 2  # of which the shorter time counts
-FEW = {"cuda": 1, "cpu": 16}  # on a CPU, one part in so many of the documents and options
+DIVISORS = {"cuda": 1, "cpu": 16}  # on a CPU, one part in so many of the documents and options
 HALVED = ("8b",)  # shapes for which lm-eval would take minutes with all documents
 
 Request = tuple[None, list[int], list[int]]
@@ -52,15 +52,15 @@ def measure(machine: Machine, shape: str) -> dict[str, Any]:
 
     from figeval.builtin.plugins.causal.figeval_hf import FigevalHF
 
-    size, few = LLAMA[shape]["vocab_size"], FEW[machine.kind]
+    size, divisor = LLAMA[shape]["vocab_size"], DIVISORS[machine.kind]
     model, words = llama(shape, machine.device, machine.dtype), tokenizer(size)
     ours, theirs = (kind(pretrained=model, tokenizer=words, batch_size=16) for kind in (FigevalHF, HFLM))
     seconds = seconds_of_self_test(machine, ours)
     figures: dict[str, Any] = {"engine": ours.engine.describe(), "seconds_of_self_test": seconds}
     for name, (documents, options, shared) in WORKLOADS.items():
         documents //= 1 + (shape in HALVED)
-        asked = requests(max(1, documents // few), max(2, options // few), shared, size)
-        figures[name] = compare(machine, ours, theirs, asked)
+        workload = requests(max(1, documents // divisor), max(2, options // divisor), shared, size)
+        figures[name] = compare(machine, ours, theirs, workload)
     return figures
 
 
@@ -77,27 +77,27 @@ def seconds_of_self_test(machine: Machine, ours: Any) -> float:
                 os.environ["FIGEVAL_HOME"] = before
 
 
-def compare(machine: Machine, ours: Any, theirs: Any, asked: list[Request]) -> dict[str, Any]:
+def compare(machine: Machine, ours: Any, theirs: Any, requests: list[Request]) -> dict[str, Any]:
     """Return the times of both, the largest difference in nats per token, and the engine's count of tokens.
 
     Both have seen requests like these before, and take turns.
     """
-    theirs.batch_size_per_gpu = fastest(machine, theirs, asked[:TRIED])
-    ours._loglikelihood_tokens(asked, disable_tqdm=True)
+    theirs.batch_size_per_gpu = fastest(machine, theirs, requests[:TRIAL_REQUESTS])
+    ours._loglikelihood_tokens(requests, disable_tqdm=True)
     answers: dict[str, Any] = {}
     seconds: dict[str, list[float]] = {"figeval": [], "lm_eval": []}
 
     def ask(name: str, lm: Any) -> None:
-        answers[name] = lm._loglikelihood_tokens(asked, disable_tqdm=True)
+        answers[name] = lm._loglikelihood_tokens(requests, disable_tqdm=True)
 
     for _ in range(TURNS):
         ours.engine.forget()  # keys and values of the solved examples, too
         for name, lm in (("figeval", ours), ("lm_eval", theirs)):
             seconds[name].append(machine.seconds(partial(ask, name, lm)))
     best = {name: min(times) for name, times in seconds.items()}
-    pairs = zip(answers["figeval"], answers["lm_eval"], asked, strict=True)
+    pairs = zip(answers["figeval"], answers["lm_eval"], requests, strict=True)
     return {
-        "requests": len(asked),
+        "requests": len(requests),
         "batch_size": theirs.batch_size_per_gpu,
         "tokens": ours.engine.tokens.describe(),
         "seconds": best,
@@ -106,15 +106,15 @@ def compare(machine: Machine, ours: Any, theirs: Any, asked: list[Request]) -> d
     }
 
 
-def fastest(machine: Machine, theirs: Any, asked: list[Request]) -> int:
+def fastest(machine: Machine, theirs: Any, requests: list[Request]) -> int:
     """Return the batch size with which lm-eval is fastest, of those that fit into memory; all were warmed up."""
-    found = {}
+    times = {}
     for size in BATCHES:
         theirs.batch_size_per_gpu = size
         try:
-            theirs._loglikelihood_tokens(asked, disable_tqdm=True)
-            found[size] = machine.seconds(lambda: theirs._loglikelihood_tokens(asked, disable_tqdm=True))
+            theirs._loglikelihood_tokens(requests, disable_tqdm=True)
+            times[size] = machine.seconds(lambda: theirs._loglikelihood_tokens(requests, disable_tqdm=True))
         except torch.OutOfMemoryError:
             break
     torch.cuda.empty_cache()
-    return min(found, key=found.__getitem__)
+    return min(times, key=times.__getitem__)

@@ -73,12 +73,12 @@ class Machine:
 
     def describe(self) -> dict[str, Any]:
         """Return name, precision and rates; on a GPU also its memory."""
-        found: dict[str, Any] = {
+        figures: dict[str, Any] = {
             "device": self.name,
             "dtype": str(self.dtype).removeprefix("torch."),
             "teraflops": self.multiplications() / 1e12,
             "gigabytes_per_second": self.bandwidth() / 1e9,
         }
         if self.kind == "cuda":
-            found["memory_gib"] = torch.cuda.get_device_properties(self.device).total_memory / 2**30
-        return found
+            figures["memory_gib"] = torch.cuda.get_device_properties(self.device).total_memory / 2**30
+        return figures

@@ -11,7 +11,7 @@ from .machine import Machine
 
 
 @dataclass(frozen=True)
-class Part:
+class GpuPart:
     """A measurement, and the shape of its model: as a rule, and the tiny one that shows that it works.
 
     Attributes:
@@ -34,10 +34,10 @@ class Part:
 
 
 PARTS = (
-    Part("log_likelihoods_1b", log_likelihoods.measure, "1b", 50),
-    Part("log_likelihoods_8b", log_likelihoods.measure, "8b", 80, quick=False),
-    Part("encoding", encoding.measure, "large", 60),
-    Part("training", training.measure, "large", 60),
-    Part("training_ddp", training.measure_ddp, "large", 30),
-    Part("generation", generation.measure, "1b", 75),
+    GpuPart("log_likelihoods_1b", log_likelihoods.measure, "1b", 50),
+    GpuPart("log_likelihoods_8b", log_likelihoods.measure, "8b", 80, quick=False),
+    GpuPart("encoding", encoding.measure, "large", 60),
+    GpuPart("training", training.measure, "large", 60),
+    GpuPart("training_ddp", training.measure_ddp, "large", 30),
+    GpuPart("generation", generation.measure, "1b", 75),
 )

@@ -31,13 +31,13 @@ def tokenizer(size: int) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     words = {name: number for number, name in enumerate([*SPECIAL, *(f"w{n}" for n in range(len(SPECIAL), size))])}
-    made = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made.post_processor = processors.TemplateProcessing(
+    word_tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    word_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    word_tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A </s> $B", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
     names = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token", "mask_token"), SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=2_048, **names)
+    return PreTrainedTokenizerFast(tokenizer_object=word_tokenizer, model_max_length=2_048, **names)
 
 
 def llama(shape: str, device: str, dtype: torch.dtype) -> Any:
@@ -74,9 +74,9 @@ def write_roberta(folder: Path, shape: str) -> Path:
 
 def multiply_adds(model: Any) -> int:
     """Return the multiply-adds per token in a model's matrices; attention and vocabulary are left out."""
-    vectors = {id(each.weight) for each in model.modules() if isinstance(each, torch.nn.Embedding)}
-    weights = [each for name, each in model.named_parameters() if each.dim() == 2 and "lm_head" not in name]
-    return sum(each.numel() for each in weights if id(each) not in vectors)
+    vectors = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
+    weights = [weight for name, weight in model.named_parameters() if weight.dim() == 2 and "lm_head" not in name]
+    return sum(weight.numel() for weight in weights if id(weight) not in vectors)
 
 
 def texts(number: int, words: int, size: int, seed: int = 0) -> list[str]:

@@ -65,14 +65,14 @@ def in_batches(machine: Machine, shape: str, sizes: Sequence[int], *, with_plain
     precision = "bf16" if machine.kind == "cuda" else "float32"
     figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        write_roberta(place / "model", shape)
+        work_folder = Path(folder)
+        write_roberta(work_folder / "model", shape)
         for size in sizes:
-            write_task(place, size * STEPS[machine.kind], ROBERTA[shape]["vocab_size"])
-            more = "" if size == sizes[0] else f", {size} pairs"
-            figures[precision + more] = trained(machine, place, precision, size)
+            write_task(work_folder, size * STEPS[machine.kind], ROBERTA[shape]["vocab_size"])
+            suffix = "" if size == sizes[0] else f", {size} pairs"
+            figures[precision + suffix] = measure_training(machine, work_folder, precision, size)
             if with_plain:
-                figures["plain" + more] = plainly_trained(machine, place, precision, size)
+                figures["plain" + suffix] = measure_plain_loop(machine, work_folder, precision, size)
     return figures
 
 
@@ -87,14 +87,14 @@ def write_task(folder: Path, rows: int, size: int) -> None:
     """Write a task of pairs of random texts."""
     sides = (texts(rows, WORDS, size, seed) for seed in (1, 2))
     lines = [
-        json.dumps({"id": str(place), "left": left, "right": right, "label": ("yes", "no")[place % 2]})
-        for place, (left, right) in enumerate(zip(*sides, strict=True))
+        json.dumps({"id": str(index), "left": left, "right": right, "label": ("yes", "no")[index % 2]})
+        for index, (left, right) in enumerate(zip(*sides, strict=True))
     ]
     (folder / "pairs.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "gpu_pairs.task.yaml").write_text(TASK, encoding="utf-8")
 
 
-def trained(machine: Machine, folder: Path, precision: str, size: int) -> dict[str, float]:
+def measure_training(machine: Machine, folder: Path, precision: str, size: int) -> dict[str, float]:
     """Return what a training of some steps takes; the first quarter warms up."""
     from transformers import AutoModel
 
@@ -125,7 +125,7 @@ def trained(machine: Machine, folder: Path, precision: str, size: int) -> dict[s
     }
 
 
-def plainly_trained(machine: Machine, folder: Path, precision: str, size: int) -> dict[str, float]:
+def measure_plain_loop(machine: Machine, folder: Path, precision: str, size: int) -> dict[str, float]:
     """Return what the steps of a plain loop take on the same pairs; the first quarter warms up."""
     import torch
     from transformers import AutoModelForSequenceClassification

@@ -16,17 +16,17 @@ from figeval.models.progress import advance
 from figeval.reasoning import Reasoning
 from figeval.types import JSON, Prompt, Reply
 
-from .budget import Budget, Call, expected, size_of
-from .cache import archive_file, cut, key_of, unpacked
+from .budget import ApiCall, Budget, estimate_usage, size_of
+from .cache import archive_file, cut_at_stops, key_of, unpack
 from .client import Client, run_async
 from .dialects import Dialect
-from .formats import keeps_to, unwrapped
+from .formats import keeps_to, unwrap_choice
 from .request_batch import ApiSession, RequestBatch
 from .settings import ApiSettings
-from .thinking import apart, cut_off, thought
+from .thinking import has_thoughts, is_cut_off, separate_thoughts
 
-REFUSED = "400 "  # begins the error of a request that the server will never answer
-DEEP = 4  # requests per call for each concurrent one, so that few workers wait for the slowest of a call
+REJECTED = "400 "  # begins the error of a request that the server will never answer
+REQUESTS_PER_WORKER = 4  # requests per call for each concurrent one, so that few workers wait for the slowest of a call
 
 
 class ApiModel:
@@ -44,7 +44,7 @@ class ApiModel:
         self.settings = settings
         self.budget = Budget(settings)
         self.session = ApiSession(width=settings.max_concurrent, narrowest=settings.max_concurrent)
-        self.min_batch_size = DEEP * settings.max_concurrent
+        self.min_batch_size = REQUESTS_PER_WORKER * settings.max_concurrent
 
     def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
         """Return one reply per conversation.
@@ -55,49 +55,51 @@ class ApiModel:
             RecordError: the archive of replies cannot be written.
         """
         thinking = self.settings.thinking
-        replies = [self.finished(reply, one, thinking) for reply, one in self._asked(requests, thinking)]
+        replies = [
+            self.clean_reply(reply, request, thinking) for reply, request in self._answer_requests(requests, thinking)
+        ]
         short = [
-            place for place, reply in enumerate(replies) if thinking is not None and thinking.on and cut_off(reply)
+            index for index, reply in enumerate(replies) if thinking is not None and thinking.on and is_cut_off(reply)
         ]
         if thinking is not None and short:
-            longer = thinking.extended
+            extended = thinking.extended
             self.session.extended += len(short)
-            again = self._asked([requests[place] for place in short], longer)
-            for place, (reply, request) in zip(short, again, strict=True):
-                if not reply.error.startswith(REFUSED):  # the longer limit itself, which leaves the answer truncated
-                    replies[place] = self.finished(reply, request, longer)
+            retries = self._answer_requests([requests[index] for index in short], extended)
+            for index, (reply, request) in zip(short, retries, strict=True):
+                if not reply.error.startswith(REJECTED):  # the longer limit itself, which leaves the answer truncated
+                    replies[index] = self.clean_reply(reply, request, extended)
         self.note(replies, requests)
         return replies
 
-    def _asked(self, requests: Sequence[Prompt], thinking: Reasoning | None) -> list[tuple[Reply, Prompt]]:
+    def _answer_requests(self, requests: Sequence[Prompt], thinking: Reasoning | None) -> list[tuple[Reply, Prompt]]:
         """Return the reply to each request, from the archive or the server, with the request."""
         calls = [self.call(request, thinking) for request in requests]
         with self.archive() as archive:
-            replies = self._remembered(archive, calls)
-            fresh = {call.key: call for call in calls if call.key not in replies}
-            if fresh.keys() & archive.waiting(self.settings.account).keys():
+            replies = self._load_replies(archive, calls)
+            new_calls = {call.key: call for call in calls if call.key not in replies}
+            if new_calls.keys() & archive.waiting(self.settings.account).keys():
                 raise ModelError(
                     "a batch of this run is still being processed, and its requests would be paid for twice; run the "
                     "same command with --batch to collect the answers"
                 )
-            different = len({call.key for call in calls})
-            advance(1 - len(fresh) / different if different else 0)
-            if fresh:
-                work = RequestBatch(self.client, self.session, self.budget, archive, per_reply=1 / different)
-                replies |= run_async(work.run(list(fresh.values())))
+            call_count = len({call.key for call in calls})
+            advance(1 - len(new_calls) / call_count if call_count else 0)
+            if new_calls:
+                work = RequestBatch(self.client, self.session, self.budget, archive, per_reply=1 / call_count)
+                replies |= run_async(work.run(list(new_calls.values())))
         return [(replies[call.key], request) for call, request in zip(calls, requests, strict=True)]
 
-    def finished(self, reply: Reply, request: Prompt, thinking: Reasoning | None) -> Reply:
+    def clean_reply(self, reply: Reply, request: Prompt, thinking: Reasoning | None) -> Reply:
         """Return a reply as routes read it: without thoughts, envelope, and what follows a stop text."""
-        found = cut(apart(reply, thinking), request.stop)
-        return found if request.answer is None else replace(found, text=unwrapped(found.text, request.answer))
+        answer = cut_at_stops(separate_thoughts(reply, thinking), request.stop)
+        return answer if request.answer is None else replace(answer, text=unwrap_choice(answer.text, request.answer))
 
     def note(self, replies: Sequence[Reply], requests: Sequence[Prompt]) -> None:
         """Count what the server did with flags that it may not know."""
         for reply, request in zip(replies, requests, strict=True):
             if reply.finish == "stop":
                 self.session.complete += 1
-                self.session.thought += thought(reply)
+                self.session.thought += has_thoughts(reply)
                 self.session.unheld += request.answer is not None and not keeps_to(reply.text, request.answer)
 
     @contextmanager
@@ -109,42 +111,42 @@ class ApiModel:
             self.budget.open(archive.spent(account), archive.batched(account), waiting)
             yield archive
 
-    def _remembered(self, archive: Archive, calls: Sequence[Call]) -> dict[str, Reply]:
+    def _load_replies(self, archive: Archive, calls: Sequence[ApiCall]) -> dict[str, Reply]:
         if not self.settings.memo:
             return {}
-        found = remembered(archive, {call.key for call in calls})
-        self.session.from_memo += len(found)
-        return found
+        replies = read_replies(archive, {call.key for call in calls})
+        self.session.from_memo += len(replies)
+        return replies
 
-    def call(self, request: Prompt, thinking: Reasoning | None = None) -> Call:
-        """Return a request as it is sent."""
+    def call(self, request: Prompt, thinking: Reasoning | None = None) -> ApiCall:
+        """Encode a request as it is sent, with its key and likely usage."""
         body = json.dumps(self.dialect.body(request, thinking), separators=(",", ":")).encode("ascii")
-        key = key_of(self.client.url, self.client.served(), body, self.settings)
-        guess = expected(request, self.settings.room(request, thinking))
-        return Call(key, body, guess, size_of(request), len(request.messages))
+        key = key_of(self.client.url, self.client.served_models(), body, self.settings)
+        guess = estimate_usage(request, self.settings.room(request, thinking))
+        return ApiCall(key, body, guess, size_of(request), len(request.messages))
 
     def estimate(self, requests: Iterable[Prompt]) -> str:
         """Return the estimated cost of answering the requests, as one line."""
         calls = (self.call(request, self.settings.thinking) for request in requests)
         costs = {call.key: call.expected for call in calls}
         with self.archive() as archive:
-            known = remembered(archive, costs) if self.settings.memo else {}
-            submitted = (costs.keys() & archive.waiting(self.settings.account)) - known.keys()
-        new = costs.keys() - known.keys() - submitted
-        total = sum((costs[key] for key in new), Usage())
+            cached_replies = read_replies(archive, costs) if self.settings.memo else {}
+            submitted_keys = (costs.keys() & archive.waiting(self.settings.account)) - cached_replies.keys()
+        new_keys = costs.keys() - cached_replies.keys() - submitted_keys
+        total = sum((costs[key] for key in new_keys), Usage())
         cost = self.budget.cost(total, total if self.settings.batch else None)
-        asked = (
-            f"{counted(len(new), 'request')}, about {total.tokens_in:,} input tokens and at most "
+        request_text = (
+            f"{counted(len(new_keys), 'request')}, about {total.tokens_in:,} input tokens and at most "
             f"{total.tokens_out:,} output tokens" + ("" if cost is None else f", a cost of at most {cost:,.4f}")
         )
-        told = [
-            asked if new else "no new requests",
-            f"{counted(len(known), 'answer')} already cached" if known else "",
-            f"{counted(len(submitted), 'request')} already in a batch" if submitted else "",
-            f"spent so far: {self.budget.told}" if self.budget.spent.total else "",
+        clauses = [
+            request_text if new_keys else "no new requests",
+            f"{counted(len(cached_replies), 'answer')} already cached" if cached_replies else "",
+            f"{counted(len(submitted_keys), 'request')} already in a batch" if submitted_keys else "",
+            f"spent so far: {self.budget.summary}" if self.budget.spent.total else "",
             "" if self.budget.allows(total) else "the budget may not be sufficient",
         ]
-        return "; ".join(filter(None, told))
+        return "; ".join(filter(None, clauses))
 
     def fingerprint(self) -> str:
         """Return the model, host and decoding options: everything that can change an answer and is known on this side.
@@ -161,19 +163,19 @@ class ApiModel:
             "reasoning_style": getattr(settings, "reasoning_style", None) or None,
             "seed": settings.seed if settings.sampled else None,
         }
-        given = {name: value for name, value in options.items() if value not in (None, 0) or name == "temperature"}
-        given |= settings.extra_body  # as in the body of a request; a 0, False or null of it is an option, too
-        told = (
+        values = {name: value for name, value in options.items() if value not in (None, 0) or name == "temperature"}
+        values |= settings.extra_body  # as in the body of a request; a 0, False or null of it is an option, too
+        parts = (
             settings.model,
             f"at {self.client.endpoint.host}",
-            json.dumps(given, sort_keys=True),
-            self.client.served(),
+            json.dumps(values, sort_keys=True),
+            self.client.served_models(),
         )
-        return " ".join(filter(None, told))
+        return " ".join(filter(None, parts))
 
     def describe(self) -> JSON:
         """Return the address, options and statistics; tokens and cost are those of the run over all its sessions."""
-        session, spent = self.session, self.budget.spent
+        session, usage = self.session, self.budget.spent
         return {
             "base_url": self.client.endpoint.url,
             "answered_as": sorted(session.models),
@@ -185,9 +187,9 @@ class ApiModel:
             "faults": dict(sorted(session.faults.items())),
             "max_concurrent": self.settings.max_concurrent,
             "narrowest": session.narrowest,
-            "tokens_in": spent.tokens_in,
-            "tokens_out": spent.tokens_out,
-            "cost": self.budget.cost(spent, self.budget.batched),
+            "tokens_in": usage.tokens_in,
+            "tokens_out": usage.tokens_out,
+            "cost": self.budget.cost(usage, self.budget.batched),
             **({"prices": self._prices()} if self.settings.price_source else {}),
             **({"warnings": warnings} if (warnings := [*self._warnings()]) else {}),
         }
@@ -220,12 +222,12 @@ class ApiModel:
     @property
     def context_length(self) -> int | None:
         """Number of tokens that the model reads and writes together, if a server on this machine lists it."""
-        models = parse_json(self.client.served() or "[]")
-        lengths = [one.get("max_model_len") for one in models] if isinstance(models, list) else []
+        models = parse_json(self.client.served_models() or "[]")
+        lengths = [model.get("max_model_len") for model in models] if isinstance(models, list) else []
         return min((length for length in lengths if type(length) is int and length > 0), default=None)
 
 
-def remembered(archive: Archive, keys: Iterable[str]) -> dict[str, Reply]:
+def read_replies(archive: Archive, keys: Iterable[str]) -> dict[str, Reply]:
     """Return the stored replies by key, without damaged rows, which are replaced when their question is asked again."""
-    read = ((key, unpacked(stored)) for key, stored in archive.known(keys).items())
-    return {key: reply for key, reply in read if reply is not None}
+    replies = ((key, unpack(row)) for key, row in archive.known(keys).items())
+    return {key: reply for key, reply in replies if reply is not None}

@@ -20,11 +20,11 @@ from figeval.models.batch_archive import LONGEST_NAME, StoredBatch
 from .batch_http import BatchHttp, Unexpected
 from .faults import status_of
 
-OURS = "figeval"  # key of the metadata with our label
-CLOCKS = 300.0  # seconds by which the clock of a server may differ from ours
-RECENT = 30 * 86_400.0  # seconds for which servers keep the results of a batch
-LATEST = 1e12  # seconds since 1970 that no clock shows
-PAGES = 50  # most pages of a list of batches
+LABEL_KEY = "figeval"  # key of the metadata with our label
+CLOCK_SKEW_SECONDS = 300.0  # seconds by which the clock of a server may differ from ours
+RESULT_LIFETIME_SECONDS = 30 * 86_400.0  # seconds for which servers keep the results of a batch
+MAX_TIMESTAMP = 1e12  # seconds since 1970 that no clock shows
+MAX_PAGES = 50  # of a list of batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class BatchApi(Protocol):
     labelled: ClassVar[bool]
 
     def create(self, http: BatchHttp, label: str, requests: Sequence[tuple[str, bytes]]) -> str: ...
-    def recovered(self, http: BatchHttp, batch: StoredBatch) -> str: ...
-    def find(self, http: BatchHttp, batch: StoredBatch, known: Set[str]) -> str: ...
+    def recover_id(self, http: BatchHttp, batch: StoredBatch) -> str: ...
+    def find(self, http: BatchHttp, batch: StoredBatch, known_ids: Set[str]) -> str: ...
     def state(self, http: BatchHttp, name: str) -> BatchState: ...
     def results(self, http: BatchHttp, name: str, state: BatchState) -> Iterator[BatchResult]: ...
 
@@ -96,38 +96,44 @@ class OpenAIBatches:
         head = f'","method":"POST","url":"{self.endpoint}","body":'.encode()
         content = b"".join(b'{"custom_id":"' + key.encode() + head + body + b"}\n" for key, body in requests)
         file = http.upload("/files", f"figeval-{label}.jsonl", content, {"purpose": "batch"})
-        asked = {
-            "input_file_id": named(file),
+        fields = {
+            "input_file_id": require_id(file),
             "endpoint": self.endpoint,
             "completion_window": "24h",
-            "metadata": {OURS: label},
+            "metadata": {LABEL_KEY: label},
         }
-        return named(http.submit("/batches", json.dumps(asked).encode()))
+        return require_id(http.submit("/batches", json.dumps(fields).encode()))
 
-    def recovered(self, http: BatchHttp, batch: StoredBatch) -> str:
+    def recover_id(self, http: BatchHttp, batch: StoredBatch) -> str:
         """Return the id of a batch with the same requests that was submitted elsewhere, or ""."""
-        return self.find(http, replace(batch, began=batch.began - RECENT), frozenset())
+        return self.find(http, replace(batch, began=batch.began - RESULT_LIFETIME_SECONDS), frozenset())
 
-    def find(self, http: BatchHttp, batch: StoredBatch, known: Set[str]) -> str:  # noqa: ARG002
+    def find(self, http: BatchHttp, batch: StoredBatch, known_ids: Set[str]) -> str:  # noqa: ARG002
         """Return the id of the batch with our label, or "" if the server has none."""
 
-        def ours(one: JSONObject) -> bool:
-            metadata = one.get("metadata")
-            return isinstance(metadata, Mapping) and metadata.get(OURS) == batch.label
+        def is_ours(entry: JSONObject) -> bool:
+            metadata = entry.get("metadata")
+            return isinstance(metadata, Mapping) and metadata.get(LABEL_KEY) == batch.label
 
-        return found(http, "/batches", "after", ours, lambda one: number(one.get("created_at")) < batch.began - CLOCKS)
+        return find_batch(
+            http,
+            "/batches",
+            "after",
+            is_ours,
+            lambda entry: read_timestamp(entry.get("created_at")) < batch.began - CLOCK_SKEW_SECONDS,
+        )
 
     def state(self, http: BatchHttp, name: str) -> BatchState:
-        """Return the state of a batch."""
-        told = http.get(f"/batches/{quote(name, safe='')}")
-        status, counts = told.get("status"), counts_in(told)
+        """Ask the server how far it is with a batch."""
+        response = http.get(f"/batches/{quote(name, safe='')}")
+        status, counts = response.get("status"), counts_in(response)
         done = counts.get("completed", 0) + counts.get("failed", 0)
-        files = tuple(str(told[key]) for key in ("output_file_id", "error_file_id") if told.get(key))
+        files = tuple(str(response[key]) for key in ("output_file_id", "error_file_id") if response.get(key))
         return BatchState(
             ended=status in ("completed", "failed", "expired", "cancelled"),
             done=done,
             total=counts.get("total", 0),
-            problem=http.quoted(problem_of(told)) if status == "failed" else "",
+            problem=http.clean_message(problem_of(response)) if status == "failed" else "",
             cancelled=status == "cancelled",
             expired=status == "expired",
             files=files,
@@ -140,19 +146,19 @@ class OpenAIBatches:
                 key, response = str(line.get("custom_id")), line.get("response")
                 if isinstance(response, Mapping) and isinstance(response.get("body"), Mapping):
                     status = response.get("status_code")
-                    yield BatchResult(key, status if type(status) is int else 200, encoded(response["body"]))
+                    yield BatchResult(key, status if type(status) is int else 200, encode_body(response["body"]))
                 else:
                     error = line.get("error")
-                    why = error.get("message") or error.get("code") if isinstance(error, Mapping) else None
-                    yield BatchResult(key, missing=http.quoted(str(why or "the server gave no reason")))
+                    reason = error.get("message") or error.get("code") if isinstance(error, Mapping) else None
+                    yield BatchResult(key, missing=http.clean_message(str(reason or "the server gave no reason")))
 
 
-def problem_of(told: JSONObject) -> str:
+def problem_of(batch: JSONObject) -> str:
     """Return why OpenAI did not accept the file of a batch."""
-    errors = told.get("errors")
+    errors = batch.get("errors")
     data = errors.get("data") if isinstance(errors, Mapping) else None
-    first = data[0] if isinstance(data, list) and data and isinstance(data[0], Mapping) else {}
-    return str(first.get("message") or first.get("code") or "the server gave no reason")
+    error = data[0] if isinstance(data, list) and data and isinstance(data[0], Mapping) else {}
+    return str(error.get("message") or error.get("code") or "the server gave no reason")
 
 
 # ---- Anthropic -----------------------------------------------------------------------------------------------------
@@ -168,52 +174,61 @@ class AnthropicBatches:
     def create(self, http: BatchHttp, _label: str, requests: Sequence[tuple[str, bytes]]) -> str:
         """Submit a batch, and return its id. Raises what `BatchHttp` raises."""
         items = b",".join(b'{"custom_id":"' + key.encode() + b'","params":' + body + b"}" for key, body in requests)
-        return named(http.submit("/messages/batches", b'{"requests":[' + items + b"]}"))
+        return require_id(http.submit("/messages/batches", b'{"requests":[' + items + b"]}"))
 
-    def recovered(self, _http: BatchHttp, _batch: StoredBatch) -> str:
+    def recover_id(self, _http: BatchHttp, _batch: StoredBatch) -> str:
         """Return "", because nothing tells such a batch from others of its size."""
         return ""
 
-    def find(self, http: BatchHttp, batch: StoredBatch, known: Set[str]) -> str:
+    def find(self, http: BatchHttp, batch: StoredBatch, known_ids: Set[str]) -> str:
         """Return the id of the first batch of this size and time that nobody knows, or "" if there is none."""
 
-        def ours(one: JSONObject) -> bool:
-            fits = sum(counts_in(one).values()) == batch.requests and moment(one) >= batch.began - CLOCKS
-            return fits and one.get("id") not in known
+        def is_ours(entry: JSONObject) -> bool:
+            fits = (
+                sum(counts_in(entry).values()) == batch.requests
+                and creation_time(entry) >= batch.began - CLOCK_SKEW_SECONDS
+            )
+            return fits and entry.get("id") not in known_ids
 
-        return found(http, "/messages/batches", "after_id", ours, lambda one: moment(one) < batch.began - CLOCKS)
+        return find_batch(
+            http,
+            "/messages/batches",
+            "after_id",
+            is_ours,
+            lambda entry: creation_time(entry) < batch.began - CLOCK_SKEW_SECONDS,
+        )
 
     def state(self, http: BatchHttp, name: str) -> BatchState:
-        """Return the state of a batch."""
-        told = http.get(f"/messages/batches/{quote(name, safe='')}")
-        counts = counts_in(told)
-        ended = told.get("processing_status") == "ended"
+        """Ask the server how far it is with a batch."""
+        response = http.get(f"/messages/batches/{quote(name, safe='')}")
+        counts = counts_in(response)
+        has_ended = response.get("processing_status") == "ended"
         total = sum(counts.values())
         return BatchState(
-            ended=ended,
+            ended=has_ended,
             done=total - counts.get("processing", 0),
             total=total,
-            cancelled=ended and told.get("cancel_initiated_at") is not None,
+            cancelled=has_ended and response.get("cancel_initiated_at") is not None,
         )
 
     def results(self, http: BatchHttp, name: str, _state: BatchState) -> Iterator[BatchResult]:
         """Yield the results of a batch that has ended, in any order; its own `results_url` gets no key of ours."""
         for line in http.lines(f"/messages/batches/{quote(name, safe='')}/results"):
             key, result = str(line.get("custom_id")), line.get("result")
-            told: Mapping[str, JSONValue] = result if isinstance(result, Mapping) else {}
-            message, error = told.get("message"), told.get("error")
-            if told.get("type") == "succeeded" and isinstance(message, Mapping):
-                yield BatchResult(key, 200, encoded(message))
-            elif told.get("type") == "errored" and isinstance(error, Mapping):
-                yield BatchResult(key, status_of(error if error.get("error") else {"error": error}), encoded(error))
+            outcome: Mapping[str, JSONValue] = result if isinstance(result, Mapping) else {}
+            message, error = outcome.get("message"), outcome.get("error")
+            if outcome.get("type") == "succeeded" and isinstance(message, Mapping):
+                yield BatchResult(key, 200, encode_body(message))
+            elif outcome.get("type") == "errored" and isinstance(error, Mapping):
+                yield BatchResult(key, status_of(error if error.get("error") else {"error": error}), encode_body(error))
             else:
-                yield BatchResult(key, missing=http.quoted(f"the request {told.get('type')}"))
+                yield BatchResult(key, missing=http.clean_message(f"the request {outcome.get('type')}"))
 
 
-def moment(one: JSONObject) -> float:
+def creation_time(batch: JSONObject) -> float:
     """Return when a batch was created, in seconds since 1970; 0 if it does not say."""
     try:
-        return datetime.fromisoformat(str(one.get("created_at"))).timestamp()
+        return datetime.fromisoformat(str(batch.get("created_at"))).timestamp()
     except ValueError:
         return 0.0
 
@@ -221,11 +236,11 @@ def moment(one: JSONObject) -> float:
 # ---- both ----------------------------------------------------------------------------------------------------------
 
 
-def found(
+def find_batch(
     http: BatchHttp,
     path: str,
     cursor: str,
-    ours: Callable[[JSONObject], bool],
+    is_ours: Callable[[JSONObject], bool],
     too_old: Callable[[JSONObject], bool],
 ) -> str:
     """Return the id of the first batch in a list, newest first, that is ours, or "".
@@ -234,45 +249,45 @@ def found(
         http: the connection.
         path: path of the list.
         cursor: name of the parameter with the last id of the page before.
-        ours: whether a batch is the one that is searched.
+        is_ours: whether a batch is the one that is searched.
         too_old: whether a batch, and all that follow it, are older.
     """
-    last = ""
-    for _ in range(PAGES):
-        page = http.get(path, {"limit": "100", **({cursor: last} if last else {})})
+    last_id = ""
+    for _ in range(MAX_PAGES):
+        page = http.get(path, {"limit": "100", **({cursor: last_id} if last_id else {})})
         data = page.get("data")
-        batches = [one for one in data if isinstance(one, dict)] if isinstance(data, list) else []
-        for one in batches:
-            if ours(one):
-                return named(one)
+        batches = [batch for batch in data if isinstance(batch, dict)] if isinstance(data, list) else []
+        for batch in batches:
+            if is_ours(batch):
+                return require_id(batch)
         if not batches or not page.get("has_more") or too_old(batches[-1]):
             return ""
-        last = named(batches[-1])
+        last_id = require_id(batches[-1])
     return ""
 
 
-def counts_in(one: JSONObject) -> dict[str, int]:
-    """Return the numbers of requests by state."""
-    told = one.get("request_counts")
-    counts = told if isinstance(told, dict) else {}
+def counts_in(batch: JSONObject) -> dict[str, int]:
+    """Count the requests of a batch by state, leaving out what is no count."""
+    raw_counts = batch.get("request_counts")
+    counts = raw_counts if isinstance(raw_counts, dict) else {}
     return {key: value for key, value in counts.items() if type(value) is int and value >= 0}
 
 
-def named(told: JSONObject) -> str:
+def require_id(resource: JSONObject) -> str:
     """Return the id of a batch or file. Raises `Unexpected` if there is none."""
-    name = told.get("id")
+    name = resource.get("id")
     if not isinstance(name, str) or not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise Unexpected("it has no id")
     return name
 
 
-def number(value: JSONValue) -> float:
+def read_timestamp(value: JSONValue) -> float:
     """Return a number; 0 for anything else, and for one that is no moment of any clock."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LATEST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_TIMESTAMP:
         return 0.0
     return float(value)
 
 
-def encoded(body: object) -> bytes:
+def encode_body(body: object) -> bytes:
     """Return a part of a result as the body of a response."""
     return json.dumps(body).encode()

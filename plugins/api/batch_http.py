@@ -11,18 +11,27 @@ from figeval.errors import ModelError
 from figeval.io.json_files import JSONObject, parse_json
 from figeval.io.text import one_line
 
-from .client import CONNECT, MAX_BYTES, Client, PermanentError, RetryableError, certificates, no_cookies, parsed
+from .client import (
+    CONNECT_SECONDS,
+    MAX_BYTES,
+    Client,
+    PermanentError,
+    RetryableError,
+    certificates,
+    no_cookies,
+    parse_body,
+)
 
 if TYPE_CHECKING:
     import httpx
 
 T = TypeVar("T")
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between attempts
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.5, 30.0  # seconds between attempts
 IDENTITY = {"Accept-Encoding": "identity"}  # results are long, and must not be longer than they look
-BEGINNING = 65_536  # bytes that are read of a body which only explains an error
-LONGEST = 200  # characters of what a server says in a message
-MOST_LINES = 250_000  # of results, blank ones included; no batch has half as many requests
-UPLOADING = 3600.0  # seconds that the upload of a batch, or the download of its results, may take
+MAX_ERROR_BYTES = 65_536  # bytes that are read of a body which only explains an error
+MAX_MESSAGE_CHARS = 200  # characters of what a server says in a message
+MAX_LINES = 250_000  # of results, blank ones included; no batch has half as many requests
+TRANSFER_SECONDS = 3600.0  # that the upload of a batch, or the download of its results, may take
 
 
 class Unexpected(Exception):
@@ -61,7 +70,9 @@ class BatchHttp:
     def upload(self, path: str, name: str, content: bytes, fields: Mapping[str, str]) -> JSONObject:
         """Upload a file. It is free, so it is repeated. Raises what `get` raises."""
         files = {"file": (name, content, "application/jsonl")}
-        return self._expected(lambda: self._answer("POST", path, files=files, data=dict(fields), timeout=UPLOADING))
+        return self._expected(
+            lambda: self._answer("POST", path, files=files, data=dict(fields), timeout=TRANSFER_SECONDS)
+        )
 
     def submit(self, path: str, content: bytes) -> JSONObject:
         """Send what must not be sent twice.
@@ -72,8 +83,9 @@ class BatchHttp:
             Unclear, Unexpected: it is not known whether the server has received it.
         """
         headers = {"Content-Type": "application/json"}
-        return self._repeated(
-            lambda: self._answer("POST", path, content=content, headers=headers, timeout=UPLOADING), again=is_refusal
+        return self._retry(
+            lambda: self._answer("POST", path, content=content, headers=headers, timeout=TRANSFER_SECONDS),
+            is_retryable=is_refusal,
         )
 
     def lines(self, path: str) -> Iterator[JSONObject]:
@@ -87,54 +99,54 @@ class BatchHttp:
         try:
             with self._http.stream("GET", self._url(path), headers=IDENTITY) as response:
                 if response.status_code != httpx.codes.OK:
-                    self._client.judge(response.status_code, response.headers, begun(response.iter_raw()))
-                    raise ModelError(self._strange(f"status {response.status_code}"))
-                until = time.monotonic() + UPLOADING
-                for line, ended in split(before(until, response.iter_raw())):
+                    self._client.judge(response.status_code, response.headers, read_beginning(response.iter_raw()))
+                    raise ModelError(self._describe_failure(f"status {response.status_code}"))
+                deadline = time.monotonic() + TRANSFER_SECONDS
+                for line, is_terminated in split_lines(until_deadline(deadline, response.iter_raw())):
                     try:
                         value = parse_json(line)
                     except ValueError:
-                        if not ended:
-                            raise ModelError(self._strange("its results break off")) from None
+                        if not is_terminated:
+                            raise ModelError(self._describe_failure("its results break off")) from None
                         continue  # otherwise this line would block the whole batch for good
                     if isinstance(value, dict):
                         yield value
         except httpx.RequestError as error:
-            raise ModelError(self._strange(f"the connection broke ({type(error).__name__})")) from None
+            raise ModelError(self._describe_failure(f"the connection broke ({type(error).__name__})")) from None
         except (RetryableError, PermanentError) as error:
-            raise ModelError(self._strange(str(error))) from None
+            raise ModelError(self._describe_failure(str(error))) from None
 
-    def quoted(self, text: str) -> str:
+    def clean_message(self, text: str) -> str:
         """Return what the server said as one short line without the key, of which no half may be left either."""
-        return one_line(self._client.endpoint.scrub(one_line(text)), LONGEST)
+        return one_line(self._client.endpoint.scrub(one_line(text)), MAX_MESSAGE_CHARS)
 
     def _url(self, path: str) -> str:
         return self._client.endpoint.url + path
 
-    def _strange(self, what: str) -> str:
-        return f"{self._client.endpoint.host}: {what}; run the same command again to continue"
+    def _describe_failure(self, problem: str) -> str:
+        return f"{self._client.endpoint.host}: {problem}; run the same command again to continue"
 
     def _expected(self, attempt: Callable[[], JSONObject]) -> JSONObject:
         try:
-            return self._repeated(attempt)
+            return self._retry(attempt)
         except Unexpected as error:
-            raise ModelError(self._strange(f"an unexpected response ({error})")) from None
+            raise ModelError(self._describe_failure(f"an unexpected response ({error})")) from None
 
-    def _repeated(
-        self, attempt: Callable[[], JSONObject], again: Callable[[RetryableError], bool] = lambda _: True
+    def _retry(
+        self, attempt: Callable[[], JSONObject], is_retryable: Callable[[RetryableError], bool] = lambda _: True
     ) -> JSONObject:
         """Return the first answer, after as many attempts as the settings allow."""
-        last = self._client.settings.max_retries
-        for number in range(last + 1):
+        max_retries = self._client.settings.max_retries
+        for number in range(max_retries + 1):
             try:
                 return attempt()
             except RetryableError as error:
-                if not again(error):
+                if not is_retryable(error):
                     raise Unclear(str(error)) from None
-                if number == last:
-                    raise ModelError(self._strange(f"{error} (after {last + 1} attempts)")) from None
-                pause = random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**number))
-                time.sleep(max(pause, min(error.wait or 0.0, LONGEST_PAUSE)))
+                if number == max_retries:
+                    raise ModelError(self._describe_failure(f"{error} (after {max_retries + 1} attempts)")) from None
+                pause = random.uniform(0, min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**number))
+                time.sleep(max(pause, min(error.wait or 0.0, MAX_PAUSE_SECONDS)))
             except PermanentError as error:
                 raise ModelError(f"{self._client.endpoint.host} did not accept the batch: {error}") from None
         raise AssertionError("the last attempt returns or raises")
@@ -152,10 +164,10 @@ class BatchHttp:
                     if len(content) > MAX_BYTES:
                         raise Unexpected(f"a response of more than {MAX_BYTES:,} bytes")
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise ModelError(self._client.nobody_there(error)) from None
+            raise ModelError(self._client.no_server_message(error)) from None
         except httpx.RequestError as error:
             raise RetryableError("connection", f"the connection broke ({type(error).__name__})", lost=True) from None
-        body = parsed(bytes(content))
+        body = parse_body(bytes(content))
         if response.is_success and body and not body.get("error"):
             return body
         if response.is_success:
@@ -171,51 +183,51 @@ def is_refusal(error: RetryableError) -> bool:
     return error.crowded and not error.lost
 
 
-def opened(client: Client) -> httpx.Client:
+def open_connection(client: Client) -> httpx.Client:
     """Return an `httpx.Client` for a batch API, to be used as a context manager."""
     import httpx
 
     return httpx.Client(
         headers={**IDENTITY, **client.dialect.headers(client.endpoint.key)},
-        timeout=httpx.Timeout(client.settings.timeout, connect=CONNECT),
+        timeout=httpx.Timeout(client.settings.timeout, connect=CONNECT_SECONDS),
         cookies=no_cookies(),
         verify=certificates(),
         trust_env=not client.endpoint.local,
     )
 
 
-def begun(pieces: Iterable[bytes]) -> bytes:
+def read_beginning(pieces: Iterable[bytes]) -> bytes:
     """Return the beginning of a body, which may be endless."""
     content = b""
     for piece in pieces:
         content += piece
-        if len(content) > BEGINNING:
+        if len(content) > MAX_ERROR_BYTES:
             break
-    return content[:BEGINNING]
+    return content[:MAX_ERROR_BYTES]
 
 
-def before(end: float, pieces: Iterable[bytes]) -> Iterator[bytes]:
+def until_deadline(deadline: float, pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield pieces up to a moment of the monotonic clock. Raises `ModelError` then."""
     for piece in pieces:
-        if time.monotonic() > end:
+        if time.monotonic() > deadline:
             raise ModelError("the results of the batch took too long; run the same command again to continue")
         yield piece
 
 
-def split(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
+def split_lines(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Yield the lines of a stream that are not blank, and whether a line break ended them.
 
     Raises:
         ModelError: a line is too long, or there are more than any batch has.
     """
-    rest, seen = b"", 0
+    remainder, line_count = b"", 0
     for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
-        seen += len(lines)
-        if seen > MOST_LINES:
-            raise ModelError(f"the results of the batch have more than {MOST_LINES:,} lines; use another server")
+        *lines, remainder = (remainder + piece).split(b"\n")
+        line_count += len(lines)
+        if line_count > MAX_LINES:
+            raise ModelError(f"the results of the batch have more than {MAX_LINES:,} lines; use another server")
         yield from ((line, True) for line in lines if line.strip())
-        if len(rest) > MAX_BYTES:
+        if len(remainder) > MAX_BYTES:
             raise ModelError(f"the results of the batch have a line of more than {MAX_BYTES:,} bytes")
-    if rest.strip():
-        yield rest, False
+    if remainder.strip():
+        yield remainder, False

@@ -23,19 +23,19 @@ from figeval.models.archive import PaidAnswer, Usage
 from figeval.models.batch_archive import BatchArchive, StoredBatch
 from figeval.types import JSON, Prompt, Reply
 
-from .api_model import REFUSED, ApiModel, remembered
+from .api_model import REJECTED, ApiModel, read_replies
 from .batch_api import BatchApi, BatchResult, BatchState
-from .batch_http import Absent, BatchHttp, Unclear, Unexpected, opened
-from .budget import Call
-from .cache import archive_file, packed
+from .batch_http import Absent, BatchHttp, Unclear, Unexpected, open_connection
+from .budget import ApiCall
+from .cache import archive_file, pack
 from .client import Client, ForbiddenError, PermanentError, RetryableError
 from .dialects import Dialect
-from .request_batch import error
+from .request_batch import error_reply
 from .settings import ApiSettings
-from .thinking import apart, cut_off
+from .thinking import is_cut_off, separate_thoughts
 
-AT_ONCE = 500  # results per commit
-ATTEMPTS = 3  # batches in which a request may remain without an answer before it counts as failed
+RESULTS_PER_COMMIT = 500
+MAX_ATTEMPTS = 3  # batches in which a request may remain without an answer before it counts as failed
 BUSY = "another figeval run with the same flags is busy with its batches; run the same command again once it has ended"
 
 
@@ -90,12 +90,15 @@ class BatchedModel(ApiModel):
         """Submit the requests that have no reply, and return once all have one. Raises what `generate` raises."""
         while True:
             with self.archive() as archive:
-                wanted = {call.key: call for _, call in self._lookup(archive, requests) if call is not None}
-                if not wanted:
+                calls = {call.key: call for _, call in self._lookup(archive, requests) if call is not None}
+                if not calls:
                     return
                 progress.waiting(f"asking {self.client.endpoint.host} about batches")
-                with locked(lock_file(self.settings.account), RecordError(BUSY)), opened(self.client) as connection:
-                    self._settle(archive, BatchHttp(self.client, connection), wanted)
+                with (
+                    locked(lock_file(self.settings.account), RecordError(BUSY)),
+                    open_connection(self.client) as connection,
+                ):
+                    self._settle(archive, BatchHttp(self.client, connection), calls)
 
     def describe(self) -> JSON:
         """Return the description of the model, with the ids of its batches."""
@@ -104,74 +107,76 @@ class BatchedModel(ApiModel):
 
     # ---- replies ----------------------------------------------------------------------------------------------------
 
-    def _lookup(self, archive: BatchArchive, requests: Sequence[Prompt]) -> Iterator[tuple[Reply | None, Call | None]]:
+    def _lookup(
+        self, archive: BatchArchive, requests: Sequence[Prompt]
+    ) -> Iterator[tuple[Reply | None, ApiCall | None]]:
         """Yield for each request its reply, or the call that has to be answered first."""
         thinking = self.settings.thinking
         calls = [self.call(request, thinking) for request in requests]
         replies = self._answers(archive, calls)
-        again = [
+        extended_calls = [
             self.call(request, thinking.extended) if thinking is not None and self._is_short(replies, call) else None
             for request, call in zip(requests, calls, strict=True)
         ]
-        replies |= self._answers(archive, [call for call in again if call is not None])
-        for request, call, longer in zip(requests, calls, again, strict=True):
+        replies |= self._answers(archive, [call for call in extended_calls if call is not None])
+        for request, call, extended_call in zip(requests, calls, extended_calls, strict=True):
             if call.key not in replies:
                 yield None, call
-            elif longer is None:
-                yield self.finished(replies[call.key], request, thinking), None
-            elif longer.key not in replies:
-                yield None, longer
-            elif replies[longer.key].error.startswith(REFUSED):
-                yield self.finished(replies[call.key], request, thinking), None
+            elif extended_call is None:
+                yield self.clean_reply(replies[call.key], request, thinking), None
+            elif extended_call.key not in replies:
+                yield None, extended_call
+            elif replies[extended_call.key].error.startswith(REJECTED):
+                yield self.clean_reply(replies[call.key], request, thinking), None
             else:
-                yield self.finished(replies[longer.key], request, thinking), None
+                yield self.clean_reply(replies[extended_call.key], request, thinking), None
 
-    def _answers(self, archive: BatchArchive, calls: Sequence[Call]) -> dict[str, Reply]:
+    def _answers(self, archive: BatchArchive, calls: Sequence[ApiCall]) -> dict[str, Reply]:
         """Return the replies to calls that have one, by key; errors of this session among them."""
         keys = {call.key for call in calls}
-        return {key: error(self.failed[key]) for key in keys & self.failed.keys()} | remembered(archive, keys)
+        return {key: error_reply(self.failed[key]) for key in keys & self.failed.keys()} | read_replies(archive, keys)
 
-    def _is_short(self, replies: Mapping[str, Reply], call: Call) -> bool:
+    def _is_short(self, replies: Mapping[str, Reply], call: ApiCall) -> bool:
         """Return whether a reply was cut off while the model thought, so that it is asked for once more."""
         thinking, reply = self.settings.thinking, replies.get(call.key)
         if thinking is None or not thinking.on or reply is None:
             return False
-        return cut_off(apart(reply, thinking))
+        return is_cut_off(separate_thoughts(reply, thinking))
 
     # ---- batches ----------------------------------------------------------------------------------------------------
 
-    def _settle(self, archive: BatchArchive, http: BatchHttp, wanted: Mapping[str, Call]) -> None:
+    def _settle(self, archive: BatchArchive, http: BatchHttp, calls: Mapping[str, ApiCall]) -> None:
         """Collect what has ended, and submit what no batch has. Raises `NotFinished` if a batch is being processed."""
         account = self.settings.account
         pending = [
-            one for batch in archive.open_batches(account) if (one := self._observed(archive, http, batch)) is not None
+            entry
+            for batch in archive.open_batches(account)
+            if (entry := self._observe(archive, http, batch)) is not None
         ]
-        waiting, answered = archive.waiting(account), remembered(archive, wanted)
+        waiting, replies = archive.waiting(account), read_replies(archive, calls)
         self.budget.open(archive.spent(account), archive.batched(account), sum(waiting.values(), Usage()))
-        free = [
-            call
-            for key, call in wanted.items()
-            if key not in waiting and key not in answered and key not in self.failed
+        unsent_calls = [
+            call for key, call in calls.items() if key not in waiting and key not in replies and key not in self.failed
         ]
-        for part in self._parts(free):
-            pending.append(self._submitted(archive, http, part))
+        for part in self._parts(unsent_calls):
+            pending.append(self._submit_calls(archive, http, part))
         self.names = archive.submitted(account)
         if pending:
-            raise NotFinished(self._told(pending))
+            raise NotFinished(self._format_progress(pending))
 
-    def _parts(self, calls: Sequence[Call]) -> Iterator[list[Call]]:
+    def _parts(self, calls: Sequence[ApiCall]) -> Iterator[list[ApiCall]]:
         """Yield the calls in parts that a batch can hold, as far as the budget allows.
 
         Raises:
             BudgetExhausted: the budget has no room for the first of them.
         """
-        part: list[Call] = []
+        part: list[ApiCall] = []
         size = 0
         for call in calls:
-            likely = self.budget.most(call)
+            likely = self.budget.max_usage(call)
             if not self.budget.allows(likely):
                 if not (part or self.budget.waiting.total):
-                    raise self.budget.exhausted()
+                    raise self.budget.exhaustion_error()
                 break
             self.budget.waiting += likely
             if part and (len(part) == self.api.most_requests or size + len(call.body) > self.api.most_bytes):
@@ -182,34 +187,33 @@ class BatchedModel(ApiModel):
         if part:
             yield part
 
-    def _submitted(self, archive: BatchArchive, http: BatchHttp, calls: Sequence[Call]) -> Pending:
-        """Submit a batch."""
+    def _submit_calls(self, archive: BatchArchive, http: BatchHttp, calls: Sequence[ApiCall]) -> Pending:
         account, keys = self.settings.account, [call.key for call in calls]
         number = archive.count(account)
         while archive.has(label := label_of([account, self.client.url, number, sorted(keys)])):
             number += 1  # one that never reached the server is no longer counted, and these requests had this number
-        archive.begin(label, account, self.client.url, {call.key: self.budget.most(call) for call in calls})
-        batch = next(one for one in archive.open_batches(account) if one.label == label)
+        archive.begin(label, account, self.client.url, {call.key: self.budget.max_usage(call) for call in calls})
+        batch = next(open_batch for open_batch in archive.open_batches(account) if open_batch.label == label)
         try:
-            name, guessed = self._create(archive, http, batch, calls)
+            name, is_guess = self._create(archive, http, batch, calls)
         except (Absent, Unexpected, ModelError) as failure:
             archive.never_created(label)
-            raise self._refused(failure) from None
+            raise self._submission_error(failure) from None
         if not name:
             return Pending(batch, None)
-        archive.created(label, name, guessed=guessed)
+        archive.created(label, name, guessed=is_guess)
         self.session.sent += len(calls)
         return Pending(replace(batch, name=name), BatchState(ended=False, done=0, total=len(calls)))
 
     def _create(
-        self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch, calls: Sequence[Call]
+        self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch, calls: Sequence[ApiCall]
     ) -> tuple[str, bool]:
         """Return the id of a batch at the server, and whether it is a guess.
 
         The id is "" if it is not known whether the server has received the batch.
         """
         # Another machine, or a process whose archive was lost, may have submitted the same requests.
-        if name := self.api.recovered(http, batch):
+        if name := self.api.recover_id(http, batch):
             return name, False
         try:
             return self.api.create(http, batch.label, [(call.key, call.body) for call in calls]), False
@@ -220,7 +224,7 @@ class BatchedModel(ApiModel):
         except (Absent, Unexpected, ModelError):
             return "", False
 
-    def _refused(self, failure: Exception) -> ModelError:
+    def _submission_error(self, failure: Exception) -> ModelError:
         if isinstance(failure, ModelError):
             return failure
         if isinstance(failure, Unexpected):
@@ -233,13 +237,13 @@ class BatchedModel(ApiModel):
             "base_url"
         )
 
-    def _observed(self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch) -> Pending | None:
+    def _observe(self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch) -> Pending | None:
         """Return a batch that is being processed, or None once its results are stored."""
         if not batch.name:
             try:
                 name = self.api.find(http, batch, archive.names())
             except (Absent, Unexpected) as failure:
-                raise self._refused(failure) from None
+                raise self._submission_error(failure) from None
             if not name:
                 archive.never_created(batch.label)
                 return None
@@ -248,7 +252,7 @@ class BatchedModel(ApiModel):
         try:
             state = self.api.state(http, batch.name)
         except Absent:
-            self._lost(archive, batch, "is not known to the server (404)")
+            self._handle_lost_results(archive, batch, "is not known to the server (404)")
             return None
         if not state.ended:
             return Pending(batch, state)
@@ -259,43 +263,45 @@ class BatchedModel(ApiModel):
                 f"{self.client.endpoint.host} did not process the batch {self._name(batch)} of {len(keys)} requests "
                 f"({state.problem}); nothing was spent; mend this, and run the same command again"
             )
-        if self._collected(archive, http, batch, state):
+        if self._collect(archive, http, batch, state):
             if state.cancelled or state.expired:  # the server says that it did not process the rest
-                self._left(archive, batch, cancelled=state.cancelled)
+                self._record_unprocessed(archive, batch, cancelled=state.cancelled)
             else:
-                self._lost(archive, batch, "has ended without a result for them")
+                self._handle_lost_results(archive, batch, "has ended without a result for them")
         return None
 
-    def _collected(self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch, state: BatchState) -> bool:
+    def _collect(self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch, state: BatchState) -> bool:
         """Store the results of a batch; return False if they turn out to be somebody else's."""
-        known = archive.unanswered(batch.label)
+        reservations = archive.unanswered(batch.label)
         answers: list[PaidAnswer] = []
         failures: dict[str, str] = {}
-        forbidden: dict[str, ForbiddenError] = {}
-        strange, seen = 0, 0
+        forbidden_errors: dict[str, ForbiddenError] = {}
+        unknown, total = 0, 0
         try:
             for result in self.api.results(http, batch.name, state):
-                seen += 1
-                if result.key not in known:
-                    strange += 1
+                total += 1
+                if result.key not in reservations:
+                    unknown += 1
                     continue
                 try:
-                    self._read(result, known[result.key], answers, failures)
+                    self._read_result(result, reservations[result.key], answers, failures)
                 except ForbiddenError as failure:
-                    forbidden[result.key] = failure
-                if len(answers) + len(failures) >= AT_ONCE:
-                    self._keep(archive, batch, answers, failures, cancelled=state.cancelled)
+                    forbidden_errors[result.key] = failure
+                if len(answers) + len(failures) >= RESULTS_PER_COMMIT:
+                    self._store_results(archive, batch, answers, failures, cancelled=state.cancelled)
                     answers, failures = [], {}
-            self._read_forbidden(forbidden, answers, failures)
+            self._read_forbidden(forbidden_errors, answers, failures)
         finally:  # if the connection breaks, what was read is complete
-            self._keep(archive, batch, answers, failures, cancelled=state.cancelled)
-        foreign = seen and strange == seen and len(archive.unanswered(batch.label)) == batch.requests
+            self._store_results(archive, batch, answers, failures, cancelled=state.cancelled)
+        foreign = total and unknown == total and len(archive.unanswered(batch.label)) == batch.requests
         if foreign and archive.is_guessed(batch.label):
             archive.not_ours(batch.label, batch.name)
             return False
         return True
 
-    def _read(self, result: BatchResult, guess: Usage, answers: list[PaidAnswer], failures: dict[str, str]) -> None:
+    def _read_result(
+        self, result: BatchResult, guess: Usage, answers: list[PaidAnswer], failures: dict[str, str]
+    ) -> None:
         """Add the answer in a result, or why there is none; a permanent failure is not submitted again now.
 
         Raises:
@@ -314,23 +320,23 @@ class BatchedModel(ApiModel):
             failures[result.key] = self.failed[result.key] = str(failure)
         else:
             self.session.note(answer)
-            wrote = self.budget.most_written(answer.reply, guess.tokens_out)
-            used = answer.usage or Usage(guess.tokens_in, wrote)
-            answers.append(PaidAnswer(used, result.key, packed(answer.reply)))
+            tokens_out = self.budget.max_written_tokens(answer.reply, guess.tokens_out)
+            usage = answer.usage or Usage(guess.tokens_in, tokens_out)
+            answers.append(PaidAnswer(usage, result.key, pack(answer.reply)))
 
     def _read_forbidden(
-        self, forbidden: Mapping[str, ForbiddenError], answers: list[PaidAnswer], failures: dict[str, str]
+        self, errors: Mapping[str, ForbiddenError], answers: list[PaidAnswer], failures: dict[str, str]
     ) -> None:
         """Add each 403: a refusal of its request if another one succeeded, else a permanent failure."""
-        succeeded = bool(self.session.answered or self.session.from_memo or self.budget.spent.total)
-        for key, failure in forbidden.items():
-            if succeeded:
-                refusal = Reply(text="", finish="refusal", error=failure.said)
-                answers.append(PaidAnswer(Usage(), key, packed(refusal)))
+        has_succeeded = bool(self.session.answered or self.session.from_memo or self.budget.spent.total)
+        for key, failure in errors.items():
+            if has_succeeded:
+                refusal = Reply(text="", finish="refusal", error=failure.server_message)
+                answers.append(PaidAnswer(Usage(), key, pack(refusal)))
             else:
                 failures[key] = self.failed[key] = str(failure)
 
-    def _keep(
+    def _store_results(
         self,
         archive: BatchArchive,
         batch: StoredBatch,
@@ -342,53 +348,58 @@ class BatchedModel(ApiModel):
         """Store answers and failures; a request that failed too often, or was cancelled, has failed in this session."""
         archive.collected(self.settings.account, batch.label, answers, failures)
         times = archive.attempts(self.settings.account, failures)
-        for key, why in failures.items():
-            if cancelled or times.get(key, 0) % ATTEMPTS == 0:
-                self.failed.setdefault(key, why)
-                self.session.note_failure(why)
+        for key, reason in failures.items():
+            if cancelled or times.get(key, 0) % MAX_ATTEMPTS == 0:
+                self.failed.setdefault(key, reason)
+                self.session.note_failure(reason)
 
-    def _left(self, archive: BatchArchive, batch: StoredBatch, *, cancelled: bool) -> None:
+    def _record_unprocessed(self, archive: BatchArchive, batch: StoredBatch, *, cancelled: bool) -> None:
         """Note that a batch has ended before it came to the rest of its requests."""
-        why = f"the batch {self._name(batch)} {'was cancelled' if cancelled else 'expired'}"
-        self._keep(archive, batch, (), dict.fromkeys(archive.unanswered(batch.label), why), cancelled=cancelled)
+        reason = f"the batch {self._name(batch)} {'was cancelled' if cancelled else 'expired'}"
+        failures = dict.fromkeys(archive.unanswered(batch.label), reason)
+        self._store_results(archive, batch, (), failures, cancelled=cancelled)
 
-    def _lost(self, archive: BatchArchive, batch: StoredBatch, why: str) -> None:
+    def _handle_lost_results(self, archive: BatchArchive, batch: StoredBatch, problem: str) -> None:
         """Say that the server has no results for the rest of a batch, or charge them and let them be submitted again.
 
         They may have been processed and billed. Unless --resubmit_lost is given, they stay reserved, and the next
         command looks for their results again.
         """
-        rest = archive.unanswered(batch.label)
-        if not rest:
+        reservations = archive.unanswered(batch.label)
+        if not reservations:
             return
-        said = f"the batch {self._name(batch)} {why}"
-        reserved = sum(rest.values(), Usage()).total
-        about = (
-            f"{counted(len(rest), 'request')} may have been billed, and {reserved:,} tokens count against the budget"
+        message = f"the batch {self._name(batch)} {problem}"
+        token_count = sum(reservations.values(), Usage()).total
+        consequence = (
+            f"{counted(len(reservations), 'request')} may have been billed, and {token_count:,} tokens count against "
+            "the budget"
         )
         if self.settings.resubmit_lost:
-            entries = [PaidAnswer(usage, key) for key, usage in rest.items()]
+            entries = [PaidAnswer(usage, key) for key, usage in reservations.items()]
             archive.collected(self.settings.account, batch.label, entries)
-            warn(f"{self.client.endpoint.host}: {said}; {about}; submitted again")
+            warn(f"{self.client.endpoint.host}: {message}; {consequence}; submitted again")
             return
-        if not rest.keys() <= self.failed.keys():
-            warn(f"{self.client.endpoint.host}: {said}; {about}")
-        self.failed |= dict.fromkeys(rest, f"{said}, which may have been billed; --resubmit_lost submits it again")
+        if not reservations.keys() <= self.failed.keys():
+            warn(f"{self.client.endpoint.host}: {message}; {consequence}")
+        self.failed |= dict.fromkeys(
+            reservations, f"{message}, which may have been billed; --resubmit_lost submits it again"
+        )
 
     def _name(self, batch: StoredBatch) -> str:
         """Return the id of a batch for messages, without the key, in case the server made it of that."""
         return self.client.endpoint.scrub(batch.name)
 
-    def _told(self, pending: Sequence[Pending]) -> str:
-        """Return the line about batches that are being processed."""
-        told = []
-        for one in pending:
-            if one.state is None:
-                told.append(f"it is not known yet whether a batch of {one.batch.requests:,} requests was submitted")
+    def _format_progress(self, pending: Sequence[Pending]) -> str:
+        parts = []
+        for entry in pending:
+            if entry.state is None:
+                parts.append(f"it is not known yet whether a batch of {entry.batch.requests:,} requests was submitted")
             else:
-                done = min(one.state.done, one.batch.requests)
-                told.append(f"{done:,} of {one.batch.requests:,} requests of {self._name(one.batch)} are done")
-        once = ("--fresh", "--resubmit_lost")  # which put the run that waits away, or may pay for another batch
-        words = [word for word in command() or () if word not in once]
-        again = f"run the same command again: figeval {shlex.join(words)}" if words else "call figeval.run again"
-        return f"{self.client.endpoint.host}: {'; '.join(told)}; to collect the answers, {again}"
+                done_count = min(entry.state.done, entry.batch.requests)
+                parts.append(
+                    f"{done_count:,} of {entry.batch.requests:,} requests of {self._name(entry.batch)} are done"
+                )
+        # Without the flags that put the run that waits away, or may pay for another batch.
+        words = [word for word in command() or () if word not in ("--fresh", "--resubmit_lost")]
+        advice = f"run the same command again: figeval {shlex.join(words)}" if words else "call figeval.run again"
+        return f"{self.client.endpoint.host}: {'; '.join(parts)}; to collect the answers, {advice}"

@@ -14,16 +14,16 @@ from figeval.types import Prompt, Reply
 
 from .settings import ApiSettings
 
-BYTES = 4  # bytes of text per token, roughly: in English and, because of UTF-8, in most other languages
+BYTES_PER_TOKEN = 4  # roughly: in English and, because of UTF-8, in most other languages
 BATCH_SHARE = 0.5  # of the price, at OpenAI and Anthropic alike
-PER_TURN = 4  # tokens around each turn
-MOST_PER_TURN = 16  # tokens around each turn before an answer has shown how many there are
-UNCOUNTED_ALONE = 4  # answers without a count of tokens after which requests no longer wait for one
-WHY = "the server counts more tokens than the texts have bytes, and these requests were already on their way"
+TOKENS_PER_TURN = 4  # tokens around each turn
+MAX_TOKENS_PER_TURN = 16  # tokens around each turn before an answer has shown how many there are
+MAX_UNCOUNTED_ALONE = 4  # answers without a count of tokens after which requests no longer wait for one
+EXCESS_REASON = "the server counts more tokens than the texts have bytes, and these requests were already on their way"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """A request ready to be sent.
 
     Attributes:
@@ -45,11 +45,11 @@ class Call:
     may_keep: Callable[[Reply], bool] = field(default=lambda _reply: True, compare=False)
 
 
-def expected(prompt: Prompt, most: int) -> Usage:
-    """Return the estimated tokens that a request reads, and `most`, those that it may write."""
+def estimate_usage(prompt: Prompt, max_tokens_out: int) -> Usage:
+    """Return the estimated tokens that a request reads, and `max_tokens_out`, those that it may write."""
     texts = [message.content for message in prompt.messages]
-    read = sum(PER_TURN + byte_count(text) // BYTES for text in texts)
-    return Usage(read, most)
+    tokens_in = sum(TOKENS_PER_TURN + byte_count(text) // BYTES_PER_TOKEN for text in texts)
+    return Usage(tokens_in, max_tokens_out)
 
 
 def size_of(prompt: Prompt) -> int:
@@ -61,7 +61,7 @@ def size_of(prompt: Prompt) -> int:
     return byte_count(schema) + sum(byte_count(message.content) for message in prompt.messages)
 
 
-def written(reply: Reply) -> int:
+def reply_bytes(reply: Reply) -> int:
     """Return the number of bytes of a reply's texts in UTF-8."""
     return byte_count(reply.reasoning) + byte_count(reply.text)
 
@@ -103,12 +103,12 @@ class Budget:
         """True if a limit is set."""
         return self.settings.max_tokens is not None or self.settings.max_cost is not None
 
-    def most(self, call: Call) -> Usage:
+    def max_usage(self, call: ApiCall) -> Usage:
         """Return the most tokens that a request can use, as far as the server counts at most a token per byte."""
         if not call.size:
             return call.expected
-        known = self._around(call.turns)
-        around = known or MOST_PER_TURN * call.turns + self._around_other_turns(call.turns)
+        measured_tokens = self._around(call.turns)
+        around = measured_tokens or MAX_TOKENS_PER_TURN * call.turns + self._around_other_turns(call.turns)
         return Usage(call.size + around, math.ceil(call.expected.tokens_out * self.scale))
 
     def _around(self, turns: int) -> int:
@@ -120,18 +120,18 @@ class Budget:
 
         There are at most as many around each turn as around each of fewer turns.
         """
-        return min((self._around(other) * math.ceil(max(1, turns / other)) for other in self.templates), default=0)
+        return min((self._around(count) * math.ceil(max(1, turns / count)) for count in self.templates), default=0)
 
     @property
     def needs_count(self) -> bool:
         """True if the next request shall go alone, because no answer has shown yet how the server counts."""
-        return self.bounded and not self.counted and self.uncounted < UNCOUNTED_ALONE
+        return self.bounded and not self.counted and self.uncounted < MAX_UNCOUNTED_ALONE
 
-    def count_lost(self, call: Call) -> Usage:
+    def count_lost(self, call: ApiCall) -> Usage:
         """Return the tokens to charge for a request whose answer was lost on the way: the most under a limit."""
-        return self.most(call) if self.bounded else call.expected
+        return self.max_usage(call) if self.bounded else call.expected
 
-    def count_unreported(self, call: Call, reply: Reply) -> Usage:
+    def count_unreported(self, call: ApiCall, reply: Reply) -> Usage:
         """Return the tokens to charge for a request whose answer came without a count.
 
         They are an estimate without a limit, and with one the most that there can be: a budget is about the tokens that
@@ -139,17 +139,17 @@ class Budget:
         """
         self.uncounted += 1
         if not self.bounded:
-            return Usage(call.expected.tokens_in, math.ceil(written(reply) / BYTES))
-        most = self.most(call)
-        return Usage(most.tokens_in, self.most_written(reply, most.tokens_out))
+            return Usage(call.expected.tokens_in, math.ceil(reply_bytes(reply) / BYTES_PER_TOKEN))
+        limit = self.max_usage(call)
+        return Usage(limit.tokens_in, self.max_written_tokens(reply, limit.tokens_out))
 
-    def most_written(self, reply: Reply, most: int) -> int:
+    def max_written_tokens(self, reply: Reply, limit: int) -> int:
         """Return the most tokens of a reply without a count, given the most by its limit; thoughts may be hidden."""
         thinking = self.settings.thinking
         hidden = thinking is not None and thinking.on and not reply.reasoning
-        return most if hidden else min(most, written(reply) + 1)  # and one for the end
+        return limit if hidden else min(limit, reply_bytes(reply) + 1)  # and one for the end
 
-    def learn(self, call: Call, used: Usage) -> None:
+    def learn(self, call: ApiCall, usage: Usage) -> None:
         """Learn from the usage of an answer how many tokens there are around texts, and whether the bound holds.
 
         A text has at least one token, and may have no more however long it is (blanks, repeated characters). So what a
@@ -158,10 +158,10 @@ class Budget:
         self.counted += 1
         if not call.size:
             return
-        around = max(0, used.tokens_in - 1)
+        around = max(0, usage.tokens_in - 1)
         self.templates[call.turns] = min(around, self.templates.get(call.turns, around))
-        self.surplus[call.turns] = max(used.tokens_in - call.size, self.surplus.get(call.turns, 0))
-        self.scale = max(self.scale, used.tokens_out / max(1, call.expected.tokens_out))
+        self.surplus[call.turns] = max(usage.tokens_in - call.size, self.surplus.get(call.turns, 0))
+        self.scale = max(self.scale, usage.tokens_out / max(1, call.expected.tokens_out))
 
     @property
     def excess(self) -> str:
@@ -169,7 +169,7 @@ class Budget:
         if not self._within(self.earlier or Usage(), Usage()) or self._within(self.spent, self.batched):
             return ""
         limits = " and ".join(self.limits)
-        return f"{self.told} were spent, more than {limits}; {WHY}"
+        return f"{self.summary} were spent, more than {limits}; {EXCESS_REASON}"
 
     @property
     def gaps(self) -> str:
@@ -184,7 +184,8 @@ class Budget:
         rule = "each is charged with the most tokens that its texts can have, one per byte"
         if self.counted:
             return f"{answers}; {rule}, and with those that the server adds by its other answers"
-        return f"{answers}; {rule}, and {MOST_PER_TURN} for each turn; the budget cannot hold if the server adds more"
+        each = MAX_TOKENS_PER_TURN
+        return f"{answers}; {rule}, and {each} for each turn; the budget cannot hold if the server adds more"
 
     @property
     def limits(self) -> list[str]:
@@ -194,34 +195,34 @@ class Budget:
 
     def cost(self, usage: Usage, batched: Usage | None = None) -> float | None:
         """Return the cost of tokens, of which those of batches cost half, or None if no prices are given."""
-        read, wrote = self.settings.input_price, self.settings.output_price
-        if read is None or wrote is None:
+        input_price, output_price = self.settings.input_price, self.settings.output_price
+        if input_price is None or output_price is None:
             return None
-        cheap = Usage() if batched is None else batched
-        full = usage - cheap
-        whole = full.tokens_in * read + full.tokens_out * wrote
-        return (whole + BATCH_SHARE * (cheap.tokens_in * read + cheap.tokens_out * wrote)) / 1_000_000
+        batch = Usage() if batched is None else batched
+        regular = usage - batch
+        total = regular.tokens_in * input_price + regular.tokens_out * output_price
+        return (total + BATCH_SHARE * (batch.tokens_in * input_price + batch.tokens_out * output_price)) / 1_000_000
 
-    def allows(self, more: Usage) -> bool:
+    def allows(self, usage: Usage) -> bool:
         """Return whether the budget has room for this additional usage."""
-        whole = self.spent + self.reserved + self.waiting + more
-        return self._within(whole, self.batched + self.waiting + (more if self.settings.batch else Usage()))
+        total = self.spent + self.reserved + self.waiting + usage
+        return self._within(total, self.batched + self.waiting + (usage if self.settings.batch else Usage()))
 
-    def _within(self, whole: Usage, batched: Usage) -> bool:
-        cost = self.cost(whole, batched)
-        within_tokens = self.settings.max_tokens is None or whole.total <= self.settings.max_tokens
+    def _within(self, total: Usage, batched: Usage) -> bool:
+        cost = self.cost(total, batched)
+        within_tokens = self.settings.max_tokens is None or total.total <= self.settings.max_tokens
         return within_tokens and (self.settings.max_cost is None or cost is None or cost <= self.settings.max_cost)
 
-    def exhausted(self) -> BudgetExhausted:
+    def exhaustion_error(self) -> BudgetExhausted:
         """Return the error that ends the run."""
         return BudgetExhausted(
-            f"the budget ({' and '.join(self.limits)}) does not allow another request: {self.told} spent; "
-            f"{''.join(f'{told}; ' for told in (self.excess, self.gaps) if told)}answers so far are kept; run the same "
+            f"the budget ({' and '.join(self.limits)}) does not allow another request: {self.summary} spent; "
+            f"{''.join(f'{note}; ' for note in (self.excess, self.gaps) if note)}answers so far are kept; run the same "
             "command with a larger budget to continue"
         )
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The tokens spent, and their cost if prices are given, as in `1,234 tokens at a cost of 0.5600`."""
         cost = self.cost(self.spent, self.batched)
         return f"{self.spent.total:,} tokens" + ("" if cost is None else f" at a cost of {cost:,.4f}")

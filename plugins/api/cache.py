@@ -15,7 +15,7 @@ from figeval.types import Reply
 
 from .settings import ApiSettings
 
-ANSWERED = ("stop", "length", "refusal")  # finishes of replies that are stored
+STORED_FINISHES = ("stop", "length", "refusal")
 
 
 def archive_file() -> Path:
@@ -23,7 +23,7 @@ def archive_file() -> Path:
     return home() / "api_memo" / "answers.sqlite3"
 
 
-def key_of(url: str, served: str, body: bytes, settings: ApiSettings) -> str:
+def key_of(url: str, served_models: str, body: bytes, settings: ApiSettings) -> str:
     """Return a sha256 of the address, the models that its server lists, and the request without its key.
 
     The request includes model, conversation and decoding options. If answers are sampled, the seed is part of the key,
@@ -31,30 +31,30 @@ def key_of(url: str, served: str, body: bytes, settings: ApiSettings) -> str:
     """
     thinks = settings.thinking is not None and settings.thinking.on  # most such models are sampled at any temperature
     sample = settings.seed if settings.sampled or thinks else None
-    return hashlib.sha256(json.dumps([url, served, body.decode("ascii"), sample]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([url, served_models, body.decode("ascii"), sample]).encode()).hexdigest()
 
 
-def packed(reply: Reply) -> str:
+def pack(reply: Reply) -> str:
     """Return a reply in its stored form, which is ASCII because UTF-8 cannot encode half a surrogate pair."""
     return json.dumps(asdict(reply))
 
 
-def unpacked(stored: object) -> Reply | None:
+def unpack(row: object) -> Reply | None:
     """Return a stored reply, or None if the row is damaged, so that the question is asked again."""
-    if not isinstance(stored, str) or not stored.isascii():  # `packed` writes nothing else
+    if not isinstance(row, str) or not row.isascii():  # `pack` writes nothing else
         return None
     try:
-        reply = Reply(**cleaned(parse_json(stored), valid))
+        reply = Reply(**cleaned(parse_json(row), valid))
     except (TypeError, ValueError):
         return None
     texts = (reply.text, reply.reasoning, reply.error)
     counts = (reply.answer_tokens, reply.reasoning_tokens)
-    whole = all(isinstance(text, str) for text in texts) and reply.finish in ANSWERED
-    whole = whole and all(count is None or (type(count) is int and count >= 0) for count in counts)
-    return reply if whole else None
+    is_valid = all(isinstance(text, str) for text in texts) and reply.finish in STORED_FINISHES
+    is_valid = is_valid and all(count is None or (type(count) is int and count >= 0) for count in counts)
+    return reply if is_valid else None
 
 
-def cut(reply: Reply, stops: Sequence[str]) -> Reply:
+def cut_at_stops(reply: Reply, stops: Sequence[str]) -> Reply:
     """Return the reply up to the first stop text, since servers accept only a few stop texts or none."""
-    places = [place for stop in stops if stop and (place := reply.text.find(stop)) >= 0]
-    return replace(reply, text=reply.text[: min(places)], finish="stop") if places else reply
+    positions = [position for stop in stops if stop and (position := reply.text.find(stop)) >= 0]
+    return replace(reply, text=reply.text[: min(positions)], finish="stop") if positions else reply

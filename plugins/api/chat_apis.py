@@ -18,9 +18,9 @@ from figeval.types import JSON, Prompt, Reply
 
 from .api_model import ApiModel
 from .client import Client
-from .dialects import MOST, ApiAnswer, Unreadable
-from .model import priced
-from .settings import ApiSettings, endpoint
+from .dialects import MAX_TOKENS, ApiAnswer, Unreadable
+from .model import add_prices
+from .settings import ApiSettings, resolve_endpoint
 
 # Options of `ApiSettings` that say how a dialect asks for what only some protocols have.
 OF_DIALECTS = frozenset(("batch", "resubmit_lost", "reasoning", "reasoning_tokens", "structured", "send_stop"))
@@ -79,7 +79,7 @@ class PublicDialect:
 def _usage(answer: PublicAnswer) -> Usage | None:
     """Return the tokens that the server counted, or None if one count is missing or impossible."""
     read, wrote = answer.tokens_in, answer.tokens_out
-    if type(read) is not int or type(wrote) is not int or not (0 < read <= MOST and 0 <= wrote <= MOST):
+    if type(read) is not int or type(wrote) is not int or not (0 < read <= MAX_TOKENS and 0 <= wrote <= MAX_TOKENS):
         return None
     return Usage(read, wrote)
 
@@ -97,9 +97,9 @@ def open_chat_api(api: ChatApi, model: str, options: Mapping[str, Any]) -> ApiMo
     Raises:
         ModelError: an invalid option or address, no key, or no price for --max_cost.
     """
-    settings = priced(ApiSettings(model=model, **options), official=False)
+    settings = add_prices(ApiSettings(model=model, **options), official=False)
     dialect = PublicDialect(api, settings)
-    client = Client(dialect, endpoint(settings, dialect.url, dialect.variable), settings)
+    client = Client(dialect, resolve_endpoint(settings, dialect.url, dialect.variable), settings)
     opened = ApiModel(dialect, client, settings)
     opened.constrains_answers = api.constrains_answers
     return opened

@@ -33,7 +33,7 @@ from figeval.io.json_files import parse_json
 from figeval.models.archive import Usage
 from figeval.types import JSON, Reply
 
-from .dialects import ApiAnswer, Dialect, Unreadable, billed, scrubbed
+from .dialects import ApiAnswer, Dialect, Unreadable, billed_usage, scrub_answer
 from .faults import complaint, fault_in, is_bad_key, is_broke, is_refusal, is_too_long, status_of
 from .settings import ApiSettings, Endpoint
 
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from httpx import AsyncClient
 
 T = TypeVar("T")
-CONNECT = 10.0  # seconds to connect
+CONNECT_SECONDS = 10.0
 ENCODING = {"Accept-Encoding": "gzip, deflate"}
-AWAY = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}  # loading, or overloaded
+UNAVAILABLE = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}  # or loading
 TRANSIENT = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
-DECLARED = ("id", "root", "parent", "max_model_len", "meta")  # keys of a model in vLLM's and llama.cpp's lists
-FEW = 8
-LONGEST = 300  # characters of a server's message that are kept
+MODEL_KEYS = ("id", "root", "parent", "max_model_len", "meta")  # keys of a model in vLLM's and llama.cpp's lists
+MAX_LISTED_MODELS = 8
+MAX_MESSAGE_CHARS = 300  # characters of a server's message that are kept
 MAX_BYTES = 1 << 24  # 16 MiB, decompressed
 ZLIB_OR_GZIP = zlib.MAX_WBITS | 32
-PACKED = {"gzip", "x-gzip", "deflate"}
+COMPRESSIONS = {"gzip", "x-gzip", "deflate"}
 
 
 class RetryableError(Exception):
@@ -67,9 +67,9 @@ class RetryableError(Exception):
     """
 
     def __init__(
-        self, kind: str, why: str, *, wait: float | None = None, lost: bool = False, spent: Usage | None = None
+        self, kind: str, message: str, *, wait: float | None = None, lost: bool = False, spent: Usage | None = None
     ) -> None:
-        super().__init__(why)
+        super().__init__(message)
         self.kind, self.wait, self.lost, self.spent = kind, wait, lost, spent
 
     @property
@@ -86,12 +86,12 @@ class ForbiddenError(ModelError):
     """A 403 that does not say whether it is about the key or about this question.
 
     Attributes:
-        said: what the server says.
+        server_message: what the server says.
     """
 
-    def __init__(self, message: str, said: str) -> None:
+    def __init__(self, message: str, server_message: str) -> None:
         super().__init__(message)
-        self.said = said
+        self.server_message = server_message
 
 
 @cache
@@ -117,20 +117,20 @@ class Client:
     endpoint: Endpoint
     settings: ApiSettings
     met: bool = False
-    _served: str | None = None
+    _served_models: str | None = None
 
     @property
     def url(self) -> str:
         """Address of the requests."""
         return self.endpoint.url + self.dialect.path
 
-    def opened(self) -> AsyncClient:
+    def open_connection(self) -> AsyncClient:
         """Return an `httpx.AsyncClient`, to be used as a context manager."""
         import httpx
 
         return httpx.AsyncClient(
             headers={"Content-Type": "application/json", **ENCODING, **self.dialect.headers(self.endpoint.key)},
-            timeout=httpx.Timeout(None, connect=CONNECT),  # the attempt as a whole has a timeout
+            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),  # the attempt as a whole has a timeout
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.settings.max_concurrent),
             cookies=no_cookies(),
             verify=certificates(),
@@ -151,22 +151,22 @@ class Client:
             async with asyncio.timeout(self.settings.timeout):
                 async with http.stream("POST", self.url, content=body) as response:
                     self.met = True
-                    received = Body(response.headers)
+                    response_body = Body(response.headers)
                     async for piece in response.aiter_raw():
-                        received.feed(piece)
+                        response_body.feed(piece)
         except TimeoutError:
             raise RetryableError("timeout", f"no answer within {self.settings.timeout:g} s", lost=True) from None
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if not self.met:
-                raise ModelError(self.nobody_there(error)) from None
+                raise ModelError(self.no_server_message(error)) from None
             raise RetryableError("connection", "the server can no longer be reached") from None
         except httpx.RequestError as error:
             raise RetryableError("connection", f"the connection broke ({type(error).__name__})", lost=True) from None
         except BadBody as error:
             raise RetryableError("unreadable", f"unreadable response: {error}", lost=True) from None
-        return self.judge(response.status_code, response.headers, received.content)
+        return self.judge(response.status_code, response.headers, response_body.content)
 
-    def served(self) -> str:
+    def served_models(self) -> str:
         """Return the models that a server on this machine lists, or "" for other servers. It is asked once.
 
         The same address and name may serve another model tomorrow, whose answers must not be mixed with today's.
@@ -174,99 +174,100 @@ class Client:
         Raises:
             ModelError: the server does not respond.
         """
-        if self._served is None:
-            self._served = self._ask_served() if self.endpoint.local else ""
-        return self._served
+        if self._served_models is None:
+            self._served_models = self._ask_served_models() if self.endpoint.local else ""
+        return self._served_models
 
-    def _ask_served(self) -> str:
+    def _ask_served_models(self) -> str:
         import httpx
 
         try:
-            status, content = run_async(self._listed())
+            status, content = run_async(self._fetch_model_list())
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise ModelError(self.nobody_there(error)) from None
+            raise ModelError(self.no_server_message(error)) from None
         except (httpx.TimeoutException, TimeoutError):  # one that is busy would seem to serve another model later
-            raise self._unknown(f"within {self.settings.timeout:g} s") from None
+            raise self._unknown_model_error(f"within {self.settings.timeout:g} s") from None
         except (httpx.RequestError, BadBody):
             return ""
-        if status in AWAY | TRANSIENT:
-            raise self._unknown(f"(status {status})")
-        return self.endpoint.scrub(declared(parsed(content), self.settings.model))
+        if status in UNAVAILABLE | TRANSIENT:
+            raise self._unknown_model_error(f"(status {status})")
+        return self.endpoint.scrub(describe_models(parse_body(content), self.settings.model))
 
-    def _unknown(self, why: str) -> ModelError:
+    def _unknown_model_error(self, detail: str) -> ModelError:
         return ModelError(
-            f"{self.endpoint.host} does not say {why} which model it serves; if it is busy, run the same command again "
-            "later, or give it longer (--model_args timeout=…)"
+            f"{self.endpoint.host} does not say {detail} which model it serves; if it is busy, run the same command "
+            "again later, or give it longer (--model_args timeout=…)"
         )
 
-    async def _listed(self) -> tuple[int, bytes]:
+    async def _fetch_model_list(self) -> tuple[int, bytes]:
         """Return the status and the body of the server's list of models.
 
         The total time is limited, because a slow server could send single bytes forever.
         """
         async with (
             asyncio.timeout(self.settings.timeout),
-            self.opened() as http,
+            self.open_connection() as http,
             http.stream("GET", f"{self.endpoint.url}/models") as response,
         ):
-            received = Body(response.headers)
+            response_body = Body(response.headers)
             async for piece in response.aiter_raw():
-                received.feed(piece)
-        return response.status_code, received.content
+                response_body.feed(piece)
+        return response.status_code, response_body.content
 
-    def nobody_there(self, error: Exception) -> str:
+    def no_server_message(self, error: Exception) -> str:
         """Return the message for a server that cannot be reached."""
-        what = " ".join(str(error).split()) or type(error).__name__
-        return f"no server at {self.endpoint.url} ({what}); start it, or correct --model_args base_url="
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return f"no server at {self.endpoint.url} ({reason}); start it, or correct --model_args base_url="
 
     def judge(self, status: int, headers: Mapping[str, str], content: bytes) -> ApiAnswer:
         """Return the answer in a response. Raises what `attempt` raises."""
-        body = whole = parsed(content)
+        body = full_body = parse_body(content)
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             fault = fault_in(body)
             if fault is None:
-                return self._read(body)
+                return self._parse_answer(body)
             body, status = fault, status_of(fault)
-        said = self.endpoint.scrub(complaint(body, content))  # before it is truncated: half of a key would not be found
-        said = said if len(said) <= LONGEST else said[:LONGEST] + "…"
-        if is_refusal(status, body, said):
-            return ApiAnswer(Reply(text="", finish="refusal", error=said))
-        if status == HTTPStatus.PAYMENT_REQUIRED or is_broke(body, said):
-            raise ModelError(f"{self.endpoint.host}: {said}; top up the account, then run the same command again")
-        status = HTTPStatus.UNAUTHORIZED if is_bad_key(status, body, said) else status
+        detail = self.endpoint.scrub(complaint(body, content))  # before it is cut: half of a key would not be found
+        detail = detail if len(detail) <= MAX_MESSAGE_CHARS else detail[:MAX_MESSAGE_CHARS] + "…"
+        if is_refusal(status, body, detail):
+            return ApiAnswer(Reply(text="", finish="refusal", error=detail))
+        if status == HTTPStatus.PAYMENT_REQUIRED or is_broke(body, detail):
+            raise ModelError(f"{self.endpoint.host}: {detail}; top up the account, then run the same command again")
+        status = HTTPStatus.UNAUTHORIZED if is_bad_key(status, body, detail) else status
         if cure := self._cure(status):
-            message = f"{self.endpoint.host} answered {int(status)} ({said}); {cure}"
-            raise ForbiddenError(message, said) if status == HTTPStatus.FORBIDDEN and body else ModelError(message)
+            message = f"{self.endpoint.host} answered {int(status)} ({detail}); {cure}"
+            raise ForbiddenError(message, detail) if status == HTTPStatus.FORBIDDEN and body else ModelError(message)
         is_temporary = status in TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        if is_temporary and not is_too_long(status, body, said):
+        if is_temporary and not is_too_long(status, body, detail):
             wait = retry_after(headers.get("retry-after"))
-            raise RetryableError(str(int(status)), f"{int(status)} {said}".strip(), wait=wait, spent=billed(whole))
-        raise PermanentError(f"{int(status)} {said}".strip())
+            spent = billed_usage(full_body)
+            raise RetryableError(str(int(status)), f"{int(status)} {detail}".strip(), wait=wait, spent=spent)
+        raise PermanentError(f"{int(status)} {detail}".strip())
 
-    def _read(self, body: JSON) -> ApiAnswer:
+    def _parse_answer(self, body: JSON) -> ApiAnswer:
         try:
-            return scrubbed(self.dialect.read(body), self.endpoint)
+            return scrub_answer(self.dialect.read(body), self.endpoint)
         except Unreadable as error:
             raise RetryableError("unreadable", f"unreadable response: {error}", lost=True) from None
 
     def _cure(self, status: int) -> str:
         """Return the cure for a status that is the same for every request, or "" for other statuses."""
         variable = self.settings.api_key_env or self.dialect.variable
-        place = f"base_url ({self.endpoint.url}, without {self.dialect.path})"
+        option = f"base_url ({self.endpoint.url}, without {self.dialect.path})"
         if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
-            return f"correct {place}: it redirects elsewhere"
-        wrong_kind = f"correct {place}: what is there accepts no questions"
+            return f"correct {option}: it redirects elsewhere"
+        wrong_kind = f"correct {option}: what is there accepts no questions"
         cures: dict[int, str] = {
             HTTPStatus.UNAUTHORIZED: f"correct the key in {variable}",
             HTTPStatus.FORBIDDEN: f"the key in {variable} does not permit this",
-            HTTPStatus.NOT_FOUND: f"correct {place} or the model's name {self.settings.model!r}",
+            HTTPStatus.NOT_FOUND: f"correct {option} or the model's name {self.settings.model!r}",
             HTTPStatus.METHOD_NOT_ALLOWED: wrong_kind,
             HTTPStatus.NOT_IMPLEMENTED: wrong_kind,
         }
         return cures.get(status, "")
 
 
-def parsed(content: bytes) -> JSON:
+def parse_body(content: bytes) -> JSON:
     """Return a body as a JSON object: itself, or the error in a list (Gemini).
 
     Anything else becomes {}, which no dialect accepts as an answer.
@@ -286,17 +287,17 @@ def parsed(content: bytes) -> JSON:
     )
 
 
-def declared(body: JSON, model: str) -> str:
+def describe_models(body: JSON, name: str) -> str:
     """Return what a list of models declares about this one, without fields that change when the server restarts.
 
     If no model has this id, all of a short list count (llama.cpp accepts any name for its only model).
     """
     data = body.get("data")
-    models = [one for one in data if isinstance(one, Mapping)] if isinstance(data, list) else []
-    mine = [one for one in models if one.get("id") == model] or models
-    if not mine or len(mine) > FEW:
+    models = [model for model in data if isinstance(model, Mapping)] if isinstance(data, list) else []
+    matches = [model for model in models if model.get("id") == name] or models
+    if not matches or len(matches) > MAX_LISTED_MODELS:
         return ""
-    return json.dumps([{key: one[key] for key in DECLARED if key in one} for one in mine], sort_keys=True)
+    return json.dumps([{key: model[key] for key in MODEL_KEYS if key in model} for model in matches], sort_keys=True)
 
 
 def retry_after(value: str | None) -> float | None:
@@ -339,9 +340,9 @@ class Body:
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         encoding = headers.get("content-encoding", "").strip().lower()
-        if encoding not in PACKED | {"", "identity"}:
+        if encoding not in COMPRESSIONS | {"", "identity"}:
             raise BadBody(f"a body compressed as {encoding[:40]!r}, which was not requested")
-        self._unpacker = zlib.decompressobj(ZLIB_OR_GZIP) if encoding in PACKED else None
+        self._unpacker = zlib.decompressobj(ZLIB_OR_GZIP) if encoding in COMPRESSIONS else None
         self._content = bytearray()
 
     @property

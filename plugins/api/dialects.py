@@ -23,12 +23,12 @@ from .formats import ANTHROPIC, OPENAI, as_text
 from .settings import ApiSettings, Endpoint
 from .thinking import STYLES, style_at
 
-CUT_OFF = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
-INTERRUPTED = {"error", "abort", "insufficient_system_resource"}  # OpenRouter; vLLM and SGLang; DeepSeek
-LEAST = 1024  # tokens of the smallest budget for thinking at Anthropic
-LONGEST = 200  # characters of a model's own name, and of its reason for a refusal
-MOST = 10**8  # tokens of one request; no model reads or writes as many
-STOPS = 4  # the most stop texts that OpenAI accepts; the others are applied here
+LENGTH_REASONS = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
+INTERRUPTION_REASONS = {"error", "abort", "insufficient_system_resource"}  # OpenRouter; vLLM and SGLang; DeepSeek
+MIN_THINKING_TOKENS = 1024  # tokens of the smallest budget for thinking at Anthropic
+MAX_LINE_CHARS = 200  # characters of a model's own name, and of its reason for a refusal
+MAX_TOKENS = 10**8  # tokens of one request; no model reads or writes as many
+MAX_STOPS = 4  # stop texts that OpenAI accepts; the others are applied here
 
 
 class Unreadable(Exception):
@@ -106,19 +106,19 @@ class OpenAI:
     def body(self, prompt: Prompt, thinking: Reasoning | None = None) -> JSON:
         """Return the body of a request. OpenAI's own models take no temperature while they think."""
         settings = self.settings
-        ours = settings.base_url.rstrip("/") in ("", self.url)
-        limit = settings.max_completion_tokens_key or ("max_completion_tokens" if ours else "max_tokens")
+        is_openai = settings.base_url.rstrip("/") in ("", self.url)
+        limit = settings.max_completion_tokens_key or ("max_completion_tokens" if is_openai else "max_tokens")
         thinks = thinking is not None and thinking.on
         optional: JSON = {
             # Within thoughts, a stop text would end the answer before it begins; it is applied here instead.
-            "stop": list(prompt.stop[:STOPS]) if settings.send_stop and not thinks else [],
+            "stop": list(prompt.stop[:MAX_STOPS]) if settings.send_stop and not thinks else [],
             "seed": settings.seed if settings.sampled else None,  # some servers reject it
         }
         return {
             "model": settings.model,
             "messages": [turn(message) for message in prompt.messages],
             limit: settings.room(prompt, thinking),
-            **({} if thinks and ours else settings.decoding),
+            **({} if thinks and is_openai else settings.decoding),
             **{name: value for name, value in optional.items() if value not in (None, [])},
             **self._thinking(thinking),
             **({} if prompt.answer is None else OPENAI[settings.structured](prompt.answer)),
@@ -138,28 +138,28 @@ class OpenAI:
         """Return the first choice, or a refusal if the answer was withheld. Raises `Unreadable`."""
         choices = answer.get("choices")
         is_empty = not (any(choices) if isinstance(choices, list) else choices)
-        if is_empty and (why := block_reason(answer)):
-            return withheld(answer, why)
-        choice = first(choices)
+        if is_empty and (cause := block_reason(answer)):
+            return withheld_answer(answer, cause)
+        choice = first_object(choices)
         reason = reason_of(choice)
         finish = finish_of(reason)
-        if reason.lower() in INTERRUPTED:
+        if reason.lower() in INTERRUPTION_REASONS:
             raise Unreadable("the server interrupted its answer")
         message = choice.get("message")
         if message is None and is_complete(choice):
             if finish != "length":
-                return withheld(answer, reason if finish == "refusal" else "the server gave no message")
+                return withheld_answer(answer, reason if finish == "refusal" else "the server gave no message")
             message = {}
         message = mapping(message)
-        text, thoughts, refused = parts(message.get("content"))
-        refusal = message.get("refusal") or refused
+        text, thoughts, refusal_text = parts(message.get("content"))
+        refusal = message.get("refusal") or refusal_text
         thoughts = str(message.get("reasoning_content") or message.get("reasoning") or thoughts)
-        used = counts_of(answer)
-        spent = chat_usage(used)
-        details = used.get("completion_tokens_details")
-        told = details.get("reasoning_tokens") if isinstance(details, dict) else None
-        told = hidden_tokens(used) or told
-        answer_tokens, reasoning_tokens = divided(spent, told, text, thoughts)
+        counts = counts_of(answer)
+        usage = read_chat_usage(counts)
+        details = counts.get("completion_tokens_details")
+        reported_tokens = details.get("reasoning_tokens") if isinstance(details, dict) else None
+        reported_tokens = hidden_tokens(counts) or reported_tokens
+        answer_tokens, reasoning_tokens = divide_tokens(usage, reported_tokens, text, thoughts)
         reply = Reply(
             text=text or str(refusal or ""),
             finish="refusal" if refusal else finish,
@@ -167,7 +167,7 @@ class OpenAI:
             answer_tokens=answer_tokens,
             reasoning_tokens=reasoning_tokens,
         )
-        return ApiAnswer(reply, spent, str(answer.get("model") or ""))
+        return ApiAnswer(reply, usage, str(answer.get("model") or ""))
 
 
 # ---- Anthropic -----------------------------------------------------------------------------------------------------
@@ -191,9 +191,10 @@ class AnthropicSettings(ApiSettings):
         one_of("reasoning_style", self.reasoning_style, ("", "adaptive", "enabled"))
         one_of("structured", self.structured, tuple(ANTHROPIC))
         thinking = self.thinking
-        if thinking is not None and thinking.budget is not None and thinking.budget < LEAST:
+        if thinking is not None and thinking.budget is not None and thinking.budget < MIN_THINKING_TOKENS:
             raise ModelError(
-                f"--reasoning {thinking}: Anthropic's smallest budget is {LEAST:,} tokens; give that or more"
+                f"--reasoning {thinking}: Anthropic's smallest budget is {MIN_THINKING_TOKENS:,} tokens; "
+                "give that or more"
             )
         if thinking is not None and thinking.on and self.structured == "tool":
             raise ModelError(
@@ -235,8 +236,8 @@ class Anthropic:
     def _thinking(self, thinking: Reasoning) -> JSON:
         if not thinking.on:
             return {"type": "disabled"}
-        budgeted = self.settings.thinking is not None and self.settings.thinking.budget is not None
-        style = self.settings.reasoning_style or ("enabled" if budgeted else "adaptive")
+        has_budget = self.settings.thinking is not None and self.settings.thinking.budget is not None
+        style = self.settings.reasoning_style or ("enabled" if has_budget else "adaptive")
         return {"type": style, **({"budget_tokens": thinking.tokens} if style == "enabled" else {})}
 
     def read(self, answer: JSONObject) -> ApiAnswer:
@@ -248,14 +249,14 @@ class Anthropic:
         if not isinstance(content, list):
             raise Unreadable("no content in it")
         text, thoughts, _ = parts(content)
-        called = [block for block in map(mapping, content) if block.get("type") == "tool_use"]
-        text = as_text(called[0].get("input")) if called and not text.strip() else text
-        used = counts_of(answer)
-        cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
-        spent = usage(used, "input_tokens", "output_tokens", *cached)
-        details = used.get("output_tokens_details")
-        told = details.get("thinking_tokens") if isinstance(details, dict) else None
-        answer_tokens, reasoning_tokens = divided(spent, told, text, thoughts)
+        tool_calls = [block for block in map(mapping, content) if block.get("type") == "tool_use"]
+        text = as_text(tool_calls[0].get("input")) if tool_calls and not text.strip() else text
+        counts = counts_of(answer)
+        cache_keys = ("cache_read_input_tokens", "cache_creation_input_tokens")
+        usage = read_usage(counts, "input_tokens", "output_tokens", *cache_keys)
+        details = counts.get("output_tokens_details")
+        reported_tokens = details.get("thinking_tokens") if isinstance(details, dict) else None
+        answer_tokens, reasoning_tokens = divide_tokens(usage, reported_tokens, text, thoughts)
         reply = Reply(
             text=text,
             finish=finish,
@@ -263,7 +264,7 @@ class Anthropic:
             answer_tokens=answer_tokens,
             reasoning_tokens=reasoning_tokens,
         )
-        return ApiAnswer(reply, spent, str(answer.get("model") or ""))
+        return ApiAnswer(reply, usage, str(answer.get("model") or ""))
 
 
 # ---- both ----------------------------------------------------------------------------------------------------------
@@ -277,65 +278,65 @@ def turn(message: Message) -> JSON:
 
 def parts(content: JSONValue) -> tuple[str, str, str]:
     """Return text, thoughts and refusal of a message, whose content is a text, nothing, a block or a list of blocks."""
-    alone: JSONValue = content if isinstance(content, dict) else {"type": "text", "text": content or ""}
-    blocks: list[JSONValue] = content if isinstance(content, list) else [alone]
-    told = {kind: "".join(str(block.get(kind) or "") for block in map(mapping, blocks) if block.get("type") == kind)
+    single_block: JSONValue = content if isinstance(content, dict) else {"type": "text", "text": content or ""}
+    blocks: list[JSONValue] = content if isinstance(content, list) else [single_block]
+    texts = {kind: "".join(str(block.get(kind) or "") for block in map(mapping, blocks) if block.get("type") == kind)
             for kind in ("text", "thinking", "refusal")}  # fmt: skip
-    return told["text"], told["thinking"], told["refusal"]
+    return texts["text"], texts["thinking"], texts["refusal"]
 
 
-def usage(used: JSONObject, read: str, written: str, *also_read: str) -> Usage | None:
+def read_usage(counts: JSONObject, input_key: str, output_key: str, *other_input_keys: str) -> Usage | None:
     """Return the tokens that the server counted, or None if it gives no counts or impossible ones.
 
     A budget holds only if nothing is refunded, and every request reads something, so such counts are not used.
     """
-    wrote, *counts = used.get(written), *(used.get(name) or 0 for name in (read, *also_read))
-    told = [count for count in (wrote, *counts) if type(count) is int and 0 <= count <= MOST]
-    return Usage(sum(told[1:]), told[0]) if len(told) == len(counts) + 1 and any(told[1:]) else None
+    tokens_out, *tokens_in = counts.get(output_key), *(counts.get(name) or 0 for name in (input_key, *other_input_keys))
+    numbers = [count for count in (tokens_out, *tokens_in) if type(count) is int and 0 <= count <= MAX_TOKENS]
+    return Usage(sum(numbers[1:]), numbers[0]) if len(numbers) == len(tokens_in) + 1 and any(numbers[1:]) else None
 
 
-def chat_usage(used: JSONObject) -> Usage | None:
-    """Return the tokens of a chat completion that the server counted, or None as `usage` does.
+def read_chat_usage(counts: JSONObject) -> Usage | None:
+    """Return the tokens of a chat completion that the server counted, or None as `read_usage` does.
 
     xAI and Gemini bill thoughts that they leave out of `completion_tokens`; the total contains them.
     """
-    spent = usage(used, "prompt_tokens", "completion_tokens")
-    return None if spent is None else spent + Usage(0, hidden_tokens(used))
+    usage = read_usage(counts, "prompt_tokens", "completion_tokens")
+    return None if usage is None else usage + Usage(0, hidden_tokens(counts))
 
 
-def billed(body: JSONObject) -> Usage | None:
+def billed_usage(body: JSONObject) -> Usage | None:
     """Return the tokens that a server counted beside an error, or None if it gives no counts."""
-    used = counts_of(body)
-    return chat_usage(used) or usage(used, "input_tokens", "output_tokens")
+    counts = counts_of(body)
+    return read_chat_usage(counts) or read_usage(counts, "input_tokens", "output_tokens")
 
 
-def hidden_tokens(used: JSONObject) -> int:
+def hidden_tokens(counts: JSONObject) -> int:
     """Return how many more tokens the total of a chat completion has than its prompt and its answer."""
-    spent, total = usage(used, "prompt_tokens", "completion_tokens"), used.get("total_tokens")
-    return max(0, total - spent.total) if spent is not None and type(total) is int and total <= MOST else 0
+    usage, total = read_usage(counts, "prompt_tokens", "completion_tokens"), counts.get("total_tokens")
+    return max(0, total - usage.total) if usage is not None and type(total) is int and total <= MAX_TOKENS else 0
 
 
-def divided(spent: Usage | None, thinking: JSONValue, text: str, thoughts: str) -> tuple[int | None, int | None]:
+def divide_tokens(usage: Usage | None, thinking: JSONValue, text: str, thoughts: str) -> tuple[int | None, int | None]:
     """Return the numbers of tokens of the answer and of the thoughts before it; None if they are unknown.
 
     Args:
-        spent: tokens that the server counted.
+        usage: tokens that the server counted.
         thinking: its number of tokens of the thoughts, if it gives one; some servers write 0 whatever they think.
         text: the text of the answer, in which there may be thoughts between marks.
         thoughts: the thoughts that it sent apart from the text.
     """
-    if spent is None:
+    if usage is None:
         return None, None
     visible = bool(thoughts.strip()) or strip_reasoning(text) != text
-    if type(thinking) is int and 0 <= thinking <= spent.tokens_out and (thinking or not visible):
-        return spent.tokens_out - thinking, thinking
-    return (None, None) if visible else (spent.tokens_out, 0)
+    if type(thinking) is int and 0 <= thinking <= usage.tokens_out and (thinking or not visible):
+        return usage.tokens_out - thinking, thinking
+    return (None, None) if visible else (usage.tokens_out, 0)
 
 
 def counts_of(answer: JSONObject) -> JSONObject:
     """Return the server's counts, or {} if they are malformed, since the answer itself is already paid for."""
-    used = answer.get("usage")
-    return used if isinstance(used, dict) else {}
+    counts = answer.get("usage")
+    return counts if isinstance(counts, dict) else {}
 
 
 def reason_of(choice: JSONObject) -> str:
@@ -349,7 +350,7 @@ def finish_of(reason: str) -> Finish:
     """Return how an answer ended, by the reason that a server gives; one that is not known means by itself."""
     if WITHHELD.search(reason):
         return "refusal"
-    return "length" if reason.lower() in CUT_OFF else "stop"
+    return "length" if reason.lower() in LENGTH_REASONS else "stop"
 
 
 def is_complete(choice: JSONObject) -> bool:
@@ -357,13 +358,13 @@ def is_complete(choice: JSONObject) -> bool:
     return ("message" in choice or bool(reason_of(choice))) and not {"text", "delta"} & choice.keys()
 
 
-def withheld(answer: JSONObject, why: str) -> ApiAnswer:
+def withheld_answer(answer: JSONObject, reason: str) -> ApiAnswer:
     """Return an answer that the server did not give, with its reason."""
-    spent = chat_usage(counts_of(answer))
-    return ApiAnswer(Reply(text="", finish="refusal", error=why), spent, str(answer.get("model") or ""))
+    usage = read_chat_usage(counts_of(answer))
+    return ApiAnswer(Reply(text="", finish="refusal", error=reason), usage, str(answer.get("model") or ""))
 
 
-def first(value: JSONValue) -> JSONObject:
+def first_object(value: JSONValue) -> JSONObject:
     """Return the first of a list of objects. Raises `Unreadable`."""
     if not isinstance(value, list) or not value:
         raise Unreadable("no answer in it")
@@ -377,9 +378,9 @@ def mapping(value: JSONValue) -> JSONObject:
     return value
 
 
-def scrubbed(answer: ApiAnswer, endpoint: Endpoint) -> ApiAnswer:
+def scrub_answer(answer: ApiAnswer, endpoint: Endpoint) -> ApiAnswer:
     """Return the answer in a form that can be stored: without the key, if the server quoted it, and as valid text."""
     reply = answer.reply
-    text, reasoning = (valid(endpoint.scrub(told)) for told in (reply.text, reply.reasoning))
-    why, model = (one_line(endpoint.scrub(text), LONGEST) for text in (reply.error, answer.model))
-    return ApiAnswer(replace(reply, text=text, reasoning=reasoning, error=why), answer.usage, model)
+    text, reasoning = (valid(endpoint.scrub(text)) for text in (reply.text, reply.reasoning))
+    error, model = (one_line(endpoint.scrub(text), MAX_LINE_CHARS) for text in (reply.error, answer.model))
+    return ApiAnswer(replace(reply, text=text, reasoning=reasoning, error=error), answer.usage, model)

@@ -29,7 +29,7 @@ FLAGGED = re.compile(
     r"|content (management |usage )?polic|content filter|safety (system|filter|setting)",
     re.IGNORECASE,
 )
-MODERATION = ("reasons", "flagged_input", "flagged", "moderation", "categories")
+MODERATION_KEYS = ("reasons", "flagged_input", "flagged", "moderation", "categories")
 """Keys of the data with which a moderation says what it found."""
 
 TOO_LONG = re.compile(
@@ -60,7 +60,7 @@ BAD_KEY = re.compile(
     r"|api.?key.{0,9}\b(not (valid|found)|invalid|expired)",
     re.IGNORECASE,
 )
-BEGINNING = re.compile(r"\W*+(?:https?\s*+)?(?:error|status|code|[\s:(\[-])*+([45]\d\d)\b", re.IGNORECASE)
+STATUS_PREFIX = re.compile(r"\W*+(?:https?\s*+)?(?:error|status|code|[\s:(\[-])*+([45]\d\d)\b", re.IGNORECASE)
 MAX_READ_CHARS = 2_000  # of a message, for its status
 PHRASES: tuple[tuple[int, re.Pattern[str]], ...] = (
     (402, BROKE_TEXT),
@@ -69,7 +69,7 @@ PHRASES: tuple[tuple[int, re.Pattern[str]], ...] = (
     (400, FLAGGED),
     (401, BAD_KEY),
 )
-NAMED = {  # codes and types of errors without punctuation and "error" → status of a response with such an error
+STATUS_NAMES = {  # codes and types of errors without punctuation and "error" → status of a response with such an error
     400: "invalidrequest invalidargument invalidparameter failedprecondition "
     "contextlengthexceeded stringabovemaxlength",
     401: "invalidapikey incorrectapikey authentication authfailure unauthenticated invalidauthentication",
@@ -84,7 +84,7 @@ NAMED = {  # codes and types of errors without punctuation and "error" → statu
     504: "timeout deadlineexceeded",
     529: "overloaded",
 }
-NUMBERED: Mapping[str, Mapping[int, str]] = {  # field → number → what an error with it is called elsewhere
+NUMERIC_CODES: Mapping[str, Mapping[int, str]] = {  # field → number → what an error with it is called elsewhere
     "statuscode": {  # MiniMax
         **dict.fromkeys((1004, 2049), "invalid_api_key"),
         **dict.fromkeys((1002, 1041, 2056), "rate_limit"),
@@ -113,13 +113,13 @@ NUMBERED: Mapping[str, Mapping[int, str]] = {  # field → number → what an er
         1301: "sensitive",
     },
 }
-ANSWERS = ("choices", "content", "meta_info")  # keys of bodies that hold an answer
+ANSWER_KEYS = ("choices", "content", "meta_info")  # keys of bodies that hold an answer
 # Names of fields as `fields` returns them: of codes, the most specific first, of texts, and of what describes an error.
-CODES = ("code", "errorcode", "errcode", "status", "statuscode", "type", "errortype")
-MESSAGES = ("message", "msg", "detail", "statusmsg", "errormsg", "errmsg", "errormessage")
-INSIDE = ("error", "errors", "innererror", "metadata", "raw", "baseresp", "detail")
+CODE_KEYS = ("code", "errorcode", "errcode", "status", "statuscode", "type", "errortype")
+MESSAGE_KEYS = ("message", "msg", "detail", "statusmsg", "errormsg", "errmsg", "errormessage")
+NESTED_KEYS = ("error", "errors", "innererror", "metadata", "raw", "baseresp", "detail")
 MAX_HOLDERS = 16
-UNKNOWN = HTTPStatus.BAD_GATEWAY  # what an error without a status is: it may pass
+DEFAULT_STATUS = HTTPStatus.BAD_GATEWAY  # what an error without a status is: it may pass
 
 
 def plain_name(text: str) -> str:
@@ -133,7 +133,7 @@ def error_name(text: str) -> str:
 
 
 STATUSES = {error_name(status.phrase): int(status) for status in HTTPStatus if status >= HTTPStatus.BAD_REQUEST} | {
-    name: status for status, names in NAMED.items() for name in names.split()
+    name: status for status, names in STATUS_NAMES.items() for name in names.split()
 }
 
 
@@ -161,7 +161,7 @@ def _other_fault(body: JSON, by_name: Mapping[str, object]) -> JSON | None:
     base = by_name.get("baseresp")
     if isinstance(base, Mapping) and is_number(fields(base).get("statuscode")):  # MiniMax, even beside half an answer
         return {"error": base}
-    if any(map(body.get, ANSWERS)):
+    if any(map(body.get, ANSWER_KEYS)):
         return None
     if says_anything(by_name.get("errors")):
         return {"error": body["errors"]}
@@ -169,7 +169,7 @@ def _other_fault(body: JSON, by_name: Mapping[str, object]) -> JSON | None:
     if isinstance(inside, Mapping) and says_anything(fields(inside).get("error")):  # Tencent
         return {"error": fields(inside)["error"]}
     has_code = is_number(by_name.get("errorcode")) or as_status(by_name.get("code"))  # Baidu; Alibaba
-    has_text = any(isinstance(by_name.get(key), str) and by_name[key] for key in MESSAGES)  # Alibaba, FastAPI
+    has_text = any(isinstance(by_name.get(key), str) and by_name[key] for key in MESSAGE_KEYS)  # Alibaba, FastAPI
     return {"error": body} if has_code or has_text or says_anything(by_name.get("detail")) else None
 
 
@@ -190,9 +190,9 @@ def status_of(fault: JSON) -> int:
     text = complaint(fault)[:MAX_READ_CHARS]
     if status := next(filter(None, map(as_status, (*identifiers(fault), text))), 0):
         return status
-    if begins := BEGINNING.match(text):
+    if begins := STATUS_PREFIX.match(text):
         return int(begins[1])
-    return next((status for status, phrase in PHRASES if phrase.search(text)), UNKNOWN)
+    return next((status for status, phrase in PHRASES if phrase.search(text)), DEFAULT_STATUS)
 
 
 def as_status(value: object) -> int:
@@ -210,13 +210,13 @@ def as_status(value: object) -> int:
 def identifiers(fault: JSON) -> Iterator[object]:
     """Yield the codes and types that a server gives to an error, the most specific first.
 
-    Numbers that mean something at one service only are given by a name (`NUMBERED`).
+    Numbers that mean something at one service only are given by a name (`NUMERIC_CODES`).
     """
     for holder in map(fields, holders(fault)):
-        for key in CODES:
+        for key in CODE_KEYS:
             if value := holder.get(key):
                 number = whole_number(str(value)) if isinstance(value, int | str) else None
-                yield NUMBERED.get(key, {}).get(number or 0, value)
+                yield NUMERIC_CODES.get(key, {}).get(number or 0, value)
 
 
 def holders(fault: JSON) -> Iterator[Mapping[str, object]]:
@@ -231,7 +231,7 @@ def holders(fault: JSON) -> Iterator[Mapping[str, object]]:
         elif isinstance(inner, Mapping):
             yield inner
             by_name = fields(inner)
-            waiting.extend(by_name[key] for key in INSIDE if key in by_name)
+            waiting.extend(by_name[key] for key in NESTED_KEYS if key in by_name)
     yield fault
 
 
@@ -253,8 +253,8 @@ def complaint(fault: JSON, content: bytes = b"") -> str:
     error = fault.get("error")
     if isinstance(error, str) and error and as_json(error) is error:
         return one_line(error)
-    described = map(fields, holders(fault))
-    message = next((holder[key] for holder in described for key in MESSAGES if is_text(holder.get(key))), None)
+    holder_fields = map(fields, holders(fault))
+    message = next((holder[key] for holder in holder_fields for key in MESSAGE_KEYS if is_text(holder.get(key))), None)
     return one_line(str(message or content.decode("utf-8", "replace") or error or ""))
 
 
@@ -263,7 +263,7 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def is_refusal(status: int, fault: JSON, said: str) -> bool:
+def is_refusal(status: int, fault: JSON, message: str) -> bool:
     """Return whether a filter refused the question: by a code, by the data of a moderation, or by what it says."""
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.TOO_MANY_REQUESTS):
         return False
@@ -271,30 +271,30 @@ def is_refusal(status: int, fault: JSON, said: str) -> bool:
         return True
     if status not in (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN):
         return False
-    moderated = (any(map(holder.get, MODERATION)) or any(hits(holder)) for holder in holders(fault))
-    return any(moderated) or bool(FLAGGED.search(said))
+    moderations = (any(map(holder.get, MODERATION_KEYS)) or any(hits(holder)) for holder in holders(fault))
+    return any(moderations) or bool(FLAGGED.search(message))
 
 
-def is_too_long(status: int, fault: JSON, said: str) -> bool:
+def is_too_long(status: int, fault: JSON, message: str) -> bool:
     """Return whether a question is longer than the model can read, which no other attempt changes."""
     may_be = status in (400, 413, 422) or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if not may_be or any(map(TOO_LONG.search, codes(fault))):
         return may_be
-    passes = any(phrase.search(said) for phrase in (CROWDED, LATE, FULL))
-    return not passes and bool(TOO_LONG.search(said))
+    passes = any(phrase.search(message) for phrase in (CROWDED, LATE, FULL))
+    return not passes and bool(TOO_LONG.search(message))
 
 
-def is_bad_key(status: int, fault: JSON, said: str) -> bool:
+def is_bad_key(status: int, fault: JSON, message: str) -> bool:
     """Return whether an error is about the key, which Gemini says with the status of a bad request."""
     if status != HTTPStatus.BAD_REQUEST:
         return status == HTTPStatus.UNAUTHORIZED
-    return names_status(fault, HTTPStatus.UNAUTHORIZED) or bool(BAD_KEY.search(said))
+    return names_status(fault, HTTPStatus.UNAUTHORIZED) or bool(BAD_KEY.search(message))
 
 
-def is_broke(fault: JSON, said: str) -> bool:
+def is_broke(fault: JSON, message: str) -> bool:
     """Return whether the account has no credit."""
     by_code = bool(codes(fault) & BROKE) or names_status(fault, HTTPStatus.PAYMENT_REQUIRED)
-    return by_code or bool(BROKE_TEXT.search(said))
+    return by_code or bool(BROKE_TEXT.search(message))
 
 
 def names_status(fault: JSON, status: int) -> bool:

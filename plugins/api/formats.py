@@ -12,20 +12,20 @@ from figeval.io.json_files import parse_json
 from figeval.types import JSON, AnswerFormat
 
 KEY = "answer"
-WRAPPING = 32  # tokens for the object around a choice; some models put line breaks between all of its parts
+MAX_WRAPPER_TOKENS = 32  # tokens for the object around a choice; some models put line breaks between all of its parts
 NAME = "answer"  # of the schema, and of the tool
 
 
 def object_schema(answer: AnswerFormat) -> JSON:
     """Return the JSON Schema of an object; choices are those of its only key."""
-    wanted = answer if answer.schema else AnswerFormat.of_object({KEY: answer.json_schema})
-    return wanted.json_schema
+    object_format = answer if answer.schema else AnswerFormat.of_object({KEY: answer.json_schema})
+    return object_format.json_schema
 
 
 def by_response_format(answer: AnswerFormat) -> JSON:
     """Return the field of OpenAI, which vLLM, SGLang, llama.cpp and OpenRouter also know."""
-    named = {"name": NAME, "strict": True, "schema": object_schema(answer)}
-    return {"response_format": {"type": "json_schema", "json_schema": named}}
+    schema = {"name": NAME, "strict": True, "schema": object_schema(answer)}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
 def by_json_object(answer: AnswerFormat) -> JSON:
@@ -63,12 +63,12 @@ OPENAI: Mapping[str, Callable[[AnswerFormat], JSON]] = {
     "guided": by_guided,
 }
 ANTHROPIC: Mapping[str, Callable[[AnswerFormat], JSON]] = {"output_config": by_output_config, "tool": by_tool}
-BARE = frozenset({"structured_outputs", "guided"})  # ways that hold a model to a choice without an object around it
+BARE_STYLES = frozenset({"structured_outputs", "guided"})  # hold a model to a choice without an object around it
 
 
-def wrapping(answer: AnswerFormat | None, way: str) -> int:
+def wrapping(answer: AnswerFormat | None, style: str) -> int:
     """Return the number of tokens that an answer may have around a choice."""
-    return 0 if answer is None or answer.schema or way in BARE else WRAPPING
+    return 0 if answer is None or answer.schema or style in BARE_STYLES else MAX_WRAPPER_TOKENS
 
 
 def without(key: str, schema: JSON) -> JSON:
@@ -78,21 +78,21 @@ def without(key: str, schema: JSON) -> JSON:
     }
 
 
-def unwrapped(text: str, answer: AnswerFormat) -> str:
+def unwrap_choice(text: str, answer: AnswerFormat) -> str:
     """Return the choice that a JSON object names; any other text is returned as it is."""
-    value = parsed(text)
-    chosen = value.get(KEY)
-    return chosen if not answer.schema and isinstance(chosen, str) else text
+    value = parse_object(text)
+    choice = value.get(KEY)
+    return choice if not answer.schema and isinstance(choice, str) else text
 
 
 def keeps_to(text: str, answer: AnswerFormat) -> bool:
     """Return whether an unwrapped answer has the format, as far as the keys of an object."""
     if not answer.schema:
         return text.strip() in answer.choices
-    return set(parsed(text)) == set(answer.json_schema["properties"])
+    return set(parse_object(text)) == set(answer.json_schema["properties"])
 
 
-def parsed(text: str) -> JSON:
+def parse_object(text: str) -> JSON:
     """Return a text as a JSON object; {} if it is none."""
     try:
         value = parse_json(text)

@@ -50,7 +50,7 @@ class KnownPrice:
     source: str
 
 
-def own_file() -> Path:
+def user_file() -> Path:
     """Return the path of the user's own file, which need not exist."""
     return home() / FILE
 
@@ -67,16 +67,16 @@ def price_of(model: str, *, official: bool) -> KnownPrice | None:
     Raises:
         ModelError: the user's file is damaged.
     """
-    own = own_file()
-    if own.exists() and (found := _listed(model, own)):
-        return KnownPrice(found[0], f"{own.name} in FIGEVAL_HOME, checked {found[1]}")
-    if official and (found := _listed(model, files(__package__) / FILE)):
-        return KnownPrice(found[0], f"shipped with figeval, checked {found[1]}")
+    path = user_file()
+    if path.exists() and (listing := _find_listing(model, path)):
+        return KnownPrice(listing[0], f"{path.name} in FIGEVAL_HOME, checked {listing[1]}")
+    if official and (listing := _find_listing(model, files(__package__) / FILE)):
+        return KnownPrice(listing[0], f"shipped with figeval, checked {listing[1]}")
     return None
 
 
-def _listed(model: str, file: Traversable) -> tuple[Price, str] | None:
+def _find_listing(model: str, file: Traversable) -> tuple[Price, str] | None:
     content = read_model(file, PriceFile, ModelError, cure=CURE)
-    undated = next((name for name in content.models if DATED.fullmatch(model.removeprefix(name))), "")
-    price = content.models.get(model) or content.models.get(undated)
+    plain_name = next((name for name in content.models if DATED.fullmatch(model.removeprefix(name))), "")
+    price = content.models.get(model) or content.models.get(plain_name)
     return None if price is None else (price, content.checked)

@@ -18,20 +18,20 @@ from figeval.models.archive import Archive, PaidAnswer, Usage
 from figeval.models.progress import advance
 from figeval.types import Reply
 
-from .budget import Budget, Call
-from .cache import packed
+from .budget import ApiCall, Budget
+from .cache import pack
 from .client import Client, ForbiddenError, PermanentError, RetryableError
 from .dialects import ApiAnswer
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds; a Retry-After is honoured up to the longest
-IN_A_ROW = 20  # consecutive failures after which no more requests are sent
-FORBIDDEN_AT_FIRST = 8  # consecutive 403 that show a wrong key if no request has succeeded
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.5, 60.0  # seconds; a Retry-After is honoured up to the longest
+MAX_FAILURES = 20  # consecutive failures after which no more requests are sent
+MAX_FIRST_FORBIDDEN = 8  # consecutive 403 that show a wrong key if no request has succeeded
 
 
-def is_usable(call: Call, reply: Reply) -> bool:
+def is_usable(call: ApiCall, reply: Reply) -> bool:
     """Return whether a stored reply may still be used; an earlier version may have stored others."""
     try:
         return call.may_keep(reply)
@@ -50,7 +50,7 @@ class ApiSession:
     from_memo: int = 0
     faults: Counter[str] = field(default_factory=Counter)  # attempts worth repeating, by status or kind
     failed: int = 0
-    in_a_row: int = 0
+    consecutive_failures: int = 0
     last_failure: str = ""
     complete: int = 0  # replies that ended by themselves
     thought: int = 0  # of these, those with a sign of thinking
@@ -61,25 +61,25 @@ class ApiSession:
     def note(self, answer: ApiAnswer) -> None:
         """Count an answer."""
         self.answered += 1
-        self.in_a_row = 0
+        self.consecutive_failures = 0
         if answer.model:
             self.models.add(answer.model)
 
-    def note_failure(self, why: str) -> None:
+    def note_failure(self, reason: str) -> None:
         """Count a request that got no answer."""
         self.failed += 1
-        self.in_a_row += 1
-        self.last_failure = why
+        self.consecutive_failures += 1
+        self.last_failure = reason
 
-    def note_forbidden(self, why: str) -> None:
+    def note_forbidden(self, reason: str) -> None:
         """Count a request that got a 403."""
-        self.in_a_row += 1
-        self.last_failure = why
+        self.consecutive_failures += 1
+        self.last_failure = reason
 
     @property
     def broken(self) -> bool:
         """True if more requests would only waste time and money."""
-        return self.in_a_row >= IN_A_ROW
+        return self.consecutive_failures >= MAX_FAILURES
 
 
 class RequestBatch:
@@ -111,7 +111,7 @@ class RequestBatch:
         self._writing = asyncio.Lock()
         self._dice = random.Random()  # leaves the program's own random state alone
 
-    async def run(self, calls: Sequence[Call]) -> dict[str, Reply]:
+    async def run(self, calls: Sequence[ApiCall]) -> dict[str, Reply]:
         """Return the reply to every call by key; a call without an answer gets a reply that ended by `error`.
 
         Raises:
@@ -119,7 +119,7 @@ class RequestBatch:
             BudgetExhausted: the budget has no room for the next request.
         """
         waiting = deque(calls)
-        async with self.client.opened() as http:
+        async with self.client.open_connection() as http:
             count = min(len(calls), self.settings.max_concurrent)
             await asyncio.gather(*(self._work(http, waiting) for _ in range(count)))
         if self._fatal is not None:
@@ -128,45 +128,47 @@ class RequestBatch:
             raise self._forbidden
         return self.replies
 
-    async def _work(self, http: AsyncClient, waiting: deque[Call]) -> None:
+    async def _work(self, http: AsyncClient, waiting: deque[ApiCall]) -> None:
         while waiting and self._fatal is None:
             call = waiting.popleft()
             try:
-                self.replies[call.key] = await self._one(http, call)
+                self.replies[call.key] = await self._process_call(http, call)
                 advance(self.per_reply)
             except FigevalError as error:  # the other workers finish what they have begun, since it is paid for
                 self._fatal = self._fatal or error
 
-    async def _one(self, http: AsyncClient, call: Call) -> Reply:
+    async def _process_call(self, http: AsyncClient, call: ApiCall) -> Reply:
         await self._enter(call)
         try:
             if self.session.broken:
-                return error(f"not sent: {IN_A_ROW} consecutive requests had failed ({self.session.last_failure})")
-            return await self._answered(http, call)
+                return error_reply(
+                    f"not sent: {MAX_FAILURES} consecutive requests had failed ({self.session.last_failure})"
+                )
+            return await self._fetch_reply(http, call)
         finally:
             await self._leave(call)
 
-    async def _enter(self, call: Call) -> None:
+    async def _enter(self, call: ApiCall) -> None:
         """Wait until server and budget have room, and reserve the most that a request can use."""
         async with self._changed:
-            while self._crowded() or not self.budget.allows(self.budget.most(call)):
+            while self._must_wait() or not self.budget.allows(self.budget.max_usage(call)):
                 if not self._held:  # nobody is left who could release a reservation
-                    raise self.budget.exhausted()
+                    raise self.budget.exhaustion_error()
                 await self._changed.wait()
-            self._held[call.key] = self.budget.most(call)
+            self._held[call.key] = self.budget.max_usage(call)
             self.budget.reserved += self._held[call.key]
 
-    def _crowded(self) -> bool:
+    def _must_wait(self) -> bool:
         """Return whether another request has to wait. Under a budget, the first one goes alone to show the price."""
         width = 1 if self.budget.needs_count else int(self.session.width)
         return len(self._held) >= width
 
-    async def _leave(self, call: Call) -> None:
+    async def _leave(self, call: ApiCall) -> None:
         async with self._changed:
             self.budget.reserved -= self._held.pop(call.key, Usage())
             self._changed.notify_all()
 
-    async def _answered(self, http: AsyncClient, call: Call) -> Reply:
+    async def _fetch_reply(self, http: AsyncClient, call: ApiCall) -> Reply:
         """Return the reply after as many attempts as necessary or allowed."""
         try:
             answer = await self._persist(http, call)
@@ -174,17 +176,17 @@ class RequestBatch:
             self.session.note_failure(str(failure))
             if self.session.broken and not self.session.answered:
                 raise ModelError(
-                    f"{IN_A_ROW} requests in a row failed and none was answered; the last one: {failure}"
+                    f"{MAX_FAILURES} requests in a row failed and none was answered; the last one: {failure}"
                 ) from None
-            return error(str(failure))
+            return error_reply(str(failure))
         except ForbiddenError as failure:
-            return self._refused(failure)
+            return self._record_refusal(failure)
         self.session.note(answer)
         self.session.width = min(self.settings.max_concurrent, self.session.width + 1 / self.session.width)
         await self._store(call, answer)
         return answer.reply
 
-    def _refused(self, failure: ForbiddenError) -> Reply:
+    def _record_refusal(self, failure: ForbiddenError) -> Reply:
         """Return a 403 as a refusal of this request, which it is if another one succeeds (see `run`).
 
         It is not stored, because the server does not say that it is about the question.
@@ -192,31 +194,31 @@ class RequestBatch:
         Raises:
             ForbiddenError: there were too many in a row.
         """
-        self.session.note_forbidden(failure.said)
-        if self.session.in_a_row >= (IN_A_ROW if self.has_succeeded else FORBIDDEN_AT_FIRST):
+        self.session.note_forbidden(failure.server_message)
+        if self.session.consecutive_failures >= (MAX_FAILURES if self.has_succeeded else MAX_FIRST_FORBIDDEN):
             raise failure
         self._forbidden = self._forbidden or failure
-        return Reply(text="", finish="refusal", error=failure.said)
+        return Reply(text="", finish="refusal", error=failure.server_message)
 
     @property
     def has_succeeded(self) -> bool:
         """True if a request of this run was answered, so that the key permits what is asked."""
         return bool(self.session.answered or self.session.from_memo or self.budget.spent.total)
 
-    async def _store(self, call: Call, answer: ApiAnswer) -> None:
+    async def _store(self, call: ApiCall, answer: ApiAnswer) -> None:
         """Charge the cost of an answer, and store it if it is of use. Raises `ModelError` if it is of none."""
         if answer.usage is None:
-            used = self.budget.count_unreported(call, answer.reply)
+            usage = self.budget.count_unreported(call, answer.reply)
         else:
-            used = answer.usage
-            self.budget.learn(call, used)
-        kept = None
+            usage = answer.usage
+            self.budget.learn(call, usage)
+        packed_reply = None
         try:
-            kept = packed(answer.reply) if self.settings.memo and call.may_keep(answer.reply) else None
+            packed_reply = pack(answer.reply) if self.settings.memo and call.may_keep(answer.reply) else None
         finally:
-            await self._write(PaidAnswer(used, call.key, kept))
+            await self._write(PaidAnswer(usage, call.key, packed_reply))
 
-    async def _persist(self, http: AsyncClient, call: Call) -> ApiAnswer:
+    async def _persist(self, http: AsyncClient, call: ApiCall) -> ApiAnswer:
         attempts = self.settings.max_retries + 1
         for attempt in range(attempts):
             if self._fatal is not None:
@@ -224,21 +226,21 @@ class RequestBatch:
             try:
                 self.session.sent += 1
                 return await self.client.attempt(http, call.body)
-            except RetryableError as again:
-                await self._learn(again, call)
+            except RetryableError as failure:
+                await self._learn(failure, call)
                 if attempt + 1 == attempts:
-                    raise PermanentError(f"{again} (after {attempts} attempts)") from None
-                await asyncio.sleep(self._pause(attempt, again.wait))
+                    raise PermanentError(f"{failure} (after {attempts} attempts)") from None
+                await asyncio.sleep(self._pause(attempt, failure.wait))
         raise AssertionError("the last attempt returns or raises")
 
-    async def _learn(self, again: RetryableError, call: Call) -> None:
+    async def _learn(self, failure: RetryableError, call: ApiCall) -> None:
         """Record a failed attempt: send less often if the server is crowded, and count what may be billed."""
-        self.session.faults[again.kind] += 1
-        if again.crowded:
+        self.session.faults[failure.kind] += 1
+        if failure.crowded:
             self.session.width = max(1.0, self.session.width / 2)
             self.session.narrowest = min(self.session.narrowest, int(self.session.width))
-        if again.lost or again.spent:
-            await self._write(PaidAnswer(again.spent or self.budget.count_lost(call)))
+        if failure.lost or failure.spent:
+            await self._write(PaidAnswer(failure.spent or self.budget.count_lost(call)))
             if self.budget.bounded:  # another attempt may cost as much again, for which there must be room
                 await self._leave(call)
                 await self._enter(call)
@@ -253,10 +255,10 @@ class RequestBatch:
 
     def _pause(self, attempt: int, wait: float | None) -> float:
         """Return the seconds of exponential back-off with full jitter, at least those that the server asked for."""
-        drawn = self._dice.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt))
-        return max(drawn, min(wait or 0.0, LONGEST_PAUSE))
+        backoff = self._dice.uniform(0, min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**attempt))
+        return max(backoff, min(wait or 0.0, MAX_PAUSE_SECONDS))
 
 
-def error(why: str) -> Reply:
+def error_reply(reason: str) -> Reply:
     """Return a reply that ended by `error` and gives the reason."""
-    return Reply(text="", finish="error", error=why)
+    return Reply(text="", finish="error", error=reason)

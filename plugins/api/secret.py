@@ -36,9 +36,9 @@ INVISIBLE = "\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5
 INVISIBLE += "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd\ud800-\udfff\U0001bca0-\U0001bca3"
 INVISIBLE += "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 """Controls, halves of surrogate pairs, and Unicode's `Default_Ignorable_Code_Point`."""
-UNSEEN = f"(?:{SEQUENCE.pattern})|[{INVISIBLE}]"
-BLANK = rf"{UNSEEN}|[\s\u2800]|\\[nrt]"  # a line break also as JSON writes it
-ESCAPED = (
+INVISIBLE_PATTERN = f"(?:{SEQUENCE.pattern})|[{INVISIBLE}]"
+BLANK = rf"{INVISIBLE_PATTERN}|[\s\u2800]|\\[nrt]"  # a line break also as JSON writes it
+ESCAPE = (
     r"%(?:25)*+(?P<url>[0-9A-Fa-f]{2})|(?:\\{1,2}|%)u(?P<json>[0-9A-Fa-f]{4})|\\{1,2}u\{(?P<braces>[0-9A-Fa-f]{1,6})\}"
     r"|\\{1,2}U(?P<long>[0-9A-Fa-f]{8})|\\{1,2}x(?:(?P<byte>[0-9A-Fa-f]{2})|\{(?P<perl>[0-9A-Fa-f]{1,6})\})"
     r"|&\#0*+(?P<html>[0-9]{2,7}(?=;)|[0-9]{2,3});?|&\#[xX]0*+(?P<hex>[0-9A-Fa-f]{2,6}(?=;)|[0-9A-Fa-f]{2});?"
@@ -48,8 +48,8 @@ ESCAPED = (
 QUOTED = r"=(?P<byte>[0-9A-Fa-f]{2})|=(?=\r?\n)"  # quoted-printable; apart, since keys may have an equals sign
 BASES = {"binary": 2, "octal": 8, "decimal": 10, "html": 10}  # of the digits in a group; others are hexadecimal
 NUMBERS = tuple(  # a character by its number, and anything else
-    re.compile(rf"(?<![0-9A-WYZa-wyz])0*(?P<{name}>{digits})(?![0-9A-Za-z])|[^{known}]+|[{known}]")
-    for name, digits, known in (
+    re.compile(rf"(?<![0-9A-WYZa-wyz])0*(?P<{name}>{digits})(?![0-9A-Za-z])|[^{alphabet}]+|[{alphabet}]")
+    for name, digits, alphabet in (
         ("binary", "1[01]{5,6}", "0-9"),
         ("octal", "[0-7]{2,3}", "0-9"),
         ("decimal", "[0-9]{2,3}", "0-9"),
@@ -58,8 +58,8 @@ NUMBERS = tuple(  # a character by its number, and anything else
 )
 PUNCTUATION = r"[\W_]"
 MARKDOWN = r"\\(?P<plain>[!-/:-@\[\]-`{-~])"  # a backslash before punctuation
-LEFT_OUT = re.compile(rf"[{INVISIBLE}\s\u2800]")
-OCTETS = ("url", "byte")  # groups of `ESCAPED` with a byte; beyond ASCII it is a part of a character
+IGNORED = re.compile(rf"[{INVISIBLE}\s\u2800]")
+OCTETS = ("url", "byte")  # groups of `ESCAPE` with a byte; beyond ASCII it is a part of a character
 
 
 class Lookalikes(dict[int, str]):
@@ -82,46 +82,46 @@ def without_key(text: str, key: str) -> str:
     if len(key) < MIN_CHARS:
         return text
     text = text.replace(key, MASK)
-    for reading in readings_of(key):
-        text = reading.masked(text)
+    for reading in searches_for(key):
+        text = reading.mask(text)
     return text
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class KeySearch:
     """A way to read a text, and what must not be found in it.
 
     Attributes:
         marks: pattern of what is left out, or stands for another character.
         folded: whether capitals, and characters that look alike, are the same.
-        wanted: forms of the key.
+        forms: forms of the key.
     """
 
     marks: re.Pattern[str]
     folded: bool
-    wanted: tuple[str, ...]
+    forms: tuple[str, ...]
 
-    def masked(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """Return a text without the forms of the key; a text without any is only searched, which is fast."""
-        read = self.marks.sub(meaning, text)
-        read = read.translate(LOOKALIKES) if self.folded else read
-        if not any(form in read for form in self.wanted):
+        visible = self.marks.sub(meaning, text)
+        visible = visible.translate(LOOKALIKES) if self.folded else visible
+        if not any(form in visible for form in self.forms):
             return text
         pieces, end = [], 0
-        for first, last in self._found(text):
-            if first >= end:
-                pieces += [text[end:first], MASK]
-                end = last
+        for start, stop in self._find_spans(text):
+            if start >= end:
+                pieces += [text[end:start], MASK]
+                end = stop
         return "".join([*pieces, text[end:]])
 
-    def _found(self, text: str) -> list[tuple[int, int]]:
+    def _find_spans(self, text: str) -> list[tuple[int, int]]:
         """Return where the forms begin and end in a text, in order."""
-        read = [*characters(text, self.marks)]
-        whole = "".join(one for one, _, _ in read)
-        whole = whole.translate(LOOKALIKES) if self.folded else whole
-        places = ((match.start(), match.end()) for form in self.wanted for match in re.finditer(re.escape(form), whole))
+        triples = [*characters(text, self.marks)]
+        visible = "".join(character for character, _, _ in triples)
+        visible = visible.translate(LOOKALIKES) if self.folded else visible
+        spans = ((match.start(), match.end()) for form in self.forms for match in re.finditer(re.escape(form), visible))
         return sorted(
-            ((read[first][1], read[last - 1][2]) for first, last in places), key=lambda ends: (ends[0], -ends[1])
+            ((triples[start][1], triples[stop - 1][2]) for start, stop in spans), key=lambda ends: (ends[0], -ends[1])
         )
 
 
@@ -129,10 +129,10 @@ def characters(text: str, marks: re.Pattern[str]) -> Iterator[tuple[str, int, in
     """Yield the characters that a text stands for, and where each begins and ends in it."""
     end = 0
     for match in marks.finditer(text):
-        yield from ((text[place], place, place + 1) for place in range(end, match.start()))
+        yield from ((text[index], index, index + 1) for index in range(end, match.start()))
         end = match.end()
-        yield from ((meant, match.start(), end) for meant in meaning(match))
-    yield from ((text[place], place, place + 1) for place in range(end, len(text)))
+        yield from ((character, match.start(), end) for character in meaning(match))
+    yield from ((text[index], index, index + 1) for index in range(end, len(text)))
 
 
 def meaning(match: re.Match[str]) -> str:
@@ -147,33 +147,33 @@ def meaning(match: re.Match[str]) -> str:
     else:
         code = int(match[kind], BASES.get(kind, 16))
         meant = "" if code > sys.maxunicode or (kind in OCTETS and code > MAX_ASCII) else chr(code)
-    return LEFT_OUT.sub("", meant)
+    return IGNORED.sub("", meant)
 
 
 @cache
-def readings_of(key: str) -> tuple[Reading, ...]:
+def searches_for(key: str) -> tuple[KeySearch, ...]:
     """Return the ways in which a text is read.
 
     Blanks between characters are left out only if the key has a digit: words of a text, put together, may be a
     placeholder such as `notneededhere`.
     """
     has_digit = any(map(str.isdigit, key))
-    between = BLANK if has_digit else UNSEEN
+    separators = BLANK if has_digit else INVISIBLE_PATTERN
     plain = both_ways(key.translate(LOOKALIKES))
     in_base32 = in_base(base64.b32encode, 5, key) | in_base(base64.b32hexencode, 5, key)
-    coded = both_ways(key.encode().hex(), *map(str.lower, in_base32))
-    readings = [
-        Reading(re.compile(f"{MARKDOWN}|{between}"), folded=True, wanted=plain),
-        Reading(re.compile(f"{ESCAPED}|{MARKDOWN}|{between}"), folded=True, wanted=plain),
-        Reading(re.compile(f"{QUOTED}|{between}"), folded=True, wanted=plain),
-        Reading(re.compile(BLANK), folded=True, wanted=coded),
-        Reading(re.compile(BLANK), folded=False, wanted=both_ways(*in_base64(key))),
-        *(Reading(numbers, folded=True, wanted=plain) for numbers in NUMBERS),
+    encoded_forms = both_ways(key.encode().hex(), *map(str.lower, in_base32))
+    searches = [
+        KeySearch(re.compile(f"{MARKDOWN}|{separators}"), folded=True, forms=plain),
+        KeySearch(re.compile(f"{ESCAPE}|{MARKDOWN}|{separators}"), folded=True, forms=plain),
+        KeySearch(re.compile(f"{QUOTED}|{separators}"), folded=True, forms=plain),
+        KeySearch(re.compile(BLANK), folded=True, forms=encoded_forms),
+        KeySearch(re.compile(BLANK), folded=False, forms=both_ways(*in_base64(key))),
+        *(KeySearch(numbers, folded=True, forms=plain) for numbers in NUMBERS),
     ]
     letters = re.sub(PUNCTUATION, "", plain[0])
     if has_digit and len(letters) >= MIN_CHARS:
-        readings.append(Reading(re.compile(f"{ESCAPED}|{PUNCTUATION}"), folded=True, wanted=both_ways(letters)))
-    return tuple(readings)
+        searches.append(KeySearch(re.compile(f"{ESCAPE}|{PUNCTUATION}"), folded=True, forms=both_ways(letters)))
+    return tuple(searches)
 
 
 def both_ways(*texts: str) -> tuple[str, ...]:
@@ -193,9 +193,9 @@ def in_base(encode: Callable[[bytes], bytes], group: int, key: str) -> set[str]:
     """
     bits = {3: 6, 5: 5}[group]  # of a character
     forms = set()
-    for before in range(group):
-        text = bytes(before) + key.encode()
+    for offset in range(group):
+        text = bytes(offset) + key.encode()
         code = encode(text).decode().rstrip("=")
-        first = -(-before * 8 // bits)
+        first = -(-offset * 8 // bits)
         forms |= {code[first : len(text) * 8 // bits], code[first : len(text) // group * group * 8 // bits]}
     return forms

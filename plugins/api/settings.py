@@ -87,18 +87,18 @@ class ApiSettings:
             raise ModelError("no model is given; add it after a colon, e.g. --model openai:gpt-4o-mini")
         checks = {
             "max_concurrent": positive,
-            "timeout": above_zero,
-            "max_retries": whole,
-            "temperature": number,
-            "top_p": above_zero,
-            "reasoning_tokens": whole,
-            "send_stop": switch,
-            "extra_body": json_object,
-            "input_price": number,
-            "output_price": number,
-            "max_cost": above_zero,
+            "timeout": parse_positive,
+            "max_retries": parse_integer,
+            "temperature": parse_number,
+            "top_p": parse_positive,
+            "reasoning_tokens": parse_integer,
+            "send_stop": parse_switch,
+            "extra_body": parse_json_object,
+            "input_price": parse_number,
+            "output_price": parse_number,
+            "max_cost": parse_positive,
             "max_tokens": positive,
-            "memo": switch,
+            "memo": parse_switch,
         }
         for name, check in checks.items():
             value = getattr(self, name)
@@ -136,46 +136,46 @@ class ApiSettings:
         return {name: value for name, value in options.items() if value is not None}
 
 
-def number(name: str, value: object) -> float:
+def parse_number(name: str, value: object) -> float:
     """Return a finite number of at least 0. Raises `ModelError` for anything else."""
     try:
-        found = float(value) if isinstance(value, SupportsFloat | str) else math.nan
+        number = float(value) if isinstance(value, SupportsFloat | str) else math.nan
     except (TypeError, ValueError):
-        found = math.nan
-    if isinstance(value, bool) or not 0 <= found < math.inf:
+        number = math.nan
+    if isinstance(value, bool) or not 0 <= number < math.inf:
         raise ModelError(f"{name}={value} is not a number of at least 0")
-    return found
+    return number
 
 
-def above_zero(name: str, value: object) -> float:
+def parse_positive(name: str, value: object) -> float:
     """Return a finite number above 0. Raises `ModelError` for anything else."""
-    found = number(name, value)
-    if not found:
+    number = parse_number(name, value)
+    if not number:
         raise ModelError(f"{name}={value} is not above 0")
-    return found
+    return number
 
 
-def whole(name: str, value: object) -> int:
+def parse_integer(name: str, value: object) -> int:
     """Return an integer of at least 0. Raises `ModelError` for anything else."""
     return 0 if str(value) == "0" else positive(name, value)
 
 
-def switch(name: str, value: object) -> bool:
+def parse_switch(name: str, value: object) -> bool:
     """Return True for on and False for off. Raises `ModelError` for anything else."""
     if str(value).lower() not in SWITCH:
         raise ModelError(f"{name}={value} must be on or off")
     return SWITCH[str(value).lower()]
 
 
-def json_object(name: str, value: object) -> JSONObject:
+def parse_json_object(name: str, value: object) -> JSONObject:
     """Return a JSON object, given as such or as text. Raises `ModelError` for anything else."""
     try:
-        found = parse_json(value) if isinstance(value, str) else value
+        content = parse_json(value) if isinstance(value, str) else value
     except ValueError:
-        found = None
-    if not isinstance(found, Mapping):
+        content = None
+    if not isinstance(content, Mapping):
         raise ModelError(f"""{name} is not a JSON object; write --model_args '{{"{name}": {{"top_k": 1}}, …}}'""")
-    return dict(found)
+    return dict(content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class Endpoint:
         return without_key(text, self.key)
 
 
-def endpoint(settings: ApiSettings, usual_url: str, usual_variable: str) -> Endpoint:
+def resolve_endpoint(settings: ApiSettings, usual_url: str, usual_variable: str) -> Endpoint:
     """Return the address and its key.
 
     Raises:
@@ -213,13 +213,13 @@ def endpoint(settings: ApiSettings, usual_url: str, usual_variable: str) -> Endp
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise ModelError(f"{variable} contains blanks or other characters that cannot be in a key; set it again")
-    found = Endpoint(url, key)
-    if not key and not found.local:
+    endpoint = Endpoint(url, key)
+    if not key and not endpoint.local:
         raise ModelError(
-            f"no key for {found.host}: set the environment variable {variable} (any value where the server asks for "
+            f"no key for {endpoint.host}: set the environment variable {variable} (any value where the server asks for "
             f"none), or name another one with --model_args api_key_env=NAME"
         )
-    return found
+    return endpoint
 
 
 def plain_url(url: str) -> str:

@@ -52,7 +52,7 @@ def style_at(url: str) -> str:
     return next((style for end, style in HOSTS.items() if host == end or host.endswith(f".{end}")), "template")
 
 
-def apart(reply: Reply, reasoning: Reasoning | None) -> Reply:
+def separate_thoughts(reply: Reply, reasoning: Reasoning | None) -> Reply:
     """Return a reply whose thoughts are apart from its answer, if the user gave --reasoning.
 
     A server that does not separate them leaves their marks in the text. If the opening mark was part of the prompt and
@@ -63,8 +63,8 @@ def apart(reply: Reply, reasoning: Reasoning | None) -> Reply:
         return reply
     thoughts, text = split_reasoning(reply.text)
     if thoughts or text != reply.text:
-        known = "\n\n".join(filter(None, (reply.reasoning, thoughts)))
-        return replace(reply, text=text.lstrip(), reasoning=known)
+        all_thoughts = "\n\n".join(filter(None, (reply.reasoning, thoughts)))
+        return replace(reply, text=text.lstrip(), reasoning=all_thoughts)
     if reply.reasoning.strip():  # blank lines that only part the answer from it are no stop text of the answer
         return replace(reply, text=text.lstrip())
     if reasoning.on and reply.finish == "length" and not reply.reasoning and not reply.reasoning_tokens:
@@ -72,11 +72,11 @@ def apart(reply: Reply, reasoning: Reasoning | None) -> Reply:
     return reply
 
 
-def cut_off(reply: Reply) -> bool:
+def is_cut_off(reply: Reply) -> bool:
     """Return whether a reply reached its limit before it began to answer."""
     return reply.finish == "length" and not reply.text.strip()
 
 
-def thought(reply: Reply) -> bool:
+def has_thoughts(reply: Reply) -> bool:
     """Return whether there is a sign that the model thought."""
     return bool(reply.reasoning.strip() or reply.reasoning_tokens)

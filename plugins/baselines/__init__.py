@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
     """Register guesses, word overlap and positions, and an oracle that knows the answers."""
-    guess, words, place = (f"{__name__}.{module}" for module in ("guessing", "word_overlap", "positions"))
-    about = "all answers tied; scoring ties by expectation gives chance in closed form"
-    register("chance", f"{guess}:Chance", about)
+    guess, words, positions = (f"{__name__}.{module}" for module in ("guessing", "word_overlap", "positions"))
+    summary = "all answers tied; scoring ties by expectation gives chance in closed form"
+    register("chance", f"{guess}:Chance", summary)
     register("random", f"{guess}:Random", "seeded guessing that depends only on the texts, not on batches (seed=0)")
     register("majority", f"{guess}:Majority", "the most frequent gold answer")
     register("overlap", f"{words}:Overlap", "word Jaccard, the floor of any lexical method")
     register("echo", f"{words}:Echo", "outputs only the keywords, the floor of any text metric")
-    register("last_sentence", f"{place}:LastSentence", "always answers with the last sentence")
-    register("whole_text", f"{place}:WholeText", "always answers with the whole text")
-    register("oracle", f"{place}:Oracle", "answers with the gold spans: the score of a perfect model")
+    register("last_sentence", f"{positions}:LastSentence", "always answers with the last sentence")
+    register("whole_text", f"{positions}:WholeText", "always answers with the whole text")
+    register("oracle", f"{positions}:Oracle", "answers with the gold spans: the score of a perfect model")

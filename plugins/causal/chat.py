@@ -21,7 +21,7 @@ AMID_THINKING = (
 TEMPLATE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of its code
 
 
-def rendered(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], model: str, **options: object) -> str:
+def render_chat(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], model: str, **options: object) -> str:
     """Return the turns rendered by the chat template, up to the beginning of the answer.
 
     Args:
@@ -35,10 +35,10 @@ def rendered(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], mo
     """
     from jinja2 import TemplateError
 
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    variables: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     turns = [{"role": message.role, "content": message.content.strip()} for message in messages]
     try:
-        text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **given)
+        text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **variables)
     except (TemplateError, *TEMPLATE_ERRORS) as error:
         raise TaskError(
             f"the chat template of {model!r} refuses these turns ({one_line(error)}); "

@@ -19,15 +19,15 @@ from figeval.models.progress import within
 
 from ..torch_models.batching import TokenBudget
 from ..torch_models.loading import check_weights
-from ..torch_models.tokens import padded
+from ..torch_models.tokens import pad
 from .engine.encoder_decoder import EncoderDecoder
-from .engine.packed import Answer, Engine
+from .engine.packed import Answer, PackedEngine
 from .engine.self_test import settle
-from .generation.fastest import fastest
+from .generation.fastest import fastest_writer
 from .generation.row import End, Row
 from .generation.self_test import writer_for
 from .generation.ways import Writer
-from .lm_eval_requests import Ids, encode_pairs, fitted
+from .lm_eval_requests import Ids, encode_pairs, fit_request
 from .options import check_options
 from .prompting import final_tokens
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
 MASK = "attention_mask"
-AT_ONCE = 4_096  # requests at a time: shows progress and bounds memory
+REQUESTS_PER_PART = 4_096  # requests at a time: shows progress and bounds memory
 Encoded = tuple[tuple[str, str] | None, Ids, Ids]  # texts, context, continuation
 
 
@@ -68,7 +68,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         super().__init__(*arguments, **options)
 
     @cached_property
-    def engine(self) -> Engine | EncoderDecoder:
+    def engine(self) -> PackedEngine | EncoderDecoder:
         """Engine that computes log-likelihoods; it tests itself on first use.
 
         Raises:
@@ -78,15 +78,15 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         if self.backend == "seq2seq":
             return EncoderDecoder(self.model, self.device, budget)
         with within(None):  # its test is no progress of the call
-            return settle(Engine(self.model, self.device, budget), self.scoring)
+            return settle(PackedEngine(self.model, self.device, budget), self.scoring)
 
     @cached_property
     def writer(self) -> Writer:
         """Writer of greedy texts; it tests itself on first use."""
         budget, padding = self.writing or TokenBudget.for_writing(self.device.type), self.tokenizer.pad_token_id
         with within(None):
-            own = writer_for(self.model, padding, budget, self.mixed_precision_dtype)
-        return fastest(own, padding, self.way)
+            writer = writer_for(self.model, padding, budget, self.mixed_precision_dtype)
+        return fastest_writer(writer, padding, self.way)
 
     @property
     def final(self) -> frozenset[int]:
@@ -108,9 +108,9 @@ class FigevalHF(HFLM):  # type: ignore[misc]
     @cached_property
     def stops(self) -> tuple[str, ...]:
         """Stop texts of the generation config; rows look for them, since transformers would need the tokenizer."""
-        given = getattr(self.model.generation_config, "stop_strings", None) or ()
+        stop_strings = getattr(self.model.generation_config, "stop_strings", None) or ()
         self.model.generation_config.stop_strings = None
-        return (given,) if isinstance(given, str) else tuple(given)
+        return (stop_strings,) if isinstance(stop_strings, str) else tuple(stop_strings)
 
     def _create_model(self, *arguments: object, **options: object) -> None:
         """Load the model as lm-eval does, but reject missing or left-over weights.
@@ -129,8 +129,8 @@ class FigevalHF(HFLM):  # type: ignore[misc]
     def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
         """Return (Σ log P(token), is greedy) per request, in order."""
         texts = [request.args for request in requests]
-        encoded = [(text, *ids) for text, ids in zip(texts, encode_pairs(self, texts), strict=True)]
-        return self._loglikelihood_tokens(encoded, disable_tqdm)
+        token_requests = [(text, *ids) for text, ids in zip(texts, encode_pairs(self, texts), strict=True)]
+        return self._loglikelihood_tokens(token_requests, disable_tqdm)
 
     def _model_generate(self, context: Tensor, max_length: int, stop: list[str], **options: Any) -> Tensor:
         """Generate as lm-eval does, but let an encoder-decoder write as many tokens as requested.
@@ -147,7 +147,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
             rows = [Row(ids[real].tolist(), room, end) for ids, real in pairs]
             for _ in self.write(rows):
                 pass
-            texts, _ = padded([row.written for row in rows], self.tokenizer.pad_token_id, context.device)
+            texts, _ = pad([row.written for row in rows], self.tokenizer.pad_token_id, context.device)
             return torch.cat([context, texts], 1)
         return super()._model_generate(context, max_length, stop, **options)
 
@@ -157,9 +157,11 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         del override_bs  # batches are sized by memory
         answers: list[Answer] = []
         bar = tqdm(total=len(requests), disable=disable_tqdm or self.rank != 0, desc="figeval: packed log-likelihoods")
-        for part in parts(requests, AT_ONCE):
+        for part in parts(requests, REQUESTS_PER_PART):
             limit = self.max_length
-            answers += self.engine.score([fitted(self.backend, ids, after, limit) for _, ids, after in part])
+            answers += self.engine.score(
+                [fit_request(self.backend, ids, continuation, limit) for _, ids, continuation in part]
+            )
             for (texts, _, _), answer in zip(part, answers[-len(part) :], strict=True):
                 if texts is not None:  # the caller caches rolling log-likelihoods itself
                     self.cache_hook.add_partial("loglikelihood", texts, answer)

@@ -31,8 +31,8 @@ from ..torch_models.loading import (
     suppress_logging,
 )
 from ..torch_models.settings import Configured, Settings
-from ..torch_models.tokens import padded
-from .engine.bodies import kept_per_token, vocabulary
+from ..torch_models.tokens import pad
+from .engine.bodies import cache_bytes_per_token, vocabulary
 from .engine.packed import logits_at_once
 from .generation.grammar import Grammars, check_installed
 from .generation.row import Row
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from .figeval_hf import FigevalHF
 
-IMPOSSIBLE = -1e4  # lowest log P of a token
+MIN_LOGPROB = -1e4  # lowest log P of a token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +96,10 @@ class LanguageSettings(Settings):
     @property
     def passed_on(self) -> JSON:
         """Options that are passed to lm-eval unchanged."""
-        shared = {field.name for field in fields(Settings)} - {"max_length", "trust_remote_code"}
-        ours = shared | {"apply_chat_template", "reasoning", "scoring", "writing"}
-        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ours}
-        return {name: value for name, value in given.items() if value is not None}
+        common = {field.name for field in fields(Settings)} - {"max_length", "trust_remote_code"}
+        excluded = common | {"apply_chat_template", "reasoning", "scoring", "writing"}
+        options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in excluded}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
@@ -144,18 +144,18 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             ModelError: the budget of --reasoning leaves none.
         """
         lm = self.network
-        rows, cut = self.prompting.rows(requests, lm, lm.max_length, lm.final)
+        rows, truncated = self.prompting.rows(requests, lm, lm.max_length, lm.final)
         for row, request in zip(rows, requests, strict=True):
             row.format = None if request.answer is None else self.grammars.of(request.answer)
-        return OutputStream(len(requests), self._written(rows, cut))
+        return OutputStream(len(requests), self._stream_replies(rows, truncated))
 
-    def _written(self, rows: Sequence[Row], cut: Set[int]) -> Iterator[Part[Reply]]:
-        """Yield the answers one by one; `cut` are the indexes of prompts without their beginning."""
+    def _stream_replies(self, rows: Sequence[Row], truncated: Set[int]) -> Iterator[Part[Reply]]:
+        """Yield the answers one by one; `truncated` are the indexes of prompts without their beginning."""
         self.wrote = True
-        places = {id(row): index for index, row in enumerate(rows)}
+        indexes = {id(row): index for index, row in enumerate(rows)}
         for row in self.network.write(rows):
-            index = places[id(row)]
-            yield Part([index], [row.reply], cut & {index})
+            index = indexes[id(row)]
+            yield Part([index], [row.reply], truncated & {index})
 
     @property
     def constrains_answers(self) -> bool:
@@ -174,11 +174,11 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         """Return what `figeval.ScoresTokens` describes. Raises `TaskError` for an empty text."""
         lm = self.network
         rows = [[*start, *ids] for start, ids in encode_pairs(lm, [("", text) for text in texts])]
-        read = [row[: lm.max_length] for row in rows]
+        inputs = [row[: lm.max_length] for row in rows]
         room = logits_at_once(lm.model, lm.device)
         budget = TokenBudget(min(self.budget.tokens, room), self.budget.rows)
-        found = run_batches(list(map(len, read)), partial(token_scores, lm, read), budget)
-        return Outputs(found, frozenset(place for place, row in enumerate(rows) if len(row) > lm.max_length))
+        scores = run_batches(list(map(len, inputs)), partial(token_scores, lm, inputs), budget)
+        return Outputs(scores, frozenset(index for index, row in enumerate(rows) if len(row) > lm.max_length))
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -198,7 +198,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         Raises:
             TaskError: the template rejects these turns (some have no system role).
         """
-        return self.prompting.rendered(messages)
+        return self.prompting.render(messages)
 
     def load(self) -> FigevalHF:
         """Load the `HFLM`.
@@ -213,13 +213,13 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             with suppress_logging("lm_eval"):
                 from .figeval_hf import FigevalHF
 
-                ways = {"scoring": setup.settings.scoring, "writing": setup.settings.writing}
-                lm = FigevalHF(**arguments, **ways, backend=self.kind, dtype=setup.dtype, device=setup.device)
+                strategies = {"scoring": setup.settings.scoring, "writing": setup.settings.writing}
+                lm = FigevalHF(**arguments, **strategies, backend=self.kind, dtype=setup.dtype, device=setup.device)
         except load_errors() as error:
             raise ModelError(f"{setup.checkpoint.model!r} cannot be loaded: {one_line(error)}") from error
         lm.budget, lm.writing = self.budget, self.writing
         self._check(lm)
-        self.writing.limit(free_memory(setup.device), kept_per_token(lm.model))
+        self.writing.limit(free_memory(setup.device), cache_bytes_per_token(lm.model))
         return lm
 
     def _check(self, lm: FigevalHF) -> None:
@@ -231,28 +231,28 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
 
     def details(self, network: FigevalHF) -> JSON:
         """Return the model's size and limit, the method of log-likelihoods, and the tokens of the first prompt."""
-        found = measures(network.model, network.max_length) | {"kind": network.backend}
+        details = measures(network.model, network.max_length) | {"kind": network.backend}
         if "engine" in vars(network):
-            found |= network.engine.describe()
+            details |= network.engine.describe()
         if self.wrote:
-            found |= {"writing": network.writer.describe()}
-        return found | self.prompting.opening()
+            details |= {"writing": network.writer.describe()}
+        return details | self.prompting.opening()
 
 
-def token_scores(lm: FigevalHF, rows: Sequence[list[int]], chosen: list[int]) -> list[NDArray[np.float64]]:
+def token_scores(lm: FigevalHF, rows: Sequence[list[int]], indices: list[int]) -> list[NDArray[np.float64]]:
     """Return log P of each token after the first, and its mean and deviation over the vocabulary, for some rows."""
     import torch
 
-    ids, mask = padded([rows[place] for place in chosen], 0, lm.device)
+    ids, mask = pad([rows[index] for index in indices], 0, lm.device)
     with torch.inference_mode():
         logits = lm.model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
-        logprobs = logits.log_softmax(-1).clamp_min(IMPOSSIBLE)  # or 0 · −∞ would be NaN
+        logprobs = logits.log_softmax(-1).clamp_min(MIN_LOGPROB)  # or 0 · −∞ would be NaN
         shares = logprobs.exp()
         mean = (shares * logprobs).sum(-1)
         deviation = (shares * (logprobs - mean.unsqueeze(-1)).square()).sum(-1).sqrt()
-        own = logprobs.gather(-1, ids[:, 1:].unsqueeze(-1)).squeeze(-1)
-        found = torch.stack((own, mean, deviation), dim=-1).double().cpu().numpy()
-    return [one[: len(rows[place]) - 1] for place, one in zip(chosen, found, strict=True)]
+        token_logprobs = logprobs.gather(-1, ids[:, 1:].unsqueeze(-1)).squeeze(-1)
+        scores = torch.stack((token_logprobs, mean, deviation), dim=-1).double().cpu().numpy()
+    return [row_scores[: len(rows[index]) - 1] for index, row_scores in zip(indices, scores, strict=True)]
 
 
 def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
@@ -287,8 +287,8 @@ def open_smollm2(settings: LanguageSettings) -> LanguageModel:
     refuse_model_name(SMOLLM2.name, settings.model)
     if settings.reasoning is not None and settings.reasoning.on:
         raise ModelError(f"{SMOLLM2.name!r} does not think before it answers; leave out --reasoning")
-    wanted = settings.apply_chat_template is not False
-    return open_model(replace(settings, model=str(SMOLLM2.folder()), apply_chat_template=wanted), "causal")
+    use_template = settings.apply_chat_template is not False
+    return open_model(replace(settings, model=str(SMOLLM2.folder()), apply_chat_template=use_template), "causal")
 
 
 causal = Configured(LanguageSettings, lambda settings: open_model(settings, "causal"), constrains_answers=True)

@@ -44,11 +44,11 @@ class CausalTokenizer:
     @property
     def prefix_token_id(self) -> int:
         """The token that stands for an empty context. Raises `ModelError` if the tokenizer knows none."""
-        known = (self.custom_prefix_token_id, self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
-        found = next((token for token in known if token is not None), None)
-        if found is None:
+        candidates = (self.custom_prefix_token_id, self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
+        token = next((candidate for candidate in candidates if candidate is not None), None)
+        if token is None:
             raise ModelError("the tokenizer has no token that begins a text; set --model_args prefix_token_id=…")
-        return int(found)
+        return int(token)
 
     def tok_encode(self, text: str, add_special_tokens: bool | None = None) -> Ids:
         """Return the token ids of a text; one that begins like a prefix gets no second one, as in lm-eval."""
@@ -59,10 +59,10 @@ class CausalTokenizer:
         return list(self.tokenizer.encode(text, **options))
 
 
-def split(context: str, continuation: str) -> Texts:
+def split_pair(context: str, continuation: str) -> Texts:
     """Return context and continuation; blanks between them belong to the continuation."""
-    bare = context.rstrip()
-    return bare, context[len(bare) :] + continuation
+    stripped = context.rstrip()
+    return stripped, context[len(stripped) :] + continuation
 
 
 def encode_pairs(lm: HFLM | CausalTokenizer, texts: Sequence[Texts]) -> list[tuple[Ids, Ids]]:
@@ -73,15 +73,15 @@ def encode_pairs(lm: HFLM | CausalTokenizer, texts: Sequence[Texts]) -> list[tup
     Raises:
         TaskError: a continuation has no token.
     """
-    pairs = [split(*pair) for pair in texts]
+    pairs = [split_pair(*pair) for pair in texts]
     causal = lm.backend == "causal"
-    wholes = [context + after for context, after in pairs] if causal else []
-    known = encode_all(lm, [*(context for context, _ in pairs), *wholes])
-    ids = [_token_ids(lm, known, *pair) for pair in pairs]
-    for (_, after), (_, scored) in zip(pairs, ids, strict=True):
-        if not scored or not after.strip():
-            reason = "lm-eval's encoding joins it to the context" if after.strip() else "is it empty?"
-            raise TaskError(f"no token to score in {after!r}; {reason}")
+    wholes = [context + continuation for context, continuation in pairs] if causal else []
+    encoded = encode_all(lm, [*(context for context, _ in pairs), *wholes])
+    ids = [_token_ids(lm, encoded, *pair) for pair in pairs]
+    for (_, continuation), (_, continuation_ids) in zip(pairs, ids, strict=True):
+        if not continuation_ids or not continuation.strip():
+            reason = "lm-eval's encoding joins it to the context" if continuation.strip() else "is it empty?"
+            raise TaskError(f"no token to score in {continuation!r}; {reason}")
     return ids
 
 
@@ -110,15 +110,15 @@ def encode_apart(
 def encode_all(lm: HFLM | CausalTokenizer, texts: Sequence[str]) -> dict[str, Ids]:
     """Return `lm.tok_encode` of each text, with one call of the tokenizer for those without special cases."""
     opening = lm.tokenizer.decode(lm.prefix_token_id)
-    known = {text: lm.tok_encode(text) for text in texts if text and text.startswith(opening)}
-    plain = [text for text in dict.fromkeys(texts) if text and text not in known]
+    ids_by_text = {text: lm.tok_encode(text) for text in texts if text and text.startswith(opening)}
+    plain = [text for text in dict.fromkeys(texts) if text and text not in ids_by_text]
     if plain:
         adding = {} if lm.add_bos_token is None else {"add_special_tokens": lm.add_bos_token}
-        known |= dict(zip(plain, lm.tokenizer(plain, verbose=False, **adding)["input_ids"], strict=True))
-    return known
+        ids_by_text |= dict(zip(plain, lm.tokenizer(plain, verbose=False, **adding)["input_ids"], strict=True))
+    return ids_by_text
 
 
-def fitted(kind: str, context: Ids, continuation: Ids, limit: int) -> TokenRequest:
+def fit_request(kind: str, context: Ids, continuation: Ids, limit: int) -> TokenRequest:
     """Return the request as the model reads it, with the beginning of the context cut off if necessary.
 
     A causal model takes `limit` tokens and never reads the last one; an encoder-decoder takes `limit` tokens on either
@@ -146,18 +146,18 @@ def decoding(request: Prompt) -> JSON:
     return {"until": list(request.stop), "max_gen_toks": request.max_new_tokens, "do_sample": False}
 
 
-def written_tokens(lm: LM | None, text: str) -> int | None:
+def count_tokens(lm: LM | None, text: str) -> int | None:
     """Return the number of tokens of an answer; None if only a server knows it, or if the tokenizer is unavailable."""
     if lm is None:
         return None
     try:
-        known = getattr(lm, "tokenizer", None) is not None and hasattr(lm, "tok_encode")
+        has_tokenizer = getattr(lm, "tokenizer", None) is not None and hasattr(lm, "tok_encode")
     except OSError:  # some load it on first use
         return None
-    return len(lm.tok_encode(text, add_special_tokens=False)) if known else None
+    return len(lm.tok_encode(text, add_special_tokens=False)) if has_tokenizer else None
 
 
-def reply(lm: LM | None, text: str | None, allowed: int) -> Reply:
+def reply(lm: LM | None, text: str | None, max_tokens: int) -> Reply:
     """Return an answer with its finish: lm-eval does not give one, so as many tokens as allowed mean "cut off"."""
-    tokens = written_tokens(lm, text or "")
-    return Reply(text=text or "", finish="length" if tokens is not None and tokens >= allowed else "stop")
+    tokens = count_tokens(lm, text or "")
+    return Reply(text=text or "", finish="length" if tokens is not None and tokens >= max_tokens else "stop")

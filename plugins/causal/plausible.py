@@ -27,8 +27,8 @@ def first_contexts(requests: Sequence[TokenRequest]) -> list[int]:
         contexts.setdefault(context_of(request))
         if len(contexts) > FIRST_CONTEXTS:
             break
-    chosen = set(list(contexts)[:FIRST_CONTEXTS])
-    return [index for index, request in enumerate(requests) if context_of(request) in chosen]
+    leading = set(list(contexts)[:FIRST_CONTEXTS])
+    return [index for index, request in enumerate(requests) if context_of(request) in leading]
 
 
 def context_of(request: TokenRequest) -> tuple[int, ...]:
@@ -50,6 +50,6 @@ def exclusive(requests: Sequence[TokenRequest]) -> Iterator[bool]:
     for request in requests:
         context, words = context_of(request), tuple(request.ids[-request.predicted :])
         earlier = longest.setdefault(context, words)
-        shared = min(len(earlier), len(words))
-        yield earlier[:shared] != words[:shared]
+        length = min(len(earlier), len(words))
+        yield earlier[:length] != words[:length]
         longest[context] = max(earlier, words, key=len)

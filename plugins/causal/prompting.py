@@ -14,7 +14,7 @@ from figeval.errors import ModelError, TaskError
 from figeval.reasoning import Reasoning
 from figeval.types import JSON, Message, Prompt
 
-from .chat import opening, rendered
+from .chat import opening, render_chat
 from .generation.row import End, Row, Thinking
 from .generation.thinking import Marks, marks_of, switch_of, template_of
 from .lm_eval_requests import CausalTokenizer
@@ -63,10 +63,10 @@ class Prompting:
         if self.enable_thinking is not None:
             raise ModelError("give either --reasoning or --model_args enable_thinking=…, not both")
         if self.reasoning.on and self.marks is None:
-            why = "its chat template has no marks for it" if self.chats else "its chat template is not used"
-            raise ModelError(f"{self.model!r} is not known to think before it answers: {why}; leave out --reasoning")
+            reason = "its chat template has no marks for it" if self.chats else "its chat template is not used"
+            raise ModelError(f"{self.model!r} is not known to think before it answers: {reason}; leave out --reasoning")
 
-    def rendered(self, messages: Sequence[Message]) -> str:
+    def render(self, messages: Sequence[Message]) -> str:
         """Return the turns rendered by the chat template, up to the beginning of the answer, or of the thinking.
 
         Raises:
@@ -76,10 +76,10 @@ class Prompting:
         options: JSON = {"enable_thinking": self.enable_thinking}
         if reasoning is not None:
             options = dict(switch_of(template_of(self.tokenizer), on=reasoning.on))
-        text = rendered(self.tokenizer, messages, self.model, **options)
+        text = render_chat(self.tokenizer, messages, self.model, **options)
         if reasoning is None or self.marks is None:
             return text
-        return self.marks.switched(text, on=reasoning.on, by_template=bool(options))
+        return self.marks.switch(text, on=reasoning.on, by_template=bool(options))
 
     def rows(
         self, requests: Sequence[Prompt], lm: HFLM | CausalTokenizer, limit: int, final: frozenset[int]
@@ -97,9 +97,9 @@ class Prompting:
             ModelError: the budget of --reasoning leaves none.
         """
         reasoning = self.reasoning
-        thought = reasoning.tokens if reasoning is not None else 0
-        texts = [self.rendered(request.messages) if self.chats else request.plain for request in requests]
-        room = [limit - (request.max_new_tokens + thought) * (lm.backend == "causal") for request in requests]
+        thinking_tokens = reasoning.tokens if reasoning is not None else 0
+        texts = [self.render(request.messages) if self.chats else request.plain for request in requests]
+        room = [limit - (request.max_new_tokens + thinking_tokens) * (lm.backend == "causal") for request in requests]
         if min(room) <= 0:
             if reasoning is not None:
                 reasoning.check_room(max(request.max_new_tokens for request in requests), limit)
@@ -107,21 +107,23 @@ class Prompting:
         prompts = [lm.tok_encode(text) or [lm.prefix_token_id] for text in texts]
         self.note(prompts[0])
         rows = []
-        for text, ids, most, request in zip(texts, prompts, room, requests, strict=True):
-            thinking = self._thinking(text, request, thought + max(0, min(thought, most - len(ids))))
+        for text, ids, prompt_tokens, request in zip(texts, prompts, room, requests, strict=True):
+            thinking = self._thinking(
+                text, request, thinking_tokens + max(0, min(thinking_tokens, prompt_tokens - len(ids)))
+            )
             end = End(lm.tokenizer, final, tuple(filter(None, request.stop)))
-            rows.append(Row(ids[-most:], request.max_new_tokens, end, thinking))
+            rows.append(Row(ids[-prompt_tokens:], request.max_new_tokens, end, thinking))
         return rows, {index for index, ids in enumerate(prompts) if len(ids) > room[index]}
 
-    def _thinking(self, prompt: str, request: Prompt, most: int) -> Thinking | None:
+    def _thinking(self, prompt: str, request: Prompt, max_tokens: int) -> Thinking | None:
         """Return the thinking of a row, of so many tokens if it has tokens of its own."""
         reasoning, marks = self.reasoning, self.marks
         if marks is None or (reasoning is not None and not reasoning.on):
             return None
-        opened = marks.opened_in(prompt)
-        if request.answer is not None and not opened:  # what is held to a format is an answer from the first token on
+        is_open = marks.opened_in(prompt)
+        if request.answer is not None and not is_open:  # what is held to a format is an answer from the first token on
             return None
-        return Thinking(marks, None if reasoning is None else most, opened)
+        return Thinking(marks, None if reasoning is None else max_tokens, is_open)
 
     def note(self, ids: Sequence[int], scored: str | None = None) -> None:
         """Record a prompt if it is the first, and the text of one after which options are `scored`."""
@@ -137,11 +139,11 @@ class Prompting:
 
 def context_length(config: Mapping[str, Any]) -> int | None:
     """Return the number of tokens that a causal model reads and writes together; None if its config does not say it."""
-    known = (config.get(name) for name in LIMITS)
-    return next((limit for limit in known if isinstance(limit, int)), None)
+    limits = (config.get(name) for name in LIMITS)
+    return next((limit for limit in limits if isinstance(limit, int)), None)
 
 
-def final_tokens(known: int | Sequence[int] | None, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+def final_tokens(eos_ids: int | Sequence[int] | None, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Return the ids of all tokens that end a text: the `eos_token_id` of a generation config, and the tokenizer's."""
-    given = [known] if isinstance(known, int) or known is None else known
-    return frozenset(token for token in (*given, tokenizer.eos_token_id) if token is not None)
+    ids = [eos_ids] if isinstance(eos_ids, int) or eos_ids is None else eos_ids
+    return frozenset(token for token in (*ids, tokenizer.eos_token_id) if token is not None)

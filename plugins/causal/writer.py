@@ -33,15 +33,15 @@ from ..torch_models.loading import (
     suppress_logging,
 )
 from ..torch_models.settings import Configured, Settings, positive
-from ..torch_models.tokens import IDS, Tokens, bare_ids, padded, padding_of, tokenize
-from .engine.bodies import kept_per_token
+from ..torch_models.tokens import IDS, Tokens, bare_ids, pad, padding_of, tokenize
+from .engine.bodies import cache_bytes_per_token
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-BEAMS = 4
-LONGEST = 250  # tokens of a text
+NUM_BEAMS = 4
+MAX_TEXT_TOKENS = 250  # tokens of a text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +73,12 @@ class WriterSettings(Settings):
     @property
     def beams(self) -> int:
         """Number of beams."""
-        return self.num_beams or BEAMS
+        return self.num_beams or NUM_BEAMS
 
     @property
     def longest(self) -> int:
         """Longest text in tokens, if the model can write as many."""
-        return self.max_new_tokens or LONGEST
+        return self.max_new_tokens or MAX_TEXT_TOKENS
 
 
 # ---- the form of the inputs ------------------------------------------------------------------------------------------
@@ -111,8 +111,8 @@ class Form:
         for name in self.inputs:
             if name not in values:
                 raise ModelError(f"the model writes from {', '.join(self.inputs)}, but the task has no {name!r}")
-        given = (values[name] for name in self.inputs or values)
-        return self.separator.join(text for one in given for text in ((one,) if isinstance(one, str) else one))
+        inputs = (values[name] for name in self.inputs or values)
+        return self.separator.join(text for value in inputs for text in ((value,) if isinstance(value, str) else value))
 
 
 def names_of(inputs: str | Sequence[str]) -> tuple[str, ...]:
@@ -133,18 +133,18 @@ def form_of(
     Raises:
         ModelError: neither the tokenizer nor the arguments give a separator.
     """
-    own = separator or tokenizer.sep_token or tokenizer.eos_token
-    if own is None:
+    sep_token = separator or tokenizer.sep_token or tokenizer.eos_token
+    if sep_token is None:
         raise ModelError("the tokenizer has no separator token; set separator=…")
-    after = (2 * own if marker is None else marker) if causal else ""
-    return Form(separator=own, marker=after, inputs=tuple(inputs or ()))
+    ending = (2 * sep_token if marker is None else marker) if causal else ""
+    return Form(separator=sep_token, marker=ending, inputs=tuple(inputs or ()))
 
 
 def encoder_prompts(
     tokenizer: PreTrainedTokenizerBase, form: Form, values: Sequence[Values], limit: int | None
 ) -> Tokens:
     """Return the inputs of an encoder; what is too long loses its end."""
-    return tokenize(tokenizer, [form.text(one) for one in values], limit)
+    return tokenize(tokenizer, [form.text(inputs) for inputs in values], limit)
 
 
 def causal_prompts(
@@ -155,13 +155,13 @@ def causal_prompts(
     They take at most half of `limit`, so that there is room for a text; inputs lose their end. Raises `ModelError` for
     a marker that makes no token.
     """
-    before, after = opening(tokenizer), bare_ids(tokenizer, [form.marker])[0]
-    if not after:
+    opening_ids, marker_ids = opening(tokenizer), bare_ids(tokenizer, [form.marker])[0]
+    if not marker_ids:
         raise ModelError(f"marker={form.marker!r} has no tokens in this tokenizer; choose another one")
-    room = None if limit is None else limit // 2 - len(before) - len(after)
-    bodies = bare_ids(tokenizer, [form.text(one) for one in values])
-    cut = frozenset(row for row, ids in enumerate(bodies) if room is not None and len(ids) > room)
-    return Tokens({IDS: [[*before, *ids[:room], *after] for ids in bodies]}, padding_of(tokenizer), cut)
+    room = None if limit is None else limit // 2 - len(opening_ids) - len(marker_ids)
+    bodies = bare_ids(tokenizer, [form.text(inputs) for inputs in values])
+    truncated = frozenset(row for row, ids in enumerate(bodies) if room is not None and len(ids) > room)
+    return Tokens({IDS: [[*opening_ids, *ids[:room], *marker_ids] for ids in bodies]}, padding_of(tokenizer), truncated)
 
 
 def opening(tokenizer: PreTrainedTokenizerBase) -> list[int]:
@@ -169,9 +169,9 @@ def opening(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     return [token for token in tokenizer("", verbose=False)[IDS] if token != tokenizer.eos_token_id]
 
 
-def causal_room(limit: int | None, asked: int) -> int:
+def causal_room(limit: int | None, max_new_tokens: int) -> int:
     """Return the number of tokens that a causal model may write after any prompt."""
-    return asked if limit is None else min(asked, limit - limit // 2)
+    return max_new_tokens if limit is None else min(max_new_tokens, limit - limit // 2)
 
 
 # ---- the backend -----------------------------------------------------------------------------------------------------
@@ -193,22 +193,22 @@ class WriterNetwork:
 
     def prompts(self, requests: Sequence[Inputs]) -> Tokens:
         """Return the tokenized inputs."""
-        read = causal_prompts if self.causal else encoder_prompts
-        return read(self.tokenizer, self.form, [dict(request.values) for request in requests], self.limit)
+        make_prompts = causal_prompts if self.causal else encoder_prompts
+        return make_prompts(self.tokenizer, self.form, [dict(request.values) for request in requests], self.limit)
 
     def batch(self, tokens: Tokens, rows: list[int], device: str) -> dict[str, Tensor]:
         """Return rows as tensors, padded on the left for a causal model, because a text continues its prompt."""
         if not self.causal:
             return tokens.tensors(rows, device)
-        ids, mask = padded([tokens.fields[IDS][row][::-1] for row in rows], tokens.padding, device)
+        ids, mask = pad([tokens.fields[IDS][row][::-1] for row in rows], tokens.padding, device)
         return {IDS: ids.flip(1), "attention_mask": mask.flip(1)}
 
-    def room(self, asked: int) -> int:
+    def room(self, max_new_tokens: int) -> int:
         """Return the number of tokens that the model may write."""
         if self.causal:
-            return causal_room(self.limit, asked)
-        most = positions(self.model)
-        return asked if most is None else min(asked, most - 1)
+            return causal_room(self.limit, max_new_tokens)
+        limit = positions(self.model)
+        return max_new_tokens if limit is None else min(max_new_tokens, limit - 1)
 
 
 class WriterModel(Neural[WriterSettings, WriterNetwork]):
@@ -230,20 +230,20 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         decoding = self._decoding(network, room)
 
         def forward(rows: list[int]) -> list[Reply]:
-            return self._written(network, network.batch(tokens, rows, self.setup.device), decoding)
+            return self._generate(network, network.batch(tokens, rows, self.setup.device), decoding)
 
         costs = [settings.beams * (length + room) for length in tokens.lengths]
         batches = finished_batches(costs, forward, self.budget)
-        cut = tokens.truncated
-        return OutputStream(len(costs), (Part(rows, list(replies), cut & set(rows)) for rows, replies in batches))
+        truncated = tokens.truncated
+        return OutputStream(len(costs), (Part(rows, list(replies), truncated & set(rows)) for rows, replies in batches))
 
-    def _written(self, network: WriterNetwork, batch: dict[str, Tensor], decoding: GenerationConfig) -> list[Reply]:
+    def _generate(self, network: WriterNetwork, batch: dict[str, Tensor], decoding: GenerationConfig) -> list[Reply]:
         import torch
 
         with torch.inference_mode(), suppress_logging():
-            written = network.model.generate(**batch, generation_config=decoding)
-        before = batch[IDS].shape[1] if network.causal else 1
-        return [self._reply(network.tokenizer, ids) for ids in written[:, before:].tolist()]
+            output_ids = network.model.generate(**batch, generation_config=decoding)
+        prompt_length = batch[IDS].shape[1] if network.causal else 1
+        return [self._reply(network.tokenizer, ids) for ids in output_ids[:, prompt_length:].tolist()]
 
     def _reply(self, tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> Reply:
         text = tokenizer.decode(ids, skip_special_tokens=True).strip()
@@ -281,18 +281,18 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         model = load_model(auto, setup)
         limit = input_limit(settings.max_length, tokenizer.model_max_length, model)
         form = form_of(tokenizer, settings.separator, settings.inputs, causal=causal, marker=settings.marker)
-        self.budget.limit(free_memory(setup.device), kept_per_token(model))
+        self.budget.limit(free_memory(setup.device), cache_bytes_per_token(model))
         return WriterNetwork(model, tokenizer, limit, form)
 
     def details(self, network: WriterNetwork) -> JSON:
         """Return the model's size, limit, form and decoding options."""
         settings, form = self.setup.settings, network.form
-        said = {"inputs": list(form.inputs), "separator": form.separator} | (
+        form_options = {"inputs": list(form.inputs), "separator": form.separator} | (
             {"marker": form.marker} if network.causal else {}
         )
         return (
             measures(network.model, network.limit)
-            | said
+            | form_options
             | {
                 "num_beams": settings.beams,
                 "max_new_tokens": network.room(settings.longest),

@@ -65,28 +65,28 @@ def _(example: ClassificationExample) -> tuple[str, ...]:
 # ---- routes ----------------------------------------------------------------------------------------------------------
 
 
-def _decided(example: Example, context: PromptContext, scores: Iterable[float]) -> Prediction:
+def _predict(example: Example, context: PromptContext, scores: Iterable[float]) -> Prediction:
     """Return the label with the highest score; tied labels are scored by expectation."""
-    decided = decide(example.id, scores)
-    value = context.labels[decided.value] if isinstance(decided.value, int) else None
-    return replace(decided, value=value, labels=context.labels)
+    prediction = decide(example.id, scores)
+    value = context.labels[prediction.value] if isinstance(prediction.value, int) else None
+    return replace(prediction, value=value, labels=context.labels)
 
 
-def descriptions(example: Example, context: PromptContext, *others: str) -> tuple[str, ...]:
-    """Return the template's description of a text with each label of the task, and with each of `others`."""
-    return tuple(context.block("description", example, option=label) for label in (*context.labels, *others))
+def descriptions(example: Example, context: PromptContext, *other_labels: str) -> tuple[str, ...]:
+    """Return the template's description of a text with each label of the task, and with each of `other_labels`."""
+    return tuple(context.block("description", example, option=label) for label in (*context.labels, *other_labels))
 
 
 def by_head(example: ClassificationExample, context: PromptContext) -> Dialogue:
     """Answer by the probabilities of a model trained for these labels."""
-    (found,) = yield [TextLabels(example.text, context.labels)]
-    return _decided(example, context, [float(found[label]) for label in context.labels])
+    (probabilities,) = yield [TextLabels(example.text, context.labels)]
+    return _predict(example, context, [float(probabilities[label]) for label in context.labels])
 
 
 def by_entailment(example: ClassificationExample, context: PromptContext) -> Dialogue:
     """Answer with the label whose description the text most probably entails (Yin et al. 2019, section 5)."""
-    told = yield [PairLabel(example.text, claim, (HOLDS, HOLDS_NOT)) for claim in descriptions(example, context)]
-    return _decided(example, context, [best_class(one[HOLDS]) for one in told])
+    judgements = yield [PairLabel(example.text, claim, (HOLDS, HOLDS_NOT)) for claim in descriptions(example, context)]
+    return _predict(example, context, [best_class(judgement[HOLDS]) for judgement in judgements])
 
 
 def best_class(probability: float | tuple[float, ...]) -> float:
@@ -101,7 +101,7 @@ def by_closeness(
 ) -> Dialogue:
     """Answer with the label whose description is closest to the text."""
     scores = yield from closeness(example.text, descriptions(example, context))
-    return _decided(example, context, scores)
+    return _predict(example, context, scores)
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------

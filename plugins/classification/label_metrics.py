@@ -29,8 +29,8 @@ Floats: TypeAlias = NDArray[np.float64]
 
 def _positive_f1(true: Floats, predicted: Floats, gold: Floats) -> Floats:
     """Return F1 of the first label; NaN if no text has it, because recall is then undefined and 0 would mislead."""
-    found = quotient(2 * true[..., 0], predicted[..., 0] + gold[..., 0])
-    return np.where(gold[..., 0] > 0, found, np.nan)
+    f1 = quotient(2 * true[..., 0], predicted[..., 0] + gold[..., 0])
+    return np.where(gold[..., 0] > 0, f1, np.nan)
 
 
 POSITIVE_F1 = per_label(_positive_f1)  # F1 of the first of the task's labels
@@ -45,21 +45,23 @@ def roc_features(rows: Rows, names: Sequence[str], settings: Mapping[str, Any]) 
 
     The features are those of `figeval.metrics.discrimination.area_features`.
     """
-    known = [len(row.get("scores") or ()) > 1 and row["gold"] is not None and row["pred"] is not None for row in rows]
+    usable = [len(row.get("scores") or ()) > 1 and row["gold"] is not None and row["pred"] is not None for row in rows]
     positive = next(iter(settings.get("labels", ())), None)
-    scores = np.array([_margin(row["scores"]) for row, one in zip(rows, known, strict=True) if one])
-    gold = np.array([row["gold"] == positive for row, one in zip(rows, known, strict=True) if one], dtype=bool)
+    scores = np.array([_margin(row["scores"]) for row, is_usable in zip(rows, usable, strict=True) if is_usable])
+    gold = np.array(
+        [row["gold"] == positive for row, is_usable in zip(rows, usable, strict=True) if is_usable], dtype=bool
+    )
     if not 0 < gold.sum() < len(gold):
         return {name: [None] * len(rows) for name in names}
     features = iter(area_features(scores, gold).tolist())
-    found: list[Features] = [next(features) if one else None for one in known]
-    return dict.fromkeys(names, found)
+    row_features: list[Features] = [next(features) if is_usable else None for is_usable in usable]
+    return dict.fromkeys(names, row_features)
 
 
 def _margin(scores: Sequence[Any]) -> float:
     """Return the margin of the first label over the best other one; equal infinite scores give 0, not NaN."""
-    first, *others = map(float, scores)
-    best = max(others)
+    first, *other_scores = map(float, scores)
+    best = max(other_scores)
     return 0.0 if first == best else first - best
 
 
@@ -111,12 +113,14 @@ def _micro(sums: Floats) -> Floats:
 def _macro(sums: Floats) -> Floats:
     """Return the unweighted mean of the labels' F1, over labels that occur as gold or as prediction."""
     true, predicted, gold = np.moveaxis(sums.reshape(*sums.shape[:-1], 3, -1), -2, 0)
-    each = quotient(2 * true, predicted + gold)
-    return quotient(np.nansum(each, axis=-1), (~np.isnan(each)).sum(axis=-1).astype(np.float64))
+    label_f1 = quotient(2 * true, predicted + gold)
+    return quotient(np.nansum(label_f1, axis=-1), (~np.isnan(label_f1)).sum(axis=-1).astype(np.float64))
 
 
 def _of_sets(combine: Any) -> PerLabel:
-    return PerLabel(lambda labels: Statistic(lambda one, made: _set_counts(labels, one, made), combine))
+    return PerLabel(
+        lambda labels: Statistic(lambda example, prediction: _set_counts(labels, example, prediction), combine)
+    )
 
 
 MICRO_F1 = _of_sets(_micro)

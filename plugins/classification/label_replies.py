@@ -22,22 +22,22 @@ from figeval.types import Prediction, Reply, Status
 
 from .multilabel import MultilabelExample
 
-SHORT = 3  # most words after a list that may be a label; more are an explanation
+MAX_LABEL_WORDS = 3  # most words after a list that may be a label; more are an explanation
 FILLER = (  # words beside labels without a meaning of their own
     r"(?:[\W\d_]|\b(?:sure|and|plus|also|as well as|an?|the|it|this|that|text|tweet|sentence|saying|"
     r"is|are|has|uses?|shows?|both|fits?|my|final|answers?|labels?|types?|category|categories)\b)*"
 )
-NOTHING = re.compile(
+NO_LABEL = re.compile(
     rf"{FILLER}\b(?:none|no|nothing|null|n\s*/\s*a|not applicable|neither|"
     r"(?:none of (?:the above|these|them|those)|no (?:labels?|types?))(?: (?:fits?|appl(?:y|ies))(?: it)?)?)\W*|"
     rf"{FILLER}\[\s*\]\W*",
     re.IGNORECASE,
 )
-BESIDE = re.compile(FILLER, re.IGNORECASE)
-EITHER = re.compile(r"\bor\b", re.IGNORECASE)
-BETWEEN = rf"[^\w{INSIDE}]"  # the mark of a label is a word
-VERDICT = re.compile(rf"{BETWEEN}*(?:(?P<yes>yes|true)|no|false)\s*(?:{BETWEEN}\s|{BETWEEN}*\Z)", re.IGNORECASE)
-GLOSS = re.compile(rf"(?:{BETWEEN}|\d{{1,2}}[.)])*({TEXT}){BETWEEN}{{0,3}}?(?:[:=]|\s[-–—]+\s)(.*)")
+ONLY_FILLER = re.compile(FILLER, re.IGNORECASE)
+ALTERNATIVE = re.compile(r"\bor\b", re.IGNORECASE)
+SEPARATOR = rf"[^\w{INSIDE}]"  # the mark of a label is a word
+VERDICT = re.compile(rf"{SEPARATOR}*(?:(?P<yes>yes|true)|no|false)\s*(?:{SEPARATOR}\s|{SEPARATOR}*\Z)", re.IGNORECASE)
+GLOSS = re.compile(rf"(?:{SEPARATOR}|\d{{1,2}}[.)])*({TEXT}){SEPARATOR}{{0,3}}?(?:[:=]|\s[-–—]+\s)(.*)")
 ASIDE = re.compile(rf"({TEXT})\s*\([^()]*\)")
 ENDS = re.compile(rf"\n|(?<=[\w{LETTERS}{INSIDE}])[.!]\s+|[,;]\s*(?={TEXT}\s*[:=])")
 
@@ -62,8 +62,10 @@ def read_list(example: MultilabelExample, context: PromptContext, reply: Reply) 
         return Prediction(example_id=example.id, value=None, labels=context.labels, status=silent[0])
     texts = [(word, index) for index, label in enumerate(context.labels) for word in (label, *context.words(label))]
     content = plain(text)
-    marked = marked_labels(content, text_finder(tuple(texts), example.language)(content))
-    line = listed(list(lines_of(marked, context.labels)), len(context.labels), is_cut=reply.finish == "length")
+    marked_text = marked_labels(content, text_finder(tuple(texts), example.language)(content))
+    line = combine_lines(
+        list(lines_of(marked_text, context.labels)), len(context.labels), is_cut=reply.finish == "length"
+    )
     status = "refusal" if line.status == "unparseable" and REFUSAL.search(text) else line.status
     return Prediction(
         example_id=example.id,
@@ -82,7 +84,7 @@ def marked_labels(text: str, mentions: Sequence[Mention]) -> str:
     return "".join([*parts, text[position:]])
 
 
-def lines_of(marked: str, labels: Sequence[str]) -> Iterator[ReplyLine | str]:
+def lines_of(marked_text: str, labels: Sequence[str]) -> Iterator[ReplyLine | str]:
     """Yield the content of the lines and sentences of a text with marked labels.
 
     A line without a list is yielded as it is.
@@ -91,26 +93,27 @@ def lines_of(marked: str, labels: Sequence[str]) -> Iterator[ReplyLine | str]:
     def label_of(mark: str) -> str:
         return labels[index_of(mark)]
 
-    text = ASIDE.sub(r"\1", marked)
+    text = ASIDE.sub(r"\1", marked_text)
     text = "\n".join(line for line in text.splitlines() if not line.rstrip().endswith(":") or re.search(TEXT, line))
     for line in ENDS.split(text):
-        rest = re.sub(TEXT, " ", line)
+        remainder = re.sub(TEXT, " ", line)
         labels_in_line = frozenset(map(label_of, re.findall(TEXT, line)))
         gloss = GLOSS.match(line)
         verdict = gloss and VERDICT.match(gloss[2])
         if gloss and verdict:
             yield ReplyLine(frozenset({label_of(gloss[1])}) if verdict["yes"] else frozenset())
-        elif labels_in_line and BESIDE.fullmatch(rest):
+        elif labels_in_line and ONLY_FILLER.fullmatch(remainder):
             yield ReplyLine(labels_in_line)
         elif labels_in_line and (
-            NOTHING.fullmatch(rest) or (EITHER.search(rest) and BESIDE.fullmatch(EITHER.sub(" ", rest)))
+            NO_LABEL.fullmatch(remainder)
+            or (ALTERNATIVE.search(remainder) and ONLY_FILLER.fullmatch(ALTERNATIVE.sub(" ", remainder)))
         ):
             yield ReplyLine(status="ambiguous")
         elif gloss:
             yield ReplyLine(frozenset({label_of(gloss[1])}))
-        elif NOTHING.fullmatch(line):
+        elif NO_LABEL.fullmatch(line):
             yield ReplyLine(is_none=True)
-        elif not BESIDE.fullmatch(line):
+        elif not ONLY_FILLER.fullmatch(line):
             yield re.sub(TEXT, lambda match: label_of(match[0]), line)
 
 
@@ -119,20 +122,20 @@ def count_words(line: str) -> int:
     return max(len(line.split()), len(split_words(line)) // 3)
 
 
-def listed(lines: list[ReplyLine | str], labels: int, *, is_cut: bool) -> ReplyLine:
+def combine_lines(lines: list[ReplyLine | str], labels: int, *, is_cut: bool) -> ReplyLine:
     """Return the combined content of lines; lines at the end without a list may be an explanation."""
-    said: list[ReplyLine] = []
+    lists: list[ReplyLine] = []
     for line in lines:
         if isinstance(line, ReplyLine):
-            said.append(line)
-        elif said and count_words(line) > SHORT:
+            lists.append(line)
+        elif lists and count_words(line) > MAX_LABEL_WORDS:
             is_cut = False  # the list had ended
             break
         else:
             return ReplyLine(status="truncated" if is_cut else "unparseable")
-    found = frozenset[str]().union(*(line.labels for line in said))
-    if any(line.status == "ambiguous" for line in said) or (found and any(line.is_none for line in said)):
+    found_labels = frozenset[str]().union(*(line.labels for line in lists))
+    if any(line.status == "ambiguous" for line in lists) or (found_labels and any(line.is_none for line in lists)):
         return ReplyLine(status="ambiguous")
-    if is_cut and len(found) < labels:
+    if is_cut and len(found_labels) < labels:
         return ReplyLine(status="truncated")
-    return ReplyLine(found, status="ok" if said else "unparseable")
+    return ReplyLine(found_labels, status="ok" if lists else "unparseable")

@@ -44,53 +44,59 @@ def labels(run: Path, task: str | None, as_json: bool) -> None:
     from figeval.reporting.grid import say
 
     record, _ = read_run(run)
-    known = {one.task: one for one in record.tasks if FEATURES in {score.metric for score in one.scores}}
-    chosen = _chosen(run, task, known)
+    records = {
+        task_record.task: task_record
+        for task_record in record.tasks
+        if FEATURES in {score.metric for score in task_record.scores}
+    }
+    selected = _select_tasks(run, task, records)
     folder = RunFolder(find_record(run).parent)
-    found = {one.task: list(_of_task(one, folder.rows(one.task), int(record.config["seed"]))) for one in chosen}
+    lines_by_task = {
+        task_record.task: list(_of_task(task_record, folder.rows(task_record.task), int(record.config["seed"])))
+        for task_record in selected
+    }
     if as_json:
-        echo_json(found)
+        echo_json(lines_by_task)
         return
     console = Console()
-    for name, lines in found.items():
+    for name, lines in lines_by_task.items():
         _grid(f"{name}, {record.model.name}", lines).print(console)
     say(console, "A dash: no text has the label, or it was never predicted, so the number is undefined.")
 
 
-def _chosen(run: Path, task: str | None, known: dict[str, TaskRecord]) -> list[TaskRecord]:
+def _select_tasks(run: Path, task: str | None, records: dict[str, TaskRecord]) -> list[TaskRecord]:
     """Return the tasks to print. Raises `RecordError` if there are none."""
     from figeval.errors import RecordError, near
 
-    if task is not None and task not in known:
-        has = ", ".join(known) or "none with labels"
-        raise RecordError(f"{run} has no scores of labels for {task!r}{near(task, known)}; it has {has}")
-    if not known:
+    if task is not None and task not in records:
+        has = ", ".join(records) or "none with labels"
+        raise RecordError(f"{run} has no scores of labels for {task!r}{near(task, records)}; it has {has}")
+    if not records:
         table = f"the metric {FEATURES}, whose counts the table needs"
         raise RecordError(f"{run} has no task with {table}; add it to --metrics")
-    return [known[task]] if task is not None else list(known.values())
+    return [records[task]] if task is not None else list(records.values())
 
 
 def _of_task(task: TaskRecord, rows: Any, seed: int) -> Iterator[dict[str, Any]]:
     """Yield one line of the table per label: its counts, and a score for each measure."""
     import numpy as np
 
-    stored = [(row["cluster"], row["metrics"].get(FEATURES)) for row in rows]
-    answered = [(cluster, features) for cluster, features in stored if isinstance(features, list)]
+    pairs = [(row["cluster"], row["metrics"].get(FEATURES)) for row in rows]
+    counted = [(cluster, features) for cluster, features in pairs if isinstance(features, list)]
     names = task.settings["labels"]
-    for place, label in enumerate(names):
-        counts = [(cluster, tuple(features[place :: len(names)])) for cluster, features in answered]
-        total = np.sum([own for _, own in counts], axis=0) if counts else np.zeros(3)
+    for index, label in enumerate(names):
+        counts = [(cluster, tuple(features[index :: len(names)])) for cluster, features in counted]
+        total = np.sum([label_counts for _, label_counts in counts], axis=0) if counts else np.zeros(3)
         scores = {name: _score(name, counts, seed) for name in MEASURES}
         yield {
             "label": label,
             "gold": float(total[GOLD]),
             "predicted": float(total[PREDICTED]),
-            **{name: {"value": one.value, "low": one.low, "high": one.high} for name, one in scores.items()},
+            **{name: {"value": score.value, "low": score.low, "high": score.high} for name, score in scores.items()},
         }
 
 
 def _score(measure: str, counts: Sequence[tuple[str | None, tuple[float, ...]]], seed: int) -> Score:
-    """Return one measure of one label."""
     import numpy as np
 
     from figeval.metrics.aggregation import MetricAggregator
@@ -102,14 +108,13 @@ def _score(measure: str, counts: Sequence[tuple[str | None, tuple[float, ...]]],
         by_count = np.moveaxis(sums, -1, 0)
         return ratio(np.stack((upper(by_count), lower(by_count)), axis=-1))
 
-    made = MetricAggregator(measure, Statistic(lambda _example, _prediction: None, combine))
-    for cluster, own in counts:
-        made.add(cluster, own)
-    return made.score(seed)
+    aggregator = MetricAggregator(measure, Statistic(lambda _example, _prediction: None, combine))
+    for cluster, label_counts in counts:
+        aggregator.add(cluster, label_counts)
+    return aggregator.score(seed)
 
 
 def _grid(title: str, lines: Sequence[dict[str, Any]]) -> Any:
-    """Return the table of one task."""
     from figeval.reporting.grid import Grid
     from figeval.reporting.table import number
 
@@ -117,9 +122,9 @@ def _grid(title: str, lines: Sequence[dict[str, Any]]) -> Any:
     cells = []
     for line in lines:
         scores = [line[name] for name in MEASURES]
-        each = ((number(one["value"]), _bounds(one)) for one in scores)
+        pairs = ((number(score["value"]), _bounds(score)) for score in scores)
         counts = (f"{line['gold']:g}", f"{line['predicted']:.6g}")
-        cells.append((line["label"], *counts, *(cell for pair in each for cell in pair)))
+        cells.append((line["label"], *counts, *(cell for pair in pairs for cell in pair)))
     return Grid(head, cells, title=title, right=set(head[1:]))
 
 

@@ -46,7 +46,7 @@ from .classification import (
 )
 from .requests import TextLabels
 
-NOTHING = "none"  # a list without labels, unless a label is called so
+NO_LABELS = "none"  # a list without labels, unless a label is called so
 EMPTY = "[]"  # a list without labels otherwise
 HALF = {"threshold": 0.5}
 READER = ReplyReader(f"{__package__}.label_replies:read_list", version="3")
@@ -89,40 +89,44 @@ def _(example: MultilabelExample) -> tuple[str, ...]:
 # ---- routes ----------------------------------------------------------------------------------------------------------
 
 
-def _decided(example: Example, context: PromptContext, margins: Iterable[float]) -> Prediction:
+def _predict(example: Example, context: PromptContext, margins: Iterable[float]) -> Prediction:
     """Return the labels with a margin above 0; those with a margin of exactly 0 are open. `scores` are the margins."""
     scores = tuple(map(float, margins))
     if any(map(math.isnan, scores)):
         return Prediction(example_id=example.id, value=None, scores=scores, labels=context.labels, status="nan")
-    either = tuple(label for label, score in zip(context.labels, scores, strict=True) if score == 0)
+    open_labels = tuple(label for label, score in zip(context.labels, scores, strict=True) if score == 0)
     return Prediction(
         example_id=example.id,
         value=frozenset(label for label, score in zip(context.labels, scores, strict=True) if score > 0),
         scores=scores,
         labels=context.labels,
-        tied_labels=either,
-        tied=2 ** len(either),  # number of equally good sets
+        tied_labels=open_labels,
+        tied=2 ** len(open_labels),  # number of equally good sets
     )
 
 
 def by_head(example: MultilabelExample, context: PromptContext) -> Dialogue:
     """Answer with the labels whose own probability is above the threshold."""
-    (found,) = yield [TextLabels(example.text, context.labels, several=True)]
-    return _decided(example, context, [found[label] - context.settings["threshold"] for label in context.labels])
+    (probabilities,) = yield [TextLabels(example.text, context.labels, several=True)]
+    return _predict(
+        example, context, [probabilities[label] - context.settings["threshold"] for label in context.labels]
+    )
 
 
 def by_entailment(example: MultilabelExample, context: PromptContext) -> Dialogue:
     """Answer with the labels whose description the text entails rather than not (Yin et al. 2019, section 5)."""
-    told = yield [PairLabel(example.text, claim, (HOLDS, HOLDS_NOT)) for claim in descriptions(example, context)]
-    return _decided(example, context, [best_class(one[HOLDS]) - best_class(one[HOLDS_NOT]) for one in told])
+    judgements = yield [PairLabel(example.text, claim, (HOLDS, HOLDS_NOT)) for claim in descriptions(example, context)]
+    return _predict(
+        example, context, [best_class(judgement[HOLDS]) - best_class(judgement[HOLDS_NOT]) for judgement in judgements]
+    )
 
 
 def by_questions(example: MultilabelExample, context: PromptContext) -> Dialogue:
     """Answer with the labels for which Yes is more probable than No, in one question per label."""
-    asked = [context.question("decision", example, option=label) for label in context.labels]
+    questions = [context.question("decision", example, option=label) for label in context.labels]
     words = [context.answer_start(f" {context.settings[word]}") for word in YES_NO]
-    logprobs = yield [Continuation(question, word) for question in asked for word in words]
-    return _decided(example, context, [yes - no for yes, no in zip(logprobs[::2], logprobs[1::2], strict=True)])
+    logprobs = yield [Continuation(question, word) for question in questions for word in words]
+    return _predict(example, context, [yes - no for yes, no in zip(logprobs[::2], logprobs[1::2], strict=True)])
 
 
 def by_closeness(
@@ -132,7 +136,7 @@ def by_closeness(
 ) -> Dialogue:
     """Answer with the labels whose description is closer to the text than that of a text without labels."""
     *scores, plain = yield from closeness(example.text, descriptions(example, context, ""))
-    return _decided(example, context, [score - plain for score in scores])
+    return _predict(example, context, [score - plain for score in scores])
 
 
 def list_format(_example: MultilabelExample, context: PromptContext) -> AnswerFormat:
@@ -145,7 +149,7 @@ def _split_labels(text: str, labels: Sequence[str]) -> list[str]:
     """Return the labels in a cell of a table, which is one of them or names several."""
     with suppress(ValueError):
         return [label_of(text, labels)]
-    if text.strip().lower() == NOTHING:
+    if text.strip().lower() == NO_LABELS:
         return []
     return [part for part in text.split(";") if part.strip()]
 
@@ -200,9 +204,9 @@ class Multilabel(TaskType[MultilabelExample]):
         """Return the labels' words in the order of the task; a question about a single label has no solved examples."""
         assert example.labels is not None
         words = {label: context.words(label)[0] for label in context.labels}
-        nothing = EMPTY if NOTHING in map(str.lower, words.values()) else NOTHING
+        no_labels = EMPTY if NO_LABELS in map(str.lower, words.values()) else NO_LABELS
         return (
-            f" {', '.join(words[label] for label in words if label in example.labels) or nothing}"
+            f" {', '.join(words[label] for label in words if label in example.labels) or no_labels}"
             if block == "list"
             else None
         )
@@ -222,8 +226,8 @@ class Multilabel(TaskType[MultilabelExample]):
             value = _split_labels(value, labels)
         if not isinstance(value, list):
             raise ValueError("it is not a list of labels" if value is not None else "scores alone decide no labels")
-        named = frozenset(label_of(one, labels) for one in value)
-        return Prediction(example_id=example.id, value=named, labels=tuple(labels))
+        label_set = frozenset(label_of(name, labels) for name in value)
+        return Prediction(example_id=example.id, value=label_set, labels=tuple(labels))
 
     def value_problem(self, value: Value, _example: MultilabelExample, labels: Sequence[str]) -> str:
         strange = sorted(set(value) - set(labels))
@@ -231,13 +235,13 @@ class Multilabel(TaskType[MultilabelExample]):
 
     def row(self, example: MultilabelExample, prediction: Prediction) -> JSON:
         """Return the row with gold labels and margins; open labels, which have no field in a row, are in `details`."""
-        made = super().row(example, prediction)
-        return {**made, "details": {"open": list(prediction.tied_labels)}} if prediction.tied_labels else made
+        row = super().row(example, prediction)
+        return {**row, "details": {"open": list(prediction.tied_labels)}} if prediction.tied_labels else row
 
     def shown_gold(self, example: MultilabelExample) -> str:
         if example.labels is None:
             return "(hidden)"
-        return ", ".join(repr(label) if label == NOTHING else label for label in sorted(example.labels)) or NOTHING
+        return ", ".join(repr(label) if label == NO_LABELS else label for label in sorted(example.labels)) or NO_LABELS
 
     def gold_class(self, example: MultilabelExample) -> str | None:
         """Return the set as a whole."""
@@ -248,6 +252,6 @@ class Multilabel(TaskType[MultilabelExample]):
 
     def check_training(self, task: Definition, train: Sequence[MultilabelExample]) -> None:
         """Raise `ValueError` if a label has no example, because no head could learn it."""
-        found = frozenset[str]().union(*(example.labels or () for example in train))
-        if missing := [label for label in task.labels if label not in found]:
+        training_labels = frozenset[str]().union(*(example.labels or () for example in train))
+        if missing := [label for label in task.labels if label not in training_labels]:
             raise ValueError(f"no training example has the label {missing[0]!r}; raise --limit")

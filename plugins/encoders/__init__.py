@@ -25,24 +25,26 @@ if TYPE_CHECKING:
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
     """Register one backend per module; `minilm` is the one small model that needs no hub."""
-    about = "sentence vectors: sentence-transformers, or a raw encoder with pooling= (query_prompt=, document_prompt=)"
-    register("encoder", f"{__name__}.encoder:encoder", about)
-    about = "all-MiniLM-L6-v2 from the extra `offline`, else from the model hub"
-    register("minilm", f"{__name__}.encoder:minilm", about)
-    about = "masked language model, zero-shot: pseudo-log-likelihood, cloze (pll=original)"
-    register("masked", f"{__name__}.masked:masked", about)
-    about = "NLI head (labels from its config, or labels=) or cross-encoder"
-    register("pairs", f"{__name__}.pairs:pairs", about)
-    about = "labels of single texts: any sequence classifier (labels from its config, or labels=)"
-    register("classifier", f"{__name__}.classifier:classifier", about)
-    about = "labels of pairs, with the texts encoded separately (--head biencoder)"
-    register("pair_encoder", f"{__name__}.pair_encoder:pair_encoder", about)
-    about = "extractive head: a question-answering checkpoint (text=first, max_span=)"
-    register("spans", f"{__name__}.span_finder:spans", about)
-    about = "one encoder that ranks by its vectors and finds spans with a separate branch"
-    register("joint", f"{__name__}.joint_encoder:joint", about)
-    about = "all options read together with the text, each after a marker (--head marker)"
-    register("marker", f"{__name__}.markers:marker", about)
+    summary = (
+        "sentence vectors: sentence-transformers, or a raw encoder with pooling= (query_prompt=, document_prompt=)"
+    )
+    register("encoder", f"{__name__}.encoder:encoder", summary)
+    summary = "all-MiniLM-L6-v2 from the extra `offline`, else from the model hub"
+    register("minilm", f"{__name__}.encoder:minilm", summary)
+    summary = "masked language model, zero-shot: pseudo-log-likelihood, cloze (pll=original)"
+    register("masked", f"{__name__}.masked:masked", summary)
+    summary = "NLI head (labels from its config, or labels=) or cross-encoder"
+    register("pairs", f"{__name__}.pairs:pairs", summary)
+    summary = "labels of single texts: any sequence classifier (labels from its config, or labels=)"
+    register("classifier", f"{__name__}.classifier:classifier", summary)
+    summary = "labels of pairs, with the texts encoded separately (--head biencoder)"
+    register("pair_encoder", f"{__name__}.pair_encoder:pair_encoder", summary)
+    summary = "extractive head: a question-answering checkpoint (text=first, max_span=)"
+    register("spans", f"{__name__}.span_finder:spans", summary)
+    summary = "one encoder that ranks by its vectors and finds spans with a separate branch"
+    register("joint", f"{__name__}.joint_encoder:joint", summary)
+    summary = "all options read together with the text, each after a marker (--head marker)"
+    register("marker", f"{__name__}.markers:marker", summary)
     register("pipeline", f"{__name__}.pipeline:pipeline", "two models as one: ranker=MODEL,spans=MODEL")
 
 

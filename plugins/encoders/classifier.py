@@ -16,10 +16,10 @@ from figeval.types import JSON
 
 from ..torch_models.checkpoint import Checkpoint, locate, require, with_declared
 from ..torch_models.loading import ModelSetup, prepare
-from ..torch_models.reading import Inputs
+from ..torch_models.reading import ModelTexts
 from ..torch_models.settings import Configured
 from ..torch_models.tokens import Floats
-from .pairs import PairModel, PairNetwork, PairSettings, classes_of, label_scores, parse_labels, prescribed
+from .pairs import PairModel, PairNetwork, PairSettings, classes_for, classes_of, label_scores, parse_labels
 
 if TYPE_CHECKING:
     from ..classification.requests import TextLabels
@@ -51,16 +51,20 @@ class TextClassifier(PairModel):
             CapabilityError: the model assigns one label per text where several may hold, or the reverse.
         """
         if any(request.several != self.several for request in requests):
-            own = "a probability of its own to each label" if self.several else "one label to a text"
+            output = "a probability of its own to each label" if self.several else "one label to a text"
             raise CapabilityError(
-                f"{self.setup.checkpoint.model!r} gives {own}, which does not fit this task; train a model on it"
+                f"{self.setup.checkpoint.model!r} gives {output}, which does not fit this task; train a model on it"
             )
-        asked = {labels: prescribed(self.classes, labels) for labels in {request.labels for request in requests}}
+        classes_by_labels = {
+            labels: classes_for(self.classes, labels) for labels in {request.labels for request in requests}
+        }
         network = self.network
-        outputs = self.outputs(Inputs(network.tokenizer, [request.text for request in requests], network.limit))
-        reading = _sigmoids if self.several else _shares
+        outputs = self.outputs(ModelTexts(network.tokenizer, [request.text for request in requests], network.limit))
+        read_scores = _label_sigmoids if self.several else _label_shares
         rows = zip(outputs.values, requests, strict=True)
-        return Outputs([reading(logits, asked[request.labels]) for logits, request in rows], outputs.truncated)
+        return Outputs(
+            [read_scores(logits, classes_by_labels[request.labels]) for logits, request in rows], outputs.truncated
+        )
 
     def details(self, network: PairNetwork) -> JSON:
         """Return the model's size and limit, and the meanings of its classes."""
@@ -68,12 +72,12 @@ class TextClassifier(PairModel):
         return super().details(network) | {"classes": classes, "several": self.several}
 
 
-def _shares(logits: Floats, behind: Mapping[str, tuple[int, ...]]) -> dict[str, float]:
+def _label_shares(logits: Floats, behind: Mapping[str, tuple[int, ...]]) -> dict[str, float]:
     """Return the softmax over the labels' classes, summed per label."""
     return {label: float(share) for label, share in label_scores(logits, behind, sum).items()}  # type: ignore[arg-type]
 
 
-def _sigmoids(logits: Floats, behind: Mapping[str, tuple[int, ...]]) -> dict[str, float]:
+def _label_sigmoids(logits: Floats, behind: Mapping[str, tuple[int, ...]]) -> dict[str, float]:
     """Return the sigmoid of each label's class, or of its best class if it has several."""
     import numpy as np
 

@@ -36,7 +36,7 @@ from ..torch_models.loading import (
     suppress_logging,
 )
 from ..torch_models.overlapping import Copy, fetched_rows
-from ..torch_models.reading import Inputs
+from ..torch_models.reading import ModelTexts
 from ..torch_models.settings import Configured, Settings, one_of
 from ..torch_models.tokens import IDS, Floats, tokenize
 from ..torch_models.unpadded import read_without_padding
@@ -78,10 +78,10 @@ def pooler_output(_states: Tensor, _mask: Tensor, output: ModelOutput) -> Tensor
     Raises:
         ModelError: the model has no pooling layer.
     """
-    pooled = getattr(output, "pooler_output", None)
-    if pooled is None:
+    states = getattr(output, "pooler_output", None)
+    if states is None:
         raise ModelError("pooling=pooler: this model has no pooling layer; declare cls, mean or last")
-    return pooled
+    return states
 
 
 POOLINGS: dict[str, Pooling] = {
@@ -92,7 +92,7 @@ POOLINGS: dict[str, Pooling] = {
 }
 
 
-def pooled(model: PreTrainedModel, pooling: Pooling, batch: dict[str, Any]) -> Tensor:
+def pool_states(model: PreTrainedModel, pooling: Pooling, batch: dict[str, Any]) -> Tensor:
     """Return the pooled states of an encoder (rows, d), from input_ids and attention_mask (rows, length)."""
     output = model(**batch, return_dict=True)
     return pooling(output.last_hidden_state, batch["attention_mask"], output)
@@ -184,14 +184,14 @@ def raw_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
     """Load an encoder without pooling of its own, to be used with the declared pooling."""
     from transformers import AutoModel
 
-    declared = setup.settings.pooling or ""
+    pooling = setup.settings.pooling or ""
     tokenizer = load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code)
-    model = load_model(AutoModel, setup, spare="" if declared == "pooler" else "pooler")
+    model = load_model(AutoModel, setup, spare="" if pooling == "pooler" else "pooler")
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
 
     limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
-    return EncoderNetwork(model, tokenizer, limit, declared, partial(pooled, model, POOLINGS[declared]))
+    return EncoderNetwork(model, tokenizer, limit, pooling, partial(pool_states, model, POOLINGS[pooling]))
 
 
 def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
@@ -201,8 +201,8 @@ def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
     if setup.checkpoint.model.startswith(INSTRUCTOR):
         model.set_pooling_include_prompt(False)
     # By name: the library has moved its modules repeatedly.
-    unwanted = "Normalize" if settings.normalize is False else None
-    modules = [module for module in model if type(module).__name__ != unwanted]
+    excluded = "Normalize" if settings.normalize is False else None
+    modules = [module for module in model if type(module).__name__ != excluded]
     pooling = "+".join(type(module).__name__ for module in modules[1:])
 
     def vectors(batch: dict[str, Any]) -> Tensor:
@@ -269,11 +269,11 @@ def _check(model: SentenceTransformer, setup: ModelSetup[EncoderSettings]) -> No
     options = {"device_map": "meta", "trust_remote_code": setup.settings.trust_remote_code}
     try:
         with suppress_logging():
-            again, report = type(inner).from_pretrained(inner.name_or_path, output_loading_info=True, **options)
+            model_copy, report = type(inner).from_pretrained(inner.name_or_path, output_loading_info=True, **options)
     except load_errors():  # the first load succeeded, which is what counts
         return
     checkpoint = setup.checkpoint
-    check_weights(again, report, checkpoint.model, checkpoint.architecture or "something else", "pooler")
+    check_weights(model_copy, report, checkpoint.model, checkpoint.architecture or "something else", "pooler")
 
 
 # ---- the backend -----------------------------------------------------------------------------------------------------
@@ -299,10 +299,10 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         """
         network = self.network
         if network.encode is None and network.pools_prompt:
-            outputs = self.pooled([self.prompts.of(request.role) + request.text for request in requests])
+            outputs = self.pool_texts([self.prompts.of(request.role) + request.text for request in requests])
         else:
             outputs = self._pooled_by_side(requests)
-        return Outputs(self._scaled(outputs.values), outputs.truncated)
+        return Outputs(self._scale(outputs.values), outputs.truncated)
 
     def canonical(self, request: Text) -> Text:
         """Return the text that is read like this one, whatever its role; a network for each role tells them apart."""
@@ -315,36 +315,38 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         groups: dict[Side, list[int]] = {}
         for row, request in enumerate(requests):
             groups.setdefault(Side(self.prompts.of(request.role), request.role), []).append(row)
-        outputs = {side: self.pooled([requests[row].text for row in rows], side) for side, rows in groups.items()}
+        outputs = {side: self.pool_texts([requests[row].text for row in rows], side) for side, rows in groups.items()}
         width = max(len(part.values[0]) for part in outputs.values())
         vectors: Any = np.full((len(requests), width), np.nan, dtype=np.float32)
         for side, rows in groups.items():
             vectors[rows] = outputs[side].values
         return Outputs(vectors, frozenset(groups[side][row] for side in groups for row in outputs[side].truncated))
 
-    def pooled(self, texts: Sequence[str], side: Side = PLAIN) -> Outputs[Any]:
+    def pool_texts(self, texts: Sequence[str], side: Side = PLAIN) -> Outputs[Any]:
         """Return the vectors of texts of one side as the network computes them; the prompt is put before them."""
         import numpy as np
 
         network = self.network
         if network.encode is not None:
-            encoded: Any = np.asarray(network.encode(list(texts), self.setup.settings.rows or 32, side), np.float32)
-            return Outputs(encoded)
-        inputs = Inputs(network.tokenizer, [side.prompt + text for text in texts], network.limit, skip_empty=True)
-        skipped = {} if network.pools_prompt or not side.prompt else {PROMPT_LENGTH: self._prompt_length(side.prompt)}
+            encodings: Any = np.asarray(network.encode(list(texts), self.setup.settings.rows or 32, side), np.float32)
+            return Outputs(encodings)
+        inputs = ModelTexts(network.tokenizer, [side.prompt + text for text in texts], network.limit, skip_empty=True)
+        prompt_length = (
+            {} if network.pools_prompt or not side.prompt else {PROMPT_LENGTH: self._prompt_length(side.prompt)}
+        )
 
         def start(batch: dict[str, Any], _rows: list[int]) -> Copy:
             import torch
 
             with torch.inference_mode():
-                return Copy(network.vectors(batch | skipped).float())
+                return Copy(network.vectors(batch | prompt_length).float())
 
-        read = self.read_texts(inputs, start, fetched_rows)
-        filled = [index for index, vector in enumerate(read.values) if vector is not None]
-        found = [vector for vector in read.values if vector is not None]
-        vectors: Any = np.full((len(texts), len(found[0]) if found else 1), np.nan, dtype=np.float32)
-        vectors[filled] = found
-        return Outputs(vectors, read.truncated)
+        outputs = self.read_texts(inputs, start, fetched_rows)
+        indexes = [index for index, vector in enumerate(outputs.values) if vector is not None]
+        rows = [vector for vector in outputs.values if vector is not None]
+        vectors: Any = np.full((len(texts), len(rows[0]) if rows else 1), np.nan, dtype=np.float32)
+        vectors[indexes] = rows
+        return Outputs(vectors, outputs.truncated)
 
     def _prompt_length(self, prompt: str) -> int:
         """Return the number of tokens before those of the text, as sentence-transformers counts them."""
@@ -352,7 +354,7 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         (ids,) = tokenize(tokenizer, [prompt], self.network.limit).fields[IDS]
         return len(ids) - (ids[-1] in tokenizer.all_special_ids)
 
-    def _scaled(self, vectors: Any) -> Any:
+    def _scale(self, vectors: Any) -> Any:
         """Return the vectors, scaled to length 1 if the settings say so; a zero vector becomes NaN."""
         import numpy as np
 
@@ -402,9 +404,9 @@ def check_pooling(settings: EncoderSettings, checkpoint: Checkpoint) -> None:
     """Raise `ModelError` if a raw encoder has no pooling, naming the backend of the head that it was saved with."""
     if settings.pooling:
         return
-    served = backend_of(checkpoint)
-    meant = f"; it is a {checkpoint.architecture}, for {served}:{settings.model}" if served in HEADS else ""
-    cure = f"declare it: --model_args pooling=mean (cls, pooler, last){meant}"
+    backend = backend_of(checkpoint)
+    hint = f"; it is a {checkpoint.architecture}, for {backend}:{settings.model}" if backend in HEADS else ""
+    cure = f"declare it: --model_args pooling=mean (cls, pooler, last){hint}"
     raise OptionNeeded(f"{settings.model!r} declares no pooling", cure)
 
 

@@ -31,12 +31,12 @@ class ExtraLayers:
 
     Attributes:
         kind: the kind as `figeval.json` declares it.
-        called: name of the kind in messages, e.g. "a joint model".
+        title: name of the kind in messages, e.g. "a joint model".
         file: name of the file.
     """
 
     kind: str
-    called: str
+    title: str
     file: str
 
     def path(self, folder: Path, model: str) -> Path:
@@ -44,22 +44,22 @@ class ExtraLayers:
         path = folder / self.file
         if not path.is_file():
             raise ModelError(
-                f"{model!r} is declared as {self.called}, but has no {self.file}; save it again, or use 'encoder'"
+                f"{model!r} is declared as {self.title}, but has no {self.file}; save it again, or use 'encoder'"
             )
         return path
 
-    def loaded(self, layers: M, folder: Path, model: str, what: str) -> M:
+    def load_into(self, layers: M, folder: Path, model: str, description: str) -> M:
         """Return the given fresh layers with the weights of a checkpoint loaded.
 
         Raises:
-            ModelError: the weights do not fit the layers, which the message calls `what`.
+            ModelError: the weights do not fit the layers, which the message calls `description`.
         """
         from safetensors.torch import load_file
 
         try:
             layers.load_state_dict(load_file(self.path(folder, model)))
         except load_errors() as error:
-            raise ModelError(f"{self.file} of {model!r} is not a {what}: {one_line(error)}") from error
+            raise ModelError(f"{self.file} of {model!r} is not a {description}: {one_line(error)}") from error
         return layers
 
     def save(self, weights: Mapping[str, Tensor], folder: Path) -> None:
@@ -68,7 +68,7 @@ class ExtraLayers:
 
         save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / self.file)
 
-    def prepared(self, settings: S) -> tuple[S, ModelSetup[EncoderSettings]]:
+    def prepare(self, settings: S) -> tuple[S, ModelSetup[EncoderSettings]]:
         """Return the settings, completed by what the checkpoint declares, and the setup of its backend.
 
         Raises:

@@ -32,7 +32,7 @@ from ..torch_models.settings import Configured, one_of, positive
 from ..torch_models.tokens import Floats, passages
 from .encoder import Encoder, EncoderSettings, raw_network
 from .extra_layers import ExtraLayers
-from .span_finder import RULE, found_spans
+from .span_finder import RULE, find_best_spans
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from .encoder import EncoderNetwork
 
-GIVEN = "given"  # an entry of a batch that is not the model's: vectors of the given spans
+GIVEN_VECTORS = "given"  # an entry of a batch that is not the model's: vectors of the given spans
 FILE = "joint.safetensors"
 LAYERS = ExtraLayers("joint", "a joint model", FILE)
 ACTIVATIONS = ("none", "tanh")
@@ -90,15 +90,15 @@ def branch_logits(branch: ModuleDict, states: Tensor, vectors: Tensor, activatio
     """
     import torch
 
-    beside = vectors.unsqueeze(1).expand_as(states)
-    mixed = branch["joint"](torch.cat((states, beside), dim=-1))
-    mixed = mixed.tanh() if activation == "tanh" else mixed
-    return torch.cat((branch["start"](mixed), branch["end"](mixed)), dim=-1)
+    expanded = vectors.unsqueeze(1).expand_as(states)
+    hidden = branch["joint"](torch.cat((states, expanded), dim=-1))
+    hidden = hidden.tanh() if activation == "tanh" else hidden
+    return torch.cat((branch["start"](hidden), branch["end"](hidden)), dim=-1)
 
 
 def load_branch(folder: Path, model: str, width: int) -> ModuleDict:
     """Return the branch of a checkpoint in evaluation mode. Raises `ModelError` if its weights do not fit."""
-    return LAYERS.loaded(span_branch(width), folder, model, f"span branch of width {width}").eval()
+    return LAYERS.load_into(span_branch(width), folder, model, f"span branch of width {width}").eval()
 
 
 # ---- the backend -----------------------------------------------------------------------------------------------------
@@ -120,25 +120,28 @@ class JointEncoder(Encoder):
         import torch
 
         network, texts = self.network, [request.text for request in requests]
-        found = passages(network.tokenizer, [texts], 0, network.limit)
-        pooled = self.pooled([request.given for request in requests])
-        given = torch.from_numpy(pooled.values)
+        windows = passages(network.tokenizer, [texts], 0, network.limit)
+        given_outputs = self.pool_texts([request.given for request in requests])
+        given_vectors = torch.from_numpy(given_outputs.values)
 
         def prepare(rows: list[int]) -> dict[str, Tensor]:
-            return {**found.tokens.on_host(rows), GIVEN: given[[found.windows[row].owner for row in rows]]}
+            return {
+                **windows.tokens.on_host(rows),
+                GIVEN_VECTORS: given_vectors[[windows.windows[row].owner for row in rows]],
+            }
 
         def start(batch: dict[str, Tensor], _rows: list[int]) -> Copy:
-            vectors = batch.pop(GIVEN)
+            vectors = batch.pop(GIVEN_VECTORS)
             with torch.inference_mode():
                 states = network.model(**batch, return_dict=True).last_hidden_state
                 logits = branch_logits(self.branch, states, vectors.to(states.dtype), self.activation)
                 return Copy(logits.float())
 
         def fetch(logits: Copy, rows: list[int]) -> list[Floats]:
-            return found.within(fetched_rows(logits, rows), rows)
+            return windows.crop(fetched_rows(logits, rows), rows)
 
-        logits = self.read_batches(found.tokens.lengths, prepare, start, fetch)
-        return Outputs(found_spans(found, logits, texts, self.max_span), pooled.truncated)
+        logits = self.read_batches(windows.tokens.lengths, prepare, start, fetch)
+        return Outputs(find_best_spans(windows, logits, texts, self.max_span), given_outputs.truncated)
 
     @cached_property
     def branch(self) -> ModuleDict:
@@ -155,8 +158,8 @@ class JointEncoder(Encoder):
 
     def details(self, network: EncoderNetwork) -> JSON:
         """Return the details of the encoder, and the settings that select a span."""
-        chosen: JSON = {"activation": self.activation, "max_span": self.max_span, "span": RULE}
-        return super().details(network) | chosen
+        span_settings: JSON = {"activation": self.activation, "max_span": self.max_span, "span": RULE}
+        return super().details(network) | span_settings
 
     def close(self) -> None:
         """Release the weights of encoder and branch."""
@@ -170,7 +173,7 @@ def open_joint(settings: JointSettings) -> JointEncoder:
     Raises:
         ModelError: no such model, one of another kind, no span branch, no pooling, or a setting that `prepare` rejects.
     """
-    settings, setup = LAYERS.prepared(settings)
+    settings, setup = LAYERS.prepare(settings)
     return JointEncoder(setup, settings.max_span, settings.activation or ACTIVATIONS[0])
 
 

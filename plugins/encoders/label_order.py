@@ -18,7 +18,7 @@ from figeval.types import PairLabel
 from ..torch_models.checkpoint import Checkpoint, load_json
 
 ENTAILMENT = "entailment"
-OTHERS = frozenset({"non-entailment", "neutral", "contradiction"})
+OTHER_LABELS = frozenset({"non-entailment", "neutral", "contradiction"})
 SENTENCES = (  # plain ones, in several languages, because a head may know only one of them
     "The children are playing in the garden behind the house.",
     "A man is reading a newspaper on the train.",
@@ -46,8 +46,8 @@ def may_be_mixed_up(checkpoint: Checkpoint, names: Mapping[int, str], declared: 
         return True
     record = load_json(checkpoint.folder / "training" / "record.json") or {}
     head = record.get("head")
-    trained = head.get("classes") if isinstance(head, dict) else None
-    return trained is not None and trained != list(names.values())
+    trained_classes = head.get("classes") if isinstance(head, dict) else None
+    return trained_classes is not None and trained_classes != list(names.values())
 
 
 def label_order_warnings(
@@ -63,7 +63,7 @@ def label_order_warnings(
         label_pairs: the head.
     """
     other_labels = set(classes) - {ENTAILMENT}
-    if ENTAILMENT not in classes or not other_labels or not other_labels <= OTHERS:
+    if ENTAILMENT not in classes or not other_labels or not other_labels <= OTHER_LABELS:
         return []
     labels = tuple(classes)
     with within(None):  # these pairs are no part of the call whose progress is shown

@@ -35,7 +35,7 @@ from ..torch_models.checkpoint import locate, require, with_declared
 from ..torch_models.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
 from ..torch_models.overlapping import Copy
 from ..torch_models.settings import Configured, Settings
-from ..torch_models.tokens import IDS, LEAST, Tokens, bare_ids, padded, padding_of
+from ..torch_models.tokens import IDS, MIN_WINDOW_TOKENS, Tokens, bare_ids, pad, padding_of
 
 if TYPE_CHECKING:
     import torch
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 TEXT = "[P]"  # precedes the text
-ASKING = "<mask>"  # follows the options that a decoder reads, if the tokenizer has no mask token of its own
+QUERY_MASK = "<mask>"  # follows the options that a decoder reads, if the tokenizer has no mask token of its own
 MARKER = "<extra_id_{}>"  # follows an option that a decoder reads, numbered from 1
-MOST = 99  # most options that a decoder can read: T5 has markers up to <extra_id_99>
-WRITTEN = "decoder_input_ids"
+MAX_OPTIONS = 99  # most options that a decoder can read: T5 has markers up to <extra_id_99>
+DECODER_IDS = "decoder_input_ids"
 QUERY, MARKERS = "query_place", "marker_places"  # keys of a batch: (rows,), and (rows, options) padded with -1
 POOLER = "pooler"  # nothing reads it
 
@@ -110,8 +110,11 @@ class MarkedTokens:
     @property
     def lengths(self) -> list[int]:
         """Tokens per question, those of encoder and decoder together."""
-        written = map(len, self.written) if self.written else [0] * len(self.queries)
-        return [one + other for one, other in zip(self.read.lengths, written, strict=True)]
+        decoder_lengths = map(len, self.written) if self.written else [0] * len(self.queries)
+        return [
+            encoder_length + decoder_length
+            for encoder_length, decoder_length in zip(self.read.lengths, decoder_lengths, strict=True)
+        ]
 
     def tensors(self, rows: Sequence[int], device: torch.device | str) -> dict[str, Tensor]:
         """Return the rows as tensors. A decoder's padding follows all tokens that matter, so it needs no mask."""
@@ -119,26 +122,26 @@ class MarkedTokens:
 
         batch = self.read.tensors(rows, device)
         if self.written:
-            batch[WRITTEN], _ = padded([self.written[row] for row in rows], self.read.padding, device)
+            batch[DECODER_IDS], _ = pad([self.written[row] for row in rows], self.read.padding, device)
         batch[QUERY] = torch.tensor([self.queries[row] for row in rows], device=device)
-        batch[MARKERS], _ = padded([self.markers[row] for row in rows], -1, device)
+        batch[MARKERS], _ = pad([self.markers[row] for row in rows], -1, device)
         return batch
 
 
 def with_markers(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> PreTrainedTokenizerBase:
     """Return the tokenizer with the markers of such questions; missing ones are appended to its vocabulary."""
     if not config.is_encoder_decoder:
-        wanted = [TEXT]
+        markers = [TEXT]
     else:
-        wanted = [MARKER.format(number) for number in range(1, MOST + 1)]
+        markers = [MARKER.format(number) for number in range(1, MAX_OPTIONS + 1)]
         if tokenizer.mask_token is None:
-            tokenizer.add_special_tokens({"mask_token": ASKING})
-    known = tokenizer.get_vocab()
-    tokenizer.add_tokens([name for name in wanted if name not in known], special_tokens=True)
+            tokenizer.add_special_tokens({"mask_token": QUERY_MASK})
+    vocabulary = tokenizer.get_vocab()
+    tokenizer.add_tokens([name for name in markers if name not in vocabulary], special_tokens=True)
     return tokenizer
 
 
-def marked(
+def mark_options(
     tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig, questions: Sequence[OptionList], limit: int | None
 ) -> MarkedTokens:
     """Tokenize questions for a model of this configuration, with at most `limit` tokens on each side.
@@ -146,16 +149,16 @@ def marked(
     Raises:
         CapabilityError: there are more options than markers.
     """
-    texts = bare_ids(tokenizer, [one.query.strip() for one in questions])
-    names = dict.fromkeys(option for one in questions for option in one.options)
-    known = dict(zip(names, bare_ids(tokenizer, [name.strip() for name in names]), strict=True))
-    options = [[known[option] for option in one.options] for one in questions]
-    encoded = tokenizer("a")
-    own = [place for place, side in enumerate(encoded.sequence_ids(0)) if side is not None]
-    around = encoded[IDS][: own[0]], encoded[IDS][own[-1] + 1 :]
+    texts = bare_ids(tokenizer, [question.query.strip() for question in questions])
+    names = dict.fromkeys(option for question in questions for option in question.options)
+    ids_of = dict(zip(names, bare_ids(tokenizer, [name.strip() for name in names]), strict=True))
+    options = [[ids_of[option] for option in question.options] for question in questions]
+    encoding = tokenizer("a")
+    positions = [position for position, side in enumerate(encoding.sequence_ids(0)) if side is not None]
+    around = encoding[IDS][: positions[0]], encoding[IDS][positions[-1] + 1 :]
     if config.is_encoder_decoder:
-        return _apart(tokenizer, config.decoder_start_token_id, options, _Frame(*around, limit), texts)
-    return _together(tokenizer, options, _Frame(*around, limit), texts)
+        return _decoder_inputs(tokenizer, config.decoder_start_token_id, options, _Frame(*around, limit), texts)
+    return _encoder_inputs(tokenizer, options, _Frame(*around, limit), texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,21 +173,21 @@ class _Frame:
         """Return the heads followed by their texts, within the frame; a text that is too long loses its end."""
         around = len(self.before) + len(self.after)
         rows: list[Sequence[int]] = []
-        cut = set()
+        truncated = set()
         for row, (head, text) in enumerate(zip(heads, texts, strict=True)):
             room = len(text) if self.limit is None else max(0, self.limit - around - len(head))
             rows.append([*self.before, *head, *text[:room], *self.after])
             if room < len(text):
-                cut.add(row)
-        return Tokens({IDS: rows}, padding, frozenset(cut))
+                truncated.add(row)
+        return Tokens({IDS: rows}, padding, frozenset(truncated))
 
     def is_full(self, head: Sequence[int], text: Sequence[int]) -> bool:
         """Return whether a head leaves too little room for a text."""
-        taken = len(self.before) + len(head) + len(self.after)
-        return self.limit is not None and self.limit - taken < min(len(text), LEAST)
+        length = len(self.before) + len(head) + len(self.after)
+        return self.limit is not None and self.limit - length < min(len(text), MIN_WINDOW_TOKENS)
 
 
-def _together(
+def _encoder_inputs(
     tokenizer: PreTrainedTokenizerBase,
     options: Sequence[Sequence[Sequence[int]]],
     frame: _Frame,
@@ -193,8 +196,8 @@ def _together(
     """Build the input of an encoder: every option after a mask, then the text after [P]."""
     mask, asking = tokenizer.mask_token_id, tokenizer.convert_tokens_to_ids(TEXT)
     heads, markers = [], []
-    for own in options:
-        pieces = [[mask, *option] for option in own]
+    for question_options in options:
+        pieces = [[mask, *option] for option in question_options]
         heads.append([*chain.from_iterable(pieces), asking])
         markers.append(list(accumulate(map(len, pieces[:-1]), initial=len(frame.before))))
     queries = [len(frame.before) + len(head) - 1 for head in heads]
@@ -202,7 +205,7 @@ def _together(
     return MarkedTokens(frame.inputs(heads, texts, padding_of(tokenizer)), queries, markers, full=full)
 
 
-def _apart(
+def _decoder_inputs(
     tokenizer: PreTrainedTokenizerBase,
     start: int,
     options: Sequence[Sequence[Sequence[int]]],
@@ -210,18 +213,20 @@ def _apart(
     texts: Sequence[Sequence[int]],
 ) -> MarkedTokens:
     """Build the input of an encoder-decoder: text for the encoder; options, each before its marker, for the decoder."""
-    most = max(map(len, options), default=0)
-    if most > MOST:
-        raise CapabilityError(f"an example has {most} options, but there are markers for {MOST}; use an encoder")
-    marks = tokenizer.convert_tokens_to_ids([MARKER.format(number) for number in range(1, most + 1)])
-    written, markers = [], []
-    for own in options:
-        pieces = [[*option, mark] for option, mark in zip(own, marks, strict=False)]
-        written.append([start, *chain.from_iterable(pieces), tokenizer.mask_token_id])
+    option_count = max(map(len, options), default=0)
+    if option_count > MAX_OPTIONS:
+        raise CapabilityError(
+            f"an example has {option_count} options, but there are markers for {MAX_OPTIONS}; use an encoder"
+        )
+    marks = tokenizer.convert_tokens_to_ids([MARKER.format(number) for number in range(1, option_count + 1)])
+    decoder_rows, markers = [], []
+    for question_options in options:
+        pieces = [[*option, mark] for option, mark in zip(question_options, marks, strict=False)]
+        decoder_rows.append([start, *chain.from_iterable(pieces), tokenizer.mask_token_id])
         markers.append(list(accumulate(map(len, pieces))))
-    full = frozenset(row for row, ids in enumerate(written) if frame.limit is not None and len(ids) > frame.limit)
-    read = frame.inputs([()] * len(texts), texts, padding_of(tokenizer))
-    return MarkedTokens(read, [len(ids) - 1 for ids in written], markers, written, full)
+    full = frozenset(row for row, ids in enumerate(decoder_rows) if frame.limit is not None and len(ids) > frame.limit)
+    encoder_rows = frame.inputs([()] * len(texts), texts, padding_of(tokenizer))
+    return MarkedTokens(encoder_rows, [len(ids) - 1 for ids in decoder_rows], markers, decoder_rows, full)
 
 
 # ---- the backend ---------------------------------------------------------------------------------------------------
@@ -236,13 +241,13 @@ def marker_scores(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor
     import torch
 
     inputs: dict[str, Tensor | bool] = {name: batch[name] for name in (IDS, "attention_mask")}
-    if WRITTEN in batch:
-        inputs |= {WRITTEN: batch[WRITTEN], "use_cache": False}
+    if DECODER_IDS in batch:
+        inputs |= {DECODER_IDS: batch[DECODER_IDS], "use_cache": False}
     states = model(**inputs).last_hidden_state.float()
     rows = torch.arange(len(states), device=states.device)
-    places = batch[MARKERS]
-    options, text = states[rows.unsqueeze(1), places.clamp_min(0)], states[rows, batch[QUERY]]
-    return (options * text.unsqueeze(1)).sum(-1).masked_fill(places < 0, float("-inf"))
+    positions = batch[MARKERS]
+    options, text = states[rows.unsqueeze(1), positions.clamp_min(0)], states[rows, batch[QUERY]]
+    return (options * text.unsqueeze(1)).sum(-1).masked_fill(positions < 0, float("-inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,12 +270,12 @@ class MarkerScorer(Neural[Settings, MarkerNetwork]):
         The scores are empty if the options leave no room for the text.
         """
         network = self.network
-        tokens = marked(network.tokenizer, network.model.config, requests, network.limit)
-        asked = [row for row in range(len(requests)) if row not in tokens.full]
+        tokens = mark_options(network.tokenizer, network.model.config, requests, network.limit)
+        rows_to_read = [row for row in range(len(requests)) if row not in tokens.full]
         lengths = tokens.lengths
 
         def prepare(rows: list[int]) -> dict[str, Tensor]:
-            return tokens.tensors([asked[row] for row in rows], "cpu")
+            return tokens.tensors([rows_to_read[row] for row in rows], "cpu")
 
         def start(batch: dict[str, Tensor], _rows: list[int]) -> Copy:
             import torch
@@ -280,10 +285,10 @@ class MarkerScorer(Neural[Settings, MarkerNetwork]):
 
         def fetch(copy: Copy, rows: list[int]) -> list[tuple[float, ...]]:
             scores = zip(rows, copy.values.tolist(), strict=True)
-            return [tuple(own[: len(tokens.markers[asked[row]])]) for row, own in scores]
+            return [tuple(row_scores[: len(tokens.markers[rows_to_read[row]])]) for row, row_scores in scores]
 
-        found = self.read_batches([lengths[row] for row in asked], prepare, start, fetch)
-        values = dict(zip(asked, found, strict=True))
+        scores_of_rows = self.read_batches([lengths[row] for row in rows_to_read], prepare, start, fetch)
+        values = dict(zip(rows_to_read, scores_of_rows, strict=True))
         return Outputs([values.get(row, ()) for row in range(len(requests))], tokens.read.truncated - tokens.full)
 
     def load(self) -> MarkerNetwork:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
     from transformers.utils.generic import ModelOutput
 
-CHUNK = 1_024  # requests expanded to masked copies at a time: bounds memory, not the batch
-VOCABULARY = 1_024  # scoring this many words takes about the memory of one token's forward pass
+MAX_CHUNK_REQUESTS = 1_024  # requests expanded to masked copies at a time: bounds memory, not the batch
+WORDS_PER_TOKEN = 1_024  # scoring this many words takes about the memory of one token's forward pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class MaskedSettings(Settings):
         one_of("pll", self.pll, tuple(PLL))
 
 
-PLACES = ("rows", "columns", "places", "words")  # entries of a batch that are not the model's
+TARGET_KEYS = ("rows", "columns", "places", "words")  # entries of a batch that are not the model's
 Indexes: TypeAlias = "Sequence[int] | Tensor"
 
 # ---- texts with blanks: what is asked, and at which tokens -----------------------------------------------------------
@@ -76,7 +76,7 @@ class MaskedQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedText:
     """A text's token ids, including special ones and truncated to the model's limit.
 
     Attributes:
@@ -104,11 +104,11 @@ class _Encoded:
     closing: list[int]
 
     @classmethod
-    def of(cls, encoded: BatchEncoding, index: int) -> _Encoded:
-        ids, special = encoded["input_ids"][index], encoded["special_tokens_mask"][index]
+    def of(cls, encoding: BatchEncoding, index: int) -> _Encoded:
+        ids, special = encoding["input_ids"][index], encoding["special_tokens_mask"][index]
         body = [position for position, is_special in enumerate(special) if not is_special]
         first, end = (body[0], body[-1] + 1) if body else (len(ids), len(ids))
-        offsets, words = encoded["offset_mapping"][index], encoded.word_ids(index)
+        offsets, words = encoding["offset_mapping"][index], encoding.word_ids(index)
         return cls(ids[:first], Piece(ids[first:end], offsets[first:end], words[first:end]), ids[end:])
 
     def overlapping(self, characters: slice) -> range:
@@ -121,41 +121,41 @@ class _Encoded:
         return range(positions[0], positions[-1] + 1) if positions else range(0)
 
 
-def fit(tokenizer: PreTrainedTokenizerBase, parts: Sequence[Part], limit: int | None) -> list[Fitted]:
+def fit_texts(tokenizer: PreTrainedTokenizerBase, parts: Sequence[Part], limit: int | None) -> list[FittedText]:
     """Tokenize texts and find the tokens to be scored; a text that is too long loses its beginning first.
 
     A text is tokenized as a whole, so that a word gets its leading blank if the tokenizer uses one. Only where a token
     would join characters to be scored and others are they encoded apart.
     """
     texts = [text for text, _ in parts]
-    encoded = tokenizer(texts, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
-    return [_fit_one(tokenizer, _Encoded.of(encoded, index), part, limit) for index, part in enumerate(parts)]
+    encoding = tokenizer(texts, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+    return [_fit_one(tokenizer, _Encoded.of(encoding, index), part, limit) for index, part in enumerate(parts)]
 
 
-def _fit_one(tokenizer: PreTrainedTokenizerBase, encoded: _Encoded, part: Part, limit: int | None) -> Fitted:
-    text, wanted = part
-    borders = _straddled(encoded, text, wanted)
+def _fit_one(tokenizer: PreTrainedTokenizerBase, text_tokens: _Encoded, part: Part, limit: int | None) -> FittedText:
+    text, characters = part
+    borders = _straddled_ends(text_tokens, text, characters)
     if borders:
-        encoded = replace(encoded, body=_encode_pieces(tokenizer, text, borders))
-    body, scored = encoded.body, encoded.overlapping(wanted)
-    size, around = len(body.ids), len(encoded.opening) + len(encoded.closing)
+        text_tokens = replace(text_tokens, body=_encode_pieces(tokenizer, text, borders))
+    body, scored = text_tokens.body, text_tokens.overlapping(characters)
+    size, around = len(body.ids), len(text_tokens.opening) + len(text_tokens.closing)
     room = size if limit is None else limit - around
-    if len(scored) > room or not text[wanted].strip():
+    if len(scored) > room or not text[characters].strip():
         scored = range(size, size)
     start, stop = window(0, size, scored, room)
-    first = len(encoded.opening) - start
-    return Fitted(
-        ids=(*encoded.opening, *body.ids[start:stop], *encoded.closing),
-        words=(*(None for _ in encoded.opening), *body.words[start:stop], *(None for _ in encoded.closing)),
+    first = len(text_tokens.opening) - start
+    return FittedText(
+        ids=(*text_tokens.opening, *body.ids[start:stop], *text_tokens.closing),
+        words=(*(None for _ in text_tokens.opening), *body.words[start:stop], *(None for _ in text_tokens.closing)),
         scored=range(scored.start + first, scored.stop + first),
         truncated=stop - start < size,
         straddling=bool(borders),
     )
 
 
-def _straddled(encoded: _Encoded, text: str, characters: slice) -> list[int]:
+def _straddled_ends(text_tokens: _Encoded, text: str, characters: slice) -> list[int]:
     """Return the ends of the wanted characters that a token straddles; a blank before a word belongs to its token."""
-    offsets = [encoded.body.offsets[position] for position in encoded.overlapping(characters)]
+    offsets = [text_tokens.body.offsets[position] for position in text_tokens.overlapping(characters)]
     ends = (characters.start, characters.stop)
     return [
         end
@@ -186,28 +186,31 @@ def window(first: int, end: int, keep: range, room: int | None) -> tuple[int, in
     return start, start + room
 
 
-def hide(ids: Sequence[int], hidden: Sequence[int], asked: Sequence[int], mask: int) -> MaskedQuestion:
-    """Return the question for the tokens at `asked`, with all of `hidden` masked."""
-    covered = list(ids)
+def hide(ids: Sequence[int], hidden: Sequence[int], positions: Sequence[int], mask: int) -> MaskedQuestion:
+    """Return the question for the tokens at `positions`, with all of `hidden` masked."""
+    masked_ids = list(ids)
     for position in hidden:
-        covered[position] = mask
-    return MaskedQuestion(Blank(tuple(covered), tuple(asked)), tuple(ids[position] for position in asked))
+        masked_ids[position] = mask
+    return MaskedQuestion(Blank(tuple(masked_ids), tuple(positions)), tuple(ids[position] for position in positions))
 
 
-def gap(fitted: Fitted, mask: int) -> MaskedQuestion:
+def gap(text: FittedText, mask: int) -> MaskedQuestion:
     """Return the question that masks all tokens of the word at once, so that they are filled independently."""
-    return hide(fitted.ids, fitted.scored, fitted.scored, mask)
+    return hide(text.ids, text.scored, text.scored, mask)
 
 
-def masked_copies(fitted: Fitted, mask: int, *, later: bool) -> Iterator[MaskedQuestion]:
+def masked_copies(text: FittedText, mask: int, *, later: bool) -> Iterator[MaskedQuestion]:
     """Yield one copy of the text per scored token, with that token masked (Salazar et al. 2020).
 
     With `later`, the later tokens of its word are masked too, since they would give it away (Kauf and Ivanova 2023).
     """
-    for position in fitted.scored:
-        behind = range(position + 1, fitted.scored.stop) if later else ()
-        hidden = [position, *(other for other in behind if fitted.words[other] == fitted.words[position])]
-        yield hide(fitted.ids, hidden, [position], mask)
+    for position in text.scored:
+        behind = range(position + 1, text.scored.stop) if later else ()
+        hidden = [
+            position,
+            *(later_position for later_position in behind if text.words[later_position] == text.words[position]),
+        ]
+        yield hide(text.ids, hidden, [position], mask)
 
 
 PLL = {"original": partial(masked_copies, later=False), "within_word_l2r": partial(masked_copies, later=True)}
@@ -241,17 +244,20 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         values: list[float] = []
         truncated: set[int] = set()
         straddling: set[int] = set()
-        for start in range(0, len(requests), CHUNK):
-            chunk = [(one.context, one.context + one.continuation) for one in requests[start : start + CHUNK]]
+        for start in range(0, len(requests), MAX_CHUNK_REQUESTS):
+            chunk = [
+                (request.context, request.context + request.continuation)
+                for request in requests[start : start + MAX_CHUNK_REQUESTS]
+            ]
             # Blanks at the end of the context belong to the continuation.
-            parts = [(whole, slice(len(context.rstrip()), len(whole))) for context, whole in chunk]
-            fitted = fit(network.tokenizer, parts, network.limit)
-            self.unscored += sum(not text.scored for text in fitted)
-            questions = [list(copies(text, network.tokenizer.mask_token_id)) for text in fitted]
+            parts = [(text, slice(len(context.rstrip()), len(text))) for context, text in chunk]
+            fitted_texts = fit_texts(network.tokenizer, parts, network.limit)
+            self.unscored += sum(not text.scored for text in fitted_texts)
+            questions = [list(copies(text, network.tokenizer.mask_token_id)) for text in fitted_texts]
             answers = iter(self._answers(list(chain.from_iterable(questions))))
             values += [sum(islice(answers, len(rows))) if rows else math.nan for rows in questions]
-            truncated |= {start + index for index, text in enumerate(fitted) if text.truncated}
-            straddling |= {start + index for index, text in enumerate(fitted) if text.straddling}
+            truncated |= {start + index for index, text in enumerate(fitted_texts) if text.truncated}
+            straddling |= {start + index for index, text in enumerate(fitted_texts) if text.straddling}
         return Outputs(values, truncated, straddling)
 
     def fill(self, requests: Sequence[Cloze]) -> Outputs[tuple[float, ...]]:
@@ -261,33 +267,35 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         """
         network = self.network
         parts = [
-            (one.before + word + one.after, slice(len(one.before), len(one.before + word)))
-            for one in requests
-            for word in one.words
+            (request.before + word + request.after, slice(len(request.before), len(request.before + word)))
+            for request in requests
+            for word in request.words
         ]
-        fitted = fit(network.tokenizer, parts, network.limit)
-        self.unscored += sum(not text.scored for text in fitted)
-        answers = iter(self._answers([gap(text, network.tokenizer.mask_token_id) for text in fitted if text.scored]))
-        logprobs = iter([next(answers) if text.scored else math.nan for text in fitted])
+        fitted_texts = fit_texts(network.tokenizer, parts, network.limit)
+        self.unscored += sum(not text.scored for text in fitted_texts)
+        answers = iter(
+            self._answers([gap(text, network.tokenizer.mask_token_id) for text in fitted_texts if text.scored])
+        )
+        logprobs = iter([next(answers) if text.scored else math.nan for text in fitted_texts])
         values = [tuple(islice(logprobs, len(request.words))) for request in requests]
         owners = [index for index, request in enumerate(requests) for _ in request.words]
-        facts = list(zip(owners, fitted, strict=True))
+        facts = list(zip(owners, fitted_texts, strict=True))
         truncated = frozenset(index for index, text in facts if text.truncated)
         return Outputs(values, truncated, frozenset(index for index, text in facts if text.straddling))
 
     def _answers(self, questions: Sequence[MaskedQuestion]) -> list[float]:
         """Return one number per question; questions with the same masked text share one forward pass."""
-        wanted: dict[Blank, dict[tuple[int, ...], float]] = {}
+        sums_by_blank: dict[Blank, dict[tuple[int, ...], float]] = {}
         for question in questions:
-            wanted.setdefault(question.blank, {})[question.targets] = float("nan")
-        blanks = list(wanted)
+            sums_by_blank.setdefault(question.blank, {})[question.targets] = float("nan")
+        blanks = list(sums_by_blank)
         tokens = Tokens({IDS: [blank.ids for blank in blanks]}, padding_of(self.network.tokenizer))
-        weight = self.network.model.config.vocab_size // VOCABULARY
+        weight = self.network.model.config.vocab_size // WORDS_PER_TOKEN
 
-        targets = [list(wanted[blank]) for blank in blanks]
+        targets = [list(sums_by_blank[blank]) for blank in blanks]
 
         def prepare(rows: list[int]) -> dict[str, Tensor]:
-            return tokens.on_host(rows) | asked_places([blanks[row] for row in rows], [targets[row] for row in rows])
+            return tokens.on_host(rows) | target_tensors([blanks[row] for row in rows], [targets[row] for row in rows])
 
         def fetch(copy: Copy, rows: list[int]) -> list[list[float]]:
             logprobs = iter(copy.values.tolist())
@@ -295,18 +303,18 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
 
         costs = [len(blank.ids) + weight * len(blank.positions) for blank in blanks]
         for blank, sums in zip(blanks, self.read_batches(costs, prepare, self._logprobs, fetch), strict=True):
-            wanted[blank] = dict(zip(wanted[blank], sums, strict=True))
-        return [wanted[question.blank][question.targets] for question in questions]
+            sums_by_blank[blank] = dict(zip(sums_by_blank[blank], sums, strict=True))
+        return [sums_by_blank[question.blank][question.targets] for question in questions]
 
     def _logprobs(self, batch: dict[str, Tensor], _rows: list[int]) -> Copy:
-        """Return the log-probabilities (n,) of the words that `asked_places` lists, in float64."""
+        """Return the log-probabilities (n,) of the words that `target_tensors` lists, in float64."""
         import torch
 
-        rows, columns, places, words = (batch.pop(name) for name in PLACES)
+        rows, columns, positions, words = (batch.pop(name) for name in TARGET_KEYS)
         with torch.inference_mode():
             logits = masked_logits(self.network.model, batch, rows, columns, sparse=self.network.sparse).float()
             norms = logits.logsumexp(-1)
-            return Copy(logits[places, words].double() - norms[places].double())
+            return Copy(logits[positions, words].double() - norms[positions].double())
 
     def load(self) -> MaskedNetwork:
         """Load the model with its language-modelling head.
@@ -333,21 +341,21 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         return details | {"head": "masked positions" if network.sparse else "all positions"}
 
 
-def asked_places(blanks: Sequence[Blank], targets: Sequence[Sequence[tuple[int, ...]]]) -> dict[str, Tensor]:
-    """Return what is asked of a batch of texts, as the tensors `PLACES`.
+def target_tensors(blanks: Sequence[Blank], targets: Sequence[Sequence[tuple[int, ...]]]) -> dict[str, Tensor]:
+    """Return what is asked of a batch of texts, as the tensors `TARGET_KEYS`.
 
     (rows[i], columns[i]) is the i-th position with a mask; the words `targets[r][k][j]` are asked at
-    `blanks[r].positions[j]`, which are the positions `places`.
+    `blanks[r].positions[j]`, which are the positions `positions`.
     """
     import torch
 
     rows = [row for row, blank in enumerate(blanks) for _ in blank.positions]
     columns = [position for blank in blanks for position in blank.positions]
     firsts = accumulate((len(blank.positions) for blank in blanks), initial=0)  # where each row's positions begin
-    places = [first + j for first, row in zip(firsts, targets, strict=False) for t in row for j in range(len(t))]
+    positions = [first + j for first, row in zip(firsts, targets, strict=False) for t in row for j in range(len(t))]
     words = [word for row in targets for target in row for word in target]
-    values = map(partial(torch.tensor, dtype=torch.int64), (rows, columns, places, words))
-    return dict(zip(PLACES, values, strict=True))
+    values = map(partial(torch.tensor, dtype=torch.int64), (rows, columns, positions, words))
+    return dict(zip(TARGET_KEYS, values, strict=True))
 
 
 def masked_logits(

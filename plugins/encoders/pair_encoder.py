@@ -31,7 +31,7 @@ from ..torch_models.settings import Configured, one_of
 from .encoder import NO_PROMPTS, Encoder, EncoderSettings, PromptedSettings, raw_network
 from .extra_layers import ExtraLayers
 from .label_order import label_order_warnings, may_be_mixed_up
-from .pairs import DECISIONS, Probability, classes_of, label_scores, parse_labels, prescribed
+from .pairs import DECISIONS, Probability, classes_for, classes_of, label_scores, parse_labels
 from .prompts import Prompts, place_prompts
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def pair_logits(head: Linear, left: Tensor, right: Tensor) -> Tensor:
 def load_head(folder: Path, model: str, width: int, labels: int, product: bool) -> Linear:
     """Return the linear layer of a checkpoint. Raises `ModelError` if its weights do not fit."""
     head = pair_head(width, labels, product)
-    what = f"linear layer for {labels} labels, which sees {head.in_features} numbers"
-    return LAYERS.loaded(head, folder, model, what)
+    description = f"linear layer for {labels} labels, which sees {head.in_features} numbers"
+    return LAYERS.load_into(head, folder, model, description)
 
 
 # ---- the backend -----------------------------------------------------------------------------------------------------
@@ -127,20 +127,25 @@ class PairEncoder(Encoder):
         """
         import torch
 
-        asked = {labels: prescribed(self.classes, labels) for labels in {request.labels for request in requests}}
-        places: dict[str, int] = {}
+        classes_by_labels = {
+            labels: classes_for(self.classes, labels) for labels in {request.labels for request in requests}
+        }
+        index_of: dict[str, int] = {}
         sides = [
-            [places.setdefault(text, len(places)) for text in (request.left, request.right)] for request in requests
+            [index_of.setdefault(text, len(index_of)) for text in (request.left, request.right)] for request in requests
         ]
-        pooled = self.pooled([self.prompts.text + text for text in places])
+        text_outputs = self.pool_texts([self.prompts.text + text for text in index_of])
         with torch.inference_mode():
-            vectors = torch.from_numpy(pooled.values).to(self.setup.device)
+            vectors = torch.from_numpy(text_outputs.values).to(self.setup.device)
             left, right = torch.tensor(sides, device=self.setup.device).T
             logits = pair_logits(self.head, vectors[left], vectors[right]).double().cpu().numpy()
         decide = DECISIONS[self.decision]
-        values = [label_scores(row, asked[one.labels], decide) for row, one in zip(logits, requests, strict=True)]
-        cut = frozenset(number for number, side in enumerate(sides) if pooled.truncated & {*side})
-        return Outputs(values, cut)
+        values = [
+            label_scores(row, classes_by_labels[request.labels], decide)
+            for row, request in zip(logits, requests, strict=True)
+        ]
+        truncated = frozenset(number for number, side in enumerate(sides) if text_outputs.truncated & {*side})
+        return Outputs(values, truncated)
 
     @cached_property
     def head(self) -> Linear:
@@ -176,7 +181,7 @@ def open_pair_encoder(settings: PairEncoderSettings) -> PairEncoder:
         ModelError: no such model, one of another kind, no linear layer, no pooling, unnamed classes, or a setting that
             `prepare` rejects.
     """
-    settings, setup = LAYERS.prepared(settings)
+    settings, setup = LAYERS.prepare(settings)
     names = classes_of(setup.checkpoint.config)
     prompts = place_prompts(setup.checkpoint, settings.prompts)
     is_doubtful = may_be_mixed_up(setup.checkpoint, names, settings.labels)

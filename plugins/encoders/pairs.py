@@ -19,7 +19,7 @@ from figeval.types import JSON, PairLabel, TextPair
 from ..torch_models.checkpoint import locate, require, with_declared
 from ..torch_models.loading import ModelSetup, Neural, input_limit, load_model, load_tokenizer, measures, prepare
 from ..torch_models.overlapping import Copy, fetched_rows
-from ..torch_models.reading import Inputs
+from ..torch_models.reading import ModelTexts
 from ..torch_models.settings import Configured, Settings, one_of
 from ..torch_models.tokens import Floats
 from .label_order import label_order_warnings, may_be_mixed_up
@@ -57,7 +57,7 @@ MEANINGS = (
     (re.compile(r"contradict\w*"), "contradiction"),
     (re.compile(r"neutral\w*"), "neutral"),
 )
-PARTS = {"non-entailment": ("neutral", "contradiction")}  # a label that three-way models split
+SPLIT_LABELS = {"non-entailment": ("neutral", "contradiction")}  # a label that three-way models split
 NAMELESS = re.compile(r"label_?\d+", re.IGNORECASE)  # written by transformers if the classes have no names
 
 Classes = Mapping[str, tuple[int, ...]]  # meaning → class numbers
@@ -71,19 +71,19 @@ def meaning(name: str) -> str:
 
 def classes_of(config: JSON) -> dict[int, str]:
     """Return the names of a classifier's classes by number; transformers' default is two unnamed classes."""
-    named = config.get("id2label") or {}
-    count = len(named) or int(config.get("num_labels", 2))
-    return {number: str(named.get(str(number), f"LABEL_{number}")) for number in range(count)}
+    names = config.get("id2label") or {}
+    count = len(names) or int(config.get("num_labels", 2))
+    return {number: str(names.get(str(number), f"LABEL_{number}")) for number in range(count)}
 
 
-def parse_labels(given: str | None, names: Mapping[int, str], model: str) -> dict[str, tuple[int, ...]]:
+def parse_labels(option: str | None, names: Mapping[int, str], model: str) -> dict[str, tuple[int, ...]]:
     """Return the class numbers of each meaning, from `labels=entailment:2;non-entailment:0+1` or else from the config.
 
     Raises:
         ModelError: the config gives no names, two classes mean the same, or `labels` cannot be parsed.
     """
-    if given:
-        return dict(_parse_one(part.strip(), names) for part in re.split("[;,]", str(given)) if part.strip())
+    if option:
+        return dict(_parse_one(part.strip(), names) for part in re.split("[;,]", str(option)) if part.strip())
     if any(NAMELESS.fullmatch(name) for name in names.values()):
         example = "entailment:2;neutral:1;contradiction:0" if len(names) == 3 else "entailment:1;non-entailment:0"
         raise OptionNeeded(
@@ -108,23 +108,23 @@ def _parse_one(part: str, names: Mapping[int, str]) -> tuple[str, tuple[int, ...
     return meaning(name), classes
 
 
-def prescribed(classes: Classes, labels: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def classes_for(classes: Classes, labels: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Return the class numbers of each requested label.
 
     Raises:
         ModelError: no class means the label, or two labels share a class.
     """
-    behind: dict[str, tuple[int, ...]] = {}
+    numbers_by_label: dict[str, tuple[int, ...]] = {}
     for label in labels:
-        common = meaning(label)
-        parts = (common,) if common in classes else PARTS.get(common, (common,))
+        label_meaning = meaning(label)
+        parts = (label_meaning,) if label_meaning in classes else SPLIT_LABELS.get(label_meaning, (label_meaning,))
         if not all(part in classes for part in parts):
             raise ModelError(f"no class of the model means {label!r} (it has {', '.join(classes)}); give labels=")
-        behind[label] = tuple(number for part in parts for number in classes[part])
-    numbers = [number for each in behind.values() for number in each]
+        numbers_by_label[label] = tuple(number for part in parts for number in classes[part])
+    numbers = [number for class_numbers in numbers_by_label.values() for number in class_numbers]
     if len(set(numbers)) < len(numbers):
         raise ModelError(f"the model's classes ({', '.join(classes)}) cannot distinguish {' and '.join(labels)}")
-    return behind
+    return numbers_by_label
 
 
 Probability = float | tuple[float, ...]  # of a label, or of each of its classes
@@ -145,8 +145,8 @@ def label_scores(
     """
     import numpy as np
 
-    asked = logits[[number for numbers in behind.values() for number in numbers]]
-    weights = np.exp(asked - asked.max())
+    relevant = logits[[number for numbers in behind.values() for number in numbers]]
+    weights = np.exp(relevant - relevant.max())
     shares = iter((weights / weights.sum()).tolist())
     return {label: decide([next(shares) for _ in numbers]) for label, numbers in behind.items()}
 
@@ -170,9 +170,9 @@ class PairModel(Neural[PairSettings, PairNetwork]):
         """Return the head's raw outputs as an array (n, classes), float64."""
         network = self.network
         lefts, rights = [pair.left for pair in pairs], [pair.right for pair in pairs]
-        return self.outputs(Inputs(network.tokenizer, lefts, network.limit, rights))
+        return self.outputs(ModelTexts(network.tokenizer, lefts, network.limit, rights))
 
-    def outputs(self, inputs: Inputs) -> Outputs[Any]:
+    def outputs(self, inputs: ModelTexts) -> Outputs[Any]:
         """Return the head's raw outputs for texts or pairs, as `logits` does."""
         import numpy as np
 
@@ -184,9 +184,9 @@ class PairModel(Neural[PairSettings, PairNetwork]):
             with torch.inference_mode():
                 return Copy(network.model(**batch).logits.double())
 
-        read = self.read_texts(inputs, start, fetched_rows)
-        rows: Any = np.stack([row for row in read.values if row is not None])  # none is left out
-        return Outputs(rows, read.truncated)
+        outputs = self.read_texts(inputs, start, fetched_rows)
+        rows: Any = np.stack([row for row in outputs.values if row is not None])  # none is left out
+        return Outputs(rows, outputs.truncated)
 
     def load(self) -> PairNetwork:
         """Load the classifier with its head."""
@@ -229,11 +229,13 @@ class PairLabeller(PairModel):
         Raises:
             ModelError: the classes do not distinguish the requested labels.
         """
-        asked = {labels: prescribed(self.classes, labels) for labels in {request.labels for request in requests}}
+        classes_by_labels = {
+            labels: classes_for(self.classes, labels) for labels in {request.labels for request in requests}
+        }
         outputs = self.logits(requests)
         decide = DECISIONS[self.setup.settings.decision]
         rows = zip(outputs.values, requests, strict=True)
-        values = [label_scores(logits, asked[request.labels], decide) for logits, request in rows]
+        values = [label_scores(logits, classes_by_labels[request.labels], decide) for logits, request in rows]
         return Outputs(values, outputs.truncated)
 
     def check(self) -> list[str]:

@@ -52,10 +52,12 @@ def pipeline(
         raise ModelError(f"'pipeline' takes no model after the colon; name its parts: {USAGE}")
     common = {"device": device, "batch_size": batch_size, "seed": seed}
     backends = Backends(plugins.plugin_manager())
-    return Pipeline(*(opened(role, value, backends, common) for role, value in (("ranker", ranker), ("spans", spans))))
+    return Pipeline(
+        *(open_part(role, value, backends, common) for role, value in (("ranker", ranker), ("spans", spans)))
+    )
 
 
-def opened(
+def open_part(
     role: str, value: str | Mapping[str, JSONValue], backends: Backends, common: Mapping[str, JSONValue]
 ) -> Model:
     """Open one part. Raises `ModelError` naming the part."""
@@ -96,10 +98,10 @@ class Pipeline:
         return answers
 
     def fit(self, examples: Iterable[Example]) -> None:
-        """Fit the models that learn from the task, on the split that the ranker learns from."""
-        examples = list(examples)
+        """Fit both models, if they learn from the task, on the split that the ranker learns from."""
+        all_examples = list(examples)
         for part in self.parts.values():
-            part.fit(examples)
+            part.fit(all_examples)
 
     def fingerprint(self) -> str:
         """Return a digest that changes with either part."""
@@ -107,13 +109,13 @@ class Pipeline:
 
     def describe(self) -> JSON:
         """Return the descriptions of both parts, with their warnings merged and their numbers of weights added."""
-        told: dict[str, JSON] = {role: part.description() for role, part in self.parts.items()}
-        warnings = [line for one in told.values() for line in one.pop("warnings", [])]
-        found: JSON = {role: {"model": self.parts[role].name, **one} for role, one in told.items()}
-        sizes = [one.get("parameters") for one in told.values()]
+        descriptions: dict[str, JSON] = {role: part.description() for role, part in self.parts.items()}
+        warnings = [line for part in descriptions.values() for line in part.pop("warnings", [])]
+        description: JSON = {role: {"model": self.parts[role].name, **part} for role, part in descriptions.items()}
+        sizes = [part.get("parameters") for part in descriptions.values()]
         if all(isinstance(size, int) for size in sizes):
-            found["parameters"] = sum(sizes)
-        return found | ({"warnings": warnings} if warnings else {})
+            description["parameters"] = sum(sizes)
+        return description | ({"warnings": warnings} if warnings else {})
 
     def close(self) -> None:
         """Release the memory of both models."""

@@ -23,14 +23,14 @@ from figeval.types import JSON, Text, TextRole
 
 from ..torch_models.checkpoint import SENTENCE, Checkpoint
 
-NAMES: dict[TextRole, tuple[str, ...]] = {
+PROMPT_NAMES: dict[TextRole, tuple[str, ...]] = {
     "query": ("query",),
     "document": ("document", "passage", "corpus"),
     "": ("STS",),
 }
 OPTION_NAMES: dict[TextRole, str] = {"query": "query_prompt", "document": "document_prompt", "": "text_prompt"}
 INSTRUCTOR = "hkunlp/instructor-"  # published before `include_prompt: false`; sentence-transformers knows their names
-NAME = re.compile(r"[A-Za-z0-9_.-]+")
+NAME_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
 MAX_LISTED = 8  # names of prompts in a message
 
 
@@ -88,11 +88,11 @@ class Prompts:
         """
         if not self.unplaced:
             return []
-        bare = [name for name, prompt in (("queries", self.query), ("documents", self.document)) if not prompt]
-        options = [OPTION_NAMES["query" if name == "queries" else "document"] for name in bare]
-        texts = " and ".join(bare)
+        unprompted = [name for name, prompt in (("queries", self.query), ("documents", self.document)) if not prompt]
+        options = [OPTION_NAMES["query" if name == "queries" else "document"] for name in unprompted]
+        texts = " and ".join(unprompted)
         return [
-            f"{model} declares the {_listed('prompt', self.unplaced)}, but none that is known to be for {texts}, "
+            f"{model} declares the {_quote_names('prompt', self.unplaced)}, but none that is known to be for {texts}, "
             f"which are read without a prompt; name theirs with {flag} "
             f"{','.join(f'{option}=NAME' for option in options)}, or confirm that they have none with "
             f"{','.join(f'{option}=' for option in options)}"
@@ -117,17 +117,17 @@ def place_prompts(checkpoint: Checkpoint, given: Mapping[TextRole, str | None]) 
         ModelError: the checkpoint's prompts are no texts by name, or a given name is not among them.
     """
     declared, default = declared_prompts(checkpoint)
-    placed = {role: next(filter(None, map(declared.get, names)), "") for role, names in NAMES.items()}
-    chosen = {role: _chosen(role, prompt, declared, checkpoint) for role, prompt in given.items()}
-    query, document = (placed[role] if chosen[role] is None else str(chosen[role]) for role in ("query", "document"))
-    of_roles = {"query": query, **dict.fromkeys(NAMES["document"], document)}
-    set_by_user = chosen["query" if default == "query" else "document"] is not None and default in of_roles
+    by_role = {role: next(filter(None, map(declared.get, names)), "") for role, names in PROMPT_NAMES.items()}
+    by_user = {role: _resolve_prompt(role, prompt, declared, checkpoint) for role, prompt in given.items()}
+    query, document = (by_role[role] if by_user[role] is None else str(by_user[role]) for role in ("query", "document"))
+    of_roles = {"query": query, **dict.fromkeys(PROMPT_NAMES["document"], document)}
+    set_by_user = by_user["query" if default == "query" else "document"] is not None and default in of_roles
     of_default = of_roles[default] if set_by_user else declared.get(default) or of_roles.get(default, "")
-    text = chosen[""] if chosen[""] is not None else placed[""] or of_default or (query if document else "")
+    text = by_user[""] if by_user[""] is not None else by_role[""] or of_default or (query if document else "")
 
-    undecided = [role for role in ("query", "document") if chosen[role] is None and not placed[role]]
-    read = {name for names in NAMES.values() for name in names} if undecided else set(declared)
-    unplaced = tuple(name for name, prompt in declared.items() if prompt and name not in read)
+    undecided = [role for role in ("query", "document") if by_user[role] is None and not by_role[role]]
+    known_names = {name for names in PROMPT_NAMES.values() for name in names} if undecided else set(declared)
+    unplaced = tuple(name for name, prompt in declared.items() if prompt and name not in known_names)
     return Prompts(query, document, text, any(declared.values()), unplaced)
 
 
@@ -151,7 +151,9 @@ def declared_prompts(checkpoint: Checkpoint) -> tuple[dict[str, str], str]:
     return {name: prompt or "" for name, prompt in prompts.items()}, default
 
 
-def _chosen(role: TextRole, prompt: str | None, declared: Mapping[str, str], checkpoint: Checkpoint) -> str | None:
+def _resolve_prompt(
+    role: TextRole, prompt: str | None, declared: Mapping[str, str], checkpoint: Checkpoint
+) -> str | None:
     """Return the text of a given prompt, which may be the name of a declared one.
 
     A model that figeval trained has texts in its figeval.json, even where one looks like a name.
@@ -161,10 +163,10 @@ def _chosen(role: TextRole, prompt: str | None, declared: Mapping[str, str], che
     """
     if prompt and prompt in declared:
         return declared[prompt]
-    trained = checkpoint.declared.get(OPTION_NAMES[role]) if "about" in checkpoint.declared else None
-    if prompt and prompt != trained and NAME.fullmatch(prompt):
+    trained_prompt = checkpoint.declared.get(OPTION_NAMES[role]) if "about" in checkpoint.declared else None
+    if prompt and prompt != trained_prompt and NAME_PATTERN.fullmatch(prompt):
         names = [name for name, text in declared.items() if text]
-        has = f"it has the {_listed('prompt', names)}" if names else "it has none"
+        has = f"it has the {_quote_names('prompt', names)}" if names else "it has none"
         raise ModelError(
             f"{OPTION_NAMES[role]}={prompt:.80}: {checkpoint.model!r} declares no prompt of this name ({has})"
             f"{near(prompt, names)}; "
@@ -173,8 +175,8 @@ def _chosen(role: TextRole, prompt: str | None, declared: Mapping[str, str], che
     return prompt
 
 
-def _listed(noun: str, names: tuple[str, ...] | list[str]) -> str:
+def _quote_names(noun: str, names: tuple[str, ...] | list[str]) -> str:
     """Return names from a file in quotation marks, after the noun for them."""
-    shown = ", ".join(repr(clean(name))[:80] for name in names[:MAX_LISTED])
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    return f"{noun}{'s' if len(names) > 1 else ''} {shown}{more}"
+    quoted = ", ".join(repr(clean(name))[:80] for name in names[:MAX_LISTED])
+    remainder = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return f"{noun}{'s' if len(names) > 1 else ''} {quoted}{remainder}"

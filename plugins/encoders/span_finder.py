@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 SECOND = "second"
 FULL = "full"
 # The question beside the text, from the query and the tokenizer's separator.
-BESIDE: dict[str, Callable[[SpanQuery, str], str]] = {
+QUESTION_TEXTS: dict[str, Callable[[SpanQuery, str], str]] = {
     FULL: lambda query, separator: f"{query.known}{separator}{query.given}",
     "given": lambda query, _: query.given,
 }
-QUESTIONS = (*BESIDE, "none")
+QUESTIONS = (*QUESTION_TEXTS, "none")
 # The rule in words, for the record.
 NULL_RULE = "; or no span, if the logits of the first token score higher"
 RULE = "best log p(start) + log p(end), start <= end, over the tokens of the text; ties: the shortest, then the first"
@@ -78,7 +78,7 @@ class SpanSettings(Settings):
 # ---- from logits for starts and ends to the best stretch of a text ---------------------------------------------------
 
 
-def found_spans(
+def find_best_spans(
     passages: Passages,
     outputs: Sequence[Floats],
     texts: Sequence[str],
@@ -90,16 +90,16 @@ def found_spans(
     `nulls` (windows, 2) are the logits of the token for "no span". Of several windows, the one where "no span" scores
     lowest counts, as in the SQuAD 2.0 code of BERT.
     """
-    least: dict[int, Floats] = {}
+    best_nulls: dict[int, Floats] = {}
     for window, null in zip(passages.windows, () if nulls is None else nulls, strict=nulls is not None):
-        if window.owner not in least or sum(null) < sum(least[window.owner]):
-            least[window.owner] = null
-    joined = enumerate(zip(texts, passages.places, passages.joined(outputs), strict=True))
-    return [best_span(*found, longest, least.get(owner)) for owner, found in joined]
+        if window.owner not in best_nulls or sum(null) < sum(best_nulls[window.owner]):
+            best_nulls[window.owner] = null
+    outputs_by_text = enumerate(zip(texts, passages.offsets, passages.join(outputs), strict=True))
+    return [best_span(*text_outputs, longest, best_nulls.get(owner)) for owner, text_outputs in outputs_by_text]
 
 
 def best_span(
-    text: str, places: Sequence[tuple[int, int]], logits: Floats, longest: int | None, null: Floats | None = None
+    text: str, offsets: Sequence[tuple[int, int]], logits: Floats, longest: int | None, null: Floats | None = None
 ) -> list[ScoredSpan]:
     """Return the span with the best log p(start) + log p(end), in characters and without white space at its ends.
 
@@ -111,24 +111,24 @@ def best_span(
     """
     import numpy as np
 
-    solid = solid_tokens(text, places)
+    solid = solid_tokens(text, offsets)
     if not solid:
         return [] if null is None else [ScoredSpan(NO_SPAN, 0.0)]
-    known = np.asarray(logits, dtype=np.float64)[solid]
+    text_logits = np.asarray(logits, dtype=np.float64)[solid]
     spare = 0 if null is None else 1
-    starts, ends = log_softmax((known if null is None else np.vstack((null, known))).T)
+    starts, ends = log_softmax((text_logits if null is None else np.vstack((null, text_logits))).T)
     first, last, score = best_pair(starts[spare:], ends[spare:], longest)
-    start, end = places[solid[first]][0], places[solid[last]][1]
+    start, end = offsets[solid[first]][0], offsets[solid[last]][1]
     words = text[start:end]
-    found = [ScoredSpan(Span(end - len(words.lstrip()), start + len(words.rstrip())), score)]
+    scored_spans = [ScoredSpan(Span(end - len(words.lstrip()), start + len(words.rstrip())), score)]
     if spare:
-        found.append(ScoredSpan(NO_SPAN, float(starts[0] + ends[0])))
-    return sorted(found, key=lambda one: -one.score)
+        scored_spans.append(ScoredSpan(NO_SPAN, float(starts[0] + ends[0])))
+    return sorted(scored_spans, key=lambda span: -span.score)
 
 
-def solid_tokens(text: str, places: Sequence[tuple[int, int]]) -> list[int]:
+def solid_tokens(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
     """Return the indexes of the tokens that are not just white space; an answer begins and ends with one."""
-    return [index for index, (start, end) in enumerate(places) if text[start:end].strip()]
+    return [index for index, (start, end) in enumerate(offsets) if text[start:end].strip()]
 
 
 def log_softmax(logits: Floats) -> Floats:
@@ -150,15 +150,15 @@ def best_pair(starts: Floats, ends: Floats, longest: int | None = None) -> tuple
 
     n = len(starts)
     reach = min(n, longest or n)
-    before = np.concatenate((np.full(reach - 1, -np.inf), starts))
-    reachable = np.lib.stride_tricks.sliding_window_view(before, reach)[:, ::-1]  # (n, reach)
+    padded_starts = np.concatenate((np.full(reach - 1, -np.inf), starts))
+    reachable = np.lib.stride_tricks.sliding_window_view(padded_starts, reach)[:, ::-1]  # (n, reach)
     back = reachable.argmax(axis=1)
     scores = reachable[np.arange(n), back] + ends
     best = scores.max()
     if np.isnan(best):
         return 0, n - 1, float("nan")
-    tied = np.flatnonzero(scores == best)
-    last = int(tied[back[tied].argmin()])
+    ties = np.flatnonzero(scores == best)
+    last = int(ties[back[ties].argmin()])
     return last - int(back[last]), last, float(best)
 
 
@@ -186,7 +186,7 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
             ModelError: known and given leave no room for a text that does not fit in one input.
         """
         settings, network = self.setup.settings, self.network
-        found = passages_of(requests, settings, network.tokenizer, network.limit)
+        windows = passages_of(requests, settings, network.tokenizer, network.limit)
 
         def start(batch: dict[str, Tensor], _rows: list[int]) -> Copy:
             import torch
@@ -197,12 +197,12 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
 
         def fetch(copy: Copy, rows: list[int]) -> list[tuple[Floats, Floats]]:
             logits = fetched_rows(copy, rows)
-            return list(zip(found.within(logits, rows), logits[:, 0].astype(float), strict=True))
+            return list(zip(windows.crop(logits, rows), logits[:, 0].astype(float), strict=True))
 
-        outputs = self.read_batches(found.tokens.lengths, found.tokens.on_host, start, fetch)
-        logits, nulls = [own for own, _ in outputs], [null for _, null in outputs]
-        texts = [one.text for one in requests]
-        return found_spans(found, logits, texts, settings.max_span, nulls if settings.null_score else None)
+        outputs = self.read_batches(windows.tokens.lengths, windows.tokens.on_host, start, fetch)
+        logits, nulls = [text_logits for text_logits, _ in outputs], [null for _, null in outputs]
+        texts = [request.text for request in requests]
+        return find_best_spans(windows, logits, texts, settings.max_span, nulls if settings.null_score else None)
 
     def load(self) -> SpanNetwork:
         """Load the model with its head."""
@@ -217,10 +217,10 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
     def details(self, network: SpanNetwork) -> JSON:
         """Return the model's size and limit, the place of the text, and how the span is chosen."""
         settings = self.setup.settings
-        read: JSON = {"text": ("first", SECOND)[settings.side], "question": settings.question or FULL}
+        inputs: JSON = {"text": ("first", SECOND)[settings.side], "question": settings.question or FULL}
         rule = RULE + NULL_RULE if settings.null_score else RULE
-        chosen: JSON = {"max_span": settings.max_span, "span": rule}
-        return measures(network.model, network.limit) | read | chosen
+        span_settings: JSON = {"max_span": settings.max_span, "span": rule}
+        return measures(network.model, network.limit) | inputs | span_settings
 
 
 def passages_of(
@@ -233,12 +233,12 @@ def passages_of(
     """
     if settings.null_score and tokenizer("a")["input_ids"][0] != tokenizer.cls_token_id:
         raise ModelError("null_score=true: inputs of this model do not begin with a token of its own; leave it out")
-    texts = [one.text for one in requests]
-    beside = BESIDE.get(settings.question or FULL)
-    if beside is None:
+    texts = [request.text for request in requests]
+    question_text = QUESTION_TEXTS.get(settings.question or FULL)
+    if question_text is None:
         return passages(tokenizer, [texts], 0, limit)
     separator = tokenizer.sep_token or tokenizer.eos_token or " "
-    questions = [beside(one, separator) for one in requests]
+    questions = [question_text(request, separator) for request in requests]
     return passages(tokenizer, (questions, texts) if settings.side else (texts, questions), settings.side, limit)
 
 

@@ -25,7 +25,7 @@ from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import JSON, Example, Text, TextRole
 
-from ..encoders.encoder import COSINE, NO_PROMPTS, POOLINGS, Encoder, EncoderNetwork, EncoderSettings, pooled
+from ..encoders.encoder import COSINE, NO_PROMPTS, POOLINGS, Encoder, EncoderNetwork, EncoderSettings, pool_states
 from ..encoders.prompts import Prompts, check_prompts
 from ..torch_models.loading import ModelSetup
 from ..torch_models.settings import one_of, positive
@@ -230,9 +230,9 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
         """Return vectors (rows, d) in float32, of length 1 for cosines."""
         return self.scale(self.pooled(inputs_of(batch)))
 
-    def pooled(self, batch: dict[str, Tensor]) -> Tensor:
+    def pool_states(self, batch: dict[str, Tensor]) -> Tensor:
         """Return the pooled states of the encoder."""
-        return pooled(self.encoder, self.pooling, batch)
+        return pool_states(self.encoder, self.pooling, batch)
 
     def scale(self, vectors: Tensor) -> Tensor:
         """Return the vectors in float32, scaled to length 1 for cosines."""

@@ -20,7 +20,7 @@ from figeval.types import JSON, Example
 from ..classification.classification import ClassificationExample
 from ..classification.multilabel import MultilabelExample
 from ..encoders.classifier import SIGMOIDS, TextClassifier, has_sigmoids
-from ..encoders.pairs import PairSettings, parse_labels, prescribed
+from ..encoders.pairs import PairSettings, classes_for, parse_labels
 from ..torch_models.loading import ModelSetup
 from .base_model import base_of, options_of
 from .cross_encoder import Cross, CrossOptions, Losses, PairFeatures, checkpoint_classes, outputs_for
@@ -43,7 +43,7 @@ class OneLabel(Cross):
     def features(self, examples: Sequence[Example]) -> PairFeatures:
         """Return the tokenized texts and the classes of their labels, matched by name."""
         rows = cast("Sequence[ClassificationExample]", examples)
-        behind = prescribed(self.classes, self.labels)
+        behind = classes_for(self.classes, self.labels)
         return PairFeatures(
             self.pair_tokenizer.texts([row.text for row in rows]), [class_of(row, behind) for row in rows]
         )
@@ -72,7 +72,7 @@ class SeveralLabels(OneLabel):
     def features(self, examples: Sequence[Example]) -> PairFeatures:
         """Return the tokenized texts, with a 0 or 1 for each output."""
         rows = cast("Sequence[MultilabelExample]", examples)
-        behind = prescribed(self.classes, self.labels)
+        behind = classes_for(self.classes, self.labels)
         names = {number: label for label, numbers in behind.items() for number in numbers}
         if hidden := next((row.id for row in rows if row.labels is None), None):
             raise TrainError(f"{hidden} has no labels to learn from; leave it out of the train split")

@@ -32,10 +32,10 @@ from ..encoders.pairs import (
     PairNetwork,
     PairScorer,
     PairSettings,
+    classes_for,
     classes_of,
     meaning,
     parse_labels,
-    prescribed,
     with_padding,
 )
 from ..torch_models.checkpoint import ends
@@ -279,7 +279,7 @@ class LabelCross(Cross):
     def features(self, examples: Sequence[Example]) -> PairFeatures:
         """Return the tokenized pairs and the classes of their labels, matched by name."""
         rows = cast("Sequence[PairExample]", examples)
-        behind = prescribed(self.classes, self.labels)
+        behind = classes_for(self.classes, self.labels)
         classes = [class_of(row, behind) for row in rows]
         tokens = self.pair_tokenizer.pairs([row.left for row in rows], [row.right for row in rows])
         return PairFeatures(tokens, classes)

@@ -116,7 +116,7 @@ class JointFeatures:
         self.parts: list[list[SpanPart]] = []
         self.cut, number = 0, 0
         for row, example in enumerate(rows):
-            gold_parts = [gold_tokens(part, windows.places[row]) for part in example.parts]
+            gold_parts = [gold_tokens(part, windows.offsets[row]) for part in example.parts]
             positions = search_positions(windows, firsts[row], example.query)
             self.searched.append(positions)
             window = windows.windows[firsts[row]]

@@ -10,7 +10,7 @@ from torch.nn import Module, functional
 
 from ..causal.engine.encoder_decoder import IGNORED
 from ..encoders.masked import masked_logits
-from ..torch_models.tokens import IDS, padded
+from ..torch_models.tokens import IDS, pad
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,7 +28,7 @@ def batch_of(rows: Sequence[Row], padding: int) -> Batch:
     """Return rows as tensors (rows, longest) with labels padded with IGNORED, and the attention mask of the inputs."""
     batch = {}
     for name in rows[0]:
-        batch[name], mask = padded([row[name] for row in rows], IGNORED if name == LABELS else padding, "cpu")
+        batch[name], mask = pad([row[name] for row in rows], IGNORED if name == LABELS else padding, "cpu")
         if name == IDS:
             batch["attention_mask"] = mask
     return batch

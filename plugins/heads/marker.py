@@ -26,7 +26,7 @@ from ..encoders.markers import (
     MarkerNetwork,
     MarkerScorer,
     OptionList,
-    marked,
+    mark_options,
     marker_scores,
     with_markers,
 )
@@ -113,7 +113,7 @@ class MarkerLearner:
         """
         rows = cast("Sequence[ChoiceExample]", examples)
         questions = [OptionList(row.query, row.options) for row in rows]
-        tokens = marked(self.tokenizer, self.base.config, questions, self.base.limit)
+        tokens = mark_options(self.tokenizer, self.base.config, questions, self.base.limit)
         if tokens.full:
             lost = rows[min(tokens.full)]
             raise TrainError(

@@ -20,7 +20,7 @@ from figeval.errors import TrainError
 from figeval.task_types.pairs import PairExample
 from figeval.types import JSON, Example
 
-from ..encoders.encoder import NO_PROMPTS, POOLINGS, EncoderNetwork, EncoderSettings, pooled
+from ..encoders.encoder import NO_PROMPTS, POOLINGS, EncoderNetwork, EncoderSettings, pool_states
 from ..encoders.pair_encoder import (
     KIND,
     LAYERS,
@@ -30,7 +30,7 @@ from ..encoders.pair_encoder import (
     pair_head,
     pair_logits,
 )
-from ..encoders.pairs import classes_of, parse_labels, prescribed
+from ..encoders.pairs import classes_for, classes_of, parse_labels
 from ..encoders.prompts import Prompts
 from ..torch_models.loading import ModelSetup
 from ..torch_models.tokens import Tokens, tokenize
@@ -110,9 +110,9 @@ class PairBiencoderNetwork(Module):  # type: ignore[misc]
             logits = pair_logits(self.head, left.float(), right.float())
             return functional.cross_entropy(logits, batch["classes"], reduction="none")
 
-    def pooled(self, inputs: dict[str, Tensor]) -> Tensor:
+    def pool_states(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the pooled states of the encoder (rows, h)."""
-        return pooled(self.encoder, self.pooling, inputs)
+        return pool_states(self.encoder, self.pooling, inputs)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class PairBiencoder(Prompted):
     def features(self, examples: Sequence[Example]) -> SeparateFeatures:
         """Return both texts, tokenized separately, and the classes of their labels, matched by name."""
         rows, base = cast("Sequence[PairExample]", examples), self.base
-        behind = prescribed(parse_labels(None, self.names, base.setup.model), self.labels)
+        behind = classes_for(parse_labels(None, self.names, base.setup.model), self.labels)
         classes = [class_of(row, behind) for row in rows]
         prompt = self.prompts.text
         left, right = (

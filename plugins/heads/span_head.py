@@ -22,7 +22,7 @@ from figeval.types import JSON, NO_SPAN, Example, Span, SpanQuery
 from ..encoders.span_finder import FULL, SECOND, SpanFinder, SpanNetwork, SpanSettings, passages_of, solid_tokens
 from ..torch_models.checkpoint import ends, with_declared
 from ..torch_models.loading import ModelSetup
-from ..torch_models.tokens import Passages, Window
+from ..torch_models.tokens import Passages, TokenWindow
 from .base_model import Base, base_of, freeze_modules, fresh_head, options_of
 from .inputs import IndependentFeatures, inputs_of
 
@@ -92,7 +92,7 @@ def gold_tokens(example: SpanExample, offsets: Sequence[tuple[int, int]]) -> lis
     return overlapping
 
 
-def answer_in(window: Window, tokens: Sequence[int]) -> AnswerTokens | None:
+def answer_in(window: TokenWindow, tokens: Sequence[int]) -> AnswerTokens | None:
     """Return the position of these tokens of the text in an input, or None if it shows none of them."""
     shown = [token for token in tokens if window.first <= token < window.first + window.count]
     if not shown:
@@ -104,7 +104,7 @@ def answer_in(window: Window, tokens: Sequence[int]) -> AnswerTokens | None:
 def search_positions(passages: Passages, row: int, text: str) -> list[int]:
     """Return the searched positions of an input: the text's own tokens that are not white space."""
     window = passages.windows[row]
-    solid = solid_tokens(text, passages.places[window.owner][window.shown])
+    solid = solid_tokens(text, passages.offsets[window.owner][window.token_slice])
     return [window.at + token for token in solid]
 
 
@@ -165,7 +165,7 @@ def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -
     Raises:
         TrainError: there is no right span, or no token in it.
     """
-    tokens = gold_tokens(example, passages.places[passages.windows[rows[0]].owner] if rows else ())
+    tokens = gold_tokens(example, passages.offsets[passages.windows[rows[0]].owner] if rows else ())
     answers = ((row, answer_in(passages.windows[row], tokens)) for row in rows)
     shown = [(row, answer) for row, answer in answers if answer is not None]
 

@@ -55,7 +55,7 @@ class TaggerFeatures:
         self.targets = [[UNLABELLED] * length for length in self.inputs.lengths]
         numbers = [np.full((window.count, 1), float(n)) for n, window in enumerate(pieces.passages.windows)]
         # The window that gives the output of each piece, per text.
-        self.window_of_piece = [table[:, 0].astype(int) for table in pieces.passages.joined(numbers)]
+        self.window_of_piece = [table[:, 0].astype(int) for table in pieces.passages.join(numbers)]
         self.weights = [
             float(self._set_targets(pieces, owner, example, labels)) for owner, example in enumerate(examples)
         ]

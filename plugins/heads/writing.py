@@ -21,8 +21,8 @@ from figeval.types import JSON, Example
 
 from ..causal.engine.encoder_decoder import IGNORED
 from ..causal.writer import (
-    BEAMS,
-    LONGEST,
+    MAX_TEXT_TOKENS,
+    NUM_BEAMS,
     Form,
     Values,
     WriterModel,
@@ -67,8 +67,8 @@ class WritingOptions:
     marker: str | None = None
     inputs: str | None = None
     max_target: int | None = None
-    num_beams: int = BEAMS
-    max_new_tokens: int = LONGEST
+    num_beams: int = NUM_BEAMS
+    max_new_tokens: int = MAX_TEXT_TOKENS
 
     def __post_init__(self) -> None:
         for name in ("max_target", "num_beams", "max_new_tokens"):

@@ -18,7 +18,7 @@ from figeval.metrics import Statistic
 from figeval.metrics.statistic import quotient, ratio
 from figeval.types import WITHOUT_REPLY, Prediction
 
-from .tags import BEGIN, END, INSIDE, OUTSIDE, SINGLE, USUAL, Chunk, Scheme, chunks, kinds, parsed
+from .tags import BEGIN, END, INSIDE, OUTSIDE, SINGLE, USUAL, Chunk, Scheme, chunks, kinds, parse_tag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ Shares: TypeAlias = "dict[str | None, float]"  # kind → probability; None is o
 Counts: TypeAlias = "Sequence[float] | None"
 
 
-class Drawn:
+class ChunkDistribution:
     """The random chunks of an answer whose ties are drawn fairly; `scheme` is that of its tags."""
 
     def __init__(self, answer: Answer, scheme: Scheme = USUAL) -> None:
@@ -40,12 +40,12 @@ class Drawn:
         self.goes_on: list[Shares] = []  # or begins, if it continues nothing
         self.ends: list[Shares] = []  # likewise
         self.single: list[Shares] = []
-        for tied in ((tag,) if isinstance(tag, str) else tag for tag in answer):
+        for options in ((tag,) if isinstance(tag, str) else tag for tag in answer):
             shares: dict[str, Shares] = {BEGIN: {}, INSIDE: {}, END: {}, SINGLE: {}}
-            for tag in tied:
-                position, kind = parsed(tag, scheme)
+            for tag in options:
+                position, kind = parse_tag(tag, scheme)
                 part = shares[position or INSIDE]
-                part[kind] = part.get(kind, 0.0) + 1 / len(tied)
+                part[kind] = part.get(kind, 0.0) + 1 / len(options)
             self.begins.append(shares[BEGIN])
             self.goes_on.append(shares[INSIDE])
             self.ends.append(shares[END])
@@ -57,15 +57,15 @@ class Drawn:
             return 0.0
         return self.begins[index].get(kind, 0.0) + self.goes_on[index].get(kind, 0.0)
 
-    def inside(self, place: int, kind: str) -> float:
+    def inside(self, index: int, kind: str) -> float:
         """Return the probability that a word has a kind; 0 outside the text."""
-        if not 0 <= place < self.words:
+        if not 0 <= index < self.words:
             return 0.0
-        return self.is_open(place, kind) + self.ends[place].get(kind, 0.0) + self.single[place].get(kind, 0.0)
+        return self.is_open(index, kind) + self.ends[index].get(kind, 0.0) + self.single[index].get(kind, 0.0)
 
-    def starts(self, place: int, kind: str) -> float:
+    def starts(self, index: int, kind: str) -> float:
         """Return the probability that a chunk of a kind begins at a word."""
-        return self.starts_longer(place, kind) + self.starts_and_ends(place, kind)
+        return self.starts_longer(index, kind) + self.starts_and_ends(index, kind)
 
     def starts_longer(self, index: int, kind: str) -> float:
         """Return the probability that a chunk of a kind begins at a word and may go on after it."""
@@ -81,8 +81,8 @@ class Drawn:
         """Return the probability of a chunk at exactly these words."""
         start, end, kind = chunk
         going_on = [self.goes_on[index].get(kind, 0.0) for index in range(start + 1, end)]
-        longer = self.continues(end, kind)
-        left_open = self.starts_longer(start, kind) * math.prod(going_on) * (1 - longer)
+        continuation = self.continues(end, kind)
+        left_open = self.starts_longer(start, kind) * math.prod(going_on) * (1 - continuation)
         if not going_on:
             return left_open + self.starts_and_ends(start, kind)
         return left_open + self.starts_longer(start, kind) * math.prod(going_on[:-1]) * self.ends[end - 1].get(
@@ -95,19 +95,19 @@ class Drawn:
             return 0.0
         return self.goes_on[index].get(kind, 0.0) + self.ends[index].get(kind, 0.0)
 
-    def expected(self) -> float:
-        """Return the expected number of chunks."""
+    def expected_count(self) -> float:
+        """Return the number of chunks, averaged over all ways to break the ties."""
         parts = zip(self.begins, self.goes_on, self.ends, self.single, strict=True)
-        every = {kind for shares in parts for part in shares for kind in part if kind is not None}
-        return math.fsum(self.starts(place, kind) for place in range(self.words) for kind in every)
+        all_kinds = {kind for shares in parts for part in shares for kind in part if kind is not None}
+        return math.fsum(self.starts(index, kind) for index in range(self.words) for kind in all_kinds)
 
     def probability_of_all(self, gold: Sequence[Chunk]) -> float:
         """Return the probability that these are the chunks: all of them, and no others."""
-        first = {chunk.start: chunk for chunk in gold}
+        chunk_at = {chunk.start: chunk for chunk in gold}
         chunk = Chunk(0, 0, "")
         left_open, closed = 0.0, 1.0  # probabilities of being right so far, with a chunk that may go on, and without
         for index in range(self.words):
-            before, chunk = chunk, first.get(index, chunk)
+            previous, chunk = chunk, chunk_at.get(index, chunk)
             begins, goes_on, ends, single = (
                 part[index].get(chunk.kind, 0.0) for part in (self.begins, self.goes_on, self.ends, self.single)
             )
@@ -118,7 +118,7 @@ class Drawn:
                 left_open, closed = left_open * goes_on, left_open * ends if is_last else 0.0
             else:
                 # A chunk of the same kind that is still open would go on; after any other word, I and E begin one too.
-                touches = (before.end, before.kind) == (index, chunk.kind)
+                touches = (previous.end, previous.kind) == (index, chunk.kind)
                 fresh = closed if touches else left_open + closed
                 still_open = left_open if touches else 0.0
                 left_open = still_open * begins + fresh * (begins + goes_on)
@@ -150,8 +150,8 @@ def chunk_counts_of_all(example: LabellingExample, prediction: Prediction) -> Co
 def _chunk_counts(example: LabellingExample, answer: Answer) -> Counts:
     if example.tags is None:
         return None
-    gold, drawn = chunks(example.tags, example.scheme), Drawn(answer, example.scheme)
-    return math.fsum(map(drawn.probability, gold)), drawn.expected(), float(len(gold))
+    gold, distribution = chunks(example.tags, example.scheme), ChunkDistribution(answer, example.scheme)
+    return math.fsum(map(distribution.probability, gold)), distribution.expected_count(), float(len(gold))
 
 
 def counts_by_training(*, seen: bool) -> Callable[[LabellingExample, Prediction], Counts]:
@@ -163,14 +163,14 @@ def counts_by_training(*, seen: bool) -> Callable[[LabellingExample, Prediction]
     def counts(example: LabellingExample, prediction: Prediction) -> Counts:
         if example.tags is None or example.seen is None or prediction.value is None:
             return None
-        gold, drawn = chunks(example.tags, example.scheme), Drawn(prediction.value, example.scheme)
-        known = set(example.seen)
-        tags = (tag for tied in prediction.value for tag in ((tied,) if isinstance(tied, str) else tied))
-        every = kinds(tags, example.scheme)
-        predicted = math.fsum(drawn.probability(Chunk(*place, kind)) for place in known for kind in every)
-        mine = [chunk for chunk in gold if ((chunk.start, chunk.end) in known) is seen]
-        right = math.fsum(map(drawn.probability, mine))
-        return right, predicted if seen else max(0.0, drawn.expected() - predicted), float(len(mine))
+        gold, distribution = chunks(example.tags, example.scheme), ChunkDistribution(prediction.value, example.scheme)
+        seen_spans = set(example.seen)
+        tags = (tag for options in prediction.value for tag in ((options,) if isinstance(options, str) else options))
+        all_kinds = kinds(tags, example.scheme)
+        predicted = math.fsum(distribution.probability(Chunk(*span, kind)) for span in seen_spans for kind in all_kinds)
+        relevant = [chunk for chunk in gold if ((chunk.start, chunk.end) in seen_spans) is seen]
+        right = math.fsum(map(distribution.probability, relevant))
+        return right, predicted if seen else max(0.0, distribution.expected_count() - predicted), float(len(relevant))
 
     return counts
 
@@ -179,10 +179,10 @@ def word_counts(example: LabellingExample, prediction: Prediction) -> Counts:
     """Return the numbers of (right, predicted, gold) words with a kind; their prefixes do not matter."""
     if example.tags is None or prediction.value is None:
         return None
-    drawn = Drawn(prediction.value, example.scheme)
-    gold = [parsed(tag, example.scheme).kind for tag in example.tags]
-    right = math.fsum(drawn.inside(place, kind) for place, kind in enumerate(gold) if kind is not None)
-    outside = math.fsum(shares.get(None, 0.0) for shares in drawn.goes_on)
+    distribution = ChunkDistribution(prediction.value, example.scheme)
+    gold = [parse_tag(tag, example.scheme).kind for tag in example.tags]
+    right = math.fsum(distribution.inside(index, kind) for index, kind in enumerate(gold) if kind is not None)
+    outside = math.fsum(shares.get(None, 0.0) for shares in distribution.goes_on)
     return right, max(0.0, len(gold) - outside), float(sum(kind is not None for kind in gold))
 
 
@@ -190,11 +190,11 @@ def right_words(example: LabellingExample, prediction: Prediction) -> Counts:
     """Return (number of words with the right kind or rightly outside, number of words)."""
     if example.tags is None or prediction.value is None:
         return None
-    drawn = Drawn(prediction.value, example.scheme)
-    gold = [parsed(tag, example.scheme).kind for tag in example.tags]
+    distribution = ChunkDistribution(prediction.value, example.scheme)
+    gold = [parse_tag(tag, example.scheme).kind for tag in example.tags]
     right = (
-        drawn.goes_on[place].get(None, 0.0) if kind is None else drawn.inside(place, kind)
-        for place, kind in enumerate(gold)
+        distribution.goes_on[index].get(None, 0.0) if kind is None else distribution.inside(index, kind)
+        for index, kind in enumerate(gold)
     )
     return math.fsum(right), float(len(gold))
 
@@ -207,7 +207,7 @@ def sentence_acc(example: LabellingExample, prediction: Prediction) -> float | N
     """
     if example.tags is None or prediction.value is None:
         return None
-    return Drawn(prediction.value, example.scheme).probability_of_all(chunks(example.tags, example.scheme))
+    return ChunkDistribution(prediction.value, example.scheme).probability_of_all(chunks(example.tags, example.scheme))
 
 
 def quotes_found(example: LabellingExample, prediction: Prediction) -> float | None:  # noqa: ARG001

@@ -52,18 +52,18 @@ class ColumnLayout:
         """Return the columns of a line, those between tabs with their blanks."""
         return line.rstrip("\r\n").split("\t") if self.tabs else line.split()
 
-    def columns(self, line: str, where: str) -> Columns:
+    def columns(self, line: str, location: str) -> Columns:
         """Return the columns of a line. Raises `DataError` if there are more or fewer than in the first line."""
         columns = self.split(line)
         if len(columns) != self.width:
-            raise self.error(line, where)
+            raise self.error(line, location)
         return columns
 
-    def error(self, line: str, where: str) -> DataError:
+    def error(self, line: str, location: str) -> DataError:
         """Return the error for a line that does not have this layout."""
         row = "a word and its tag" if self.width == 2 else f"a row of {self.width} columns, as the first one is"
-        between = "by one tab" if self.tabs else "by blanks"
-        return DataError(f"{where}: {line.rstrip()!r:.80} is not {row}, separated {between}")
+        separation = "by one tab" if self.tabs else "by blanks"
+        return DataError(f"{location}: {line.rstrip()!r:.80} is not {row}, separated {separation}")
 
     def is_comment(self, line: str) -> bool:
         """Return whether a line that begins with `#` is a comment, and not a word such as `#` or `#moon`."""
@@ -167,8 +167,8 @@ class _Content:
     def add(self, columns: Columns) -> None:
         """Take in a row; columns that it lacks are no tags."""
         self.has_ids = self.has_ids and TOKEN_ID.fullmatch(columns[0]) is not None
-        self.tags = _kept(self.tags, columns, TAG.fullmatch)
-        self._codes = _kept(self._codes, columns, CODES.fullmatch)
+        self.tags = _keep_fitting(self.tags, columns, TAG.fullmatch)
+        self._codes = _keep_fitting(self._codes, columns, CODES.fullmatch)
         self._starred |= {number for number in self._codes if columns[number] == "*"}
 
     @property
@@ -177,5 +177,5 @@ class _Content:
         return self._codes & self._starred
 
 
-def _kept(numbers: set[int], columns: Columns, fits: Callable[[str], object]) -> set[int]:
+def _keep_fitting(numbers: set[int], columns: Columns, fits: Callable[[str], object]) -> set[int]:
     return {number for number in numbers if number < len(columns) and fits(columns[number].strip())}

@@ -69,7 +69,7 @@ def sentences(file: Traversable, counts: Counter[str] | None = None, declared: s
     for number, line in lines_of(file):
         if not line.strip() or is_document(line):
             if sentence.words:
-                yield reader.finished(sentence)
+                yield reader.decode_tags(sentence)
             sentence = TaggedSentence(number + 1)
             continue
         if not reader.layout.is_comment(line):
@@ -81,7 +81,7 @@ def sentences(file: Traversable, counts: Counter[str] | None = None, declared: s
         else:
             sentence = TaggedSentence(number + 1)
     if sentence.words:
-        yield reader.finished(sentence)
+        yield reader.decode_tags(sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ class _Reader:
     layout: ColumnLayout
     counts: Counter[str]
 
-    def read(self, line: str, where: str, sentence: TaggedSentence) -> None:
+    def read(self, line: str, location: str, sentence: TaggedSentence) -> None:
         """Add the word and the tag of a line to a sentence. Raises `DataError` for a malformed line."""
-        columns = self.layout.columns(line, where)
+        columns = self.layout.columns(line, location)
         if not columns[self.layout.tag].strip():
-            raise self.layout.error(line, where)
+            raise self.layout.error(line, location)
         if self.layout.has_ids and not columns[0].isdecimal() and TOKEN_ID.fullmatch(columns[0]):
             self.counts[NO_TOKEN] += 1
             return
@@ -106,15 +106,17 @@ class _Reader:
             self.counts[NO_WORD] += 1
             return
         if len(parts) > 1 and not self.layout.has_ids:
-            raise DataError(f"{where}: the word {word.strip()!r:.80} contains a space; give each of its parts a line")
+            raise DataError(
+                f"{location}: the word {word.strip()!r:.80} contains a space; give each of its parts a line"
+            )
         if word != word.strip():
             self.counts[STRIPPED] += 1
         if len(parts) > 1:
             self.counts[SPLIT] += 1
         sentence.words += parts
-        sentence.tags += [tag, *[_continued(tag, self.layout.has_codes)] * (len(parts) - 1)]
+        sentence.tags += [tag, *[_continue_tag(tag, self.layout.has_codes)] * (len(parts) - 1)]
 
-    def finished(self, sentence: TaggedSentence) -> TaggedSentence:
+    def decode_tags(self, sentence: TaggedSentence) -> TaggedSentence:
         """Return a sentence with tags instead of codes. Raises `DataError` for codes that mean nothing."""
         if self.layout.has_codes:
             sentence.tags = self._tags(sentence)
@@ -123,7 +125,7 @@ class _Reader:
     def _tags(self, sentence: TaggedSentence) -> list[str]:
         kinds: dict[str, str] = {}
         parts: Counter[str] = Counter()
-        tags, before = [], ""
+        tags, previous = [], ""
         for word, codes in zip(sentence.words, sentence.tags, strict=True):
             numbers = [] if codes == "*" else [code.partition(":")[0] for code in codes.split(";")]
             kinds |= {number: kind for number, _, kind in (code.partition(":") for code in codes.split(";")) if kind}
@@ -131,18 +133,18 @@ class _Reader:
             if number and number not in kinds:
                 problem = "is not annotated" if codes == "_" else f"has the code {codes!r:.40}, whose kind no word says"
                 raise DataError(f"{self.name}:{sentence.line}: in this sentence, the word {word!r:.40} {problem}")
-            tags.append(f"{'I' if number == before else 'B'}-{kinds[number]}" if number else OUTSIDE)
-            if number and number != before:
+            tags.append(f"{'I' if number == previous else 'B'}-{kinds[number]}" if number else OUTSIDE)
+            if number and number != previous:
                 parts[number] += 1
             if len(numbers) > 1:
                 self.counts[SHARED] += 1
-            before = number
-        if divided := sum(count > 1 for count in parts.values()):
-            self.counts[PARTS] += divided
+            previous = number
+        if split_count := sum(count > 1 for count in parts.values()):
+            self.counts[PARTS] += split_count
         return tags
 
 
-def _continued(tag: str, is_code: bool) -> str:
+def _continue_tag(tag: str, is_code: bool) -> str:
     """Return the tag of the other parts of a word with blanks."""
     if is_code:
         return ";".join(single.partition(":")[0] for single in tag.split(";"))

@@ -45,13 +45,13 @@ class Expressions:
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self.known: dict[tuple[str, ...], str] = {}  # lemmas → the kind of the first occurrence
+        self.kinds: dict[tuple[str, ...], str] = {}  # lemmas → the kind of the first occurrence
 
     def add(self, words: Sequence[str], tags: Sequence[str], scheme: Scheme = USUAL) -> None:
         """Add the chunks of a text; `scheme` is that of the tags."""
-        found = lemmas(words, self.language)
+        text_lemmas = lemmas(words, self.language)
         for start, end, kind in chunks(tags, scheme):
-            self.known.setdefault(found[start:end], kind)
+            self.kinds.setdefault(text_lemmas[start:end], kind)
 
     def stretches(self, words: Sequence[str]) -> list[Stretch]:
         """Return all stretches of words, [start, end), that are such an expression; they may overlap."""
@@ -59,17 +59,17 @@ class Expressions:
 
     def longest(self, words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         """Yield (start, end, kind) of expressions from left to right: the longest at each place, without overlap."""
-        found, free = lemmas(words, self.language), 0
-        for start, end in sorted(self._stretches(found), key=lambda one: (one[0], -one[1])):
+        text_lemmas, free = lemmas(words, self.language), 0
+        for start, end in sorted(self._stretches(text_lemmas), key=lambda span: (span[0], -span[1])):
             if start >= free:
-                yield start, end, self.known[found[start:end]]
+                yield start, end, self.kinds[text_lemmas[start:end]]
                 free = end
 
-    def _stretches(self, found: tuple[str, ...]) -> Iterator[Stretch]:
-        sizes = sorted({len(one) for one in self.known})
-        for start in range(len(found)):
+    def _stretches(self, text_lemmas: tuple[str, ...]) -> Iterator[Stretch]:
+        sizes = sorted({len(key) for key in self.kinds})
+        for start in range(len(text_lemmas)):
             yield from (
                 (start, start + size)
                 for size in sizes
-                if start + size <= len(found) and found[start : start + size] in self.known
+                if start + size <= len(text_lemmas) and text_lemmas[start : start + size] in self.kinds
             )

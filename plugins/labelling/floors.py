@@ -18,7 +18,7 @@ from figeval.types import JSON, Example
 
 from .expressions import Expressions
 from .requests import LabelWords
-from .tags import OUTSIDE, USUAL, Chunk, Scheme, kinds, tagged
+from .tags import OUTSIDE, USUAL, Chunk, Scheme, kinds, write_tags
 
 Words = list[dict[str, float]]  # label → probability, for each word
 TRAINING = ("prior", "train")
@@ -37,7 +37,7 @@ class ChanceLabel:
 
     def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
         """Return the same probability for all labels of all words."""
-        return [[dict.fromkeys(one.labels, 1 / len(one.labels)) for _ in one.words] for one in requests]
+        return [[dict.fromkeys(request.labels, 1 / len(request.labels)) for _ in request.words] for request in requests]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class NoLabel:
 
     def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
         """Return `O` for all words."""
-        return [[{OUTSIDE: 1.0} for _ in one.words] for one in requests]
+        return [[{OUTSIDE: 1.0} for _ in request.words] for request in requests]
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class FrequentLabel:
     def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
         """Return the share of each label that the word had."""
         refuse_unfitted("frequent_label", self.counts.get(""))
-        return [[self._shares(word) for word in one.words] for one in requests]
+        return [[self._shares(word) for word in request.words] for request in requests]
 
     def _shares(self, word: str) -> dict[str, float]:
         counts = self.counts.get(word.lower(), self.counts[""])
@@ -110,32 +110,35 @@ class SeenExpressions:
 
     def fit(self, examples: Iterable[Example]) -> None:
         """Collect the expressions. The language is that of the examples, or English if they do not name one."""
-        given = list(examples)
-        self.expressions = Expressions(next((one.language for one in given if one.language), "en"))
-        self.scheme = next((getattr(example, "scheme", USUAL) for example in given), USUAL)
-        for example in given:
+        training = list(examples)
+        self.expressions = Expressions(next((example.language for example in training if example.language), "en"))
+        self.scheme = next((getattr(example, "scheme", USUAL) for example in training), USUAL)
+        for example in training:
             self.expressions.add(*words_of(example), self.scheme)
 
     def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
         """Return probability 1 for the label of each word."""
-        refuse_unfitted("seen_expressions", self.expressions.known)
-        return [[{label: 1.0} for label in self._labels(one)] for one in requests]
+        refuse_unfitted("seen_expressions", self.expressions.kinds)
+        return [[{label: 1.0} for label in self._labels(request)] for request in requests]
 
     def _labels(self, request: LabelWords) -> Sequence[str]:
         known_kinds = kinds(request.labels, self.scheme)
-        found = (Chunk(*one) for one in self.expressions.longest(request.words))
-        return tagged(
-            (chunk for chunk in found if chunk.kind in known_kinds), len(request.words), request.labels, self.scheme
+        candidates = (Chunk(*span) for span in self.expressions.longest(request.words))
+        return write_tags(
+            (chunk for chunk in candidates if chunk.kind in known_kinds),
+            len(request.words),
+            request.labels,
+            self.scheme,
         )
 
     def fingerprint(self) -> str:
         """Return a digest that changes with the expressions."""
         expressions = self.expressions
-        return f"seen_expressions {expressions.language} {digest(expressions.known, str)}"
+        return f"seen_expressions {expressions.language} {digest(expressions.kinds, str)}"
 
     def describe(self) -> JSON:
         """Return the number of expressions."""
-        return {"expressions": len(self.expressions.known), "language": self.expressions.language}
+        return {"expressions": len(self.expressions.kinds), "language": self.expressions.language}
 
 
 def words_of(example: Any) -> tuple[Sequence[str], Sequence[str]]:
@@ -153,9 +156,9 @@ def refuse_unfitted(name: str, learned: object) -> None:
         )
 
 
-def digest(counted: dict[Any, Any], text: Callable[[Any], object]) -> str:
+def digest(counts: dict[Any, Any], text: Callable[[Any], object]) -> str:
     """Return a digest of a mapping that does not depend on its order."""
-    found = blake2b(digest_size=8)
-    for key in sorted(counted):
-        found.update(f"{key}\0{text(counted[key])}\0".encode("utf-8", "surrogatepass"))
-    return found.hexdigest()
+    hasher = blake2b(digest_size=8)
+    for key in sorted(counts):
+        hasher.update(f"{key}\0{text(counts[key])}\0".encode("utf-8", "surrogatepass"))
+    return hasher.hexdigest()

@@ -35,13 +35,13 @@ from .tags import (
     kinds,
     scheme_of,
     strays,
-    tagged,
+    write_tags,
 )
 
 Answer: TypeAlias = "tuple[str | tuple[str, ...], ...]"
 METRICS = f"{__package__}.chunk_metrics"
 QUOTES = "by_quotes"
-MOST = 100  # quotations of a constrained reply, as many as are read
+MAX_QUOTES = 100  # quotations of a constrained reply, as many as are read
 
 
 # ---- examples --------------------------------------------------------------------------------------------------------
@@ -49,11 +49,11 @@ MOST = 100  # quotations of a constrained reply, as many as are read
 
 def word_problem(words: Sequence[str]) -> str:
     """Return the problem with the words of a text, or "" if there is none."""
-    for place, word in enumerate(words, start=1):
+    for number, word in enumerate(words, start=1):
         if not word.strip():
-            return f"word {place} is {'blank' if word else 'empty'}; leave it out together with its tag"
+            return f"word {number} is {'blank' if word else 'empty'}; leave it out together with its tag"
         if len(word.split()) > 1 or word != word.strip():
-            return f"word {place} ({word!r:.80}) contains a space; split it, or strip it"
+            return f"word {number} ({word!r:.80}) contains a space; split it, or strip it"
     return ""
 
 
@@ -81,9 +81,9 @@ class TagsField(Field):
         if not isinstance(value, list | tuple):
             raise row.error(f"expected a list of tags, found {value!r:.80}")
         labels = row.task.labels
-        for place, tag in enumerate(value, start=1):
+        for number, tag in enumerate(value, start=1):
             if tag not in labels:
-                raise row.error(f"tag {place} is {tag!r:.80}, which is not among the labels {', '.join(labels)}")
+                raise row.error(f"tag {number} is {tag!r:.80}, which is not among the labels {', '.join(labels)}")
         if len(value) != len(row.read["tokens"]):
             raise row.error(f"{len(value)} tags for {len(row.read['tokens'])} words; give one for each")
         return tuple(value)
@@ -106,7 +106,7 @@ class StretchesField(Field):
             return None
         if not isinstance(value, list | tuple):
             raise row.error(f"expected a list of spans of words, found {value!r:.80}")
-        return tuple(self._stretch(one, row) for one in value)
+        return tuple(self._stretch(stretch, row) for stretch in value)
 
     def _stretch(self, value: Any, row: RowContext) -> tuple[int, int]:
         words = len(row.read["tokens"])
@@ -177,14 +177,14 @@ def by_tagger(example: LabellingExample, context: PromptContext) -> Dialogue:
     if any(math.isnan(value) for word in words for value in word.values()):
         return Prediction(example_id=example.id, value=None, status="nan")
     best = [_best(word, context.labels) for word in words]
-    answer: Answer = tuple(one[0] if len(one) == 1 else one for one in best)
+    answer: Answer = tuple(labels[0] if len(labels) == 1 else labels for labels in best)
     return Prediction(example_id=example.id, value=answer, tied=max(map(len, best)))
 
 
 def _best(word: Mapping[str, float], labels: Sequence[str]) -> tuple[str, ...]:
     """Return the labels that share the highest probability."""
-    most = max(word.get(label, 0.0) for label in labels)
-    return tuple(label for label in labels if word.get(label, 0.0) == most)
+    highest = max(word.get(label, 0.0) for label in labels)
+    return tuple(label for label in labels if word.get(label, 0.0) == highest)
 
 
 READER = ReplyReader(f"{__package__}.word_replies:read_quotes", version="3")
@@ -207,7 +207,7 @@ def by_quotes(example: LabellingExample, context: PromptContext) -> Dialogue:
 
 def quotes_format(_example: LabellingExample, _context: PromptContext) -> AnswerFormat:
     """Return the format of an object with a list of quotations, which is empty if there is nothing to quote."""
-    return AnswerFormat.of_list("quotes", {"type": "string"}, most=MOST)
+    return AnswerFormat.of_list("quotes", {"type": "string"}, most=MAX_QUOTES)
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------
@@ -278,9 +278,9 @@ class Labelling(TaskType[LabellingExample]):
     def value_problem(self, value: Value, example: LabellingExample, labels: Sequence[str]) -> str:
         if not isinstance(value, tuple) or len(value) != len(example.tokens):
             return f"{value!r:.80} does not have a tag for each of {len(example.tokens)} words"
-        found = {tag for one in value for tag in ((one,) if isinstance(one, str) else one)}
-        unknown = sorted(map(str, found - set(labels)))
-        return f"{unknown[0]!r} is not among the labels {', '.join(labels)}" if unknown else ""
+        tags = {tag for word_tags in value for tag in ((word_tags,) if isinstance(word_tags, str) else word_tags)}
+        unknown_tags = sorted(map(str, tags - set(labels)))
+        return f"{unknown_tags[0]!r} is not among the labels {', '.join(labels)}" if unknown_tags else ""
 
     def shown_gold(self, example: LabellingExample) -> str:
         """Return the chunks as words."""
@@ -309,8 +309,8 @@ class Labelling(TaskType[LabellingExample]):
             raise ValueError(f"no training example has a label other than {OUTSIDE}; raise --limit")
 
 
-def answer_of(found: Sequence[tuple[int, int]], example: LabellingExample, labels: Sequence[str]) -> Answer:
+def answer_of(spans: Sequence[tuple[int, int]], example: LabellingExample, labels: Sequence[str]) -> Answer:
     """Return the answer in which these stretches of words have the task's only kind."""
     (kind,) = kinds(labels, example.scheme)
-    stretches = (Chunk(start, end, kind) for start, end in found)
-    return tagged(stretches, len(example.tokens), labels, example.scheme)
+    stretches = (Chunk(start, end, kind) for start, end in spans)
+    return write_tags(stretches, len(example.tokens), labels, example.scheme)

@@ -58,19 +58,21 @@ class WordPieces:
 
 def word_pieces(texts: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase, limit: int | None) -> WordPieces:
     """Return words as inputs of at most `limit` tokens, with the first piece of each word."""
-    found = passages(tokenizer, [[" ".join(words) for words in texts]], 0, limit)
-    return WordPieces(found, [first_pieces(*one) for one in zip(texts, found.places, strict=True)])
+    windows = passages(tokenizer, [[" ".join(words) for words in texts]], 0, limit)
+    return WordPieces(
+        windows, [first_pieces(*text_and_offsets) for text_and_offsets in zip(texts, windows.offsets, strict=True)]
+    )
 
 
-def first_pieces(words: Sequence[str], places: Sequence[tuple[int, int]]) -> list[int]:
+def first_pieces(words: Sequence[str], offsets: Sequence[tuple[int, int]]) -> list[int]:
     """Return the first piece of each word, or -1 for a word without one.
 
-    `places` are the characters of the pieces in the joined words. A piece may begin with the blank before its word, as
+    `offsets` are the characters of the pieces in the joined words. A piece may begin with the blank before its word, as
     in SentencePiece, so its end decides; a piece of blanks alone belongs to no word.
     """
     starts = list(accumulate((len(word) + 1 for word in words), initial=0))
     first = [-1] * len(words)
-    for piece, (start, end) in enumerate(places):
+    for piece, (start, end) in enumerate(offsets):
         word = bisect_left(starts, end) - 1
         if end > start and 0 <= word < len(words) and end <= starts[word] + len(words[word]) and first[word] < 0:
             first[word] = piece
@@ -89,10 +91,10 @@ class Tagger(Neural[TaggerSettings, TaggerNetwork]):
             ModelError: model and task share no label but `O`.
         """
         network = self.network
-        own: Mapping[int, str] = network.model.config.id2label
-        for labels in {one.labels for one in requests}:
-            refuse_strange(self.setup.settings.model, list(own.values()), labels)
-        pieces = word_pieces([one.words for one in requests], network.tokenizer, network.limit)
+        label_names: Mapping[int, str] = network.model.config.id2label
+        for labels in {request.labels for request in requests}:
+            require_shared_labels(self.setup.settings.model, list(label_names.values()), labels)
+        pieces = word_pieces([request.words for request in requests], network.tokenizer, network.limit)
 
         def start(batch: dict[str, Tensor], _rows: list[int]) -> Copy:
             import torch
@@ -101,13 +103,13 @@ class Tagger(Neural[TaggerSettings, TaggerNetwork]):
                 return Copy(network.model(**batch).logits.float().softmax(dim=-1))
 
         def fetch(copy: Copy, rows: list[int]) -> list[Floats]:
-            return pieces.passages.within(fetched_rows(copy, rows), rows)
+            return pieces.passages.crop(fetched_rows(copy, rows), rows)
 
         outputs = self.read_batches(pieces.passages.tokens.lengths, pieces.passages.tokens.on_host, start, fetch)
-        whole = zip(requests, pieces.passages.joined(outputs), pieces.first, strict=True)
+        rows_of_texts = zip(requests, pieces.passages.join(outputs), pieces.first, strict=True)
         return [
-            [probabilities(own, table[piece] if piece >= 0 else None, request.labels) for piece in first]
-            for request, table, first in whole
+            [probabilities(label_names, table[piece] if piece >= 0 else None, request.labels) for piece in first]
+            for request, table, first in rows_of_texts
         ]
 
     def load(self) -> TaggerNetwork:
@@ -126,19 +128,19 @@ class Tagger(Neural[TaggerSettings, TaggerNetwork]):
         return measures(network.model, network.limit) | {"labels": labels, "words": RULE}
 
 
-def probabilities(own: Mapping[int, str], row: Floats | None, labels: Sequence[str]) -> dict[str, float]:
+def probabilities(label_names: Mapping[int, str], row: Floats | None, labels: Sequence[str]) -> dict[str, float]:
     """Return the probability of each of the task's labels that the model has."""
     if row is None:
         return {OUTSIDE: 1.0}
-    return {label: float(row[number]) for number, label in own.items() if label in labels}
+    return {label: float(row[number]) for number, label in label_names.items() if label in labels}
 
 
-def refuse_strange(model: str, own: Sequence[str], labels: Sequence[str]) -> None:
+def require_shared_labels(model: str, model_labels: Sequence[str], labels: Sequence[str]) -> None:
     """Raise `ModelError` if a model has none of a task's labels but `O`."""
-    if not (set(own) & set(labels)) - {OUTSIDE}:
+    if not (set(model_labels) & set(labels)) - {OUTSIDE}:
         raise ModelError(
-            f"{model!r} has the labels {', '.join(map(str, own))}, and none of the task's, {', '.join(labels)}; train "
-            "one by figeval train --head tagger, or rename id2label in its config.json"
+            f"{model!r} has the labels {', '.join(map(str, model_labels))}, and none of the task's, "
+            f"{', '.join(labels)}; train one by figeval train --head tagger, or rename id2label in its config.json"
         )
 
 

@@ -63,8 +63,8 @@ USUAL = Scheme()
 
 
 @lru_cache(maxsize=4096)
-def parsed(tag: str, scheme: Scheme = USUAL) -> Tag:
-    """Return the parts of a tag."""
+def parse_tag(tag: str, scheme: Scheme = USUAL) -> Tag:
+    """Split a tag into the position in a chunk and the kind."""
     if tag == OUTSIDE:
         return Tag("", None)
     if scheme.name:
@@ -92,7 +92,7 @@ def scheme_of(labels: tuple[str, ...], declared: str = "") -> Scheme:
     inside = [label for label in labels if label != OUTSIDE]
     if OUTSIDE not in labels or not inside:
         raise ValueError(NO_LABELS)
-    usual = [bool(parsed(label).position) for label in inside]
+    usual = [bool(parse_tag(label).position) for label in inside]
     if declared == PLAIN:
         return Scheme(PLAIN) if any(usual) else Scheme()
     if all(usual) and declared in ("", "BIO"):
@@ -137,36 +137,36 @@ def _candidates(labels: Sequence[str]) -> Iterator[Scheme]:
 
 def chunks(tags: Iterable[str], scheme: Scheme = USUAL) -> list[Chunk]:
     """Return the chunks of a text, in order."""
-    read: list[Chunk] = []
-    start, inside, last = 0, None, ""
+    found_chunks: list[Chunk] = []
+    start, inside, last_position = 0, None, ""
     for index, tag in enumerate((*tags, OUTSIDE)):
-        position, kind = parsed(tag, scheme)
-        if inside is not None and (position in (BEGIN, SINGLE) or kind != inside or last in (END, SINGLE)):
-            read.append(Chunk(start, index, inside))
+        position, kind = parse_tag(tag, scheme)
+        if inside is not None and (position in (BEGIN, SINGLE) or kind != inside or last_position in (END, SINGLE)):
+            found_chunks.append(Chunk(start, index, inside))
             inside = None
         if inside is None:
             start, inside = index, kind
-        last = position
-    return read
+        last_position = position
+    return found_chunks
 
 
 def strays(tags: Sequence[str], scheme: Scheme = USUAL) -> Iterator[int]:
     """Yield the indexes of tags for later words of a chunk that continue none, and so are read as its first word."""
-    before = Tag("", None)
+    previous = Tag("", None)
     for index, tag in enumerate(tags):
-        current = parsed(tag, scheme)
-        if current.position in (INSIDE, END) and (current.kind != before.kind or before.position in (END, SINGLE)):
+        current = parse_tag(tag, scheme)
+        if current.position in (INSIDE, END) and (current.kind != previous.kind or previous.position in (END, SINGLE)):
             yield index
-        before = current
+        previous = current
 
 
 def kinds(labels: Iterable[str], scheme: Scheme = USUAL) -> tuple[str, ...]:
     """Return the kinds of chunks that labels can form, in their order."""
-    known = (parsed(label, scheme).kind for label in labels)
-    return tuple(dict.fromkeys(kind for kind in known if kind is not None))
+    kinds_of_labels = (parse_tag(label, scheme).kind for label in labels)
+    return tuple(dict.fromkeys(kind for kind in kinds_of_labels if kind is not None))
 
 
-def tagged(spans: Iterable[Chunk], words: int, labels: Sequence[str], scheme: Scheme = USUAL) -> tuple[str, ...]:
+def write_tags(spans: Iterable[Chunk], words: int, labels: Sequence[str], scheme: Scheme = USUAL) -> tuple[str, ...]:
     """Return the tags of a text of `words` words with these chunks, in the labels of a task.
 
     If the task has no tag for a position in a chunk, that of a similar one is used; if chunks overlap, words belong to
@@ -174,15 +174,15 @@ def tagged(spans: Iterable[Chunk], words: int, labels: Sequence[str], scheme: Sc
     """
     tags = [OUTSIDE] * words
     for start, end, kind in spans:
-        single, begin, inside, last = (_label(order, kind, labels, scheme) for order in ("SBEI", "BI", "IB", "EIB"))
+        single, begin, inside, ending = (_label(order, kind, labels, scheme) for order in ("SBEI", "BI", "IB", "EIB"))
         for index in range(start, end):
             if tags[index] == OUTSIDE:
-                middle = inside if index < end - 1 else last
+                middle = inside if index < end - 1 else ending
                 tags[index] = single if end - start == 1 else begin if index == start else middle
     return tuple(tags)
 
 
 def _label(positions: str, kind: str, labels: Sequence[str], scheme: Scheme) -> str:
     """Return the label of a kind with the first of some positions that the task has, or else any label of the kind."""
-    mine = {parsed(label, scheme).position: label for label in labels if parsed(label, scheme).kind == kind}
-    return next((mine[position] for position in positions if position in mine), next(iter(mine.values())))
+    label_at = {parse_tag(label, scheme).position: label for label in labels if parse_tag(label, scheme).kind == kind}
+    return next((label_at[position] for position in positions if position in label_at), next(iter(label_at.values())))

@@ -29,11 +29,11 @@ from figeval.types import Prediction, Reply, Span, Status
 from .labelling import LabellingExample, answer_of
 from .tags import OUTSIDE
 
-LINES = 100  # most lines of a reply
-PLACES = 50  # most places of one quotation
-LONG = 1_000  # characters of a line in which an explanation may begin
-GLOSSES = 8  # most places of a line after which an explanation may begin
-SHORT = 6  # most words of a quotation; a longer line is a sentence
+MAX_LINES = 100  # most lines of a reply
+MAX_OCCURRENCES = 50  # of one quotation
+MAX_GLOSS_CHARS = 1_000  # characters of a line in which an explanation may begin
+MAX_GLOSSES = 8  # places of a line after which an explanation may begin
+MAX_QUOTE_WORDS = 6  # most words of a quotation; a longer line is a sentence
 NUMBER = re.compile(r"\A\s*(?:[-*•–]|\(?\d{1,2}[.):])\s+")
 PARTS = re.compile(r"""\s*[,;]\s*|\s+\|\s+|(?<=["'”’»*`])\s+(?:and|und|y|e)\s+(?=["'“‘„«*`])""")
 FENCE = re.compile(r"\A```\w*\s*|\s*```\s*\Z")
@@ -44,7 +44,7 @@ GLOSS = re.compile(
 
 # Ways to say that there is nothing: "none", as the prompt asks, and paraphrases. The questions are in English, the
 # texts may be German, Italian or Spanish, and models answer in either language.
-MOST = 200  # most characters of a line that are examined
+MAX_DENIAL_CHARS = 200  # most characters of a line that are examined
 EXCEPTION = (
     r"(?:but|except|excepting|besides|beyond|other|apart|outside|"
     r"außer|sondern|aber|excepto|salvo|sino|pero|tranne|ma)"
@@ -60,21 +60,21 @@ NOUN = (
     r"espression[ei]|locuzion[ei]|metafor[ae]|modi|parol[ae])"
 )
 SUBJECT = rf"(?:(?!{EXCEPTION}\b)[\w'’-]+ ){{0,6}}?"  # "the sentence does"
-DENIED = (
+NEGATION = (
     r"(?:no|(?:(?:can)?not|\w+n[’']t)(?: have| contain| use| include| see| find)?(?: any| an?)?|"
     r"kein(?:e[nrs]?)?|ningun[oa]?|ningún|nessun[oa]?|no (?:hay|contiene|existen?)|non (?:ci sono|c[’']è|contiene))"
 )
 REST = rf"(?:,? (?!{EXCEPTION}\b)[\w'’-]+){{0,10}}"  # words without a quotation or an exception
-SAID = (
+DENIAL_PATTERNS = (
     rf"{WORD}(?: (?:of|in|found|here|present|detected|identified|exists?|applies|apply)\b{REST})?",
-    rf"{SUBJECT}{DENIED} (?!{EXCEPTION}\b)(?:\w+ ){{0,3}}?{NOUN}{REST}",
+    rf"{SUBJECT}{NEGATION} (?!{EXCEPTION}\b)(?:\w+ ){{0,3}}?{NOUN}{REST}",
     rf"(?:all|every|each)(?: of)?(?: the| its)? (?:words?|expressions?) (?:\w+ ){{0,5}}?literal(?:ly)?{REST}",
 )
 HEADING = r"(?:(?:the |my )?(?:\w+ )?(?:answers?|expressions?|idioms?|metaphors?)(?: is| are)?\s*[:=]\s*)?"
-NOTHING = re.compile(rf"\W*{HEADING}\W*(?:{'|'.join(SAID)})\W*", re.IGNORECASE)
+DENIAL = re.compile(rf"\W*{HEADING}\W*(?:{'|'.join(DENIAL_PATTERNS)})\W*", re.IGNORECASE)
 CLAUSE = re.compile(r"(?<=\w)[\"'”’*_`)\]]*(?:[.!;:,](?=\s)|\s+[-–—]\s|\s+\()")  # the end of a clause
-EXCEPTED = re.compile(rf"\W*{EXCEPTION}\b", re.IGNORECASE)
-INTRODUCED = re.compile(HEADING, re.IGNORECASE)
+EXCEPTION_START = re.compile(rf"\W*{EXCEPTION}\b", re.IGNORECASE)
+INTRODUCTION = re.compile(HEADING, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +95,23 @@ def read_quotes(example: LabellingExample, context: PromptContext, reply: Reply)
     source = QuotedText(example.text, language=example.language)
     lines = lines_of(text, source)
     if lines and (behind := nothing_in(lines[0], source)) is not None:
-        return denied(example, any(standing(line, source) for line in (*lines[1:], behind)))
+        return deny(example, any(stands_in(line, source) for line in (*lines[1:], behind)))
     if REFUSAL.search(text):
         return Prediction(example_id=example.id, value=None, status="refusal")
     if lines and reply.finish == "length" and not any(quotes_in(lines[-1], source)):
         del lines[-1]  # its end was cut off
     quotes = list(dict.fromkeys(quote for line in lines for quote in quotes_in(line, source)))
     if quotes:
-        return aligned(quotes, example, context.labels)
+        return align_quotes(quotes, example, context.labels)
     if any(nothing_in(line, source) is not None for line in lines):
-        return denied(example, contradicted=False)
+        return deny(example, is_contradicted=False)
     return Prediction(example_id=example.id, value=None, status=without_quotes(lines, reply))
 
 
 def nothing_in(line: str, source: QuotedText) -> str | None:
     """Return the rest of a line that says that there is nothing, or None if it does not, or only quotes such words."""
     behind = behind_nothing(line)
-    return None if behind is None or (len(line.split()) > 1 and standing(line, source)) else behind
+    return None if behind is None or (len(line.split()) > 1 and stands_in(line, source)) else behind
 
 
 def behind_nothing(line: str) -> str | None:
@@ -119,17 +119,17 @@ def behind_nothing(line: str) -> str | None:
 
     It is "" if the whole line says so, and None if it does not.
     """
-    if len(line) <= MOST and NOTHING.fullmatch(line):
+    if len(line) <= MAX_DENIAL_CHARS and DENIAL.fullmatch(line):
         return ""
-    clause = CLAUSE.search(line, 0, MOST)
-    if clause is None or not NOTHING.fullmatch(line[: clause.start()]) or EXCEPTED.match(line, clause.end()):
+    clause = CLAUSE.search(line, 0, MAX_DENIAL_CHARS)
+    if clause is None or not DENIAL.fullmatch(line[: clause.start()]) or EXCEPTION_START.match(line, clause.end()):
         return None
     return line[clause.end() :]
 
 
-def denied(example: LabellingExample, contradicted: bool) -> Prediction:
+def deny(example: LabellingExample, is_contradicted: bool) -> Prediction:
     """Return the answer without labels, or the status `ambiguous` if something was quoted all the same."""
-    if contradicted:
+    if is_contradicted:
         return Prediction(example_id=example.id, value=None, status="ambiguous")
     return Prediction(example_id=example.id, value=(OUTSIDE,) * len(example.tokens))
 
@@ -138,19 +138,22 @@ def without_quotes(lines: Sequence[str], reply: Reply) -> Status:
     """Return the status of a reply without quotations: short lines are words that are absent, longer ones are prose."""
     if reply.finish == "length":
         return "truncated"
-    return "absent" if lines and all(len(line.split()) <= SHORT for line in lines) else "unparseable"
+    return "absent" if lines and all(len(line.split()) <= MAX_QUOTE_WORDS for line in lines) else "unparseable"
 
 
-def aligned(quotes: Sequence[str], example: LabellingExample, labels: Sequence[str]) -> Prediction:
+def align_quotes(quotes: Sequence[str], example: LabellingExample, labels: Sequence[str]) -> Prediction:
     """Return the labels of the words that quotations cover; the status is `absent` if none occurs in the text."""
-    found = [list(places(quote, example)) for quote in quotes]
-    scores = tuple(max((likeness for _, likeness in own), default=0.0) for own in found)
+    occurrences_by_quote = [list(find_occurrences(quote, example)) for quote in quotes]
+    scores = tuple(max((likeness for _, likeness in occurrences), default=0.0) for occurrences in occurrences_by_quote)
     if not any(scores):
         return Prediction(example_id=example.id, value=None, scores=scores, status="absent")
-    longest = sorted({words for own in found for words, _ in own}, key=lambda one: (one[0] - one[1], one[0]))
+    longest = sorted(
+        {words for occurrences in occurrences_by_quote for words, _ in occurrences},
+        key=lambda span: (span[0] - span[1], span[0]),
+    )
     free: list[tuple[int, int]] = []
     for start, end in longest:  # the longest of overlapping quotations
-        if all(end <= other or start >= until for other, until in free):
+        if all(end <= begin or start >= stop for begin, stop in free):
             free.append((start, end))
     return Prediction(example_id=example.id, value=answer_of(free, example, labels), scores=scores)
 
@@ -163,11 +166,11 @@ def lines_of(text: str, source: QuotedText) -> list[str]:
 
     The strings of a JSON list, or of one in an object, count as lines.
     """
-    listed = json_list(FENCE.sub("", text.strip()))
-    if listed is not None:
-        return listed or ["none"]
-    lines = (NUMBER.sub("", line).strip() for line in text.splitlines()[:LINES])
-    return [line for line in lines if line and (not line.endswith(":") or standing(line, source))]
+    strings = json_list(FENCE.sub("", text.strip()))
+    if strings is not None:
+        return strings or ["none"]
+    lines = (NUMBER.sub("", line).strip() for line in text.splitlines()[:MAX_LINES])
+    return [line for line in lines if line and (not line.endswith(":") or stands_in(line, source))]
 
 
 def json_list(text: str) -> list[str] | None:
@@ -177,10 +180,10 @@ def json_list(text: str) -> list[str] | None:
     except (ValueError, RecursionError):
         return None
     if isinstance(value, dict):
-        value = next((one for one in value.values() if isinstance(one, list)), None) if len(value) == 1 else None
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        value = next((entry for entry in value.values() if isinstance(entry, list)), None) if len(value) == 1 else None
+    if not isinstance(value, list) or not all(isinstance(string, str) for string in value):
         return None
-    return [one for one in value[:LINES] if one.strip()]
+    return [string for string in value[:MAX_LINES] if string.strip()]
 
 
 def quotes_in(line: str, source: QuotedText) -> Iterator[str]:
@@ -188,11 +191,11 @@ def quotes_in(line: str, source: QuotedText) -> Iterator[str]:
 
     A line without quotation marks that resembles no part of the text is prose.
     """
-    if standing(line, source):
+    if stands_in(line, source):
         yield line
         return
-    line = ASIDE.sub(lambda aside: aside[0] if standing(aside[0], source) else "", line)
-    line = INTRODUCED.sub("", line, count=1) or line
+    line = ASIDE.sub(lambda aside: aside[0] if stands_in(aside[0], source) else "", line)
+    line = INTRODUCTION.sub("", line, count=1) or line
     if quote := before_gloss(line, source):
         yield quote
         return
@@ -205,22 +208,22 @@ def quotes_in(line: str, source: QuotedText) -> Iterator[str]:
 
 def before_gloss(part: str, source: QuotedText) -> str:
     """Return the longest beginning of a line that occurs in the text before an explanation, or "" if there is none."""
-    heads = (part, *(part[: gloss.start()] for gloss in islice(GLOSS.finditer(part[:LONG]), GLOSSES)))
-    return max((head for head in heads if standing(head, source)), key=len, default="")
+    heads = (part, *(part[: gloss.start()] for gloss in islice(GLOSS.finditer(part[:MAX_GLOSS_CHARS]), MAX_GLOSSES)))
+    return max((head for head in heads if stands_in(head, source)), key=len, default="")
 
 
 def one_quote(part: str, source: QuotedText) -> str:
     """Return the quotation in a part of a line, or "" if there is none."""
-    quoted = quotation(Reply(text=part), source)
-    if quoted.status == "ok" and quoted.quote:
-        return quoted.quote
+    quoted_part = quotation(Reply(text=part), source)
+    if quoted_part.status == "ok" and quoted_part.quote:
+        return quoted_part.quote
     return part if locate(part, source.text, source.language).span is not None else ""
 
 
 # ---- from a quotation to words ---------------------------------------------------------------------------------------
 
 
-def standing(quote: str, source: QuotedText) -> bool:
+def stands_in(quote: str, source: QuotedText) -> bool:
     """Return whether a quotation occurs in a text as whole words, ignoring case, blanks and punctuation."""
     match = locate(quote, source.text, source.language)
     return match.span is not None and match.kind != "near" and is_whole(match.span, source.text)
@@ -237,24 +240,24 @@ def is_whole(span: Span, text: str) -> bool:
     return is_boundary(text, span.end) or len(text[span.start : span.end].split()) > 1
 
 
-def places(quote: str, example: LabellingExample) -> Iterator[tuple[tuple[int, int], float]]:
+def find_occurrences(quote: str, example: LabellingExample) -> Iterator[tuple[tuple[int, int], float]]:
     """Yield ((start, end), likeness) of all places where a quotation occurs, in words.
 
     Later places are those of the words found at the first one. A place with partly quoted words counts if the quotation
     makes up most of it.
     """
-    text, offset, wanted, likeness = example.text, 0, quote, 0.0
+    text, offset, words, likeness = example.text, 0, quote, 0.0
     ends = list(accumulate((len(word) + 1 for word in example.tokens), initial=0))
-    for number in range(PLACES):
-        place = locate(wanted, text[offset:], example.language)
-        if place.span is None or (number and place.kind == "near"):
+    for number in range(MAX_OCCURRENCES):
+        match = locate(words, text[offset:], example.language)
+        if match.span is None or (number and match.kind == "near"):
             return
-        span = Span(place.span.start + offset, place.span.end + offset)
-        found = text[span.start : span.end]
+        span = Span(match.span.start + offset, match.span.end + offset)
+        passage = text[span.start : span.end]
         if not number:
-            wanted, likeness = found, place.likeness
+            words, likeness = passage, match.likeness
         start, end = bisect_right(ends, span.start) - 1, bisect_left(ends, span.end)
-        is_same = fold(found, example.language).text.split() == fold(wanted, example.language).text.split()
+        is_same = fold(passage, example.language).text.split() == fold(words, example.language).text.split()
         if is_same and is_whole(span, text) and span.end - span.start >= CUTOFF * (ends[end] - 1 - ends[start]):
             yield (start, end), likeness
         offset = ends[end]

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
     """Register one model per module."""
-    about = (
+    summary = (
         "TF-IDF cosine with scikit-learn's defaults, fitted to the texts of the task (fit=train: of its train split)"
     )
-    register("tfidf", f"{__name__}.tfidf:Tfidf", about)
-    about = "TF-IDF and logistic regression, fitted to the train split: the floor of trained classifiers"
-    register("tfidf_logreg", f"{__name__}.tfidf_logreg:TfidfLogreg", about)
+    register("tfidf", f"{__name__}.tfidf:Tfidf", summary)
+    summary = "TF-IDF and logistic regression, fitted to the train split: the floor of trained classifiers"
+    register("tfidf_logreg", f"{__name__}.tfidf_logreg:TfidfLogreg", summary)
     register("glove", f"{__name__}.glove:Glove", "mean of GloVe vectors (path=FILE for another vector file)")

@@ -85,8 +85,10 @@ class Glove:
         self._known += len(rows)
         if not rows:
             beginnings = ([token[:end] for end in range(len(token), 3, -1)] for token in tokens)  # the longest first
-            known = (next((one for one in several if one in row_of), None) for several in beginnings)
-            rows = [row_of[beginning] for beginning in known if beginning is not None]
+            matches = (
+                next((candidate for candidate in candidates if candidate in row_of), None) for candidates in beginnings
+            )
+            rows = [row_of[beginning] for beginning in matches if beginning is not None]
             self._begun += bool(rows)
             self._unknown += not rows
         return rows
@@ -133,7 +135,7 @@ def read_vectors(path: Path) -> tuple[dict[str, int], NDArray[np.float32]]:
     row_of: dict[str, int] = {}
     vectors: list[NDArray[np.float32]] = []
     with path.open("rb") as lines:
-        for word, vector in parsed(lines, path.name):
+        for word, vector in parse_vectors(lines, path.name):
             if word not in row_of:
                 row_of[word] = len(vectors)
                 vectors.append(vector)
@@ -142,7 +144,7 @@ def read_vectors(path: Path) -> tuple[dict[str, int], NDArray[np.float32]]:
     return row_of, np.stack(vectors)
 
 
-def parsed(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, NDArray[np.float32]]]:
+def parse_vectors(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, NDArray[np.float32]]]:
     """Yield (word, vector) of every line, read as bytes because some words contain line breaks of `str`."""
     import numpy as np
 

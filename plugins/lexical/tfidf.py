@@ -79,19 +79,20 @@ class Tfidf:
         digest = blake2b(digest_size=8)
         options = vectorizing(self._words)
         words_of = TfidfVectorizer(**options).build_analyzer()
-        texts, found = 0, Counter[str]()  # word → number of texts that have it
+        texts, text_counts = 0, Counter[str]()  # word → number of texts that have it
         for text in unique_texts(examples):
             digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
             texts += 1
-            found.update(set(words_of(text)))
-        if not found:
+            text_counts.update(set(words_of(text)))
+        if not text_counts:
             raise DataError(
                 "'tfidf' cannot be fitted to the texts of this task: empty vocabulary; no text has a word of two "
                 "characters"
             )
-        words = sorted(found)
+        words = sorted(text_counts)
         self._vectorizer = TfidfVectorizer(vocabulary=words, **options)
-        self._vectorizer.idf_ = np.log((1 + texts) / (1 + np.array([found[word] for word in words], np.float64))) + 1
+        with_word = np.array([text_counts[word] for word in words], np.float64)
+        self._vectorizer.idf_ = np.log((1 + texts) / (1 + with_word)) + 1
         self._digest = digest.hexdigest()
         self._candidates = None
 
@@ -119,14 +120,14 @@ class Tfidf:
         The sparse rows of the others are kept for the next text that is compared with the same ones.
         """
         if self._candidates is None or self._candidates[0] != request.rights:
-            rows, places = self._rows(request.rights)
-            self._candidates = request.rights, rows[places]
+            rows, positions = self._rows(request.rights)
+            self._candidates = request.rights, rows[positions]
         rights = self._candidates[1]
         left, _ = self._rows([request.left])
         products = rights.data * left.toarray()[0, rights.indices]  # a matrix product would round differently
-        multiplied = type(rights)((products, rights.indices, rights.indptr), rights.shape, copy=True)
-        multiplied.eliminate_zeros()  # the sum over a row depends on how many numbers it has
-        scores: NDArray[np.float64] = multiplied.sum(axis=1).A1
+        weighted = type(rights)((products, rights.indices, rights.indptr), rights.shape, copy=True)
+        weighted.eliminate_zeros()  # the sum over a row depends on how many numbers it has
+        scores: NDArray[np.float64] = weighted.sum(axis=1).A1
         return scores
 
     def fingerprint(self) -> str:
@@ -180,24 +181,25 @@ def unique_texts(examples: Iterable[Example]) -> Iterator[str]:
     """
     import numpy as np
 
-    known = np.empty(0, dtype=np.uint64)  # in ascending order
+    known_digests = np.empty(0, dtype=np.uint64)  # in ascending order
     texts = chain.from_iterable(_without_repeated(examples))
     while batch := list(dict.fromkeys(islice(texts, BATCH))):
         digests = np.array([_digest(text) for text in batch], dtype=np.uint64)
         is_new = np.ones(len(batch), dtype=bool)
-        if len(known):
-            is_new = known[known.searchsorted(digests).clip(max=len(known) - 1)] != digests
+        if len(known_digests):
+            is_new = known_digests[known_digests.searchsorted(digests).clip(max=len(known_digests) - 1)] != digests
         yield from compress(batch, is_new)
-        known = np.sort(np.concatenate((known, np.sort(digests[is_new]))), kind="stable")  # merges the two parts
+        parts = known_digests, np.sort(digests[is_new])
+        known_digests = np.sort(np.concatenate(parts), kind="stable")  # merges them
 
 
 def _without_repeated(examples: Iterable[Example]) -> Iterator[list[str]]:
     """Yield the texts of each example that the one before does not have, such as thousands of shared candidates."""
-    before: dict[str, None] = {}
+    previous: dict[str, None] = {}
     for example in examples:
-        own = dict.fromkeys(example.texts)
-        yield [text for text in own if text not in before]
-        before = own
+        distinct_texts = dict.fromkeys(example.texts)
+        yield [text for text in distinct_texts if text not in previous]
+        previous = distinct_texts
 
 
 def _digest(text: str) -> int:

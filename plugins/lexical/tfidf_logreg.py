@@ -60,19 +60,19 @@ class TfidfLogreg:
         """
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        known = [(" ".join(example.texts), gold_answers(example)) for example in examples if not example.hidden]
-        if not known:
+        labelled = [(" ".join(example.texts), gold_answers(example)) for example in examples if not example.hidden]
+        if not labelled:
             raise DataError("'tfidf_logreg' has no labelled example to learn from")
         digest = blake2b(digest_size=8)
-        for text, gold in known:
+        for text, gold in labelled:
             digest.update("\0".join((text, *gold, "")).encode("utf-8", "surrogatepass"))
         vectorizer = TfidfVectorizer(ngram_range=(1, 2), **vectorizing(self._words))
         try:
-            rows = vectorizer.fit_transform([text for text, _ in known])
+            rows = vectorizer.fit_transform([text for text, _ in labelled])
         except ValueError as error:
             raise DataError(f"'tfidf_logreg' cannot be fitted to the texts of this task: {error}") from error
-        texts = frozenset(text for text, _ in known)
-        self._learnt = _Learnt(vectorizer, rows, [gold for _, gold in known], texts, digest.hexdigest())
+        texts = frozenset(text for text, _ in labelled)
+        self._learnt = _Learnt(vectorizer, rows, [gold for _, gold in labelled], texts, digest.hexdigest())
         self._regressions = {}
 
     def label_texts(self, requests: Sequence[TextLabels]) -> list[dict[str, float]]:
@@ -93,10 +93,10 @@ class TfidfLogreg:
             )
         rows = learnt.vectorizer.transform([request.text for request in requests])
         kinds = {(request.labels, request.several) for request in requests}
-        found = {kind: self._probabilities(learnt, *kind, rows) for kind in kinds}
+        probabilities = {kind: self._probabilities(learnt, *kind, rows) for kind in kinds}
         return [
-            dict(zip(request.labels, map(float, found[request.labels, request.several][place]), strict=True))
-            for place, request in enumerate(requests)
+            dict(zip(request.labels, map(float, probabilities[request.labels, request.several][index]), strict=True))
+            for index, request in enumerate(requests)
         ]
 
     def fingerprint(self) -> str:
@@ -120,14 +120,18 @@ class TfidfLogreg:
             golds = [[label in gold for label in labels] for gold in learnt.golds]
             targets = [*np.array(golds).T] if several else [np.array(golds).argmax(axis=1)]
             self._regressions[labels, several] = [_regression(learnt.rows, target) for target in targets]
-        made = [one.predict_proba(rows) for one in self._regressions[labels, several]]
-        found = np.zeros((rows.shape[0], len(labels)))
-        for place, (one, probabilities) in enumerate(zip(self._regressions[labels, several], made, strict=True)):
+        outputs = [regression.predict_proba(rows) for regression in self._regressions[labels, several]]
+        table = np.zeros((rows.shape[0], len(labels)))
+        for index, (regression, probabilities) in enumerate(
+            zip(self._regressions[labels, several], outputs, strict=True)
+        ):
             if several:
-                found[:, place] = probabilities[:, list(one.classes_).index(True)] if True in one.classes_ else 0.0
+                table[:, index] = (
+                    probabilities[:, list(regression.classes_).index(True)] if True in regression.classes_ else 0.0
+                )
             else:
-                found[:, one.classes_] = probabilities
-        return found
+                table[:, regression.classes_] = probabilities
+        return table
 
 
 def _regression(rows: Any, target: Any) -> Any:

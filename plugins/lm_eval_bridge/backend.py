@@ -22,7 +22,7 @@ from figeval.models.progress import advance, loading
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..causal.chat import opening_warnings
-from ..causal.lm_eval_requests import decoding, reply, split, written_tokens
+from ..causal.lm_eval_requests import count_tokens, decoding, reply, split_pair
 from ..torch_models.checkpoint import Checkpoint, backend_of, check_chat_template, locate
 from ..torch_models.files import fingerprint
 from ..torch_models.loading import choose_device, load_errors, one_line, parameters, suppress_logging
@@ -66,7 +66,7 @@ class ModelRequest:
     @property
     def offers(self) -> frozenset[str]:
         """Capabilities of the model."""
-        return lm_eval_models.offered(self.name, self.kind, self.options)
+        return lm_eval_models.capabilities_of(self.name, self.kind, self.options)
 
     def checkpoint(self) -> Checkpoint | None:
         """Return the model's checkpoint if it is a transformers model with a folder or hub id, else None."""
@@ -86,11 +86,11 @@ class ModelRequest:
         checkpoint = self.checkpoint()
         if checkpoint is None:
             return
-        served = backend_of(checkpoint)
-        if served in ENCODERS:
+        backend = backend_of(checkpoint)
+        if backend in ENCODERS:
             raise ModelError(
                 f"lm_eval:{self.name} cannot use {checkpoint.model!r}, which is a {checkpoint.architecture}: lm-eval "
-                f"would read it from left to right; use --model {served}:{checkpoint.model}"
+                f"would read it from left to right; use --model {backend}:{checkpoint.model}"
             )
         check_chat_template(checkpoint, apply_chat_template)
 
@@ -115,15 +115,15 @@ class ModelRequest:
 
     def identity(self) -> JSON:
         """Return everything that can change an answer: folders by their contents, hub models by their files."""
-        found: JSON = {"model": self.name, "version": lm_eval_version(), "template": self.templated}
+        parts: JSON = {"model": self.name, "version": lm_eval_version(), "template": self.templated}
         checkpoint = self.checkpoint()
         for option, value in sorted(self.options.items()):
             if option == "pretrained" and checkpoint is not None:
-                found[option] = checkpoint.fingerprint()
+                parts[option] = checkpoint.fingerprint()
             elif option not in PACE:
                 folder = expand_user(value) if isinstance(value, str) and value else None
-                found[option] = fingerprint(folder) if folder is not None and is_folder(folder) else value
-        return found
+                parts[option] = fingerprint(folder) if folder is not None and is_folder(folder) else value
+        return parts
 
 
 def lm_eval(
@@ -151,10 +151,10 @@ def lm_eval(
     loading()
     kind = find(name)
     lm_eval_models.check_options(name, kind, options)
-    named, _ = lm_eval_models.parameters(kind)
+    option_names, _ = lm_eval_models.parameters(kind)
     common = {"device": device, "batch_size": None if batch_size == "auto" else batch_size}
-    given = {option: value for option, value in common.items() if option in named and value is not None}
-    request = ModelRequest(name, kind, {**given, **options}, bool(apply_chat_template))
+    supported = {option: value for option, value in common.items() if option in option_names and value is not None}
+    request = ModelRequest(name, kind, {**supported, **options}, bool(apply_chat_template))
     request.check_checkpoint(apply_chat_template)
     if request.is_local and "device" not in request.options:  # lm-eval uses cuda without checking that it is available
         request = replace(request, options={**request.options, "device": choose_device(None)})
@@ -187,37 +187,37 @@ class LmEvalModel:
         return self.request.build()
 
     def _loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
-        pairs = [split(request.context, request.continuation) for request in requests]
+        pairs = [split_pair(request.context, request.continuation) for request in requests]
         self._note(pairs[0][0])
-        scored = [index for index, pair in enumerate(pairs) if self._is_scored(*pair)]
-        answers = self._ask("loglikelihood", [pairs[index] for index in scored]) if scored else []
+        indexes = [index for index, pair in enumerate(pairs) if self._is_scored(*pair)]
+        answers = self._ask("loglikelihood", [pairs[index] for index in indexes]) if indexes else []
         values = [math.nan] * len(pairs)
-        for index, (logprob, _is_greedy) in zip(scored, answers, strict=True):
+        for index, (logprob, _is_greedy) in zip(indexes, answers, strict=True):
             values[index] = float(logprob)
-        return Outputs(values, frozenset(index for index in scored if self._is_cut(*pairs[index])))
+        return Outputs(values, frozenset(index for index in indexes if self._is_cut(*pairs[index])))
 
     def _generate(self, requests: Sequence[Prompt]) -> Outputs[Reply]:
-        arguments = [(self._shown(request), decoding(request)) for request in requests]
+        arguments = [(self._render_prompt(request), decoding(request)) for request in requests]
         self._note(arguments[0][0])
         texts = self._ask("generate_until", arguments)
         pairs = zip(requests, texts, strict=True)
         replies = [reply(self.lm, text, request.max_new_tokens) for request, text in pairs]
-        cut = (
+        truncated = (
             index
-            for index, (request, (shown, _)) in enumerate(zip(requests, arguments, strict=True))
-            if isinstance(shown, str) and self._is_long(shown, request.max_new_tokens)
+            for index, (request, (prompt, _)) in enumerate(zip(requests, arguments, strict=True))
+            if isinstance(prompt, str) and self._is_long(prompt, request.max_new_tokens)
         )
-        return Outputs(replies, frozenset(cut))
+        return Outputs(replies, frozenset(truncated))
 
     def _chat(self, messages: Sequence[Message]) -> str:
         """Return a conversation rendered by the model's own template, with the header of the answer."""
-        return str(self._templated(messages))
+        return str(self._apply_template(messages))
 
-    def _shown(self, request: Prompt) -> Rendered:
+    def _render_prompt(self, request: Prompt) -> Rendered:
         """Return a prompt as lm-eval takes it: text, or the conversation for a chat API, which it keeps as JSON."""
-        return self._templated(request.messages) if self.is_chat_model else request.plain
+        return self._apply_template(request.messages) if self.is_chat_model else request.plain
 
-    def _templated(self, messages: Sequence[Message]) -> Rendered:
+    def _apply_template(self, messages: Sequence[Message]) -> Rendered:
         try:
             return self.lm.apply_chat_template([asdict(message) for message in messages])
         except (ValueError, TypeError, NotImplementedError) as error:
@@ -238,12 +238,12 @@ class LmEvalModel:
         except NotImplementedError as error:
             raise ModelError(f"lm_eval:{self.request.name} does not implement {method}: {one_line(error)}") from error
         except request_errors(self.request) as error:
-            where = f" at {self.request.options['base_url']}" if "base_url" in self.request.options else ""
-            raise ModelError(f"lm_eval:{self.request.name}{where} did not answer: {one_line(error)}") from error
+            location = f" at {self.request.options['base_url']}" if "base_url" in self.request.options else ""
+            raise ModelError(f"lm_eval:{self.request.name}{location} did not answer: {one_line(error)}") from error
 
     def _note(self, prompt: object) -> None:
         """Record the tokens of the first prompt, which show what a tokenizer or template put before it."""
-        if self.first_prompt is None and isinstance(prompt, str) and written_tokens(self.lm, "") is not None:
+        if self.first_prompt is None and isinstance(prompt, str) and count_tokens(self.lm, "") is not None:
             self.first_prompt = [int(token) for token in self.lm.tok_encode(prompt)]
 
     # ---- what did not fit, where the LM has its tokenizer at hand ----------------------------------------------------
@@ -254,30 +254,31 @@ class LmEvalModel:
             return False
         if not context or not self._encodes_pairs or getattr(self.lm, "backend", "causal") != "causal":
             return True
-        before, after = self.lm._encode_pair(context, continuation)
-        self.joined += self.lm.tok_encode(context + continuation)[: len(before)] != before
-        return bool(after)
+        context_ids, continuation_ids = self.lm._encode_pair(context, continuation)
+        self.joined += self.lm.tok_encode(context + continuation)[: len(context_ids)] != context_ids
+        return bool(continuation_ids)
 
     @property
     def _encodes_pairs(self) -> bool:
-        return written_tokens(self.lm, "") is not None and hasattr(self.lm, "_encode_pair")
+        return count_tokens(self.lm, "") is not None and hasattr(self.lm, "_encode_pair")
 
     def _is_cut(self, context: str, continuation: str) -> bool:
         """Return whether lm-eval cut off the beginning of a context."""
         limit = getattr(self.lm, "max_length", None)
         if limit is None or not context or not self._encodes_pairs:
             return False
-        before, after = map(len, self.lm._encode_pair(context, continuation))
+        context_length, continuation_length = map(len, self.lm._encode_pair(context, continuation))
         if getattr(self.lm, "backend", "causal") != "causal":
-            return bool(max(before, after) > limit)
-        return bool(before + after - self.request.is_local > limit)  # transformers models do not read the last token
+            return bool(max(context_length, continuation_length) > limit)
+        length = context_length + continuation_length - self.request.is_local  # transformers reads no last token
+        return bool(length > limit)
 
-    def _is_long(self, prompt: str, new: int) -> bool:
+    def _is_long(self, prompt: str, max_new_tokens: int) -> bool:
         """Return whether a prompt leaves too little room for an answer."""
         limit = getattr(self.lm, "max_length", None)
-        tokens = None if written_tokens(self.lm, "") is None else len(self.lm.tok_encode(prompt))
+        tokens = None if count_tokens(self.lm, "") is None else len(self.lm.tok_encode(prompt))
         causal = getattr(self.lm, "backend", "causal") == "causal"
-        return limit is not None and tokens is not None and tokens + new * causal > limit
+        return limit is not None and tokens is not None and tokens + max_new_tokens * causal > limit
 
     # ---- for the record ----------------------------------------------------------------------------------------------
 
@@ -293,26 +294,26 @@ class LmEvalModel:
     def describe(self) -> JSON:
         """Return the model's description for the record, which has more details once the LM is made."""
         request = self.request
-        known: JSON = {"library": f"lm-eval {lm_eval_version()}", "class": request.kind.__name__}
+        description: JSON = {"library": f"lm-eval {lm_eval_version()}", "class": request.kind.__name__}
         if "loglikelihood" not in request.offers:
-            known["no_loglikelihood"] = lm_eval_models.NO_LOGLIKELIHOOD.get(request.name, "its class has none")
+            description["no_loglikelihood"] = lm_eval_models.NO_LOGLIKELIHOOD.get(request.name, "its class has none")
         lm = vars(self).get("lm")
         limit = getattr(lm, "max_length", None)
         device = getattr(lm, "device", None)
-        more = {"max_length": limit, "device": None if device is None else str(device)}
+        details = {"max_length": limit, "device": None if device is None else str(device)}
         if self.first_prompt is not None:
-            known |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
+            description |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
         if self.first_prompt is not None and hasattr(getattr(lm, "tokenizer", None), "bos_token"):
-            known["warnings"] = opening_warnings(lm.tokenizer, self.first_prompt)  # type: ignore[union-attr]
+            description["warnings"] = opening_warnings(lm.tokenizer, self.first_prompt)  # type: ignore[union-attr]
         if self.joined:
             warning = (
                 f"{counted(self.joined, 'option')} with a token across the border to the prompt, which lm-eval leaves "
                 "out (NaN if it is the only one); --model hf:NAME scores all of an option"
             )
-            known["warnings"] = [*known.get("warnings", ()), warning]
+            description["warnings"] = [*description.get("warnings", ()), warning]
         if self.request.is_local and hasattr(network := getattr(lm, "model", None), "parameters"):
-            more["parameters"] = parameters(network)
-        return known | {key: value for key, value in more.items() if value is not None}
+            details["parameters"] = parameters(network)
+        return description | {key: value for key, value in details.items() if value is not None}
 
     def close(self) -> None:
         """Release the LM; it is made again when needed."""

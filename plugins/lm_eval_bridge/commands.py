@@ -70,45 +70,45 @@ def launch(arguments: Sequence[str]) -> None:
     import_module("lm_eval.utils").setup_logging()
     command = import_module("lm_eval._cli").HarnessCLI()
     with as_arguments(["lm-eval", "run", *arguments]):
-        given = command.parse_args()
+        flags = command.parse_args()
     settings: dict[str, object] = {}
-    if getattr(given, "config", None):
-        settings = import_module("lm_eval.config.evaluate_config").EvaluatorConfig.load_yaml_config(given.config)
-    settings = {**settings, **{key: value for key, value in vars(given).items() if value}}  # flags override the file
+    if getattr(flags, "config", None):
+        settings = import_module("lm_eval.config.evaluate_config").EvaluatorConfig.load_yaml_config(flags.config)
+    settings = {**settings, **{key: value for key, value in vars(flags).items() if value}}  # flags override the file
     model = settings.get("model")
     if isinstance(model, str) and model not in registry and not settings.get("plugins"):  # they add models later
         raise ModelError(f"lm-eval has no model {model!r}{near(model, registry)}; it has {', '.join(sorted(registry))}")
-    folder, theirs = stubs_folder(), [str(path) for path in _listed(settings.get("include_path"))]
-    have_ours = any(Path(path).parent == folder.parent for path in theirs)  # from `figeval lm-eval stubs`, perhaps more
-    given.include_path = [*([] if have_ours else [str(folder)]), *theirs]
-    tasks = [name for text in _listed(settings.get("tasks")) for name in str(text).replace(",", " ").split()]
-    ours = [name for name in tasks if name.startswith(PREFIX)]
-    if not theirs:
-        _check(ours, [file.stem for file in folder.glob("*.yaml")])
-    if tasks and ours == tasks:
-        with without_its_tasks(given):
-            command.execute(given)
+    folder, include_paths = stubs_folder(), [str(path) for path in _as_list(settings.get("include_path"))]
+    has_stubs = any(Path(path).parent == folder.parent for path in include_paths)  # perhaps of more tasks
+    flags.include_path = [*([] if has_stubs else [str(folder)]), *include_paths]
+    tasks = [name for text in _as_list(settings.get("tasks")) for name in str(text).replace(",", " ").split()]
+    figeval_tasks = [name for name in tasks if name.startswith(PREFIX)]
+    if not include_paths:
+        _check(figeval_tasks, [file.stem for file in folder.glob("*.yaml")])
+    if tasks and figeval_tasks == tasks:
+        with without_its_tasks(flags):
+            command.execute(flags)
     else:
-        command.execute(given)
+        command.execute(flags)
 
 
-def _listed(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     if not value:
         return []
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _check(tasks: Sequence[str], known: Sequence[str]) -> None:
+def _check(tasks: Sequence[str], task_names: Sequence[str]) -> None:
     for name in tasks:
-        if name not in known and not set(name) & set("*?["):
-            raise UnknownName("task", name, known, see="figeval ls tasks")
+        if name not in task_names and not set(name) & set("*?["):
+            raise UnknownName("task", name, task_names, see="figeval ls tasks")
 
 
 @contextmanager
 def as_arguments(arguments: list[str]) -> Iterator[None]:
     """Set `sys.argv` within this context, because lm-eval's parser reads nothing else."""
-    before, sys.argv = sys.argv, arguments
+    original, sys.argv = sys.argv, arguments
     try:
         yield
     finally:
-        sys.argv = before
+        sys.argv = original

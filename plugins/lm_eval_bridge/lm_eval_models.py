@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lm_eval.models.api_models import JsonChatStr
 
 GROUP = "lm_eval.models"  # entry points; lm-eval itself reads them in releases after 0.4.13, but not in 0.5.0.dev1
-OURS = {"figeval-hf": "figeval.builtin.plugins.causal.figeval_hf:FigevalHF"}
+OWN_MODELS = {"figeval-hf": "figeval.builtin.plugins.causal.figeval_hf:FigevalHF"}
 METHODS = {"loglikelihood": "loglikelihood", "generate": "generate_until"}  # capability → method of an LM
 SCORED_BY_OPENAI = frozenset({"babbage-002", "davinci-002"})
 # Models without log-likelihoods, and the reason. `refuses` decides about models that are not listed.
@@ -85,7 +85,7 @@ def model_registry() -> Registry:
     """
     import_module("lm_eval.models")
     registry = import_module("lm_eval.api.registry").MODEL_REGISTRY
-    further: dict[str, str | EntryPoint] = {**OURS, **{point.name: point for point in entry_points(group=GROUP)}}
+    further: dict[str, str | EntryPoint] = {**OWN_MODELS, **{point.name: point for point in entry_points(group=GROUP)}}
     for name, target in further.items():
         if name not in registry:
             registry.register(name, target=target)
@@ -101,9 +101,11 @@ def find(name: str) -> type:
     with suppress_logging("lm_eval", errors=True):
         registry = model_registry()
         if name not in registry:
-            known = sorted(registry.keys())
-            said = f"lm-eval {lm_eval_version()} has no model {name!r}" if name else "say which: --model lm_eval:NAME"
-            raise ModelError(f"{said}{near(name, known)}; it has {', '.join(known)}")
+            names = sorted(registry.keys())
+            problem = (
+                f"lm-eval {lm_eval_version()} has no model {name!r}" if name else "say which: --model lm_eval:NAME"
+            )
+            raise ModelError(f"{problem}{near(name, names)}; it has {', '.join(names)}")
         try:
             return registry[name]  # type: ignore[no-any-return]
         except ImportError as error:
@@ -115,7 +117,7 @@ def find(name: str) -> type:
 # ---- what a class can do --------------------------------------------------------------------------------------------
 
 
-def offered(name: str, kind: type, options: Mapping[str, object]) -> frozenset[str]:
+def capabilities_of(name: str, kind: type, options: Mapping[str, object]) -> frozenset[str]:
     """Return the capabilities of an lm-eval model under this name and with these options."""
     able = {capability for capability, method in METHODS.items() if not refuses(kind, method)}
     asked_for = str(options.get("model") or options.get("pretrained") or "")
@@ -130,11 +132,11 @@ def refuses(kind: type, method: str) -> bool:
     This is read from the source, because a call would cost weights or money. If the source is unavailable, the class is
     trusted.
     """
-    found = getattr(kind, method, None)
-    if found is None or getattr(found, "__isabstractmethod__", False):
+    function = getattr(kind, method, None)
+    if function is None or getattr(function, "__isabstractmethod__", False):
         return True
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(found))))
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
     except (OSError, TypeError, SyntaxError):
         return False
     definition = tree.body[0]
@@ -160,16 +162,16 @@ def check_options(name: str, kind: type, options: Mapping[str, object]) -> None:
     variable = KEYS.get(name)
     if variable and not os.environ.get(variable):
         raise ModelError(f"lm_eval:{name} needs a key: set the environment variable {variable}")
-    known, open_ended = parameters(kind)
+    options_of_class, open_ended = parameters(kind)
     for option in options:
-        if option not in known and not open_ended:
-            raise ModelError(f"lm_eval:{name} has no option {option!r}{near(option, known)}")
+        if option not in options_of_class and not open_ended:
+            raise ModelError(f"lm_eval:{name} has no option {option!r}{near(option, options_of_class)}")
 
 
 def check_no_secret(name: str, option: str, value: object) -> None:
     """Raise `ModelError` for a key among the options: options are recorded, and visible in the list of processes."""
-    for inner, held in value.items() if isinstance(value, Mapping) else ():
-        check_no_secret(name, str(inner), held)
+    for inner, nested in value.items() if isinstance(value, Mapping) else ():
+        check_no_secret(name, str(inner), nested)
     secret = bool(SECRET.search(option.lower())) and option not in HARMLESS and isinstance(value, str | Mapping)
     address = urlsplit(value) if isinstance(value, str) and "://" in value else None
     if secret or (address is not None and (address.password or address.username)):
@@ -185,17 +187,21 @@ def parameters(kind: type) -> tuple[frozenset[str], bool]:
 
     lm-eval's API models accept any option and drop those that they do not know: a misspelt one would go unnoticed.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for base in kind.__mro__:
         if "__init__" not in vars(base) or base is object or base.__name__ in ("LM", "TemplateLM"):
             continue
-        declared = inspect.signature(vars(base)["__init__"]).parameters.values()
-        kinds = {one.kind for one in declared}
-        found |= {one.name for one in declared if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)} - {"self"}
+        init_parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
+        kinds = {parameter.kind for parameter in init_parameters}
+        names |= {
+            parameter.name
+            for parameter in init_parameters
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        } - {"self"}
         if inspect.Parameter.VAR_KEYWORD not in kinds:
-            return frozenset(found), False
+            return frozenset(names), False
     forgetful = any(base.__name__ == "TemplateAPI" for base in kind.__mro__)
-    return frozenset(found), not forgetful
+    return frozenset(names), not forgetful
 
 
 # ---- what went wrong -------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ BYPASSED = 999  # lm-eval's score for "not computed"
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class RequestOrigin:
     """Origin of a request.
 
     Attributes:
@@ -46,23 +46,30 @@ class Origin:
 
 def instances(method: str, arguments: Iterable[tuple[object, ...]]) -> list[Instance]:
     """Return requests of no task in the form of an LM's methods."""
-    return [instance(method, given, Origin("figeval", index)) for index, given in enumerate(arguments)]
+    return [
+        instance(method, call_arguments, RequestOrigin("figeval", index))
+        for index, call_arguments in enumerate(arguments)
+    ]
 
 
 def instance(
-    method: str, arguments: tuple[object, ...], origin: Origin, doc: Mapping[str, object] | None = None, index: int = 0
+    method: str,
+    arguments: tuple[object, ...],
+    origin: RequestOrigin,
+    doc: Mapping[str, object] | None = None,
+    index: int = 0,
 ) -> Instance:
     """Return a request in the form of an LM's methods; `index` is its position among the requests of its example."""
     from lm_eval.api.instance import Instance
 
-    given = (method, doc or {}, arguments)
+    common = (method, doc or {}, arguments)
     if "target" in {field.name for field in fields(Instance)}:
         source = {"task_name": origin.task, "doc_id": origin.document, "repeats": origin.repeats}
-        return Instance(*given, idx=index, target=origin.target, **source)
-    return Instance(*given, idx=index, metadata=(origin.task, origin.document, origin.repeats))
+        return Instance(*common, idx=index, target=origin.target, **source)
+    return Instance(*common, idx=index, metadata=(origin.task, origin.document, origin.repeats))
 
 
-def origin_of(task: Task, options: Mapping[str, Any], target: str) -> Origin:
+def origin_of(task: Task, options: Mapping[str, Any], target: str) -> RequestOrigin:
     """Return the origin of the requests that lm-eval asks a task for.
 
     Args:
@@ -72,9 +79,9 @@ def origin_of(task: Task, options: Mapping[str, Any], target: str) -> Origin:
     """
     match options.get("metadata"):
         case (name, document, repeats):
-            return Origin(name, document, repeats, target)
+            return RequestOrigin(name, document, repeats, target)
     repeats = task.config.repeats if task.OUTPUT_TYPE == "generate_until" else 1
-    return Origin(task.task_name, options["doc_id"], repeats, target)
+    return RequestOrigin(task.task_name, options["doc_id"], repeats, target)
 
 
 # ---- tasks -----------------------------------------------------------------------------------------------------------
@@ -93,8 +100,8 @@ def construct(task: Task, config: TaskConfig) -> None:
     """
     from lm_eval.api.task import Task
 
-    required = signature(Task.__init__).parameters["config"].default is Parameter.empty
-    Task.__init__(task, **({"config": config} if required else {}))
+    is_required = signature(Task.__init__).parameters["config"].default is Parameter.empty
+    Task.__init__(task, **({"config": config} if is_required else {}))
     task._config = config
     for scorer in getattr(task, "scorers", ()):
         scorer.metrics = []

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from figeval.types import JSON
 
 PREFIX = "figeval_"  # of every name: lm-eval silently replaces a task or tag of the same name
-ANSWERED = frozenset({"loglikelihood", "generate"})  # capabilities of lm-eval's models
-WRITTEN = frozenset({"generate"})
+LM_CAPABILITIES = frozenset({"loglikelihood", "generate"})  # capabilities of lm-eval's models
+GENERATING = frozenset({"generate"})
 IN_WORDS = "_in_words"  # suites for models that only generate
 # Protocols with requests of two kinds or in rounds, and with scores that depend on all examples.
-BEYOND = frozenset({"joint", "similarity"})
+UNSUPPORTED = frozenset({"joint", "similarity"})
 
 
 class _Class(str):
@@ -33,7 +33,7 @@ class _Class(str):
 
 # Before 0.4.12, lm-eval looks for the module only beside the YAML file.
 TASK = _Class("_figeval.FigevalTask")
-BESIDE = "_figeval.py"
+MODULE_FILE = "_figeval.py"
 CODE = """from figeval.builtin.plugins.lm_eval_bridge.tasks import FigevalTask
 
 __all__ = ["FigevalTask"]
@@ -54,8 +54,8 @@ def stubs_folder(include: Iterable[Path] = ()) -> Path:
     """
     from figeval.io.files import home
 
-    found = stubs(tuple(str(folder.resolve()) for folder in include))
-    files = {BESIDE: CODE, **{f"{name}.yaml": text for name, text in found.items()}}
+    texts = stubs(tuple(str(folder.resolve()) for folder in include))
+    files = {MODULE_FILE: CODE, **{f"{name}.yaml": text for name, text in texts.items()}}
     digest = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in files.items()).encode()).hexdigest()
     folder = home() / "lm-eval" / digest[:16]
     if not folder.is_dir():
@@ -67,11 +67,11 @@ def _write(folder: Path, files: dict[str, str]) -> None:
     """Write all files or none; a process that creates the same folder concurrently writes the same files."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=folder.parent))
+        draft = Path(tempfile.mkdtemp(dir=folder.parent))
         for name, text in files.items():
-            (made / name).write_text(text, encoding="utf-8")
-        made.chmod(0o755)
-        made.replace(folder)
+            (draft / name).write_text(text, encoding="utf-8")
+        draft.chmod(0o755)
+        draft.replace(folder)
     except OSError as error:
         if not folder.is_dir():
             reason = error.strerror or str(error)
@@ -80,13 +80,13 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 def stubs(include: tuple[str, ...] = ()) -> dict[str, str]:
     """Return the YAML of every stub by name."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for stub in (*task_stubs(include), *suite_stubs(include)):
         name = str(stub["task"] if "class" in stub else stub["group"])
-        if name in found:
+        if name in texts:
             raise TaskError(f"two tasks or suites would be called {name!r} in lm-eval; rename one")
-        found[name] = yaml.dump(stub, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
-    return found
+        texts[name] = yaml.dump(stub, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    return texts
 
 
 def task_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
@@ -96,14 +96,14 @@ def task_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
     harness = Harness(include=tuple(map(Path, include)))
     for _, task in harness.catalogue.tasks.usable(harness.manager):
         for number, route in enumerate(reachable_routes(harness.routes, task.type)):
-            about: JSON = {"task": task.name, "route": route.name}
+            origin: JSON = {"task": task.name, "route": route.name}
             yield {
                 "task": f"{PREFIX}{task.name}" if number == 0 else f"{PREFIX}{task.name}_{route.name}",
                 "class": TASK,
                 "metadata": {
                     "version": task.version,
                     "description": task.description,
-                    "figeval": about | ({"include": list(include)} if include else {}),
+                    "figeval": origin | ({"include": list(include)} if include else {}),
                 },
             }
 
@@ -121,20 +121,24 @@ def suite_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
         suite = entry.load()
         tasks = harness.catalogue.expand([suite.name])
         preferred = [f"{PREFIX}{task.name}" for task in tasks if reachable_routes(harness.routes, task.type)]
-        written = [f"{PREFIX}{task.name}{ending}" for task in tasks for ending in _written(harness.routes, task.type)]
+        generating = [
+            f"{PREFIX}{task.name}{ending}"
+            for task in tasks
+            for ending in _generating_endings(harness.routes, task.type)
+        ]
         if preferred:
             yield {"group": f"{PREFIX}{suite.name}", "task": preferred}
-        if written and written != preferred:
-            yield {"group": f"{PREFIX}{suite.name}{IN_WORDS}", "task": written}
+        if generating and generating != preferred:
+            yield {"group": f"{PREFIX}{suite.name}{IN_WORDS}", "task": generating}
 
 
-def _written(known: Routes, task_type: str) -> list[str]:
+def _generating_endings(all_routes: Routes, task_type: str) -> list[str]:
     """Return the suffix of a task's name for the first route on which a model only generates; [] if there is none."""
-    routes = reachable_routes(known, task_type)
-    return [f"_{route.name}" if route is not routes[0] else "" for route in routes if route.needs <= WRITTEN][:1]
+    routes = reachable_routes(all_routes, task_type)
+    return [f"_{route.name}" if route is not routes[0] else "" for route in routes if route.needs <= GENERATING][:1]
 
 
-def reachable_routes(known: Routes, task_type: str) -> list[Route]:
+def reachable_routes(all_routes: Routes, task_type: str) -> list[Route]:
     """Return the routes of a task type that lm-eval's models can take, best first; [] if it is not supported."""
-    mine = [] if task_type in BEYOND else known.of(task_type)
-    return [route for route in mine if route.needs and route.needs <= ANSWERED]
+    routes = [] if task_type in UNSUPPORTED else all_routes.of(task_type)
+    return [route for route in routes if route.needs and route.needs <= LM_CAPABILITIES]

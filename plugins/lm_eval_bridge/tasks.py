@@ -34,7 +34,7 @@ from figeval.runs.task_metrics import metrics_of
 from figeval.spec.survey import survey
 from figeval.types import Continuation, Example, Message, Prediction, Prompt, Reply, Request, plain_text
 
-from ..causal.lm_eval_requests import decoding, reply, split
+from ..causal.lm_eval_requests import decoding, reply, split_pair
 from ..torch_models.loading import suppress_logging
 from . import releases
 from .lm_eval_models import Rendered, model_registry
@@ -50,7 +50,7 @@ model_registry()  # makes our models available to all users of our tasks
 STRICT = "acc_strict"
 # Settings of a stub that lm-eval keeps, and users may override. 0.5 adds a second name for tasks that are members of a
 # group; without it, a task has the same name in the results of all releases, and is asked once if two groups have it.
-KEPT = ("task", "task_alias", "num_fewshot", "repeats", "metadata")
+STUB_SETTINGS = ("task", "task_alias", "num_fewshot", "repeats", "metadata")
 Document: TypeAlias = Mapping[str, object]  # an example in lm-eval's form
 LMResult: TypeAlias = tuple[float, bool] | str  # of an LM: a log-likelihood and whether it is greedy, or a text
 
@@ -65,20 +65,20 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
     """One task on one route, named by the stub's `metadata: {figeval: {task, route, include}}`."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        given = config["metadata"]["figeval"]
-        self.harness = harness(tuple(given.get("include", ())))
-        self.spec = self.harness.catalogue.tasks.get(given["task"])
+        origin = config["metadata"]["figeval"]
+        self.harness = harness(tuple(origin.get("include", ())))
+        self.spec = self.harness.catalogue.tasks.get(origin["task"])
         routes = {route.name: route for route in self.harness.routes.of(self.spec.type)}
-        if given["route"] not in routes:
-            raise UnknownName("route", given["route"], routes, see="figeval ls routes")
-        self.route = routes[given["route"]]
+        if origin["route"] not in routes:
+            raise UnknownName("route", origin["route"], routes, see="figeval ls routes")
+        self.route = routes[origin["route"]]
         self.seed = 0
         self.setting: Setting | None = None
         self.lm: LM | None = None
-        kept = {name: config[name] for name in KEPT if name in config}
+        stub_settings = {name: config[name] for name in STUB_SETTINGS if name in config}
         with suppress_logging("lm_eval", errors=True):  # it warns that there are no decoding options
             # A task that generates would be given a stop text.
-            settings = TaskConfig(**kept, output_type="loglikelihood", filter_list=releases.first_answers())
+            settings = TaskConfig(**stub_settings, output_type="loglikelihood", filter_list=releases.first_answers())
             releases.construct(self, settings)
         self.VERSION = self.spec.version
         self.OUTPUT_TYPE = "generate_until" if "generate" in self.route.needs else "loglikelihood"
@@ -92,7 +92,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
 
     def dump_config(self) -> dict[str, object]:
         """Return the origin and the settings of the task, for lm-eval's results."""
-        about = {
+        origin = {
             "version": version("figeval"),
             "task": self.spec.name,
             "task_version": self.spec.version,
@@ -101,9 +101,9 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         }
         template = template_of(self.spec, self.route)
         if template is not None:
-            about |= {"template": template.name, "template_sha256": template.sha256}
-            about |= {"prompt_fields": sorted(self.spec.prompt_fields)} if self.spec.prompt_fields else {}
-        return {**super().dump_config(), "figeval": about}
+            origin |= {"template": template.name, "template_sha256": template.sha256}
+            origin |= {"prompt_fields": sorted(self.spec.prompt_fields)} if self.spec.prompt_fields else {}
+        return {**super().dump_config(), "figeval": origin}
 
     # ---- data --------------------------------------------------------------------------------------------------------
 
@@ -120,8 +120,8 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
     @cached_property
     def docs(self) -> list[Document]:
         """Examples in the form in which lm-eval writes them into its samples."""
-        shown = [variables(one.for_prompt()) for one in self.examples.values()]
-        return [{name: _plain(value) for name, value in one.items()} for one in shown]
+        documents = [variables(example.for_prompt()) for example in self.examples.values()]
+        return [{name: _plain(value) for name, value in document.items()} for document in documents]
 
     def has_training_docs(self) -> bool:
         """Return False: figeval selects solved examples, never lm-eval."""
@@ -141,7 +141,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
 
     def doc_to_text(self, doc: Document) -> str:
         """Return the question without what is shown before it."""
-        first = self._asked(doc, self._context(Setting()))[0]
+        first = self._first_requests(doc, self._context(Setting()))[0]
         return first.plain if isinstance(first, Prompt) else str(getattr(first, "context", ""))
 
     def doc_to_target(self, doc: Document) -> str:
@@ -169,26 +169,28 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
             template,
             bool(flags.get("fewshot_as_multiturn")) or template is None,
         )
-        return self._asked(doc, self._context(self.setting))
+        return self._first_requests(doc, self._context(self.setting))
 
     def construct_requests(self, doc: Document, ctx: Sequence[Request], **options: object) -> list[Instance]:
         """Return the requests in the form of lm-eval's methods."""
         origin = releases.origin_of(self, options, self.doc_to_target(doc))
-        asked = [self._arguments(request) for request in ctx]
-        return [releases.instance(method, given, origin, doc, index) for index, (method, given) in enumerate(asked)]
+        calls = [self._arguments(request) for request in ctx]
+        return [
+            releases.instance(method, arguments, origin, doc, index) for index, (method, arguments) in enumerate(calls)
+        ]
 
     def _arguments(self, request: Request) -> tuple[str, tuple[object, ...]]:
         """Return the method of an LM that answers a request, and its arguments."""
         if isinstance(request, Continuation):
-            return "loglikelihood", split(request.context, request.continuation)
+            return "loglikelihood", split_pair(request.context, request.continuation)
         assert isinstance(request, Prompt), request  # stubs are made for such routes only
-        return "generate_until", ((self.setting or Setting()).shown(request), self._decoding(request))
+        return "generate_until", ((self.setting or Setting()).render(request), self._decoding(request))
 
     def _decoding(self, request: Prompt) -> dict[str, Any]:
         """Return options for greedy decoding, as in figeval, with those of --gen_kwargs on top."""
         return {**decoding(request), **(self.config.generation_kwargs or {})}
 
-    def _asked(self, doc: Document, context: PromptContext) -> Sequence[Request]:
+    def _first_requests(self, doc: Document, context: PromptContext) -> Sequence[Request]:
         return next(self.route.begin(self.examples[str(doc["id"])], context))
 
     @cached_property
@@ -221,8 +223,8 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
     def measures(self) -> MetricSet:
         """Metrics of the task that are meaningful on this route."""
         config = RunConfig(tasks=(self.spec.name,), model="lm-eval")
-        own = metrics_of(self.spec, self.route, config, self.harness)
-        return MetricSet(own, self.spec.labels, self.spec.with_language)
+        metrics = metrics_of(self.spec, self.route, config, self.harness)
+        return MetricSet(metrics, self.spec.labels, self.spec.with_language)
 
     def process_results(self, doc: Document, results: Sequence[LMResult]) -> dict[str, object]:
         """Return the metrics of one example; one that does not apply to it (no answer) is left out, not zero.
@@ -233,22 +235,22 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
             TaskError: the route asks a second round of questions, which lm-eval does not support.
         """
         example = self.examples[str(doc["id"])]
-        prediction = self._predicted(example, results)
+        prediction = self._predict(example, results)
         features = self.measures.features(example, prediction)
-        found: dict[str, object] = {
+        values: dict[str, object] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in features.items()
         }
         if self.is_strict and example.group is not None:
-            found[STRICT] = (example.group, example.cluster, found.get("acc"))
-        return found
+            values[STRICT] = (example.group, example.cluster, values.get("acc"))
+        return values
 
-    def _predicted(self, example: Example, results: Sequence[LMResult]) -> Prediction:
+    def _predict(self, example: Example, results: Sequence[LMResult]) -> Prediction:
         """Run the dialogue from the start with the answers: lm-eval may store requests on disk, but no generator."""
         setting = self.setting or Setting(num_fewshot=self.config.num_fewshot or 0)
         dialogue = self.route.begin(example, self._context(setting))
-        asked = next(dialogue)
+        requests = next(dialogue)
         try:
-            dialogue.send([self._output(*pair) for pair in zip(asked, results, strict=True)])
+            dialogue.send([self._output(*pair) for pair in zip(requests, results, strict=True)])
         except StopIteration as stop:
             prediction: Prediction = stop.value
             return prediction
@@ -271,17 +273,17 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         """Return the aggregation of each metric: a mean is lm-eval's own, for which it has a standard error."""
 
         def summary(statistic: Statistic) -> Callable[..., float]:
-            def combined(rows: Sequence[Sequence[float]]) -> float:
+            def combine(rows: Sequence[Sequence[float]]) -> float:
                 import numpy as np
 
                 return float(statistic.combine(np.array([math.fsum(column) for column in zip(*rows, strict=True)])))
 
-            return mean if statistic.is_mean else combined
+            return mean if statistic.is_mean else combine
 
-        found = {name: summary(statistic) for name, statistic in self.measures.statistics.items()}
+        aggregations = {name: summary(statistic) for name, statistic in self.measures.statistics.items()}
         if self.is_strict:
-            found[STRICT] = partial(_strict, self.measures.statistics["acc"])
-        return found
+            aggregations[STRICT] = partial(_strict, self.measures.statistics["acc"])
+        return aggregations
 
     def aggregate(self, bootstrap_iters: int | None = None) -> tuple[dict[str, object], int]:
         """Return all scores and the number of examples. lm-eval calls this from 0.5 on."""
@@ -295,8 +297,8 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
 
     def higher_is_better(self) -> dict[str, bool]:
         """Return the direction of each metric as registered."""
-        found = {metric.name: metric.higher_is_better for metric in self.measures.metrics}
-        return {**found, STRICT: True} if self.is_strict else found
+        directions = {metric.name: metric.higher_is_better for metric in self.measures.metrics}
+        return {**directions, STRICT: True} if self.is_strict else directions
 
 
 def _plain(value: object) -> object:
@@ -327,15 +329,15 @@ class Setting:
     def chat(self, messages: Sequence[Message]) -> Rendered:
         """Return a conversation rendered by the model's template; for a chat API, in lm-eval's own form."""
         assert self.template is not None
-        turns = messages if self.as_multiturn else folded(messages)
+        turns = messages if self.as_multiturn else fold_turns(messages)
         return self.template([asdict(turn) for turn in turns])
 
-    def shown(self, prompt: Prompt) -> Rendered:
+    def render(self, prompt: Prompt) -> Rendered:
         """Return a prompt in the form of the model's method."""
         return prompt.plain if self.template is None else self.chat(prompt.messages)
 
 
-def folded(messages: Sequence[Message]) -> list[Message]:
+def fold_turns(messages: Sequence[Message]) -> list[Message]:
     """Return solved examples and question as one turn of the user, after the system message."""
     system = [message for message in messages if message.role == "system"]
     return [*system, Message("user", plain_text(messages[len(system) :]))]
@@ -359,8 +361,8 @@ def asking_model() -> LM | None:
 
     frame = inspect.currentframe()
     while frame is not None:
-        found = frame.f_locals.get("lm")
-        if isinstance(found, LM):
-            return found
+        lm = frame.f_locals.get("lm")
+        if isinstance(lm, LM):
+            return lm
         frame = frame.f_back
     return None

@@ -130,8 +130,8 @@ def by_closeness(
 
 def by_head(example: RatingExample, context: PromptContext) -> Dialogue:
     """Rate by the distribution of a trained head over the points of the scale."""
-    (found,) = yield [PairLabel(example.left, example.right or "", context.labels)]
-    return distributed(example, context.labels, [_total(found[label]) for label in context.labels])
+    (probabilities,) = yield [PairLabel(example.left, example.right or "", context.labels)]
+    return predict_from_shares(example, context.labels, [_total(probabilities[label]) for label in context.labels])
 
 
 def by_expected_value(example: RatingExample, context: PromptContext) -> Dialogue:
@@ -144,7 +144,7 @@ def by_expected_value(example: RatingExample, context: PromptContext) -> Dialogu
     words = [word for label in context.labels for word in context.words(label)]
     logprobs = yield [Continuation(question, context.answer_start(f" {word}")) for word in words]
     shares = word_shares(context, logprobs)
-    return distributed(example, context.labels, [math.fsum(shares[label]) for label in context.labels])
+    return predict_from_shares(example, context.labels, [math.fsum(shares[label]) for label in context.labels])
 
 
 def read_number(example: RatingExample, context: PromptContext, reply: Reply) -> Prediction:
@@ -163,17 +163,19 @@ def _total(probability: float | tuple[float, ...]) -> float:
     return math.fsum(probability) if isinstance(probability, tuple) else float(probability)
 
 
-def distributed(example: RatingExample, labels: Sequence[str], shares: Sequence[float]) -> Prediction:
+def predict_from_shares(example: RatingExample, labels: Sequence[str], shares: Sequence[float]) -> Prediction:
     """Return the prediction for a distribution over the points.
 
     Of several most probable points, the lowest is the value, and `tied_labels` holds all of them.
     """
     scores = tuple(map(float, shares))
-    made = Prediction(example_id=example.id, value=None, scores=scores, labels=tuple(labels), status="nan")
+    prediction = Prediction(example_id=example.id, value=None, scores=scores, labels=tuple(labels), status="nan")
     if any(map(math.isnan, scores)):
-        return made
+        return prediction
     best = tuple(label for label, share in zip(labels, scores, strict=True) if share == max(scores))
-    return replace(made, status="ok", value=float(best[0]), tied=len(best), tied_labels=best if len(best) > 1 else ())
+    return replace(
+        prediction, status="ok", value=float(best[0]), tied=len(best), tied_labels=best if len(best) > 1 else ()
+    )
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------
@@ -246,7 +248,7 @@ class Rating(TaskType[RatingExample]):
         """Return the point that is given, a rating (one score), or a distribution (a score for each point)."""
         scores = given.numbers("points", None, labels)
         if given.value is None and len(scores) == len(labels):
-            return distributed(example, labels, scores)
+            return predict_from_shares(example, labels, scores)
         if len(scores) > 1:
             raise ValueError(
                 f"there are {len(scores)} scores", "write one, or a probability for each point and no prediction"
@@ -255,13 +257,13 @@ class Rating(TaskType[RatingExample]):
             value = None if given.value is None else float("" if isinstance(given.value, bool) else given.value)
         except (TypeError, ValueError):
             raise ValueError(f"{given.value!r:.80} is not a number") from None
-        known = all(map(math.isfinite, scores))
-        return Prediction(example_id=example.id, value=value, scores=scores, status="ok" if known else "nan")
+        is_finite = all(map(math.isfinite, scores))
+        return Prediction(example_id=example.id, value=value, scores=scores, status="ok" if is_finite else "nan")
 
     def value_problem(self, value: Value, _example: RatingExample, labels: Sequence[str]) -> str:
         """Return the problem with a value that is no point of the scale, or ""."""
-        known = value in points_of(labels)
-        return "" if known else f"{value!r:.80} is not a point of the scale {', '.join(labels)}"
+        is_point = value in points_of(labels)
+        return "" if is_point else f"{value!r:.80} is not a point of the scale {', '.join(labels)}"
 
     def to_json(self, value: Value | None) -> Any:
         """Return a whole number as such, any other as a string."""
@@ -274,8 +276,8 @@ class Rating(TaskType[RatingExample]):
     def row(self, example: RatingExample, prediction: Prediction) -> JSON:
         """Return the row with grade and scores, and the rating that correlations are computed from."""
         rating = rating_of(prediction)
-        known = rating is not None and math.isfinite(rating)
-        details = {"rating": rating if known else None}
+        is_finite = rating is not None and math.isfinite(rating)
+        details = {"rating": rating if is_finite else None}
         return {"gold": example.grade, "scores": json_scores(prediction.scores), "details": details}
 
     def shown_gold(self, example: RatingExample) -> str:

@@ -88,19 +88,18 @@ def correlations(
     """
     import numpy as np
 
-    known = [place for place, row in enumerate(rows) if row["gold"] is not None and _rating(row) is not None]
-    x = np.array([_rating(rows[place]) for place in known], dtype=np.float64)
-    y = np.array([rows[place]["gold"] for place in known], dtype=np.float64)
-    found: dict[str, list[Sequence[float] | None]] = {name: [None] * len(rows) for name in names}
-    if len(known) and np.ptp(x) > 0 and np.ptp(y) > 0:
+    rated = [index for index, row in enumerate(rows) if row["gold"] is not None and _rating(row) is not None]
+    x = np.array([_rating(rows[index]) for index in rated], dtype=np.float64)
+    y = np.array([rows[index]["gold"] for index in rated], dtype=np.float64)
+    features_by_name: dict[str, list[Sequence[float] | None]] = {name: [None] * len(rows) for name in names}
+    if len(rated) and np.ptp(x) > 0 and np.ptp(y) > 0:
         for name in names:
-            for place, features in zip(known, FEATURES[name](x, y).tolist(), strict=True):
-                found[name][place] = features
-    return found
+            for index, features in zip(rated, FEATURES[name](x, y).tolist(), strict=True):
+                features_by_name[name][index] = features
+    return features_by_name
 
 
 def _rating(row: Mapping[str, Any]) -> float | None:
-    """Return the stored rating of a row."""
     details = row.get("details") or {}
     return details.get("rating") if row["status"] == "ok" else None
 
@@ -122,14 +121,14 @@ def spearman_features(x: Floats, y: Floats) -> Floats:
     """
     import numpy as np
 
-    ones = np.ones((len(x), 1))
-    u, v = (sign_means(values, ones)[:, 0] / 2 for values in (x, y))
+    constant = np.ones((len(x), 1))
+    u, v = (sign_means(values, constant)[:, 0] / 2 for values in (x, y))
     of_x = -sign_means(x, np.stack((v, u), axis=1)) / 2
     of_y = -sign_means(y, np.stack((u, v), axis=1)) / 2
-    both, own_x, own_y = np.mean(u * v), np.mean(u * u), np.mean(v * v)
+    covariance, own_x, own_y = np.mean(u * v), np.mean(u * u), np.mean(v * v)
     return np.stack(
         (
-            u * v + of_x[:, 0] + of_y[:, 0] - 2 * both,
+            u * v + of_x[:, 0] + of_y[:, 0] - 2 * covariance,
             u * u + 2 * of_x[:, 1] - 2 * own_x,
             v * v + 2 * of_y[:, 1] - 2 * own_y,
         ),

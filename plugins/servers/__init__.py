@@ -29,7 +29,7 @@ def register_backends(register: BackendRegistrar) -> None:
         f"{model}:vllm_server",
         "a running `vllm serve` (base_url=…): log-likelihoods, and answers in words",
     )
-    about = "a running SGLang (base_url=…): log-likelihoods, and answers in words; never tried with a real one"
-    register("sglang", f"{model}:sglang", about)
-    about = "a running llama-cpp-python server (base_url=…): log-likelihoods, and answers in words"
-    register("llama_cpp", f"{model}:llama_cpp", about)
+    summary = "a running SGLang (base_url=…): log-likelihoods, and answers in words; never tried with a real one"
+    register("sglang", f"{model}:sglang", summary)
+    summary = "a running llama-cpp-python server (base_url=…): log-likelihoods, and answers in words"
+    register("llama_cpp", f"{model}:llama_cpp", summary)

@@ -24,13 +24,13 @@ from figeval.io.text import whole_number
 from figeval.models.archive import Usage
 from figeval.types import JSON, Reply
 
-from ..api.dialects import ApiAnswer, Dialect, OpenAI, Unreadable, counts_of, first, mapping, usage
+from ..api.dialects import ApiAnswer, Dialect, OpenAI, Unreadable, counts_of, first_object, mapping, read_usage
 from ..causal.engine.prefix_tree import TokenRequest
 from .settings import ServerSettings
 
-Scored: TypeAlias = list[tuple[int | str, float]]
-IMPOSSIBLE = 1e9  # nats; no log-probability is as large
-UNBEGUN = (
+ScoredTokens: TypeAlias = list[tuple[int | str, float]]
+MAX_NATS = 1e9  # nats; no log-probability is as large
+NO_BEGIN_TOKEN = (
     "llama-cpp-python gives log-probabilities only of what follows the token that begins a text (BOS) and another one; "
     "set --model_args add_bos_token=true if the tokenizer has it, raise max_length for long contexts, or use another "
     "server"
@@ -69,20 +69,20 @@ class VllmServer(Completions):
     structured: ClassVar[str] = "structured_outputs"  # a bare letter; `guided` before release 0.11
 
     def scoring(self, request: TokenRequest, text: str) -> JSON:
-        """Return the body of a request."""
+        """Build the body of a request that scores a text."""
         del text
-        asked = {"prompt": list(request.ids), "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
-        return {"model": self.settings.model, **asked, **self.settings.extra_body}
+        options = {"prompt": list(request.ids), "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
+        return {"model": self.settings.model, **options, **self.settings.extra_body}
 
     def read(self, answer: JSONObject) -> ApiAnswer:
         """Return the log-probabilities of all tokens but the first. Raises `Unreadable`."""
-        known = listed(first(answer.get("choices")).get("prompt_logprobs"))
-        rows = [next(iter(mapping(row).items()), ("", {})) for row in known[1:]]
+        prompt_logprobs = require_list(first_object(answer.get("choices")).get("prompt_logprobs"))
+        rows = [next(iter(mapping(row).items()), ("", {})) for row in prompt_logprobs[1:]]
         tokens = [whole_number(token) for token, _ in rows]
         if None in tokens:
             raise Unreadable("a token without an id")
-        values = (mapping(found).get("logprob") for _, found in rows)
-        return stored(zip(tokens, values, strict=True), answer)
+        values = (mapping(entry).get("logprob") for _, entry in rows)
+        return scored_reply(zip(tokens, values, strict=True), answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +100,20 @@ class SGLang(Completions):
         return url.removesuffix("/v1")
 
     def scoring(self, request: TokenRequest, text: str) -> JSON:
-        """Return the body of a request."""
+        """Build the body of a request that scores a text."""
         del text
         start = len(request.ids) - request.predicted - 1
-        asked = {"input_ids": list(request.ids), "return_logprob": True, "logprob_start_len": start}
-        return {**asked, "sampling_params": {"temperature": 0, "max_new_tokens": 1}, **self.settings.extra_body}
+        options = {"input_ids": list(request.ids), "return_logprob": True, "logprob_start_len": start}
+        return {**options, "sampling_params": {"temperature": 0, "max_new_tokens": 1}, **self.settings.extra_body}
 
     def read(self, answer: JSONObject) -> ApiAnswer:
         """Return the log-probabilities of the tokens after the start. Raises `Unreadable`."""
-        about = mapping(answer.get("meta_info"))
-        rows = [listed(row) for row in listed(about.get("input_token_logprobs"))]
+        meta_info = mapping(answer.get("meta_info"))
+        rows = [require_list(row) for row in require_list(meta_info.get("input_token_logprobs"))]
         if any(len(row) < 2 for row in rows):
             raise Unreadable("a token without a log-probability")
-        counts: JSONObject = {"usage": {name: about.get(name) for name in ("prompt_tokens", "completion_tokens")}}
-        return stored(((row[1], row[0]) for row in rows[1:]), counts)  # the first has no log-probability
+        counts: JSONObject = {"usage": {name: meta_info.get(name) for name in ("prompt_tokens", "completion_tokens")}}
+        return scored_reply(((row[1], row[0]) for row in rows[1:]), counts)  # the first has no log-probability
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +124,10 @@ class LlamaCpp(Completions):
     structured: ClassVar[str] = "json_object"
 
     def scoring(self, request: TokenRequest, text: str) -> JSON:
-        """Return the body of a request."""
+        """Build the body of a request that scores a text."""
         del request
-        asked = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "echo": True, "logprobs": 1}
-        return {"model": self.settings.model, **asked, **self.settings.extra_body}
+        options = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "echo": True, "logprobs": 1}
+        return {"model": self.settings.model, **options, **self.settings.extra_body}
 
     def read(self, answer: JSONObject) -> ApiAnswer:
         """Return the log-probabilities of the prompt's tokens but the first two. Raises `Unreadable`.
@@ -138,49 +138,51 @@ class LlamaCpp(Completions):
         Raises:
             ModelError: the text does not begin with such a token.
         """
-        about, used = mapping(first(answer.get("choices")).get("logprobs")), counts_of(answer)
-        tokens, values = listed(about.get("tokens")), listed(about.get("token_logprobs"))
-        count, wrote = used.get("prompt_tokens"), used.get("completion_tokens")
-        if not isinstance(count, int) or not isinstance(wrote, int) or len(tokens) != len(values):
+        logprobs, counts = mapping(first_object(answer.get("choices")).get("logprobs")), counts_of(answer)
+        tokens, values = require_list(logprobs.get("tokens")), require_list(logprobs.get("token_logprobs"))
+        count, answer_tokens = counts.get("prompt_tokens"), counts.get("completion_tokens")
+        if not isinstance(count, int) or not isinstance(answer_tokens, int) or len(tokens) != len(values):
             raise Unreadable("not as many log-probabilities as tokens")
-        known = len(tokens) - wrote
-        if known == count:
-            raise ModelError(UNBEGUN)
-        if not 0 < known < count <= 2 * len(tokens):  # few tokens are left out
+        prompt_tokens = len(tokens) - answer_tokens
+        if prompt_tokens == count:
+            raise ModelError(NO_BEGIN_TOKEN)
+        if not 0 < prompt_tokens < count <= 2 * len(tokens):  # few tokens are left out
             raise Unreadable("not as many log-probabilities as tokens")
-        left_out = [("", 0.0)] * (count - known)  # so that there are as many as the server has read
-        return stored([*left_out, *zip(map(str, tokens[1:known]), values[1:known], strict=True)], answer)
+        left_out = [("", 0.0)] * (count - prompt_tokens)  # so that there are as many as the server has read
+        return scored_reply(
+            [*left_out, *zip(map(str, tokens[1:prompt_tokens]), values[1:prompt_tokens], strict=True)], answer
+        )
 
 
-def listed(value: JSONValue) -> list[JSONValue]:
+def require_list(value: JSONValue) -> list[JSONValue]:
     """Return a list. Raises `Unreadable` for any other value."""
     if not isinstance(value, list):
         raise Unreadable("no log-probabilities in it")
     return value
 
 
-def stored(found: Iterable[tuple[JSONValue, JSONValue]], answer: JSONObject) -> ApiAnswer:
+def scored_reply(scored_tokens: Iterable[tuple[JSONValue, JSONValue]], answer: JSONObject) -> ApiAnswer:
     """Return log-probabilities as a reply in JSON. Raises `Unreadable` for other values."""
-    pairs = [[token, value] for token, value in found]
+    pairs = [[token, value] for token, value in scored_tokens]
     for token, value in pairs:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < IMPOSSIBLE:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_NATS:
             raise Unreadable("a log-probability that is no number")
         if not isinstance(token, int | str):
             raise Unreadable("a token that is neither an id nor a text")
-    spent: Usage | None = usage(counts_of(answer), "prompt_tokens", "completion_tokens")
-    return ApiAnswer(Reply(text=json.dumps(pairs)), spent, str(answer.get("model") or ""))
+    usage: Usage | None = read_usage(counts_of(answer), "prompt_tokens", "completion_tokens")
+    return ApiAnswer(Reply(text=json.dumps(pairs)), usage, str(answer.get("model") or ""))
 
 
-def pairs_of(reply: Reply) -> Scored:
+def pairs_of(reply: Reply) -> ScoredTokens:
     """Return the tokens of a stored reply with their log-probabilities; none for a reply of another kind."""
     try:
-        pairs: Scored = [(token, float(value)) for token, value in json.loads(reply.text)]
+        pairs: ScoredTokens = [(token, float(value)) for token, value in json.loads(reply.text)]
     except (TypeError, ValueError):
         return []
     return pairs
 
 
-def sum_of(pairs: Scored, request: TokenRequest, words: Sequence[int | str | None]) -> float | None:
+def sum_of(pairs: ScoredTokens, request: TokenRequest, words: Sequence[int | str | None]) -> float | None:
     """Return Σ log P of the last words of a text, or None if the server read another text.
 
     Args:
@@ -192,5 +194,5 @@ def sum_of(pairs: Scored, request: TokenRequest, words: Sequence[int | str | Non
     if len(pairs) < len(words) or (not isinstance(words[0], int) and len(pairs) != len(request.ids) - 1):
         return None
     tail = pairs[len(pairs) - len(words) :]
-    same = all(word in (None, token) for (token, _), word in zip(tail, words, strict=True))
-    return math.fsum(value for _, value in tail) if same else None
+    is_same = all(word in (None, token) for (token, _), word in zip(tail, words, strict=True))
+    return math.fsum(value for _, value in tail) if is_same else None

@@ -19,28 +19,28 @@ from figeval.models.capabilities import Outputs
 from figeval.models.progress import advance
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
-from ..api.api_model import DEEP, ApiModel, remembered
-from ..api.budget import Call
+from ..api.api_model import REQUESTS_PER_WORKER, ApiModel, read_replies
+from ..api.budget import ApiCall
 from ..api.cache import key_of
 from ..api.client import Client, run_async
 from ..api.dialects import OpenAI
 from ..api.request_batch import RequestBatch, is_usable
-from ..api.settings import endpoint
-from ..causal.chat import opening, rendered
+from ..api.settings import resolve_endpoint
+from ..causal.chat import opening, render_chat
 from ..causal.engine.prefix_tree import TokenRequest
 from ..causal.lm_eval_requests import CausalTokenizer
 from ..causal.option_tokens import OptionEncoder
 from ..causal.plausible import cannot_all_be_certain, first_contexts, is_positive
 from ..torch_models.checkpoint import Checkpoint, check_chat_template, locate
-from ..torch_models.loading import UNLIMITED, load_tokenizer
+from ..torch_models.loading import MAX_LIMIT, load_tokenizer
 from ..torch_models.settings import Configured
-from .dialects import UNBEGUN, LlamaCpp, ScoringDialect, SGLang, VllmServer, pairs_of, sum_of
+from .dialects import NO_BEGIN_TOKEN, LlamaCpp, ScoringDialect, SGLang, VllmServer, pairs_of, sum_of
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-ANSWER = 2  # tokens of the server's limit that a text leaves for the one token that it must be allowed to write
+ANSWER_TOKENS = 2  # tokens of the server's limit that a text leaves for the one token that it must be allowed to write
 NO_SCORES = (
     "it does not score the texts of a prompt, so nothing was scored; use a server that does (docs/engines.md), or "
     "openai:NAME for answers in words"
@@ -57,11 +57,11 @@ class ServedModel:
         self.dialect = dialect
         self.settings = settings
         self.checkpoint = checkpoint
-        place = endpoint(settings, dialect.url, dialect.variable)
+        endpoint = resolve_endpoint(settings, dialect.url, dialect.variable)
         words = OpenAI(settings)
-        self.api = ApiModel(words, Client(words, place, settings), settings)
-        self.client = Client(dialect, replace(place, url=dialect.address(place.url)), settings)
-        self.min_batch_size = DEEP * settings.max_concurrent
+        self.api = ApiModel(words, Client(words, endpoint, settings), settings)
+        self.client = Client(dialect, replace(endpoint, url=dialect.address(endpoint.url)), settings)
+        self.min_batch_size = REQUESTS_PER_WORKER * settings.max_concurrent
         self.first_prompt: list[int] | None = None
         self.scored = ""  # a prompt after which options were scored
         self.options = OptionEncoder(by_text=dialect.by_text)
@@ -88,13 +88,13 @@ class ServedModel:
         Raises:
             ModelError: none of them says.
         """
-        known = (self.settings.max_length, self.api.context_length, self.tokenizer.model_max_length)
-        found = next((int(limit) for limit in known if isinstance(limit, int) and 0 < limit < UNLIMITED), None)
-        if found is None:
+        limits = (self.settings.max_length, self.api.context_length, self.tokenizer.model_max_length)
+        limit = next((int(limit) for limit in limits if isinstance(limit, int) and 0 < limit < MAX_LIMIT), None)
+        if limit is None:
             raise ModelError(
                 "neither the server nor the tokenizer says how long a text may be; set --model_args max_length=…"
             )
-        return found - ANSWER
+        return limit - ANSWER_TOKENS
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
         """Return Σ log P(token) per request; a context that is too long loses its beginning.
@@ -107,14 +107,16 @@ class ServedModel:
         batch = self.options.batch(self.texts, requests, self.limit)
         if self.first_prompt is None:
             self.first_prompt, self.scored = list(batch.first), requests[0].context
-        scored = batch.requests
-        if self.dialect.by_text and not all(map(self._is_begun, scored)):
-            raise ModelError(UNBEGUN)
-        calls = {request: self._call(request) for request in sorted(set(scored), key=lambda request: request.ids)}
-        replies = self._answered(list(calls.values())) if calls else {}
-        known = {request: self._value(request, replies[call.key]) for request, call in calls.items()}
-        self._check_certainty(scored, known)
-        return batch.outputs([known[request] for request in scored])
+        token_requests = batch.requests
+        if self.dialect.by_text and not all(map(self._is_begun, token_requests)):
+            raise ModelError(NO_BEGIN_TOKEN)
+        calls = {
+            request: self._call(request) for request in sorted(set(token_requests), key=lambda request: request.ids)
+        }
+        replies = self._fetch_replies(list(calls.values())) if calls else {}
+        values = {request: self._value(request, replies[call.key]) for request, call in calls.items()}
+        self._check_certainty(token_requests, values)
+        return batch.outputs([values[request] for request in token_requests])
 
     def _is_begun(self, request: TokenRequest) -> bool:
         """Return whether a text begins with the token for that, and another token before what is scored."""
@@ -126,24 +128,26 @@ class ServedModel:
         bos = self.tokenizer.bos_token_id
         return bos is not None and list(self.tokenizer("")["input_ids"])[:1] == [bos]
 
-    def _call(self, request: TokenRequest) -> Call:
+    def _call(self, request: TokenRequest) -> ApiCall:
         ids = request.ids[1:] if self._begins_texts else request.ids  # or the server would add a second such token
         text = self.tokenizer.decode(ids, clean_up_tokenization_spaces=False) if self.dialect.by_text else ""
         body = json.dumps(self.dialect.scoring(request, text), separators=(",", ":")).encode("ascii")
-        key = key_of(self.client.url, self.api.client.served(), body, self.settings)
-        return Call(key, body, Usage(len(request.ids), 1), may_keep=partial(self._may_keep, request))
+        key = key_of(self.client.url, self.api.client.served_models(), body, self.settings)
+        return ApiCall(key, body, Usage(len(request.ids), 1), may_keep=partial(self._may_keep, request))
 
-    def _answered(self, calls: Sequence[Call]) -> dict[str, Reply]:
+    def _fetch_replies(self, calls: Sequence[ApiCall]) -> dict[str, Reply]:
         """Return the reply to every call by key; those that are stored already are not asked for."""
         with self.api.archive() as archive:
-            stored = remembered(archive, [call.key for call in calls]) if self.settings.memo else {}
-            replies = {call.key: reply for call in calls if (reply := stored.get(call.key)) and is_usable(call, reply)}
+            stored_replies = read_replies(archive, [call.key for call in calls]) if self.settings.memo else {}
+            replies = {
+                call.key: reply for call in calls if (reply := stored_replies.get(call.key)) and is_usable(call, reply)
+            }
             self.api.session.from_memo += len(replies)
-            fresh = [call for call in calls if call.key not in replies]
+            new_calls = [call for call in calls if call.key not in replies]
             advance(len(replies) / len(calls))
-            if fresh:
+            if new_calls:
                 work = RequestBatch(self.client, self.api.session, self.api.budget, archive, per_reply=1 / len(calls))
-                replies |= run_async(work.run(fresh))
+                replies |= run_async(work.run(new_calls))
         return replies
 
     def _value(self, request: TokenRequest, reply: Reply) -> float:
@@ -168,7 +172,7 @@ class ServedModel:
             raise ModelError(
                 f"{address} gave a log-probability of {above:g}, but that of a probability is at most 0; {NO_SCORES}"
             )
-        value = sum_of(pairs, request, self._named(request.ids[-request.predicted :]))
+        value = sum_of(pairs, request, self._name_words(request.ids[-request.predicted :]))
         if value is None:
             raise ModelError(
                 f"the model at {address} splits texts into other tokens than the tokenizer of "
@@ -190,7 +194,7 @@ class ServedModel:
                 f"{NO_SCORES}"
             )
 
-    def _named(self, words: Sequence[int]) -> list[int | str | None]:
+    def _name_words(self, words: Sequence[int]) -> list[int | str | None]:
         """Return tokens as the server names them; None for one that is no text by itself, such as half a letter."""
         if not self.dialect.by_text:
             return list(words)
@@ -202,21 +206,25 @@ class ServedModel:
 
     def _chat(self, messages: Sequence[Message]) -> str:
         """Return the turns rendered by the model's chat template, up to the beginning of the answer."""
-        return rendered(self.tokenizer, messages, self.checkpoint.model, enable_thinking=self.settings.enable_thinking)
+        return render_chat(
+            self.tokenizer, messages, self.checkpoint.model, enable_thinking=self.settings.enable_thinking
+        )
 
     def fingerprint(self) -> str:
         """Return the server's model and options, and the tokenizer's name, which fix the requests."""
         settings = self.settings
-        own = (settings.tokenizer, settings.revision, settings.add_bos_token, settings.prefix_token_id)
-        return f"{self.api.fingerprint()} {json.dumps([type(self.dialect).__name__, *own, settings.enable_thinking])}"
+        options = (settings.tokenizer, settings.revision, settings.add_bos_token, settings.prefix_token_id)
+        return (
+            f"{self.api.fingerprint()} {json.dumps([type(self.dialect).__name__, *options, settings.enable_thinking])}"
+        )
 
     def describe(self) -> JSON:
         """Return the address, options and statistics of the server, and the tokens of the first prompt."""
-        found = self.api.describe()
+        description = self.api.describe()
         if self.first_prompt is not None:
-            found |= {"max_length": self.limit}
+            description |= {"max_length": self.limit}
         warnings, chat = self.options.warnings(), hasattr(self, "chat")
-        return found | opening(self.tokenizer, self.first_prompt, warnings, chat=chat, scored=self.scored)
+        return description | opening(self.tokenizer, self.first_prompt, warnings, chat=chat, scored=self.scored)
 
 
 def open_served(dialect: type[VllmServer | SGLang | LlamaCpp], settings: ServerSettings) -> ServedModel:
@@ -237,8 +245,8 @@ def open_served(dialect: type[VllmServer | SGLang | LlamaCpp], settings: ServerS
             f"({error})"
         ) from error
     check_chat_template(checkpoint, settings.apply_chat_template)
-    here, way = settings.base_url or dialect.url, settings.structured or dialect.structured
-    settings = replace(settings, base_url=here, structured=way)
+    base_url, structured = settings.base_url or dialect.url, settings.structured or dialect.structured
+    settings = replace(settings, base_url=base_url, structured=structured)
     return ServedModel(dialect(settings), settings, checkpoint)
 
 

@@ -48,22 +48,22 @@ def encode_alone(tokenizer: PreTrainedTokenizerBase, text: str) -> Piece:
 def _without_blank(tokenizer: PreTrainedTokenizerBase, text: str) -> Piece:
     """Return the tokens of a text, less a first one for a blank that is not there."""
     piece = encode_bare(tokenizer, text)
-    added = len(piece.ids) > 1 and not text[0].isspace() and not tokenizer.decode(piece.ids[:1]).strip()
-    return Piece(piece.ids[1:], piece.offsets[1:], piece.words[1:]) if added else piece
+    has_added_blank = len(piece.ids) > 1 and not text[0].isspace() and not tokenizer.decode(piece.ids[:1]).strip()
+    return Piece(piece.ids[1:], piece.offsets[1:], piece.words[1:]) if has_added_blank else piece
 
 
 def encode_bare(tokenizer: PreTrainedTokenizerBase, text: str) -> Piece:
     """Return the tokens of a text, perhaps with a blank before its first word."""
-    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    return Piece(list(encoded["input_ids"]), list(encoded["offset_mapping"]), encoded.word_ids())
+    encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    return Piece(list(encoding["input_ids"]), list(encoding["offset_mapping"]), encoding.word_ids())
 
 
 def _after_anchors(tokenizer: PreTrainedTokenizerBase, text: str) -> Iterator[Piece]:
     """Yield the tokens of a text after each anchor whose tokens are the same without it."""
     for anchor in ANCHORS:
-        head, both = encode_bare(tokenizer, anchor), encode_bare(tokenizer, anchor + text)
+        head, joint = encode_bare(tokenizer, anchor), encode_bare(tokenizer, anchor + text)
         n = len(head.ids)
         is_known = n > 0 and head.ids[-1] != tokenizer.unk_token_id  # that token may stand for more than the anchor
-        if is_known and both.ids[:n] == head.ids and len(both.ids) > n:
-            offsets = [(max(0, begin - len(anchor)), end - len(anchor)) for begin, end in both.offsets[n:]]
-            yield Piece(both.ids[n:], offsets, both.words[n:])
+        if is_known and joint.ids[:n] == head.ids and len(joint.ids) > n:
+            offsets = [(max(0, begin - len(anchor)), end - len(anchor)) for begin, end in joint.offsets[n:]]
+            yield Piece(joint.ids[n:], offsets, joint.words[n:])

@@ -19,12 +19,12 @@ from figeval.types import JSON
 T = TypeVar("T")
 
 # Smallest budgets that keep the arithmetic units busy. On a CPU, a larger one only evicts activations from the caches.
-TOKENS = {"cpu": 1_024}
-TOKENS_ON_ACCELERATOR = 32_768
+MAX_TOKENS = {"cpu": 1_024}
+MAX_TOKENS_ON_ACCELERATOR = 32_768
 # Budgets for writing, in tokens whose keys and values are kept (prompt and text): a step computes one token per row.
-WRITTEN = {"cpu": 16_384}
-WRITTEN_ON_ACCELERATOR = 131_072
-SHARE = 4  # activations may use one part in this many of the free memory
+MAX_KEPT_TOKENS = {"cpu": 16_384}
+MAX_KEPT_TOKENS_ON_ACCELERATOR = 131_072
+MEMORY_DIVISOR = 4  # activations may use one part in this many of the free memory
 
 
 @dataclass(slots=True)
@@ -37,17 +37,17 @@ class TokenBudget:
 
     @classmethod
     def on(cls, device: str, rows: int | None = None) -> TokenBudget:
-        """Return the initial budget for a kind of device."""
-        return cls(TOKENS.get(device, TOKENS_ON_ACCELERATOR), rows)
+        """Start from the usual budget for a kind of device."""
+        return cls(MAX_TOKENS.get(device, MAX_TOKENS_ON_ACCELERATOR), rows)
 
     @classmethod
     def for_writing(cls, device: str, rows: int | None = None) -> TokenBudget:
         """Return the initial budget for generating texts on a kind of device."""
-        return cls(WRITTEN.get(device, WRITTEN_ON_ACCELERATOR), rows)
+        return cls(MAX_KEPT_TOKENS.get(device, MAX_KEPT_TOKENS_ON_ACCELERATOR), rows)
 
     def limit(self, memory: int, per_token: int) -> None:
         """Lower the budget so that a batch fits into a share of the free memory (in bytes)."""
-        self.tokens = max(1, min(self.tokens, memory // SHARE // per_token))
+        self.tokens = max(1, min(self.tokens, memory // MEMORY_DIVISOR // per_token))
 
     def fitting(self, length: int) -> int:
         """Return the number of rows of this length that go into one batch; at least 1."""

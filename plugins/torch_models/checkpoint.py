@@ -22,14 +22,14 @@ from figeval.io.files import expand_user, is_folder
 from figeval.io.json_files import read_json
 from figeval.types import JSON
 
-from .files import DECLARED, NotOnHub, download, fingerprint, hub_file, unreachable, weight_files
+from .files import DECLARATION, NotOnHub, download, fingerprint, hub_file, unreachable, weight_files
 from .settings import Settings, one_of
 
 CONFIG = "config.json"
 MODULES = "modules.json"
 SENTENCE = "config_sentence_transformers.json"
 SENTENCE_TRANSFORMER = "SentenceTransformer"
-LONGEST_ID = 96
+MAX_ID_CHARS = 96
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -82,15 +82,15 @@ def locate(model: str, revision: str | None = None) -> Checkpoint:
         raise ModelError("no checkpoint is given; add its folder or hub id after a colon, e.g. encoder:org/name")
     folder = expand_user(model)
     if is_folder(folder):
-        checkpoint = _read(model, None, folder, lambda name: folder / name)
+        checkpoint = _read_checkpoint(model, None, folder, lambda name: folder / name)
         if not checkpoint.is_sentence_transformer and not any(weight_files(folder)):
             raise ModelError(f"{model!r} has a {CONFIG} but no weights (*.safetensors or *.bin); save the model again")
         return checkpoint
     # The name could be a repository id of the model hub, as the hub's client defines it.
-    plain = len(model) <= LONGEST_ID and not any(sign in model for sign in ("--", ".."))
+    plain = len(model) <= MAX_ID_CHARS and not any(sign in model for sign in ("--", ".."))
     if not (plain and HUB_ID.fullmatch(model) and model[0] not in "-." and model[-1] not in "-."):
         raise ModelError(f"there is no folder {model!r}; give a folder with a {CONFIG}, or a hub id like org/name")
-    return _read(model, revision, None, lambda name: hub_file(model, name, revision))
+    return _read_checkpoint(model, revision, None, lambda name: hub_file(model, name, revision))
 
 
 def has_chat_template(checkpoint: Checkpoint) -> bool:
@@ -101,8 +101,8 @@ def has_chat_template(checkpoint: Checkpoint) -> bool:
         return hub_file(checkpoint.model, name, checkpoint.revision) if folder is None else folder / name
 
     template = path("chat_template.jinja")
-    described = load_json(path("tokenizer_config.json")) or {}
-    return bool(described.get("chat_template")) or (template is not None and template.is_file())
+    tokenizer_config = load_json(path("tokenizer_config.json")) or {}
+    return bool(tokenizer_config.get("chat_template")) or (template is not None and template.is_file())
 
 
 def check_chat_template(checkpoint: Checkpoint, apply: bool | None) -> None:
@@ -114,7 +114,9 @@ def check_chat_template(checkpoint: Checkpoint, apply: bool | None) -> None:
         raise ModelError(f"{checkpoint.model!r} has no chat template; leave --apply_chat_template out")
 
 
-def _read(model: str, revision: str | None, folder: Path | None, path: Callable[[str], Path | None]) -> Checkpoint:
+def _read_checkpoint(
+    model: str, revision: str | None, folder: Path | None, path: Callable[[str], Path | None]
+) -> Checkpoint:
     config, modules, sentence = (load_json(path(name)) for name in (CONFIG, MODULES, SENTENCE))
     if config is None and modules is None:
         if folder is None and (reason := unreachable()):
@@ -123,8 +125,8 @@ def _read(model: str, revision: str | None, folder: Path | None, path: Callable[
                 "see `figeval ls models`, or copy the model into a folder and name that"
             )
         raise ModelError(f"{model!r} has neither {CONFIG} nor {MODULES}; give a folder that transformers saved")
-    described = sentence if sentence is not None else ({} if modules is not None else None)
-    return Checkpoint(model, revision, folder, config or {}, described, load_json(path(DECLARED)) or {})
+    sentence_config = sentence if sentence is not None else ({} if modules is not None else None)
+    return Checkpoint(model, revision, folder, config or {}, sentence_config, load_json(path(DECLARATION)) or {})
 
 
 def load_json(path: Path | None) -> JSON | None:
@@ -160,16 +162,16 @@ def with_declared(settings: S, checkpoint: Checkpoint) -> S:
         ModelError: an unknown key, or a value of the wrong kind.
     """
     declared = checkpoint.declared
-    own = {field.name for field in fields(settings)} & set(OPTIONS)
-    given = {name: declared[name] for name in own & set(declared) if getattr(settings, name) is None}
+    names = {field.name for field in fields(settings)} & set(OPTIONS)
+    options = {name: declared[name] for name in names & set(declared) if getattr(settings, name) is None}
     try:
         for key in sorted(set(declared) - set(KEYS)):
             raise ModelError(f"unknown key {key!r}{near(key, KEYS)}; allowed keys are {', '.join(KEYS)}")
         if "kind" in declared:
             one_of("kind", declared["kind"], KINDS)
-        return replace(settings, **given)
+        return replace(settings, **options)
     except ModelError as error:
-        raise ModelError(f"{DECLARED} of {checkpoint.model!r}: {error}") from error
+        raise ModelError(f"{DECLARATION} of {checkpoint.model!r}: {error}") from error
 
 
 # ---- what a checkpoint is for: the first rule that fits names the backend ------------------------------------------
@@ -230,12 +232,12 @@ def require(checkpoint: Checkpoint, *backends: str) -> None:
     A model that was trained to generate can still be used as any model of its class. A nameless encoder may be a masked
     model, too; its head is checked when the weights are loaded.
     """
-    served = backend_of(checkpoint)
-    nameless = not checkpoint.architecture and (served, *backends) == ("encoder", "masked")
-    if nameless or {served, by_class(checkpoint)} & {*backends}:
+    backend = backend_of(checkpoint)
+    nameless = not checkpoint.architecture and (backend, *backends) == ("encoder", "masked")
+    if nameless or {backend, by_class(checkpoint)} & {*backends}:
         return
     kind = checkpoint.sentence_class or checkpoint.architecture or f"{checkpoint.config.get('model_type', 'no model')}"
-    cure = f"use --model {served}:{checkpoint.model}" if served else "no built-in backend is for that"
+    cure = f"use --model {backend}:{checkpoint.model}" if backend else "no built-in backend is for that"
     raise ModelError(f"{backends[-1]!r} cannot use {checkpoint.model!r}, which is a {kind}; {cure}")
 
 

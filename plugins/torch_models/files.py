@@ -17,10 +17,10 @@ from figeval.errors import ModelError
 from figeval.io.files import digest_of_file
 from figeval.io.json_files import parse_json
 
-NEEDED = ("*.json", "*.txt", "*.model", "*.jinja", "*.tiktoken", "*.py")
-SEEN = "seen.txt"  # the training data, which no answer depends on
-DECLARED = "figeval.json"  # what the model declares about itself
-WEIGHTS = ("*.safetensors", "*.bin")  # the second only if there are none of the first
+PATTERNS = ("*.json", "*.txt", "*.model", "*.jinja", "*.tiktoken", "*.py")
+SEEN_FILE = "seen.txt"  # the training data, which no answer depends on
+DECLARATION = "figeval.json"  # what the model declares about itself
+WEIGHT_PATTERNS = ("*.safetensors", "*.bin")  # the second only if there are none of the first
 # Documentation, weights of other frameworks, traces of training, temporary files left by a killed process, and a
 # floor, which is a model of its own.
 IGNORED = (
@@ -38,7 +38,7 @@ def model_files(folder: Path) -> list[Path]:
 
 def weight_files(folder: Path) -> list[Path]:
     """Return the weight files among the model's files."""
-    return [path for path in model_files(folder) if any(path.match(pattern) for pattern in WEIGHTS)]
+    return [path for path in model_files(folder) if any(path.match(pattern) for pattern in WEIGHT_PATTERNS)]
 
 
 def fingerprint(folder: Path) -> str:
@@ -49,10 +49,10 @@ def fingerprint(folder: Path) -> str:
     """
     digest = hashlib.sha256()
     for path in model_files(folder):
-        if path == folder / SEEN:
+        if path == folder / SEEN_FILE:
             continue
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
-        if path == folder / DECLARED:
+        if path == folder / DECLARATION:
             digest.update(hashlib.sha256(without_score(path.read_bytes())).digest())
             continue
         digest.update(digest_of_file(path))
@@ -62,11 +62,11 @@ def fingerprint(folder: Path) -> str:
 def without_score(declared: bytes) -> bytes:
     """Return figeval.json as it was before the model's held-out score was added; unchanged if it has none."""
     try:
-        found = parse_json(declared)
-        del found["about"]["held_out"]
+        content = parse_json(declared)
+        del content["about"]["held_out"]
     except (ValueError, KeyError, TypeError):
         return declared
-    return (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode()  # the format in which training writes it
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()  # the format in which training writes it
 
 
 # ---- the model hub ---------------------------------------------------------------------------------------------------
@@ -84,10 +84,10 @@ def hub_file(model: str, name: str, revision: str | None) -> Path | None:
     """
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
-    cached = try_to_load_from_cache(model, name, revision=revision)
-    if isinstance(cached, str):
-        return Path(cached)
-    if cached is not None or unreachable():  # not None: the cache remembers that there is no such file
+    path = try_to_load_from_cache(model, name, revision=revision)
+    if isinstance(path, str):
+        return Path(path)
+    if path is not None or unreachable():  # not None: the cache remembers that there is no such file
         return None
     return ask_hub(model, partial(hf_hub_download, model, name, revision=revision))
 
@@ -138,10 +138,10 @@ def download(model: str, revision: str | None) -> Path:
     from huggingface_hub import snapshot_download
 
     fetch = partial(snapshot_download, model, revision=revision, ignore_patterns=list(IGNORED))
-    for weights in WEIGHTS:
-        folder = ask_hub(model, partial(fetch, allow_patterns=[*NEEDED, weights]))
+    for weights in WEIGHT_PATTERNS:
+        folder = ask_hub(model, partial(fetch, allow_patterns=[*PATTERNS, weights]))
         if folder is not None and any(weight_files(folder)):
             return folder
-    why = unreachable()
-    where = f"in the hub's cache, and the hub is unreachable ({why})" if why else "on the hub for PyTorch"
-    raise ModelError(f"{model!r} has no weights (*.safetensors or *.bin) {where}; give a folder that has them")
+    reason = unreachable()
+    location = f"in the hub's cache, and the hub is unreachable ({reason})" if reason else "on the hub for PyTorch"
+    raise ModelError(f"{model!r} has no weights (*.safetensors or *.bin) {location}; give a folder that has them")

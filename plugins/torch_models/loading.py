@@ -25,7 +25,7 @@ from figeval.types import JSON
 from .batching import TokenBudget, release_memory
 from .checkpoint import Checkpoint
 from .overlapping import Fetch, Prepare, Start, Started, on_device, run_steps
-from .reading import Inputs, Read, read_texts
+from .reading import ModelTexts, Read, read_texts
 from .settings import Settings
 from .unpadded import describe_padding, read_without_padding
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
 # Buffers that older versions of transformers stored and newer ones compute.
-COMPUTED = re.compile(r"(^|\.)(position_ids|token_type_ids|inv_freq|(attn|attention)\.(masked_)?bias)$")
+COMPUTED_BUFFERS = re.compile(r"(^|\.)(position_ids|token_type_ids|inv_freq|(attn|attention)\.(masked_)?bias)$")
 HALVES = ("float16", "bfloat16")
-UNLIMITED = 1_000_000  # tokenizers declare 10**30 if they know of no limit
-ABOUT = "about"  # a key of figeval.json
+MAX_LIMIT = 1_000_000  # tokenizers declare 10**30 if they know of no limit
+ABOUT_KEY = "about"  # a key of figeval.json
 S = TypeVar("S", bound=Settings)
 N = TypeVar("N")
 T = TypeVar("T")
@@ -108,16 +108,16 @@ def device_count(kind: str) -> int:
     return int(count()) if count is not None else 1
 
 
-def choose_dtype(asked: str, checkpoint: Checkpoint, device: str) -> str:
+def choose_dtype(dtype: str, checkpoint: Checkpoint, device: str) -> str:
     """Return the precision to load in; "auto" is float32 on a CPU, elsewhere that of the stored weights.
 
     Raises:
         ModelError: half precision on a CPU.
     """
-    if asked in HALVES and device == "cpu":
-        raise ModelError(f"dtype={asked} is less precise and usually far slower on a CPU; use dtype=float32 or a GPU")
-    if asked != "auto" or device == "cpu":
-        return "float32" if asked == "auto" else asked
+    if dtype in HALVES and device == "cpu":
+        raise ModelError(f"dtype={dtype} is less precise and usually far slower on a CPU; use dtype=float32 or a GPU")
+    if dtype != "auto" or device == "cpu":
+        return "float32" if dtype == "auto" else dtype
     return str(checkpoint.config.get("dtype") or checkpoint.config.get("torch_dtype") or "float32")
 
 
@@ -200,12 +200,13 @@ def check_weights(
         )
     body = model.base_model
     parts = {name for name, _ in body.named_children()}
-    inside = (key.removeprefix(f"{body.base_model_prefix}.") for key in report["unexpected_keys"])
-    left = sorted(key for key in inside if key.partition(".")[0] in parts and not COMPUTED.search(key))
-    if left:
+    body_keys = (key.removeprefix(f"{body.base_model_prefix}.") for key in report["unexpected_keys"])
+    unexpected = sorted(key for key in body_keys if key.partition(".")[0] in parts and not COMPUTED_BUFFERS.search(key))
+    if unexpected:
         raise ModelError(
-            f"{name!r} has weights that its config.json does not account for: {left[0]} ({len(left)} unexpected), so "
-            "another model would be scored; correct config.json (the number of layers?), or save the model again"
+            f"{name!r} has weights that its config.json does not account for: {unexpected[0]} "
+            f"({len(unexpected)} unexpected), so another model would be scored; correct config.json "
+            "(the number of layers?), or save the model again"
         )
 
 
@@ -241,19 +242,21 @@ def positions(model: PreTrainedModel) -> int | None:
     return int(declared) if declared and declared > 0 else None
 
 
-def input_limit(asked: int | None, declared: int | None, model: PreTrainedModel) -> int | None:
+def input_limit(max_length: int | None, declared: int | None, model: PreTrainedModel) -> int | None:
     """Return the longest input in tokens: the value asked for, else the tokenizer's, at most the model's positions.
 
     Raises:
         ModelError: the value asked for exceeds the model's positions.
     """
-    most = positions(model)
-    if asked is not None:
-        if most is not None and asked > most:
-            raise ModelError(f"max_length={asked} exceeds the model's {most} positions; use {most} or less")
-        return asked
-    known = [limit for limit in (declared, most) if limit is not None and limit < UNLIMITED]
-    return min(known, default=None)
+    available = positions(model)
+    if max_length is not None:
+        if available is not None and max_length > available:
+            raise ModelError(
+                f"max_length={max_length} exceeds the model's {available} positions; use {available} or less"
+            )
+        return max_length
+    limits = [limit for limit in (declared, available) if limit is not None and limit < MAX_LIMIT]
+    return min(limits, default=None)
 
 
 def load_errors() -> tuple[type[Exception], ...]:
@@ -317,7 +320,7 @@ class Neural(ABC, Generic[S, N]):
         """Return warnings about the loaded model, for the record; by default there are none."""
         return []
 
-    def read_texts(self, inputs: Inputs, start: Start[Started], fetch: Fetch[Started, T]) -> Read[T]:
+    def read_texts(self, inputs: ModelTexts, start: Start[Started], fetch: Fetch[Started, T]) -> Read[T]:
         """Tokenize texts and read them in batches; `start` and `fetch` as for the function `read_texts`."""
         return read_texts(inputs, start, fetch, self.budget, self.setup.device, overlap=self.overlap)
 
@@ -357,11 +360,11 @@ class Neural(ABC, Generic[S, N]):
         training.
         """
         setup = self.setup
-        known: JSON = {"device": setup.device, "dtype": setup.dtype}
-        loaded = self.details(self.network) if "network" in vars(self) else {}
-        told = {name: value for name, value in setup.checkpoint.declared.items() if name == ABOUT}
+        description: JSON = {"device": setup.device, "dtype": setup.dtype}
+        details = self.details(self.network) if "network" in vars(self) else {}
+        about = {name: value for name, value in setup.checkpoint.declared.items() if name == ABOUT_KEY}
         warnings = {"warnings": self.warnings} if self.warnings else {}
-        return known | loaded | self.budget.describe() | told | warnings
+        return description | details | self.budget.describe() | about | warnings
 
     def close(self) -> None:
         """Release the weights; they are loaded again when needed."""
@@ -371,5 +374,5 @@ class Neural(ABC, Generic[S, N]):
 
 def measures(model: Module, limit: int | None) -> JSON:
     """Return the class, number of weights and longest input of a model, and whether it has read padded rows."""
-    known: JSON = {"class": type(model).__name__, "parameters": parameters(model), "max_length": limit}
-    return known | describe_padding(model)
+    description: JSON = {"class": type(model).__name__, "parameters": parameters(model), "max_length": limit}
+    return description | describe_padding(model)

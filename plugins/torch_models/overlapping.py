@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from .tokens import Floats
 
-PREPARED = 2  # batches that wait for the device, at most
+MAX_PREPARED = 2  # batches that wait for the device, at most
 
 Prepared = TypeVar("Prepared")
 Started = TypeVar("Started")
@@ -83,20 +83,20 @@ def run_steps(
         ModelError: memory runs out and the budget cannot be halved.
     """
     results: list[T | None] = [None] * len(lengths)
-    known = [range(len(lengths))] if slices is None else slices
+    slices_to_read = [range(len(lengths))] if slices is None else slices
     weights = lengths if weights is None else weights
-    whole = done = 0
+    total = done = 0
     batches = overlapping_batches if overlap else successive_batches
-    for rows, outputs in batches(known, lengths, steps, budget):
+    for rows, outputs in batches(slices_to_read, lengths, steps, budget):
         for index, output in zip(rows, outputs, strict=True):
             results[index] = output
-        whole = whole or max(1, sum(weights))
+        total = total or max(1, sum(weights))
         share = sum(weights[row] for row in rows)
         done += share
-        advance(share / whole)
-    rest = sum(weights) - done  # of inputs in no slice
-    if rest > 0:
-        advance(rest / (done + rest))
+        advance(share / total)
+    unread = sum(weights) - done  # of inputs in no slice
+    if unread > 0:
+        advance(unread / (done + unread))
     return results
 
 
@@ -127,7 +127,7 @@ def overlapping_batches(
     If memory runs out, the batch, and those that were made for the larger budget, are read one after the other.
     """
 
-    def fetched(rows: list[int], started: Started) -> Iterator[tuple[list[int], Iterable[T]]]:
+    def fetch(rows: list[int], started: Started) -> Iterator[tuple[list[int], Iterable[T]]]:
         outputs = attempt(partial(steps.fetch, started), rows)
         if outputs is None:  # some devices run out of memory only when they compute
             budget.halve(len(rows), lengths[rows[0]])
@@ -136,23 +136,23 @@ def overlapping_batches(
             yield rows, outputs
 
     running: tuple[list[int], Started] | None = None
-    with closing(prepared_ahead(Planner(iter(slices), lengths, budget), steps.prepare)) as batches:
+    with closing(prepare_ahead(BatchPlanner(iter(slices), lengths, budget), steps.prepare)) as batches:
         for rows, prepared in batches:
             fits = len(rows) <= budget.fitting(lengths[rows[0]])
             started = attempt(steps.start, prepared) if fits and prepared is not None else None
             if fits and started is None:
                 budget.halve(len(rows), lengths[rows[0]])
             if running is not None:
-                yield from fetched(*running)
+                yield from fetch(*running)
             running = None if started is None else (rows, started)
             if started is None:
                 yield from successive_batches([rows], lengths, steps, budget)
     if running is not None:
-        yield from fetched(*running)
+        yield from fetch(*running)
 
 
 @dataclass(slots=True)
-class Planner:
+class BatchPlanner:
     """Divides inputs into batches while further slices of them become known."""
 
     slices: Iterator[Sequence[int]]
@@ -163,10 +163,10 @@ class Planner:
     def next(self) -> list[int]:
         """Return the longest of the known inputs that fit into a batch, the longest first; nothing at the end."""
         while not self.waiting or len(self.waiting) < self._fitting():
-            more = next(self.slices, None)
-            if more is None:
+            further_rows = next(self.slices, None)
+            if further_rows is None:
                 break
-            self.waiting = sorted([*self.waiting, *more], key=self.lengths.__getitem__, reverse=True)
+            self.waiting = sorted([*self.waiting, *further_rows], key=self.lengths.__getitem__, reverse=True)
         count = self._fitting() if self.waiting else 0
         rows, self.waiting = self.waiting[:count], self.waiting[count:]
         return rows
@@ -175,8 +175,8 @@ class Planner:
         return self.budget.fitting(self.lengths[self.waiting[0]])
 
 
-def prepared_ahead(
-    planner: Planner, prepare: Callable[[list[int]], Prepared]
+def prepare_ahead(
+    planner: BatchPlanner, prepare: Callable[[list[int]], Prepared]
 ) -> Generator[tuple[list[int], Prepared | None], None, None]:
     """Yield batches that a thread prepares ahead, None instead of one for which memory ran out.
 
@@ -190,7 +190,7 @@ def prepared_ahead(
     worker = ThreadPoolExecutor(1, thread_name_prefix="figeval-batches")
     try:
         ahead: deque[Future[tuple[list[int], Prepared | None] | None]] = deque(
-            worker.submit(make) for _ in range(PREPARED)
+            worker.submit(make) for _ in range(MAX_PREPARED)
         )
         while (batch := ahead.popleft().result()) is not None:
             ahead.append(worker.submit(make))
@@ -212,17 +212,17 @@ def on_device(
 
     def started(prepared: tuple[dict[str, Tensor], list[int]]) -> Started:
         batch, rows = prepared
-        return start(copied(batch, device), rows)
+        return start(copy_batch(batch, device), rows)
 
     return Steps(with_rows, started, fetch)
 
 
-def copied(batch: dict[str, Tensor], device: str) -> dict[str, Tensor]:
+def copy_batch(batch: dict[str, Tensor], device: str) -> dict[str, Tensor]:
     """Return tensors of the host on a device, without waiting for what it is computing."""
-    moved = {name: copy_to(tensor, device) for name, tensor in batch.items()}
+    tensors = {name: copy_to(tensor, device) for name, tensor in batch.items()}
     if MASK in batch and device.startswith("cuda"):
-        with_lengths(moved[MASK], lengths_of(batch[MASK]))
-    return moved
+        with_lengths(tensors[MASK], lengths_of(batch[MASK]))
+    return tensors
 
 
 class Copy:

@@ -67,8 +67,10 @@ class Casts:
         if self.depth[module] > 1:
             return
         tables: tuple[Table, ...] = (module._parameters, module._buffers)
-        own = [(table, name, tensor) for table in tables for name, tensor in table.items() if tensor is not None]
-        lower = [each for each in own if each[2].is_floating_point() and each[2].itemsize < self.dtype.itemsize]
+        weights = [(table, name, tensor) for table in tables for name, tensor in table.items() if tensor is not None]
+        lower = [
+            weight for weight in weights if weight[2].is_floating_point() and weight[2].itemsize < self.dtype.itemsize
+        ]
         if any(tensor.itemsize < HALF_BYTES for _, _, tensor in lower):
             raise RuntimeError("weights of less than 16 bits have scales of their own")
         self.stored[module] = lower
@@ -94,9 +96,9 @@ def exact_products() -> Iterator[None]:
     """Within this context, multiply matrices of single precision exactly, also on GPUs that may round them (TF32)."""
     import torch
 
-    before = torch.get_float32_matmul_precision()
+    original = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(original)

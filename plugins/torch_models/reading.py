@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class ModelTexts:
     """Texts or pairs of texts to be tokenized, as `tokenize` does; one of more than `limit` tokens is truncated.
 
     With `skip_empty`, an input without a token is not read. A tokenizer that adds special tokens makes none.
@@ -59,7 +59,7 @@ class Tokenizing:
         truncated: indexes of those that were too long.
     """
 
-    inputs: Inputs
+    inputs: ModelTexts
     size: int | None
     tokens: Tokens = field(init=False)
     lengths: list[int] = field(init=False)
@@ -83,12 +83,12 @@ class Tokenizing:
     def _tokenize(self, rows: list[int]) -> None:
         part = self.inputs.tokens(rows)
         for name, values in part.fields.items():
-            known = self.tokens.fields.setdefault(name, [()] * len(self.lengths))
+            column = self.tokens.fields.setdefault(name, [()] * len(self.lengths))
             for row, value in zip(rows, values, strict=True):
-                known[row] = value
+                column[row] = value
         for row, length in zip(rows, part.lengths, strict=True):
             self.lengths[row] = length
-        self.truncated |= {rows[place] for place in part.truncated}
+        self.truncated |= {rows[index] for index in part.truncated}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Read(Generic[T]):
 
 
 def read_texts(
-    inputs: Inputs,
+    inputs: ModelTexts,
     start: Start[Started],
     fetch: Fetch[Started, T],
     budget: TokenBudget,

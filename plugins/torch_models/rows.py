@@ -22,7 +22,7 @@ MASK = "attention_mask"
 LENGTHS = "figeval_lengths"  # attribute of a mask: its lengths on the host, and the changes it had seen by then
 HALVES = ("float16", "bfloat16")
 # Arguments of attention that change its weights; none of the kernels here knows them.
-UNKNOWN = ("position_bias", "softcap", "sliding_window", "s_aux", "head_mask")
+UNSUPPORTED_OPTIONS = ("position_bias", "softcap", "sliding_window", "s_aux", "head_mask")
 
 # (query, key, value (tokens, heads, d), layout, dropout, scale) → (tokens, heads, d)
 Kernel: TypeAlias = "Callable[[Tensor, Tensor, Tensor, Layout, float, float | None], Tensor]"
@@ -35,14 +35,14 @@ class Layout:
     Attributes:
         shape: number of rows, and length of the longest.
         lengths: tokens per row.
-        places: indexes of the tokens among those of all rows with padding, (tokens,).
+        indexes: indexes of the tokens among those of all rows with padding, (tokens,).
         offsets: where each row begins, and the end of the last, (rows + 1,), int32.
         kernel: how attention is computed.
     """
 
     shape: tuple[int, int]
     lengths: Sequence[int]
-    places: Tensor
+    indexes: Tensor
     offsets: Tensor
     kernel: Kernel
 
@@ -60,13 +60,13 @@ class Layout:
 
     def end_to_end(self, states: Tensor) -> Tensor:
         """Return the states (1, tokens, d) of the tokens of padded rows (rows, longest, d)."""
-        return states.flatten(0, 1).index_select(0, self.places).unsqueeze(0)
+        return states.flatten(0, 1).index_select(0, self.indexes).unsqueeze(0)
 
-    def padded(self, states: Tensor) -> Tensor:
+    def pad(self, states: Tensor) -> Tensor:
         """Return the states (rows, longest, d), zero at padding, of tokens that lie end to end (1, tokens, d)."""
         rows, longest = self.shape
-        whole = states.new_zeros((rows * longest, states.shape[-1]))
-        return whole.index_copy(0, self.places, states[0]).unflatten(0, (rows, longest))
+        padded_states = states.new_zeros((rows * longest, states.shape[-1]))
+        return padded_states.index_copy(0, self.indexes, states[0]).unflatten(0, (rows, longest))
 
 
 def with_lengths(mask: Tensor, lengths: list[int]) -> Tensor:
@@ -121,8 +121,8 @@ def by_jagged(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout
 
     offsets, limits = layout.offsets, {"min_seqlen": min(layout.lengths), "max_seqlen": max(layout.lengths)}
     query, key, value = (nested_tensor_from_jagged(x, offsets, **limits).transpose(1, 2) for x in (query, key, value))
-    attended = scaled_dot_product_attention(query, key, value, dropout_p=dropout, scale=scale)
-    return attended.transpose(1, 2).values()
+    states = scaled_dot_product_attention(query, key, value, dropout_p=dropout, scale=scale)
+    return states.transpose(1, 2).values()
 
 
 def by_row(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float, scale: float | None) -> Tensor:
@@ -161,12 +161,12 @@ def attend(
 
         plain: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
         return plain
-    changed = [name for name in UNKNOWN if options.get(name) is not None]
-    if changed or options.get("is_causal") or getattr(module, "is_causal", False):
-        raise ValueError(f"its attention has {changed[0] if changed else 'an order'}")
+    unsupported = [name for name in UNSUPPORTED_OPTIONS if options.get(name) is not None]
+    if unsupported or options.get("is_causal") or getattr(module, "is_causal", False):
+        raise ValueError(f"its attention has {unsupported[0] if unsupported else 'an order'}")
     query, key, value = (states[0].transpose(0, 1) for states in (query, key, value))
-    attended = layout.kernel(query, key, value, layout, options.get("dropout", 0.0), options.get("scaling"))
-    return attended.unsqueeze(0), None
+    attention = layout.kernel(query, key, value, layout, options.get("dropout", 0.0), options.get("scaling"))
+    return attention.unsqueeze(0), None
 
 
 @cache

@@ -61,10 +61,10 @@ def positive(name: str, value: object) -> int:
     return number
 
 
-def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise `ModelError` unless `value` is one of the allowed words, which may include "" for a default."""
-    if value not in allowed:
-        words = tuple(filter(None, allowed))
+    if value not in choices:
+        words = tuple(filter(None, choices))
         raise ModelError(f"{name}={value} is not one of {', '.join(words)}{near(str(value), words)}")
 
 
@@ -95,9 +95,11 @@ class Configured(Generic[S, B]):
         self.__name__ = build.__name__
         self.__doc__ = build.__doc__
         # The signature of `__call__`: first the model, then keyword options in place of `**options`.
-        options = [one for one in inspect.signature(settings).parameters.values() if one.name != "model"]
+        options = [
+            parameter for parameter in inspect.signature(settings).parameters.values() if parameter.name != "model"
+        ]
         model = inspect.Parameter("model", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="")
-        by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in options]
+        by_name = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in options]
         self.__signature__ = inspect.Signature([model, *by_name])
 
     def __call__(self, model: str = "", **options: Any) -> B:

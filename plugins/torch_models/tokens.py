@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IDS = "input_ids"
 TYPES = "token_type_ids"
 Floats: TypeAlias = "NDArray[np.float32 | np.float64]"  # outputs of a model
-LEAST = 16  # least number of tokens of a longer text that a window must hold
+MIN_WINDOW_TOKENS = 16  # least number of tokens of a longer text that a window must hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +49,21 @@ class Tokens:
         batch: dict[str, Tensor] = {}
         for name, values in self.fields.items():
             filler = self.padding if name == IDS else 0
-            batch[name], batch[MASK] = padded([values[row] for row in rows], filler, device)
+            batch[name], batch[MASK] = pad([values[row] for row in rows], filler, device)
         return batch
 
 
-def padded(rows: Sequence[Sequence[int]], filler: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
+def pad(rows: Sequence[Sequence[int]], filler: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
     """Return token values as a tensor (rows, longest), padded on the right, and the mask of non-padding values."""
     import numpy as np
     import torch
 
     lengths = np.array([len(row) for row in rows])
     mask = np.arange(lengths.max()) < lengths[:, None]
-    whole = np.full(mask.shape, filler, dtype=np.int64)
-    whole[mask] = np.concatenate(rows)
+    values = np.full(mask.shape, filler, dtype=np.int64)
+    values[mask] = np.concatenate(rows)
     on_device = torch.from_numpy(mask.astype(np.int64)).to(device)
-    return torch.from_numpy(whole).to(device), with_lengths(on_device, lengths.tolist())
+    return torch.from_numpy(values).to(device), with_lengths(on_device, lengths.tolist())
 
 
 def tokenize(
@@ -75,14 +75,15 @@ def tokenize(
     """
     names = [name for name in (IDS, TYPES) if name == IDS or (seconds and name in tokenizer.model_input_names)]
     fields = _encode(tokenizer, names, texts, seconds)
-    over = [index for index, ids in enumerate(fields[IDS]) if limit is not None and len(ids) > limit]
-    if over:
-        pairs = [seconds[index] for index in over] if seconds else None
-        cut = _encode(tokenizer, names, [texts[index] for index in over], pairs, truncation=True, max_length=limit)
+    long_rows = [index for index, ids in enumerate(fields[IDS]) if limit is not None and len(ids) > limit]
+    if long_rows:
+        pairs = [seconds[index] for index in long_rows] if seconds else None
+        long_texts = [texts[index] for index in long_rows]
+        truncated = _encode(tokenizer, names, long_texts, pairs, truncation=True, max_length=limit)
         for name in names:
-            for index, values in zip(over, cut[name], strict=True):
+            for index, values in zip(long_rows, truncated[name], strict=True):
                 fields[name][index] = values
-    return Tokens(fields, padding_of(tokenizer), frozenset(over))
+    return Tokens(fields, padding_of(tokenizer), frozenset(long_rows))
 
 
 def _encode(
@@ -92,7 +93,7 @@ def _encode(
     seconds: Sequence[str] | None,
     **options: bool | int | None,
 ) -> dict[str, list[Sequence[int]]]:
-    encoded = tokenizer(
+    encoding = tokenizer(
         list(texts),
         list(seconds) if seconds else None,
         return_attention_mask=False,
@@ -100,7 +101,7 @@ def _encode(
         verbose=False,
         **{"truncation": False, **options},
     )
-    return {name: list(encoded[name]) for name in names}
+    return {name: list(encoding[name]) for name in names}
 
 
 def bare_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
@@ -117,7 +118,7 @@ def padding_of(tokenizer: PreTrainedTokenizerBase) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TokenWindow:
     """One input: `count` tokens of the text `owner` from its token `first` on, at position `at` of the input."""
 
     owner: int
@@ -126,25 +127,25 @@ class Window:
     count: int
 
     @property
-    def shown(self) -> slice:
+    def token_slice(self) -> slice:
         """Slice of the text's tokens that the window shows."""
         return slice(self.first, self.first + self.count)
 
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """Texts as inputs of a model: input w is `windows[w]`; `places[i]` are the characters of the tokens of text i."""
+    """Texts as inputs of a model: input w is `windows[w]`; `offsets[i]` are the characters of the tokens of text i."""
 
     tokens: Tokens
-    windows: list[Window]
-    places: list[list[tuple[int, int]]]
+    windows: list[TokenWindow]
+    offsets: list[list[tuple[int, int]]]
 
-    def within(self, outputs: Floats, rows: Sequence[int]) -> list[Floats]:
+    def crop(self, outputs: Floats, rows: Sequence[int]) -> list[Floats]:
         """Return the outputs for tokens of the text, (count, k) each, from those of inputs (rows, length, k)."""
         windows = [self.windows[row] for row in rows]
         return [output[w.at : w.at + w.count] for w, output in zip(windows, outputs, strict=True)]
 
-    def joined(self, outputs: Sequence[Floats]) -> list[Floats]:
+    def join(self, outputs_by_window: Sequence[Floats]) -> list[Floats]:
         """Return per text the outputs for all its tokens, shape (tokens, k), joined from those of its windows.
 
         A token in several windows takes the output of the one with the most context on its shorter side, as in the
@@ -152,16 +153,16 @@ class Passages:
         """
         import numpy as np
 
-        width = outputs[0].shape[1] if outputs else 0
-        whole: list[Floats] = [np.empty((len(places), width)) for places in self.places]
-        context = [np.full(len(places), -1) for places in self.places]
-        for window, output in zip(self.windows, outputs, strict=True):
-            places = np.arange(window.count)
-            around = np.minimum(places, places[::-1])
-            better = np.flatnonzero(around > context[window.owner][window.shown])
-            whole[window.owner][window.first + better] = output[better]
+        width = outputs_by_window[0].shape[1] if outputs_by_window else 0
+        outputs_by_text: list[Floats] = [np.empty((len(offsets), width)) for offsets in self.offsets]
+        context = [np.full(len(offsets), -1) for offsets in self.offsets]
+        for window, output in zip(self.windows, outputs_by_window, strict=True):
+            order = np.arange(window.count)
+            around = np.minimum(order, order[::-1])
+            better = np.flatnonzero(around > context[window.owner][window.token_slice])
+            outputs_by_text[window.owner][window.first + better] = output[better]
             context[window.owner][window.first + better] = around[better]
-        return whole
+        return outputs_by_text
 
 
 def passages(
@@ -176,7 +177,7 @@ def passages(
         ModelError: the other side leaves no room.
     """
     names = [name for name in (IDS, TYPES) if name == IDS or (len(sides) > 1 and name in tokenizer.model_input_names)]
-    encoded = tokenizer(
+    encoding = tokenizer(
         *map(list, sides),
         truncation=False,
         return_offsets_mapping=True,
@@ -185,36 +186,36 @@ def passages(
         verbose=False,
     )
     fields: dict[str, list[Sequence[int]]] = {name: [] for name in names}
-    windows: list[Window] = []
-    places: list[list[tuple[int, int]]] = []
-    for owner, offsets in enumerate(encoded["offset_mapping"]):
-        own = [place for place, which in enumerate(encoded.sequence_ids(owner)) if which == side]
-        places.append([tuple(offsets[place]) for place in own])
-        for window in _windows(owner, own, len(offsets) - len(own), limit):
+    windows: list[TokenWindow] = []
+    offsets_by_text: list[list[tuple[int, int]]] = []
+    for owner, offsets in enumerate(encoding["offset_mapping"]):
+        positions = [position for position, sequence in enumerate(encoding.sequence_ids(owner)) if sequence == side]
+        offsets_by_text.append([tuple(offsets[position]) for position in positions])
+        for window in _windows(owner, positions, len(offsets) - len(positions), limit):
             windows.append(window)
             for name in names:
-                fields[name].append(_shown(encoded[name][owner], window, own))
-    return Passages(Tokens(fields, padding_of(tokenizer)), windows, places)
+                fields[name].append(_cut_to_window(encoding[name][owner], window, positions))
+    return Passages(Tokens(fields, padding_of(tokenizer)), windows, offsets_by_text)
 
 
-def _windows(owner: int, own: Sequence[int], others: int, limit: int | None) -> Iterator[Window]:
-    """Yield the windows of one text, whose tokens are at the positions `own`, next to `others` other tokens.
+def _windows(owner: int, positions: Sequence[int], other_count: int, limit: int | None) -> Iterator[TokenWindow]:
+    """Yield the windows of one text, whose tokens are at `positions`, next to `other_count` other tokens.
 
     Neighbours overlap by half: any stretch of up to half a window is complete in one of them, with some context.
     """
-    n = len(own)
-    room = n if limit is None else min(n, limit - others)
-    if room < min(n, LEAST):
+    n = len(positions)
+    room = n if limit is None else min(n, limit - other_count)
+    if room < min(n, MIN_WINDOW_TOKENS):
         raise ModelError(
-            f"an input has {others} tokens beside its text, which leaves room for {max(0, room)} of the {n} of the "
-            f"text in max_length={limit}; increase it, or use a model with a higher limit"
+            f"an input has {other_count} tokens beside its text, which leaves room for {max(0, room)} of the {n} of "
+            f"the text in max_length={limit}; increase it, or use a model with a higher limit"
         )
     if n:
         for first in (*range(0, n - room, room - room // 2), n - room):
-            yield Window(owner, own[0], first, room)
+            yield TokenWindow(owner, positions[0], first, room)
 
 
-def _shown(row: Sequence[int], window: Window, own: Sequence[int]) -> Sequence[int]:
+def _cut_to_window(row: Sequence[int], window: TokenWindow, positions: Sequence[int]) -> Sequence[int]:
     """Return an input with only those tokens of the text that the window shows."""
-    text = row[own[0] : own[-1] + 1]
-    return [*row[: own[0]], *text[window.shown], *row[own[-1] + 1 :]]
+    text = row[positions[0] : positions[-1] + 1]
+    return [*row[: positions[0]], *text[window.token_slice], *row[positions[-1] + 1 :]]

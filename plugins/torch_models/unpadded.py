@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 SAMPLE_ROWS = 4  # of different lengths
 # How far states without padding may be from those in single precision: so many times as far as padded ones, or, as a
 # part of their size, as far as kernels differ in single precision.
-FACTOR, FLOOR = 3.0, 1e-4
+MAX_ERROR_RATIO, MAX_RELATIVE_ERROR = 3.0, 1e-4
 SMALL_WEIGHTS = 65_536  # numbers of a tensor whose gradient is compared: biases, norms, adapters
 # Arguments of an encoder that need padded rows: states of every layer, or those of another text.
 PADDED_ONLY = ("output_hidden_states", "output_attentions", "encoder_hidden_states")
 
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 Readings: TypeAlias = "list[Tensor]"  # states (tokens, d), pooled states (rows, d), gradients (n,)
-WAY = "figeval_way"  # attribute of a mask: how the batch was read last
+METHOD_MARK = "figeval_way"  # attribute of a mask: how the batch was read last
 READER = "figeval_reader"  # attribute of an encoder: its RowReader, or why it has none
 
 
@@ -72,10 +72,10 @@ def read_without_padding(model: PreTrainedModel, kernels: Mapping[str, Sequence[
 def describe_padding(model: Module) -> JSON:
     """Return whether a model has read rows with padding, for the record; empty if that was never a question."""
     reader = next((getattr(module, READER) for module in model.modules() if hasattr(module, READER)), None)
-    why = reader.reason if isinstance(reader, RowReader) else reader
-    if why is None:
+    reason = reader.reason if isinstance(reader, RowReader) else reader
+    if reason is None:
         return {}
-    return {"padding": f"to the longest ({why})" if why else "none"}
+    return {"padding": f"to the longest ({reason})" if reason else "none"}
 
 
 def stack_of(body: Module) -> Module | None:
@@ -86,7 +86,7 @@ def stack_of(body: Module) -> Module | None:
     return stacks[0] if len(stacks) == 1 else None
 
 
-class Way(NamedTuple):
+class ReadingMethod(NamedTuple):
     """Reading of a batch: by a kernel, which may have failed, or with padding."""
 
     kernel: Kernel | None
@@ -148,7 +148,7 @@ class RowReader:
         # Without padding the mask is dropped on purpose. The method would warn of that, and wait for the device.
         self.body.warn_if_padding_and_no_attention_mask = do_nothing
         self.forward = self.body.forward
-        self.body.forward = update_wrapper(partial(self._read), self.forward)
+        self.body.forward = update_wrapper(partial(self._read_batch), self.forward)
         self.stack.register_forward_pre_hook(self._lay_end_to_end, with_kwargs=True)
         self.stack.register_forward_hook(self._pad)
 
@@ -160,7 +160,7 @@ class RowReader:
 
     # ---- one batch --------------------------------------------------------------------------------------------------
 
-    def _read(self, *args: Any, **kwargs: Any) -> ModelOutput:
+    def _read_batch(self, *args: Any, **kwargs: Any) -> ModelOutput:
         """Read a batch, without padding if that is possible."""
         import torch
 
@@ -182,21 +182,21 @@ class RowReader:
 
         mask, conditions = kwargs[MASK], self._conditions()
         is_again = torch._C._current_graph_task_id() != -1  # a backward pass is going on
-        taken: Way | None = getattr(mask, WAY, None) if is_again else None
-        way = taken or Way(self._kernel(conditions, args, kwargs))
-        setattr(mask, WAY, way)
-        if way.kernel is not None:
+        earlier_method: ReadingMethod | None = getattr(mask, METHOD_MARK, None) if is_again else None
+        method = earlier_method or ReadingMethod(self._kernel(conditions, args, kwargs))
+        setattr(mask, METHOD_MARK, method)
+        if method.kernel is not None:
             try:
-                return self._read_end_to_end(way.kernel, args, kwargs)
+                return self._read_end_to_end(method.kernel, args, kwargs)
             except Exception as error:
                 # Checkpoints of torch end what is computed again by an exception.
-                if is_exhausted(error) or (is_again and not way.fails):
+                if is_exhausted(error) or (is_again and not method.fails):
                     raise
-                why = named(error)
+                reason = describe_error(error)
         output = self.forward(*args, **kwargs)
-        if way.kernel is not None and not is_again:  # padded rows can be read, so it was the kernel's fault
-            setattr(mask, WAY, Way(way.kernel, fails=True))
-            self.verdicts[conditions] = why
+        if method.kernel is not None and not is_again:  # padded rows can be read, so it was the kernel's fault
+            setattr(mask, METHOD_MARK, ReadingMethod(method.kernel, fails=True))
+            self.verdicts[conditions] = reason
             self._declare(conditions, without_padding=False)
         return output
 
@@ -223,19 +223,18 @@ class RowReader:
 
     def _pad(self, _stack: Module, _args: tuple[Any, ...], output: ModelOutput) -> ModelOutput:
         if self.layout is not None:
-            output.last_hidden_state = self.layout.padded(output.last_hidden_state)
+            output.last_hidden_state = self.layout.pad(output.last_hidden_state)
             self.layout = None
         return output
 
     # ---- the decision -----------------------------------------------------------------------------------------------
 
     def _conditions(self) -> Conditions:
-        """Return the conditions under which a batch is read now."""
         import torch
 
         kind = self.body.device.type
         precision = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.body.dtype
-        is_trained = torch.is_grad_enabled() and any(each.requires_grad for each in self.body.parameters())
+        is_trained = torch.is_grad_enabled() and any(weight.requires_grad for weight in self.body.parameters())
         return Conditions(kind, precision, is_trained, self.body.training or self.stack.training)
 
     def _kernel(self, conditions: Conditions, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Kernel | None:
@@ -246,10 +245,10 @@ class RowReader:
         """
         if conditions not in self.verdicts and self.undecided[conditions].bit_count() <= 1:
             try:
-                self.verdicts[conditions] = self._tried(sample_of(args, kwargs), conditions)
+                self.verdicts[conditions] = self._choose_kernel(sample_of(args, kwargs), conditions)
             except Exception as error:  # whatever it is, padded rows are right
                 if not is_exhausted(error):
-                    self.verdicts[conditions] = named(error)
+                    self.verdicts[conditions] = describe_error(error)
             release_memory()
         if conditions in self.verdicts:
             self.undecided.pop(conditions, None)
@@ -266,9 +265,9 @@ class RowReader:
         if conditions.is_training or torch.is_grad_enabled():
             setattr(self.body, WITHOUT_PADDING, without_padding)
 
-    def _tried(self, sample: Arguments, conditions: Conditions) -> Kernel | str:
+    def _choose_kernel(self, sample: Arguments, conditions: Conditions) -> Kernel | str:
         """Return the first kernel that reads a sample right, or why none does."""
-        if any(hasattr(each, "full_tensor") or hasattr(each, "ds_id") for each in self.body.parameters()):
+        if any(hasattr(weight, "full_tensor") or hasattr(weight, "ds_id") for weight in self.body.parameters()):
             return "its weights are sharded"
         implementation = self.body.config._attn_implementation
         if implementation not in ("sdpa", NAME):
@@ -276,41 +275,43 @@ class RowReader:
         register()
         # The gradient of embeddings is left alone: a step may share their lookup among its batches.
         weights = self.stack.parameters() if conditions.is_trained else ()
-        trained = [each for each in weights if each.requires_grad and each.numel() <= SMALL_WEIGHTS]
-        read = partial(self._readings, sample, trained)
+        trained_weights = [weight for weight in weights if weight.requires_grad and weight.numel() <= SMALL_WEIGHTS]
+        read_sample = partial(self._readings, sample, trained_weights)
         with undisturbed(self.body) as modes:
-            padded = read(None)
+            padded = read_sample(None)
             with single_precision(self.body):
-                truth = read(None)
-            why = ""
+                truth = read_sample(None)
+            fault = ""
             for kernel in self.kernels[conditions.kind]:
                 self.body.eval()
                 with self._attention(NAME):
-                    why = self._fault(partial(read, kernel), padded, truth, modes if conditions.is_training else {})
-                if not why:
+                    fault = self._fault(
+                        partial(read_sample, kernel), padded, truth, modes if conditions.is_training else {}
+                    )
+                if not fault:
                     self.body.config._attn_implementation = NAME  # a layer may be computed again in the backward pass
                     return kernel
-            return why
+            return fault
 
     def _fault(
-        self, read: Callable[[], Readings], padded: Readings, truth: Readings, modes: Mapping[Module, bool]
+        self, read_sample: Callable[[], Readings], padded: Readings, truth: Readings, modes: Mapping[Module, bool]
     ) -> str:
         """Return what is wrong with the readings without padding: empty if nothing is."""
         try:
-            found = read()
-            if not all(map(is_close, found, padded, truth)):
+            readings = read_sample()
+            if not all(map(is_close, readings, padded, truth)):
                 return "its states differ without padding"
             for module, mode in modes.items():  # dropout and gradient checkpointing have to work, too
                 module.training = mode
             if modes:
-                read()
+                read_sample()
         except Exception as error:  # a kernel that lacks something
             if is_exhausted(error):
                 raise
-            return named(error)
+            return describe_error(error)
         return ""
 
-    def _readings(self, sample: Arguments, trained: Sequence[Parameter], kernel: Kernel | None) -> Readings:
+    def _readings(self, sample: Arguments, weights: Sequence[Parameter], kernel: Kernel | None) -> Readings:
         """Return what the encoder makes of a sample: states of tokens, pooled states, and gradients of some weights.
 
         Hooks of others do not see the sample, since they may know the batch that it is from.
@@ -318,29 +319,29 @@ class RowReader:
         import torch
 
         mask = sample[1][MASK].bool()
-        with torch.set_grad_enabled(bool(trained)):
+        with torch.set_grad_enabled(bool(weights)):
             output = self.forward(*sample[0], **sample[1]) if kernel is None else self._read_end_to_end(kernel, *sample)
             states, pooled = output.last_hidden_state[mask].float(), getattr(output, "pooler_output", None)
-            found = [states] if pooled is None else [states, pooled.float()]
-            return [each.detach() for each in found] + ([gradients(states, trained)] if trained else [])
+            readings = [states] if pooled is None else [states, pooled.float()]
+            return [reading.detach() for reading in readings] + ([gradients(states, weights)] if weights else [])
 
     @contextmanager
     def _attention(self, implementation: str) -> Iterator[None]:
         """Compute attention in this context by the function of a name."""
         config = self.body.config
-        before = config._attn_implementation
+        original = config._attn_implementation
         config._attn_implementation = implementation
         try:
             yield
         finally:
-            config._attn_implementation = before
+            config._attn_implementation = original
 
 
 def do_nothing(*_: object) -> None:
     """Take the place of a method."""
 
 
-def named(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the class of an error and the beginning of its message, in a line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
 
@@ -364,15 +365,18 @@ def sample_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
 
     mask = kwargs[MASK]
     rows, longest = mask.shape
-    chosen = torch.arange(SAMPLE_ROWS, device=mask.device) % rows
+    indexes = torch.arange(SAMPLE_ROWS, device=mask.device) % rows
     lengths = longest * torch.arange(SAMPLE_ROWS, 0, -1, device=mask.device) // SAMPLE_ROWS
-    cut = (torch.arange(longest, device=mask.device) < lengths.unsqueeze(1)).to(mask.dtype)
+    sample_mask = (torch.arange(longest, device=mask.device) < lengths.unsqueeze(1)).to(mask.dtype)
 
-    def some(value: Any) -> Any:
-        whole = isinstance(value, torch.Tensor) and value.ndim > 0 and len(value) == rows
-        return value.index_select(0, chosen) if whole else value
+    def take_rows(value: Any) -> Any:
+        is_batched = isinstance(value, torch.Tensor) and value.ndim > 0 and len(value) == rows
+        return value.index_select(0, indexes) if is_batched else value
 
-    return tuple(map(some, args)), {**{name: some(value) for name, value in kwargs.items()}, MASK: cut}
+    return tuple(map(take_rows, args)), {
+        **{name: take_rows(value) for name, value in kwargs.items()},
+        MASK: sample_mask,
+    }
 
 
 def gradients(states: Tensor, weights: Sequence[Parameter]) -> Tensor:
@@ -380,17 +384,17 @@ def gradients(states: Tensor, weights: Sequence[Parameter]) -> Tensor:
     import torch
 
     loss = (states * torch.arange(states.numel(), device=states.device).view_as(states).sin()).sum()
-    found = torch.autograd.grad(loss, list(weights), allow_unused=True)
-    return torch.cat([each.flatten().float() for each in found if each is not None])
+    gradients_of_weights = torch.autograd.grad(loss, list(weights), allow_unused=True)
+    return torch.cat([gradient.flatten().float() for gradient in gradients_of_weights if gradient is not None])
 
 
-def is_close(found: Tensor, padded: Tensor, truth: Tensor) -> bool:
+def is_close(reading: Tensor, padded: Tensor, truth: Tensor) -> bool:
     """Return whether readings are about as close to those in single precision as those of padded rows."""
 
     def size(values: Tensor) -> Tensor:
         return values.square().mean(-1).sqrt().max()  # of the worst row
 
-    return bool(size(found - truth) <= FACTOR * size(padded - truth) + FLOOR * size(truth))
+    return bool(size(reading - truth) <= MAX_ERROR_RATIO * size(padded - truth) + MAX_RELATIVE_ERROR * size(truth))
 
 
 @contextmanager

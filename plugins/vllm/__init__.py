@@ -23,5 +23,5 @@ if TYPE_CHECKING:
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
     """Register one backend, which opens a checkpoint as what it is."""
-    about = "vLLM's offline engine for a causal model, an encoder or a cross-encoder (extra vllm)"
-    register("vllm", f"{__name__}.opening:vllm", about)
+    summary = "vLLM's offline engine for a causal model, an encoder or a cross-encoder (extra vllm)"
+    register("vllm", f"{__name__}.opening:vllm", summary)

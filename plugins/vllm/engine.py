@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     Request: TypeAlias = tuple[Sequence[int], SamplingParams | PoolingParams]  # token ids of a prompt, what is wanted
 
-WHY = re.compile(r"(?:Value error|Assertion failed), (?P<why>.*?)(?: \[type=| For further information|$)", re.DOTALL)
-QUIET = {"VLLM_LOGGING_LEVEL": "ERROR"}  # vLLM's processes inherit it; a value that the user has set stays
+REASON = re.compile(r"(?:Value error|Assertion failed), (?P<why>.*?)(?: \[type=| For further information|$)", re.DOTALL)
+QUIET_ENVIRONMENT = {"VLLM_LOGGING_LEVEL": "ERROR"}  # vLLM's processes inherit it; a value that the user has set stays
 
 
 @dataclass(slots=True)
-class Engine:
+class VllmEngine:
     """A loaded model of vLLM.
 
     Attributes:
@@ -36,14 +36,14 @@ class Engine:
     limit: int
 
     @classmethod
-    def load(cls, model: str, options: dict[str, Any]) -> Engine:
+    def load(cls, model: str, options: dict[str, Any]) -> VllmEngine:
         """Load the model in `model`, a folder, with options of vLLM's `LLM`.
 
         Raises:
             ModelError: vLLM cannot load it, e.g. since its config forbids the options or memory does not suffice.
         """
         loading()
-        for name, value in QUIET.items():
+        for name, value in QUIET_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         try:
             with suppress_logging("vllm"):
@@ -54,7 +54,7 @@ class Engine:
             raise ModelError(f"vLLM cannot load {model!r}: {reason(error)}") from error
         return cls(llm, int(llm.model_config.max_model_len))
 
-    def finished(
+    def stream_outputs(
         self, requests: Sequence[Request], following: Callable[[int, RequestOutput], Request | None] | None = None
     ) -> Iterator[list[tuple[int, RequestOutput]]]:
         """Yield the finished outputs with the indexes of their requests, after each step of the engine that has some.
@@ -68,26 +68,26 @@ class Engine:
         """
         engine, waiting, names = self.llm.llm_engine, dict[str, int](), map(str, count())
 
-        def send(place: int, request: Request) -> None:
-            name, (ids, how) = next(names), request
-            engine.add_request(name, {"prompt_token_ids": list(ids)}, how)
-            waiting[name] = place
+        def send(index: int, request: Request) -> None:
+            name, (ids, parameters) = next(names), request
+            engine.add_request(name, {"prompt_token_ids": list(ids)}, parameters)
+            waiting[name] = index
 
         try:
-            for place, request in enumerate(requests):
-                send(place, request)
+            for index, request in enumerate(requests):
+                send(index, request)
             while waiting:
-                ended = []
+                finished_outputs = []
                 for output in engine.step():
                     if output.finished:
-                        place = waiting.pop(output.request_id)
-                        further = following and following(place, output)
-                        if further:
-                            send(place, further)
+                        index = waiting.pop(output.request_id)
+                        next_request = following and following(index, output)
+                        if next_request:
+                            send(index, next_request)
                         else:
-                            ended.append((place, output))
-                if ended:
-                    yield ended
+                            finished_outputs.append((index, output))
+                if finished_outputs:
+                    yield finished_outputs
         finally:
             if waiting:
                 engine.abort_request(sorted(waiting))
@@ -108,6 +108,6 @@ class Engine:
 
 def reason(error: BaseException) -> str:
     """Return what vLLM says as one line, without the frame that pydantic puts around it."""
-    found = WHY.search(str(error))
-    text = one_line(ValueError(found["why"])) if found else one_line(error)
+    match = REASON.search(str(error))
+    text = one_line(ValueError(match["why"])) if match else one_line(error)
     return text.replace("See root cause above.", "The cause is in vLLM's messages above.")

@@ -23,7 +23,7 @@ from ..causal.option_tokens import ScoringBatch
 from ..causal.plausible import cannot_all_be_certain, first_contexts, is_positive
 from ..causal.prompting import Prompting, context_length, final_tokens
 from ..torch_models.checkpoint import Checkpoint
-from .engine import Engine
+from .engine import VllmEngine
 from .loaded import VllmModel
 from .scoring import Scorer
 from .settings import VllmSettings
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from .engine import Request
 
 ENDINGS: dict[str | None, Finish] = {"length": "length", "abort": "error", "error": "error"}
-COMPARE = "nothing was scored; run the model with causal:NAME, or in another release of vLLM"
-UNREAD = 2  # vLLM takes one token less than its limit, and reads the last one of an option, which `causal` does not
+COMPARE_HINT = "nothing was scored; run the model with causal:NAME, or in another release of vLLM"
+# vLLM takes one token less than its limit, and reads the last one of an option, which `causal` does not.
+RESERVED_TOKENS = 2
 
 
 class VllmLanguageModel(VllmModel):
@@ -65,11 +66,11 @@ class VllmLanguageModel(VllmModel):
 
         A continuation without a token, or one that alone exceeds the model's limit, gets NaN.
         """
-        batch = self.prompting.options.batch(self.texts, requests, self.engine.limit - UNREAD)
+        batch = self.prompting.options.batch(self.texts, requests, self.engine.limit - RESERVED_TOKENS)
         self.prompting.note(batch.first, scored=requests[0].context)
-        return OutputStream(len(requests), self._scored(batch))
+        return OutputStream(len(requests), self._stream_scores(batch))
 
-    def _scored(self, batch: ScoringBatch) -> Iterator[Part[float]]:
+    def _stream_scores(self, batch: ScoringBatch) -> Iterator[Part[float]]:
         """Yield the log-likelihoods as they are computed; while all are 0, none, since they may have no meaning.
 
         Raises:
@@ -81,7 +82,7 @@ class VllmLanguageModel(VllmModel):
         for scores in self.scorer.score(batch.requests) if batch.requests else ():
             if above := next((value for _, value in scores if is_positive(value)), None):
                 raise ModelError(
-                    f"vLLM gave a log-probability of {above:g}, but that of a probability is at most 0; {COMPARE}"
+                    f"vLLM gave a log-probability of {above:g}, but that of a probability is at most 0; {COMPARE_HINT}"
                 )
             ready = scores
             if certain is not None:
@@ -94,15 +95,15 @@ class VllmLanguageModel(VllmModel):
             first = [batch.requests[index] for index in first_contexts(batch.requests)]
             if cannot_all_be_certain(first):
                 raise ModelError(
-                    f"vLLM gave the log-probability 0 for every token, as if all options were certain; {COMPARE}"
+                    f"vLLM gave the log-probability 0 for every token, as if all options were certain; {COMPARE_HINT}"
                 )
             yield part_of(batch, certain)
 
     @property
     def context_length(self) -> int | None:
         """Number of tokens that the model reads and writes together; None if its config does not say it."""
-        given = self.settings.engine.get("max_model_len")
-        return given if isinstance(given, int) and given > 0 else context_length(self.checkpoint.config)
+        limit = self.settings.engine.get("max_model_len")
+        return limit if isinstance(limit, int) and limit > 0 else context_length(self.checkpoint.config)
 
     def generate(self, requests: Sequence[Prompt]) -> OutputStream[Reply]:
         """Return greedy answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.
@@ -115,26 +116,30 @@ class VllmLanguageModel(VllmModel):
             ModelError: the budget of --reasoning leaves none.
         """
         final = final_tokens(self.engine.generation.get("eos_token_id"), self.tokenizer)
-        rows, cut = self.prompting.rows(requests, self.texts, self.engine.limit, final)
-        return OutputStream(len(requests), self._written(rows, [request.answer for request in requests], cut))
+        rows, truncated = self.prompting.rows(requests, self.texts, self.engine.limit, final)
+        return OutputStream(
+            len(requests), self._stream_replies(rows, [request.answer for request in requests], truncated)
+        )
 
-    def _written(
-        self, rows: Sequence[Row], formats: Sequence[AnswerFormat | None], cut: Set[int]
+    def _stream_replies(
+        self, rows: Sequence[Row], formats: Sequence[AnswerFormat | None], truncated: Set[int]
     ) -> Iterator[Part[Reply]]:
         """Yield the answers as they end. A row that has not is sent again at once; the prefix cache knows it."""
         penalty = self.engine.generation.get("repetition_penalty") or 1.0
 
-        def following(place: int, output: RequestOutput) -> Request | None:
-            row, answer = rows[place], formats[place]
-            read(row, output.outputs[0], answer)
+        def next_request(index: int, output: RequestOutput) -> Request | None:
+            row, answer = rows[index], formats[index]
+            continue_row(row, output.outputs[0], answer)
             return None if row.finish is not None else (row.ids, decoding(row, answer, penalty))
 
-        sent = [(row.ids, decoding(row, answer, penalty)) for row, answer in zip(rows, formats, strict=True)]
-        for outputs in self.engine.finished(sent, following):
-            places = [place for place, _ in outputs]
-            replies = (rows[place].reply for place in places)
-            found = [replace(one, error="vLLM broke it off") if one.finish == "error" else one for one in replies]
-            yield Part(places, found, cut & set(places))
+        engine_requests = [(row.ids, decoding(row, answer, penalty)) for row, answer in zip(rows, formats, strict=True)]
+        for outputs in self.engine.stream_outputs(engine_requests, next_request):
+            indexes = [index for index, _ in outputs]
+            replies = (rows[index].reply for index in indexes)
+            checked_replies = [
+                replace(reply, error="vLLM broke it off") if reply.finish == "error" else reply for reply in replies
+            ]
+            yield Part(indexes, checked_replies, truncated & set(indexes))
 
     @cached_property
     def prompting(self) -> Prompting:
@@ -145,13 +150,13 @@ class VllmLanguageModel(VllmModel):
 
     def _chat(self, messages: Sequence[Message]) -> str:
         """Return the turns rendered by the model's chat template, up to the beginning of the answer."""
-        return self.prompting.rendered(messages)
+        return self.prompting.render(messages)
 
-    def details(self, engine: Engine) -> JSON:
+    def details(self, engine: VllmEngine) -> JSON:
         """Return how log-likelihoods were computed, and the tokens of the first prompt."""
         del engine
-        found: JSON = self.scorer.describe() if "scorer" in vars(self) else {}
-        return found | self.prompting.opening()
+        details: JSON = self.scorer.describe() if "scorer" in vars(self) else {}
+        return details | self.prompting.opening()
 
     def close(self) -> None:
         """End the engine; it is loaded again when needed."""
@@ -179,29 +184,30 @@ def decoding(row: Row, answer: AnswerFormat | None, penalty: float = 1.0) -> Sam
     from vllm import SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
-    stop, held = list(row.end.stop), None
+    stop, structure = list(row.end.stop), None
     if row.thinking is not None and row.thinks:
         stop = [row.thinking.marks.closing, *([] if row.thinking.begun else stop)]
     elif answer is not None:
-        held = StructuredOutputsParams(grammar=grammar_of(answer))
+        structure = StructuredOutputsParams(grammar=grammar_of(answer))
     return SamplingParams(
         temperature=0.0,
-        max_tokens=row.left,
+        max_tokens=row.remaining,
         repetition_penalty=penalty,
         stop=stop,
         skip_special_tokens=False,  # a mark may be one, and would not be found
-        structured_outputs=held,
+        structured_outputs=structure,
     )
 
 
-def read(row: Row, written: CompletionOutput, answer: AnswerFormat | None) -> None:
+def continue_row(row: Row, output: CompletionOutput, answer: AnswerFormat | None) -> None:
     """Continue a row by what vLLM has written, as far as it was asked for with the parameters that hold there."""
-    thought = row.thinks
-    for token in written.token_ids:
+    was_thinking = row.thinks
+    for token in output.token_ids:
         row.take(token)
-        unheld = answer is not None and thought and not row.thinks  # what follows was not held to the format
-        if row.finish is not None or unheld:
+        is_beyond_format = answer is not None and was_thinking and not row.thinks  # as is what follows
+        if row.finish is not None or is_beyond_format:
             break
-    complete = answer is not None and not thought  # a format holds for one request, and would begin anew in the next
-    if row.finish is None and (complete or not written.token_ids):
-        row.finish = ENDINGS.get(written.finish_reason, "stop")
+    # A format holds for one request, and would begin anew in the next.
+    is_complete = answer is not None and not was_thinking
+    if row.finish is None and (is_complete or not output.token_ids):
+        row.finish = ENDINGS.get(output.finish_reason, "stop")

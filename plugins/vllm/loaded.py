@@ -10,7 +10,7 @@ from figeval.types import JSON
 
 from ..torch_models.checkpoint import Checkpoint
 from ..torch_models.loading import choose_dtype, load_tokenizer
-from .engine import Engine
+from .engine import VllmEngine
 from .settings import VllmSettings
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class VllmModel(ABC):
         self.checkpoint = checkpoint
 
     @abstractmethod
-    def details(self, engine: Engine) -> JSON:
+    def details(self, engine: VllmEngine) -> JSON:
         """Return the record's details of a loaded engine."""
 
     @cached_property
@@ -38,7 +38,7 @@ class VllmModel(ABC):
         return choose_dtype(self.settings.dtype, self.checkpoint, current_platform.device_type)
 
     @cached_property
-    def engine(self) -> Engine:
+    def engine(self) -> VllmEngine:
         """The engine, loaded on first use. Raises `ModelError`."""
         options: dict[str, Any] = {
             **self.settings.engine,
@@ -47,7 +47,7 @@ class VllmModel(ABC):
             "trust_remote_code": self.settings.trust_remote_code,
             "generation_config": "auto" if self.runner == "generate" else "vllm",
         }
-        return Engine.load(str(self.checkpoint.folder_here()), options)
+        return VllmEngine.load(str(self.checkpoint.folder_here()), options)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -57,7 +57,7 @@ class VllmModel(ABC):
     @cached_property
     def _fingerprint(self) -> str:
         options = " ".join(f"{name}={value}" for name, value in self.settings.answering.items())
-        return f"{self.checkpoint.fingerprint()} vllm {installed()} {options}"
+        return f"{self.checkpoint.fingerprint()} vllm {vllm_version()} {options}"
 
     def fingerprint(self) -> str:
         """Return a digest of weights, configuration and tokenizer, vLLM's release, and options that change answers."""
@@ -69,11 +69,15 @@ class VllmModel(ABC):
 
     def describe(self) -> JSON:
         """Return the model's description for the record, which has more details once the engine is loaded."""
-        known: JSON = {"library": f"vllm {installed()}", "dtype": self.dtype, "engine": dict(self.settings.engine)}
+        description: JSON = {
+            "library": f"vllm {vllm_version()}",
+            "dtype": self.dtype,
+            "engine": dict(self.settings.engine),
+        }
         engine = vars(self).get("engine")
         if engine is None:
-            return known
-        return known | {"class": self.checkpoint.architecture, "max_length": engine.limit} | self.details(engine)
+            return description
+        return description | {"class": self.checkpoint.architecture, "max_length": engine.limit} | self.details(engine)
 
     def close(self) -> None:
         """End the engine; it is loaded again when needed."""
@@ -82,7 +86,7 @@ class VllmModel(ABC):
             engine.close()
 
 
-def installed() -> str:
+def vllm_version() -> str:
     """Return vLLM's release, under whichever name it is distributed."""
     import vllm
 

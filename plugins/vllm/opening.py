@@ -20,8 +20,13 @@ from .pooling import VllmCrossEncoder, VllmEncoder
 from .settings import VllmSettings
 
 # Options that figeval sets itself.
-SETTLED = frozenset({"model", "tokenizer", "skip_tokenizer_init", "runner", "generation_config", "logprobs_mode"})
-OWN = frozenset(one.name for one in fields(VllmSettings)) - {"apply_chat_template", "engine", "model", "reasoning"}
+RESERVED = frozenset({"model", "tokenizer", "skip_tokenizer_init", "runner", "generation_config", "logprobs_mode"})
+OWN_OPTIONS = frozenset(field.name for field in fields(VllmSettings)) - {
+    "apply_chat_template",
+    "engine",
+    "model",
+    "reasoning",
+}
 
 
 def vllm(
@@ -58,22 +63,24 @@ def vllm(
         raise ModelError("vllm runs on the device that its build is for; leave --device out")
     if batch_size != "auto":
         options["max_num_seqs"] = positive("batch_size", batch_size)
-    own = {name: value for name, value in options.items() if name in OWN}
-    engine = {name: value for name, value in options.items() if name not in OWN}
+    own_options = {name: value for name, value in options.items() if name in OWN_OPTIONS}
+    engine = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
     settings = VllmSettings(
-        model=model, apply_chat_template=apply_chat_template, reasoning=reasoning, **own, engine=engine
+        model=model, apply_chat_template=apply_chat_template, reasoning=reasoning, **own_options, engine=engine
     )
-    found = opened(settings, locate(settings.model, settings.revision))
+    opened_model = open_checkpoint(settings, locate(settings.model, settings.revision))
     loading()
     check_options(settings)
     check_devices(settings)
-    return found
+    return opened_model
 
 
 vllm.constrains_answers = True  # type: ignore[attr-defined]
 
 
-def opened(settings: VllmSettings, checkpoint: Checkpoint) -> VllmLanguageModel | VllmEncoder | VllmCrossEncoder:
+def open_checkpoint(
+    settings: VllmSettings, checkpoint: Checkpoint
+) -> VllmLanguageModel | VllmEncoder | VllmCrossEncoder:
     """Return the model as what its checkpoint is, without loading weights.
 
     Raises:
@@ -88,11 +95,11 @@ def opened(settings: VllmSettings, checkpoint: Checkpoint) -> VllmLanguageModel 
     if kind == "pairs":
         return VllmCrossEncoder(settings, checkpoint)
     if kind != "causal":
-        what = checkpoint.architecture or "model of an unknown class"
+        kind_name = checkpoint.architecture or "model of an unknown class"
         cure = (
             f"use --model {kind}:{settings.model}" if kind else "it needs a causal model, an encoder or cross-encoder"
         )
-        raise ModelError(f"vllm cannot use {settings.model!r}, which is a {what}; {cure}")
+        raise ModelError(f"vllm cannot use {settings.model!r}, which is a {kind_name}; {cure}")
     check_chat_template(checkpoint, settings.apply_chat_template)
     model = VllmLanguageModel(settings, checkpoint)
     if settings.reasoning is not None:
@@ -109,10 +116,10 @@ def check_options(settings: VllmSettings) -> None:
     with suppress_logging("vllm"):
         from vllm import EngineArgs
 
-    known = {one.name for one in fields(EngineArgs)} - SETTLED
+    engine_options = {field.name for field in fields(EngineArgs)} - RESERVED
     for name in settings.engine:
-        if name not in known:
-            raise ModelError(f"vllm has no option {name!r}{near(name, [*known, *OWN])}")
+        if name not in engine_options:
+            raise ModelError(f"vllm has no option {name!r}{near(name, [*engine_options, *OWN_OPTIONS])}")
     if positive("data_parallel_size", settings.engine.get("data_parallel_size", 1)) > 1:
         raise ModelError(
             "vLLM's offline engine runs one replica: for data_parallel_size start "
@@ -124,12 +131,14 @@ def check_options(settings: VllmSettings) -> None:
 def check_devices(settings: VllmSettings) -> None:
     """Raise `ModelError` if the machine has fewer devices than the model is to be divided among."""
     sizes = ("tensor_parallel_size", "pipeline_parallel_size")
-    asked = {name: positive(name, settings.engine[name]) for name in sizes if name in settings.engine}
-    wanted = asked.get(sizes[0], 1) * asked.get(sizes[1], 1)
-    has, what = devices()
-    if wanted > has:
-        said = " and ".join(f"{name}={value}" for name, value in asked.items())
-        raise ModelError(f"{said} needs {wanted} {what}, but this machine has {has}; use {has} or fewer")
+    sizes_by_name = {name: positive(name, settings.engine[name]) for name in sizes if name in settings.engine}
+    required = sizes_by_name.get(sizes[0], 1) * sizes_by_name.get(sizes[1], 1)
+    has, device_name = devices()
+    if required > has:
+        settings_text = " and ".join(f"{name}={value}" for name, value in sizes_by_name.items())
+        raise ModelError(
+            f"{settings_text} needs {required} {device_name}, but this machine has {has}; use {has} or fewer"
+        )
 
 
 def devices() -> tuple[int, str]:

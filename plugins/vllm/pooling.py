@@ -14,16 +14,16 @@ from figeval.models.capabilities import Outputs
 from figeval.models.progress import advance
 from figeval.types import JSON, Text, TextPair
 
-from ..encoders.prompts import INSTRUCTOR, NAMES, Prompts
+from ..encoders.prompts import INSTRUCTOR, PROMPT_NAMES, Prompts
 from ..torch_models.checkpoint import Checkpoint, load_json
 from ..torch_models.loading import load_errors
 from ..torch_models.tokens import IDS, tokenize
-from .engine import Engine, reason
+from .engine import VllmEngine, reason
 from .loaded import VllmModel
 from .settings import VllmSettings
 
 POOLING = "1_Pooling/config.json"
-PAIRS = 256  # pairs of one call of vLLM, after which progress is reported
+MAX_CALL_PAIRS = 256  # pairs of one call of vLLM, after which progress is reported
 
 
 def longest(model: VllmModel) -> int:
@@ -52,19 +52,19 @@ class VllmEncoder(VllmModel):
         self._check_pooling()
         texts = [self.prompts.of(request.role) + request.text for request in requests]
         tokens = tokenize(self.tokenizer, texts, longest(self))
-        sent = [(ids, PoolingParams(task="embed")) for ids in tokens.fields[IDS]]
-        found: dict[int, Any] = {}
-        for outputs in self.engine.finished(sent):
+        engine_requests = [(ids, PoolingParams(task="embed")) for ids in tokens.fields[IDS]]
+        vector_of: dict[int, Any] = {}
+        for outputs in self.engine.stream_outputs(engine_requests):
             advance(len(outputs) / len(requests))
-            found |= {place: output.outputs.data.float().numpy() for place, output in outputs}
-        vectors: Any = np.stack([found[place] for place in range(len(requests))])
+            vector_of |= {index: output.outputs.data.float().numpy() for index, output in outputs}
+        vectors: Any = np.stack([vector_of[index] for index in range(len(requests))])
         return Outputs(vectors, tokens.truncated)
 
     def canonical(self, request: Text) -> Text:
         """Return the text that is read like this one, whatever its role."""
         return self.prompts.canonical(request)
 
-    def details(self, engine: Engine) -> JSON:
+    def details(self, engine: VllmEngine) -> JSON:
         """Return how vLLM pools."""
         config = engine.llm.model_config.pooler_config
         return {"pooling": str(getattr(config, "seq_pooling_type", None) or getattr(config, "pooling_type", ""))}
@@ -80,7 +80,7 @@ class VllmEncoder(VllmModel):
 
     def _check_pooling(self) -> None:
         """Raise `ModelError` if the states of a prompt's tokens must be left out, which vLLM does not do."""
-        if not any(map(self.prompts.of, NAMES)):
+        if not any(map(self.prompts.of, PROMPT_NAMES)):
             return
         pooling = load_json(self.checkpoint.folder_here() / POOLING) or {}
         if pooling.get("include_prompt") is False or self.checkpoint.model.startswith(INSTRUCTOR):
@@ -107,12 +107,12 @@ class VllmCrossEncoder(VllmModel):
         raw = PoolingParams(use_activation=False)  # a sigmoid would round the scores of the best candidates to 1
         lefts, rights = [request.left for request in requests], [request.right for request in requests]
         limit = longest(self)
-        cut = tokenize(self.tokenizer, lefts, limit, rights).truncated
+        truncated = tokenize(self.tokenizer, lefts, limit, rights).truncated
         scores: list[float] = []
-        for begin in range(0, len(requests), PAIRS):
-            part = slice(begin, begin + PAIRS)
+        for begin in range(0, len(requests), MAX_CALL_PAIRS):
+            part = slice(begin, begin + MAX_CALL_PAIRS)
             try:
-                found = self.engine.llm.score(
+                outputs = self.engine.llm.score(
                     lefts[part],
                     rights[part],
                     use_tqdm=False,
@@ -121,11 +121,11 @@ class VllmCrossEncoder(VllmModel):
                 )
             except load_errors() as error:
                 raise ModelError(f"vLLM cannot score pairs with {self.checkpoint.model!r}: {reason(error)}") from error
-            scores += [float(one.outputs.score) for one in found]
-            advance(len(found) / len(requests))
-        return Outputs(scores, cut)
+            scores += [float(output.outputs.score) for output in outputs]
+            advance(len(outputs) / len(requests))
+        return Outputs(scores, truncated)
 
-    def details(self, engine: Engine) -> JSON:
-        """Return nothing more than every model."""
+    def details(self, engine: VllmEngine) -> JSON:
+        """Add nothing to what every model describes."""
         del engine
         return {}

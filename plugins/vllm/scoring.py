@@ -24,19 +24,21 @@ import numpy as np
 
 from figeval.types import JSON
 
-from ..causal.engine.judgement import FACTOR
-from ..causal.engine.prefix_tree import PrefixTree, TokenRequest, build
+from ..causal.engine.judgement import MAX_ERROR_RATIO
+from ..causal.engine.prefix_tree import PrefixTree, TokenRequest, build_tree
 from ..causal.engine.self_test import HALF_TOLERANCE, TOLERANCE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from vllm import RequestOutput, SamplingParams
 
-    from .engine import Engine
+    from .engine import VllmEngine
 
-Found: TypeAlias = "Generator[list[tuple[int, float]], None, None]"  # (index of a request, Σ log P), as they finish
-MOST_WORDS = 128  # the most `logprob_token_ids` of a request
-SAMPLE = 16  # requests on which the ways are tried
+ScoreStream: TypeAlias = (
+    "Generator[list[tuple[int, float]], None, None]"  # (index of a request, Σ log P), as they finish
+)
+MAX_WORDS = 128  # the most `logprob_token_ids` of a request
+SAMPLE_REQUESTS = 16  # requests on which the ways are tried
 
 
 def one_token(**options: Any) -> SamplingParams:
@@ -52,76 +54,79 @@ def adjacent(requests: Sequence[TokenRequest]) -> list[int]:
     Contexts keep their order: examples are then complete, and stored, one after another.
     """
     first: dict[tuple[int, ...], int] = {}
-    keys = [(first.setdefault(one.ids[: -one.predicted], index), one.ids) for index, one in enumerate(requests)]
+    keys = [
+        (first.setdefault(request.ids[: -request.predicted], index), request.ids)
+        for index, request in enumerate(requests)
+    ]
     return sorted(range(len(requests)), key=keys.__getitem__)
 
 
-def rows(engine: Engine, requests: Sequence[TokenRequest]) -> Found:
+def read_rows(engine: VllmEngine, requests: Sequence[TokenRequest]) -> ScoreStream:
     """Read every text as a whole."""
-    for found, _ in _texts(engine, requests, read_cache=False):
-        yield found
+    for scores, _ in _texts(engine, requests, read_cache=False):
+        yield scores
 
 
-def cached(engine: Engine, requests: Sequence[TokenRequest]) -> Found:
+def read_cached(engine: VllmEngine, requests: Sequence[TokenRequest]) -> ScoreStream:
     """Read of every text what is not in the prefix cache; if that covers tokens of an option, read the whole text.
 
     vLLM computes the log-probabilities of tokens that it reads. What the cache covers has none.
     """
     missed: list[int] = []
-    for found, covered in _texts(engine, requests, read_cache=True):
+    for scores, covered in _texts(engine, requests, read_cache=True):
         missed += covered
-        if found:
-            yield found
+        if scores:
+            yield scores
     if missed:
-        for found in rows(engine, [requests[index] for index in missed]):
-            yield [(missed[place], value) for place, value in found]
+        for scores in read_rows(engine, [requests[index] for index in missed]):
+            yield [(missed[index], value) for index, value in scores]
 
 
 def _texts(
-    engine: Engine, requests: Sequence[TokenRequest], *, read_cache: bool
+    engine: VllmEngine, requests: Sequence[TokenRequest], *, read_cache: bool
 ) -> Generator[tuple[list[tuple[int, float]], list[int]], None, None]:
     """Yield, step by step, values of finished requests, and the indexes of those whose options the cache covers."""
     order = adjacent(requests)
-    how = {"prompt_logprobs": 0, "skip_reading_prefix_cache": not read_cache}
-    for outputs in engine.finished([(requests[index].ids, one_token(**how)) for index in order]):
-        found, covered = [], []
-        for place, output in outputs:
-            request = requests[order[place]]
+    options = {"prompt_logprobs": 0, "skip_reading_prefix_cache": not read_cache}
+    for outputs in engine.stream_outputs([(requests[index].ids, one_token(**options)) for index in order]):
+        scores, covered = [], []
+        for position, output in outputs:
+            request = requests[order[position]]
             if (output.num_cached_tokens or 0) >= len(request.ids) - request.predicted:
-                covered.append(order[place])
+                covered.append(order[position])
             else:
-                found.append((order[place], predicted(output, request)))
-        yield found, covered
+                scores.append((order[position], score_continuation(output, request)))
+        yield scores, covered
 
 
-def predicted(output: RequestOutput, request: TokenRequest) -> float:
+def score_continuation(output: RequestOutput, request: TokenRequest) -> float:
     """Return Σ log P of a request's continuation, the end of the prompt."""
     words = request.ids[-request.predicted :]
     return math.fsum(
-        known[word].logprob for known, word in zip(output.prompt_logprobs[-len(words) :], words, strict=True)
+        logprobs[word].logprob for logprobs, word in zip(output.prompt_logprobs[-len(words) :], words, strict=True)
     )
 
 
-def tree(engine: Engine, requests: Sequence[TokenRequest]) -> Found:
+def read_tree(engine: VllmEngine, requests: Sequence[TokenRequest]) -> ScoreStream:
     """Ask at every inner node of the prefix tree for the words that follow it; nodes with many are asked repeatedly."""
-    prefixes = build(requests)
-    values = np.full(len(prefixes.asked), np.nan)
-    sent, words = [], []
+    prefixes = build_tree(requests)
+    values = np.full(len(prefixes.predictions), np.nan)
+    engine_requests, words = [], []
     for path, first, last in nodes(prefixes):
-        for begin in range(first, last, MOST_WORDS):
-            places = slice(begin, min(last, begin + MOST_WORDS))
-            ids = prefixes.asked[places, 1].tolist()
-            words.append((places, ids))
-            sent.append((path, one_token(logprob_token_ids=ids)))
-    waiting = {index: len(places) for index, places in enumerate(prefixes.answers)}
+        for begin in range(first, last, MAX_WORDS):
+            span = slice(begin, min(last, begin + MAX_WORDS))
+            ids = prefixes.predictions[span, 1].tolist()
+            words.append((span, ids))
+            engine_requests.append((path, one_token(logprob_token_ids=ids)))
+    waiting = {index: len(span) for index, span in enumerate(prefixes.answers)}
     owners = owners_of(prefixes)
-    for outputs in engine.finished(sent):
+    for outputs in engine.stream_outputs(engine_requests):
         complete = []
-        for place, output in outputs:
-            places, ids = words[place]
-            known = output.outputs[0].logprobs[0]
-            values[places] = [known[word].logprob for word in ids]
-            for index in (owner for asked in range(places.start, places.stop) for owner in owners[asked]):
+        for position, output in outputs:
+            span, ids = words[position]
+            logprobs = output.outputs[0].logprobs[0]
+            values[span] = [logprobs[word].logprob for word in ids]
+            for index in (owner for prediction in range(span.start, span.stop) for owner in owners[prediction]):
                 waiting[index] -= 1
                 if not waiting[index]:
                     complete.append(index)
@@ -130,8 +135,8 @@ def tree(engine: Engine, requests: Sequence[TokenRequest]) -> Found:
 
 
 def nodes(prefixes: PrefixTree) -> Generator[tuple[list[int], int, int], None, None]:
-    """Yield the tokens up to every node that predicts something, and the range of its predictions in `asked`."""
-    first = np.searchsorted(prefixes.asked[:, 0], np.arange(len(prefixes.tokens) + 1))
+    """Yield the tokens up to every node that predicts something, and the range of its `predictions`."""
+    first = np.searchsorted(prefixes.predictions[:, 0], np.arange(len(prefixes.tokens) + 1))
     path: list[int] = []
     for node, (token, depth) in enumerate(zip(prefixes.tokens.tolist(), prefixes.depth.tolist(), strict=True)):
         del path[depth:]
@@ -142,18 +147,22 @@ def nodes(prefixes: PrefixTree) -> Generator[tuple[list[int], int, int], None, N
 
 def owners_of(prefixes: PrefixTree) -> list[list[int]]:
     """Return for every prediction the indexes of the requests that need it."""
-    owners: list[list[int]] = [[] for _ in prefixes.asked]
-    for index, places in enumerate(prefixes.answers):
-        for place in places.tolist():
-            owners[place].append(index)
+    owners: list[list[int]] = [[] for _ in prefixes.predictions]
+    for index, predictions in enumerate(prefixes.answers):
+        for prediction in predictions.tolist():
+            owners[prediction].append(index)
     return owners
 
 
-WAYS: Mapping[str, Callable[[Engine, Sequence[TokenRequest]], Found]] = {"rows": rows, "cached": cached, "tree": tree}
+WAYS: Mapping[str, Callable[[VllmEngine, Sequence[TokenRequest]], ScoreStream]] = {
+    "rows": read_rows,
+    "cached": read_cached,
+    "tree": read_tree,
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class WayTrial:
     """Measurement of the ways on a sample.
 
     Attributes:
@@ -177,26 +186,28 @@ class Scorer:
     Attributes:
         engine: loaded engine.
         single: whether it computes in single precision.
-        asked: the way to use, or "auto".
+        scoring: the way to use, or "auto".
         trials: what was measured, by options per context (the power of two).
     """
 
-    engine: Engine
+    engine: VllmEngine
     single: bool
-    asked: str = "auto"
-    trials: dict[int, Trial] = field(default_factory=dict)
+    scoring: str = "auto"
+    trials: dict[int, WayTrial] = field(default_factory=dict)
 
-    def score(self, requests: Sequence[TokenRequest]) -> Found:
+    def score(self, requests: Sequence[TokenRequest]) -> ScoreStream:
         """Yield the log-likelihoods of requests as they finish."""
-        way = self.asked
+        way = self.scoring
         if way == "auto":
             shape = (len(requests) // len({request.ids[: -request.predicted] for request in requests})).bit_length()
             if shape not in self.trials:
-                self.trials[shape] = self.tried([requests[index] for index in adjacent(requests)[:SAMPLE]])
+                self.trials[shape] = self.measure_ways(
+                    [requests[index] for index in adjacent(requests)[:SAMPLE_REQUESTS]]
+                )
             way = self.trials[shape].way
         return WAYS[way](self.engine, requests)
 
-    def tried(self, sample: Sequence[TokenRequest]) -> Trial:
+    def measure_ways(self, sample: Sequence[TokenRequest]) -> WayTrial:
         """Measure every way on a sample."""
         self.values("rows", sample[:1])  # the first request of a process is slow
         plain, seconds, apart = np.full(len(sample), np.nan), dict[str, float](), dict[str, float | None]()
@@ -214,10 +225,10 @@ class Scorer:
             with np.errstate(invalid="ignore"):  # of infinities; like NaN, they show no other way to be right
                 gap = float(np.max(np.abs(values - plain)))
             apart[way] = None if math.isnan(gap) else gap
-        allowed = TOLERANCE if self.single else self.rounding(sample, plain)
+        max_gap = TOLERANCE if self.single else self.rounding(sample, plain)
         self.engine.forget()
-        right = ["rows", *(way for way, gap in apart.items() if gap is not None and gap <= allowed)]
-        return Trial(min(right, key=seconds.__getitem__), seconds, apart)
+        right = ["rows", *(way for way, gap in apart.items() if gap is not None and gap <= max_gap)]
+        return WayTrial(min(right, key=seconds.__getitem__), seconds, apart)
 
     def rounding(self, sample: Sequence[TokenRequest], plain: NDArray[np.float64]) -> float:
         """Return the largest difference from `rows` in half precision that is rounding, in nats.
@@ -226,13 +237,13 @@ class Scorer:
         from the next, which shows a mistake, no way but rows counts as right.
         """
         parts = [sample[start::2] for start in range(2)]
-        again = np.full(len(sample), np.nan)
+        repeated = np.full(len(sample), np.nan)
         for start, part in enumerate(parts):
             self.engine.forget()
-            again[start::2] = self.values("rows", part)
+            repeated[start::2] = self.values("rows", part)
         predicted = max(request.predicted for request in sample)
-        allowed = max(HALF_TOLERANCE * predicted, FACTOR * float(np.max(np.abs(again - plain))))
-        return allowed if allowed < float(np.max(np.abs(np.roll(plain, 1) - plain))) else 0.0
+        max_gap = max(HALF_TOLERANCE * predicted, MAX_ERROR_RATIO * float(np.max(np.abs(repeated - plain))))
+        return max_gap if max_gap < float(np.max(np.abs(np.roll(plain, 1) - plain))) else 0.0
 
     def values(self, way: str, requests: Sequence[TokenRequest], deadline: float = math.inf) -> NDArray[np.float64]:
         """Return the log-likelihoods of requests in their order; NaN for those not known by the deadline."""
@@ -246,6 +257,8 @@ class Scorer:
 
     def describe(self) -> JSON:
         """Return the way that was used, and what was measured."""
-        if self.asked != "auto":
-            return {"scoring": self.asked}
-        return {"scoring": [{"options": 2 ** (shape - 1), **asdict(one)} for shape, one in sorted(self.trials.items())]}
+        if self.scoring != "auto":
+            return {"scoring": self.scoring}
+        return {
+            "scoring": [{"options": 2 ** (shape - 1), **asdict(trial)} for shape, trial in sorted(self.trials.items())]
+        }

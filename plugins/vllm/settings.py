@@ -70,6 +70,8 @@ class VllmSettings:
     @property
     def answering(self) -> dict[str, object]:
         """The options that can change an answer beyond rounding."""
-        own = {name: getattr(self, name) for name in ("dtype", "add_bos_token", "prefix_token_id", "enable_thinking")}
+        options = {
+            name: getattr(self, name) for name in ("dtype", "add_bos_token", "prefix_token_id", "enable_thinking")
+        }
         engine = {name: value for name, value in self.engine.items() if name not in PACE}
-        return {name: value for name, value in sorted((own | engine).items()) if value is not None}
+        return {name: value for name, value in sorted((options | engine).items()) if value is not None}

@@ -31,19 +31,21 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 def choices(fetch: Fetch, *, items: str, stories: str = "") -> Iterator[Row]:
     """Yield the questions of T1: a story and four options, one of which is analogous to it."""
     file, clusters = fetch(items), clusters_of(fetch("clusters.tsv"))
-    told = stories_of(fetch(stories)) if stories else {}
+    full_stories = stories_of(fetch(stories)) if stories else {}
     for number, row in enumerate(read_table(file, "excel")):
-        where = f"analobench: {file}, row {number}"
-        options = options_in(row["Options"], where)
+        location = f"analobench: {file}, row {number}"
+        options = options_in(row["Options"], location)
         if row["Label"] not in LETTERS or len(row["Label"]) != 1:
-            raise DataError(f"{where}, field 'Label': {row['Label']!r:.40} is not one of {', '.join(LETTERS)}")
-        texts = [looked_up(told, text, where) if told else text for text in (row["Sentence"], *options)]
+            raise DataError(f"{location}, field 'Label': {row['Label']!r:.40} is not one of {', '.join(LETTERS)}")
+        texts = [
+            look_up(full_stories, text, location) if full_stories else text for text in (row["Sentence"], *options)
+        ]
         yield {
             "id": row["Index"],
             "story": texts[0],
             "options": tuple(texts[1:]),
             "gold": LETTERS.index(row["Label"]),
-            "cluster": looked_up(clusters, row["Sentence"], where),
+            "cluster": look_up(clusters, row["Sentence"], location),
         }
 
 
@@ -55,24 +57,27 @@ def banks(fetch: Fetch, *, stories: str = "") -> Iterator[Row]:
     """
     file = fetch("AnaloBench-T2-Base.csv")
     table, clusters = list(read_table(file, "excel")), clusters_of(fetch("clusters.tsv"))
-    told = stories_of(fetch(stories)) if stories else {}
-    texts = [looked_up(told, row["Sentence"], f"analobench: {file}") if told else row["Sentence"] for row in table]
+    full_stories = stories_of(fetch(stories)) if stories else {}
+    texts = [
+        look_up(full_stories, row["Sentence"], f"analobench: {file}") if full_stories else row["Sentence"]
+        for row in table
+    ]
     for number, row in enumerate(table):
-        where = f"analobench: {file}, row {number}"
-        bank = numbers_in(row["Options"], range(len(table)), f"{where}, field 'Options'")
-        right = numbers_in(row["Indices"], range(1, len(bank) + 1), f"{where}, field 'Indices'")
+        location = f"analobench: {file}, row {number}"
+        bank = numbers_in(row["Options"], range(len(table)), f"{location}, field 'Options'")
+        right = numbers_in(row["Indices"], range(1, len(bank) + 1), f"{location}, field 'Indices'")
         if not right:
-            raise DataError(f"{where}, field 'Indices': no story of the bank is relevant; leave the query out")
+            raise DataError(f"{location}, field 'Indices': no story of the bank is relevant; leave the query out")
         yield {
             "id": row["Index"],
             "story": texts[number],
-            "candidates": tuple(texts[one] for one in bank),
-            "relevant": [place - 1 for place in right],
-            "cluster": looked_up(clusters, row["Sentence"], where),
+            "candidates": tuple(texts[index] for index in bank),
+            "relevant": [position - 1 for position in right],
+            "cluster": look_up(clusters, row["Sentence"], location),
         }
 
 
-def options_in(text: str, where: str) -> list[str]:
+def options_in(text: str, location: str) -> list[str]:
     """Return the four options of a question, which follow "A. " to "D. " at the start of a line.
 
     Raises:
@@ -80,19 +85,21 @@ def options_in(text: str, where: str) -> list[str]:
     """
     _, *parts = OPTION.split(text)
     if "".join(parts[::2]) != LETTERS:
-        raise DataError(f"{where}, field 'Options': expected four options A. to D., found {' '.join(parts[::2])!r:.40}")
+        raise DataError(
+            f"{location}, field 'Options': expected four options A. to D., found {' '.join(parts[::2])!r:.40}"
+        )
     return [part.strip() for part in parts[1::2]]
 
 
-def numbers_in(text: str, allowed: range, where: str) -> Sequence[int]:
+def numbers_in(text: str, allowed: range, location: str) -> Sequence[int]:
     """Return the numbers of a comma-separated list, which may be empty. Raises `DataError` for a value not allowed."""
-    found = [int(part) if part.strip().isdecimal() else -1 for part in text.split(",") if text.strip()]
-    if strange := [place for place, number in enumerate(found) if number not in allowed]:
+    numbers = [int(part) if part.strip().isdecimal() else -1 for part in text.split(",") if text.strip()]
+    if invalid := [index for index, number in enumerate(numbers) if number not in allowed]:
         raise DataError(
-            f"{where}: value {strange[0] + 1} is not a number from {allowed.start} to {allowed.stop - 1} "
-            f"({text.split(',')[strange[0]]!r:.40})"
+            f"{location}: value {invalid[0] + 1} is not a number from {allowed.start} to {allowed.stop - 1} "
+            f"({text.split(',')[invalid[0]]!r:.40})"
         )
-    return found
+    return numbers
 
 
 def clusters_of(file: Path) -> Mapping[str, str]:
@@ -105,13 +112,14 @@ def stories_of(file: Path) -> Mapping[str, str]:
     return {row["sentence"]: row["story"].strip() for row in read_table(file, "excel")}
 
 
-def looked_up(found: Mapping[str, str], sentence: str, where: str) -> str:
+def look_up(values: Mapping[str, str], sentence: str, location: str) -> str:
     """Return the value for a sentence. Raises `DataError` if there is none."""
-    if sentence not in found:
+    if sentence not in values:
         raise DataError(
-            f"{where}: a sentence is not among the {len(found)} of the other file; replace your copy by a complete one"
+            f"{location}: a sentence is not among the {len(values)} of the other file; replace your copy by a complete "
+            "one"
         )
-    return found[sentence]
+    return values[sentence]
 
 
 TASKS: dict[str, Callable[[Fetch], Iterator[Row]]] = {

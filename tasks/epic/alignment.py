@@ -15,15 +15,15 @@ from figeval.data import DataContext, Row
 from figeval.data.formats import read_json
 from figeval.errors import DataError
 
-from .epic_rows import Corpus, both, narrative_fields, read_corpus
+from .epic_rows import Corpus, narrative_fields, read_corpus, with_lower
 
 SLOTS = range(1, 6)
-BATCH = 32  # the released code scores every batch against the gold spans of the first 32 rows
+BATCH_ROWS = 32  # the released code scores every batch against the gold spans of the first 32 rows
 
 
 @dataclass(frozen=True, slots=True)
 class SpanPair:
-    """A part of the proverb aligned with a part of the narrative; `slot` is its place among the five."""
+    """A part of the proverb aligned with a part of the narrative; `slot` is its number among the five."""
 
     slot: int
     of_proverb: str
@@ -48,11 +48,13 @@ def published(context: DataContext) -> Iterator[Row]:
     lower-cased part of the proverb, so the last pair wins, at the place of the first. It looks up gold spans by the
     index within the batch.
     """
-    corpus, wanted = read_corpus(context), set(seen_ids("test", context))
-    pairs = {key: last_of_each_part(found) for key, found in read_pairs(context).items() if key in wanted}
-    rows = [row for key, found in pairs.items() for row in rows_of(key, corpus, found)]
+    corpus, ids = read_corpus(context), set(seen_ids("test", context))
+    pairs = {
+        key: last_of_each_part(narrative_pairs) for key, narrative_pairs in read_pairs(context).items() if key in ids
+    }
+    rows = [row for key, narrative_pairs in pairs.items() for row in rows_of(key, corpus, narrative_pairs)]
     for number, row in enumerate(rows):
-        yield {**row, "reference_lower": rows[number % BATCH]["span_lower"]}
+        yield {**row, "reference_lower": rows[number % BATCH_ROWS]["span_lower"]}
 
 
 def seen_ids(part: str, context: DataContext) -> list[str]:
@@ -63,10 +65,10 @@ def seen_ids(part: str, context: DataContext) -> list[str]:
 
 def read_pairs(context: DataContext) -> dict[str, list[SpanPair]]:
     """Map each narrative id to its pairs, in the order of the dataset file. Raises `DataError` for half a pair."""
-    found: dict[str, list[SpanPair]] = {}
+    pairs: dict[str, list[SpanPair]] = {}
     for record in read_json(context.fetch("epic", "full_dataset.json")):
-        found[record["pk"]] = [pair for slot in SLOTS if (pair := read_pair(record, slot))]
-    return found
+        pairs[record["pk"]] = [pair for slot in SLOTS if (pair := read_pair(record, slot))]
+    return pairs
 
 
 def read_pair(record: Mapping[str, Any], slot: int) -> SpanPair | None:
@@ -95,8 +97,8 @@ def rows_of(key: str, corpus: Corpus, pairs: Sequence[SpanPair]) -> Iterator[Row
             **fields,
             "id": f"{key}S{pair.slot}",
             "narrative_id": key,
-            **both("given", pair.of_proverb),
-            **both("span", pair.of_narrative),
+            **with_lower("given", pair.of_proverb),
+            **with_lower("span", pair.of_narrative),
             "weight": 1 / len(pairs),
             "reference_lower": None,  # only `published` sets it
         }

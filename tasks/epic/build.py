@@ -19,7 +19,7 @@ import click
 from figeval.errors import CapabilityError, FigevalError
 from figeval.types import JSON, Text, TextPair
 
-from .duplicates import listed
+from .duplicates import read_lists
 
 if TYPE_CHECKING:
     from figeval.models.model import Model
@@ -101,31 +101,31 @@ def build(scorers: Sequence[str], seed: int, output: Path) -> dict[str, JSON]:
     scores = {name: score_all(model, material) for name, model in models.items()}
     shared = {"seed": seed, "scorers": [{"name": name, "fingerprint": models[name].fingerprint()} for name in models]}
     records = {}
-    for kind, wrong in choose(material, scores, seed).items():
-        lines = items(material, wrong, seed)
+    for kind, wrong_proverbs in choose_distractors(material, scores, seed).items():
+        lines = items(material, wrong_proverbs, seed)
         file, text = output / f"{kind}_items.jsonl", "".join(json.dumps(line) + "\n" for line in lines)
         _save(file, text)
-        written = {"file": file.name, "items": len(lines), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+        summary = {"file": file.name, "items": len(lines), "sha256": hashlib.sha256(text.encode()).hexdigest()}
         rule = f"{RULES[kind]} {BALANCE} {EXCLUSION}"
-        found = audit(scores, material, lines)
-        records[kind] = {**written, "version": VERSION, **shared, "rule": rule, "audit": found}
+        audit_record = audit(scores, material, lines)
+        records[kind] = {**summary, "version": VERSION, **shared, "rule": rule, "audit": audit_record}
         _save(output / f"{kind}_items.json", json.dumps(records[kind], indent=2) + "\n")
     return records
 
 
-def choose(material: Material, scores: Mapping[str, Scores], seed: int) -> dict[str, list[list[int]]]:
+def choose_distractors(material: Material, scores: Mapping[str, Scores], seed: int) -> dict[str, list[list[int]]]:
     """Return the indexes of the four wrong proverbs of every narrative, by kind."""
     import numpy as np
 
     from . import distractors
 
-    alike = distractors.alike_matrix(material.proverb_ids, listed()["groups"])
+    alike = distractors.alike_matrix(material.proverb_ids, read_lists()["groups"])
     gold = np.array(material.gold)
     costs = {
-        "mcq": distractors.adversarial(distractors.averaged(scores), gold),
+        "mcq": distractors.adversarial(distractors.average_probabilities(scores), gold),
         "mcq_random": distractors.uniform(seed, material.ids, len(material.proverbs)),
     }
-    return {kind: distractors.balanced(of_kind, gold, alike) for kind, of_kind in costs.items()}
+    return {kind: distractors.assign_distractors(of_kind, gold, alike) for kind, of_kind in costs.items()}
 
 
 def read_material() -> Material:
@@ -136,12 +136,12 @@ def read_material() -> Material:
     from . import epic_rows
 
     split = list(epic_rows.open(SPLIT, DataContext(files(__package__), fetch)))
-    ids_by_place = {row["relevant"]: row["proverb_id"] for row in split}  # every proverb has test narratives
+    ids_by_index = {row["relevant"]: row["proverb_id"] for row in split}  # every proverb has test narratives
     return Material(
         ids=tuple(row["id"] for row in split),
         narratives=tuple(row["narrative_lower"] for row in split),
         gold=tuple(row["relevant"] for row in split),
-        proverb_ids=tuple(ids_by_place[place] for place in range(len(ids_by_place))),
+        proverb_ids=tuple(ids_by_index[index] for index in range(len(ids_by_index))),
         proverbs=tuple(split[0]["candidates_lower"]),
     )
 
@@ -157,7 +157,8 @@ def score_all(model: Model, material: Material) -> Scores:
     from figeval.models.capabilities import ask
     from figeval.task_types.routes import cosines
 
-    model.fit(material.examples())
+    if model.learns:
+        model.fit(material.examples())
     if "embed" in model.offers:
         texts = [
             *(Text(narrative, "query") for narrative in material.narratives),
@@ -172,29 +173,29 @@ def score_all(model: Model, material: Material) -> Scores:
     return np.asarray(ask(model.backend, pairs).values, dtype=np.float64).reshape(len(material.ids), -1)
 
 
-def items(material: Material, wrong: Sequence[Sequence[int]], seed: int) -> list[JSON]:
+def items(material: Material, wrong_proverbs: Sequence[Sequence[int]], seed: int) -> list[JSON]:
     """Return `{"id", "options", "gold"}` for each narrative: proverb ids, and the index of the gold one.
 
     The items come block by block (see `distractors.blocks`), so that the first 250, 500 or 750 are balanced, too.
-    Within a block, the seed determines the order of the items, the place of the gold option and the order of the
+    Within a block, the seed determines the order of the items, the position of the gold option and the order of the
     others.
     """
     import numpy as np
 
     from . import distractors
 
-    made = []
+    item_records = []
     for number, block in enumerate(distractors.blocks(np.array(material.gold))):
         generator = random.Random(f"{seed} block {number}")
         order = generator.sample(list(map(int, block)), len(block))
-        places = [place % (distractors.SLOTS + 1) for place in range(len(order))]
-        generator.shuffle(places)
-        for narrative, place in zip(order, places, strict=True):
-            options = generator.sample(list(wrong[narrative]), len(wrong[narrative]))
-            options.insert(place, material.gold[narrative])
+        gold_positions = [index % (distractors.SLOTS + 1) for index in range(len(order))]
+        generator.shuffle(gold_positions)
+        for narrative, gold_position in zip(order, gold_positions, strict=True):
+            options = generator.sample(list(wrong_proverbs[narrative]), len(wrong_proverbs[narrative]))
+            options.insert(gold_position, material.gold[narrative])
             names = [material.proverb_ids[option] for option in options]
-            made.append({"id": material.ids[narrative], "options": names, "gold": place})
-    return made
+            item_records.append({"id": material.ids[narrative], "options": names, "gold": gold_position})
+    return item_records
 
 
 def audit(scores: Mapping[str, Scores], material: Material, lines: Sequence[JSON]) -> JSON:
@@ -205,21 +206,21 @@ def audit(scores: Mapping[str, Scores], material: Material, lines: Sequence[JSON
     """
     from . import distractors
 
-    place = {name: index for index, name in enumerate(material.proverb_ids)}
+    proverb_index = {name: index for index, name in enumerate(material.proverb_ids)}
     rows = {key: row for row, key in enumerate(material.ids)}
     order = [rows[line["id"]] for line in lines]
-    options = [[place[name] for name in line["options"]] for line in lines]
+    options = [[proverb_index[name] for name in line["options"]] for line in lines]
     gold = [material.gold[row] for row in order]
     shares: dict[str, JSON] = {}
     for name, matrix in scores.items():
-        share, broken = distractors.gold_picked(matrix[order], options, gold)
+        share, broken = distractors.share_picked(matrix[order], options, gold)
         shares[name] = {"gold_picked": round(share, 6), "nan": broken}
     mean = sum(share["gold_picked"] for share in shares.values()) / len(shares)
-    probability = distractors.averaged(scores)[order]
-    together, _ = distractors.gold_picked(probability, options, gold)
+    probability = distractors.average_probabilities(scores)[order]
+    combined, _ = distractors.share_picked(probability, options, gold)
     strength = distractors.strength(probability, options, gold)
-    averaged = {"gold_picked": round(together, 6), **strength}
-    return {"scorers": shares, "mean": round(mean, 6), "averaged": averaged, "chance": 1 / len(options[0])}
+    combined_record = {"gold_picked": round(combined, 6), **strength}
+    return {"scorers": shares, "mean": round(mean, 6), "averaged": combined_record, "chance": 1 / len(options[0])}
 
 
 def open_scorer(name: str) -> Model:

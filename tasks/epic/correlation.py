@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-FEWEST = 4  # the interval divides by √(n − 3)
+MIN_PAIRS = 4  # the interval divides by √(n − 3)
 
 
 def correlation(left: Sequence[float], right: Sequence[float]) -> tuple[float | None, tuple[float, float] | None]:
@@ -14,8 +14,8 @@ def correlation(left: Sequence[float], right: Sequence[float]) -> tuple[float | 
     """
     from scipy.stats import pearsonr
 
-    if len(left) < FEWEST or len(set(left)) < 2 or len(set(right)) < 2:
+    if len(left) < MIN_PAIRS or len(set(left)) < 2 or len(set(right)) < 2:
         return None, None
-    found = pearsonr(left, right)
-    low, high = found.confidence_interval(0.95)
-    return float(found.statistic), (float(low), float(high))
+    test = pearsonr(left, right)
+    low, high = test.confidence_interval(0.95)
+    return float(test.statistic), (float(low), float(high))

@@ -19,18 +19,18 @@ from figeval.errors import DataError, ModelError
 Scores: TypeAlias = NDArray[np.float64]
 Alike: TypeAlias = NDArray[np.bool_]
 Golds: TypeAlias = NDArray[np.intp]  # right proverb of each narrative
-Places: TypeAlias = NDArray[np.intp]
+Indices: TypeAlias = NDArray[np.intp]
 
 SLOTS = 4  # distractors of an item
-TEN = 10
+TOP_RANKS = 10
 
 
 def alike_matrix(names: Sequence[str], groups: Iterable[Iterable[str]]) -> Alike:
     """Return the relation spanned by groups of names: a name is like itself and like those it shares a group with."""
-    place = {name: index for index, name in enumerate(names)}
+    index_of = {name: index for index, name in enumerate(names)}
     alike = np.eye(len(names), dtype=bool)
     for group in groups:
-        members = [place[name] for name in group]
+        members = [index_of[name] for name in group]
         alike[np.ix_(members, members)] = True
     return alike
 
@@ -42,24 +42,24 @@ def probabilities(scores: Scores) -> Scores:
     comparable but keeps the shape: the more a model singles out a few proverbs, the more weight it has. A row without
     any spread carries no information and becomes uniform.
     """
-    known = np.ma.masked_invalid(scores)
-    shifted = known - known.max(axis=1, keepdims=True)  # softmax is invariant under shifts
+    valid = np.ma.masked_invalid(scores)
+    shifted = valid - valid.max(axis=1, keepdims=True)  # softmax is invariant under shifts
     spread = shifted.std(axis=1, keepdims=True)
     weights = np.ma.exp(shifted / (spread + (spread == 0)))
     return np.asarray((weights / weights.sum(axis=1, keepdims=True)).filled(np.nan))
 
 
-def averaged(per_scorer: Mapping[str, Scores]) -> Scores:
+def average_probabilities(per_scorer: Mapping[str, Scores]) -> Scores:
     """Return the mean of the scorers' probabilities, leaving a scorer out of the mean of a pair that it scores NaN.
 
     Raises:
         ModelError: all scorers give NaN for some narrative and proverb.
     """
     mean = np.ma.masked_invalid([probabilities(scores) for scores in per_scorer.values()]).mean(axis=0)
-    silent = np.ma.getmaskarray(mean)
-    if silent.any():
+    missing = np.ma.getmaskarray(mean)
+    if missing.any():
         names = ", ".join(per_scorer)
-        raise ModelError(f"all scorers ({names}) give NaN for {int(silent.sum())} pairs; add one that does not")
+        raise ModelError(f"all scorers ({names}) give NaN for {int(missing.sum())} pairs; add one that does not")
     return np.asarray(mean.filled(np.nan))
 
 
@@ -79,12 +79,12 @@ def uniform(seed: int, names: Sequence[str], proverbs: int) -> list[Scores]:
     """Return random costs of the same shape; each row depends only on the seed and the name of its narrative."""
     slots = []
     for slot in range(SLOTS):
-        drawn = (random.Random(f"{seed} draw {name} {slot}") for name in names)
-        slots.append(np.array([[generator.random() for _ in range(proverbs)] for generator in drawn]))
+        generators = (random.Random(f"{seed} draw {name} {slot}") for name in names)
+        slots.append(np.array([[generator.random() for _ in range(proverbs)] for generator in generators]))
     return slots
 
 
-def blocks(gold: Golds) -> list[Places]:
+def blocks(gold: Golds) -> list[Indices]:
     """Return the narratives as blocks in which every proverb is right exactly once.
 
     The k-th block has the k-th narrative of every proverb, in the order of the proverbs.
@@ -101,7 +101,7 @@ def blocks(gold: Golds) -> list[Places]:
     return list(order.reshape(len(counts), -1).T)
 
 
-def balanced(costs: Sequence[Scores], gold: Golds, alike: Alike) -> list[list[int]]:
+def assign_distractors(costs: Sequence[Scores], gold: Golds, alike: Alike) -> list[list[int]]:
     """Return the distractors of every narrative, one per matrix of `costs`, at the least total cost.
 
     In every block and for every matrix, each proverb is a distractor exactly as often as it is right. For one matrix
@@ -118,26 +118,26 @@ def balanced(costs: Sequence[Scores], gold: Golds, alike: Alike) -> list[list[in
         for cost in costs:
             barred = np.array([alike[options[narrative]].any(axis=0) for narrative in block])
             try:
-                _, chosen = linear_sum_assignment(np.where(barred, np.inf, cost[block]))
+                _, assigned = linear_sum_assignment(np.where(barred, np.inf, cost[block]))
             except ValueError as error:
                 raise DataError("too many proverbs are near-duplicates of each other to balance the items") from error
-            for narrative, proverb in zip(block, chosen, strict=True):
+            for narrative, proverb in zip(block, assigned, strict=True):
                 options[narrative].append(int(proverb))
-    return [wrong for _, *wrong in options]
+    return [distractors for _, *distractors in options]
 
 
-def gold_picked(scores: Scores, options: Sequence[Sequence[int]], gold: Sequence[int]) -> tuple[float, int]:
+def share_picked(scores: Scores, options: Sequence[Sequence[int]], gold: Sequence[int]) -> tuple[float, int]:
     """Return the share of items whose gold proverb scores best among the options, and the number of items with a NaN.
 
     Ties count by expectation (1 / number of tied); an item with a NaN counts as not picked.
     """
     total, broken = 0.0, 0
     for row, indexes, right in zip(scores, options, gold, strict=True):
-        chosen = row[list(indexes)]
-        if np.isnan(chosen).any():
+        option_scores = row[list(indexes)]
+        if np.isnan(option_scores).any():
             broken += 1
-        elif row[right] == chosen.max():
-            total += 1 / int((chosen == chosen.max()).sum())
+        elif row[right] == option_scores.max():
+            total += 1 / int((option_scores == option_scores.max()).sum())
     return total / len(options), broken
 
 
@@ -148,9 +148,9 @@ def strength(probability: Scores, options: Sequence[Sequence[int]], gold: Sequen
     best distractors of each item that are among the ten most probable proverbs.
     """
     ranks = np.argsort(np.argsort(-probability, axis=1, kind="stable"), axis=1) + 1
-    wrong = [
+    distractor_ranks = [
         np.sort(row[[option for option in indexes if option != right]])
         for row, indexes, right in zip(ranks, options, gold, strict=True)
     ]
-    medians, best = np.median(wrong, axis=1), np.array(wrong)[:, :2]
-    return {"median_rank": float(np.median(medians)), "best_two_among_ten": round(float((best <= TEN).mean()), 6)}
+    medians, best = np.median(distractor_ranks, axis=1), np.array(distractor_ranks)[:, :2]
+    return {"median_rank": float(np.median(medians)), "best_two_among_ten": round(float((best <= TOP_RANKS).mean()), 6)}

@@ -18,25 +18,25 @@ from figeval.types import JSON
 @lru_cache(maxsize=1)
 def near_duplicates() -> Mapping[str, frozenset[str]]:
     """Map each proverb id to the ids of its listed paraphrases; a proverb without paraphrases is not a key."""
-    return related(group["proverbs"] for group in listed()["paraphrases"]["groups"])
+    return relation_of(group["proverbs"] for group in read_lists()["paraphrases"]["groups"])
 
 
 @lru_cache(maxsize=1)
 def defensible() -> Mapping[str, frozenset[str]]:
     """Map each proverb id to the ids of the generous list: proverbs that a reader could defend in its place."""
-    return related(listed()["groups"])
+    return relation_of(read_lists()["groups"])
 
 
-def related(groups: Iterable[Iterable[str]]) -> dict[str, frozenset[str]]:
+def relation_of(groups: Iterable[Iterable[str]]) -> dict[str, frozenset[str]]:
     """Map each member to those that it shares a group with; the relation is not transitive across groups."""
-    found: dict[str, set[str]] = {}
+    partners: dict[str, set[str]] = {}
     for group in groups:
-        for one, other in permutations(group, 2):
-            found.setdefault(one, set()).add(other)
-    return {one: frozenset(others) for one, others in found.items()}
+        for proverb, partner in permutations(group, 2):
+            partners.setdefault(proverb, set()).add(partner)
+    return {proverb: frozenset(members) for proverb, members in partners.items()}
 
 
-def listed() -> JSON:
+def read_lists() -> JSON:
     """Return the content of `near_duplicates.json`."""
     content: JSON = json.loads((files(__package__) / "near_duplicates.json").read_text(encoding="utf-8"))
     return content

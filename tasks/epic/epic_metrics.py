@@ -34,8 +34,8 @@ def keyword_recall(example: GenerationExample, prediction: Prediction) -> float 
 
     "art" is found in "party". The value is None if there are no keywords.
     """
-    text, wanted = written(prediction), _keywords(example)
-    return None if text is None or not wanted else fmean(keyword in text for keyword in wanted)
+    text, keywords = written(prediction), _keywords(example)
+    return None if text is None or not keywords else fmean(keyword in text for keyword in keywords)
 
 
 def keyword_recall_lemma(example: GenerationExample, prediction: Prediction) -> float | None:
@@ -44,17 +44,17 @@ def keyword_recall_lemma(example: GenerationExample, prediction: Prediction) -> 
     "went" is found in "go", but "art" is not found in "party". Lemmas are simplemma's. The value is None if there are
     no keywords.
     """
-    text, wanted = written(prediction), _keywords(example)
-    if text is None or not wanted:
+    text, keywords = written(prediction), _keywords(example)
+    if text is None or not keywords:
         return None
-    found = f" {_lemmas(text)} "
-    return fmean(f" {_lemmas(keyword)} " in found for keyword in wanted)
+    text_lemmas = f" {_lemmas(text)} "
+    return fmean(f" {_lemmas(keyword)} " in text_lemmas for keyword in keywords)
 
 
 def _keywords(example: GenerationExample) -> list[str]:
     """Return the keywords in lower case, or an empty list if the task has no such input."""
-    given = example.inputs.get(KEYWORDS, ())
-    return [keyword.lower() for keyword in ((given,) if isinstance(given, str) else given)]
+    keywords = example.inputs.get(KEYWORDS, ())
+    return [keyword.lower() for keyword in ((keywords,) if isinstance(keywords, str) else keywords)]
 
 
 def _lemmas(text: str) -> str:

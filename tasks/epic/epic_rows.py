@@ -29,7 +29,7 @@ SCRAPED_TAIL = "Link to proverb"
 SPLITS = {f"retrieval_{kind}_{part}": (kind, part) for kind in ("seen", "unseen") for part in ("train", "test")}
 SOLVED, DISTRACTORS = "mcq_train", 4
 ITEMS = {"mcq": "mcq_items.jsonl", "mcq_random": "mcq_random_items.jsonl"}
-FURTHER = {  # name → module of this folder, and its function of the context
+FURTHER_ROWS = {  # name → module of this folder, and its function of the context
     "alignment_seen_train": "alignment:seen_train",
     "alignment_seen_test": "alignment:seen_test",
     "alignment_published": "alignment:published",
@@ -65,11 +65,11 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
         return item_rows(ITEMS[path], read_corpus(context))
     if path == SOLVED:
         return solved_rows(context)
-    if path in FURTHER:
-        made: Iterator[Row] = load_target(f"{__package__}.{FURTHER[path]}")(context)
-        return made
-    known = ["retrieval_all", *SPLITS, *ITEMS, SOLVED, *FURTHER]
-    raise DataError(f"epic has no rows {path!r}{near_names(path, known)}; it has {', '.join(known)}")
+    if path in FURTHER_ROWS:
+        rows: Iterator[Row] = load_target(f"{__package__}.{FURTHER_ROWS[path]}")(context)
+        return rows
+    names = ["retrieval_all", *SPLITS, *ITEMS, SOLVED, *FURTHER_ROWS]
+    raise DataError(f"epic has no rows {path!r}{near_names(path, names)}; it has {', '.join(names)}")
 
 
 def read_corpus(context: DataContext) -> Corpus:
@@ -99,46 +99,46 @@ def split_rows(kind: str, part: str, context: DataContext) -> Iterator[Row]:
     unseen test. Only the test adds the other proverbs as background; in training they would leak.
     """
     ids = read_json(context.fetch("epic", f"task_1_proverb_only_{kind}_{part}_data_indices.json"))
-    return ranking_rows(read_corpus(context), ids, others=part == "test")
+    return ranking_rows(read_corpus(context), ids, with_background=part == "test")
 
 
-def ranking_rows(corpus: Corpus, ids: Iterable[str], *, others: bool = False) -> Iterator[Row]:
+def ranking_rows(corpus: Corpus, ids: Iterable[str], *, with_background: bool = False) -> Iterator[Row]:
     """Yield one row per narrative id, all with the same tuples of candidates and (if `others`) background proverbs."""
     ids = list(ids)
-    wanted = {proverb_of(key) for key in ids}
-    places = {key: place for place, key in enumerate(key for key in corpus.proverbs if key in wanted)}
-    background = [key for key in corpus.proverbs if others and key not in wanted]
+    proverb_ids = {proverb_of(key) for key in ids}
+    indices = {key: index for index, key in enumerate(key for key in corpus.proverbs if key in proverb_ids)}
+    background = [key for key in corpus.proverbs if with_background and key not in proverb_ids]
     shared = {
-        **both("candidates", tuple(corpus.proverbs[key] for key in places)),
-        **both("background", tuple(corpus.proverbs[key] for key in background)),
+        **with_lower("candidates", tuple(corpus.proverbs[key] for key in indices)),
+        **with_lower("background", tuple(corpus.proverbs[key] for key in background)),
     }
     for key in ids:
         proverb = proverb_of(key)
-        near = sorted(places[other] for other in near_duplicates().get(proverb, ()) if other in places)
-        yield {**narrative_fields(corpus, key, "split"), "relevant": places[proverb], "near": near, **shared}
+        near = sorted(indices[duplicate] for duplicate in near_duplicates().get(proverb, ()) if duplicate in indices)
+        yield {**narrative_fields(corpus, key, "split"), "relevant": indices[proverb], "near": near, **shared}
 
 
-def narrative_fields(corpus: Corpus, key: str, where: str) -> dict[str, Any]:
+def narrative_fields(corpus: Corpus, key: str, source: str) -> dict[str, Any]:
     """Return the fields of a narrative that every row has."""
     proverb_id = proverb_of(key)
     return {
         "id": key,
-        **both("narrative", look_up(corpus.narratives, key, where)),
+        **with_lower("narrative", look_up(corpus.narratives, key, source)),
         "proverb_id": proverb_id,
-        **both("proverb", look_up(corpus.proverbs, proverb_id, where)),
+        **with_lower("proverb", look_up(corpus.proverbs, proverb_id, source)),
     }
 
 
-def both(key: str, text: str | tuple[str, ...]) -> dict[str, str | tuple[str, ...]]:
+def with_lower(key: str, text: str | tuple[str, ...]) -> dict[str, str | tuple[str, ...]]:
     """Return a text or tuple of texts under `key`, and in lower case under `<key>_lower`."""
-    lower = text.lower() if isinstance(text, str) else tuple(one.lower() for one in text)
+    lower = text.lower() if isinstance(text, str) else tuple(string.lower() for string in text)
     return {key: text, f"{key}_lower": lower}
 
 
-def look_up(texts: Mapping[str, str], key: str, where: str) -> str:
+def look_up(texts: Mapping[str, str], key: str, source: str) -> str:
     """Return the text of an id. Raises `DataError` if there is none."""
     if key not in texts:
-        raise DataError(f"epic: {where}: the dataset has no {key!r}")
+        raise DataError(f"epic: {source}: the dataset has no {key!r}")
     return texts[key]
 
 
@@ -164,13 +164,13 @@ def solved_rows(context: DataContext) -> Iterator[Row]:
         yield item_row({"id": key, "options": options, "gold": options.index(gold)}, corpus, SOLVED)
 
 
-def item_row(item: Row, corpus: Corpus, where: str) -> Row:
+def item_row(item: Row, corpus: Corpus, source: str) -> Row:
     """Return one item with its texts. Raises `DataError` if an id is unknown or gold is not the narrative's proverb."""
     if missing := sorted({"id", "options", "gold"} - set(item)):
-        raise DataError(f"epic: {where}: no {', '.join(missing)}")
+        raise DataError(f"epic: {source}: no {', '.join(missing)}")
     option_ids, gold = tuple(item["options"]), item["gold"]
-    fields = narrative_fields(corpus, item["id"], where)
+    fields = narrative_fields(corpus, item["id"], source)
     if gold not in range(len(option_ids)) or option_ids[gold] != fields["proverb_id"]:
-        raise DataError(f"epic: {where}: gold {gold!r} does not point to {fields['proverb_id']} in {list(option_ids)}")
-    options = tuple(look_up(corpus.proverbs, key, where) for key in option_ids)
-    return {**fields, **both("options", options), "option_ids": option_ids, "gold": gold}
+        raise DataError(f"epic: {source}: gold {gold!r} does not point to {fields['proverb_id']} in {list(option_ids)}")
+    options = tuple(look_up(corpus.proverbs, key, source) for key in option_ids)
+    return {**fields, **with_lower("options", options), "option_ids": option_ids, "gold": gold}

@@ -21,7 +21,7 @@ from figeval.language.spacy_pipeline import VARIABLE, installed_pipeline, pipeli
 from figeval.language.tagging import PACKAGES, Reader, Token, main_verbs, reader
 from figeval.types import JSON
 
-Found: TypeAlias = Iterable[tuple[int, str]]  # (place in the text, keyword)
+PositionedKeywords: TypeAlias = Iterable[tuple[int, str]]  # (start in the text, keyword)
 RULES = 1  # incremented when a change of the rules, here or in tagging.py, changes the keywords
 BEHIND_NO_NAME = frozenset({"PRP", "PRP$", "DT", "TO", "IN"})
 
@@ -34,7 +34,7 @@ class Extractor(Protocol):
     def keywords(self, texts: Sequence[str]) -> list[tuple[str, ...]]: ...  # noqa: D102
 
 
-def chosen() -> Extractor:
+def choose_extractor() -> Extractor:
     """Return the extractor to use.
 
     This is the spaCy pipeline named by FIGEVAL_SPACY_MODEL, or en_core_web_sm if it and spaCy are installed, or else
@@ -47,10 +47,10 @@ def chosen() -> Extractor:
     return NltkExtractor() if name is None else SpacyExtractor(pipeline_folder(name), name)
 
 
-def in_order(found: Found) -> tuple[str, ...]:
+def order_keywords(keywords: PositionedKeywords) -> tuple[str, ...]:
     """Return the keywords in text order, each once regardless of case."""
     first: dict[str, str] = {}
-    for _, keyword in sorted(found):
+    for _, keyword in sorted(keywords):
         first.setdefault(keyword.lower(), keyword)
     return tuple(first.values())
 
@@ -98,12 +98,12 @@ class SpacyExtractor:
             reason = " ".join(str(error).split())
             raise DataError(f"spaCy cannot load {self.name!r} ({reason}); set {VARIABLE} to another one") from error
         docs = list(nlp.pipe(texts))
-        for what, attribute in (("parts of speech", "POS"), ("named entities", "ENT_IOB")):
+        for annotation, attribute in (("parts of speech", "POS"), ("named entities", "ENT_IOB")):
             if not any(doc.has_annotation(attribute) for doc in docs):
-                raise DataError(f"the pipeline {self.name!r} sets no {what}; set {VARIABLE} to one that does")
-        return [in_order(self._found(doc)) for doc in docs]
+                raise DataError(f"the pipeline {self.name!r} sets no {annotation}; set {VARIABLE} to one that does")
+        return [order_keywords(self._find_keywords(doc)) for doc in docs]
 
-    def _found(self, doc: Any) -> Iterator[tuple[int, str]]:
+    def _find_keywords(self, doc: Any) -> Iterator[tuple[int, str]]:
         yield from ((token.idx, token.text) for token in doc if token.pos_ == "VERB")
         yield from ((entity.start_char, entity.text) for entity in doc.ents)
 
@@ -132,9 +132,9 @@ class NltkExtractor:
     def keywords(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """Return the keywords of each text. Raises `DataError` if NLTK's data are missing."""
         read = reader()
-        return [in_order(self._found(text, read)) for text in texts]
+        return [order_keywords(self._find_keywords(text, read)) for text in texts]
 
-    def _found(self, text: str, read: Reader) -> Iterator[tuple[int, str]]:
+    def _find_keywords(self, text: str, read: Reader) -> Iterator[tuple[int, str]]:
         for sentence in read.sentences(text):
             yield from ((verb.start, text[verb.start : verb.end]) for verb in main_verbs(sentence))
             yield from ((start, text[start:end]) for start, end in names(text, sentence))
@@ -159,8 +159,8 @@ def proper_nouns(sentence: Sequence[Token]) -> Iterator[Token]:
     subject.
     """
     first = next((token for token in sentence if token.lower[0].isalnum()), None)
-    for place, token in enumerate(sentence):
-        behind = sentence[place + 1].tag if token is first and place + 1 < len(sentence) else ""
+    for index, token in enumerate(sentence):
+        next_tag = sentence[index + 1].tag if token is first and index + 1 < len(sentence) else ""
         is_name = token.tag in {"NNP", "NNPS"} and token.lower[0].isalnum() and token.lower != "i"
-        if is_name and behind not in BEHIND_NO_NAME:
+        if is_name and next_tag not in BEHIND_NO_NAME:
             yield token

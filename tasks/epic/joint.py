@@ -16,11 +16,11 @@ def split_rows(part: str, context: DataContext) -> Iterator[Row]:
     """Yield the rows of a retrieval task, each with its `parts` as written and its `parts_lower` in lower case."""
     corpus, pairs = read_corpus(context), read_pairs(context)
     for row in ranking_rows(corpus, seen_ids(part, context)):
-        found = list(rows_of(row["id"], corpus, pairs.get(row["id"], [])))
+        span_rows = list(rows_of(row["id"], corpus, pairs.get(row["id"], [])))
         yield {
             **row,
-            "parts": [span_of(one) for one in found],
-            "parts_lower": [span_of(one, "_lower") for one in found],
+            "parts": [span_of(span_row) for span_row in span_rows],
+            "parts_lower": [span_of(span_row, "_lower") for span_row in span_rows],
         }
 
 

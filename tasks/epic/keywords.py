@@ -19,9 +19,9 @@ from figeval.language import nltk_data
 from figeval.language.tagging import PACKAGES
 from figeval.types import JSON
 
-from .extractors import Extractor, NltkExtractor, chosen
+from .extractors import Extractor, NltkExtractor, choose_extractor
 
-COMPARED = 100  # narratives on which two extractors are compared
+COMPARED_NARRATIVES = 100  # narratives on which two extractors are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ def keywords_of(texts: Mapping[str, str], notes: dict[str, Any]) -> dict[str, tu
     Raises:
         DataError: the extractor is not available, or the stored keywords cannot be read or written.
     """
-    extractor = chosen()
+    extractor = choose_extractor()
     identity = extractor.identity
     file = home() / "keywords" / f"{_digest(identity, texts)}.json"
-    stored = _read(file) if file.is_file() else _found(extractor, list(texts.values()))
+    stored = _read(file) if file.is_file() else _extract(extractor, list(texts.values()))
     if not file.is_file():
         _write(file, stored)
     notes["keywords"] = identity | ({"agreement_with_nltk": stored["agreement"]} if stored["agreement"] else {})
@@ -61,15 +61,15 @@ def keywords_of(texts: Mapping[str, str], notes: dict[str, Any]) -> dict[str, tu
 
 def _digest(identity: JSON, texts: Mapping[str, str]) -> str:
     """Return a digest that changes with the extractor and with any text."""
-    told = json.dumps([identity, *texts.values()], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    content = json.dumps([identity, *texts.values()], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
-def _found(extractor: Extractor, texts: list[str]) -> JSON:
+def _extract(extractor: Extractor, texts: list[str]) -> JSON:
     """Return the keywords, and their agreement with NLTK's if its data are there and it is not the extractor."""
     agreed = None
     if not isinstance(extractor, NltkExtractor) and nltk_data.has(PACKAGES):
-        spread = texts[:: max(1, len(texts) // COMPARED)][:COMPARED]  # evenly over all texts
+        spread = texts[:: max(1, len(texts) // COMPARED_NARRATIVES)][:COMPARED_NARRATIVES]  # evenly over all texts
         agreed = asdict(agreement(extractor, NltkExtractor(), spread))
     return {"keywords": extractor.keywords(texts), "agreement": agreed}
 
@@ -83,10 +83,10 @@ def _write(file: Path, stored: JSON) -> None:
     """Write a file atomically, because another process may be writing the same one."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, made = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
+        handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             json.dump(stored, stream)
-        Path(made).replace(file)
+        Path(temporary).replace(file)
     except OSError as error:
         reason = error.strerror or str(error)
         raise DataError(f"cannot write {file} ({reason}); set FIGEVAL_HOME to a writable folder") from error

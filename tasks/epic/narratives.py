@@ -15,7 +15,7 @@ from itertools import groupby
 from figeval.data import DataContext, Row
 from figeval.data.formats import read_json
 
-from .epic_rows import Corpus, both, narrative_fields, proverb_of, read_corpus
+from .epic_rows import Corpus, narrative_fields, proverb_of, read_corpus, with_lower
 from .keywords import keywords_of
 
 SEED, TRAIN_OF_TEN, TRAIN_PROVERBS = 42, 8, 200
@@ -43,7 +43,7 @@ def narrative_rows(ids: Iterable[str], corpus: Corpus, context: DataContext) -> 
     """Yield one row per id, with `keywords` as in the text and `keywords_lower`, either of which may be empty."""
     keywords = keywords_of(corpus.narratives, context.notes)
     for key in ids:
-        yield {**narrative_fields(corpus, key, "split"), **both("keywords", keywords[key])}
+        yield {**narrative_fields(corpus, key, "split"), **with_lower("keywords", keywords[key])}
 
 
 def authors_split(corpus: Corpus, kind: str) -> dict[str, list[str]]:

@@ -24,10 +24,10 @@ def register_sources(register: SourceRegistrar) -> None:
 def register_metrics(register: MetricRegistrar) -> None:
     """Register the accuracies of labels with a good enough explanation (Chakrabarty et al. 2022, section 4)."""
     register("acc@0", f"{__name__}.explanations:label_accuracy", task_types=["generation"])
-    for least in (50, 60):
+    for min_score in (50, 60):
         register(
-            f"acc@{least}",
-            f"{__name__}.explanations:explained_{least}",
+            f"acc@{min_score}",
+            f"{__name__}.explanations:explained_{min_score}",
             task_types=["generation"],
             argument="a model that compares explanations, by embeddings or by a score from 0 to 1",
         )

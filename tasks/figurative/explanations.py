@@ -37,36 +37,39 @@ NO_LABEL = "texts that do not begin with a label"
 Cases = Sequence[tuple[GenerationExample, Prediction]]
 
 
-def explained(text: str) -> tuple[str, str] | None:
+def parse_answer(text: str) -> tuple[str, str] | None:
     """Return the label and explanation of a text, or None if it does not begin with a label."""
-    found = LABEL.match(strip_reasoning(text))
-    if found is None:
+    match = LABEL.match(strip_reasoning(text))
+    if match is None:
         return None
-    return ("entailment" if found[1] else "contradiction"), found[3].strip(" .:,;*-\n\t")
+    return ("entailment" if match[1] else "contradiction"), match[3].strip(" .:,;*-\n\t")
 
 
 def _read(cases: Cases) -> list[tuple[tuple[str, str], tuple[str, str]] | Measured]:
     """Return, for each case, label and explanation of the text and of the reference, or why they are missing."""
-    read: list[tuple[tuple[str, str], tuple[str, str]] | Measured] = []
+    answers: list[tuple[tuple[str, str], tuple[str, str]] | Measured] = []
     for example, prediction in cases:
-        wanted = explained(example.references[0]) if example.references else None
-        if wanted is None or not answered(prediction) or not isinstance(prediction.value, str):
-            read.append(Measured(None))
+        reference = parse_answer(example.references[0]) if example.references else None
+        if reference is None or not answered(prediction) or not isinstance(prediction.value, str):
+            answers.append(Measured(None))
         else:
-            said = explained(prediction.value)
-            read.append(Measured(None, (NO_LABEL,)) if said is None else (said, wanted))
-    return read
+            response = parse_answer(prediction.value)
+            answers.append(Measured(None, (NO_LABEL,)) if response is None else (response, reference))
+    return answers
 
 
 def _of_labels(cases: Cases) -> list[Measured]:
     """Return 1 for each right label and 0 for each wrong one."""
-    return [one if isinstance(one, Measured) else Measured(float(one[0][0] == one[1][0])) for one in _read(cases)]
+    return [
+        answer if isinstance(answer, Measured) else Measured(float(answer[0][0] == answer[1][0]))
+        for answer in _read(cases)
+    ]
 
 
 label_accuracy = batched(_of_labels, absent="no text begins with a label")
 
 
-def explained_at(least: int, context: MetricContext) -> Batched:
+def explained_at(min_score: int, context: MetricContext) -> Batched:
     """Return the metric `acc@<least>` that compares explanations with a model.
 
     Raises:
@@ -79,23 +82,23 @@ def explained_at(least: int, context: MetricContext) -> Batched:
             f"{context.name}={context.argument}: it offers {has}; name a model that embeds or scores pairs"
         )
 
-    def measured(cases: Cases) -> list[Measured]:
-        read = _read(cases)
-        right = [one for one in read if not isinstance(one, Measured) and one[0][0] == one[1][0]]
-        scores = iter(_closeness(model, [(said[1], wanted[1]) for said, wanted in right], context))
+    def measure(cases: Cases) -> list[Measured]:
+        answers = _read(cases)
+        right = [answer for answer in answers if not isinstance(answer, Measured) and answer[0][0] == answer[1][0]]
+        scores = iter(_closeness(model, [(response[1], reference[1]) for response, reference in right], context))
 
-        def value(one: Any) -> Measured:
-            if isinstance(one, Measured):
-                return one
-            return Measured(float(one[0][0] == one[1][0] and 100 * next(scores) >= least))
+        def value(answer: Any) -> Measured:
+            if isinstance(answer, Measured):
+                return answer
+            return Measured(float(answer[0][0] == answer[1][0] and 100 * next(scores) >= min_score))
 
-        return [value(one) for one in read]
+        return [value(answer) for answer in answers]
 
-    def described() -> dict[str, Any]:
+    def describe() -> dict[str, Any]:
         remark = f"explanations compared by {context.argument}, not by BERTScore and BLEURT as in the paper"
         return {"fingerprint": model.fingerprint, "remark": remark}
 
-    return batched(measured, absent="no text begins with a label", describe=described)
+    return batched(measure, absent="no text begins with a label", describe=describe)
 
 
 def _closeness(model: MetricModel, pairs: Sequence[tuple[str, str]], context: MetricContext) -> list[float]:
@@ -111,12 +114,14 @@ def _closeness(model: MetricModel, pairs: Sequence[tuple[str, str]], context: Me
         vectors = np.array([output for output, _ in model.answer([Text(text) for pair in filled for text in pair])])
         left, right = vectors[::2], vectors[1::2]
         lengths = np.linalg.norm(left, axis=-1) * np.linalg.norm(right, axis=-1) if len(filled) else np.ones(0)
-        found = ((left * right).sum(axis=-1) / np.where(lengths > 0, lengths, 1.0)).tolist() if filled else []
+        filled_scores = ((left * right).sum(axis=-1) / np.where(lengths > 0, lengths, 1.0)).tolist() if filled else []
     else:
-        found = [float(output) for output, _ in model.answer([TextPair(*pair) for pair in filled])] if filled else []
-        if strange := next((score for score in found if not 0 <= score <= 1), None):
-            raise ModelError(f"{context.name}={context.argument}: the score {strange:.3g} is not between 0 and 1")
-    scores = iter(found)
+        filled_scores = (
+            [float(output) for output, _ in model.answer([TextPair(*pair) for pair in filled])] if filled else []
+        )
+        if invalid := next((score for score in filled_scores if not 0 <= score <= 1), None):
+            raise ModelError(f"{context.name}={context.argument}: the score {invalid:.3g} is not between 0 and 1")
+    scores = iter(filled_scores)
     return [next(scores) if all(text.strip() for text in pair) else 0.0 for pair in pairs]
 
 

@@ -33,14 +33,16 @@ CURE = "give the folder with your copy of the repository as --data fignli=FOLDER
 
 def flute(path: str, context: DataContext) -> Iterator[Row]:
     """Yield FLUTE's rows. Raises `DataError` for an unknown split, or a row without two sentences and a label."""
-    known(path, "flute", [*SPLITS, "test"])
+    require_part(path, "flute", [*SPLITS, "test"])
     if path != "test":
         file = context.fetch("flute", SPLITS[path])
         for number, row in enumerate(read_jsonl(file)):
-            where = f"flute: {file}, row {number}"
-            asked, answered = (_matched(row, where, name, form) for name, form in (("en1", QUESTION), ("en2", ANSWER)))
-            label, explanation = ANSWERS[answered[1]], answered[2]
-            yield flute_row(f"{path}-{number}", asked[1], asked[2], label, explanation, {})
+            location = f"flute: {file}, row {number}"
+            question, answer = (
+                _match_text(row, location, name, form) for name, form in (("en1", QUESTION), ("en2", ANSWER))
+            )
+            label, explanation = ANSWERS[answer[1]], answer[2]
+            yield flute_row(f"{path}-{number}", question[1], question[2], label, explanation, {})
         return
     for figure in FIGURES:
         file = context.fetch("flute", f"testgolddata/{figure}_test.jsonl")
@@ -48,12 +50,12 @@ def flute(path: str, context: DataContext) -> Iterator[Row]:
             premise, hypothesis, label, explanation = _texts(row, f"flute: {file}, row {number}")
             if label not in FLUTE_LABELS:
                 raise DataError(f"flute: {file}, row {number}, field 'label': {label!r:.40} is neither of the labels")
-            about = {"figure": figure, "idiom": row.get("idiom")}
-            yield flute_row(f"{figure}-{number}", premise, hypothesis, FLUTE_LABELS[label], explanation, about)
+            details = {"figure": figure, "idiom": row.get("idiom")}
+            yield flute_row(f"{figure}-{number}", premise, hypothesis, FLUTE_LABELS[label], explanation, details)
 
 
 def flute_row(
-    name: str, premise: str, hypothesis: str, label: str, explanation: str, about: Mapping[str, Any]
+    name: str, premise: str, hypothesis: str, label: str, explanation: str, details: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return one row; its `answer` is the label as a word, followed by the explanation."""
     return {
@@ -62,8 +64,8 @@ def flute_row(
         "hypothesis": hypothesis,
         "label": label,
         "answer": f"{label.capitalize()}. {explanation}",
-        "figure": about.get("figure") or "unknown",
-        "cluster": _digest(about.get("idiom") or premise),
+        "figure": details.get("figure") or "unknown",
+        "cluster": _digest(details.get("idiom") or premise),
     }
 
 
@@ -73,16 +75,16 @@ def figqa(path: str, context: DataContext) -> Iterator[Row]:
     Raises:
         DataError: the split or a label is unknown, or both rows of a dev pair have the same label.
     """
-    known(path, "figqa", FIGQA)
+    require_part(path, "figqa", FIGQA)
     file = context.fetch("figqa", FIGQA[path])
     labels: dict[str, int | None] = {}
     for number, row in enumerate(read_table(file, "excel")):
-        where = f"figqa: {file}, row {number}"
+        location = f"figqa: {file}, row {number}"
         if row["labels"] not in CHOSEN:
-            raise DataError(f"{where}, field 'labels': {row['labels']!r:.40} is not one of {', '.join(CHOSEN)}")
+            raise DataError(f"{location}, field 'labels': {row['labels']!r:.40} is not one of {', '.join(CHOSEN)}")
         gold = CHOSEN[row["labels"]]
         if path == "dev" and labels.get(row["qid"], -1) == gold:  # two pairs of train have equal labels, as published
-            raise DataError(f"{where}, field 'labels': both rows of pair {row['qid']} are {gold}; they must differ")
+            raise DataError(f"{location}, field 'labels': both rows of pair {row['qid']} are {gold}; they must differ")
         labels[row["qid"]] = gold
         yield {
             "id": f"{path}-{number}",
@@ -95,7 +97,7 @@ def figqa(path: str, context: DataContext) -> Iterator[Row]:
 
 def fignli(path: str, context: DataContext) -> Iterator[Row]:
     """Return Figurative-NLI's rows of one figure. Raises `DataError` for an unknown figure or a missing copy."""
-    known(path, "fignli", ("metaphor", "simile", "published_irony"))
+    require_part(path, "fignli", ("metaphor", "simile", "published_irony"))
     if path == "published_irony":
         return irony(context)
     file = context.fetch("fignli", f"{path}-entail.json")
@@ -112,17 +114,17 @@ def irony(context: DataContext) -> Iterator[Row]:
         DataError: there is no such file, or a row lacks a column or has an unknown label.
     """
     folders = context.copies("fignli")
-    found = next((file for folder in folders for file in sorted(folder.rglob("recast_irony.csv"))), None)
-    if found is None:
-        where = ", ".join(map(str, folders)) or "no folder was given"
-        raise DataError(f"fignli: there is no recast_irony.csv ({where}); {CURE}")
-    for number, row in enumerate(read_table(found, "excel")):
-        where = f"fignli: {found}, row {number}"
+    table = next((file for folder in folders for file in sorted(folder.rglob("recast_irony.csv"))), None)
+    if table is None:
+        searched = ", ".join(map(str, folders)) or "no folder was given"
+        raise DataError(f"fignli: there is no recast_irony.csv ({searched}); {CURE}")
+    for number, row in enumerate(read_table(table, "excel")):
+        location = f"fignli: {table}, row {number}"
         for column in ("split", "premise", "hyp", "label"):
             if column not in row:
-                raise DataError(f"{where}: there is no column {column!r}; {CURE}")
+                raise DataError(f"{location}: there is no column {column!r}; {CURE}")
         if row["label"] not in IRONIC:
-            raise DataError(f"{where}, field 'label': {row['label']!r:.40} is neither True nor False")
+            raise DataError(f"{location}, field 'label': {row['label']!r:.40} is neither True nor False")
         if row["split"] == "test":
             yield {**pair_row(f"irony-{number}", row["premise"], row["hyp"]), "label": IRONIC[row["label"]]}
 
@@ -132,27 +134,27 @@ def pair_row(name: str, premise: str, hypothesis: str) -> dict[str, Any]:
     return {"id": name, "premise": premise, "hypothesis": hypothesis, "cluster": _digest(premise)}
 
 
-def known(path: str, name: str, parts: Any) -> None:
+def require_part(path: str, name: str, parts: Any) -> None:
     """Raise `DataError` for a part that a data set does not have."""
     if path not in parts:
         raise DataError(f"{name} has no rows {path!r:.40}{near(path, list(parts))}; it has {', '.join(parts)}")
 
 
-def _matched(row: Row, where: str, name: str, form: re.Pattern[str]) -> re.Match[str]:
+def _match_text(row: Row, location: str, name: str, form: re.Pattern[str]) -> re.Match[str]:
     """Return the match of a form with a text of a natural-language question. Raises `DataError` without a match."""
-    asked = row.get("translation")
-    text = asked.get(name) if isinstance(asked, Mapping) else None
-    if not isinstance(text, str) or not (found := form.fullmatch(text)):
-        wanted = "a question about two sentences" if form is QUESTION else "a label and an explanation"
-        raise DataError(f"{where}, field {name!r}: expected {wanted}, found {text!r:.60}")
-    return found
+    translation = row.get("translation")
+    text = translation.get(name) if isinstance(translation, Mapping) else None
+    if not isinstance(text, str) or not (match := form.fullmatch(text)):
+        expected = "a question about two sentences" if form is QUESTION else "a label and an explanation"
+        raise DataError(f"{location}, field {name!r}: expected {expected}, found {text!r:.60}")
+    return match
 
 
-def _texts(row: Row, where: str) -> list[str]:
+def _texts(row: Row, location: str) -> list[str]:
     """Return the four texts of a test row. Raises `DataError` if one is missing."""
     for name in ("premise", "hypothesis", "label", "explanation"):
         if not isinstance(row.get(name), str):
-            raise DataError(f"{where}: there is no text {name!r}; the row has {', '.join(row)}")
+            raise DataError(f"{location}: there is no text {name!r}; the row has {', '.join(row)}")
     return [row[name] for name in ("premise", "hypothesis", "label", "explanation")]
 
 

@@ -38,18 +38,18 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     if path not in FILES:
         raise DataError(f"id10m has no file {path!r}{near(path, FILES)}; it has {', '.join(FILES)}")
     split, _, language = path.partition("_")
-    known = None
+    known_idioms = None
     if split == "test" and language in TRAINED_ON:
-        known = expressions(fetch(f"dev_{language}", context), language)
+        known_idioms = expressions(fetch(f"dev_{language}", context), language)
     counts: Counter[str] = Counter()
     for number, sentence in enumerate(sentences(fetch(path, context), counts), start=1):
-        found = chunks(sentence.tags)
+        spans = chunks(sentence.tags)
         yield {
             "id": f"{path}:{number}",
             "tokens": sentence.words,
             "tags": sentence.tags,
-            "seen": known and known.stretches(sentence.words),
-            "expression": digest(sentence.words[found[0].start : found[0].end], language) if found else None,
+            "seen": known_idioms and known_idioms.stretches(sentence.words),
+            "expression": digest(sentence.words[spans[0].start : spans[0].end], language) if spans else None,
         }
     context.notes.update(counts)
 
@@ -63,7 +63,7 @@ def fetch(name: str, context: DataContext) -> Path:
 @lru_cache(maxsize=len(TRAINED_ON))
 def expressions(path: Path, language: str) -> Expressions:
     """Return the idioms of a dev file, which is read once per process, on first use."""
-    found = Expressions(language)
+    idioms = Expressions(language)
     for sentence in sentences(path):
-        found.add(sentence.words, sentence.tags)
-    return found
+        idioms.add(sentence.words, sentence.tags)
+    return idioms

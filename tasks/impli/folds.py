@@ -16,8 +16,8 @@ from hashlib import blake2b
 from figeval.data import Row
 
 FOLDS = 10
-SEEN = 0.1  # share of the training folds' premises that are tested and not learned from
-DEV, UNSEEN = (8,), (9,)  # folds of idioms that are not learned from
+SEEN_SHARE = 0.1  # share of the training folds' premises that are tested and not learned from
+DEV_FOLDS, UNSEEN_FOLDS = (8,), (9,)  # folds of idioms that are not learned from
 
 
 def folds(rows: Iterable[Row], seed: int = 0, count: int = FOLDS) -> list[list[Row]]:
@@ -25,16 +25,16 @@ def folds(rows: Iterable[Row], seed: int = 0, count: int = FOLDS) -> list[list[R
 
     Groups of rows that belong together are shuffled with the seed, and each goes to the fold with the fewest rows.
     """
-    groups = tied(rows)
+    groups = group_rows(rows)
     random.Random(seed).shuffle(groups)
-    found: list[list[tuple[int, Row]]] = [[] for _ in range(count)]
+    numbered_folds: list[list[tuple[int, Row]]] = [[] for _ in range(count)]
     for group in groups:
-        min(found, key=len).extend(group)
-    return [[row for _, row in sorted(fold, key=lambda one: one[0])] for fold in found]
+        min(numbered_folds, key=len).extend(group)
+    return [[row for _, row in sorted(fold, key=lambda numbered_row: numbered_row[0])] for fold in numbered_folds]
 
 
-def tied(rows: Iterable[Row]) -> list[list[tuple[int, Row]]]:
-    """Group the rows, with their places, that share an idiom or a premise, directly or through other rows."""
+def group_rows(rows: Iterable[Row]) -> list[list[tuple[int, Row]]]:
+    """Group the rows, with their indices, that share an idiom or a premise, directly or through other rows."""
     parents: dict[tuple[str, str], tuple[str, str]] = {}
 
     def root(name: tuple[str, str]) -> tuple[str, str]:
@@ -48,8 +48,8 @@ def tied(rows: Iterable[Row]) -> list[list[tuple[int, Row]]]:
         if row["idiom"] is not None:
             parents[premise] = root(("idiom", row["idiom"]))
     groups: dict[tuple[str, str], list[tuple[int, Row]]] = defaultdict(list)
-    for place, row in numbered:
-        groups[root(("premise", row["premise_key"]))].append((place, row))
+    for index, row in numbered:
+        groups[root(("premise", row["premise_key"]))].append((index, row))
     return list(groups.values())
 
 
@@ -59,36 +59,38 @@ def part(rows: Iterable[Row], name: str, seed: int = 0) -> list[Row]:
     Raises:
         KeyError: no part has that name.
     """
-    found = folds(rows, seed)
-    known = [row for place, fold in enumerate(found) if place not in (*DEV, *UNSEEN) for row in fold]
-    asked = asked_premises(known, seed)
+    all_folds = folds(rows, seed)
+    training_rows = [
+        row for index, fold in enumerate(all_folds) if index not in (*DEV_FOLDS, *UNSEEN_FOLDS) for row in fold
+    ]
+    test_premises = choose_premises(training_rows, seed)
     return {
-        "train": [row for row in known if row["premise_key"] not in asked],
-        "seen": [row for row in known if row["premise_key"] in asked],
-        "dev": [row for place in DEV for row in found[place]],
-        "unseen": [row for place in UNSEEN for row in found[place]],
+        "train": [row for row in training_rows if row["premise_key"] not in test_premises],
+        "seen": [row for row in training_rows if row["premise_key"] in test_premises],
+        "dev": [row for index in DEV_FOLDS for row in all_folds[index]],
+        "unseen": [row for index in UNSEEN_FOLDS for row in all_folds[index]],
     }[name]
 
 
-def asked_premises(rows: Sequence[Row], seed: int) -> set[str]:
+def choose_premises(rows: Sequence[Row], seed: int) -> set[str]:
     """Choose a tenth of the premises by a digest of seed and premise, leaving every idiom at least one premise."""
 
     def digest(premise: str) -> bytes:
         return blake2b(f"{seed} {premise}".encode(), digest_size=8).digest()
 
     premises = dict.fromkeys((row["premise_key"], row["idiom"]) for row in rows)
-    left = Counter(idiom for _, idiom in premises)
-    wanted = round(SEEN * len({premise for premise, _ in premises}))
+    remaining = Counter(idiom for _, idiom in premises)
+    count = round(SEEN_SHARE * len({premise for premise, _ in premises}))
     of_premise: dict[str, list[str | None]] = defaultdict(list)
     for premise, idiom in premises:
         of_premise[premise].append(idiom)
-    found: set[str] = set()
+    chosen: set[str] = set()
     for premise in sorted(of_premise, key=digest):
-        own = of_premise[premise]
-        if len(found) < wanted and all(idiom is not None and left[idiom] > 1 for idiom in own):
-            found.add(premise)
-            left.subtract(own)
-    return found
+        idioms = of_premise[premise]
+        if len(chosen) < count and all(idiom is not None and remaining[idiom] > 1 for idiom in idioms):
+            chosen.add(premise)
+            remaining.subtract(idioms)
+    return chosen
 
 
 # ---- learning curves ------------------------------------------------------------------------------------------------
@@ -124,15 +126,17 @@ class Point:
         With `pairs`, each of the other folds contributes an equal share in every regime, so that all regimes learn from
         the same number of pairs, provided that there are enough with the wanted label.
         """
-        found = folds(rows, self.seed)
+        all_folds = folds(rows, self.seed)
         label = REGIMES[self.regime]
         learned: list[Row] = []
         for step in range(1, self.train + 1):
-            place = (self.fold + step) % FOLDS
-            own = [row for row in found[place] if label in (None, row["label"])]
+            fold = (self.fold + step) % FOLDS
+            candidates = [row for row in all_folds[fold] if label in (None, row["label"])]
             if self.pairs is not None:
-                most = round(self.pairs * step / (FOLDS - 1)) - round(self.pairs * (step - 1) / (FOLDS - 1))
-                drawn = random.Random(f"{self.seed} {place}").sample(range(len(own)), min(most, len(own)))
-                own = [own[number] for number in sorted(drawn)]
-            learned += own
+                share = round(self.pairs * step / (FOLDS - 1)) - round(self.pairs * (step - 1) / (FOLDS - 1))
+                indices = random.Random(f"{self.seed} {fold}").sample(
+                    range(len(candidates)), min(share, len(candidates))
+                )
+                candidates = [candidates[number] for number in sorted(indices)]
+            learned += candidates
         return learned

@@ -113,14 +113,14 @@ class Lexicon:
         left = [token.group().lower() for token in tokens]
         start, end = changed_span(left, TOKEN.findall(hypothesis.lower()))
         text = _Text(left)
-        changed = {place for place in text.words if start <= place < end}
-        touching = [
-            found for found in self._find(text) if found.places[0] < max(end, start + 1) and found.places[-1] >= start
+        changed = {index for index in text.words if start <= index < end}
+        matches = [
+            match for match in self._find(text) if match.indices[0] < max(end, start + 1) and match.indices[-1] >= start
         ]
-        if not touching:
+        if not matches:
             return None
-        best = max(touching, key=lambda found: found.rank(changed))
-        first, last = tokens[best.places[0]].start(), tokens[best.places[-1]].end()
+        best = max(matches, key=lambda match: match.rank(changed))
+        first, last = tokens[best.indices[0]].start(), tokens[best.indices[-1]].end()
         return Idiom(best.name, premise[first:last], first, last, best.confidence(changed))
 
     def occurrences(self, sentence: str) -> list[Occurrence]:
@@ -131,16 +131,17 @@ class Lexicon:
         different names that share words are all kept, because the sentence is ambiguous.
         """
         tokens = list(TOKEN.finditer(sentence))
-        kept: list[_Found] = []
-        for found in sorted(set(self._find(_Text([token.group().lower() for token in tokens]))), key=_Found.standing):
-            rivals = [other for other in kept if not {*other.places}.isdisjoint(found.places)]
-            if not any(other.name == found.name or other.standing()[:3] < found.standing()[:3] for other in rivals):
-                kept.append(found)
+        matches: list[_Match] = []
+        for match in sorted(set(self._find(_Text([token.group().lower() for token in tokens]))), key=_Match.standing):
+            rivals = [other for other in matches if not {*other.indices}.isdisjoint(match.indices)]
+            if not any(other.name == match.name or other.standing()[:3] < match.standing()[:3] for other in rivals):
+                matches.append(match)
         return sorted(
-            (found.occurrence(sentence, tokens) for found in kept), key=lambda one: (one.start, one.end, one.name)
+            (match.occurrence(sentence, tokens) for match in matches),
+            key=lambda occurrence: (occurrence.start, occurrence.end, occurrence.name),
         )
 
-    def _find(self, text: _Text) -> Iterator[_Found]:
+    def _find(self, text: _Text) -> Iterator[_Match]:
         """Yield every idiom of the lexicon that occurs in the text."""
         present = set(text.stems)
         for stem in present & self._by_rarest.keys():
@@ -155,19 +156,19 @@ def has_words(name: str) -> bool:
 
 
 class _Text:
-    """Words of a text without articles and possessives: their places among the tokens, and their stems."""
+    """Words of a text without articles and possessives: their indices among the tokens, and their stems."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
-        self.words = [place for place, token in enumerate(tokens) if counts(token)]
-        self.stems = [stem(tokens[place]) for place in self.words]
+        self.words = [index for index, token in enumerate(tokens) if counts(token)]
+        self.stems = [stem(tokens[index]) for index in self.words]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """An idiom in a text, with the places of its words among the tokens, in ascending order."""
+class _Match:
+    """An idiom in a text, with the indices of its words among the tokens, in ascending order."""
 
     name: str
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
     in_order: bool
 
     def rank(self, changed: AbstractSet[int]) -> tuple[bool, bool, float, int, int, str]:
@@ -177,25 +178,25 @@ class _Found:
         those that contain the changed words (idiom and definition share words: "got to [grips] with" / "got to [deal]
         with"), then the others by Jaccard index. Ties go to the most compact, then to the longest.
         """
-        places = set(self.places)
-        jaccard = 1.0 if changed <= places else len(changed & places) / len(changed | places)
-        between = self.places[-1] - self.places[0] + 1 - len(places)
-        return self.in_order, changed == places, jaccard, -between, len(places), self.name
+        indices = set(self.indices)
+        jaccard = 1.0 if changed <= indices else len(changed & indices) / len(changed | indices)
+        between = self.indices[-1] - self.indices[0] + 1 - len(indices)
+        return self.in_order, changed == indices, jaccard, -between, len(indices), self.name
 
     def standing(self) -> tuple[int, bool, int, tuple[int, ...], str]:
         """Return the sort key that puts the best idioms of a sentence first: most words, in order, most compact."""
-        return -len(self.places), not self.in_order, self.places[-1] - self.places[0], self.places, self.name
+        return -len(self.indices), not self.in_order, self.indices[-1] - self.indices[0], self.indices, self.name
 
     def occurrence(self, sentence: str, tokens: Sequence[re.Match[str]]) -> Occurrence:
         """Return the occurrence of the idiom among the tokens of a sentence."""
-        words = tuple(tokens[place].span() for place in self.places)
+        words = tuple(tokens[index].span() for index in self.indices)
         start, end = words[0][0], words[-1][1]
         return Occurrence(self.name, sentence[start:end], start, end, words, self.in_order)
 
     def confidence(self, changed: AbstractSet[int]) -> float:
         """Return the share of common words in the smaller of the two sets, which is 1 if words were only added."""
-        smaller = min(len(changed), len(self.places))
-        overlap = len(changed & set(self.places)) / smaller if smaller else 1.0
+        smaller = min(len(changed), len(self.indices))
+        overlap = len(changed & set(self.indices)) / smaller if smaller else 1.0
         return overlap if self.in_order else overlap / 2
 
 
@@ -207,38 +208,38 @@ class _Entry:
     stems: tuple[str, ...]
     gaps: tuple[int, ...]
 
-    def matches(self, text: _Text) -> list[_Found]:
+    def matches(self, text: _Text) -> list[_Match]:
         """Return the occurrences of the entry's words in order or, if there are none, close together in any order."""
         starts = [begin for begin, first in enumerate(text.stems) if first == self.stems[0]]
-        ordered = [found for begin in starts if (found := self._from(begin, text))]
+        ordered = [match for begin in starts if (match := self._from(begin, text))]
         lexical = sum(stem not in FUNCTION_STEMS for stem in self.stems)
         return ordered or (self._shuffled(text) if lexical > 1 else [])
 
-    def _from(self, begin: int, text: _Text) -> _Found | None:
+    def _from(self, begin: int, text: _Text) -> _Match | None:
         """Return the occurrence in order whose first word is at `begin`, or None if there is none."""
-        places = [begin]
-        for wanted, gap in zip(self.stems[1:], self.gaps[1:], strict=True):
-            after = places[-1] + 1
+        indices = [begin]
+        for next_stem, gap in zip(self.stems[1:], self.gaps[1:], strict=True):
+            after = indices[-1] + 1
             following = text.stems[after : after + gap + 1]
-            if wanted not in following:
+            if next_stem not in following:
                 return None
-            places.append(after + following.index(wanted))
-        return _Found(self.name, tuple(text.words[place] for place in places), in_order=True)
+            indices.append(after + following.index(next_stem))
+        return _Match(self.name, tuple(text.words[index] for index in indices), in_order=True)
 
-    def _shuffled(self, text: _Text) -> list[_Found]:
+    def _shuffled(self, text: _Text) -> list[_Match]:
         """Return the occurrences in any order, among at most WINDOW further words."""
-        found = []
+        matches = []
         for begin, first in enumerate(text.stems):
             if first in self.stems:
                 missing = Counter(self.stems)
-                places = []
-                for place, stem in enumerate(text.stems[begin : begin + len(self.stems) + WINDOW], begin):
+                indices = []
+                for index, stem in enumerate(text.stems[begin : begin + len(self.stems) + WINDOW], begin):
                     if missing[stem] > 0:
                         missing[stem] -= 1
-                        places.append(text.words[place])
+                        indices.append(text.words[index])
                 if not missing.total():
-                    found.append(_Found(self.name, tuple(places), in_order=False))
-        return found
+                    matches.append(_Match(self.name, tuple(indices), in_order=False))
+        return matches
 
 
 def counts(token: str) -> bool:
@@ -247,7 +248,6 @@ def counts(token: str) -> bool:
 
 
 def _entry(name: str, form: str) -> _Entry:
-    """Return the lexicon entry for one form of an idiom."""
     stems: list[str] = []
     gaps: list[int] = []
     gap = GAP

@@ -60,10 +60,10 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
         return
     column = path.removeprefix(CLEAN)
     if column != "all" and column not in COLUMNS:
-        known = [*COLUMNS, "all", *(f"{IDIOMS}{part}" for part in PARTS)]
-        raise DataError(f"impli has no column {column!r}{near(column, known)}; it has {', '.join(known)}")
+        names = [*COLUMNS, "all", *(f"{IDIOMS}{part}" for part in PARTS)]
+        raise DataError(f"impli has no column {column!r}{near(column, names)}; it has {', '.join(names)}")
     columns = list(COLUMNS) if column == "all" else [column]
-    rows = (row for one in columns for row in column_rows(one, context))
+    rows = (row for name in columns for row in column_rows(name, context))
     if column == path:
         yield from rows
         return
@@ -99,18 +99,18 @@ def idiom_rows(context: DataContext) -> Iterator[Row]:
 
 def column_rows(column: str, context: DataContext) -> Iterator[Row]:
     """Yield the rows of all files of a column; a pair that occurs in an earlier row of the column is `repeated`."""
-    found: set[tuple[str, str]] = set()
+    seen_pairs: set[tuple[str, str]] = set()
     contradictory = contradictory_pairs(*(fetch(file, context) for file in FILES))
     for file in COLUMNS[column]:
         for row in file_rows(file, column, context):
-            pair = folded(row["premise"], row["hypothesis"])
+            pair = normalize_pair(row["premise"], row["hypothesis"])
             if pair in contradictory:
                 flaw: str | None = "contradictory"
-            elif pair in found:
+            elif pair in seen_pairs:
                 flaw = "repeated"
             else:
                 flaw = "encoding" if is_damaged(file, row["premise"] + row["hypothesis"]) else None
-            found.add(pair)
+            seen_pairs.add(pair)
             yield {**row, "flaw": flaw}
 
 
@@ -123,20 +123,20 @@ def file_rows(file: str, column: str, context: DataContext) -> Iterator[Row]:
     figure = "idiom" if column.startswith("idioms") else "metaphor"
     path = fetch(file, context)
     source = CORPUS.search(file)
-    same = {
+    shared = {
         "label": "entailment" if column.endswith("_ent") else "non-entailment",
         "corpus": source.group(1) if source else "manual",
         "figure": figure,
     }
-    known = idioms(file, path) if figure == "idiom" else None
+    file_idioms = idioms(file, path) if figure == "idiom" else None
     for number, (premise, hypothesis) in enumerate(pairs(file, path), 1):
-        idiom = known[number - 1] if known is not None else None
+        idiom = file_idioms[number - 1] if file_idioms is not None else None
         yield {
             "id": f"{file}:{number}",
             "premise": premise,
             "hypothesis": hypothesis,
             "premise_key": premise_key(premise),
-            **same,
+            **shared,
             "idiom": idiom and idiom.name,
             "surface": idiom and idiom.surface,
             "idiom_start": idiom and idiom.start,
@@ -145,7 +145,7 @@ def file_rows(file: str, column: str, context: DataContext) -> Iterator[Row]:
         }
 
 
-def folded(premise: str, hypothesis: str) -> tuple[str, str]:
+def normalize_pair(premise: str, hypothesis: str) -> tuple[str, str]:
     """Return a pair with normalised white space; rows for which it is equal have the same pair."""
     return " ".join(premise.split()), " ".join(hypothesis.split())
 
@@ -155,7 +155,7 @@ def contradictory_pairs(*paths: Path) -> frozenset[tuple[str, str]]:
     """Return the pairs with both labels, over all files, whose paths are in the order of `FILES`."""
     labelled: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}
     for file, path in zip(FILES, paths, strict=True):
-        labelled[file in ENTAILING].update(folded(*pair) for pair in pairs(file, path))
+        labelled[file in ENTAILING].update(normalize_pair(*pair) for pair in pairs(file, path))
     return frozenset(labelled[True] & labelled[False])
 
 

@@ -37,41 +37,41 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     file = f"train/train.{name}.csv" if split == "train" else f"test/task_{subtask.upper()}_{name}_test.csv"
     source = context.fetch("isarcasm", file)
     for number, row in enumerate(read_table(source, "excel"), start=1):
-        made = READERS[subtask](row, split, f"{source}, row {number}")
-        if made is not None:
-            yield {"id": f"{language}:{split}:{number}", "dialect": row.get("dialect"), **made}
+        fields = READERS[subtask](row, split, f"{source}, row {number}")
+        if fields is not None:
+            yield {"id": f"{language}:{split}:{number}", "dialect": row.get("dialect"), **fields}
 
 
-def _one_label(row: Row, split: str, where: str) -> Row | None:
+def _one_label(row: Row, split: str, location: str) -> Row | None:
     """Return a row of A, a text and its label, or None for the one train row without a text."""
     text = row["text"] if "text" in row else row["tweet"]
     if split == "train" and not text.strip():
         return None
     return {
         "text": text,
-        "label": _told(SARCASTIC, row["sarcastic"], f"{where}, column 'sarcastic'"),
+        "label": _look_up(SARCASTIC, row["sarcastic"], f"{location}, column 'sarcastic'"),
         "item": item(text),
     }
 
 
-def _types(row: Row, split: str, where: str) -> Row | None:
+def _types(row: Row, split: str, location: str) -> Row | None:
     """Return a row of B, a text and its types, or None for a train row without a text."""
     if split == "train" and not row["tweet"].strip():
         return None
     yes = {"1": True, "0": False, **({"": False} if row.get("sarcastic") == "0" else {})}
-    found = [name for name in TYPES if _told(yes, row[name], f"{where}, column {name!r}")]
+    types = [name for name in TYPES if _look_up(yes, row[name], f"{location}, column {name!r}")]
     text = row["text"] if "text" in row else row["tweet"]
-    return {"text": text, "labels": found, "item": item(text)}
+    return {"text": text, "labels": types, "item": item(text)}
 
 
-def _two_texts(row: Row, split: str, where: str) -> Row | None:
-    """Return a row of C, two texts and the place of the sarcastic one, or None for a train row without both.
+def _two_texts(row: Row, split: str, location: str) -> Row | None:
+    """Return a row of C, two texts and the index of the sarcastic one, or None for a train row without both.
 
     In train, the sarcastic text comes second if its length is odd.
     """
     if split == "test":
-        places = {"0": 0, "1": 1}
-        gold = _told(places, row["sarcastic_id"], f"{where}, column 'sarcastic_id'")
+        indices = {"0": 0, "1": 1}
+        gold = _look_up(indices, row["sarcastic_id"], f"{location}, column 'sarcastic_id'")
         options = [row["text_0"], row["text_1"]]
     elif row["sarcastic"] == "1" and row["rephrase"].strip() and (text := row.get("text") or row.get("tweet") or ""):
         gold = len(text) % 2
@@ -84,17 +84,19 @@ def _two_texts(row: Row, split: str, where: str) -> Row | None:
 READERS: Mapping[str, Callable[[Row, str, str], Row | None]] = {"a": _one_label, "b": _types, "c": _two_texts}
 
 
-def _told(known: Mapping[str, object], value: str, where: str) -> object:
+def _look_up(meanings: Mapping[str, object], value: str, location: str) -> object:
     """Return the meaning of a cell. Raises `DataError` for an unknown value."""
-    if value not in known:
-        raise DataError(f"{where}: {value!r:.40} is not one of {', '.join(map(repr, known))}; is the file complete?")
-    return known[value]
+    if value not in meanings:
+        raise DataError(
+            f"{location}: {value!r:.40} is not one of {', '.join(map(repr, meanings))}; is the file complete?"
+        )
+    return meanings[value]
 
 
 def item(*texts: str) -> str:
     """Return a digest of the letters of texts, which identifies repeated texts without revealing them."""
-    told = "\0".join(map(letters, texts))
-    return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    content = "\0".join(map(letters, texts))
+    return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def votes(subtask: str, language: str, fetch: Callable[[str, str], Path]) -> Iterator[tuple[Row, tuple[float, ...]]]:

@@ -40,20 +40,20 @@ class ThirdParty:
             CapabilityError: the labels are others, e.g. those of B, on which nobody voted.
         """
         sarcastic, earnest = SARCASTIC["1"], SARCASTIC["0"]
-        if strange := next((one for one in requests if set(one.labels) != {sarcastic, earnest}), None):
-            others = ", ".join(strange.labels)
-            raise CapabilityError(f"the votes are for {sarcastic} and {earnest} only, not for {others}")
-        shares = [self._votes["a"].get((letters(one.text),), (math.nan,)) for one in requests]
+        if unsuitable := next((request for request in requests if set(request.labels) != {sarcastic, earnest}), None):
+            labels = ", ".join(unsuitable.labels)
+            raise CapabilityError(f"the votes are for {sarcastic} and {earnest} only, not for {labels}")
+        shares = [self._votes["a"].get((letters(request.text),), (math.nan,)) for request in requests]
         return [{sarcastic: share, earnest: 1 - share} for (share,) in shares]
 
     def score_options(self, requests: Sequence[Any]) -> list[tuple[float, ...]]:
         """Return the shares of the votes for the two texts of C."""
         nobody = (math.nan, math.nan)
-        return [self._votes["c"].get(tuple(map(letters, one.options)), nobody) for one in requests]
+        return [self._votes["c"].get(tuple(map(letters, request.options)), nobody) for request in requests]
 
     def describe(self) -> JSON:
         """Return the number of different questions with votes, by subtask."""
-        return {"questions": {subtask: len(known) for subtask, known in self._votes.items()}}
+        return {"questions": {subtask: len(shares) for subtask, shares in self._votes.items()}}
 
     @cached_property
     def _votes(self) -> Mapping[str, Mapping[tuple[str, ...], tuple[float, ...]]]:
@@ -66,8 +66,8 @@ class ThirdParty:
 def _shares(
     subtask: str, columns: Sequence[str], fetch: Callable[[str, str], Path]
 ) -> dict[tuple[str, ...], tuple[float, ...]]:
-    found: dict[tuple[str, ...], list[tuple[float, ...]]] = defaultdict(list)
+    shares_by_texts: dict[tuple[str, ...], list[tuple[float, ...]]] = defaultdict(list)
     for language in LANGUAGES:
         for row, shares in votes(subtask, language, fetch):
-            found[tuple(letters(row[column]) for column in columns)].append(shares)
-    return {texts: tuple(map(fmean, zip(*shares, strict=True))) for texts, shares in found.items()}
+            shares_by_texts[tuple(letters(row[column]) for column in columns)].append(shares)
+    return {texts: tuple(map(fmean, zip(*shares, strict=True))) for texts, shares in shares_by_texts.items()}

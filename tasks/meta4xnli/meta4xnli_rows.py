@@ -38,14 +38,16 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     if path not in FILES:
         raise DataError(f"meta4xnli has no file {path!r}{near(path, FILES)}; it has {', '.join(FILES)}")
     file, language, training = FILES[path]
-    known = None if path == training else expressions(context.fetch("meta4xnli", FILES[training][0]), language)
+    known_metaphors = (
+        None if path == training else expressions(context.fetch("meta4xnli", FILES[training][0]), language)
+    )
     counts: Counter[str] = Counter()
     for number, sentence in enumerate(sentences(context.fetch("meta4xnli", file), counts), start=1):
         yield {
             "id": f"{path}:{number}",
             "tokens": sentence.words,
             "tags": sentence.tags,
-            "seen": known and known.stretches(sentence.words),
+            "seen": known_metaphors and known_metaphors.stretches(sentence.words),
             "metaphors": len(chunks(sentence.tags)),
         }
     context.notes.update(counts)
@@ -54,7 +56,7 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 @lru_cache(maxsize=len(FILES))
 def expressions(path: Path, language: str) -> Expressions:
     """Return the metaphors of a training file, which is read once per process, on first use."""
-    found = Expressions(language)
+    metaphors = Expressions(language)
     for sentence in sentences(path):
-        found.add(sentence.words, sentence.tags)
-    return found
+        metaphors.add(sentence.words, sentence.tags)
+    return metaphors

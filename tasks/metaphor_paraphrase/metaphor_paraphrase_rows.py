@@ -41,34 +41,34 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     """Return the pairs or the sets of a corpus. Raises `DataError` if no corpus has that name."""
     corpus, _, form = path.partition("/")
     if corpus not in CORPORA or form not in ("", "sets"):
-        known = [*CORPORA, *(f"{name}/sets" for name in CORPORA)]
-        raise DataError(f"metaphor_paraphrase has no rows {path!r}{near(path, known)}; it has {', '.join(known)}")
-    found = candidates(text_lines(context.fetch("metaphor_paraphrase", CORPORA[corpus])), CORPORA[corpus])
-    return set_rows(found) if form else pair_rows(found)
+        names = [*CORPORA, *(f"{name}/sets" for name in CORPORA)]
+        raise DataError(f"metaphor_paraphrase has no rows {path!r}{near(path, names)}; it has {', '.join(names)}")
+    sets = candidates(text_lines(context.fetch("metaphor_paraphrase", CORPORA[corpus])), CORPORA[corpus])
+    return set_rows(sets) if form else pair_rows(sets)
 
 
-def pair_rows(found: Iterator[Candidates]) -> Iterator[Row]:
+def pair_rows(sets: Iterator[Candidates]) -> Iterator[Row]:
     """Yield a row for each candidate."""
-    for one in found:
-        for place, (sentence, grade) in enumerate(one.graded, 1):
-            about = {"id": f"{one.number}-{place}", "set": f"set {one.first}"}
-            yield {**about, "metaphor": one.metaphor, "candidate": sentence, "grade": grade}
+    for candidate_set in sets:
+        for number, (sentence, grade) in enumerate(candidate_set.graded, 1):
+            ids = {"id": f"{candidate_set.number}-{number}", "set": f"set {candidate_set.first}"}
+            yield {**ids, "metaphor": candidate_set.metaphor, "candidate": sentence, "grade": grade}
 
 
-def set_rows(found: Iterator[Candidates]) -> Iterator[Row]:
+def set_rows(sets: Iterator[Candidates]) -> Iterator[Row]:
     """Yield a row for each set whose candidates all have a grade, not all of them the lowest one, 1.
 
     `gains` are the grades minus 1.
     """
-    for one in found:
-        grades = [grade for _, grade in one.graded if grade is not None]
-        if len(grades) == len(one.graded) and max(grades) > 1:
+    for candidate_set in sets:
+        grades = [grade for _, grade in candidate_set.graded if grade is not None]
+        if len(grades) == len(candidate_set.graded) and max(grades) > 1:
             yield {
-                "id": str(one.number),
-                "set": f"set {one.first}",
-                "metaphor": one.metaphor,
-                "candidates": tuple(sentence for sentence, _ in one.graded),
-                "gains": {place: grade - 1 for place, grade in enumerate(grades)},
+                "id": str(candidate_set.number),
+                "set": f"set {candidate_set.first}",
+                "metaphor": candidate_set.metaphor,
+                "candidates": tuple(sentence for sentence, _ in candidate_set.graded),
+                "gains": {index: grade - 1 for index, grade in enumerate(grades)},
             }
 
 
@@ -79,26 +79,26 @@ def candidates(lines: Iterator[str], file: str) -> Iterator[Candidates]:
         DataError: a set has no candidates, its metaphor has a grade, or a grade is not on the scale.
     """
     numbered = ((number, line.strip()) for number, line in enumerate(lines, 1))
-    sets = (list(group) for filled, group in groupby(numbered, key=lambda one: bool(one[1])) if filled)
+    sets = (list(group) for filled, group in groupby(numbered, key=lambda line: bool(line[1])) if filled)
     first: dict[str, int] = {}
-    for count, ((line, metaphor), *others) in enumerate(sets, 1):
+    for count, ((line, metaphor), *candidate_lines) in enumerate(sets, 1):
         if not set(metaphor) - {"#", "*"}:
             continue
-        if not others:
+        if not candidate_lines:
             raise DataError(f"{file}:{line}: a metaphor without candidates; write them on the lines below it")
         if "#" in metaphor:
             raise DataError(
                 f"{file}:{line}: a set begins with a grade; write its metaphor on a separate line before it"
             )
-        graded = tuple(_graded(text, f"{file}:{number}") for number, text in others)
+        graded = tuple(_read_candidate(text, f"{file}:{number}") for number, text in candidate_lines)
         yield Candidates(count, first.setdefault(letters(metaphor), count), metaphor, graded)
 
 
-def _graded(text: str, where: str) -> tuple[str, int | None]:
+def _read_candidate(text: str, location: str) -> tuple[str, int | None]:
     """Return the sentence of a candidate, and its grade if it has one."""
     sentence, mark, grade = text.rpartition("#")
     if not mark:
         return text, None
     if grade.strip() not in GRADES:
-        raise DataError(f"{where}, field 'grade': {grade.strip()!r:.40} is not on the scale {', '.join(GRADES)}")
+        raise DataError(f"{location}, field 'grade': {grade.strip()!r:.40} is not on the scale {', '.join(GRADES)}")
     return sentence.strip(), GRADES[grade.strip()]

@@ -25,7 +25,6 @@ def _read(name: str) -> Iterator[Row]:
 
 
 def _texts(name: str, text: str) -> dict[str, str]:
-    """Return the texts of a file by id."""
     return {row["id"]: row[text] for row in _read(name)}
 
 
@@ -47,16 +46,16 @@ def retrieval(prefix: str = "") -> Iterator[Row]:
 
 def situations(split: str) -> Iterator[Row]:
     """Return the situations of a split with all thirty proverbs."""
-    found = (row for row in _read("situations.jsonl") if row["split"] == split)
-    return _with_candidates({**row, "narrative": row["situation"]} for row in found)
+    rows = (row for row in _read("situations.jsonl") if row["split"] == split)
+    return _with_candidates({**row, "narrative": row["situation"]} for row in rows)
 
 
 def _with_candidates(rows: Iterator[Row], prefix: str = "") -> Iterator[Row]:
-    """Yield the rows with all proverbs, and the place of the right one."""
+    """Yield the rows with all proverbs, and the index of the right one."""
     texts = _texts(f"{prefix}proverbs.jsonl", "proverb")
-    candidates, places = tuple(texts.values()), {identity: place for place, identity in enumerate(texts)}
+    candidates, indices = tuple(texts.values()), {identity: index for index, identity in enumerate(texts)}
     for row in rows:
-        yield {**row, "candidates": candidates, "relevant": places[row["proverb_id"]]}
+        yield {**row, "candidates": candidates, "relevant": indices[row["proverb_id"]]}
 
 
 def fables(prefix: str = "") -> Iterator[Row]:
@@ -71,28 +70,28 @@ def motif() -> Iterator[Row]:
 
 def joint(prefix: str = "") -> Iterator[Row]:
     """Yield the first narrative of each proverb, with its aligned spans and its keywords."""
-    aligned = {row["id"]: row for row in _read(f"{prefix}alignments.jsonl")}
+    alignments = {row["id"]: row for row in _read(f"{prefix}alignments.jsonl")}
     for row in retrieval(prefix):
-        if row["id"] in aligned:
-            yield {**row, **_aligned(row, aligned[row["id"]])}
+        if row["id"] in alignments:
+            yield {**row, **_alignment_fields(row, alignments[row["id"]])}
 
 
-def _aligned(row: Row, found: Row) -> Row:
+def _alignment_fields(row: Row, annotation: Row) -> Row:
     """Return the proverb, the parts and the keywords of one narrative."""
-    known = row["candidates"][row["relevant"]]
-    spans = enumerate(found["parts"], 1)
+    proverb = row["candidates"][row["relevant"]]
+    spans = enumerate(annotation["parts"], 1)
     parts = [
-        {"id": f"{row['id']}S{number}", "given": span["given"], "known": known, "gold": span["words"]}
+        {"id": f"{row['id']}S{number}", "given": span["given"], "known": proverb, "gold": span["words"]}
         for number, span in spans
     ]
-    return {"proverb": known, "parts": parts, "keywords": found["keywords"]}
+    return {"proverb": proverb, "parts": parts, "keywords": annotation["keywords"]}
 
 
 def other_narratives() -> Iterator[Row]:
     """Yield the second narrative of each proverb, which has no annotated spans or keywords."""
-    aligned = {row["id"] for row in _read("alignments.jsonl")}
+    aligned_ids = {row["id"] for row in _read("alignments.jsonl")}
     for row in retrieval():
-        if row["id"] not in aligned:
+        if row["id"] not in aligned_ids:
             yield {**row, "proverb": row["candidates"][row["relevant"]], "keywords": []}
 
 

@@ -31,26 +31,27 @@ PARALLEL = frozenset({("hyperbole", "en"), ("simile", "en")})
 def open(path: str, context: DataContext) -> Iterator[Row]:
     """Return the rows of a form, in all languages or one, or of the train split. Raises `DataError` for other paths."""
     if path == TRAIN:
-        return merged([("hyperbole", "en", "train", number) for number in range(len(LABELS))], context)
+        return merge_files([("hyperbole", "en", "train", number) for number in range(len(LABELS))], context)
     form, _, language = path.partition("_")
     if form not in FORMS:
-        known = [*FORMS, TRAIN]
-        raise DataError(f"mmfld has no form {form!r:.40}{near(form, known)}; it has {', '.join(known)}")
+        names = [*FORMS, TRAIN]
+        raise DataError(f"mmfld has no form {form!r:.40}{near(form, names)}; it has {', '.join(names)}")
     if language and language not in FORMS[form]:
-        which = "is not one of its languages" if language not in LOCALES else f"has no texts with the form {form}"
+        problem = "is not one of its languages" if language not in LOCALES else f"has no texts with the form {form}"
         raise DataError(
-            f"mmfld: the language {language!r:.40} {which}{near(language, FORMS[form])}; {form} is available in "
+            f"mmfld: the language {language!r:.40} {problem}{near(language, FORMS[form])}; {form} is available in "
             f"{', '.join(FORMS[form])}"
         )
     languages = (language,) if language else FORMS[form]
-    return merged([(form, one, "test", number) for one in languages for number in range(len(LABELS))], context)
+    return merge_files([(form, code, "test", number) for code in languages for number in range(len(LABELS))], context)
 
 
-def merged(files: Sequence[tuple[str, str, str, int]], context: DataContext) -> Iterator[Row]:
+def merge_files(files: Sequence[tuple[str, str, str, int]], context: DataContext) -> Iterator[Row]:
     """Merge the rows of several files (form, language, split, label number) by relative position in their file."""
-    rows = [list(file_rows(*file, context)) for file in files]
-    placed = [((place + 0.5) / len(own), row) for own in rows for place, row in enumerate(own)]
-    return (row for _, row in sorted(placed, key=lambda one: one[0]))  # stable: ties go to the first file
+    tables = [list(file_rows(*file, context)) for file in files]
+    positioned = [((index + 0.5) / len(table), row) for table in tables for index, row in enumerate(table)]
+    positioned.sort(key=lambda positioned_row: positioned_row[0])  # stable: ties go to the first file
+    return (row for _, row in positioned)
 
 
 def file_rows(form: str, language: str, split: str, number: int, context: DataContext) -> Iterator[Row]:

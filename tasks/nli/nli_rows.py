@@ -8,7 +8,7 @@ from figeval.data import DataContext, Row
 from figeval.errors import DataError, near
 
 from . import union
-from .parts import PARTS, fetched, part_rows
+from .parts import PARTS, fetch_part, part_rows
 
 UNIONS = ("train", "dev")
 
@@ -18,6 +18,6 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     if path in UNIONS:
         return union.rows(path, context)
     if path in PARTS:
-        return part_rows(path, fetched(path, context))
-    known = [*PARTS, *UNIONS]
-    raise DataError(f"nli has no part {path!r}{near(path, known)}; it has {', '.join(known)}")
+        return part_rows(path, fetch_part(path, context))
+    names = [*PARTS, *UNIONS]
+    raise DataError(f"nli has no part {path!r}{near(path, names)}; it has {', '.join(names)}")

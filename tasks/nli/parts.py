@@ -10,22 +10,32 @@ from pathlib import Path
 
 from figeval.data import DataContext, Row
 
-from .published import PublishedPair, Reader, Table, aligned, med_told, questions, sick_told, snli_json, taxi_told
+from .published import (
+    PublishedPair,
+    Reader,
+    Table,
+    aligned,
+    med_columns,
+    questions,
+    sick_columns,
+    snli_json,
+    taxi_columns,
+)
 
 # snli_sample does not say what its numbers mean; README.md explains how they were identified.
 SNLI_NUMBERS = {"1": "neutral", "2": "contradiction", "3": "entailment"}
 SNLI = Table("premise", "hypothesis", "label", header=("label", "again", "premise", "hypothesis"), labels=SNLI_NUMBERS)
 CAD = Table("sentence1", "sentence2", "gold_label")
 CONJ = Table("Premise", "Hypothesis", "Label")
-MED = Table("sentence1", "sentence2", "gold_label", med_told)
-TAXI = Table("prem", "hyp", "label", taxi_told)
+MED = Table("sentence1", "sentence2", "gold_label", med_columns)
+TAXI = Table("prem", "hyp", "label", taxi_columns)
 SIDES = ("s1", "s2", "labels")
 NO_LETTER = re.compile(r"[\W_]+")
 
 
 def sick(part: str) -> Table:
     """Return the reader of one of SICK's SemEval 2014 splits."""
-    return Table("sentence_A", "sentence_B", "entailment_label", sick_told, only=("SemEval_set", part))
+    return Table("sentence_A", "sentence_B", "entailment_label", sick_columns, only=("SemEval_set", part))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +53,7 @@ class CorpusPart:
             yield f"{self.name}:{pair.number}", pair
 
 
-def _one(corpus: str, file: str, read: Reader) -> CorpusPart:
+def _single_file(corpus: str, file: str, read: Reader) -> CorpusPart:
     return CorpusPart(corpus, file.rpartition(".")[0], (file,), read)
 
 
@@ -52,29 +62,29 @@ def _aligned(corpus: str, folder: str, ending: str) -> CorpusPart:
 
 
 PARTS = {
-    "mnli_train": _one("mnli", "mnli_sample/mnli_train.csv", questions),
-    "mnli_validation": _one("mnli", "mnli_sample/mnli_validation.csv", questions),
-    "snli_train": _one("snli", "snli_sample/train.csv", SNLI),
-    "snli_test": _one("snli", "snli_sample/test.csv", SNLI),
+    "mnli_train": _single_file("mnli", "mnli_sample/mnli_train.csv", questions),
+    "mnli_validation": _single_file("mnli", "mnli_sample/mnli_validation.csv", questions),
+    "snli_train": _single_file("snli", "snli_sample/train.csv", SNLI),
+    "snli_test": _single_file("snli", "snli_sample/test.csv", SNLI),
     "esnli_dev": _aligned("esnli", "esnli", "dev"),
     "esnli_test": _aligned("esnli", "esnli", "test"),
-    "cad_train": _one("cad", "cad_nli/all_combined/train.tsv", CAD),
-    "cad_dev": _one("cad", "cad_nli/all_combined/dev.tsv", CAD),
-    "cad_test": _one("cad", "cad_nli/all_combined/test.tsv", CAD),
-    "sick_train": _one("sick", "sick/SICK.txt", sick("TRAIN")),
-    "sick_trial": _one("sick", "sick/SICK.txt", sick("TRIAL")),
-    "sick_test": _one("sick", "sick/SICK.txt", sick("TEST")),
-    "conj_train": _one("conj", "conjnli/adversarial_train_15k.tsv", CONJ),
-    "conj_dev": _one("conj", "conjnli/conj_dev.tsv", CONJ),
-    "med": _one("med", "med/MED.tsv", MED),
-    "taxi": _one("taxi", "taxinli/taxinli10k.tsv", TAXI),
+    "cad_train": _single_file("cad", "cad_nli/all_combined/train.tsv", CAD),
+    "cad_dev": _single_file("cad", "cad_nli/all_combined/dev.tsv", CAD),
+    "cad_test": _single_file("cad", "cad_nli/all_combined/test.tsv", CAD),
+    "sick_train": _single_file("sick", "sick/SICK.txt", sick("TRAIN")),
+    "sick_trial": _single_file("sick", "sick/SICK.txt", sick("TRIAL")),
+    "sick_test": _single_file("sick", "sick/SICK.txt", sick("TEST")),
+    "conj_train": _single_file("conj", "conjnli/adversarial_train_15k.tsv", CONJ),
+    "conj_dev": _single_file("conj", "conjnli/conj_dev.tsv", CONJ),
+    "med": _single_file("med", "med/MED.tsv", MED),
+    "taxi": _single_file("taxi", "taxinli/taxinli10k.tsv", TAXI),
     "mnli_hard_matched": _aligned("mnli", "mnli_hard/MNLIMatchedHardWithHardTest", "test"),
     "mnli_hard_mismatched": _aligned("mnli", "mnli_hard/MNLIMismatchedHardWithHardTest", "test"),
-    "snli_hard": _one("snli", "mnli_hard/snli_1.0_test_hard.jsonl", snli_json),
+    "snli_hard": _single_file("snli", "mnli_hard/snli_1.0_test_hard.jsonl", snli_json),
 }
 
 
-def fetched(name: str, context: DataContext) -> tuple[Path, ...]:
+def fetch_part(name: str, context: DataContext) -> tuple[Path, ...]:
     """Return the local paths of a part's files."""
     return tuple(context.fetch("nli", file) for file in PARTS[name].files)
 
@@ -93,11 +103,11 @@ def part_rows(name: str, paths: Sequence[Path]) -> Iterator[Row]:
             "hypothesis": pair.hypothesis,
             "label": pair.label,
             "corpus": part.corpus,
-            "meta": {"corpus": part.corpus, **pair.told, "premise": premise_key(pair.premise)},
+            "meta": {"corpus": part.corpus, **pair.columns, "premise": premise_key(pair.premise)},
         }
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """Return the case-folded letters and digits of a text, by which copies are recognised across sets.
 
     Punctuation and blanks are ignored because some sets are tokenised and one has lost its last punctuation marks.
@@ -107,4 +117,4 @@ def folded(text: str) -> str:
 
 def premise_key(premise: str) -> str:
     """Return a digest of a folded premise; it is stored with predictions, so it must not reveal the text."""
-    return blake2b(folded(premise).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return blake2b(fold(premise).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -25,20 +25,20 @@ BETWEEN = '", does the hypothesis "'  # separates premise and hypothesis, so it 
 
 
 class PublishedPair(NamedTuple):
-    """A pair as published; `number` counts the rows of its file from 1, and `told` holds its other columns."""
+    """A pair as published; `number` counts the rows of its file from 1, and `columns` holds its other columns."""
 
     number: int
     premise: str
     hypothesis: str
     label: str
-    told: Mapping[str, str | None]
+    columns: Mapping[str, str | None]
 
 
 Reader = Callable[[Sequence[Path]], Iterator[PublishedPair]]
 Record = Mapping[str, str]
 
 
-def nothing(_record: Record) -> Mapping[str, str | None]:
+def no_columns(_record: Record) -> Mapping[str, str | None]:
     """Return no further columns."""
     return {}
 
@@ -49,7 +49,7 @@ class Table:
 
     Attributes:
         premise, hypothesis, label: names of the columns.
-        told: function that returns the further columns of a pair.
+        columns: function that returns the further columns of a pair.
         header: names of the columns, for a file without a header.
         only: (column, value) that selects rows.
         labels: labels by the file's own names; other names are read in lower case.
@@ -58,7 +58,7 @@ class Table:
     premise: str
     hypothesis: str
     label: str
-    told: Callable[[Record], Mapping[str, str | None]] = nothing
+    columns: Callable[[Record], Mapping[str, str | None]] = no_columns
     header: tuple[str, ...] = ()
     only: tuple[str, str] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -69,9 +69,9 @@ class Table:
         for number, (line, record) in enumerate(plain_table(path, self.header), 1):
             if self.only is not None and record[self.only[0]] != self.only[1]:
                 continue
-            written = record[self.label]
-            label = known_label(self.labels.get(written, written.lower()), f"{path}:{line}")
-            yield PublishedPair(number, record[self.premise], record[self.hypothesis], label, self.told(record))
+            name = record[self.label]
+            label = require_label(self.labels.get(name, name.lower()), f"{path}:{line}")
+            yield PublishedPair(number, record[self.premise], record[self.hypothesis], label, self.columns(record))
 
 
 def plain_table(path: Path, header: Sequence[str] = ()) -> Iterator[tuple[int, Record]]:
@@ -100,10 +100,10 @@ def questions(paths: Sequence[Path]) -> Iterator[PublishedPair]:
     next(records, None)  # the header
     seen = set()
     for number, (line, values) in enumerate(records, 1):
-        found = QUESTION.fullmatch(values[0])
-        if len(values) != 3 or found is None or values[0].count(BETWEEN) != 1:
+        match = QUESTION.fullmatch(values[0])
+        if len(values) != 3 or match is None or values[0].count(BETWEEN) != 1:
             raise DataError(f"{path}:{line}: expected a question with premise and hypothesis, its answer and mnli")
-        pair = PublishedPair(number, found.group(1), found.group(2), known_label(values[1], f"{path}:{line}"), {})
+        pair = PublishedPair(number, match.group(1), match.group(2), require_label(values[1], f"{path}:{line}"), {})
         if pair[1:4] not in seen:
             seen.add(pair[1:4])
             yield pair
@@ -116,7 +116,7 @@ def aligned(paths: Sequence[Path]) -> Iterator[PublishedPair]:
         counts = ", ".join(f"{path} {len(column):,}" for path, column in zip(paths, columns, strict=True))
         raise DataError(f"files that belong together have different numbers of lines: {counts}; fetch them again")
     for number, (premise, hypothesis, label) in enumerate(zip(*columns, strict=True), 1):
-        yield PublishedPair(number, premise, hypothesis, known_label(label, f"{paths[-1]}:{number}"), {})
+        yield PublishedPair(number, premise, hypothesis, require_label(label, f"{paths[-1]}:{number}"), {})
 
 
 def snli_json(paths: Sequence[Path]) -> Iterator[PublishedPair]:
@@ -125,17 +125,17 @@ def snli_json(paths: Sequence[Path]) -> Iterator[PublishedPair]:
     for number, row in enumerate(read_jsonl(path), 1):
         match [row.get(key) for key in ("sentence1", "sentence2", "gold_label")]:
             case [str(premise), str(hypothesis), str(label)]:
-                yield PublishedPair(number, premise, hypothesis, known_label(label, f"{path}:{number}"), {})
+                yield PublishedPair(number, premise, hypothesis, require_label(label, f"{path}:{number}"), {})
             case _:
                 raise DataError(
                     f"{path}:{number}: sentence1, sentence2 and gold_label must be present and must be strings"
                 )
 
 
-def known_label(label: str, where: str) -> str:
+def require_label(label: str, location: str) -> str:
     """Return a label unchanged. Raises `DataError` if it is unknown."""
     if label not in LABELS:
-        raise DataError(f"{where}: {label!r} is not a label; it should be one of {', '.join(LABELS)}")
+        raise DataError(f"{location}: {label!r} is not a label; it should be one of {', '.join(LABELS)}")
     return label
 
 
@@ -145,12 +145,12 @@ DIRECTION = re.compile(r"(?:^|:)(\w+)_monotone(?::|$)")
 TAXONOMY = re.compile(r"(\w+)_(?:linguistic|logic|reasoning|knowledge)")
 
 
-def sick_told(record: Record) -> Mapping[str, str | None]:
+def sick_columns(record: Record) -> Mapping[str, str | None]:
     """Return the data set from which the first sentence was taken, as `genre`."""
     return {"genre": record["sentence_A_dataset"].lower()}
 
 
-def med_told(record: Record) -> Mapping[str, str | None]:
+def med_columns(record: Record) -> Mapping[str, str | None]:
     """Return the source (crowd, paper) and the direction (upward, downward, non) of `crowd:downward_monotone:npi`."""
     direction = DIRECTION.search(record["genre"])
     return {
@@ -159,8 +159,8 @@ def med_told(record: Record) -> Mapping[str, str | None]:
     }
 
 
-def taxi_told(record: Record) -> Mapping[str, str | None]:
+def taxi_columns(record: Record) -> Mapping[str, str | None]:
     """Return the genre, and `yes` for each of the 15 categories that the pair needs; it may need several or none."""
     categories = ((TAXONOMY.fullmatch(column), value) for column, value in record.items())
-    needed = {found.group(1): None if value == "0" else "yes" for found, value in categories if found}
-    return {"genre": record["genre"], **needed}
+    category_columns = {match.group(1): None if value == "0" else "yes" for match, value in categories if match}
+    return {"genre": record["genre"], **category_columns}

@@ -2,7 +2,7 @@
 
 No pair of `train` is in a test set of this benchmark, in the sets' own validation parts or in `dev`; no premise of
 `train` is in `dev`; no pair occurs twice or with two labels. Pairs are the same if their letters and digits are
-(`folded`). README.md has the counts.
+(`fold`). README.md has the counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 from figeval.data import DataContext, Row
 
-from .parts import PARTS, fetched, folded, part_rows
+from .parts import PARTS, fetch_part, fold, part_rows
 from .published import LABELS
 
 TRAIN = ("mnli_train", "snli_train", "esnli_dev", "cad_train", "sick_train", "conj_train")
@@ -27,7 +27,7 @@ TEST = (
     *("mnli_validation", "snli_test", "esnli_test", "cad_test", "sick_test", "conj_dev"),
     *("med", "taxi", "mnli_hard_matched", "mnli_hard_mismatched", "snli_hard"),
 )
-ALL = tuple(dict.fromkeys((*TRAIN, *DEV, *VALIDATION, *TEST)))
+ALL_PARTS = tuple(dict.fromkeys((*TRAIN, *DEV, *VALIDATION, *TEST)))
 PER_LABEL = 250  # pairs of each label that a part contributes to `dev`, limited by its rarest label
 
 Texts: TypeAlias = tuple[str, str]  # premise and hypothesis, folded
@@ -52,24 +52,24 @@ class Union:
 
 def rows(name: str, context: DataContext) -> Iterator[Row]:
     """Yield the rows of `train` or `dev`, part by part."""
-    paths = tuple(fetched(part, context) for part in ALL)
-    chosen = union(paths)
-    parts, ids = {"train": (TRAIN, chosen.train), "dev": (DEV, chosen.dev)}[name]
+    paths = tuple(fetch_part(part, context) for part in ALL_PARTS)
+    sets = union(paths)
+    parts, ids = {"train": (TRAIN, sets.train), "dev": (DEV, sets.dev)}[name]
     for part in parts:
-        yield from (row for row in part_rows(part, paths[ALL.index(part)]) if row["id"] in ids)
+        yield from (row for row in part_rows(part, paths[ALL_PARTS.index(part)]) if row["id"] in ids)
 
 
 @lru_cache(maxsize=1)
 def union(paths: tuple[tuple[Path, ...], ...]) -> Union:
-    """Choose both sets from the files of all parts, in the order of `ALL`, once per process on first use."""
-    entries = {part: list(read(part, files)) for part, files in zip(ALL, paths, strict=True)}
-    twofold = labelled_twice(entries[part] for part in (*TRAIN, *DEV))
+    """Choose both sets from the files of all parts, in the order of `ALL_PARTS`, once per process on first use."""
+    entries = {part: list(read(part, files)) for part, files in zip(ALL_PARTS, paths, strict=True)}
+    ambiguous = labelled_twice(entries[part] for part in (*TRAIN, *DEV))
     tests = texts_of(entries[part] for part in TEST)
-    dev = list(choose_dev(entries, tests | twofold))
+    dev = list(choose_dev(entries, tests | ambiguous))
     barred = {
         "in a test set": tests,
         "in a validation set": texts_of(entries[part] for part in VALIDATION),
-        "two labels": twofold,
+        "two labels": ambiguous,
     }
     train, dropped = choose_train(entries, barred, {entry.texts[0] for entry in dev})
     return Union(frozenset(train), frozenset(entry.id for entry in dev), dropped)
@@ -78,7 +78,7 @@ def union(paths: tuple[tuple[Path, ...], ...]) -> Union:
 def read(part: str, paths: tuple[Path, ...]) -> Iterator[UnionRow]:
     """Yield the entries of a part."""
     for identity, pair in PARTS[part].pairs(paths):
-        yield UnionRow(identity, (folded(pair.premise), folded(pair.hypothesis)), pair.label)
+        yield UnionRow(identity, (fold(pair.premise), fold(pair.hypothesis)), pair.label)
 
 
 def texts_of(parts: Iterable[Iterable[UnionRow]]) -> set[Texts]:
@@ -92,7 +92,7 @@ def labelled_twice(parts: Iterable[Iterable[UnionRow]]) -> set[Texts]:
     for part in parts:
         for entry in part:
             labels[entry.texts].add(entry.label)
-    return {texts for texts, found in labels.items() if len(found) > 1}
+    return {texts for texts, pair_labels in labels.items() if len(pair_labels) > 1}
 
 
 def choose_train(
@@ -106,7 +106,7 @@ def choose_train(
         premises: premises of `dev`.
     """
     seen: set[Texts] = set()
-    left, dropped = [], Counter[tuple[str, str]]()
+    ids, dropped = [], Counter[tuple[str, str]]()
     for part, entry in [(name, entry) for name in TRAIN for entry in entries[name]]:
         reasons = {name: entry.texts in texts for name, texts in barred.items()}
         reasons |= {
@@ -116,11 +116,11 @@ def choose_train(
         }
         reason = next((name for name, holds in reasons.items() if holds), None)
         if reason is None:
-            left.append(entry.id)
+            ids.append(entry.id)
             seen.add(entry.texts)
         else:
             dropped[part, reason] += 1
-    return left, dropped
+    return ids, dropped
 
 
 def choose_dev(entries: Mapping[str, list[UnionRow]], barred: set[Texts]) -> Iterator[UnionRow]:
@@ -138,9 +138,9 @@ def choose_dev(entries: Mapping[str, list[UnionRow]], barred: set[Texts]) -> Ite
         fresh = {entry.texts: entry for entry in entries[part] if all(entry.texts) and entry.texts not in seen}
         available = Counter(entry.label for entry in fresh.values())
         quota = min(PER_LABEL, *(available[label] for label in LABELS))
-        taken = Counter[str]()
+        counts = Counter[str]()
         for entry in sorted(fresh.values(), key=by_hash):
-            if taken[entry.label] < quota:
-                taken[entry.label] += 1
+            if counts[entry.label] < quota:
+                counts[entry.label] += 1
                 seen.add(entry.texts)
                 yield entry

@@ -31,7 +31,9 @@ MARKER = re.compile(r"<extra_id_\d+>")
 CURE = "give the folder of your copy as --data storal=FOLDER (for its source, see tasks/storal/README.md)"
 
 
-def published(task: str, language: str, split: str, folders: Sequence[Path], *, whole: bool = True) -> Iterator[Row]:
+def published_rows(
+    task: str, language: str, split: str, folders: Sequence[Path], *, complete: bool = True
+) -> Iterator[Row]:
     """Yield the published rows of a task, in order, with ids `<split>-<number>`.
 
     Args:
@@ -39,18 +41,18 @@ def published(task: str, language: str, split: str, folders: Sequence[Path], *, 
         language: en or zh.
         split: train, valid or test.
         folders: copies of the archive, or of the repository with its example rows.
-        whole: whether to refuse files without the paper's number of rows, e.g. the repository's examples.
+        complete: whether to refuse files without the paper's number of rows, e.g. the repository's examples.
 
     Raises:
         DataError: no copy has the task, a row has other columns, or the number of rows is wrong.
     """
-    found = [rows for folder in folders for rows in _files(task, language, split, folder)]
-    if not found:
-        where = ", ".join(map(str, folders)) or "no folder was given"
-        raise DataError(f"storal: the published {task} rows in {language!r} were not found ({where}); {CURE}")
-    file, rows = max(found, key=lambda one: len(one[1]))
+    candidates = [rows for folder in folders for rows in _files(task, language, split, folder)]
+    if not candidates:
+        searched = ", ".join(map(str, folders)) or "no folder was given"
+        raise DataError(f"storal: the published {task} rows in {language!r} were not found ({searched}); {CURE}")
+    file, rows = max(candidates, key=lambda candidate: len(candidate[1]))
     size = (PAPER_MOPREF if task == "mopref" else PAPER_SIZES)[language][split]
-    if whole and len(rows) != size:
+    if complete and len(rows) != size:
         raise DataError(
             f"storal: {file} has {len(rows)} of the {size} published rows, as the examples in the authors' repository "
             f"do; {CURE}"
@@ -62,18 +64,18 @@ def published(task: str, language: str, split: str, folders: Sequence[Path], *, 
 def _files(task: str, language: str, split: str, folder: Path) -> Iterator[tuple[Path, list[Row]]]:
     """Yield the files of a copy that contain the split of a task, with their rows."""
     names = {"valid": ("valid", "val")}.get(split, (split,))
-    for place in sorted(path for path in folder.rglob(f"*_{language}") if path.is_dir()):
-        kind = place.name.removesuffix(f"_{language}").removesuffix("_data")
+    for subfolder in sorted(path for path in folder.rglob(f"*_{language}") if path.is_dir()):
+        kind = subfolder.name.removesuffix(f"_{language}").removesuffix("_data")
         if (kind if kind in GENERATION else "") != (task if task in GENERATION else ""):
             continue
         for name in names:
-            if (file := place / f"{name}.json").is_file():
-                yield from _of(task, file, list(_json_rows(kind, file)))
-            elif (file := place / f"{name}.source").is_file():
-                yield from _of(task, file, list(_text_rows(kind, file, "" if language == "zh" else " ")))
+            if (file := subfolder / f"{name}.json").is_file():
+                yield from _rows_of_task(task, file, list(_json_rows(kind, file)))
+            elif (file := subfolder / f"{name}.source").is_file():
+                yield from _rows_of_task(task, file, list(_text_rows(kind, file, "" if language == "zh" else " ")))
 
 
-def _of(task: str, file: Path, rows: list[Row]) -> Iterator[tuple[Path, list[Row]]]:
+def _rows_of_task(task: str, file: Path, rows: list[Row]) -> Iterator[tuple[Path, list[Row]]]:
     """Yield a file and its rows if they belong to the task.
 
     Raises:
@@ -82,87 +84,87 @@ def _of(task: str, file: Path, rows: list[Row]) -> Iterator[tuple[Path, list[Row
     if not rows or rows[0]["task"] != task:
         return
     for number, row in enumerate(rows, 1):
-        where = f"storal: {file}, row {number}"
+        location = f"storal: {file}, row {number}"
         if row["task"] != task:
-            raise DataError(f"{where}: it belongs to {row['task']}, but the rows before it to {task}")
+            raise DataError(f"{location}: it belongs to {row['task']}, but the rows before it to {task}")
         for name in ("story", "moral"):
             if name in row and not row[name].strip():
-                raise DataError(f"{where}: the {name} is empty")
+                raise DataError(f"{location}: the {name} is empty")
     yield file, rows
 
 
 def _json_rows(kind: str, file: Path) -> Iterator[Row]:
     content = read_json(file)
-    listed = content.get("data") if isinstance(content, Mapping) else content
-    if not isinstance(listed, list):
+    rows = content.get("data") if isinstance(content, Mapping) else content
+    if not isinstance(rows, list):
         raise DataError(f"storal: {file} does not contain a list of rows")
-    for number, row in enumerate(listed, 1):
-        where = f"storal: {file}, row {number}"
+    for number, row in enumerate(rows, 1):
+        location = f"storal: {file}, row {number}"
         if kind == "mo2st":
-            moral, beginning, story = _texts(where, row, "moral", "beginning", "story")
-            yield _outline_row(where, moral, beginning, story, row.get("outline") or ())
+            moral, beginning, story = _texts(location, row, "moral", "beginning", "story")
+            yield _outline_row(location, moral, beginning, story, row.get("outline") or ())
         elif kind == "st2mo":
-            story, moral = _texts(where, row, "story", "moral")
+            story, moral = _texts(location, row, "story", "moral")
             yield {"task": "st2mo", "story": story, "moral": moral}
         else:
-            (text,) = _texts(where, row, "text")
+            (text,) = _texts(location, row, "text")
             candidates, mark, story = text.partition("[P]")
-            options = [one.strip() for one in candidates.split("[MASK]")[1:]]
+            options = [option.strip() for option in candidates.split("[MASK]")[1:]]
             if not mark:
-                raise DataError(f"{where}, field 'text': there is no [P] before the story")
-            yield _choice_row(where, story, options, row.get("label"))
+                raise DataError(f"{location}, field 'text': there is no [P] before the story")
+            yield _choice_row(location, story, options, row.get("label"))
 
 
 def _text_rows(kind: str, file: Path, blank: str) -> Iterator[Row]:
     if not (answers := file.with_suffix(".target")).is_file():
         raise DataError(f"storal: {file} has no {answers.name} next to it; complete your copy")
-    sources, targets = ([line.rstrip("\r\n") for line in text_lines(one)] for one in (file, answers))
+    sources, targets = ([line.rstrip("\r\n") for line in text_lines(path)] for path in (file, answers))
     if len(sources) != len(targets):
         raise DataError(f"storal: {file} has {len(sources)} lines, but its targets have {len(targets)}")
     for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        where = f"storal: {file}, line {number + 1}"
+        location = f"storal: {file}, line {number + 1}"
         if kind == "mo2st":
             moral, *parts = source.split(f"{blank}#{blank}")
             if not parts:
-                raise DataError(f"{where}: there is no beginning after a #")
-            yield _outline_row(where, moral, parts[0], unwrapped(target), parts[1:])
+                raise DataError(f"{location}: there is no beginning after a #")
+            yield _outline_row(location, moral, parts[0], strip_markers(target), parts[1:])
         elif kind == "st2mo":
-            yield {"task": "st2mo", "story": source.strip(), "moral": unwrapped(target)}
+            yield {"task": "st2mo", "story": source.strip(), "moral": strip_markers(target)}
         else:
             candidates, _, answer = target.partition("<mask>")
-            options = [one.strip() for one in MARKER.split(candidates) if one.strip()]
+            options = [option.strip() for option in MARKER.split(candidates) if option.strip()]
             gold = re.search(r"extra_id_(\d{1,4})", answer)  # the last line of a published file has no > at its end
-            yield _choice_row(where, source, options, int(gold[1]) if gold else None)
+            yield _choice_row(location, source, options, int(gold[1]) if gold else None)
 
 
-def unwrapped(target: str) -> str:
+def strip_markers(target: str) -> str:
     """Return a target of the T5 files without the surrounding markers, which differ from file to file."""
     return MARKER.sub("", target).replace("</s>", "").strip()
 
 
-def _texts(where: str, row: Any, *names: str) -> list[str]:
+def _texts(location: str, row: Any, *names: str) -> list[str]:
     """Return the texts of a row. Raises `DataError` with the name of a missing column."""
     for name in names:
         if not isinstance(row, Mapping) or not isinstance(row.get(name), str):
             has = ", ".join(map(repr, row)) if isinstance(row, Mapping) else "no columns"
-            raise DataError(f"{where}: there is no text {name!r} (it has {has})")
+            raise DataError(f"{location}: there is no text {name!r} (it has {has})")
     return [row[name] for name in names]
 
 
-def _choice_row(where: str, story: str, options: Sequence[str], label: object) -> Row:
+def _choice_row(location: str, story: str, options: Sequence[str], label: object) -> Row:
     if not isinstance(label, int) or isinstance(label, bool) or not 1 <= label <= len(options):
-        raise DataError(f"{where}, field 'label': {label!r:.80} is not a number from 1 to {len(options)}")
+        raise DataError(f"{location}, field 'label': {label!r:.80} is not a number from 1 to {len(options)}")
     if len(options) not in CANDIDATES:
-        raise DataError(f"{where}: {len(options)} candidates, but moCpt has five and moPref two")
+        raise DataError(f"{location}: {len(options)} candidates, but moCpt has five and moPref two")
     task = CANDIDATES[len(options)]
     moral = options[label - 1]
     return {"task": task, "story": story.strip(), "options": tuple(options), "gold": label - 1, "moral": moral}
 
 
-def _outline_row(where: str, moral: str, beginning: str, story: str, outline: object) -> Row:
+def _outline_row(location: str, moral: str, beginning: str, story: str, outline: object) -> Row:
     phrases = outline.split("#") if isinstance(outline, str) else outline
     if not isinstance(phrases, Sequence) or not all(isinstance(phrase, str) for phrase in phrases):
-        raise DataError(f"{where}, field 'outline': {outline!r:.80} is not a list of phrases")
+        raise DataError(f"{location}, field 'outline': {outline!r:.80} is not a list of phrases")
     return {
         "task": "mo2st",
         "moral": moral.strip(),

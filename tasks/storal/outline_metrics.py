@@ -20,18 +20,18 @@ from .storal_metrics import language_of, written_text
 
 OUTLINE = "outline"  # the input with the phrases
 MARKS = frozenset(",.\"?';:!…-")
-SHORTEST = {"en": 4, "zh": 2}  # non-blank characters that a phrase must share with a story to count as found
-DEEPEST = 991  # nested calls of a library of the script before Python, up to 3.10, raises RecursionError
+MIN_SHARED_CHARS = {"en": 4, "zh": 2}  # non-blank characters that a phrase must share with a story to count as found
+MAX_CALLS = 991  # nested calls of a library of the script before Python, up to 3.10, raises RecursionError
 NO_OUTLINE = "no story was written from an outline"
 
 
 def _phrases(example: GenerationExample) -> list[str]:
     """Return the phrases of the outline in lower case, or an empty list if the task has no such input."""
-    given = example.inputs.get(OUTLINE, ())
-    return [phrase.lower().strip() for phrase in ((given,) if isinstance(given, str) else given)]
+    phrases = example.inputs.get(OUTLINE, ())
+    return [phrase.lower().strip() for phrase in ((phrases,) if isinstance(phrases, str) else phrases)]
 
 
-def _spaced(text: str) -> str:
+def _space_marks(text: str) -> str:
     """Put a blank on each side of punctuation marks, and reduce all white space to single blanks."""
     return " ".join("".join(f" {letter} " if letter in MARKS else letter for letter in text).split())
 
@@ -41,50 +41,50 @@ def _spaced(text: str) -> str:
 
 def _sentences(text: str, language: str) -> list[list[str]]:
     """Return the words of the stretches between full stops; the words of a Chinese text are its characters."""
-    spelled = " ".join("".join(text.split())) if language == "zh" else _spaced(text)
+    spelled = " ".join("".join(text.split())) if language == "zh" else _space_marks(text)
     return [" ".join(stretch.split()).split(" ") for stretch in spelled.split(".") if stretch]
 
 
-class Common(NamedTuple):
+class CommonSubsequence(NamedTuple):
     """The different words of a longest common subsequence, and the number of recursive calls that it takes."""
 
     words: set[str]
     calls: int
 
 
-def _common(phrase: Sequence[str], sentence: Sequence[str]) -> Common:
+def _longest_common(phrase: Sequence[str], sentence: Sequence[str]) -> CommonSubsequence:
     """Return the longest common subsequence that the library `rouge` finds by walking back through the table.
 
     Among several, that is the one that ends last in the phrase, which other libraries need not find. The rows of the
     table are bit sets (Hyyrö 2004), kept only for words of the sentence that occur in the phrase: at other words, the
     walk continues with the previous word.
     """
-    places = dict.fromkeys(phrase, 0)
-    for place, word in enumerate(phrase):
-        places[word] |= 1 << place
-    kept = [number for number, word in enumerate(sentence) if word in places]
+    bits = dict.fromkeys(phrase, 0)
+    for index, word in enumerate(phrase):
+        bits[word] |= 1 << index
+    numbers = [number for number, word in enumerate(sentence) if word in bits]
     rows = [(1 << len(phrase)) - 1]  # bit i is 0 where the subsequence with phrase[:i + 1] is longer than with [:i]
-    for number in kept:
-        matches = rows[-1] & places[sentence[number]]
+    for number in numbers:
+        matches = rows[-1] & bits[sentence[number]]
         rows.append((rows[-1] + matches | rows[-1] - matches) & rows[0])
 
     def longest(i: int, j: int) -> int:
         return i - (rows[j] & (1 << i) - 1).bit_count()
 
-    words, skipped, i, j, end = set(), 0, len(phrase), len(kept), len(sentence)
+    words, skipped, i, j, end = set(), 0, len(phrase), len(numbers), len(sentence)
     while i and j:
-        if phrase[i - 1] == sentence[kept[j - 1]]:
+        if phrase[i - 1] == sentence[numbers[j - 1]]:
             i, j = i - 1, j - 1
             words.add(phrase[i])
-            end = kept[j]
+            end = numbers[j]
         elif longest(i - 1, j) > longest(i, j - 1):
             i, skipped = i - 1, skipped + 1
         else:
             j -= 1
-    return Common(words, 1 + skipped + len(sentence) - (end if i == 0 else 0))
+    return CommonSubsequence(words, 1 + skipped + len(sentence) - (end if i == 0 else 0))
 
 
-def _recall(phrase: str, story: str, language: str, deepest: int | None = None) -> float | None:
+def _recall(phrase: str, story: str, language: str, max_calls: int | None = None) -> float | None:
     """Return the share of a phrase's different words that are in a longest common subsequence with some sentence.
 
     The value is None if the phrase or the story has no words, or if `deepest` is exceeded.
@@ -92,20 +92,20 @@ def _recall(phrase: str, story: str, language: str, deepest: int | None = None) 
     parts, sentences = _sentences(phrase, language), _sentences(story, language)
     if not parts or not sentences:
         return None
-    found: set[str] = set()
+    words: set[str] = set()
     for part in parts:
         for sentence in sentences:
-            common = _common(part, sentence)
-            if deepest is not None and common.calls > deepest:
+            subsequence = _longest_common(part, sentence)
+            if max_calls is not None and subsequence.calls > max_calls:
                 return None
-            found |= common.words
-    return len(found) / len({word for part in parts for word in part})
+            words |= subsequence.words
+    return len(words) / len({word for part in parts for word in part})
 
 
-def _covered(recalls: Iterable[float]) -> tuple[float, float] | None:
+def _sum_recalls(recalls: Iterable[float]) -> tuple[float, float] | None:
     """Return the sum and the number of the recalls, or None if there are none."""
-    known = list(recalls)
-    return (sum(known), float(len(known))) if known else None
+    values = list(recalls)
+    return (sum(values), float(len(values))) if values else None
 
 
 def _coverage(example: GenerationExample, prediction: Prediction) -> tuple[float, float] | None:
@@ -113,8 +113,8 @@ def _coverage(example: GenerationExample, prediction: Prediction) -> tuple[float
     if story is None:
         return None
     language = language_of(example)
-    recalls = (_recall(phrase, story, language, DEEPEST) for phrase in _phrases(example))
-    return _covered(recall for recall in recalls if recall is not None)
+    recalls = (_recall(phrase, story, language, MAX_CALLS) for phrase in _phrases(example))
+    return _sum_recalls(recall for recall in recalls if recall is not None)
 
 
 def _coverage_corrected(example: GenerationExample, prediction: Prediction) -> tuple[float, float] | None:
@@ -123,7 +123,7 @@ def _coverage_corrected(example: GenerationExample, prediction: Prediction) -> t
         if not _sentences(phrase, language):
             raise DataError(f"example {example.id!r}: phrase {number} of the outline is empty; correct or remove it")
     story = written_text(prediction)
-    return None if story is None else _covered(_recall(phrase, story, language) or 0.0 for phrase in phrases)
+    return None if story is None else _sum_recalls(_recall(phrase, story, language) or 0.0 for phrase in phrases)
 
 
 # The mean over the phrases of all stories.
@@ -133,7 +133,7 @@ coverage_corrected = Statistic(_coverage_corrected, ratio, absent=NO_OUTLINE)
 # ---- order -----------------------------------------------------------------------------------------------------------
 
 
-class Placed(NamedTuple):
+class PhrasePosition(NamedTuple):
     """Positions of a phrase.
 
     Attributes:
@@ -147,21 +147,23 @@ class Placed(NamedTuple):
     story: int
 
 
-def _placed(example: GenerationExample, prediction: Prediction) -> list[Placed]:
+def _phrase_positions(example: GenerationExample, prediction: Prediction) -> list[PhrasePosition]:
     """Return the phrases in the order of the human story; the list is empty if nothing was written."""
     story = written_text(prediction)
     if story is None:
         return []
     language = language_of(example)
-    spelled = _spaced if language == "en" else lambda text: "".join(text.split())
+    spelled = _space_marks if language == "en" else lambda text: "".join(text.split())
     gold, story = example.references[0].lower().strip(), spelled(story)
-    placed: dict[str, Placed] = {}
+    positions: dict[str, PhrasePosition] = {}
     for rank, phrase in enumerate(sorted(_phrases(example), key=gold.find)):  # a phrase that is repeated counts once
-        placed[phrase] = Placed(rank, gold.find(phrase), _place(spelled(phrase), story, SHORTEST[language]))
-    return list(placed.values())
+        positions[phrase] = PhrasePosition(
+            rank, gold.find(phrase), _find_shared(spelled(phrase), story, MIN_SHARED_CHARS[language])
+        )
+    return list(positions.values())
 
 
-def _place(phrase: str, story: str, shortest: int) -> int:
+def _find_shared(phrase: str, story: str, min_chars: int) -> int:
     """Return the position in a story of its longest common substring with a phrase, or -1 if that is too short.
 
     Among several such substrings, the first in the phrase counts, at its first position in the story.
@@ -171,7 +173,7 @@ def _place(phrase: str, story: str, shortest: int) -> int:
         while first + longest < len(phrase) and phrase[first : first + longest + 1] in story:
             start, longest = first, longest + 1
     shared = phrase[start : start + longest]
-    return story.find(shared) if len("".join(shared.split())) >= shortest else -1
+    return story.find(shared) if len("".join(shared.split())) >= min_chars else -1
 
 
 def order(example: GenerationExample, prediction: Prediction) -> float | None:
@@ -180,12 +182,12 @@ def order(example: GenerationExample, prediction: Prediction) -> float | None:
     Phrases that are not found come first, in reversed order, and each phrase counts as a pair with itself, so that the
     minimum for n phrases is 2 / (n + 1).
     """
-    placed = _placed(example, prediction)
-    if not placed:
+    positions = _phrase_positions(example, prediction)
+    if not positions:
         return None
-    backwards = placed[::-1]  # the order kept by phrases at the same position or not found
-    ranks = [one.rank for one in sorted(backwards, key=lambda one: one.story)]
-    inversions = sum(one > other for one, other in combinations(ranks, 2))
+    backwards = positions[::-1]  # the order kept by phrases at the same position or not found
+    ranks = [position.rank for position in sorted(backwards, key=lambda position: position.story)]
+    inversions = sum(earlier > later for earlier, later in combinations(ranks, 2))
     return 1 - inversions / (len(ranks) * (len(ranks) + 1) / 2)
 
 
@@ -195,13 +197,13 @@ def order_corrected(example: GenerationExample, prediction: Prediction) -> float
     Equal positions are not an inversion. With fewer than two such phrases, the value is 1, even for a story without any
     phrase, so it must be read together with `phrases_found`.
     """
-    placed = _placed(example, prediction)
-    pairs = list(combinations((one for one in placed if min(one.gold, one.story) >= 0), 2))
-    inversions = sum((one.gold - other.gold) * (one.story - other.story) < 0 for one, other in pairs)
-    return (1 - inversions / len(pairs) if pairs else 1.0) if placed else None
+    positions = _phrase_positions(example, prediction)
+    pairs = list(combinations((position for position in positions if min(position.gold, position.story) >= 0), 2))
+    inversions = sum((first.gold - second.gold) * (first.story - second.story) < 0 for first, second in pairs)
+    return (1 - inversions / len(pairs) if pairs else 1.0) if positions else None
 
 
 def phrases_found(example: GenerationExample, prediction: Prediction) -> float | None:
     """Return the share of an outline's phrases that are found in the written story, by the rule of `order`."""
-    placed = _placed(example, prediction)
-    return fmean(one.story >= 0 for one in placed) if placed else None
+    positions = _phrase_positions(example, prediction)
+    return fmean(position.story >= 0 for position in positions) if positions else None

@@ -28,7 +28,7 @@ SPLITS = tuple(SIZES)
 SPELLINGS = {"train": "train", "valid": "valid", "test": "test", "val": "valid", "validation": "valid", "dev": "valid"}
 FIELDS = ("story", "moral", "id", "split")
 FOOTNOTES = re.compile(r"([^\W\d_][^\w\s]*)\d+")  # of the source: digits after a word or its punctuation
-SHORTEST = 20  # characters; longer stories are not checked for being a single word
+MAX_WORD_CHARS = 20  # characters; longer stories are not checked for being a single word
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class PairFile:
         file = RowFile(self.path, "--pairs must name a JSONL or CSV file of stories and morals", self.columns)
         for row in file.rows():
             story, moral = (row.text(name) for name in ("story", "moral"))
-            if len(story) < SHORTEST and self._is_one_word(story):
+            if len(story) < MAX_WORD_CHARS and self._is_one_word(story):
                 raise row.error("story", "is a single word, not a story")
             identity, split = (row.optional(name) for name in ("id", "split"))
             yield Pair(identity or str(row.number), story, moral, self._split(split, row))
@@ -107,12 +107,12 @@ class PairFile:
             return sum(token[0].isalpha() for token in extras.segments(story)) < 2
         return len(story.split()) < 2
 
-    def _split(self, given: str, row: UserRow) -> str:
-        if not given:
+    def _split(self, name: str, row: UserRow) -> str:
+        if not name:
             return ""
-        if given.lower() not in SPELLINGS:
-            raise row.error("split", f"is {given[:40]!r}; it must be one of {', '.join(SPLITS)}")
-        return SPELLINGS[given.lower()]
+        if name.lower() not in SPELLINGS:
+            raise row.error("split", f"is {name[:40]!r}; it must be one of {', '.join(SPLITS)}")
+        return SPELLINGS[name.lower()]
 
 
 def draw_splits(stories: Sequence[bytes], language: str, seed: int) -> list[str]:
@@ -125,16 +125,16 @@ def draw_splits(stories: Sequence[bytes], language: str, seed: int) -> list[str]
     """
     sizes = CHINESE_SIZES if language == "zh" else SIZES
     groups: dict[bytes, list[int]] = {}
-    for place, story in enumerate(stories):
-        groups.setdefault(story, []).append(place)
+    for index, story in enumerate(stories):
+        groups.setdefault(story, []).append(index)
     order = list(groups.values())
     random.Random(f"{seed} splits").shuffle(order)
-    whole, drawn, split, filled, until = sum(sizes.values()), [""] * len(stories), 0, 0, 0.0
+    total, split_names, split, filled, until = sum(sizes.values()), [""] * len(stories), 0, 0, 0.0
     for group in order:
         while filled >= round(until) and split < len(SPLITS):
-            until += sizes[SPLITS[split]] / whole * len(stories)
+            until += sizes[SPLITS[split]] / total * len(stories)
             split += 1
-        for place in group:
-            drawn[place] = SPLITS[split - 1]
+        for index in group:
+            split_names[index] = SPLITS[split - 1]
         filled += len(group)
-    return drawn
+    return split_names

@@ -50,8 +50,8 @@ def language_of(example: GenerationExample) -> str:
     """
     language = example.language or DEFAULT_LANGUAGE
     if language not in TOKENIZERS:
-        known = " and ".join(TOKENIZERS)
-        raise DataError(f"example {example.id!r}: the metrics of STORAL are for {known}, not {language!r}")
+        languages = " and ".join(TOKENIZERS)
+        raise DataError(f"example {example.id!r}: the metrics of STORAL are for {languages}, not {language!r}")
     if not example.language and HAN.search(example.references[0]):
         raise DataError(
             f"example {example.id!r} has a Chinese reference but no language; write `language: zh` into the task file"
@@ -153,23 +153,23 @@ def _new_ngrams(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, list[Features]]:
     """Return, for each metric and row, the number of its n-grams that no earlier row has, and of all its n-grams."""
-    found: dict[str, list[Features]] = {name: [] for name in names}
+    features: dict[str, list[Features]] = {name: [] for name in names}
     seen: dict[str, set[tuple[str, ...]]] = {name: set() for name in names}
     language = settings.get("language", DEFAULT_LANGUAGE)
     for row in rows:
         text = row["pred"].lower() if row["status"] == "ok" and isinstance(row["pred"], str) else ""
         for name in names:
             if not text.strip():
-                found[name].append(None)
+                features[name].append(None)
                 continue
-            own = list(ngrams(tokens(text, row.get("language") or language), DISTINCT[name]))
-            before = len(seen[name])
-            seen[name].update(own)
-            found[name].append((float(len(seen[name]) - before), float(len(own))))
-    return found
+            text_ngrams = list(ngrams(tokens(text, row.get("language") or language), DISTINCT[name]))
+            earlier_count = len(seen[name])
+            seen[name].update(text_ngrams)
+            features[name].append((float(len(seen[name]) - earlier_count), float(len(text_ngrams))))
+    return features
 
 
-def _checked(example: GenerationExample, _prediction: Prediction) -> Features:
+def _check_language(example: GenerationExample, _prediction: Prediction) -> Features:
     """Check the language, which `_new_ngrams` does not; an example's features are computed once all rows are known."""
     language_of(example)
     return None
@@ -177,8 +177,8 @@ def _checked(example: GenerationExample, _prediction: Prediction) -> Features:
 
 def _over_all_texts() -> Collective:
     """Return the number of different n-grams in all texts together divided by that of all n-grams (Li et al. 2016)."""
-    made = collective(_new_ngrams, no_interval="depends on the number of texts", pooled=True)
-    return replace(made, features=_checked, signature=_signature)
+    statistic = collective(_new_ngrams, no_interval="depends on the number of texts", pooled=True)
+    return replace(statistic, features=_check_language, signature=_signature)
 
 
 distinct_2_published = _over_all_texts()

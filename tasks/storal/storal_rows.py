@@ -1,6 +1,6 @@
 """Rows of STORAL: `storal:{mocpt,mopref,st2mo,mo2st,faithfulness,preference}_en_{train,valid,test}`.
 
-English rows combine the pairs with the frozen items of `items/`, which hold ids and places only. With the prefix
+English rows combine the pairs with the frozen items of `items/`, which hold ids and spans only. With the prefix
 `published_`, and `en` or `zh`, the rows are those of a user's copy of the authors' archive (`archive.py`), which has no
 `preference`; with `examples_`, they are those of the authors' repository, five of each split. The rows of faithfulness
 are made from those of st2mo.
@@ -18,7 +18,7 @@ from figeval.data import DataContext, Row
 from figeval.data.formats import read_jsonl
 from figeval.errors import DataError, near
 
-from .archive import published
+from .archive import published_rows
 from .pairs import SPLITS, Pair, english_pairs, wording
 from .preference.options import options_of
 
@@ -27,7 +27,7 @@ PUBLISHED = ("mocpt", "mopref", "st2mo", "mo2st", "faithfulness")
 MATCHED, MISMATCHED = "matched", "mismatched"  # the labels of faithfulness
 SEED = 0  # of the permutation of morals
 CLUSTER = 16  # hex digits of the digest of a moral
-KNOWN = {  # name → source, task, language, split
+ROW_SOURCES = {  # name → source, task, language, split
     f"{source}{source and '_'}{task}_{language}_{split}": (source, task, language, split)
     for source, tasks, languages in (
         ("", (*PUBLISHED, "preference"), ("en",)),
@@ -42,26 +42,26 @@ KNOWN = {  # name → source, task, language, split
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
     """Yield the rows called `path`. Raises `DataError` if there are no rows of that name."""
-    if path not in KNOWN:
-        raise DataError(f"storal has no rows {path!r}{near(path, KNOWN)}; it has {', '.join(KNOWN)}")
-    source, task, language, split = KNOWN[path]
+    if path not in ROW_SOURCES:
+        raise DataError(f"storal has no rows {path!r}{near(path, ROW_SOURCES)}; it has {', '.join(ROW_SOURCES)}")
+    source, task, language, split = ROW_SOURCES[path]
     of_stories = "st2mo" if task == "faithfulness" else task
     if source:
         folders = context.copies("storal")
-        found = clustered(published(of_stories, language, split, folders, whole=source == "published"))
+        rows = add_clusters(published_rows(of_stories, language, split, folders, complete=source == "published"))
     else:
-        found = _english(of_stories, split, context)
-    yield from matched_and_mismatched(list(found)) if task == "faithfulness" else found
+        rows = _english(of_stories, split, context)
+    yield from matched_and_mismatched(list(rows)) if task == "faithfulness" else rows
 
 
 def _english(task: str, split: str, context: DataContext) -> Iterator[Row]:
     """Yield the rows made from the pairs and the frozen items."""
     pairs = {pair.id: pair for pair in english_pairs(context)}
-    for row in clustered({**row, "moral": pairs[row["id"]].moral} for row in MADE[task](pairs, split)):
+    for row in add_clusters({**row, "moral": pairs[row["id"]].moral} for row in ROW_READERS[task](pairs, split)):
         yield {**row, "language": "en"}
 
 
-def clustered(rows: Iterable[Row]) -> Iterator[Row]:
+def add_clusters(rows: Iterable[Row]) -> Iterator[Row]:
     """Yield the rows with a digest of their moral's wording, which does not reveal its text.
 
     The digest is the same in all splits, so that an example retrieved from train never has the moral of the question.
@@ -79,7 +79,7 @@ def story_rows(pairs: Pairs, split: str) -> Iterator[Row]:
 
 def concept_rows(pairs: Pairs, split: str) -> Iterator[Row]:
     """Yield stories with five morals of the split, four of them from other topics (moCpt)."""
-    for item in frozen("mocpt_en.jsonl", split):
+    for item in frozen_items("mocpt_en.jsonl", split):
         options = tuple(look_up(pairs, key).moral for key in item["options"])
         yield {
             "id": item["id"],
@@ -93,7 +93,7 @@ def concept_rows(pairs: Pairs, split: str) -> Iterator[Row]:
 
 def preference_rows(pairs: Pairs, split: str) -> Iterator[Row]:
     """Yield stories with their moral and a copy in which a word is replaced by an antonym (moPref)."""
-    for item in frozen("mopref_en.jsonl", split):
+    for item in frozen_items("mopref_en.jsonl", split):
         pair, (start, end) = look_up(pairs, item["id"]), item["place"]
         options = [f"{pair.moral[:start]}{item['word']}{pair.moral[end:]}"]
         options.insert(item["gold"], pair.moral)
@@ -102,14 +102,14 @@ def preference_rows(pairs: Pairs, split: str) -> Iterator[Row]:
 
 def version_rows(pairs: Pairs, split: str) -> Iterator[Row]:
     """Yield stories with their moral and two copies, in which a synonym and an antonym replace the same word."""
-    for item in frozen("preference_en.jsonl", split):
+    for item in frozen_items("preference_en.jsonl", split):
         pair = look_up(pairs, item["id"])
         yield {"id": pair.id, "story": pair.story, **options_of(pair.moral, item)}
 
 
 def outline_rows(pairs: Pairs, split: str) -> Iterator[Row]:
     """Yield moral, beginning, outline and rest of each story (mo2st), unless the beginning is the whole story."""
-    for item in frozen("mo2st_en.jsonl", split):
+    for item in frozen_items("mo2st_en.jsonl", split):
         pair = look_up(pairs, item["id"])
         rest = pair.story[item["rest"] :]
         if rest.strip():
@@ -138,20 +138,25 @@ def matched_and_mismatched(rows: Sequence[Row]) -> Iterator[Row]:
     """
     order = sorted(rows, key=lambda row: (_digest(row["same_moral"]), _digest(row["id"])))
     morals = [wording(row["moral"]) for row in order]
-    own: dict[str, set[str]] = {}
+    story_morals: dict[str, set[str]] = {}
     for row, moral in zip(order, morals, strict=True):
-        own.setdefault(wording(row["story"]), set()).add(moral)
-    forbidden = [own[wording(row["story"])] for row in order]
-    further = next((k for k in range(1, len(order)) if _none_is_own(morals[k:] + morals[:k], forbidden)), None)
-    if further is None:
+        story_morals.setdefault(wording(row["story"]), set()).add(moral)
+    forbidden = [story_morals[wording(row["story"])] for row in order]
+    shift = next((k for k in range(1, len(order)) if _none_is_own(morals[k:] + morals[:k], forbidden)), None)
+    if shift is None:
         raise DataError(f"storal: too many of the {len(rows)} morals are identical to give every story a different one")
-    others = order[further:] + order[:further]
-    of = {row["id"]: other for row, other in zip(order, others, strict=True)}
+    other_rows = order[shift:] + order[:shift]
+    moral_rows = {row["id"]: other_row for row, other_row in zip(order, other_rows, strict=True)}
     for row in rows:
         shared = {key: row[key] for key in ("story", "language", "same_moral")}
-        for label, source in ((MATCHED, row), (MISMATCHED, of[row["id"]])):
-            made = {"id": f"{row['id']}-{label}", "pair": row["id"], "moral": source["moral"], "moral_of": source["id"]}
-            yield {**shared, **made, "label": label}
+        for label, source in ((MATCHED, row), (MISMATCHED, moral_rows[row["id"]])):
+            pair_fields = {
+                "id": f"{row['id']}-{label}",
+                "pair": row["id"],
+                "moral": source["moral"],
+                "moral_of": source["id"],
+            }
+            yield {**shared, **pair_fields, "label": label}
 
 
 def _digest(key: str) -> str:
@@ -159,10 +164,10 @@ def _digest(key: str) -> str:
 
 
 def _none_is_own(morals: Sequence[str], forbidden: Sequence[set[str]]) -> bool:
-    return not any(moral in own for moral, own in zip(morals, forbidden, strict=True))
+    return not any(moral in forbidden_morals for moral, forbidden_morals in zip(morals, forbidden, strict=True))
 
 
-MADE: dict[str, Callable[[Pairs, str], Iterator[Row]]] = {
+ROW_READERS: dict[str, Callable[[Pairs, str], Iterator[Row]]] = {
     "mocpt": concept_rows,
     "mopref": preference_rows,
     "st2mo": story_rows,
@@ -183,6 +188,6 @@ def _items(name: str) -> tuple[Mapping[str, Any], ...]:
     return tuple(read_jsonl(files(__package__) / "items" / name))
 
 
-def frozen(name: str, split: str) -> Iterator[Mapping[str, Any]]:
+def frozen_items(name: str, split: str) -> Iterator[Mapping[str, Any]]:
     """Yield the frozen items of a split."""
     return (item for item in _items(name) if item["id"].startswith(f"{split}-"))

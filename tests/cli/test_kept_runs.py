@@ -31,7 +31,7 @@ def test_rows_are_packed_without_scores_and_texts(kept: Path) -> None:
     with gzip.open(folder / "mini_pairs.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     assert len(rows) == 60
-    assert {key for row in rows for key in row} == set(measure.KEPT)
+    assert {key for row in rows for key in row} == set(measure.KEPT_FIELDS)
 
 
 def test_the_same_rows_give_the_same_bytes(kept: Path, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_long_line_is_refused(kept: Path) -> None:
 
 
 def test_a_text_in_meta_is_not_kept(tmp_path: Path) -> None:
-    row = dict.fromkeys(measure.KEPT) | {"id": "1", "pred": 0, "meta": {"premise": "a whole sentence " * 9}}
+    row = dict.fromkeys(measure.KEPT_FIELDS) | {"id": "1", "pred": 0, "meta": {"premise": "a whole sentence " * 9}}
     with pytest.raises(SystemExit, match="meta column 'premise' has 153 characters"):
         measure.slim(row)
     assert measure.slim({**row, "meta": {}, "pred": "once upon a time " * 9})["pred"] is None
@@ -114,7 +114,7 @@ def test_a_text_in_meta_is_not_kept(tmp_path: Path) -> None:
 
 def test_what_is_kept_takes_little_room_and_holds_what_the_pages_need() -> None:
     files = [file for file in measure.MEASURED.rglob("*") if file.is_file()]
-    assert sum(file.stat().st_size for file in files) <= measure.MOST_BYTES
+    assert sum(file.stat().st_size for file in files) <= measure.MAX_BYTES
     assert {file.suffix for file in files} <= {".json", ".jsonl", ".md", ".gz"}
     for run in (*measure.RUNS, "minilm-pipelined"):
         if run != "demo":
@@ -123,6 +123,6 @@ def test_what_is_kept_takes_little_room_and_holds_what_the_pages_need() -> None:
 
 @pytest.mark.wing("comparison")
 def test_compare_needs_predictions_packed_or_not(kept: Path) -> None:
-    from figeval.wings.comparison.comparisons import compare_runs
+    from tests.runs import compare_runs
 
     assert compare_runs(kept / "overlap", kept / "random", "acc").tasks

@@ -85,6 +85,7 @@ def test_task_types(cli: Cli) -> None:
     assert all(f"\n{name} " in f"\n{shown}" for name in found)
 
 
+@pytest.mark.wing("training")
 def test_heads_and_presets(cli: Cli) -> None:
     assert ("ranking", "biencoder") in {(row["type"], row["name"]) for row in rows(cli, "heads")}
     assert all(row["summary"] for row in rows(cli, "heads"))

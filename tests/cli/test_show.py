@@ -88,6 +88,7 @@ def test_a_task_in_a_folder(cli: Cli, tmp_path: Path) -> None:
     assert [line.split()[:2] for line in listed[1:]] == [["mine", "choice"]]
 
 
+@pytest.mark.wing("training")
 def test_a_preset(cli: Cli) -> None:
     lines = cli("show", "released:table7-seen-roberta").out.splitlines()
     assert lines[0].startswith("released:table7-seen-roberta: RoBERTa (roberta-base) in ePiC, released code")

@@ -65,7 +65,7 @@ def unfinished(folder: RunFolder) -> None:
 def test_nobody_reads_a_finished_task_whose_rows_were_changed(
     forgery: str, workshop: Workshop, folder: RunFolder
 ) -> None:
-    from figeval.wings.comparison.comparisons import compare_runs
+    from tests.runs import compare_runs
 
     forge(folder, FORGERIES[forgery])
     readers: list[Callable[[], Any]] = [
@@ -146,7 +146,7 @@ def test_a_row_that_is_none_is_named_with_its_field(
 
 @pytest.mark.wing("comparison")
 def test_two_rows_for_one_example_are_not_compared_without_a_digest(folder: RunFolder) -> None:
-    from figeval.wings.comparison.comparisons import compare_runs
+    from tests.runs import compare_runs
 
     forge(folder, copied_over_wrong_ones)
     record = read_record(folder.run_file)

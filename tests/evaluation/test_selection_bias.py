@@ -90,6 +90,7 @@ def test_prompts_and_tasks_about_the_same_examples_are_concerned_too(harness: Ha
     assert [task.scores[0].interval.reason == CHOSEN_ON_TEST for task in prompt.tasks] == [True, False]
 
 
+@pytest.mark.wing("exporters")
 def test_every_report_marks_the_score(harness: Harness) -> None:
     record = of_model("mini_retrieval", "mini_pairs")
     withhold_intervals(record, harness)
@@ -205,6 +206,7 @@ def test_the_score_on_the_rest_is_that_of_a_run_on_the_rest(models: Path) -> Non
     assert 0 < task.overlap.rest == len(rows) < 60
 
 
+@pytest.mark.wing("exporters")
 def test_every_report_has_the_mark_and_the_rest(models: Path) -> None:
     record = asked(models / "part", models / "run", "mini_retrieval", "mini_pairs", by=("proverb",))
     (score, *_), (rest, *_) = record.tasks[0].scores, record.tasks[0].overlap.scores

@@ -75,7 +75,7 @@ def test_it_holds_wherever_there_are_ten_effective_clusters() -> None:
 @pytest.mark.parametrize(("sizes", "p", "correlation"), CELLS)
 def test_cells_come_out_again(clustered: ModuleType, sizes: str, p: float, correlation: float) -> None:
     counts = clustered.designs()[sizes]
-    generator = clustered.seeded("test", sizes, p, correlation)
+    generator = clustered.seeded_generator("test", sizes, p, correlation)
     right = generator.binomial(counts, clustered.accuracies(generator, len(counts), p, correlation)).astype(float)
     again = dict(clustered.of_sums(right, counts, p))
     for rule, found in again.items():

@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 
 from figeval import plugins
 from figeval.builtin.plugins.api import request_batch
-from figeval.builtin.plugins.api.budget import Budget, Call, size_of
-from figeval.builtin.plugins.api.cache import archive_file, cut, packed, unpacked
+from figeval.builtin.plugins.api.budget import ApiCall, Budget, size_of
+from figeval.builtin.plugins.api.cache import archive_file, cut_at_stops, pack, unpack
 from figeval.builtin.plugins.api.client import retry_after
 from figeval.builtin.plugins.api.dialects import OpenAISettings
 from figeval.builtin.plugins.api.model import ApiModel, anthropic, openai
@@ -57,7 +57,7 @@ pytestmark = pytest.mark.usefixtures("no_keys")
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_batch, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(request_batch, "FIRST_PAUSE_SECONDS", 0.001)
 
 
 Open = Callable[..., ApiModel]
@@ -186,15 +186,15 @@ def test_a_stop_text_is_cut_off_whatever_the_server_was_told(desk: Desk, model: 
 
 @given(st.text(alphabet="ab\n"), st.lists(st.text(alphabet="ab\n", max_size=2), max_size=3))
 def test_a_cut_reply_holds_no_stop_text(text: str, stops: list[str]) -> None:
-    found = cut(Reply(text=text), stops).text
+    found = cut_at_stops(Reply(text=text), stops).text
     assert text.startswith(found)
     assert not any(stop in found for stop in stops if stop)
 
 
 @given(st.builds(Reply, text=st.text(), reasoning=st.text()))
 def test_a_reply_is_stored_as_it_is(reply: Reply) -> None:
-    assert unpacked(packed(reply)) == reply
-    packed(reply).encode("ascii")
+    assert unpack(pack(reply)) == reply
+    pack(reply).encode("ascii")
 
 
 def test_half_a_surrogate_pair_can_be_asked_and_answered(desk: Desk, model: Open) -> None:
@@ -280,7 +280,7 @@ def test_a_server_that_says_when_to_come_back_is_obeyed(header: str, desk: Desk,
 
 
 def test_patience_has_an_end(desk: Desk, model: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_batch, "LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr(request_batch, "MAX_PAUSE_SECONDS", 0.2)
     desk.plan = [says(503, Retry_After="3600")]
     began = time.monotonic()
     assert model().generate(ask("x")) == [Reply(text="X")]
@@ -524,7 +524,7 @@ def test_another_model_behind_the_same_address_and_name_is_another_question(
 @pytest.mark.parametrize("told", [None, [], {"data": 3}, {"data": [1]}, {"data": [{"id": str(n)} for n in range(9)]}])
 def test_a_list_of_models_that_says_nothing_of_this_one(told: Any, desk: Desk, model: Open) -> None:
     desk.models = told
-    assert model().client.served() == ""
+    assert model().client.served_models() == ""
     assert model().generate(ask("a")) == [Reply(text="A")]
 
 
@@ -544,7 +544,7 @@ def test_a_list_of_models_that_comes_byte_by_byte_is_not_waited_for(model: Open)
         asked = model(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}/v1", timeout=0.3)
         try:
             with pytest.raises(ModelError, match=r"within 0\.3 s which model it serves; if it is busy"):
-                asked.client.served()
+                asked.client.served_models()
         finally:
             over.set()
 
@@ -733,11 +733,11 @@ def test_a_budget_holds_with_many_requests_at_once(
 def test_a_budget_holds_where_texts_with_few_tokens_precede_dense_ones(sizes: tuple[int, ...], template: int) -> None:
     """Blanks have a token per 40 bytes, other texts one per byte; after the first answer, 32 requests are pending."""
     budget = Budget(OpenAISettings(model="m", base_url="http://127.0.0.1:1/v1", max_tokens=20_000))
-    waiting = [Call("", b"", Usage(size // 4 + 4, 16), size, 1) for size in sizes]
-    pending: list[tuple[Call, Usage]] = []
+    waiting = [ApiCall("", b"", Usage(size // 4 + 4, 16), size, 1) for size in sizes]
+    pending: list[tuple[ApiCall, Usage]] = []
     answers = 0
     while True:
-        while waiting and len(pending) < (32 if answers else 1) and budget.allows(most := budget.most(waiting[0])):
+        while waiting and len(pending) < (32 if answers else 1) and budget.allows(most := budget.max_usage(waiting[0])):
             budget.reserved += most
             pending.append((waiting.pop(0), most))
         if not pending:
@@ -797,9 +797,9 @@ def test_a_budget_holds_for_tokens_that_are_counted_and_not_reported(
 
 def test_more_turns_have_as_much_around_each_of_them() -> None:
     budget = Budget(OpenAISettings(model="m", base_url="http://127.0.0.1:1/v1", max_tokens=20_000))
-    short, long = Call("", b"", Usage(4, 16), 1, 1), Call("", b"", Usage(4, 16), 50, 7)
+    short, long = ApiCall("", b"", Usage(4, 16), 1, 1), ApiCall("", b"", Usage(4, 16), 50, 7)
     budget.learn(short, Usage(201, 1))
-    assert budget.most(long).tokens_in >= 50 + 7 * 200
+    assert budget.max_usage(long).tokens_in >= 50 + 7 * 200
 
 
 def test_the_schema_of_an_answer_counts_as_text() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from figeval.builtin.plugins.api import batch_http, batches
 from figeval.builtin.plugins.api.batch_api import AnthropicBatches, OpenAIBatches
-from figeval.builtin.plugins.api.batch_http import begun, split
+from figeval.builtin.plugins.api.batch_http import read_beginning, split_lines
 from figeval.builtin.plugins.api.cache import archive_file
 from figeval.builtin.plugins.api.model import anthropic, openai
 from figeval.errors import BudgetExhausted, ModelError, NotFinished, RecordError
@@ -30,7 +30,7 @@ ASKED = [f"question {number}" for number in range(7)]
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_http, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(batch_http, "FIRST_PAUSE_SECONDS", 0.001)
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -217,7 +217,7 @@ def test_a_batch_of_somebody_else_is_not_taken_for_ours(
 def test_results_that_break_off_or_come_twice_are_paid_once(
     desk: BatchDesk, model: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "AT_ONCE", 2)
+    monkeypatch.setattr(batches, "RESULTS_PER_COMMIT", 2)
     desk.copies = 2
     left(model())
     model_left = left(model())
@@ -539,22 +539,22 @@ def test_an_answer_that_was_cut_off_while_thinking_is_in_a_second_batch() -> Non
 def test_results_are_split_into_lines_wherever_they_are_cut(size: int) -> None:
     whole = b'{"a":1}\n\n{"b":2}\r\n{"c":3}'
     pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
-    assert [json.loads(line) for line, _ in split(iter(pieces))] == [{"a": 1}, {"b": 2}, {"c": 3}]
+    assert [json.loads(line) for line, _ in split_lines(iter(pieces))] == [{"a": 1}, {"b": 2}, {"c": 3}]
 
 
 @pytest.mark.parametrize("line", [b"\n", b"x\n", b'{"custom_id": "z"}\n'], ids=["blank", "no JSON", "foreign"])
 def test_results_without_an_end_are_not_read_on(line: bytes) -> None:
     with pytest.raises(ModelError, match="more than 250,000 lines"):
-        for _ in split(itertools.repeat(line * 10_000)):
+        for _ in split_lines(itertools.repeat(line * 10_000)):
             pass
 
 
 def test_results_that_come_byte_by_byte_have_a_time_limit() -> None:
-    pieces = batch_http.before(time.monotonic() + 0.05, iter(lambda: time.sleep(0.01) or b" ", None))
+    pieces = batch_http.until_deadline(time.monotonic() + 0.05, iter(lambda: time.sleep(0.01) or b" ", None))
     with pytest.raises(ModelError, match="took too long"):
-        for _ in split(pieces):
+        for _ in split_lines(pieces):
             pass
 
 
 def test_of_an_endless_body_that_explains_an_error_only_the_beginning_is_read() -> None:
-    assert begun(itertools.repeat(b"x" * 1000)) == b"x" * batch_http.BEGINNING
+    assert read_beginning(itertools.repeat(b"x" * 1000)) == b"x" * batch_http.MAX_ERROR_BYTES

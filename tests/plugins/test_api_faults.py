@@ -26,7 +26,7 @@ FORBIDDEN = says(403, {"error": {"message": "no"}})
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_batch, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(request_batch, "FIRST_PAUSE_SECONDS", 0.001)
 
 
 Open = Callable[..., ApiModel]
@@ -158,7 +158,7 @@ def test_a_key_that_permits_nothing_ends_the_run_soon(desk: Desk, model: Open) -
     desk.usual = FORBIDDEN
     with pytest.raises(ModelError, match=r"answered 403 \(no\); the key in OPENAI_API_KEY does not permit this"):
         model(max_concurrent=2).generate(ask(*map(str, range(50))))
-    assert len(desk.asked) <= request_batch.FORBIDDEN_AT_FIRST + 1
+    assert len(desk.asked) <= request_batch.MAX_FIRST_FORBIDDEN + 1
 
 
 def test_a_key_that_permits_nothing_any_more_ends_the_run(desk: Desk, model: Open) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from figeval.builtin.plugins.api.model import anthropic, openai
-from figeval.builtin.plugins.api.prices import own_file, price_of
+from figeval.builtin.plugins.api.prices import price_of, user_file
 from figeval.errors import ModelError
 
 LOCAL = "http://127.0.0.1:1/v1"
@@ -23,8 +23,8 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write(content: Any) -> None:
-    own_file().parent.mkdir(parents=True, exist_ok=True)
-    own_file().write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    user_file().parent.mkdir(parents=True, exist_ok=True)
+    user_file().write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
 
 
 def own(**prices: tuple[float, float]) -> None:

@@ -84,7 +84,7 @@ def command(tmp_path: Path) -> Callable[..., list[str]]:
 
 @pytest.mark.slow
 def test_two_hundred_questions_through_a_faulty_proxy(served: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_batch, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(request_batch, "FIRST_PAUSE_SECONDS", 0.05)
     url, name = served
     texts = [f"Is proverb {number} about time?" for number in range(200)]
     prompts = [Prompt((Message("user", text),), (), 2) for text in texts]

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from figeval.builtin.plugins.causal.language_model import hf
-from figeval.builtin.plugins.causal.lm_eval_requests import encode_pairs, fitted, is_cut
+from figeval.builtin.plugins.causal.lm_eval_requests import encode_pairs, fit_request, is_cut
 from figeval.errors import TaskError
 from tests.plugins.tiny import LINES, Workshop
 
@@ -55,12 +55,12 @@ def test_nothing_to_score_is_an_error(models: dict[str, Any]) -> None:
 
 def test_what_does_not_fit_loses_its_beginning() -> None:
     context, after = list(range(10)), [100, 101]
-    assert fitted("causal", context, after, 11).ids == (*context, *after)  # the last token is never read
+    assert fit_request("causal", context, after, 11).ids == (*context, *after)  # the last token is never read
     assert not is_cut("causal", context, after, 11)
-    assert fitted("causal", context, after, 8).ids == (*context[3:], *after)
+    assert fit_request("causal", context, after, 8).ids == (*context[3:], *after)
     assert is_cut("causal", context, after, 10)
-    assert fitted("seq2seq", context, after, 8).ids == (*context[2:], *after)
+    assert fit_request("seq2seq", context, after, 8).ids == (*context[2:], *after)
     assert not is_cut("seq2seq", context, after, 10)
-    assert fitted("causal", context, after, 2).ids == (9, 100, 101)
+    assert fit_request("causal", context, after, 2).ids == (9, 100, 101)
     with pytest.raises(TaskError, match="an option of 2 tokens is longer than the model takes"):
-        fitted("causal", context, after, 1)
+        fit_request("causal", context, after, 1)

@@ -13,9 +13,9 @@ import torch
 
 from figeval.builtin.plugins.causal.engine import self_test
 from figeval.builtin.plugins.causal.engine.judgement import distance
-from figeval.builtin.plugins.causal.engine.packed import Engine
-from figeval.builtin.plugins.causal.engine.reading_plan import Shape
-from figeval.builtin.plugins.causal.engine.self_test import Reader, SelfTest, settle
+from figeval.builtin.plugins.causal.engine.packed import PackedEngine
+from figeval.builtin.plugins.causal.engine.reading_plan import RowShape
+from figeval.builtin.plugins.causal.engine.self_test import EngineReader, SelfTest, settle
 from figeval.builtin.plugins.causal.engine.separable import separable_parts
 from figeval.builtin.plugins.causal.engine.small_copy import WINDOW_TOKENS, layers_of, small_copy
 from figeval.builtin.plugins.causal.engine.views import ReadStrategy, strategies_for
@@ -32,24 +32,24 @@ LOUD = {"Cohere": {"logit_scale": 1.0}}  # its scores are otherwise so small tha
 NATS = 0.1  # per token
 
 
-def bare(model: Any) -> Engine:
+def bare(model: Any) -> PackedEngine:
     """An engine that has not been tested."""
-    engine = Engine(model, CPU, TokenBudget.on("cpu"))
+    engine = PackedEngine(model, CPU, TokenBudget.on("cpu"))
     engine.body, engine.last = separable_parts(model, CPU)
     return engine
 
 
-def settled(model: Any, scoring: str = "auto") -> Engine:
-    return settle(Engine(model, CPU, TokenBudget.on("cpu")), scoring)
+def settled(model: Any, scoring: str = "auto") -> PackedEngine:
+    return settle(PackedEngine(model, CPU, TokenBudget.on("cpu")), scoring)
 
 
 def strategy_of(name: str, model: Any) -> ReadStrategy:
     """The strategy that an architecture supports."""
-    strategies = list(strategies_for(model.config, Shape.on("cpu")))
+    strategies = list(strategies_for(model.config, RowShape.on("cpu")))
     return strategies[0] if name in PACKED else strategies[-1]
 
 
-def add_noise(engine: Engine, seed: int) -> None:
+def add_noise(engine: PackedEngine, seed: int) -> None:
     """Add noise to what a model computes in half precision that depends on the shape of a batch: .1 nats per token."""
     level = 0.0
 
@@ -256,7 +256,7 @@ def test_rows_are_read_if_the_user_wants_them(counted: Callable[[], int]) -> Non
 def test_packed_trees_are_read_if_the_user_wants_them_and_the_architecture_can(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(self_test.Trial, "failure", lambda *_: "it rounds too much")
+    monkeypatch.setattr(self_test.ScoreTrial, "failure", lambda *_: "it rounds too much")
     described = settled(build("Llama").to(torch.bfloat16)).describe()
     assert described["scoring"] == "plain rows"
     assert "scoring=packed" in described["cure"]
@@ -292,7 +292,7 @@ def test_a_copy_answers_for_architectures_of_full_size(name: str) -> None:
         model = transformers.AutoModelForCausalLM.from_config(config).to(torch.bfloat16)
     copy = small_copy(model, CPU)
     assert copy is not None
-    reader, strategy = Reader(bare(copy), None), next(strategies_for(copy.config, Shape.on("cpu")))
+    reader, strategy = EngineReader(bare(copy), None), next(strategies_for(copy.config, RowShape.on("cpu")))
     gap, planted_gap = reader.gaps(replace(strategy, shape=replace(strategy.shape, branches=12, width=24)))
     assert gap <= max(self_test.TOLERANCE, reader.tolerance(planted_gap))
     assert planted_gap > 0.1

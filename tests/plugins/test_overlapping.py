@@ -20,7 +20,7 @@ from figeval.builtin.plugins.encoders.pairs import pairs
 from figeval.builtin.plugins.encoders.span_finder import spans
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.builtin.plugins.torch_models.overlapping import Copy, Steps, fetched_rows, run_steps
-from figeval.builtin.plugins.torch_models.reading import Inputs, Tokenizing
+from figeval.builtin.plugins.torch_models.reading import ModelTexts, Tokenizing
 from figeval.builtin.plugins.torch_models.tokens import IDS, tokenize
 from figeval.errors import ModelError
 from figeval.models import progress
@@ -185,7 +185,7 @@ def test_slices_hold_the_tokens_of_all_texts(seconds: list[str] | None, workshop
 
     tokenizer = AutoTokenizer.from_pretrained(workshop("bert", "Model"))
     wanted = tokenize(tokenizer, TEXTS, 12, seconds)
-    tokenizing = Tokenizing(Inputs(tokenizer, TEXTS, 12, seconds), 4)
+    tokenizing = Tokenizing(ModelTexts(tokenizer, TEXTS, 12, seconds), 4)
     slices = list(tokenizing.slices())
     assert tokenizing.tokens.fields == wanted.fields
     assert tokenizing.truncated == wanted.truncated

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from figeval.builtin.plugins.causal.engine import bodies, packed, self_test, views
-from figeval.builtin.plugins.causal.engine.packed import Engine
+from figeval.builtin.plugins.causal.engine.packed import PackedEngine
 from figeval.builtin.plugins.causal.engine.prefix_tree import TokenRequest
 from figeval.builtin.plugins.causal.engine.self_test import settle
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
@@ -18,8 +18,8 @@ from tests.plugins.architectures import ALL, PACKED, PLAIN, POSITIONS, SHARING, 
 Answer = tuple[float, bool]
 
 
-def engine_for(model: Any, rows: int | None = None) -> Engine:
-    return settle(Engine(model, torch.device("cpu"), TokenBudget.on("cpu", rows)))
+def engine_for(model: Any, rows: int | None = None) -> PackedEngine:
+    return settle(PackedEngine(model, torch.device("cpu"), TokenBudget.on("cpu", rows)))
 
 
 def naive(model: Any, request: TokenRequest) -> Answer:
@@ -44,7 +44,7 @@ def some_requests(shots: int = 40, stories: int = 3, options: int = 7) -> list[T
     return [TokenRequest((*context, *option), len(option)) for context in contexts for option in continuations]
 
 
-def agrees(engine: Engine, requests: list[TokenRequest], tolerance: float = 1e-4) -> None:
+def agrees(engine: PackedEngine, requests: list[TokenRequest], tolerance: float = 1e-4) -> None:
     for answer, request in zip(engine.score(requests), requests, strict=True):
         wanted = naive(engine.model, request)
         assert answer[0] == pytest.approx(wanted[0], abs=tolerance)
@@ -126,7 +126,7 @@ def test_nothing_asked_nothing_answered() -> None:
 def test_scores_of_the_vocabulary_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     model, requests = build("Gemma2"), some_requests()
     whole = engine_for(model).score(requests)
-    monkeypatch.setitem(packed.LOGITS, "cpu", 4 * WORDS * 3)
+    monkeypatch.setitem(packed.LOGIT_BYTES, "cpu", 4 * WORDS * 3)
     seen = []
     model.lm_head.register_forward_hook(lambda _module, inputs, _output: seen.append(inputs[0].shape[-2]))
     parts = engine_for(model).score(requests)
@@ -136,8 +136,8 @@ def test_scores_of_the_vocabulary_are_computed_in_parts(monkeypatch: pytest.Monk
 
 def test_texts_beyond_a_window_that_was_not_tried_go_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """A window too long for the sample, in a model of which no small copy can be made."""
-    monkeypatch.setattr(views, "LONGEST_TRIED", 20)
-    monkeypatch.setattr(self_test, "LONGEST_TRIED", 20)
+    monkeypatch.setattr(views, "MAX_TESTED_TOKENS", 20)
+    monkeypatch.setattr(self_test, "MAX_TESTED_TOKENS", 20)
     monkeypatch.setattr(self_test, "small_copy", lambda _model, _device: None)
     engine = engine_for(build("Mistral", sliding_window=50))
     assert engine.strategy.reach == 50
@@ -154,7 +154,7 @@ def test_texts_beyond_a_window_that_was_not_tried_go_plain(monkeypatch: pytest.M
 def test_a_copy_with_short_windows_answers_for_long_ones() -> None:
     engine = engine_for(build("Mistral", sliding_window=1_500))
     assert engine.strategy.reach is None
-    assert engine.strategy.masked is not None
+    assert engine.strategy.build_mask is not None
     agrees(engine, some_requests(shots=60))
 
 

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins.encoders.pairs import DECISIONS, label_scores, meaning, pairs, parse_labels, prescribed
+from figeval.builtin.plugins.encoders.pairs import DECISIONS, classes_for, label_scores, meaning, pairs, parse_labels
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.types import PairLabel, TextPair
@@ -96,14 +96,14 @@ def test_the_documented_rules_on_any_logits(logits: list[float]) -> None:
 )
 def test_class_names_in_any_spelling(names: dict[int, str], two_way: dict[str, tuple[int, ...]]) -> None:
     classes = parse_labels(None, names, "m")
-    assert prescribed(classes, TWO_WAY) == two_way
+    assert classes_for(classes, TWO_WAY) == two_way
     spelt_otherwise = {"Entails": two_way["entailment"], "NOT_ENTAILMENT": two_way["non-entailment"]}
-    assert prescribed(classes, tuple(spelt_otherwise)) == spelt_otherwise
+    assert classes_for(classes, tuple(spelt_otherwise)) == spelt_otherwise
 
 
 def test_labels_of_any_other_task_are_matched_by_name() -> None:
     classes = parse_labels(None, {0: "literal", 1: "figurative"}, "m")
-    assert prescribed(classes, ("Figurative", "Literal")) == {"Figurative": (1,), "Literal": (0,)}
+    assert classes_for(classes, ("Figurative", "Literal")) == {"Figurative": (1,), "Literal": (0,)}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figeval.builtin.plugins.encoders.span_finder import best_pair, best_span, log_softmax
-from figeval.builtin.plugins.torch_models.tokens import LEAST, Passages, passages
+from figeval.builtin.plugins.torch_models.tokens import MIN_WINDOW_TOKENS, Passages, passages
 from figeval.errors import ModelError
 from figeval.types import Span
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces
@@ -40,7 +40,7 @@ def test_windows_fit_and_show_every_token(texts: list[str], limit: int, side: in
     question = ["he knows"] * len(texts)
     found = passages(TOKENIZER, [texts, question] if side == 0 else [question, texts], side, limit)
     assert all(length <= limit for length in found.tokens.lengths)
-    for text, places, output in zip(texts, found.places, found.joined(shown(found)), strict=True):
+    for text, places, output in zip(texts, found.offsets, found.join(shown(found)), strict=True):
         alone = TOKENIZER(text, add_special_tokens=False, return_offsets_mapping=True)
         assert places == alone["offset_mapping"]
         assert output[:, 0].tolist() == alone["input_ids"] if places else output.shape[0] == 0
@@ -52,7 +52,7 @@ def test_a_token_is_judged_where_most_stands_around_it() -> None:
     found = passages(TOKENIZER, [[text]], 0, 42)
     assert len(found.windows) > 2
     assert [window.count for window in found.windows] == [40] * len(found.windows)
-    (joined,) = found.joined(shown(found))
+    (joined,) = found.join(shown(found))
     around = [
         max(min(t - w.first, w.first + w.count - 1 - t) for w in found.windows if w.first <= t < w.first + w.count)
         for t in range(n)
@@ -72,9 +72,11 @@ def test_inputs_that_fit_are_those_of_the_tokenizer() -> None:
 def test_no_room_beside_the_question_is_an_error_in_one_line() -> None:
     question, text = " ".join(["bucket"] * 40), " ".join(["noise"] * 40)
     taken = len(TOKENIZER(question, "he")["input_ids"]) - 1
-    with pytest.raises(ModelError, match=f"has {taken} tokens beside its text, which leaves room for {LEAST - 1} of"):
-        passages(TOKENIZER, [[question], [text]], 1, taken + LEAST - 1)
-    assert passages(TOKENIZER, [[question], [text]], 1, taken + LEAST).windows
+    with pytest.raises(
+        ModelError, match=f"has {taken} tokens beside its text, which leaves room for {MIN_WINDOW_TOKENS - 1} of"
+    ):
+        passages(TOKENIZER, [[question], [text]], 1, taken + MIN_WINDOW_TOKENS - 1)
+    assert passages(TOKENIZER, [[question], [text]], 1, taken + MIN_WINDOW_TOKENS).windows
     assert passages(TOKENIZER, [[question], ["he"]], 1, taken + 2).windows, "a short text needs little room"
 
 

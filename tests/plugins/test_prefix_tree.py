@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins.causal.engine.prefix_tree import TokenRequest, build
-from figeval.builtin.plugins.causal.engine.reading_plan import Prefix, Shape, plan_of
+from figeval.builtin.plugins.causal.engine.prefix_tree import TokenRequest, build_tree
+from figeval.builtin.plugins.causal.engine.reading_plan import Prefix, RowShape, plan_of
 
 tokens = st.integers(0, 3)
 requests = st.lists(
@@ -20,7 +20,13 @@ requests = st.lists(
     max_size=25,
 )
 shapes = st.sampled_from(
-    [Shape(), Shape(branches=3, width=6), Shape(trees=False), Shape(trees=False, prefixes=False), Shape(prefixes=False)]
+    [
+        RowShape(),
+        RowShape(branches=3, width=6),
+        RowShape(trees=False),
+        RowShape(trees=False, prefixes=False),
+        RowShape(prefixes=False),
+    ]
 )
 
 
@@ -39,7 +45,7 @@ def texts_of(prefix: Prefix, before: tuple[int, ...] = ()) -> list[tuple[tuple[i
 
 @given(requests)
 def test_a_forest_holds_each_beginning_once(asked: list[TokenRequest]) -> None:
-    tree = build(asked)
+    tree = build_tree(asked)
     beginnings = {request.ids[:length] for request in asked for length in range(1, len(request.ids))}
     assert len(tree.tokens) == len(beginnings)
     assert tree.depth.max() == max(len(request.ids) for request in asked) - 2
@@ -47,9 +53,9 @@ def test_a_forest_holds_each_beginning_once(asked: list[TokenRequest]) -> None:
 
 @given(requests)
 def test_every_request_finds_its_predictions(asked: list[TokenRequest]) -> None:
-    tree = build(asked)
+    tree = build_tree(asked)
     for request, answer in zip(asked, tree.answers, strict=True):
-        nodes, words = tree.asked[answer].T
+        nodes, words = tree.predictions[answer].T
         assert tuple(words) == request.ids[-request.predicted :]
         begin = len(request.ids) - request.predicted - 1
         assert tree.depth[nodes].tolist() == list(range(begin, len(request.ids) - 1))
@@ -57,8 +63,8 @@ def test_every_request_finds_its_predictions(asked: list[TokenRequest]) -> None:
 
 
 @given(requests, shapes)
-def test_in_every_plan_a_token_sees_its_text_and_nothing_else(asked: list[TokenRequest], shape: Shape) -> None:
-    tree = build(asked)
+def test_in_every_plan_a_token_sees_its_text_and_nothing_else(asked: list[TokenRequest], shape: RowShape) -> None:
+    tree = build_tree(asked)
     plan = plan_of(tree, shape)
     predicted = []
     for seen, fresh in texts_of(plan):
@@ -72,7 +78,7 @@ def test_in_every_plan_a_token_sees_its_text_and_nothing_else(asked: list[TokenR
 
 @given(requests)
 def test_unbranched_rows_are_unbranched(asked: list[TokenRequest]) -> None:
-    plan = plan_of(build(asked), Shape(trees=False, prefixes=False))
+    plan = plan_of(build_tree(asked), RowShape(trees=False, prefixes=False))
     assert not plan.prefixes
     assert all((row.end == len(row)).all() for row in plan.rows)
 
@@ -84,20 +90,20 @@ def test_what_a_plan_costs() -> None:
     proverbs = [[word, *generator.integers(10, 1000, 6).tolist()] for word in range(1000, 1030)]
     stories = [[story, *generator.integers(10, 1000, 39).tolist()] for story in range(2000, 2020)]
     asked = [TokenRequest((*shots, *story, *proverb), 7) for story in stories for proverb in proverbs]
-    tree = build(asked)
-    plan = plan_of(tree, Shape())
+    tree = build_tree(asked)
+    plan = plan_of(tree, RowShape())
     assert plan.read == len(tree.tokens) == 300 + 20 * (40 + 30 * 6)
     (shared_prefix,) = plan.prefixes
     assert len(shared_prefix.nodes) == 300
     assert max(map(len, shared_prefix.rows)) <= 256 + 40
-    on_gpu = plan_of(tree, Shape.on("cuda"))
+    on_gpu = plan_of(tree, RowShape.on("cuda"))
     assert on_gpu.read == plan.read
     assert len(on_gpu.prefixes[0].rows) < len(shared_prefix.rows) / 3
-    plain = plan_of(tree, Shape(trees=False, prefixes=False))
+    plain = plan_of(tree, RowShape(trees=False, prefixes=False))
     assert plain.read == sum(len(request.ids) - 1 for request in asked)
 
 
 def test_texts_that_continue_one_another_may_be_thousands() -> None:
-    tree = build([TokenRequest((*range(length), 0, 0), 1) for length in range(1, 1100)])
-    for shape in (Shape(), Shape(trees=False)):
+    tree = build_tree([TokenRequest((*range(length), 0, 0), 1) for length in range(1, 1100)])
+    for shape in (RowShape(), RowShape(trees=False)):
         assert plan_of(tree, shape).read >= len(tree.tokens)

@@ -15,7 +15,7 @@ from tokenizers.processors import ByteLevel, TemplateProcessing
 from transformers import AutoTokenizer
 
 import figeval
-from figeval.builtin.plugins.api.cache import archive_file, packed
+from figeval.builtin.plugins.api.cache import archive_file, pack
 from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.servers.dialects import LlamaCpp, SGLang, VllmServer
 from figeval.builtin.plugins.servers.model import llama_cpp, sglang, vllm_server
@@ -248,7 +248,7 @@ def test_a_useless_answer_that_an_earlier_version_kept_is_asked_again(folder: Pa
         model = opened(server, max_length=96)
         expected = model.loglikelihood(REQUESTS).values
         with sqlite3.connect(archive_file()) as connection:
-            connection.execute("UPDATE answers SET answer = ?", [packed(Reply(text=text))])
+            connection.execute("UPDATE answers SET answer = ?", [pack(Reply(text=text))])
         connection.close()
         asked = len(server.asked)
         assert opened(server, max_length=96).loglikelihood(REQUESTS).values == expected

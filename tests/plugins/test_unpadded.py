@@ -123,7 +123,7 @@ def test_models_that_cannot_be_read_so_are_padded_and_say_why(name: str) -> None
 def neighbours(query: Any, key: Any, value: Any, layout: Layout, dropout: float, scale: float | None) -> Any:
     """A kernel whose rows begin one token too late."""
     shifted = [layout.lengths[0] + 1, layout.lengths[1] - 1, *layout.lengths[2:]]
-    wrong = Layout(layout.shape, shifted, layout.places, layout.offsets, by_row)
+    wrong = Layout(layout.shape, shifted, layout.indexes, layout.offsets, by_row)
     return by_row(query, key, value, wrong, dropout, scale)
 
 

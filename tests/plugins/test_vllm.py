@@ -155,8 +155,8 @@ def test_in_half_precision_a_way_may_differ_as_much_as_rows_differ_from_themselv
     monkeypatch.setattr(scoring, "WAYS", ways)
     engine: Any = SimpleNamespace(forget=lambda: None)
     sample = [TokenRequest((5, 6, 7 + 3 * option, 8), 2) for option in range(16)]
-    assert Scorer(engine, single=False).tried(sample).way == way
-    assert Scorer(engine, single=True).tried(sample).way == "rows"
+    assert Scorer(engine, single=False).measure_ways(sample).way == way
+    assert Scorer(engine, single=True).measure_ways(sample).way == "rows"
 
 
 @pytest.mark.parametrize(("value", "message"), [(0.0, "probability 0 for every"), (2.5, "gave a log-probability of")])

@@ -70,8 +70,8 @@ def test_without_the_first_question_the_second_one_finds_the_fault(name: str, ma
     """As on a device whose kernels are wrong in half precision only."""
     model = build(name).to(torch.bfloat16)
     add_noise(model)
-    assert trials.judged(make(model)) == ""
-    assert trials.judged(make(model).with_fault())
+    assert trials.judge_rounding(make(model)) == ""
+    assert trials.judge_rounding(make(model).with_fault())
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *MIXING])
@@ -89,7 +89,7 @@ def test_weights_that_cannot_be_cast_are_compared_with_rows(monkeypatch: pytest.
     monkeypatch.setattr(trials, "computing_in", refuse)
     model = build("Llama").to(torch.bfloat16)
     assert fresh_failure(decoder_trial(model)) == ""
-    assert trials.judged(decoder_trial(model).with_fault())
+    assert trials.judge_rounding(decoder_trial(model).with_fault())
 
 
 def test_a_verdict_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from transformers import CompileConfig
 
 from figeval.builtin.plugins.causal.generation import attention
 from figeval.builtin.plugins.causal.generation.decoder import Decoder
-from figeval.builtin.plugins.causal.generation.fastest import Fastest, fastest
+from figeval.builtin.plugins.causal.generation.fastest import FastestWriter, fastest_writer
 from figeval.builtin.plugins.causal.generation.row import End, Row, Thinking
 from figeval.builtin.plugins.causal.generation.self_test import writer_for
 from figeval.builtin.plugins.causal.generation.thinking import Marks
-from figeval.builtin.plugins.causal.generation.ways import COMPILING_SECONDS, MEASURING_SECONDS, Way
+from figeval.builtin.plugins.causal.generation.ways import COMPILING_SECONDS, MEASURING_SECONDS, WritingWay
 from figeval.builtin.plugins.causal.language_model import hf
 from figeval.builtin.plugins.causal.options import OTHER_WAYS
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
@@ -37,7 +37,7 @@ def made(name: str) -> Any:
 
 
 def writer_in(way: str, model: Any, **budget: Any) -> Any:
-    return fastest(writer_for(model, 0, TokenBudget(16_384, **budget)), 0, way)
+    return fastest_writer(writer_for(model, 0, TokenBudget(16_384, **budget)), 0, way)
 
 
 def used(writer: Any, way: str) -> bool:
@@ -116,7 +116,7 @@ def test_every_way_tells_thinking_from_the_answer(way: str, workshop: Workshop) 
         return Row(lm.tok_encode(prompts()[index].plain), 6, end, Thinking(marks, most, opened=True))
 
     found = []
-    for writer in (lm.writer, fastest(lm.writer, lm.tokenizer.pad_token_id, way)):
+    for writer in (lm.writer, fastest_writer(lm.writer, lm.tokenizer.pad_token_id, way)):
         rows = [thinking(index, most) for index in range(4) for most in (None, 2, 9)]
         list(writer.write(rows))
         found.append([row.reply for row in rows])
@@ -130,7 +130,7 @@ def test_batches_of_a_fixed_shape_have_it_also_in_later_calls(monkeypatch: pytes
     writer = writer_in("static", model)
     first = rows_of(SHORT)
     list(writer.write(first))
-    fixed = writer.others[0].writer.fixed
+    fixed = writer.alternatives[0].writer.fixed
     assert fixed.rows == len(first)
     shapes = spied(model, monkeypatch)
     fewer = rows_of(SHORT)[:3]
@@ -201,9 +201,9 @@ def test_options_of_a_generation_config_hold_in_every_way() -> None:
 
 def test_a_model_whose_rows_cannot_come_and_go_has_no_other_ways() -> None:
     own = writer_for(made("Mamba"), 0, TokenBudget(16_384))
-    assert fastest(own, 0) is fastest(own, 0, "generate") is own
+    assert fastest_writer(own, 0) is fastest_writer(own, 0, "generate") is own
     with pytest.raises(ModelError, match="writing=static"):
-        fastest(own, 0, "static")
+        fastest_writer(own, 0, "static")
 
 
 def test_on_a_cpu_own_decoding_is_not_compared_with_anything() -> None:
@@ -239,14 +239,14 @@ def test_the_rows_of_a_way_that_fails_are_written_by_own_decoding(way: str, monk
 def test_texts_that_are_not_those_of_the_model_are_written_again() -> None:
     model = build("Llama")
     writer = writer_in("generate", model)
-    generate = writer.others[0].writer.write
+    generate = writer.alternatives[0].writer.write
 
     def wrong(rows: Sequence[Row]) -> Iterator[Row]:
         for row in generate(rows):
             row.written[:] = [(token + 1) % 60 for token in row.written]
             yield row
 
-    writer.others[0].writer = StandIn(wrong)
+    writer.alternatives[0].writer = StandIn(wrong)
     rows = rows_of(SHORT)
     list(writer.write(rows))
     assert [row.written for row in rows] == [alone(model, row) for row in rows]
@@ -278,7 +278,7 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def way(self, name: str, rate: float, patience: float, preparing: float = 0.0) -> Way[Any]:
+    def way(self, name: str, rate: float, patience: float, preparing: float = 0.0) -> WritingWay[Any]:
         """A way that writes `rate` tokens per second, the first time after some seconds of preparing."""
         left = [preparing]
 
@@ -291,19 +291,19 @@ class Clock:
                 row.finish = "length"
                 yield row
 
-        return Way(name, StandIn(write), patience, prepares=preparing > 0)
+        return WritingWay(name, StandIn(write), patience, prepares=preparing > 0)
 
 
-def chooser(clock: Clock, **rates: float) -> Fastest:
+def chooser(clock: Clock, **rates: float) -> FastestWriter:
     patience = {"own": 0.0, "static": COMPILING_SECONDS}
     ways = [
         clock.way(name, rate, patience.get(name, MEASURING_SECONDS), 25.0 * (name == "static"))
         for name, rate in rates.items()
     ]
-    return Fastest(ways[0], ways[1:], lambda _rows: "", clock=clock)
+    return FastestWriter(ways[0], ways[1:], lambda _rows: "", clock=clock)
 
 
-def write(writer: Fastest, calls: int, rows: int, room: int = 100) -> None:
+def write(writer: FastestWriter, calls: int, rows: int, room: int = 100) -> None:
     for _ in range(calls):
         asked = [Row([5], room, END) for _ in range(rows)]
         assert sorted(map(id, writer.write(asked))) == sorted(map(id, asked))
@@ -364,22 +364,22 @@ def test_rows_of_another_magnitude_are_measured_anew() -> None:
     assert writer.describe()["way"] == "generate"
 
 
-class Unwilling(Way[Any]):
+class Unwilling(WritingWay[Any]):
     def takes(self, _row: Row) -> bool:
         return False
 
 
 def test_rows_that_a_way_does_not_take_do_not_keep_others_from_being_tried() -> None:
     writer = chooser(Clock(), own=5_000, continuous=9_000, static=13_000)
-    unwilling = Unwilling("continuous", writer.others[0].writer, MEASURING_SECONDS)
-    writer.others = [unwilling, *writer.others[1:]]
+    unwilling = Unwilling("continuous", writer.alternatives[0].writer, MEASURING_SECONDS)
+    writer.alternatives = [unwilling, *writer.alternatives[1:]]
     write(writer, calls=60, rows=100)
     assert list(writer.describe()["ways"]) == ["own", "static"]
     assert writer.describe()["way"] == "static"
 
 
 def test_a_small_fixed_shape_is_not_tried_on_many_rows() -> None:
-    (way,) = writer_in("static", made("Llama")).others
+    (way,) = writer_in("static", made("Llama")).alternatives
     list(way.write(rows_of(SHORT)[:1]))
     assert way.suits(rows_of(SHORT)[:2])
     assert not way.suits(rows_of(SHORT))
@@ -409,7 +409,7 @@ def test_attention_by_groups_gives_the_same_texts_and_repeats_no_keys(
     for way in ("own", *OTHER_WAYS):
         rows = rows_of(LONG)
         seen.clear()
-        list(fastest(own, 0, way).write(rows))
+        list(fastest_writer(own, 0, way).write(rows))
         assert (2, 2) in seen or way == "continuous"
         assert model.config._attn_implementation == "sdpa"
         assert [row.written for row in rows] == [alone(model, row) for row in rows]

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.extractor import SAMPLES, counted, read_again
+from bench.extractor import SAMPLES, count_readings, read_again
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED: dict[str, Any] = json.loads((ROOT / "bench" / "replies.json").read_text(encoding="utf-8"))
@@ -28,7 +28,9 @@ def test_digests_are_those_of_the_texts() -> None:
 def test_the_documentation_has_the_counts_of_all_samples() -> None:
     page = (ROOT / "docs" / "llm.md").read_text(encoding="utf-8").split("\n")
     for sample, name in SAMPLES.items():
-        right, of, found, answers, invented = counted([row for row in STORED["replies"] if row["sample"] == sample])
+        right, of, found, answers, invented = count_readings(
+            [row for row in STORED["replies"] if row["sample"] == sample]
+        )
         cells = (str(of), f"{right} ({right / of:.0%})".replace("%", " %"), f"{found} of {answers}", str(invented))
         assert f"| {sample}, {name} | {' | '.join(cells)} |" in page
 
@@ -38,7 +40,7 @@ def test_the_documentation_tells_apart_what_an_earlier_sample_has_word_for_word(
     told, known = [], {row["reply_sha256"] for row in STORED["replies"] if row["sample"] == 1}
     for sample in (2, 3):
         rows = {row["reply_sha256"]: row for row in STORED["replies"] if row["sample"] == sample}
-        right, of, *_ = counted([row for digest, row in rows.items() if digest not in known])
+        right, of, *_ = count_readings([row for digest, row in rows.items() if digest not in known])
         told.append(f"{right} of {of} ({right / of:.0%})".replace("%", " %"))
         known |= rows.keys()
     assert (

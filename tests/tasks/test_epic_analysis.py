@@ -90,7 +90,7 @@ def test_closed_form_is_the_mean_over_all_permutations(values: list[list[int]], 
     matrix = np.array(values, dtype=float)
     gold = data.draw(st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values)))
     drawn = [matrix[range(len(gold)), order].mean() for order in permutations(gold)]
-    mean, spread = overlap.permuted(matrix, gold)
+    mean, spread = overlap.permutation_moments(matrix, gold)
     assert mean == pytest.approx(np.mean(drawn))
     assert spread == pytest.approx(np.std(drawn))
 
@@ -189,7 +189,7 @@ def test_relations_are_symmetric_and_paraphrases_are_the_stricter_one() -> None:
 
 
 def test_related_is_every_two_members_of_a_group() -> None:
-    assert duplicates.related([["a", "b", "c"], ["c", "d"]]) == {
+    assert duplicates.relation_of([["a", "b", "c"], ["c", "d"]]) == {
         "a": {"b", "c"},
         "b": {"a", "c"},
         "c": {"a", "b", "d"},
@@ -199,7 +199,7 @@ def test_related_is_every_two_members_of_a_group() -> None:
 
 def test_every_paraphrase_has_a_reason_in_words_of_our_own(real_data: str) -> None:
     proverbs = real_corpus().proverbs
-    for group in duplicates.listed()["paraphrases"]["groups"]:
+    for group in duplicates.read_lists()["paraphrases"]["groups"]:
         assert group["reason"].endswith(".") and set(group["proverbs"]) <= set(proverbs)
         said = " ".join(language.words(group["reason"].lower()))
         for key in group["proverbs"]:
@@ -279,7 +279,7 @@ def main_ok(*arguments: str) -> None:
 
 def test_nothing_of_the_benchmark_s_text_is_written(nltk_data: Path) -> None:
     parts = [gender.analyse(SMALL), spans.analyse(SMALL)]
-    written = json.dumps(store.described(parts, "0"))
+    written = json.dumps(store.describe_analysis(parts, "0"))
     assert not any(text in written for text in (*SMALL.narratives.values(), *SMALL.proverbs.values()))
 
 
@@ -398,7 +398,7 @@ def test_a_browser_draws_the_page(tmp_path: Path) -> None:
     [(0.05, "do not follow"), (0.35, "loosely follow"), (0.6, "closely follow"), (-0.4, "loosely oppose")],
 )
 def test_titles_say_what_was_found(r: float, verb: str) -> None:
-    assert figures.following(r) == verb
+    assert figures.correlation_verb(r) == verb
 
 
 def test_the_fourth_figure_needs_wordnet(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,11 +48,11 @@ def test_nan_stays_nan_and_the_others_share_the_rest():
 
 def test_a_nan_of_one_scorer_is_answered_by_the_others():
     one, two = np.array([[1.0, 2.0, np.nan]]), np.array([[5.0, 5.0, 5.0]])
-    mean = distractors.averaged({"one": one, "two": two})
+    mean = distractors.average_probabilities({"one": one, "two": two})
     assert mean[0, 2] == pytest.approx(1 / 3)
     assert mean[0, :2] == pytest.approx((distractors.probabilities(one)[0, :2] + 1 / 3) / 2)
     with pytest.raises(ModelError, match=r"all scorers \(one\) give NaN for 1 pairs"):
-        distractors.averaged({"one": one})
+        distractors.average_probabilities({"one": one})
 
 
 PROBABILITY = np.array([[0.30, 0.20, 0.15, 0.10, 0.09, 0.06, 0.05, 0.05]])
@@ -93,7 +93,9 @@ def problems(draw):
 @given(problems())
 def test_every_proverb_is_offered_equally_often_wherever_it_is_right(problem):
     scores, gold, alike = problem
-    wrong = distractors.balanced(distractors.adversarial(distractors.probabilities(scores), gold), gold, alike)
+    wrong = distractors.assign_distractors(
+        distractors.adversarial(distractors.probabilities(scores), gold), gold, alike
+    )
     for right, others in zip(gold, wrong, strict=True):
         together = [right, *others]
         assert len(set(together)) == 5
@@ -108,18 +110,18 @@ def test_the_cheapest_assignment_is_taken():
     size = 9
     likes = [(np.arange(size) + shift) % size for shift in (1, 2, 3, 4)]
     costs = [np.where(np.arange(size) == wanted[:, None], 0.0, 1.0) for wanted in likes]
-    wrong = distractors.balanced(costs, np.arange(size), np.eye(size, dtype=bool))
+    wrong = distractors.assign_distractors(costs, np.arange(size), np.eye(size, dtype=bool))
     assert wrong == [[(right + shift) % size for shift in (1, 2, 3, 4)] for right in range(size)]
 
 
 def test_too_many_near_duplicates_are_one_line():
     with pytest.raises(DataError, match="too many proverbs are near-duplicates"):
-        distractors.balanced([np.zeros((3, 3))] * 4, np.arange(3), np.ones((3, 3), dtype=bool))
+        distractors.assign_distractors([np.zeros((3, 3))] * 4, np.arange(3), np.ones((3, 3), dtype=bool))
 
 
 def test_gold_picked_counts_ties_by_expectation_and_nan_as_not_picked():
     scores = np.array([[3.0, 1, 2], [1, 1, 0], [0, 5, 1], [np.nan, 0, 0]])
-    assert distractors.gold_picked(scores, [[0, 1, 2]] * 4, [0, 1, 2, 1]) == (1.5 / 4, 1)
+    assert distractors.share_picked(scores, [[0, 1, 2]] * 4, [0, 1, 2, 1]) == (1.5 / 4, 1)
 
 
 # ---- the command ---------------------------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ def invented(monkeypatch):
     material = Material(ids, narratives, gold, tuple(f"Q{i}" for i in range(40)), proverbs)
     models = {"letters": Embedder(), "shared": Scorer(), "mute": object()}
     monkeypatch.setattr(build, "read_material", lambda: material)
-    monkeypatch.setattr(build, "listed", lambda: {"groups": [["Q0", "Q26"], ["Q1", "Q2", "Q3"]]})
+    monkeypatch.setattr(build, "read_lists", lambda: {"groups": [["Q0", "Q26"], ["Q1", "Q2", "Q3"]]})
     monkeypatch.setattr(build, "open_scorer", lambda name: Model(name, name, models[name]))
     return material
 
@@ -325,7 +327,7 @@ def test_frozen_items_are_what_their_record_says(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_frozen_items_hold_no_two_near_duplicates(kind):
-    groups = [set(group) for group in build.listed()["groups"]]
+    groups = [set(group) for group in build.read_lists()["groups"]]
     for line in frozen(kind)[0]:
         assert all(len(group & set(line["options"])) <= 1 for group in groups), line
 
@@ -371,7 +373,7 @@ def test_the_random_items_can_be_rebuilt(real_data):
     material = build.read_material()
     lines, record = frozen("mcq_random")
     flat = {"none": np.zeros((len(material.ids), len(material.proverbs)))}
-    wrong = build.choose(material, flat, record["seed"])["mcq_random"]
+    wrong = build.choose_distractors(material, flat, record["seed"])["mcq_random"]
     assert build.items(material, wrong, record["seed"]) == lines
 
 
@@ -380,7 +382,7 @@ def test_proverbs_that_share_their_words_are_listed_as_near_duplicates(real_data
     from figeval.language.words import split_words
 
     material = build.read_material()
-    alike = distractors.alike_matrix(material.proverb_ids, build.listed()["groups"])
+    alike = distractors.alike_matrix(material.proverb_ids, build.read_lists()["groups"])
     stems = [{word[:5] for word in split_words(text) if len(word) > 3} for text in material.proverbs]
     for i, left in enumerate(stems):
         for j, right in enumerate(stems[:i]):
@@ -389,7 +391,7 @@ def test_proverbs_that_share_their_words_are_listed_as_near_duplicates(real_data
 
 
 def test_near_duplicates_name_proverbs_that_exist(real_data):
-    content = build.listed()
+    content = build.read_lists()
     names = {name for group in content["groups"] for name in group}
     assert names <= set(build.read_material().proverb_ids)
     assert all(len(group) == len(set(group)) >= 2 for group in content["groups"])

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.builtin.tasks.epic.diagnosis import accuracy, answers, confusion, versus
-from figeval.builtin.tasks.epic.diagnosis.answers import Answers, ProverbAnswer, ProverbQuestion
+from figeval.builtin.tasks.epic.diagnosis.answers import AnsweredRun, ProverbAnswer, ProverbQuestion
 from figeval.cli.main import main
 from figeval.errors import DataError
 from figeval.io import plots
@@ -28,14 +28,14 @@ def row(**fields: Any) -> dict[str, Any]:
     return {"tied": 1, "pred": 0, **fields}
 
 
-def run_of(*given: tuple[str, dict[str, float] | None], model: str = "m") -> Answers:
+def run_of(*given: tuple[str, dict[str, float] | None], model: str = "m") -> AnsweredRun:
     """Answers to narratives of these gold proverbs."""
     questions, made = {}, {}
     for number, (gold, picks) in enumerate(given):
         key = f"{gold}N{number}"
         questions[key] = ProverbQuestion(gold, FOUR)
         made[key] = ProverbAnswer(gold, (picks or {}).get(gold, 0.0), picks)
-    return Answers(model, questions, made)
+    return AnsweredRun(model, questions, made)
 
 
 # ---- stored rows ----------------------------------------------------------------------------------------------------
@@ -73,10 +73,10 @@ def test_a_tie_that_is_not_wholly_stored_is_unknown() -> None:
 
 def test_rows_of_other_data_are_refused() -> None:
     questions = {"Q2N1": ProverbQuestion("Q2", FOUR)}
-    assert answers.asked({"id": "Q2N1", "gold": [1]}, questions, "t").gold == "Q2"
+    assert answers.find_question({"id": "Q2N1", "gold": [1]}, questions, "t").gold == "Q2"
     for wrong in ({"id": "Q2N9", "gold": [1]}, {"id": "Q2N1", "gold": 0}, {"id": "Q2N1", "gold": 9}):
         with pytest.raises(DataError, match="does not fit the data of this version"):
-            answers.asked(wrong, questions, "t")
+            answers.find_question(wrong, questions, "t")
 
 
 # ---- accuracy -------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_spread_counts_proverbs() -> None:
 def test_near_duplicates_count_if_they_are_listed() -> None:
     run = run_of(("Q1", {"Q2": 1.0}), ("Q1", {"Q1": 1.0}), ("Q1", {"Q3": 1.0}), ("Q4", {"Q3": 1.0}))
     accepted = {"Q1": frozenset({"Q2"}), "Q2": frozenset({"Q1"})}
-    plain, aware = accuracy.tolerant(run, {}), accuracy.tolerant(run, accepted)
+    plain, aware = accuracy.tolerant_accuracy(run, {}), accuracy.tolerant_accuracy(run, accepted)
     assert (plain.score.value, aware.score.value) == (0.25, 0.5)
     assert aware.score.clusters == 2 and aware.unknown == 0
     assert (plain.chance, aware.chance) == (0.25, (3 * 2 + 1) / 16)
@@ -108,13 +108,13 @@ def test_near_duplicates_count_if_they_are_listed() -> None:
 def test_a_tie_with_a_paraphrase_counts_whole() -> None:
     accepted = {"Q1": frozenset({"Q2"})}
     answer = ProverbAnswer("Q1", 1 / 3, {"Q1": 1 / 3, "Q2": 1 / 3, "Q3": 1 / 3})
-    assert accuracy.credited(answer, accepted) == pytest.approx(2 / 3)
-    assert accuracy.credited(answer, {}) == pytest.approx(1 / 3)
+    assert accuracy.credit_of(answer, accepted) == pytest.approx(2 / 3)
+    assert accuracy.credit_of(answer, {}) == pytest.approx(1 / 3)
 
 
 def test_unknown_ties_are_left_out_and_counted() -> None:
     run = run_of(("Q1", None), ("Q3", None), ("Q1", {"Q1": 1.0}))
-    aware = accuracy.tolerant(run, {"Q1": frozenset({"Q2"})})
+    aware = accuracy.tolerant_accuracy(run, {"Q1": frozenset({"Q2"})})
     assert (aware.unknown, aware.score.n) == (1, 2)  # of Q3 nothing else would be accepted: its 0 is known
 
 
@@ -136,7 +136,7 @@ def test_two_runs_cell_by_cell() -> None:
     right, wrong = {"Q1": 1.0}, {"Q2": 1.0}
     a = run_of(("Q1", right), ("Q1", right), ("Q3", {"Q3": 1.0}), model="a")
     b = run_of(("Q1", right), ("Q1", wrong), ("Q3", {"Q4": 1.0}), model="b")
-    found = versus.versus(a, b)
+    found = versus.compare_runs(a, b)
     assert (found.n, found.proverbs) == (3, 2)
     assert found.cells.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
     assert (found.both, found.only_a, found.only_b, found.neither) == (1, 2, 0, 0)
@@ -163,14 +163,14 @@ def test_the_heat_map_holds_every_proverb_once(groups: list[Any]) -> None:
 
 def test_unmatched_narratives_are_left_out() -> None:
     a = run_of(("Q1", {"Q1": 1.0}), ("Q2", {"Q2": 1.0}))
-    b = Answers("b", a.questions, {"Q1N0": a.given["Q1N0"]})
-    assert versus.versus(a, b).n == 1
+    b = AnsweredRun("b", a.questions, {"Q1N0": a.answers["Q1N0"]})
+    assert versus.compare_runs(a, b).n == 1
 
 
 @pytest.mark.slow
 def test_the_heat_map_is_drawn(tmp_path: Path) -> None:
     run = run_of(*((key, {key: 1.0}) for key in FOUR), *((key, {"Q1": 1.0}) for key in FOUR))
-    chart = versus.chart(versus.versus(run, run))
+    chart = versus.chart(versus.compare_runs(run, run))
     assert chart.to_dict()["title"]["text"] == "Neither model gets a narrative right for 0 of 4 proverbs"
     png, svg, html = plots.save(chart, tmp_path, "heat_map")
     assert png.read_bytes().startswith(b"\x89PNG") and html.stat().st_size > 100_000

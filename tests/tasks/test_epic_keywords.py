@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from figeval.builtin.tasks.epic import extractors, keywords
-from figeval.builtin.tasks.epic.extractors import NltkExtractor, SpacyExtractor, chosen, in_order
+from figeval.builtin.tasks.epic.extractors import NltkExtractor, SpacyExtractor, choose_extractor, order_keywords
 from figeval.errors import DataError
 from figeval.language import nltk_data as packages
 from figeval.language import spacy_pipeline, tagging
@@ -89,8 +89,8 @@ def test_a_line_break_parts_two_names() -> None:
 
 
 def test_each_once_in_the_order_of_the_text() -> None:
-    assert in_order([(9, "went"), (0, "Went"), (4, "John"), (2, "ran")]) == ("Went", "ran", "John")
-    assert in_order([]) == ()
+    assert order_keywords([(9, "went"), (0, "Went"), (4, "John"), (2, "ran")]) == ("Went", "ran", "John")
+    assert order_keywords([]) == ()
 
 
 # ---- NLTK ------------------------------------------------------------------------------------------------------------
@@ -165,14 +165,14 @@ def test_spacy_takes_verbs_and_entities_of_any_type(pipeline: Path) -> None:
 
 def test_the_variable_names_a_pipeline(pipeline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(spacy_pipeline.VARIABLE, str(pipeline))
-    identity = chosen().identity
+    identity = choose_extractor().identity
     assert identity["extractor"] == "spacy"
     ((name, digest),) = identity["data"].items()
     assert name.startswith("en_pipeline ")
     assert len(digest) == 12
     assert str(pipeline) not in json.dumps(identity), "records hold no paths"
     (pipeline / "more").write_text("x")
-    assert chosen().identity != identity
+    assert choose_extractor().identity != identity
 
 
 @pytest.mark.parametrize("name", ["en_core_web_nowhere", "/no/such/folder"])
@@ -180,14 +180,14 @@ def test_a_pipeline_that_is_not_there(name: str, monkeypatch: pytest.MonkeyPatch
     pytest.importorskip("spacy")
     monkeypatch.setenv(spacy_pipeline.VARIABLE, name)
     with pytest.raises(DataError, match=r"python -m spacy download en_core_web_sm.*or unset it to use NLTK"):
-        chosen()
+        choose_extractor()
 
 
 def test_spacy_itself_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(spacy_pipeline.VARIABLE, "en_core_web_sm")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(DataError, match=r"pip install 'figeval\[spacy\]'"):
-        chosen()
+        choose_extractor()
 
 
 def test_a_pipeline_without_parts_of_speech(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
 
 def test_an_empty_variable_means_nltk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(spacy_pipeline.VARIABLE, "")
-    assert isinstance(chosen(), NltkExtractor)
+    assert isinstance(choose_extractor(), NltkExtractor)
 
 
 # ---- kept between runs -----------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class Fixed:
 @pytest.fixture
 def fixed(monkeypatch: pytest.MonkeyPatch) -> Fixed:
     extractor = Fixed(("Ran", "Bob"), ())
-    monkeypatch.setattr(keywords, "chosen", lambda: extractor)
+    monkeypatch.setattr(keywords, "choose_extractor", lambda: extractor)
     monkeypatch.setattr(packages, "has", lambda names: False)
     return extractor
 

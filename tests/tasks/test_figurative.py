@@ -135,7 +135,7 @@ def test_the_real_files(real_data: str) -> None:
     assert [len(list(figurative_rows.flute(split, here))) for split in ("train", "dev")] == [7035, 499]
     assert [len(list(figurative_rows.figqa(split, here))) for split in ("train", "dev", "test")] == [8016, 1094, 1146]
     assert [len(list(figurative_rows.fignli(figure, here))) for figure in ("metaphor", "simile")] == [613, 598]
-    assert all(explanations.explained(row["answer"]) is not None for row in test)
+    assert all(explanations.parse_answer(row["answer"]) is not None for row in test)
 
 
 # ---- explained labels ------------------------------------------------------------------------------------------------
@@ -155,12 +155,12 @@ def test_the_real_files(real_data: str) -> None:
     ],
 )
 def test_a_text_begins_with_its_label(text: str, found: tuple[str, str] | None) -> None:
-    assert explanations.explained(text) == found
+    assert explanations.parse_answer(text) == found
 
 
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
-    found = explanations.explained(text)
+    found = explanations.parse_answer(text)
     assert found is None or found[0] in ("entailment", "contradiction")
 
 

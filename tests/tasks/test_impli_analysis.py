@@ -71,7 +71,7 @@ def test_the_rank_correlation_is_that_of_scipy_with_an_interval() -> None:
     generator = np.random.default_rng(0)
     counts = {f"i{n}": IdiomCount(f"i{n}", 10, int(generator.integers(0, 11))) for n in range(40)}
     accuracy = {name: float(generator.integers(0, 5) / 4) for name in counts} | {"no count": 1.0}
-    found = flexibility.correlated("c", counts, accuracy)
+    found = flexibility.correlate("c", counts, accuracy)
     expected = spearmanr([counts[name].flexibility for name in counts], [accuracy[name] for name in counts])
     assert (found.n, found.r, found.p) == (40, pytest.approx(expected.statistic), pytest.approx(expected.pvalue))
     assert found.low is not None and found.high is not None and found.r is not None
@@ -110,7 +110,7 @@ def test_a_perfect_correlation_has_no_interval_of_no_width_and_no_p_of_zero(
 
 def correlated(varied: list[int], right: list[int]) -> flexibility.RankCorrelation:
     counts = {f"i{n}": IdiomCount(f"i{n}", 10, one) for n, one in enumerate(varied)}
-    return flexibility.correlated("c", counts, {f"i{n}": one / 10 for n, one in enumerate(right)})
+    return flexibility.correlate("c", counts, {f"i{n}": one / 10 for n, one in enumerate(right)})
 
 
 def test_the_misprint_of_the_paper_is_told() -> None:
@@ -132,7 +132,7 @@ def test_a_model_that_goes_by_likeness_alone_is_at_chance_on_matched_pairs() -> 
         similarity = float(generator.beta(4, 2) if entails else generator.beta(2, 4))
         says = generator.random() < similarity
         answers.append(answer(float(says == entails), entails=entails, similarity=similarity, cluster=f"c{n % 300}"))
-    (found,) = matching.matched(answers)
+    (found,) = matching.matched_accuracies(answers)
     assert found.plain.value is not None and found.plain.value > 0.6
     assert found.matched.value == pytest.approx(0.5, abs=0.04)
     assert found.matched.low is not None and found.matched.low < found.matched.value
@@ -141,17 +141,17 @@ def test_a_model_that_goes_by_likeness_alone_is_at_chance_on_matched_pairs() -> 
 
 def test_a_model_that_knows_is_right_on_matched_pairs_too() -> None:
     answers = [answer(entails=bool(n % 2), similarity=n / 200) for n in range(200)]
-    (found,) = matching.matched(answers)
+    (found,) = matching.matched_accuracies(answers)
     assert (found.plain.value, found.matched.value) == (1.0, 1.0)
 
 
 def test_deciles_with_one_kind_of_pairs_are_left_out() -> None:
     answers = [answer(entails=n >= 50, similarity=n / 100) for n in range(100)]
     answers += [answer(0.0, entails=False, similarity=0.99, cluster=f"c{n}") for n in range(5)]
-    (found,) = matching.matched(answers)
+    (found,) = matching.matched_accuracies(answers)
     assert found.deciles == 2
     assert found.left_out + found.matched.n == 105
-    assert matching.matched([one for one in answers if one.is_entailment]) == []
+    assert matching.matched_accuracies([one for one in answers if one.is_entailment]) == []
 
 
 def test_a_decile_weighs_its_pairs_of_the_rarer_kind() -> None:
@@ -162,14 +162,14 @@ def test_a_decile_weighs_its_pairs_of_the_rarer_kind() -> None:
         for n in range(10):
             right = float(decile % 2 == 0)
             answers.append(answer(right, entails=n >= rare, similarity=decile + n / 100))
-    (found,) = matching.matched(answers)
+    (found,) = matching.matched_accuracies(answers)
     assert found.matched.value == pytest.approx(5 / 6)
 
 
 def test_a_pair_that_two_tasks_ask_counts_once() -> None:
     answers = [answer(entails=bool(n % 2), similarity=n / 50, distance=n) for n in range(50)]
     twice = [*answers, *(replace(one, task=f"{one.task}_clean") for one in answers[:30])]
-    assert matching.matched(twice) == matching.matched(answers)
+    assert matching.matched_accuracies(twice) == matching.matched_accuracies(answers)
     assert figures.parts(twice) == figures.parts(answers)
 
 
@@ -179,7 +179,7 @@ def test_idioms_seen_and_unseen_are_matched_each_for_themselves() -> None:
         for name in ("seen", "unseen")
         for n in range(50)
     ]
-    assert [one.group for one in matching.matched(answers)] == ["idioms, seen", "idioms, unseen"]
+    assert [one.group for one in matching.matched_accuracies(answers)] == ["idioms, seen", "idioms, unseen"]
 
 
 def test_pairs_of_other_sets_may_have_the_same_ids() -> None:
@@ -224,4 +224,4 @@ def test_a_run_is_analyzed(real_data: str, tmp_path: Path, capsys: pytest.Captur
 def test_a_run_without_impli_is_refused_in_one_line(tmp_path: Path) -> None:
     run = finished(tmp_path / "run", "mini_pairs", model="overlap", limit=5, baselines=False)
     with pytest.raises(RecordError, match=r"has no finished task of IMPLI .it has mini_pairs.; run --tasks impli"):
-        analyze_impli.analysed(run)
+        analyze_impli.analyze_run(run)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from figeval.builtin.tasks.impli.building import kinds, wrong
 from figeval.builtin.tasks.impli.building.inputs import FIGURATIVE, Glossary, Sense, Sentence
 from figeval.builtin.tasks.impli.building.kinds import KINDS
-from figeval.builtin.tasks.impli.building.phrases import Rejected, fitted
+from figeval.builtin.tasks.impli.building.phrases import Rejected, fit_phrase
 from figeval.cli.main import main
 from figeval.data.formats import read_jsonl
 from figeval.errors import DataError
@@ -72,8 +72,8 @@ def made(kind, case, senses, **fields):
     known = glossary(senses)
     sentence = Sentence("1", 1, case["sentence"], FIGURATIVE, **fields)
     try:
-        found = kinds.located(sentence, known, kinds.Lexicon(known.lines.values()))
-        return KINDS[kind].made(kinds.Maker(known, wrong.Impostors(known), 0), found)
+        found = kinds.locate(sentence, known, kinds.Lexicon(known.lines.values()))
+        return KINDS[kind].derive(kinds.Maker(known, wrong.Impostors(known), 0), found)
     except Rejected as error:
         return error.reason
 
@@ -111,7 +111,7 @@ def test_where_an_idiom_stands(case):
     span = tuple(case["span"]) if "span" in case else None
     sentence = Sentence("1", 1, case["sentence"], FIGURATIVE, idiom=case.get("idiom", ""), span=span)
     try:
-        found = kinds.located(sentence, known, kinds.Lexicon(known.lines.values())).found
+        found = kinds.locate(sentence, known, kinds.Lexicon(known.lines.values())).occurrence
     except Rejected as error:
         assert error.reason == case.get("reason")
     else:
@@ -137,7 +137,7 @@ def test_nothing_outside_of_the_idiom_changes_but_an_article(before, after, defi
 @given(texts, st.sampled_from(["verb", "noun", "modifier"]))
 def test_any_definition_is_a_phrase_or_has_a_reason(definition, part):
     try:
-        phrase = fitted(definition, part)
+        phrase = fit_phrase(definition, part)
     except Rejected as error:
         assert error.reason
     else:

@@ -54,7 +54,7 @@ def test_a_task_says_what_is_learned_and_asked() -> None:
         "train": "impli_curve:train?fold=0&train=3&regime=non-entailment&nli=30&pairs=20",
     }
     assert "floor" not in task
-    assert points.asked(task["data"]["train"].partition("?")[2]) == (
+    assert points.parse_query(task["data"]["train"].partition("?")[2]) == (
         Point(fold=0, train=3, regime="non-entailment", pairs=20),
         30,
     )
@@ -71,7 +71,7 @@ def test_a_task_says_what_is_learned_and_asked() -> None:
 )
 def test_a_point_that_is_none_is_one_line(query: str, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        points.asked(query)
+        points.parse_query(query)
 
 
 def answered(accuracy: float, seed: int = 0, fold: int = 0, **changes: Any) -> results.AnsweredTraining:
@@ -118,7 +118,7 @@ def test_scores_of_two_models_are_never_compared() -> None:
 
 @pytest.mark.parametrize(("seeds", "words"), [(1, "between trainings"), (2, "no bands"), (3, "idioms and seeds")])
 def test_the_figure_says_what_its_bands_are(seeds: int, words: str) -> None:
-    behind, bands = figure.about(results.numbers([answered(0.5, seed) for seed in range(seeds)]), "m")
+    behind, bands = figure.subtitle_lines(results.numbers([answered(0.5, seed) for seed in range(seeds)]), "m")
     assert behind == f"m; 1 held-out fold, {seeds} seed{'s' * (seeds > 1)}"
     assert words in bands
 
@@ -198,16 +198,16 @@ def pairs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def test_a_folder_with_another_curve_is_refused(tmp_path: Path, pairs: list[dict[str, Any]]) -> None:
-    curve_impli.Work(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
-    before = curve_impli.Work(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False)
+    curve_impli.CurveFolder(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
+    before = curve_impli.CurveFolder(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False)
     before.begin()  # nothing was trained for the other one yet
-    before.keep({"learned": 1}, ())
-    curve_impli.Work(tmp_path, "a", {"lr": 1e-4}, curve(points=(0, 9)), keep_models=False).begin()
+    before.save({"learned": 1}, ())
+    curve_impli.CurveFolder(tmp_path, "a", {"lr": 1e-4}, curve(points=(0, 9)), keep_models=False).begin()
     with pytest.raises(TrainError, match="has a curve with a different model; choose another --output"):
-        curve_impli.Work(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
+        curve_impli.CurveFolder(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
     pairs[0]["label"] = "non-entailment"
     with pytest.raises(TrainError, match="has a curve of different pairs than IMPLI has now"):
-        curve_impli.Work(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False).begin()
+        curve_impli.CurveFolder(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False).begin()
     (tmp_path / "curve.json").write_text("[]")
     with pytest.raises(RecordError, match="is not a learning curve"):
         before.begin()

@@ -233,7 +233,9 @@ def test_real_flaws(real: DataContext, everything: list[Row]) -> None:
         "encoding": 89,
     }
     contradictory = {
-        impli_rows.folded(row["premise"], row["hypothesis"]) for row in everything if row["flaw"] == "contradictory"
+        impli_rows.normalize_pair(row["premise"], row["hypothesis"])
+        for row in everything
+        if row["flaw"] == "contradictory"
     }
     assert len(contradictory) == 10
     assert sum(1 for _ in impli_rows.open("clean/all", real)) == 24_904

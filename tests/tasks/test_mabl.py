@@ -75,7 +75,7 @@ def test_columns_are_read_by_the_header(tmp_path: Path) -> None:
 
 
 def test_rows_without_a_partner_shift_the_pairs_behind_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(mabl_rows.ALONE, "sw", frozenset({2, 5}))  # type: ignore[arg-type]
+    monkeypatch.setitem(mabl_rows.UNPAIRED, "sw", frozenset({2, 5}))  # type: ignore[arg-type]
     shifted = [*GOOD[:2], ("Alone", "a", "b", "0"), *GOOD[2:4], ("Alone again", "c", "d", "1")]
     found = of(table(tmp_path, shifted), "sw")
     assert [row["pair"] for row in found] == ["sw-0", "sw-0", None, "sw-3", "sw-3", None]

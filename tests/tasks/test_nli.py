@@ -182,7 +182,7 @@ def test_unknown_parts_get_near_names(small: Small) -> None:
 
 
 def test_copies_are_known_by_their_letters() -> None:
-    assert parts.folded("He didn't go .") == parts.folded("he did n't go")
+    assert parts.fold("He didn't go .") == parts.fold("he did n't go")
     assert parts.premise_key("A cat.") == parts.premise_key("a  cat") != parts.premise_key("A cart.")
 
 
@@ -204,7 +204,7 @@ def test_train_leaves_out_test_pairs_repeats_and_two_labels(small: Small) -> Non
         }
     )
     assert numbers("train", context) == ["snli_sample/train:1"]
-    dropped = union.union(tuple(parts.fetched(part, context) for part in union.ALL)).dropped
+    dropped = union.union(tuple(parts.fetch_part(part, context) for part in union.ALL_PARTS)).dropped
     assert dropped == {
         ("snli_train", "in a test set"): 2,
         ("snli_train", "two labels"): 2,
@@ -271,7 +271,7 @@ def test_real_counts(case: Row, real: DataContext) -> None:
 @pytest.mark.slow
 def test_real_training_pairs_are_in_no_test(real: DataContext) -> None:
     def pairs(read: list[Row]) -> set[tuple[str, str]]:
-        return {(parts.folded(row["premise"]), parts.folded(row["hypothesis"])) for row in read}
+        return {(parts.fold(row["premise"]), parts.fold(row["hypothesis"])) for row in read}
 
     train, dev = pairs(list(nli_rows.open("train", real))), pairs(list(nli_rows.open("dev", real)))
     assert not train & dev
@@ -279,7 +279,7 @@ def test_real_training_pairs_are_in_no_test(real: DataContext) -> None:
     others = {part: pairs(list(nli_rows.open(part, real))) for part in union.TEST}
     others["impli"] = pairs(list(impli.open("all", real)))
     assert not {name: len(found & (train | dev)) for name, found in others.items() if found & (train | dev)}
-    dropped = union.union(tuple(parts.fetched(part, real) for part in union.ALL)).dropped
+    dropped = union.union(tuple(parts.fetch_part(part, real) for part in union.ALL_PARTS)).dropped
     assert {part: {why: n for (name, why), n in dropped.items() if name == part} for part in union.TRAIN} == GOLDEN[
         "dropped"
     ]
@@ -290,7 +290,7 @@ def test_real_numbers_of_the_snli_sample_are_read_aright(real: DataContext) -> N
 
     def labels(part: str) -> dict[tuple[str, str], str]:
         read = nli_rows.open(part, real)
-        return {(parts.folded(row["premise"]), parts.folded(row["hypothesis"])): row["label"] for row in read}
+        return {(parts.fold(row["premise"]), parts.fold(row["hypothesis"])): row["label"] for row in read}
 
     sample, known = labels("snli_train"), labels("cad_train")
     both = sample.keys() & known.keys()

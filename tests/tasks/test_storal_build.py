@@ -140,7 +140,7 @@ def test_a_phrase_that_takes_exponential_time_as_a_pattern_is_searched_for_as_a_
 @pytest.mark.parametrize("case", GOLDEN["antonyms"], ids=lambda case: case["why"])
 def test_antonyms(wordnet, case):
     found = {
-        (case["moral"][one.start : one.end], one.applied(case["moral"]))
+        (case["moral"][one.start : one.end], one.apply(case["moral"]))
         for word in antonyms.WordNetAntonyms().replacements(case["moral"])
         for one in word
     }
@@ -152,23 +152,25 @@ def test_antonyms(wordnet, case):
 
 def test_stop_words_are_replaced_only_where_no_other_word_has_an_antonym(wordnet):
     source = antonyms.WordNetAntonyms()
-    drawn = {antonyms.replaced("Go in, wise one.", source, str(seed)).applied("Go in, wise one.") for seed in range(20)}
+    drawn = {
+        antonyms.draw_replacement("Go in, wise one.", source, str(seed)).apply("Go in, wise one.") for seed in range(20)
+    }
     assert drawn == {"Go in, foolish one."}
-    assert not isinstance(antonyms.replaced("Come in.", source, "0"), antonyms.Dropped)
+    assert not isinstance(antonyms.draw_replacement("Come in.", source, "0"), antonyms.Dropped)
 
 
 def test_morals_without_an_antonym_say_why(wordnet):
     source = antonyms.WordNetAntonyms()
-    assert antonyms.replaced("42 — 43", source, "0") == antonyms.NO_WORDS
-    assert antonyms.replaced("Zebras eat grass.", source, "0") == antonyms.NO_ANTONYM
+    assert antonyms.draw_replacement("42 — 43", source, "0") == antonyms.NO_WORDS
+    assert antonyms.draw_replacement("Zebras eat grass.", source, "0") == antonyms.NO_ANTONYM
 
 
 def test_antonyms_of_a_list(tmp_path):
     file = tmp_path / "antonyms.tsv"
     file.write_text("诚实\t虚伪\n\ngut\tschlecht\n", encoding="utf-8")
-    chinese = antonyms.replaced("做人要诚实。", antonyms.read_antonyms(file, "zh"), "0")
-    german = antonyms.replaced("Ende Gut, alles klar", antonyms.read_antonyms(file, "de"), "0")
-    assert (chinese.applied("做人要诚实。"), german.applied("Ende Gut, alles klar")) == (
+    chinese = antonyms.draw_replacement("做人要诚实。", antonyms.read_antonyms(file, "zh"), "0")
+    german = antonyms.draw_replacement("Ende Gut, alles klar", antonyms.read_antonyms(file, "de"), "0")
+    assert (chinese.apply("做人要诚实。"), german.apply("Ende Gut, alles klar")) == (
         "做人要虚伪。",
         "Ende Schlecht, alles klar",
     )
@@ -214,7 +216,7 @@ def test_negatives_are_balanced_and_of_other_topics(n, k, seed):
     assert max(Counter(items.gold).values()) - min(Counter(items.gold)[place] for place in range(5)) <= 1
     for place, (options, gold) in enumerate(zip(items.options, items.gold, strict=True)):
         assert options[gold] == place
-        assert len({negatives.folded(morals[option]) for option in options}) == 5
+        assert len({negatives.normalize(morals[option]) for option in options}) == 5
         if items.rules[0] < 2:
             others = [option for option in options if option != place]
             assert all(of_topics[other] != of_topics[place] for other in others)
@@ -263,7 +265,7 @@ def test_frozen_items_fit_the_pairs(real_data):
     pairs = {pair.id: pair for pair in english_pairs(context())}
     for item in read_jsonl(STORAL / "items" / "mocpt_en.jsonl"):
         assert item["options"][item["gold"]] == item["id"]
-        assert len({negatives.folded(pairs[option].moral) for option in item["options"]}) == 5
+        assert len({negatives.normalize(pairs[option].moral) for option in item["options"]}) == 5
         assert {pairs[option].split for option in item["options"]} == {pairs[item["id"]].split}
     for item in read_jsonl(STORAL / "items" / "mopref_en.jsonl"):
         start, end = item["place"]

@@ -82,7 +82,7 @@ def made_of(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     found = [
         {"id": f"test-{n}", "story": story, "moral": moral, "language": "en"} for n, (story, moral) in enumerate(pairs)
     ]
-    return list(storal_rows.clustered(found))
+    return list(storal_rows.add_clusters(found))
 
 
 PAIRS = st.lists(st.tuples(st.sampled_from("stuvwxyz"), st.sampled_from("ABCDEFGH")), min_size=2, max_size=30)

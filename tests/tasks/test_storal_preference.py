@@ -82,7 +82,7 @@ def test_versions(wordnet: None, case: dict[str, str]) -> None:
         assert found == Dropped(case["dropped"])
         return
     assert not isinstance(found, Dropped)
-    made = found.synonym.applied(case["moral"]), found.antonym.applied(case["moral"])
+    made = found.synonym.apply(case["moral"]), found.antonym.apply(case["moral"])
     assert made == (case["synonym"], case["antonym"])
 
 

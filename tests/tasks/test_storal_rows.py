@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from figeval.builtin.tasks.storal import storal_rows
-from figeval.builtin.tasks.storal.archive import published, unwrapped
+from figeval.builtin.tasks.storal.archive import published_rows, strip_markers
 from figeval.builtin.tasks.storal.pairs import PAPER_MOPREF, PAPER_SIZES
-from figeval.builtin.tasks.storal.storal_rows import clustered
+from figeval.builtin.tasks.storal.storal_rows import add_clusters
 from figeval.cli.main import cli
 from figeval.data import DataContext
 from figeval.data.cache import copies, fetch
@@ -101,7 +101,7 @@ def test_footnotes_of_the_source_do_not_make_a_moral_another(english: DataContex
     as_they_stand = Counter(letters(row["moral"]) for row in made)
     assert sum(count > 1 for count in as_they_stand.values()) == 93
     cluster = {}
-    for row in clustered([{"moral": moral} for moral in ("Pride2 falls.3", "pride falls", "7 fall", "8 fall")]):
+    for row in add_clusters([{"moral": moral} for moral in ("Pride2 falls.3", "pride falls", "7 fall", "8 fall")]):
         cluster[row["moral"]] = row["same_moral"]
     assert len(set(cluster.values())) == 3
 
@@ -133,12 +133,14 @@ def test_both_forms_of_the_examples_have_the_same_rows(language: str, split: str
     """[MASK]…[P] of the encoders and source and target of T5; the other tasks begin with the same five stories."""
     forms = [folder / "examples" / "understanding" for folder in examples]
     bert, t5 = (
-        list(published("mocpt", language, split, [form / name for form in forms], whole=False))
+        list(published_rows("mocpt", language, split, [form / name for form in forms], complete=False))
         for name in ("bert", "t5")
     )
     assert [dict(row) for row in bert] == [dict(row) for row in t5]
     assert len(bert) == 5
-    st2mo, mo2st = (list(published(task, language, split, examples, whole=False)) for task in ("st2mo", "mo2st"))
+    st2mo, mo2st = (
+        list(published_rows(task, language, split, examples, complete=False)) for task in ("st2mo", "mo2st")
+    )
     assert [row["moral"] for row in st2mo] == [row["moral"] for row in bert] == [row["moral"] for row in mo2st]
     assert [row["story"] for row in st2mo] == [row["story"] for row in bert]
     assert all(row["story"].startswith(one["beginning"]) for row, one in zip(st2mo, mo2st, strict=True))
@@ -150,7 +152,7 @@ def test_both_forms_of_the_examples_have_the_same_rows(language: str, split: str
 def test_the_first_english_pairs_are_the_published_ones(split: str, english: DataContext, examples: list[Path]) -> None:
     """Beginnings, rests and sets of phrases are those of the published rows, in all 15 of them."""
     ours = {row["id"]: row for row in storal_rows.open(f"mo2st_en_{split}", english)}
-    for row in published("mo2st", "en", split, examples, whole=False):
+    for row in published_rows("mo2st", "en", split, examples, complete=False):
         mine = ours[row["id"]]
         assert (mine["moral"], mine["beginning"].strip(), mine["rest"]) == (row["moral"], row["beginning"], row["rest"])
         assert sorted(mine["outline"]) == sorted(row["outline"])
@@ -158,7 +160,7 @@ def test_the_first_english_pairs_are_the_published_ones(split: str, english: Dat
 
 def test_the_examples_do_not_pass_for_the_archive(examples: list[Path]) -> None:
     with pytest.raises(DataError, match=r"has 5 of the 421 published rows.*--data storal=FOLDER") as raised:
-        list(published("mocpt", "zh", "test", examples))
+        list(published_rows("mocpt", "zh", "test", examples))
     assert "\n" not in str(raised.value)
 
 
@@ -180,7 +182,7 @@ def masked(candidates: list[str], story: str) -> str:
 def test_a_copy_is_found_by_the_number_of_candidates(tmp_path: Path) -> None:
     folder = archive(tmp_path)
     for task, count in {"mocpt": 5, "mopref": 2}.items():
-        found = list(published(task, "zh", "test", [folder]))
+        found = list(published_rows(task, "zh", "test", [folder]))
         assert len(found) == {"mocpt": 421, "mopref": 411}[task]
         assert found[3]["gold"] == 3 % count
         assert found[3]["options"] == tuple(MORALS[:count])
@@ -191,7 +193,7 @@ def test_the_hubs_form_of_mo2st_is_read(tmp_path: Path) -> None:
     place.mkdir()
     row = {"id": 1, "beginning": "从前，", "story": "从前，有一只乌鸦。", "moral": "骄兵必败。"}
     (place / "test.json").write_text(json.dumps([row]), encoding="utf-8")
-    (found,) = published("mo2st", "zh", "test", [tmp_path], whole=False)
+    (found,) = published_rows("mo2st", "zh", "test", [tmp_path], complete=False)
     assert (found["rest"], found["outline"], found["language"]) == ("有一只乌鸦。", (), "zh")
 
 
@@ -212,7 +214,7 @@ def test_an_archive_with_other_columns_is_told_in_one_line(row: Any, told: str, 
     place.mkdir()
     (place / "test.json").write_text(json.dumps({"data": [row]}), encoding="utf-8")
     with pytest.raises(DataError) as raised:
-        list(published("mocpt", "en", "test", [tmp_path]))
+        list(published_rows("mocpt", "en", "test", [tmp_path]))
     assert told in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -223,7 +225,7 @@ def test_a_file_of_two_tasks_is_refused(tmp_path: Path) -> None:
     data = [{"text": masked(MORALS[:count], "s"), "label": 1} for count in (2, 5)]
     (place / "test.json").write_text(json.dumps({"data": data}), encoding="utf-8")
     with pytest.raises(DataError, match="row 2: it belongs to mocpt, but the rows before it to mopref"):
-        list(published("mopref", "en", "test", [tmp_path], whole=False))
+        list(published_rows("mopref", "en", "test", [tmp_path], complete=False))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +245,7 @@ def test_text_files_that_cannot_be_read_are_told_in_one_line(
     if target is not None:
         (place / "test.target").write_bytes(target)
     with pytest.raises(DataError, match=told):
-        list(published("st2mo", "en", "test", [tmp_path], whole=False))
+        list(published_rows("st2mo", "en", "test", [tmp_path], complete=False))
 
 
 def test_separators_of_unicode_end_no_line(tmp_path: Path) -> None:
@@ -251,7 +253,7 @@ def test_separators_of_unicode_end_no_line(tmp_path: Path) -> None:
     place.mkdir()
     (place / "test.source").write_bytes("Once\u2028upon\x0ba time.\n".encode())
     (place / "test.target").write_bytes(b"A.\n")
-    (found,) = published("st2mo", "en", "test", [tmp_path], whole=False)
+    (found,) = published_rows("st2mo", "en", "test", [tmp_path], complete=False)
     assert found["story"] == "Once\u2028upon\x0ba time."
 
 
@@ -260,7 +262,7 @@ def test_separators_of_unicode_end_no_line(tmp_path: Path) -> None:
     [("<extra_id_0>A.</s>", "A."), ("<extra_id_1>A.<extra_id_0></s>", "A."), ("A.", "A."), ("<extra_id_1>A", "A")],
 )
 def test_whatever_is_around_a_target_is_taken_away(target: str, text: str) -> None:
-    assert unwrapped(target) == text
+    assert strip_markers(target) == text
 
 
 # ---- as a user -------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .prefix_tree import Ints
 
-Kept: TypeAlias = "list[tuple[Tensor, Tensor]]"  # keys and values per layer, (1, heads, tokens, d)
+KeyValues: TypeAlias = "list[tuple[Tensor, Tensor]]"  # keys and values per layer, (1, heads, tokens, d)
 Index: TypeAlias = "Ints | Tensor"
 
 # What models raise if they are read in a way that they do not support.
@@ -35,22 +35,22 @@ def head(model: PreTrainedModel, body: Module, output: ModelOutput, states: Tens
     """
     import torch
 
-    with exchanged(body, type(output)(last_hidden_state=states.unsqueeze(0))):
+    with replace_output(body, type(output)(last_hidden_state=states.unsqueeze(0))):
         return model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=states.device)).logits[0]
 
 
 @contextmanager
-def exchanged(module: Module, output: ModelOutput) -> Iterator[None]:
+def replace_output(module: Module, output: ModelOutput) -> Iterator[None]:
     """Within this context, let a module return `output`, whatever its arguments."""
-    before = vars(module).get("forward")  # accelerate sets one of its own
+    original = vars(module).get("forward")  # accelerate sets one of its own
     module.forward = lambda *_args, **_kwargs: output
     try:
         yield
     finally:
-        if before is None:
+        if original is None:
             del module.forward
         else:
-            module.forward = before
+            module.forward = original
 
 
 def fuse_activations(model: PreTrainedModel) -> None:
@@ -92,9 +92,9 @@ def only_at(module: Module, lines: Index, columns: Index) -> Iterator[None]:
         return (inputs[0][lines, columns].unsqueeze(0), *inputs[1:])
 
     def scatter(_module: Module, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        whole = output.new_zeros(*shape, output.shape[-1])
-        whole[lines, columns] = output[0]
-        return whole
+        states = output.new_zeros(*shape, output.shape[-1])
+        states[lines, columns] = output[0]
+        return states
 
     hooks = [module.register_forward_pre_hook(choose), module.register_forward_hook(scatter)]
     try:
@@ -116,18 +116,18 @@ def bytes_per_token(model: PreTrainedModel) -> int:
     """
     config = model.config.get_text_config(decoder=True)
     width = int(getattr(config, "hidden_size", None) or config.d_model)
-    declared = getattr(config, "intermediate_size", None) or getattr(config, "ffn_dim", None) or 4 * width
-    wide = int(max(declared) if isinstance(declared, list | tuple) else declared)  # of the widest layer
-    return (8 * width + 4 * wide) * int(next(model.parameters()).element_size())
+    sizes = getattr(config, "intermediate_size", None) or getattr(config, "ffn_dim", None) or 4 * width
+    width_inside = int(max(sizes) if isinstance(sizes, list | tuple) else sizes)  # of the widest layer
+    return (8 * width + 4 * width_inside) * int(next(model.parameters()).element_size())
 
 
-def kept_per_token(model: PreTrainedModel) -> int:
+def cache_bytes_per_token(model: PreTrainedModel) -> int:
     """Return the bytes of keys and values that a model keeps for a token of a text that it is writing."""
     config = model.config.get_text_config(decoder=True)
     heads = getattr(config, "num_attention_heads", None) or 1  # state-space models have none
     width = getattr(config, "head_dim", None) or config.hidden_size // heads
-    kept = getattr(config, "num_key_value_heads", None) or heads
-    return int(2 * config.num_hidden_layers * kept * width * model.dtype.itemsize)
+    key_heads = getattr(config, "num_key_value_heads", None) or heads
+    return int(2 * config.num_hidden_layers * key_heads * width * model.dtype.itemsize)
 
 
 def cache_argument(model: PreTrainedModel) -> str:
@@ -141,21 +141,21 @@ def arguments_of(forward: Callable[..., object]) -> frozenset[str]:
     return frozenset(signature(forward).parameters)
 
 
-def growing(kept: Kept) -> Cache:
+def growing_cache(key_values: KeyValues) -> Cache:
     """Return a cache that continues from kept keys and values, and holds the longer ones in its layers afterwards."""
     from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
-    return Cache(layers=[_filled(DynamicLayer, *pair) for pair in kept]) if kept else DynamicCache()
+    return Cache(layers=[_fill_layer(DynamicLayer, *pair) for pair in key_values]) if key_values else DynamicCache()
 
 
-def fixed(kept: Kept) -> Cache:
+def fixed_cache(key_values: KeyValues) -> Cache:
     """Return a cache that all rows of a batch attend to before their own tokens, and that does not change."""
     from transformers.cache_utils import Cache
 
-    return Cache(layers=[_filled(_shared_layer(), *pair) for pair in kept])
+    return Cache(layers=[_fill_layer(_shared_layer(), *pair) for pair in key_values])
 
 
-def _filled(kind: Callable[[], DynamicLayer], keys: Tensor, values: Tensor) -> DynamicLayer:
+def _fill_layer(kind: Callable[[], DynamicLayer], keys: Tensor, values: Tensor) -> DynamicLayer:
     layer = kind()
     layer.lazy_initialization(keys, values)
     layer.keys, layer.values = keys, values
@@ -176,7 +176,7 @@ def _shared_layer() -> type[DynamicLayer]:
         ) -> tuple[Tensor, Tensor]:
             rows = len(key_states)
             pairs = ((self.keys, key_states), (self.values, value_states))
-            keys, values = (torch.cat((old.expand(rows, -1, -1, -1), new), dim=-2) for old, new in pairs)
+            keys, values = (torch.cat((prefix.expand(rows, -1, -1, -1), states), dim=-2) for prefix, states in pairs)
             return keys, values
 
     return SharedLayer

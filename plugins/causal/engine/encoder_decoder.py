@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from figeval.types import JSON
 
 from ...torch_models.batching import TokenBudget, run_batches
-from ...torch_models.tokens import padded
+from ...torch_models.tokens import pad
 from .packed import Answer, TokenCount, logits_at_once
 from .prefix_tree import TokenRequest
 
@@ -43,58 +43,60 @@ class EncoderDecoder:
         """Return Σ log P(token) of each continuation, in nats, and whether it is the greedy one."""
         import torch
 
-        stories = gathered(requests)
+        stories = group_by_context(requests)
         lengths = [len(story.ids) for story in stories]
         self.tokens.read += sum(lengths) + sum(request.predicted for request in requests)
         self.tokens.plain += sum(len(request.ids) for request in requests)
         with torch.inference_mode():
-            found = run_batches(lengths, partial(self._read, requests, stories), self.budget)
-        answers = {index: answer for story in found for index, answer in story}
+            pairs = run_batches(lengths, partial(self._read, requests, stories), self.budget)
+        answers = {index: answer for story in pairs for index, answer in story}
         return [answers[index] for index in range(len(requests))]
 
     def _read(
-        self, requests: Sequence[TokenRequest], stories: Sequence[Story], chosen: list[int]
+        self, requests: Sequence[TokenRequest], stories: Sequence[Story], indices: list[int]
     ) -> list[list[tuple[int, Answer]]]:
         """Encode some contexts, then decode the continuations of each in batches of similar length."""
-        ids, mask = padded([stories[index].ids for index in chosen], 0, self.device)
+        ids, mask = pad([stories[index].ids for index in indices], 0, self.device)
         states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        asked = [(line, index) for line, story in enumerate(chosen) for index in stories[story].requests]
+        targets = [(line, index) for line, story in enumerate(indices) for index in stories[story].requests]
 
         def decode(rows: list[int]) -> list[Answer]:
-            lines = [asked[row][0] for row in rows]
-            ends = [requests[asked[row][1]] for row in rows]
+            lines = [targets[row][0] for row in rows]
+            ends = [requests[targets[row][1]] for row in rows]
             return self._decode(states[lines], mask[lines], [end.ids[-end.predicted :] for end in ends])
 
         room = logits_at_once(self.model, self.device)
         budget = TokenBudget(min(self.budget.tokens, room), self.budget.rows)
-        answers = run_batches([requests[index].predicted for _, index in asked], decode, budget, report=None)
-        found: list[list[tuple[int, Answer]]] = [[] for _ in chosen]
-        for (line, index), answer in zip(asked, answers, strict=True):
-            found[line].append((index, answer))
-        return found
+        answers = run_batches([requests[index].predicted for _, index in targets], decode, budget, report=None)
+        pairs: list[list[tuple[int, Answer]]] = [[] for _ in indices]
+        for (line, index), answer in zip(targets, answers, strict=True):
+            pairs[line].append((index, answer))
+        return pairs
 
     def _decode(self, states: Tensor, mask: Tensor, continuations: list[tuple[int, ...]]) -> list[Answer]:
         from transformers.modeling_outputs import BaseModelOutput
 
-        labels, _ = padded(continuations, IGNORED, self.device)
+        labels, _ = pad(continuations, IGNORED, self.device)
         inputs = self.model.prepare_decoder_input_ids_from_labels(labels)
-        encoded = BaseModelOutput(last_hidden_state=states)
-        logits = self.model(encoder_outputs=encoded, attention_mask=mask, decoder_input_ids=inputs).logits.float()
-        real = labels != IGNORED
+        encoder_output = BaseModelOutput(last_hidden_state=states)
+        logits = self.model(
+            encoder_outputs=encoder_output, attention_mask=mask, decoder_input_ids=inputs
+        ).logits.float()
+        is_token = labels != IGNORED
         words = labels.clamp_min(0)
         logprobs = logits.gather(-1, words.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
-        sums = logprobs.double().masked_fill(~real, 0).sum(-1).tolist()
-        greedy = ((logits.argmax(-1) == words) | ~real).all(-1).tolist()
+        sums = logprobs.double().masked_fill(~is_token, 0).sum(-1).tolist()
+        greedy = ((logits.argmax(-1) == words) | ~is_token).all(-1).tolist()
         return list(zip(sums, greedy, strict=True))
 
     def describe(self) -> JSON:
         """Return the strategy, and the number of tokens that it saves."""
-        said: JSON = {"scoring": "contexts encoded once"}
-        return said | ({"tokens": self.tokens.describe()} if self.tokens.read else {})
+        description: JSON = {"scoring": "contexts encoded once"}
+        return description | ({"tokens": self.tokens.describe()} if self.tokens.read else {})
 
 
-def gathered(requests: Sequence[TokenRequest]) -> list[Story]:
-    """Return the requests grouped by context."""
+def group_by_context(requests: Sequence[TokenRequest]) -> list[Story]:
+    """Group requests that share a context, so that it is encoded once."""
     stories: dict[tuple[int, ...], list[int]] = {}
     for index, request in enumerate(requests):
         stories.setdefault(request.ids[: -request.predicted], []).append(index)

@@ -19,8 +19,8 @@ Floats: TypeAlias = "NDArray[np.float64]"
 
 # Where nothing but rounding differed, the ratio of both distances was between 0.9 and 1.6 in 690 trials of 23
 # architectures, with roundings of .1 nats per token that depend on the shape of a batch.
-FACTOR = 3.0
-NEGLIGIBLE = 1e-6  # nats; where plain rows are exact, so must be everything else
+MAX_ERROR_RATIO = 3.0
+NEGLIGIBLE_NATS = 1e-6  # nats; where plain rows are exact, so must be everything else
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Evidence:
 
     def describe(self) -> dict[str, float]:
         """Return the distances that are known, finite ones to two digits."""
-        known = {name: value for name, value in asdict(self).items() if value is not None and math.isfinite(value)}
-        return {name: float(f"{value:.2g}") for name, value in known.items()}
+        distances = {name: value for name, value in asdict(self).items() if value is not None and math.isfinite(value)}
+        return {name: float(f"{value:.2g}") for name, value in distances.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ScoreTrial:
     """Scores of one sample (n,), in nats: `truth` and `fault` in single precision, the others in the model's.
 
     Attributes:
@@ -67,16 +67,16 @@ class Trial:
     rows: Sequence[Floats]
     way: Floats
     planted: Floats
-    least: float = NEGLIGIBLE
+    least: float = NEGLIGIBLE_NATS
 
     @classmethod
-    def without_truth(cls, rows: Sequence[Floats], way: Floats, planted: Floats, tolerance: float) -> Trial:
+    def without_truth(cls, rows: Sequence[Floats], way: Floats, planted: Floats, tolerance: float) -> ScoreTrial:
         """Return the trial of a model that cannot compute the truth, as one with weights of a few bits.
 
         Plain rows in one batch take its place, and the fault is as it is. Whatever differs by no more than `tolerance`
         nats is rounding.
         """
-        return cls(rows[0], planted, rows[1:], way, planted, tolerance / FACTOR)
+        return cls(rows[0], planted, rows[1:], way, planted, tolerance / MAX_ERROR_RATIO)
 
     def evidence(self, gap: float, planted_gap: float) -> Evidence:
         """Return the distances, given those in single precision."""
@@ -97,7 +97,7 @@ class Trial:
         """
         rounding = max(self.least, *(distance(scores, self.truth) for scores in self.rows))
         error = distance(self.way, self.truth)
-        if not error <= FACTOR * rounding:
+        if not error <= MAX_ERROR_RATIO * rounding:
             return f"in {precision}, it is {error / rounding:.1f} times as far from single precision as plain rows are"
         return "" if self.is_sound else f"in {precision}, rounding would hide a wrong mask"
 

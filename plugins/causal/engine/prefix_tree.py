@@ -26,7 +26,7 @@ class TokenRequest:
 
 
 Ints: TypeAlias = NDArray[np.int64]
-NONE = np.empty(0, dtype=np.int64)
+EMPTY = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class PrefixTree:
     """All tokens to be read for a set of requests, each once, in preorder.
 
     `tokens`, `depth` (number of tokens before it in its text) and `end` have one entry per node; the descendants of
-    node i are i + 1 … end[i] - 1. `asked` are the distinct predictions, as (node, next token); those of request r are
-    `answers[r]`, indexes into `asked`.
+    node i are i + 1 … end[i] - 1. `predictions` are distinct, as (node, next token); those of request r are
+    `answers[r]`, indexes into `predictions`.
     """
 
     tokens: Ints
     depth: Ints
     end: Ints
-    asked: Ints  # (predictions, 2), sorted by node
+    predictions: Ints  # (predictions, 2), sorted by node
     answers: Sequence[Ints]
 
     @cached_property
@@ -65,43 +65,46 @@ class PrefixTree:
             start = int(self.end[start])
 
     def predictions_of(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """Return everything predicted from these nodes: places in `nodes`, and indexes into `asked`."""
-        first = np.searchsorted(self.asked[:, 0], nodes, side="left")
-        last = np.searchsorted(self.asked[:, 0], nodes, side="right")
-        found = chain.from_iterable(map(range, first, last))
-        return np.repeat(np.arange(len(nodes)), last - first), np.fromiter(found, dtype=np.int64)
+        """Return everything predicted from these nodes: positions in `nodes`, and indexes into `predictions`."""
+        first = np.searchsorted(self.predictions[:, 0], nodes, side="left")
+        last = np.searchsorted(self.predictions[:, 0], nodes, side="right")
+        indexes = chain.from_iterable(map(range, first, last))
+        return np.repeat(np.arange(len(nodes)), last - first), np.fromiter(indexes, dtype=np.int64)
 
 
-def build(requests: Sequence[TokenRequest]) -> PrefixTree:
+def build_tree(requests: Sequence[TokenRequest]) -> PrefixTree:
     """Build the tree of some requests. In sorted order, texts share their beginnings with their neighbours."""
     order = sorted(range(len(requests)), key=lambda index: requests[index].ids)
     tokens: list[Ints] = []
     depth: list[Ints] = []
     end = np.zeros(sum(len(request.ids) for request in requests), dtype=np.int64)
-    tails: list[Ints] = [NONE] * len(requests)  # the nodes that predict a request's continuation
-    before, path, count = NONE, NONE, 0
+    tails: list[Ints] = [EMPTY] * len(requests)  # the nodes that predict a request's continuation
+    previous, path, count = EMPTY, EMPTY, 0
     for index in order:
         request = requests[index]
         ids = np.array(request.ids[:-1], dtype=np.int64)
-        shared = common(before, ids)
+        shared = shared_length(previous, ids)
         end[path[shared:]] = count
         path = np.concatenate((path[:shared], np.arange(count, count + len(ids) - shared)))
         tokens.append(ids[shared:])
         depth.append(np.arange(shared, len(ids)))
         count += len(ids) - shared
         tails[index] = path[-request.predicted :]
-        before = ids
+        previous = ids
     end[path] = count
-    nodes = np.concatenate((NONE, *tails))
+    nodes = np.concatenate((EMPTY, *tails))
     words = [word for request in requests for word in request.ids[-request.predicted :]]
-    asked, places = np.unique(np.stack((nodes, np.array(words, dtype=np.int64)), axis=1), axis=0, return_inverse=True)
+    pairs = np.stack((nodes, np.array(words, dtype=np.int64)), axis=1)
+    predictions, indexes = np.unique(pairs, axis=0, return_inverse=True)
     cuts = np.cumsum([request.predicted for request in requests])[:-1]
-    answers = np.split(places.reshape(-1), cuts)
-    return PrefixTree(np.concatenate((NONE, *tokens)), np.concatenate((NONE, *depth)), end[:count], asked, answers)
+    answers = np.split(indexes.reshape(-1), cuts)
+    return PrefixTree(
+        np.concatenate((EMPTY, *tokens)), np.concatenate((EMPTY, *depth)), end[:count], predictions, answers
+    )
 
 
-def common(left: Ints, right: Ints) -> int:
+def shared_length(left: Ints, right: Ints) -> int:
     """Return the number of tokens that two texts share at their beginning."""
-    most = min(len(left), len(right))
-    different = np.flatnonzero(left[:most] != right[:most])
-    return int(different[0]) if len(different) else most
+    limit = min(len(left), len(right))
+    differences = np.flatnonzero(left[:limit] != right[:limit])
+    return int(differences[0]) if len(differences) else limit

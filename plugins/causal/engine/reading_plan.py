@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from .prefix_tree import NONE, Ints, PrefixTree
+from .prefix_tree import EMPTY, Ints, PrefixTree
 
 # ---- the plan ------------------------------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RowShape:
     """The shape of rows.
 
     Attributes:
@@ -67,7 +67,7 @@ class Shape:
     pass_tokens: int = 48
 
     @classmethod
-    def on(cls, device: str) -> Shape:
+    def on(cls, device: str) -> RowShape:
         """Return the fastest shape on a kind of device.
 
         On an accelerator, a pass of few tokens takes as long as one of thousands, and attention is cheap.
@@ -75,7 +75,7 @@ class Shape:
         return cls() if device == "cpu" else cls(branches=4_096, width=768, pass_tokens=2_048)
 
 
-def plan_of(tree: PrefixTree, shape: Shape, shared_prefix: int = 0) -> Prefix:
+def plan_of(tree: PrefixTree, shape: RowShape, shared_prefix: int = 0) -> Prefix:
     """Return the plan that reads the fewest tokens.
 
     The first `shared_prefix` tokens, which all texts share, become a prefix of their own, whether that pays off here or
@@ -85,14 +85,14 @@ def plan_of(tree: PrefixTree, shape: Shape, shared_prefix: int = 0) -> Prefix:
     plain = TreePlanner(tree, shape).plan(shared_prefix if shape.prefixes else 0)
     if shared_prefix or not (shape.prefixes and tree.shared_prefix):
         return plain
-    kept = TreePlanner(tree, shape).plan(tree.shared_prefix)
-    return kept if plain.read - kept.read >= shape.pass_tokens else plain
+    with_prefix = TreePlanner(tree, shape).plan(tree.shared_prefix)
+    return with_prefix if plain.read - with_prefix.read >= shape.pass_tokens else plain
 
 
 class TreePlanner:
     """A planner of one tree."""
 
-    def __init__(self, tree: PrefixTree, shape: Shape) -> None:
+    def __init__(self, tree: PrefixTree, shape: RowShape) -> None:
         self.tree = tree
         self.shape = shape
         self._claimed = np.zeros(len(tree.tokens), dtype=np.bool_)
@@ -103,12 +103,12 @@ class TreePlanner:
         The first `shared_prefix` tokens, which all texts share, become a prefix of their own, whether that pays off
         here or not.
         """
-        root = self._prefix(NONE)
+        root = self._prefix(EMPTY)
         lowest = root
         if shared_prefix:
             lowest = self._prefix(np.arange(shared_prefix))
             root.prefixes.append(lowest)
-        self._hang(lowest, NONE, len(lowest.nodes), len(self.tree.tokens))
+        self._hang(lowest, EMPTY, len(lowest.nodes), len(self.tree.tokens))
         return root
 
     def _prefix(self, nodes: Ints) -> Prefix:
@@ -135,15 +135,15 @@ class TreePlanner:
                 continue
             first, last = child
             fork = self.tree.stretch(first)
-            here = np.concatenate((path, np.arange(first, fork)))
+            full_path = np.concatenate((path, np.arange(first, fork)))
             if last - fork <= self.shape.branches * self.shape.trees:
                 parts.append(self._part(path, first, last))
-            elif self.shape.prefixes and self._worth_keeping(len(here), fork, last):
-                kept = self._prefix(here)
-                prefix.prefixes.append(kept)
-                self._hang(kept, NONE, fork, last)
+            elif self.shape.prefixes and self._worth_keeping(len(full_path), fork, last):
+                child_prefix = self._prefix(full_path)
+                prefix.prefixes.append(child_prefix)
+                self._hang(child_prefix, EMPTY, fork, last)
             else:
-                waiting.append((here, self.tree.children(fork, last)))
+                waiting.append((full_path, self.tree.children(fork, last)))
 
     def _part(self, path: Ints, first: int, last: int) -> PackedRow:
         """Return a whole subtree with the path that leads to it."""
@@ -155,8 +155,8 @@ class TreePlanner:
     def _worth_keeping(self, length: int, fork: int, last: int) -> bool:
         """Return whether a prefix saves an eighth of the tokens below it, since its rows need batches of their own."""
         branches = sum(1 for _ in self.tree.children(fork, last))
-        saved = length * (branches - 1)
-        return saved * 8 >= saved + length + last - fork
+        savings = length * (branches - 1)
+        return savings * 8 >= savings + length + last - fork
 
 
 def gather(parts: Sequence[PackedRow], width: int) -> list[PackedRow]:

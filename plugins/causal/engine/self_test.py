@@ -27,33 +27,33 @@ from ...torch_models.batching import TokenBudget, free_memory
 from ...torch_models.loading import one_line, positions
 from ...torch_models.precision import computing_in, exact_products, is_single, truth_of
 from .bodies import REFUSALS, bytes_per_token, fuse_activations
-from .judgement import Evidence, Floats, Trial
-from .packed import PLAIN, Answer, Engine
+from .judgement import Evidence, Floats, ScoreTrial
+from .packed import PLAIN, Answer, PackedEngine
 from .prefix_tree import TokenRequest
-from .reading_plan import Shape
+from .reading_plan import RowShape
 from .separable import separable_parts
 from .small_copy import PRECISE, small_copy
-from .verdicts import Verdict, recall_verdict, remember_verdict, verdict_file
-from .views import LONGEST_TRIED, ReadStrategy, strategies_for, windows
+from .verdicts import SelfTestVerdict, recall_verdict, remember_verdict, verdict_file
+from .views import MAX_TESTED_TOKENS, ReadStrategy, strategies_for, windows
 
 if TYPE_CHECKING:
     import torch
     from transformers import PretrainedConfig, PreTrainedModel
 
 TOLERANCE = 1e-4  # nats per request, in single precision
-DEEP_FACTOR = 10.0  # the same as a multiple of what plain rows are rounded by, where that is more
-VISIBLE = 1e-2  # nats that a planted fault must change, or else the test could not have failed
+ROUNDING_FACTOR = 10.0  # the same as a multiple of what plain rows are rounded by, where that is more
+MIN_FAULT_NATS = 1e-2  # nats that a planted fault must change, or else the test could not have failed
 HALF_TOLERANCE = 0.05  # nats per token between ways in half precision, where the truth cannot be computed
-CONTEXT = 24
-CONTEXTS = 3
-TRIAL_CONTEXTS = 6  # texts differ in their rounding, so more of them are needed to measure it
+CONTEXT_TOKENS = 24
+MAX_CONTEXTS = 3
+MAX_TRIAL_CONTEXTS = 6  # texts differ in their rounding, so more of them are needed to measure it
 TRIAL_WORDS = 16  # next tokens that are scored after each text: many numbers tell a small fault from rounding
-PARTS = 3  # batches into which plain rows are divided to see how they differ from themselves
+MAX_PARTS = 3  # batches into which plain rows are divided to see how they differ from themselves
 # Most tokens per batch: on a CPU, the activations of a larger one leave the caches, which costs up to a fifth.
-MOST = {"cpu": 512}
+MAX_BATCH_TOKENS = {"cpu": 512}
 
 
-def settle(engine: Engine, scoring: str = "auto") -> Engine:
+def settle(engine: PackedEngine, scoring: str = "auto") -> PackedEngine:
     """Set the engine to the best strategy that its model supports, within free memory.
 
     Args:
@@ -65,11 +65,11 @@ def settle(engine: Engine, scoring: str = "auto") -> Engine:
         ModelError: "packed", and the architecture reads trees differently from rows.
     """
     engine.budget.limit(free_memory(str(engine.device)), bytes_per_token(engine.model))
-    engine.budget.tokens = min(engine.budget.tokens, MOST.get(engine.device.type, engine.budget.tokens))
+    engine.budget.tokens = min(engine.budget.tokens, MAX_BATCH_TOKENS.get(engine.device.type, engine.budget.tokens))
     fuse_activations(engine.model)
     engine.body, engine.last = separable_parts(engine.model, engine.device)
     if scoring != "rows":
-        strategies = list(strategies_for(engine.model.config, Shape.on(engine.device.type)))
+        strategies = list(strategies_for(engine.model.config, RowShape.on(engine.device.type)))
         file = verdict_file(engine.model, scoring)
         engine.verdict = recall_verdict(file)
         if engine.verdict is None or not engine.verdict.names_one_of([*strategies, PLAIN]):
@@ -77,12 +77,12 @@ def settle(engine: Engine, scoring: str = "auto") -> Engine:
             engine.verdict = verdict_of(test, strategies, scoring)
             if not test.ran_out_of_memory:  # which says nothing about the model
                 remember_verdict(file, engine.verdict)
-        engine.strategy = engine.verdict.chosen(strategies, PLAIN)
+        engine.strategy = engine.verdict.find_strategy(strategies, PLAIN)
     engine.forget()
     return engine
 
 
-def verdict_of(test: SelfTest, strategies: Sequence[ReadStrategy], scoring: str) -> Verdict:
+def verdict_of(test: SelfTest, strategies: Sequence[ReadStrategy], scoring: str) -> SelfTestVerdict:
     """Return the first strategy that passes, with what is known of those that were tried."""
     cure, model = "", test.engine.model
     failures: dict[str, str] = {}
@@ -95,16 +95,16 @@ def verdict_of(test: SelfTest, strategies: Sequence[ReadStrategy], scoring: str)
             evidence[strategy.name] = result.evidence.describe()
         if not result.failure:
             name, reach = strategy.name, result.reach
-            return Verdict(strategy=name, reach=reach, failures=failures, evidence=evidence, cure=cure)
+            return SelfTestVerdict(strategy=name, reach=reach, failures=failures, evidence=evidence, cure=cure)
         failures[strategy.name] = result.failure
         cure = cure or cure_of(model, result)
     if scoring == "packed":
-        name, why = type(model).__name__, next(iter(failures.values()), "it has no masks for them")
-        raise ModelError(f"scoring=packed: {name} cannot read packed trees ({why}); leave out scoring, or use rows")
-    return Verdict(strategy=PLAIN.name, failures=failures, evidence=evidence, cure=cure)
+        name, reason = type(model).__name__, next(iter(failures.values()), "it has no masks for them")
+        raise ModelError(f"scoring=packed: {name} cannot read packed trees ({reason}); leave out scoring, or use rows")
+    return SelfTestVerdict(strategy=PLAIN.name, failures=failures, evidence=evidence, cure=cure)
 
 
-def cure_of(model: PreTrainedModel, result: Result) -> str:
+def cure_of(model: PreTrainedModel, result: StrategyResult) -> str:
     """Return what makes a strategy pass that did not, if anything does."""
     if model.config._attn_implementation not in PRECISE:
         return "--model_args attn_implementation=sdpa accepts the masks of packed trees"
@@ -116,7 +116,7 @@ def cure_of(model: PreTrainedModel, result: Result) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class StrategyResult:
     """The result of a test.
 
     Attributes:
@@ -136,63 +136,63 @@ class Result:
 class SelfTest:
     """The tests of the strategies of one engine, which share the scores of plain rows."""
 
-    engine: Engine
+    engine: PackedEngine
     ran_out_of_memory: bool = False
 
-    def examine(self, strategy: ReadStrategy, *, whatever_rounding: bool = False) -> Result:
+    def examine(self, strategy: ReadStrategy, *, whatever_rounding: bool = False) -> StrategyResult:
         """Ask both questions about a strategy; `whatever_rounding` accepts one that is only rounded more than rows."""
         shape = replace(strategy.shape, branches=12, width=24)  # because the samples are small
-        tight = replace(strategy, shape=shape)
+        small_strategy = replace(strategy, shape=shape)
         results = []
         for reader in self._readers():
             try:
-                gaps = reader.gaps(tight)
+                gaps = reader.gaps(small_strategy)
                 limit = TOLERANCE if gaps[0] <= TOLERANCE else reader.tolerance(gaps[1])
             except (*REFUSALS, ModelError) as error:
-                results.append(Result(self._refusal(error)))
+                results.append(StrategyResult(self._refusal(error)))
                 continue
-            if gaps[0] <= limit and VISIBLE <= gaps[1] < math.inf:
-                return self._judge(strategy, tight, reader, gaps, whatever_rounding=whatever_rounding)
-            differs = f"differs from rows by {gaps[0]:.2g} nats in single precision"
-            failure = "the test could not see a planted fault" if gaps[0] <= limit else differs
-            results.append(Result(failure, evidence=Evidence(*gaps)))
+            if gaps[0] <= limit and MIN_FAULT_NATS <= gaps[1] < math.inf:
+                return self._judge(strategy, small_strategy, reader, gaps, whatever_rounding=whatever_rounding)
+            message = f"differs from rows by {gaps[0]:.2g} nats in single precision"
+            failure = "the test could not see a planted fault" if gaps[0] <= limit else message
+            results.append(StrategyResult(failure, evidence=Evidence(*gaps)))
         return results[0]
 
     def _judge(
         self,
         strategy: ReadStrategy,
-        tight: ReadStrategy,
-        reader: Reader,
+        small_strategy: ReadStrategy,
+        reader: EngineReader,
         gaps: tuple[float, float],
         *,
         whatever_rounding: bool,
-    ) -> Result:
+    ) -> StrategyResult:
         """Judge a strategy that the architecture supports."""
         reach = strategy.reach if reader.engine is self.engine else None  # a copy has short windows
         if reader.engine is self.engine and reader.dtype is None:
-            return Result("", reach, Evidence(*gaps))
+            return StrategyResult("", reach, Evidence(*gaps))
         try:
-            if self.is_single and self._apart(tight) <= TOLERANCE:
-                return Result("", reach, Evidence(*gaps))
-            trial = self.trial(tight)
+            if self.is_single and self._largest_gap(small_strategy) <= TOLERANCE:
+                return StrategyResult("", reach, Evidence(*gaps))
+            trial = self.trial(small_strategy)
         except (*REFUSALS, ModelError) as error:
-            return Result(self._refusal(error), reach, Evidence(*gaps))
+            return StrategyResult(self._refusal(error), reach, Evidence(*gaps))
         precision = str(self.engine.dtype).removeprefix("torch.")
         failure = "" if whatever_rounding and trial.is_sound else trial.failure(precision)
-        return Result(failure, reach, trial.evidence(*gaps), trial.is_sound)
+        return StrategyResult(failure, reach, trial.evidence(*gaps), trial.is_sound)
 
     def _refusal(self, error: Exception) -> str:
         """Return what an error says of the model, and take note of memory that ran out."""
         self.ran_out_of_memory |= isinstance(error, ModelError) or is_exhausted(error)
         return refusal(error)
 
-    def _readers(self) -> Iterator[Reader]:
+    def _readers(self) -> Iterator[EngineReader]:
         """Yield what may answer the first question, best first.
 
         In single precision that is the model itself, if its windows are short enough for the sample, then a copy of it.
         """
         itself = self._itself if self.is_single else self._precise
-        exact = self.is_single and not any(window > CONTEXT for window in windows(self.engine.model.config))
+        exact = self.is_single and not any(window > CONTEXT_TOKENS for window in windows(self.engine.model.config))
         if exact:
             yield itself
         if self._copy is not None:
@@ -206,85 +206,85 @@ class SelfTest:
         return is_single(self.engine.dtype)
 
     @property
-    def _itself(self) -> Reader:
+    def _itself(self) -> EngineReader:
         """The model in its own precision."""
-        return Reader(self.engine, None)
+        return EngineReader(self.engine, None)
 
     @property
-    def _precise(self) -> Reader:
+    def _precise(self) -> EngineReader:
         """The model in the precision by which it is judged."""
-        return Reader(self.engine, truth_of(self.engine.dtype))
+        return EngineReader(self.engine, truth_of(self.engine.dtype))
 
     @cached_property
-    def _copy(self) -> Reader | None:
+    def _copy(self) -> EngineReader | None:
         """A small copy, which computes in single precision."""
         engine = self.engine
         copy = small_copy(engine.model, engine.device)
         if copy is None:
             return None
-        copied = Engine(copy, engine.device, TokenBudget.on(engine.device.type))
-        copied.body, copied.last = separable_parts(copy, engine.device)
-        return Reader(copied, None)
+        copy_engine = PackedEngine(copy, engine.device, TokenBudget.on(engine.device.type))
+        copy_engine.body, copy_engine.last = separable_parts(copy, engine.device)
+        return EngineReader(copy_engine, None)
 
     # ---- the second question ----------------------------------------------------------------------------------------
 
     @cached_property
     def _sample(self) -> list[TokenRequest]:
         model = self.engine.model
-        return with_other_words(sample_for(model.config, positions(model), TRIAL_CONTEXTS, CONTEXT))
+        return with_other_words(sample_for(model.config, positions(model), MAX_TRIAL_CONTEXTS, CONTEXT_TOKENS))
 
-    def trial(self, strategy: ReadStrategy) -> Trial:
+    def trial(self, strategy: ReadStrategy) -> ScoreTrial:
         """Return the scores by which a strategy is judged."""
         fault = strategy.with_fault()
-        rows, way, planted = self.rows, self._scored(self._itself, strategy), self._scored(self._itself, fault)
+        rows, itself = self.rows, self._itself
+        way, planted = self._score_sample(itself, strategy), self._score_sample(itself, fault)
         try:
-            return Trial(self.truth, self._scored(self._precise, fault), rows, way, planted)
+            return ScoreTrial(self.truth, self._score_sample(self._precise, fault), rows, way, planted)
         except (*REFUSALS, ModelError) as error:
             self._refusal(error)
-            return Trial.without_truth(rows, way, planted, HALF_TOLERANCE)
+            return ScoreTrial.without_truth(rows, way, planted, HALF_TOLERANCE)
 
     @cached_property
     def truth(self) -> Floats:
         """Scores of plain rows in a higher precision than the model's."""
-        return self._scored(self._precise, PLAIN)
+        return self._score_sample(self._precise, PLAIN)
 
     @cached_property
     def rows(self) -> list[Floats]:
         """Scores of plain rows in the model's precision: in one batch, and in several."""
         sample = self._sample
-        size = -(-len(sample) // PARTS)
+        size = -(-len(sample) // MAX_PARTS)
         parts = [sample[start : start + size] for start in range(0, len(sample), size)]
-        divided = [answer for part in parts for answer in self._itself.scores(PLAIN, part)]
-        return [self._scored(self._itself, PLAIN), log_likelihoods(divided)]
+        answers = [answer for part in parts for answer in self._itself.scores(PLAIN, part)]
+        return [self._score_sample(self._itself, PLAIN), log_likelihoods(answers)]
 
-    def _apart(self, strategy: ReadStrategy) -> float:
+    def _largest_gap(self, strategy: ReadStrategy) -> float:
         """Return the largest difference from plain rows in the model's precision, in nats per token."""
-        return float(np.abs(self._scored(self._itself, strategy) - self.rows[0]).max())
+        return float(np.abs(self._score_sample(self._itself, strategy) - self.rows[0]).max())
 
-    def _scored(self, reader: Reader, strategy: ReadStrategy) -> Floats:
-        """Return the log-likelihoods of the sample."""
+    def _score_sample(self, reader: EngineReader, strategy: ReadStrategy) -> Floats:
         return log_likelihoods(reader.scores(strategy, self._sample))
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class EngineReader:
     """An engine and the precision in which it is to compute, or None for its own."""
 
-    engine: Engine
+    engine: PackedEngine
     dtype: torch.dtype | None
 
     def gaps(self, strategy: ReadStrategy) -> tuple[float, float]:
         """Return the largest differences from plain rows, in nats: of a strategy, and of it with a planted fault."""
         config = self.engine.model.config
         sample = sample_for(config, positions(self.engine.model))
-        strategy = strategy.fitted(config)
+        strategy = strategy.fit_to(config)
         with exact_products():
-            plain, way, planted = (self.scores(each, sample) for each in (PLAIN, strategy, strategy.with_fault()))
+            plain, way, planted = (self.scores(variant, sample) for variant in (PLAIN, strategy, strategy.with_fault()))
         return max(gaps(plain, way)), max(gaps(plain, planted))
 
     def tolerance(self, planted_gap: float) -> float:
         """Return the largest gap that is rounding, in nats: deep models round more than `TOLERANCE`."""
-        return min(DEEP_FACTOR * self._rounding(), planted_gap * TOLERANCE / VISIBLE)
+        return min(ROUNDING_FACTOR * self._rounding(), planted_gap * TOLERANCE / MIN_FAULT_NATS)
 
     def _rounding(self) -> float:
         """Return how far plain rows are from those in double precision, or alone, in nats."""
@@ -292,7 +292,7 @@ class Reader:
 
         sample = sample_for(self.engine.model.config, positions(self.engine.model))
         try:
-            truth = Reader(self.engine, torch.float64).scores(PLAIN, sample)
+            truth = EngineReader(self.engine, torch.float64).scores(PLAIN, sample)
         except REFUSALS:  # of kernels without double precision
             truth = [answer for request in sample for answer in self.scores(PLAIN, [request])]
         with exact_products():
@@ -322,7 +322,7 @@ def refusal(error: Exception) -> str:
 
 
 def log_likelihoods(answers: Sequence[Answer]) -> Floats:
-    """Return the log-likelihoods alone."""
+    """Drop whether each answer is the greedy one."""
     return np.array([value for value, _ in answers])
 
 
@@ -333,7 +333,7 @@ def gaps(left: Sequence[Answer], right: Sequence[Answer]) -> list[float]:
 
 
 def sample_for(
-    config: PretrainedConfig, limit: int | None, contexts: int = CONTEXTS, length: int | None = None
+    config: PretrainedConfig, limit: int | None, contexts: int = MAX_CONTEXTS, length: int | None = None
 ) -> list[TokenRequest]:
     """Return texts that differ where it matters.
 
@@ -341,9 +341,9 @@ def sample_for(
     makes them longer than every window that can be tested.
     """
     config = config.get_text_config(decoder=True)
-    tried = [window for window in windows(config) if window <= LONGEST_TRIED]
-    longest = length or max([CONTEXT, *(window + 8 for window in tried)])
-    context = min(longest, (limit or LONGEST_TRIED * 2) - 12)
+    tested_windows = [window for window in windows(config) if window <= MAX_TESTED_TOKENS]
+    longest = length or max([CONTEXT_TOKENS, *(window + 8 for window in tested_windows)])
+    context = min(longest, (limit or MAX_TESTED_TOKENS * 2) - 12)
     size = (contexts + 5, context + 12)
     lines = np.random.default_rng(0).integers(5, min(config.vocab_size, 4_096), size).tolist()
     beginning, words = lines[0][: context // 2], lines[contexts + 1 :]
@@ -357,6 +357,6 @@ def with_other_words(sample: Sequence[TokenRequest]) -> list[TokenRequest]:
 
     They read no other texts than the sample does.
     """
-    before = {request.ids[:end] for request in sample for end in range(-request.predicted, 0)}
+    prefixes = {request.ids[:end] for request in sample for end in range(-request.predicted, 0)}
     words = np.random.default_rng(1).permutation(sorted({token for request in sample for token in request.ids}))
-    return [TokenRequest((*ids, int(word)), 1) for ids in sorted(before) for word in words[:TRIAL_WORDS]]
+    return [TokenRequest((*ids, int(word)), 1) for ids in sorted(prefixes) for word in words[:TRIAL_WORDS]]

@@ -39,14 +39,14 @@ def separable_body(model: PreTrainedModel, device: torch.device) -> Module | Non
     import torch
 
     ids = torch.tensor([[5, 6, 7, 8]], device=device)
-    whole = model(input_ids=ids).logits[0, 1:3]
+    expected = model(input_ids=ids).logits[0, 1:3]
     for body in (model.base_model, model.get_decoder()):
         try:
             output = body(input_ids=ids)
             part = head(model, body, output, output.last_hidden_state[0, 1:3])
         except REFUSALS:
             continue
-        if alike(part, whole):
+        if is_close(part, expected):
             return body
     return None
 
@@ -62,19 +62,21 @@ def separable_last(body: Module | None, device: torch.device) -> Module | None:
         return None
     ids = torch.tensor([[5, 6, 7, 8], [8, 7, 6, 5]], device=device)
     at = (torch.tensor([0, 1, 1]), torch.tensor([3, 0, 2]))
-    whole = body(input_ids=ids).last_hidden_state[at]
+    expected = body(input_ids=ids).last_hidden_state[at]
     try:
         with only_at(last, *at):
             part = body(input_ids=ids).last_hidden_state[at]
     except REFUSALS:
         return None
-    return last if alike(part, whole) else None
+    return last if is_close(part, expected) else None
 
 
-def alike(part: Tensor, whole: Tensor) -> bool:
+def is_close(part: Tensor, expected: Tensor) -> bool:
     """Return whether two tensors are equal up to rounding."""
     import torch
 
-    tolerance = 1e-4 if whole.dtype in (torch.float32, torch.float64) else 2e-2
-    same = part.shape == whole.shape and torch.allclose(part.float(), whole.float(), rtol=tolerance, atol=tolerance)
-    return bool(same)
+    tolerance = 1e-4 if expected.dtype in (torch.float32, torch.float64) else 2e-2
+    equal = part.shape == expected.shape and torch.allclose(
+        part.float(), expected.float(), rtol=tolerance, atol=tolerance
+    )
+    return bool(equal)

@@ -40,10 +40,10 @@ def small_copy(model: PreTrainedModel, device: torch.device) -> PreTrainedModel 
     if layers is None:
         return None
     devices = range(torch.cuda.device_count())  # all of which a seed changes
-    named = getattr(model.config, "quantization_config", None) is None
+    by_class = getattr(model.config, "quantization_config", None) is None
     for width in (MAX_STATES, None):
         try:
-            config = narrowed(model.config, count_layers(layers), width)
+            config = narrow_config(model.config, count_layers(layers), width)
             with torch.random.fork_rng(devices), torch.device(device), torch.inference_mode():
                 torch.manual_seed(0)
                 copy = type(model)(config).float().eval()
@@ -53,8 +53,10 @@ def small_copy(model: PreTrainedModel, device: torch.device) -> PreTrainedModel 
                 copy(input_ids=torch.tensor([[5, 6, 7, 8]]))
         except Exception:  # a config that its class rejects fails in any way
             continue
-        copied = layers_of(copy)
-        if copied is not None and kinds_of(copied, named=named) == kinds_of(layers, named=named):
+        copied_layers = layers_of(copy)
+        if copied_layers is None:
+            continue
+        if kinds_of(copied_layers, by_class=by_class) == kinds_of(layers, by_class=by_class):
             return copy
     return None
 
@@ -80,12 +82,12 @@ def kind_of(layer: Module) -> Kind:
     return frozenset((name, type(module).__name__, *flags_of(module)) for name, module in layer.named_modules())
 
 
-def kinds_of(layers: Sequence[Module], *, named: bool) -> set[Kind]:
-    """Return the kinds of layers; not `named`, those of their attention alone.
+def kinds_of(layers: Sequence[Module], *, by_class: bool) -> set[Kind]:
+    """Return the kinds of layers; not `by_class`, those of their attention alone.
 
     Weights of few bits are in modules of other classes, which make no difference to masks and positions.
     """
-    if named:
+    if by_class:
         return {kind_of(layer) for layer in layers}
     parts = [module for layer in layers for name, module in layer.named_modules() if "attn" in name]
     attentions = [module for module in parts if next(module.children(), None) is not None]
@@ -96,8 +98,8 @@ def flags_of(module: Module) -> list[tuple[str, str]]:
     """Return the attributes of a module that are words or flags, and whether it has a window."""
     flags = {name: str(value) for name, value in vars(module).items() if is_flag(name, value)}
     windows = {name: str(value is not None) for name, value in vars(module).items() if "window" in name}
-    known = (flags | windows).items()
-    return sorted((name, value) for name, value in known if name != "training" and not name.startswith("_"))
+    attributes = (flags | windows).items()
+    return sorted((name, value) for name, value in attributes if name != "training" and not name.startswith("_"))
 
 
 def is_flag(name: str, value: object) -> bool:
@@ -105,7 +107,7 @@ def is_flag(name: str, value: object) -> bool:
     return isinstance(value, bool | str) or (type(value) is int and value in (0, 1) and "id" not in name)
 
 
-def narrowed(config: PretrainedConfig, layers: int, width: int | None) -> PretrainedConfig:
+def narrow_config(config: PretrainedConfig, layers: int, width: int | None) -> PretrainedConfig:
     """Return a config with few layers, heads and words, narrow feed-forward parts and short windows.
 
     The width of a head stays, because rotary positions may divide it into parts. That of the states is at most `width`
@@ -117,7 +119,7 @@ def narrowed(config: PretrainedConfig, layers: int, width: int | None) -> Pretra
     for name, value in list(vars(text).items()):
         is_wide = "intermediate" in name or "ffn" in name
         if isinstance(value, list | tuple) and len(value) == text.num_hidden_layers:
-            setattr(text, name, [min(each, MAX_WIDTH) for each in value[:layers]] if is_wide else value[:layers])
+            setattr(text, name, [min(size, MAX_WIDTH) for size in value[:layers]] if is_wide else value[:layers])
         elif type(value) is int and is_wide:
             setattr(text, name, min(value, MAX_WIDTH))
         elif type(value) is int and "vocab_size" in name:
@@ -138,12 +140,12 @@ def narrow_heads(config: PretrainedConfig, width: int | None) -> None:
     heads = getattr(config, "num_attention_heads", None)
     if not isinstance(heads, int) or not getattr(config, "hidden_size", None):
         return  # state-space models
-    kept = getattr(config, "num_key_value_heads", None) or heads
-    fewer = min(kept, 2 if kept < heads else MAX_GROUPS)
-    groups = min(heads // kept, MAX_GROUPS)
-    of_heads = fewer * groups * (vars(config).get("head_dim") or config.hidden_size // heads)
+    key_heads = getattr(config, "num_key_value_heads", None) or heads
+    key_heads_left = min(key_heads, 2 if key_heads < heads else MAX_GROUPS)
+    groups = min(heads // key_heads, MAX_GROUPS)
+    of_heads = key_heads_left * groups * (vars(config).get("head_dim") or config.hidden_size // heads)
     has_both = vars(config).get("head_dim") is not None
     config.hidden_size = of_heads if width is None or not has_both else min(config.hidden_size, width)
-    config.num_attention_heads = fewer * groups
+    config.num_attention_heads = key_heads_left * groups
     if getattr(config, "num_key_value_heads", None):
-        config.num_key_value_heads = fewer
+        config.num_key_value_heads = key_heads_left

@@ -28,7 +28,7 @@ IMPLEMENTATIONS = ("_attn_implementation", "_experts_implementation")  # which a
 SOURCES = ("causal", "encoders")  # plugins whose code a verdict depends on
 
 
-class Verdict(BaseModel):
+class SelfTestVerdict(BaseModel):
     """The choice of the self-test, and its reasons.
 
     Attributes:
@@ -51,28 +51,28 @@ class Verdict(BaseModel):
         """Return whether the strategy is one of those that there are."""
         return self.strategy in {strategy.name for strategy in strategies}
 
-    def chosen(self, strategies: Sequence[ReadStrategy], fallback: ReadStrategy) -> ReadStrategy:
-        """Return the strategy of this verdict."""
-        known = {strategy.name: strategy for strategy in strategies}
-        strategy = known.get(self.strategy, fallback)
+    def find_strategy(self, strategies: Sequence[ReadStrategy], fallback: ReadStrategy) -> ReadStrategy:
+        """Look up the strategy by the name in this verdict; `fallback` if there is none of it."""
+        by_name = {strategy.name: strategy for strategy in strategies}
+        strategy = by_name.get(self.strategy, fallback)
         return strategy if strategy is fallback else replace(strategy, reach=self.reach)
 
     def describe(self) -> JSON:
         """Return the evidence, and why a better strategy was not used and what helps, for the record."""
-        failed = "; ".join(f"{name}: {why}" for name, why in self.failures.items())
-        said: JSON = {"self_test": self.evidence} if self.evidence else {}
-        return said | ({"fell_back_because": failed, "cure": self.cure} if failed else {})
+        failures = "; ".join(f"{name}: {reason}" for name, reason in self.failures.items())
+        description: JSON = {"self_test": self.evidence} if self.evidence else {}
+        return description | ({"fell_back_because": failures, "cure": self.cure} if failures else {})
 
 
-def recall_verdict(file: Path) -> Verdict | None:
+def recall_verdict(file: Path) -> SelfTestVerdict | None:
     """Return the verdict of an earlier self-test of the same model, device and versions, or None."""
     try:
-        return Verdict.model_validate_json(file.read_bytes())
+        return SelfTestVerdict.model_validate_json(file.read_bytes())
     except (OSError, ValueError):  # none, or damaged: the test takes a few seconds
         return None
 
 
-def remember_verdict(file: Path, verdict: Verdict) -> None:
+def remember_verdict(file: Path, verdict: SelfTestVerdict) -> None:
     """Keep a verdict for later runs, if the folder can be written."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

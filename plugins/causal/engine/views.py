@@ -17,7 +17,7 @@ import numpy as np
 from figeval.types import JSON
 
 from .prefix_tree import PrefixTree
-from .reading_plan import PackedRow, Shape
+from .reading_plan import PackedRow, RowShape
 
 if TYPE_CHECKING:
     import torch
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
 NO_LIMITS = ("feed_forward", "layers", "pattern", "mamba")  # in names of other numbers about windows and chunks
-LONGEST_TRIED = 1_024  # tokens of the longest tested window; texts beyond a longer window are read in plain rows
+MAX_TESTED_TOKENS = 1_024  # tokens of the longest tested window; texts beyond a longer window are read in plain rows
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A batch of rows as tensors: `ids`, `depth` and `end` (rows, longest), after `before` shared tokens."""
+    """A batch of rows as tensors: `ids`, `depth` and `end` (rows, longest), after `past_tokens` shared tokens."""
 
     ids: Tensor
     depth: Tensor
     end: Tensor
-    before: int
+    past_tokens: int
 
     @classmethod
-    def of(cls, tree: PrefixTree, rows: Sequence[PackedRow], before: int, device: torch.device) -> View:
+    def of(cls, tree: PrefixTree, rows: Sequence[PackedRow], past_tokens: int, device: torch.device) -> View:
         """Build a view padded on the right; padding attends to itself, so that no row of the attention is empty."""
         import torch
 
@@ -50,21 +50,21 @@ class View:
             depth[line, : len(row)] = tree.depth[row.nodes]
             end[line, : len(row)] = row.end
         tensors = [torch.from_numpy(values).to(device) for values in (ids, depth, end)]
-        return cls(tensors[0], tensors[1], tensors[2], before)
+        return cls(tensors[0], tensors[1], tensors[2], past_tokens)
 
-    def allowed(self, window: int | None = None) -> Tensor:
+    def visible_keys(self, window: int | None = None) -> Tensor:
         """Return which keys a query may attend to, (rows, 1, longest, before + longest); a window keeps the nearest."""
         import torch
 
         rows, longest = self.ids.shape
         index = torch.arange(longest, device=self.ids.device)
         among = (index[:, None] >= index) & (index[:, None] < self.end[:, None, :])
-        seen = torch.cat((among.new_ones(rows, longest, self.before), among), dim=-1)
+        visible = torch.cat((among.new_ones(rows, longest, self.past_tokens), among), dim=-1)
         if window is not None:
-            kept = torch.arange(self.before, device=self.ids.device).expand(rows, -1)
-            places = torch.cat((kept, self.depth), dim=-1)
-            seen &= self.depth[:, :, None] - places[:, None, :] < window
-        return seen[:, None]
+            past = torch.arange(self.past_tokens, device=self.ids.device).expand(rows, -1)
+            positions = torch.cat((past, self.depth), dim=-1)
+            visible &= self.depth[:, :, None] - positions[:, None, :] < window
+        return visible[:, None]
 
     def leaking(self) -> View:
         """Return the view with a fault: every part of a row is seen by the one that follows it."""
@@ -78,9 +78,9 @@ class View:
         """Return the mask as numbers to be added to attention scores."""
         import torch
 
-        allowed = self.allowed(window)
-        barred = torch.finfo(dtype).min
-        return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, barred)
+        visible = self.visible_keys(window)
+        lowest = torch.finfo(dtype).min
+        return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(~visible, lowest)
 
 
 # The attention mask of a model for a view: one tensor, or one for each kind of layer.
@@ -92,8 +92,8 @@ class ReadStrategy:
     """A layout of texts with its masks. Texts of more than `reach` tokens were not tested and use plain rows."""
 
     name: str
-    shape: Shape
-    masked: Mask | None = None
+    shape: RowShape
+    build_mask: Mask | None = None
     reach: int | None = None
     faulty: bool = False
 
@@ -101,29 +101,31 @@ class ReadStrategy:
         """Return the strategy with a planted fault: parts of a row see others, or a row does not see its beginning."""
         return replace(self, faulty=True)
 
-    def fitted(self, config: PretrainedConfig) -> ReadStrategy:
+    def fit_to(self, config: PretrainedConfig) -> ReadStrategy:
         """Return the strategy with the masks of another config of the same class, whose windows are others."""
-        (masked,) = (each.masked for each in strategies_for(config, self.shape) if each.name == self.name)
-        return replace(self, masked=masked)
+        (build_mask,) = (
+            strategy.build_mask for strategy in strategies_for(config, self.shape) if strategy.name == self.name
+        )
+        return replace(self, build_mask=build_mask)
 
     def inputs(self, view: View, dtype: torch.dtype) -> JSON:
         """Return the arguments of the model, which computes in `dtype`."""
-        if self.masked is None:  # unbranched rows, which need no mask of ours
+        if self.build_mask is None:  # unbranched rows, which need no mask of ours
             rows, longest = view.ids.shape
-            real = view.ids.new_ones(rows, view.before + longest)
+            real = view.ids.new_ones(rows, view.past_tokens + longest)
             if self.faulty:
-                real[:, view.before // 2 : view.before] = 0
+                real[:, view.past_tokens // 2 : view.past_tokens] = 0
             return {"input_ids": view.ids, "attention_mask": real}
-        mask = self.masked(view.leaking() if self.faulty else view, dtype)
+        mask = self.build_mask(view.leaking() if self.faulty else view, dtype)
         return {"input_ids": view.ids, "position_ids": view.depth, "attention_mask": mask}
 
 
-def strategies_for(config: PretrainedConfig, shape: Shape) -> Iterator[ReadStrategy]:
+def strategies_for(config: PretrainedConfig, shape: RowShape) -> Iterator[ReadStrategy]:
     """Yield the strategies to try on a model, best first; `shape` is that of packed trees."""
     config = config.get_text_config(decoder=True)
     window = getattr(config, "sliding_window", None)
     # Beyond a window that is longer than the sample, masks were not tested.
-    reach = min((size for size in windows(config) if size > LONGEST_TRIED), default=None)
+    reach = min((size for size in windows(config) if size > MAX_TESTED_TOKENS), default=None)
     kinds = set(getattr(config, "layer_types", None) or ())
 
     def full(view: View, dtype: torch.dtype) -> Tensor:

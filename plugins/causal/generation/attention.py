@@ -26,25 +26,25 @@ EXCLUDED_DEVICES = ("cpu",)  # transformers' own attention is as fast there, and
 def can_group(model: PreTrainedModel) -> bool:
     """Return whether a model's attention can be replaced: torch's, with more heads of queries than of keys."""
     config = model.config.get_text_config(decoder=True)
-    heads, kept = (getattr(config, f"num_{kind}_heads", None) for kind in ("attention", "key_value"))
-    several = isinstance(heads, int) and isinstance(kept, int) and kept < heads
-    return several and config._attn_implementation == "sdpa" and model.device.type not in EXCLUDED_DEVICES
+    heads, key_heads = (getattr(config, f"num_{kind}_heads", None) for kind in ("attention", "key_value"))
+    is_grouped = isinstance(heads, int) and isinstance(key_heads, int) and key_heads < heads
+    return is_grouped and config._attn_implementation == "sdpa" and model.device.type not in EXCLUDED_DEVICES
 
 
 @contextmanager
-def grouped(model: PreTrainedModel, *, on: bool = True) -> Iterator[None]:
+def grouped_attention(model: PreTrainedModel, *, on: bool = True) -> Iterator[None]:
     """Within this context, let a model compute attention by groups, unless `on` is False."""
     if not on:
         yield
         return
     _register()
     config = model.config.get_text_config(decoder=True)
-    before = config._attn_implementation
+    original = config._attn_implementation
     config._attn_implementation = NAME
     try:
         yield
     finally:
-        config._attn_implementation = before
+        config._attn_implementation = original
 
 
 @cache
@@ -79,13 +79,13 @@ def attention_by_groups(
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     rows, heads, tokens, width = query.shape
-    kept = key.shape[1]
+    key_heads = key.shape[1]
     special = any(further.get(name) is not None for name in ("softcap", "position_bias", "s_aux"))
-    if tokens > 1 or kept == heads or special or attention_mask is None or attention_mask.shape[1] > 1:
-        found: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **further)
-        return found
+    if tokens > 1 or key_heads == heads or special or attention_mask is None or attention_mask.shape[1] > 1:
+        output: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **further)
+        return output
     states = scaled_dot_product_attention(
-        query.reshape(rows, kept, heads // kept, width),
+        query.reshape(rows, key_heads, heads // key_heads, width),
         key,
         value,
         attn_mask=attention_mask,

@@ -49,15 +49,15 @@ class Continuous:
         Raises:
             RuntimeError: the thread ends, hangs, or fails on a row.
         """
-        manager = self._opened()
+        manager = self._require_manager()
         waiting = {f"row {id(row)}": row for row in rows}
         try:
             for name, row in waiting.items():
                 self._send(name, row)
             while waiting:
-                name, tokens, ended = self._next()
-                if name in waiting and _is_ended(waiting[name], tokens, ended=ended):
-                    if not ended:
+                name, tokens, is_complete = self._next()
+                if name in waiting and _is_ended(waiting[name], tokens, is_complete=is_complete):
+                    if not is_complete:
                         manager.cancel_request(name)
                     yield waiting.pop(name)
         finally:
@@ -68,7 +68,7 @@ class Continuous:
         looks = bool(row.end.stop) or row.thinking is not None
         final = sorted(row.end.tokens) or [NEVER]
         self._manager.add_request(
-            list(row.prompt), request_id=name, max_new_tokens=row.most, streaming=looks, eos_token_id=final
+            list(row.prompt), request_id=name, max_new_tokens=row.max_tokens, streaming=looks, eos_token_id=final
         )
 
     def _next(self) -> tuple[str, Sequence[int], bool]:
@@ -83,7 +83,7 @@ class Continuous:
                 raise RuntimeError("the thread of continuous batching has ended")
         raise RuntimeError(f"continuous batching has written nothing for {SILENCE_SECONDS} s")
 
-    def _opened(self) -> Any:
+    def _require_manager(self) -> Any:
         """Return the running manager, which is started if there is none."""
         import torch
 
@@ -119,11 +119,11 @@ class Continuous:
         return {"rows": "come and go in pages", **self.writing.describe()}
 
 
-def _is_ended(row: Row, tokens: Sequence[int], *, ended: bool) -> bool:
+def _is_ended(row: Row, tokens: Sequence[int], *, is_complete: bool) -> bool:
     """Pass new tokens on to a row, and return whether it has ended."""
     for token in tokens[len(row.written) :]:
         if row.finish is None:
             row.take(token)
-    if ended:
+    if is_complete:
         row.finish = row.finish or "length"
     return row.finish is not None

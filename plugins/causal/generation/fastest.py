@@ -28,39 +28,41 @@ from figeval.types import JSON
 from ...torch_models.loading import one_line
 from .decoder import Decoder
 from .row import Row
-from .ways import Way, Writer, disagreement, refusal, way_of, worth_trying
+from .ways import Writer, WritingWay, disagreement, refusal, way_of, worth_trying
 
 CHECKED_ROWS = 4  # of the first batch of a way, whose texts are compared with the model
-REASON = 200  # characters of an error in the record
-BATCHES = 3  # rows of so many batches are more than a measurement needs
-VLLM = "vLLM is installed: --model vllm:NAME writes with it"
+MAX_REASON_CHARS = 200  # characters of an error in the record
+MEASURED_BATCHES = 3  # rows of so many batches are more than a measurement needs
+VLLM_HINT = "vLLM is installed: --model vllm:NAME writes with it"
 
 
-def fastest(own: Writer, padding: int, name: str = "auto") -> Writer:
+def fastest_writer(writer: Writer, padding: int, name: str = "auto") -> Writer:
     """Return a writer that writes as own decoding does, in the way of a name, or in the fastest one ("auto").
 
     Args:
-        own: writer of a model; if its rows cannot come and go, it is the only one.
+        writer: writer of a model; if its rows cannot come and go, it is the only one.
         padding: id of a token that fills rows up.
         name: "own", one of `OTHER_WAYS`, or "auto".
 
     Raises:
         ModelError: the model's rows cannot come and go, and `name` is another way than "generate".
     """
-    if not isinstance(own, Decoder):
+    if not isinstance(writer, Decoder):
         if name not in ("auto", "generate"):
             raise ModelError(f"writing={name}: texts of this model are written by generate alone; leave out writing")
-        return own
+        return writer
     if name == "own":
-        return own
-    names = worth_trying(own) if name == "auto" else [name]
+        return writer
+    names = worth_trying(writer) if name == "auto" else [name]
     if not names:
-        return own
-    others = [way_of(each, own, padding) for each in names]
-    found = Fastest(Way("own", own), others, partial(disagreement, own), "" if name == "auto" else name)
-    for each in names:
-        found.tried[each].dropped = refusal(each, own)
-    return found
+        return writer
+    alternatives = [way_of(way_name, writer, padding) for way_name in names]
+    chooser = FastestWriter(
+        WritingWay("own", writer), alternatives, partial(disagreement, writer), "" if name == "auto" else name
+    )
+    for way_name in names:
+        chooser.records[way_name].dropped = refusal(way_name, writer)
+    return chooser
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ class Speed:
 
 
 @dataclass(slots=True)
-class Tried:
+class WayRecord:
     """Speeds and failures of a way.
 
     Attributes:
@@ -94,31 +96,31 @@ class Tried:
 
     def describe(self, *, prepares: bool) -> JSON:
         """Return what the record says."""
-        rates = {f"{1 << size - 1} rows or more": round(one.tokens_per_second) for size, one in self.speeds.items()}
-        found: JSON = {"tokens": self.tokens, "tokens_per_second": rates}
+        rates = {f"{1 << size - 1} rows or more": round(speed.tokens_per_second) for size, speed in self.speeds.items()}
+        description: JSON = {"tokens": self.tokens, "tokens_per_second": rates}
         if prepares and self.first is not None:
-            found["first_batch_seconds"] = round(self.first.seconds, 1)
-        return found | ({"dropped": self.dropped} if self.dropped else {})
+            description["first_batch_seconds"] = round(self.first.seconds, 1)
+        return description | ({"dropped": self.dropped} if self.dropped else {})
 
 
 @dataclass(slots=True)
-class Fastest:
+class FastestWriter:
     """A writer of texts that chooses among several ways.
 
     Attributes:
-        own: own decoding, which writes what no other way can.
-        others: other ways, in the order in which they are tried.
-        chosen: the way that the user has chosen, which is one of `others`; "" for the fastest.
+        decoding: own decoding, which writes what no other way can.
+        alternatives: other ways, in the order in which they are tried.
+        chosen: the way that the user has chosen, which is one of `alternatives`; "" for the fastest.
         disagreement: function of some rows that returns how far their texts are from the model's, or "".
         clock: time in seconds.
     """
 
-    own: Way[Decoder]
-    others: Sequence[Way[Any]]
+    decoding: WritingWay[Decoder]
+    alternatives: Sequence[WritingWay[Any]]
     disagreement: Callable[[Sequence[Row]], str]
     chosen: str = ""
     clock: Callable[[], float] = time.perf_counter
-    tried: dict[str, Tried] = field(default_factory=lambda: defaultdict(Tried))
+    records: dict[str, WayRecord] = field(default_factory=lambda: defaultdict(WayRecord))
     seconds: float = 0.0  # spent on writing so far
     texts: int = 0
     last: str = ""
@@ -129,36 +131,36 @@ class Fastest:
         Raises:
             ModelError: memory runs out and the batch cannot be halved.
         """
-        left = list(rows)
+        remaining = list(rows)
         try:
-            while left:
-                way, number = self.choice(left)
-                batch, left = left[:number], left[number:]
-                yield from self._written(way, batch)
+            while remaining:
+                way, number = self.choice(remaining)
+                batch, remaining = remaining[:number], remaining[number:]
+                yield from self._write_batch(way, batch)
         finally:
-            for way in self.others:
+            for way in self.alternatives:
                 way.pause()
 
     # ---- the choice --------------------------------------------------------------------------------------------------
 
-    def choice(self, rows: Sequence[Row]) -> tuple[Way[Any], int]:
+    def choice(self, rows: Sequence[Row]) -> tuple[WritingWay[Any], int]:
         """Return in which way the next rows are written, and how many of them."""
-        usable = [way for way in (self.own, *self.others) if not self.tried[way.name].dropped]
+        usable = [way for way in (self.decoding, *self.alternatives) if not self.records[way.name].dropped]
         if self.chosen:
             return usable[-1], len(rows)
-        batch = self.own.writer.writing.fitting(max(len(row.prompt) + row.most for row in rows))
-        number = batch if len(rows) >= BATCHES * batch else len(rows)
+        batch = self.decoding.writer.writing.fitting(max(len(row.prompt) + row.max_tokens for row in rows))
+        number = batch if len(rows) >= MEASURED_BATCHES * batch else len(rows)
         size = number.bit_length()
         at_stake = self._at_stake(rows)
         usable = [way for way in usable if way.suits(rows[:number])]
         for way in usable:
-            if size not in self.tried[way.name].speeds and at_stake >= way.patience:
+            if size not in self.records[way.name].speeds and at_stake >= way.patience:
                 return way, number
         return max(usable, key=lambda way: self._rate(way, size)), len(rows)
 
-    def _rate(self, way: Way[Any], size: int) -> float:
+    def _rate(self, way: WritingWay[Any], size: int) -> float:
         """Return the tokens per second of a way for so many rows, as far as they are known; 0 otherwise."""
-        speed = self.tried[way.name].speeds.get(size)
+        speed = self.records[way.name].speeds.get(size)
         return 0.0 if speed is None else speed.tokens_per_second
 
     def _at_stake(self, rows: Sequence[Row]) -> float:
@@ -169,28 +171,28 @@ class Fastest:
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
-    def _written(self, way: Way[Any], rows: Sequence[Row]) -> Iterator[Row]:
+    def _write_batch(self, way: WritingWay[Any], rows: Sequence[Row]) -> Iterator[Row]:
         """Write rows in a way, and those that it does not take, or fails on, by own decoding."""
         size = len(rows).bit_length()
-        if way is self.own:
-            yield from self._measured(way, rows, size)
+        if way is self.decoding:
+            yield from self._measure(way, rows, size)
             return
-        left = {id(row): row for row in rows}
+        remaining = {id(row): row for row in rows}
         try:
-            texts = self._measured(way, [row for row in rows if way.takes(row)], size)
-            for row in texts if self.tried[way.name].tokens else self._checked(way, list(texts)):
-                del left[id(row)]
+            texts = self._measure(way, [row for row in rows if way.takes(row)], size)
+            for row in texts if self.records[way.name].tokens else self._check_texts(way, list(texts)):
+                del remaining[id(row)]
                 yield row
         except Exception as error:  # whatever transformers, a compiler or a kernel raises
-            name, reason = type(error).__name__, one_line(error)[:REASON]
+            name, reason = type(error).__name__, one_line(error)[:MAX_REASON_CHARS]
             self._drop(way, reason if reason.startswith(name) else f"{name}: {reason}")
-        if left:
+        if remaining:
             way.pause()
-        for row in left.values():
+        for row in remaining.values():
             row.restart()
-        yield from self._measured(self.own, list(left.values()))
+        yield from self._measure(self.decoding, list(remaining.values()))
 
-    def _measured(self, way: Way[Any], rows: Sequence[Row], size: int | None = None) -> Iterator[Row]:
+    def _measure(self, way: WritingWay[Any], rows: Sequence[Row], size: int | None = None) -> Iterator[Row]:
         """Write rows in a way, and take note of its speed if the magnitude of their number is given."""
         if not rows:
             return
@@ -207,17 +209,17 @@ class Fastest:
         self.texts += len(rows)
         self._note(way, Speed(tokens, seconds), size)
 
-    def _note(self, way: Way[Any], speed: Speed, size: int | None) -> None:
-        tried = self.tried[way.name]
-        tried.tokens += speed.tokens
+    def _note(self, way: WritingWay[Any], speed: Speed, size: int | None) -> None:
+        record = self.records[way.name]
+        record.tokens += speed.tokens
         self.seconds += speed.seconds
         self.last = way.name
-        if way.prepares and tried.first is None:
-            tried.first = speed
+        if way.prepares and record.first is None:
+            record.first = speed
         elif size is not None:
-            tried.speeds[size] = speed
+            record.speeds[size] = speed
 
-    def _checked(self, way: Way[Any], rows: Sequence[Row]) -> Sequence[Row]:
+    def _check_texts(self, way: WritingWay[Any], rows: Sequence[Row]) -> Sequence[Row]:
         """Return the rows of a way's first batch, or none of them if their texts are not the model's."""
         way.pause()  # while a thread uses the model, it must not be used here
         free = [row for row in rows if row.format is None]
@@ -225,25 +227,27 @@ class Fastest:
         if not difference:
             return rows
         self._drop(way, difference)
-        self.tried[way.name].tokens = 0
+        self.records[way.name].tokens = 0
         return []
 
-    def _drop(self, way: Way[Any], reason: str) -> None:
-        self.tried[way.name].dropped = reason
+    def _drop(self, way: WritingWay[Any], reason: str) -> None:
+        self.records[way.name].dropped = reason
         way.close()
         release_memory()
 
     def describe(self) -> JSON:
         """Return the budget, in which way the last texts were written, and what is known of each."""
-        prepares = {way.name for way in self.others if way.prepares}
-        tried = {name: one for name, one in self.tried.items() if one.tokens or one.dropped}
-        ways = {name: one.describe(prepares=name in prepares) for name, one in tried.items()}
-        found: JSON = {
+        prepares = {way.name for way in self.alternatives if way.prepares}
+        records = {name: record for name, record in self.records.items() if record.tokens or record.dropped}
+        ways = {name: record.describe(prepares=name in prepares) for name, record in records.items()}
+        description: JSON = {
             "way": self.last,
             "chosen": "by --model_args writing" if self.chosen else "by measurement",
             "ways": ways,
         }
         if self.last and self.chosen not in ("", self.last):
-            found["because"] = self.tried[self.chosen].dropped or f"{self.chosen} cannot hold these texts to a format"
-        hint = {"vllm": VLLM} if find_spec("vllm") is not None else {}
-        return {**self.own.writer.writing.describe(), **found, **hint}
+            description["because"] = (
+                self.records[self.chosen].dropped or f"{self.chosen} cannot hold these texts to a format"
+            )
+        hint = {"vllm": VLLM_HINT} if find_spec("vllm") is not None else {}
+        return {**self.decoding.writer.writing.describe(), **description, **hint}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .row import Format
 
-MISSING = "--constrain needs xgrammar for models on this machine; pip install 'figeval[constrain]'"
+INSTALL_MESSAGE = "--constrain needs xgrammar for models on this machine; pip install 'figeval[constrain]'"
 
 
 def check_installed() -> None:
@@ -28,7 +28,7 @@ def check_installed() -> None:
     try:
         import xgrammar  # noqa: F401
     except ImportError as error:
-        raise ModelError(MISSING) from error
+        raise ModelError(INSTALL_MESSAGE) from error
 
 
 @lru_cache
@@ -61,22 +61,22 @@ class Grammars:
     def of(self, answer: AnswerFormat) -> Format:
         """Return a format for one answer."""
         if answer not in self._known:
-            self._known[answer] = self._compiled(answer)
-        return Held.of(self._known[answer], self.vocabulary, self.final)
+            self._known[answer] = self._compile(answer)
+        return GrammarFormat.of(self._known[answer], self.vocabulary, self.final)
 
-    def _compiled(self, answer: AnswerFormat) -> CompiledGrammar:
+    def _compile(self, answer: AnswerFormat) -> CompiledGrammar:
         from xgrammar import GrammarCompiler, TokenizerInfo
 
         if self._compiler is None:
-            found = TokenizerInfo.from_huggingface(
+            tokenizer_info = TokenizerInfo.from_huggingface(
                 self.tokenizer, vocab_size=self.vocabulary, stop_token_ids=sorted(self.final)
             )
-            self._compiler = GrammarCompiler(found, max_threads=1)
+            self._compiler = GrammarCompiler(tokenizer_info, max_threads=1)
         return self._compiler.compile_grammar(grammar_of(answer))
 
 
 @dataclass(slots=True)
-class Held:
+class GrammarFormat:
     """The format of one answer.
 
     Attributes:
@@ -93,13 +93,13 @@ class Held:
     stuck: bool = False
 
     @classmethod
-    def of(cls, grammar: CompiledGrammar, vocabulary: int, final: frozenset[int]) -> Held:
+    def of(cls, grammar: CompiledGrammar, vocabulary: int, final: frozenset[int]) -> GrammarFormat:
         """Return a format at the beginning of an answer."""
         from xgrammar import GrammarMatcher, allocate_token_bitmask
 
         return cls(GrammarMatcher(grammar), allocate_token_bitmask(1, vocabulary), final)
 
-    def masked(self, scores: Tensor) -> Tensor:
+    def mask_scores(self, scores: Tensor) -> Tensor:
         """Return the scores of the next token, (1, vocabulary), with −∞ for tokens that may not follow."""
         import torch
         from xgrammar import apply_token_bitmask_inplace
@@ -108,12 +108,12 @@ class Held:
         self.stuck = not bool(self.mask.any())
         if self.stuck:
             final = sorted(self.final)
-            held = torch.full_like(scores, -torch.inf)
-            held[:, final] = scores[:, final]
-            return held
-        held = scores.clone()
-        apply_token_bitmask_inplace(held, self.mask.to(scores.device))
-        return held
+            allowed_scores = torch.full_like(scores, -torch.inf)
+            allowed_scores[:, final] = scores[:, final]
+            return allowed_scores
+        allowed_scores = scores.clone()
+        apply_token_bitmask_inplace(allowed_scores, self.mask.to(scores.device))
+        return allowed_scores
 
     def take(self, token: int) -> None:
         """Continue the answer by a token. Raises `RuntimeError` if it may not follow."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..engine.prefix_tree import PrefixTree, TokenRequest, build
-from ..engine.reading_plan import Prefix, Shape, plan_of
+from ..engine.prefix_tree import PrefixTree, TokenRequest, build_tree
+from ..engine.reading_plan import Prefix, RowShape, plan_of
 
 UNREAD = 0  # the last token of a request, which no plan reads
 
@@ -44,27 +44,27 @@ def by_beginning(prompts: Sequence[Sequence[int]]) -> list[tuple[int, Beginning 
     """
     # A token of its own at the end makes every prompt a leaf of the tree, even if others are equal or continue it.
     leaves = [TokenRequest((*ids, -1 - index, UNREAD), 1) for index, ids in enumerate(prompts)]
-    tree = build(leaves)
-    return list(_below(plan_of(tree, Shape(trees=False)), tree, prompts, None))
+    tree = build_tree(leaves)
+    return list(_below(plan_of(tree, RowShape(trees=False)), tree, prompts, None))
 
 
 def _below(
     prefix: Prefix, tree: PrefixTree, prompts: Sequence[Sequence[int]], parent: Beginning | None
 ) -> Iterator[tuple[int, Beginning | None]]:
     """Yield the prompts below a prefix of the plan."""
-    here = parent
+    beginning = parent
     if len(prefix.nodes):
-        before = () if parent is None else parent.ids
-        here = Beginning((*before, *tree.tokens[prefix.nodes].tolist()), parent)
-    own = [-1 - int(tree.tokens[row.nodes[-1]]) for row in prefix.rows]
-    for index in sorted(own, key=lambda index: len(prompts[index]), reverse=True):
-        yield index, here
-    for further in prefix.prefixes:
-        yield from _below(further, tree, prompts, here)
+        parent_ids = () if parent is None else parent.ids
+        beginning = Beginning((*parent_ids, *tree.tokens[prefix.nodes].tolist()), parent)
+    indexes = [-1 - int(tree.tokens[row.nodes[-1]]) for row in prefix.rows]
+    for index in sorted(indexes, key=lambda index: len(prompts[index]), reverse=True):
+        yield index, beginning
+    for child in prefix.prefixes:
+        yield from _below(child, tree, prompts, beginning)
 
 
-def shared(left: Sequence[int], right: Sequence[int]) -> int:
+def shared_prompt_length(left: Sequence[int], right: Sequence[int]) -> int:
     """Return the number of tokens with which both begin."""
-    from ..engine.prefix_tree import common
+    from ..engine.prefix_tree import shared_length
 
-    return common(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64))
+    return shared_length(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64))

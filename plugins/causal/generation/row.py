@@ -25,7 +25,7 @@ LOOK_BACK = 2  # tokens more, because decoding drops a blank before the first on
 class Format(Protocol):
     """Format that an answer is held to (`grammar.Held`)."""
 
-    def masked(self, scores: Tensor) -> Tensor:
+    def mask_scores(self, scores: Tensor) -> Tensor:
         """Return the scores of the next token, (1, vocabulary), with −∞ for tokens that may not follow."""
 
     def take(self, token: int) -> None:
@@ -49,7 +49,7 @@ class End:
     tokens: frozenset[int]
     stop: tuple[str, ...] = ()
 
-    def decoded(self, ids: Sequence[int], *, special: bool = True) -> str:
+    def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
         """Return the text of some tokens, with or without special ones."""
         assert self.tokenizer is not None
         return str(self.tokenizer.decode(ids, skip_special_tokens=not special))
@@ -71,8 +71,8 @@ class End:
             return True
         if not self.stop:
             return False
-        last = self.decoded(ids[-self.look_back :])
-        return any(text in last for text in self.stop)
+        ending = self.decode(ids[-self.look_back :])
+        return any(text in ending for text in self.stop)
 
     def before_stop(self, text: str) -> str:
         """Return a text up to the first stop text."""
@@ -85,14 +85,14 @@ class Thinking:
 
     Attributes:
         marks: the texts around it.
-        most: most tokens of it; None if it shares those of the answer.
+        max_tokens: most tokens of it; None if it shares those of the answer.
         opened: whether the prompt opens it; otherwise the model may.
         begun: whether it has begun; None as long as that is unknown.
         tokens: number of its tokens, with those of its marks; None as long as it has not ended.
     """
 
     marks: Marks
-    most: int | None
+    max_tokens: int | None
     opened: bool
     begun: bool | None = None
     tokens: int | None = None
@@ -108,14 +108,14 @@ class Thinking:
     def read(self, ids: Sequence[int], end: End) -> None:
         """Take note of the last one of the tokens written so far."""
         if self.begun is None:
-            text = end.decoded(ids).lstrip(BLANKS)
+            text = end.decode(ids).lstrip(BLANKS)
             if text.startswith(self.marks.opening):
                 self.begun = True
             elif not self.marks.opening.startswith(text):
                 self.begun = False
         if self.begun is False:
             self.tokens = 0
-        elif self.begun and self.marks.closing in end.decoded(ids[-end.tokens_of(self.marks.closing) :]):
+        elif self.begun and self.marks.closing in end.decode(ids[-end.tokens_of(self.marks.closing) :]):
             self.tokens = len(ids)
 
 
@@ -156,16 +156,16 @@ class Row:
         return len(self.written) if self.thinking.begun else 0
 
     @property
-    def most(self) -> int:
+    def max_tokens(self) -> int:
         """Number of tokens that the text may have at most."""
-        if self.thinking is None or self.thinking.most is None:
+        if self.thinking is None or self.thinking.max_tokens is None:
             return self.room
-        return self.room + (self.thinking.most if self.thinking.tokens is None else self.thinking.tokens)
+        return self.room + (self.thinking.max_tokens if self.thinking.tokens is None else self.thinking.tokens)
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Number of further tokens that the text may have."""
-        return self.most - len(self.written)
+        return self.max_tokens - len(self.written)
 
     @property
     def thinks(self) -> bool:
@@ -173,7 +173,7 @@ class Row:
         return self.thinking is not None and self.thinking.tokens is None
 
     @property
-    def answered(self) -> list[int]:
+    def answer_ids(self) -> list[int]:
         """The tokens of the answer so far, without blank ones that only part it from the thinking."""
         if self.thinking is None:
             return self.written
@@ -182,11 +182,11 @@ class Row:
         return ids[len(list(blanks)) :]
 
     def _is_blank(self, token: int) -> bool:
-        return token not in self.end.tokens and not self.end.decoded([token]).strip(BLANKS)
+        return token not in self.end.tokens and not self.end.decode([token]).strip(BLANKS)
 
-    def masked(self, scores: Tensor) -> Tensor:
+    def mask_scores(self, scores: Tensor) -> Tensor:
         """Return the scores of the next token, (1, vocabulary), with −∞ for tokens that may not follow."""
-        return scores if self.format is None or self.thinks else self.format.masked(scores)
+        return scores if self.format is None or self.thinks else self.format.mask_scores(scores)
 
     def take(self, token: int) -> None:
         """Continue the text by a token."""
@@ -196,10 +196,10 @@ class Row:
             thinking.read(self.written, self.end)
         elif self.format is not None:
             self.format.take(token)
-        stopped = token in self.end.tokens if self.thinks else self.end.is_at(self.answered)
-        if stopped:
+        has_stopped = token in self.end.tokens if self.thinks else self.end.is_at(self.answer_ids)
+        if has_stopped:
             self.finish = "stop"
-        elif self.left <= 0 or (thinking is not None and self.thinks and self.thoughts == thinking.most):
+        elif self.remaining <= 0 or (thinking is not None and self.thinks and self.thoughts == thinking.max_tokens):
             self.finish = "length"
 
     def restart(self) -> None:
@@ -213,10 +213,10 @@ class Row:
     @property
     def text(self) -> str:
         """The answer so far, up to the first stop text."""
-        answer = self.end.decoded(self.written[self.thoughts :], special=False)
+        answer = self.end.decode(self.written[self.thoughts :], special=False)
         if self.thoughts and self.thinking is not None:  # a token may end the thinking and begin the answer
-            last = self.end.decoded(self.written[: self.thoughts])
-            answer = (last.partition(self.thinking.marks.closing)[2] + answer).lstrip(BLANKS)
+            marked_text = self.end.decode(self.written[: self.thoughts])
+            answer = (marked_text.partition(self.thinking.marks.closing)[2] + answer).lstrip(BLANKS)
         return self.end.before_stop(answer)
 
     @property
@@ -225,7 +225,7 @@ class Row:
         if not self.thoughts or self.thinking is None:
             return ""
         marks = self.thinking.marks
-        text = self.end.decoded(self.written[: self.thoughts]).lstrip(BLANKS).removeprefix(marks.opening)
+        text = self.end.decode(self.written[: self.thoughts]).lstrip(BLANKS).removeprefix(marks.opening)
         return text.partition(marks.closing)[0].strip(BLANKS)
 
     @property

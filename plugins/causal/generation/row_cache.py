@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 
 from transformers.cache_utils import Cache, DynamicLayer
 
-from ..engine.bodies import Kept
+from ..engine.bodies import KeyValues
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-MORE = 64  # columns by which the buffers grow
+GROWTH_COLUMNS = 64  # columns by which the buffers grow
 
 
 @dataclass(slots=True)
-class Window:
+class CacheWindow:
     """The part of the buffers that a pass sees, and the column from which on it continues them."""
 
     slots: slice = field(default_factory=lambda: slice(0))
@@ -53,7 +53,7 @@ class RowCache:
     end: int = 0
     slots: int = 0
     columns: int = 0
-    window: Window = field(default_factory=Window)
+    window: CacheWindow = field(default_factory=CacheWindow)
     _cache: Cache | None = None
 
     @property
@@ -75,12 +75,14 @@ class RowCache:
         width = self.width
         end = max(width, longest)
         for layer in self.cache.layers:
-            layer.move((max(slots, self.slots), end + MORE), len(self.starts), slice(self.end - width, self.end), end)
-        self.slots, self.columns = max(slots, self.slots), end + MORE
+            layer.move(
+                (max(slots, self.slots), end + GROWTH_COLUMNS), len(self.starts), slice(self.end - width, self.end), end
+            )
+        self.slots, self.columns = max(slots, self.slots), end + GROWTH_COLUMNS
         self.starts = [start - self.end + end for start in self.starts]
         self.end = end
 
-    def join(self, beginning: Kept, lengths: Sequence[int], unread: int) -> None:
+    def join(self, beginning: KeyValues, lengths: Sequence[int], unread: int) -> None:
         """Add rows, and open the window for a pass that reads their last `unread` columns.
 
         What comes before these columns is copied from `beginning`, keys and values that all of the rows begin with.
@@ -88,15 +90,15 @@ class RowCache:
         """
         slots = slice(len(self.starts), len(self.starts) + len(lengths))
         self.starts += [self.end - length for length in lengths]
-        self.window = Window(slots, self.end - max(lengths), self.end - unread)
-        for layer, kept in zip(self.cache.layers, beginning, strict=False):
+        self.window = CacheWindow(slots, self.end - max(lengths), self.end - unread)
+        for layer, key_values in zip(self.cache.layers, beginning, strict=False):
             for slot in range(slots.start, slots.stop):
-                layer.begin(slot, self.starts[slot], self.window.end, kept)
+                layer.begin(slot, self.starts[slot], self.window.end, key_values)
 
     def extend(self) -> None:
         """Open the window for a pass that reads a further column of all rows."""
         self.reserve(len(self.starts))
-        self.window = Window(slice(0, len(self.starts)), self.end - self.width, self.end)
+        self.window = CacheWindow(slice(0, len(self.starts)), self.end - self.width, self.end)
         self.end += 1
 
     def leave(self, slot: int) -> None:
@@ -107,7 +109,7 @@ class RowCache:
         self.starts[slot] = self.starts[last]
         self.starts.pop()
 
-    def places(self, device: str) -> tuple[Tensor, Tensor]:
+    def positions(self, device: str) -> tuple[Tensor, Tensor]:
         """Return for each row and column of the window, up to `end`, whether it is a token, and its place in the text.
 
         Both have the shape (rows, columns) and are integers; the places of what is no token are 0.
@@ -115,8 +117,8 @@ class RowCache:
         import torch
 
         starts = torch.tensor(self.starts[self.window.slots], device=device)
-        places = torch.arange(self.window.first, self.end, device=device) - starts[:, None]
-        return (places >= 0).long(), places.clamp_min(0)
+        positions = torch.arange(self.window.first, self.end, device=device) - starts[:, None]
+        return (positions >= 0).long(), positions.clamp_min(0)
 
 
 class WindowLayer(DynamicLayer):  # type: ignore[misc]
@@ -135,8 +137,8 @@ class WindowLayer(DynamicLayer):  # type: ignore[misc]
         end = window.end + key_states.shape[-2]
         for buffer, states in ((self.keys, key_states), (self.values, value_states)):
             buffer[window.slots, :, window.end : end] = states
-        seen = window.slots, slice(None), slice(window.first, end)
-        return self.keys[seen], self.values[seen]
+        visible = window.slots, slice(None), slice(window.first, end)
+        return self.keys[visible], self.values[visible]
 
     def get_seq_length(self, *_args: object) -> int:
         return self.rows.window.end - self.rows.window.first
@@ -145,27 +147,31 @@ class WindowLayer(DynamicLayer):  # type: ignore[misc]
         if self.is_initialized:
             return
         shape = self.rows.slots, self.rows.columns  # zeros, because what was never written may be no number
-        self.keys, self.values = (one.new_zeros((shape[0], one.shape[1], shape[1], one.shape[-1])) for one in like)
+        self.keys, self.values = (
+            states.new_zeros((shape[0], states.shape[1], shape[1], states.shape[-1])) for states in like
+        )
         self.is_initialized = True
 
-    def begin(self, slot: int, start: int, end: int, kept: tuple[Tensor, Tensor]) -> None:
+    def begin(self, slot: int, start: int, end: int, key_values: tuple[Tensor, Tensor]) -> None:
         """Fill the columns of a slot up to `end` with kept keys and values."""
-        self._allocate(*kept)
-        for buffer, states in zip((self.keys, self.values), kept, strict=True):
+        self._allocate(*key_values)
+        for buffer, states in zip((self.keys, self.values), key_values, strict=True):
             buffer[slot, :, start:end] = states[0, :, : max(0, end - start)]
 
-    def replace(self, slot: int, other: int) -> None:
+    def replace(self, slot: int, source: int) -> None:
         """Copy a slot into another one."""
-        if self.is_initialized and slot != other:
+        if self.is_initialized and slot != source:
             for buffer in (self.keys, self.values):
-                buffer[slot] = buffer[other]
+                buffer[slot] = buffer[source]
 
     def move(self, shape: tuple[int, int], slots: int, columns: slice, end: int) -> None:
         """Move what some slots and columns hold into larger buffers, so that it ends at a column."""
         if not self.is_initialized:
             return
-        (rows, length), before = shape, (self.keys, self.values)
-        self.keys, self.values = (one.new_zeros((rows, one.shape[1], length, one.shape[-1])) for one in before)
+        (rows, length), buffers = shape, (self.keys, self.values)
+        self.keys, self.values = (
+            buffer.new_zeros((rows, buffer.shape[1], length, buffer.shape[-1])) for buffer in buffers
+        )
         target = slice(end - (columns.stop - columns.start), end)
-        for old, new in zip(before, (self.keys, self.values), strict=True):
-            new[:slots, :, target] = old[:slots, :, columns]
+        for source, destination in zip(buffers, (self.keys, self.values), strict=True):
+            destination[:slots, :, target] = source[:slots, :, columns]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
 
 # Options of a generation config that need the whole prompt or transformers' own loop.
-UNUSUAL = (
+UNUSUAL_OPTIONS = (
     "min_length",
     "min_new_tokens",
     "max_time",
@@ -65,16 +65,16 @@ def writer_for(
             reason = failure(DecoderTrial(decoder))
         if not reason:
             return decoder
-    whole = WholeBatches(model, writing, padding, reason, autocast)
-    if not model.config.is_encoder_decoder and (apart := failure(BatchTrial(whole))):
-        whole.reason += f"; rows of a batch differ from rows alone ({apart}), so each is written alone"
-        whole.writing = TokenBudget(writing.tokens, rows=1)
-    return whole
+    writer = WholeBatches(model, writing, padding, reason, autocast)
+    if not model.config.is_encoder_decoder and (difference := failure(BatchTrial(writer))):
+        writer.reason += f"; rows of a batch differ from rows alone ({difference}), so each is written alone"
+        writer.writing = TokenBudget(writing.tokens, rows=1)
+    return writer
 
 
 def unusual_options(config: GenerationConfig) -> str:
     """Return the names of options that only transformers' own loop knows, or "" if there are none."""
-    names = [name for name in UNUSUAL if getattr(config, name, None)]
+    names = [name for name in UNUSUAL_OPTIONS if getattr(config, name, None)]
     return ", ".join([*names, *(["num_beams"] if (config.num_beams or 1) > 1 else [])])
 
 
@@ -88,13 +88,13 @@ def processors_of(config: GenerationConfig) -> LogitsProcessorList | None:
         SuppressTokensLogitsProcessor,
     )
 
-    found = []
+    processors = []
     if (config.repetition_penalty or 1.0) != 1.0:
-        found.append(RepetitionPenaltyLogitsProcessor(config.repetition_penalty))
+        processors.append(RepetitionPenaltyLogitsProcessor(config.repetition_penalty))
     if config.no_repeat_ngram_size:
-        found.append(NoRepeatNGramLogitsProcessor(config.no_repeat_ngram_size))
+        processors.append(NoRepeatNGramLogitsProcessor(config.no_repeat_ngram_size))
     if config.bad_words_ids:
-        found.append(NoBadWordsLogitsProcessor(config.bad_words_ids, config.eos_token_id))
+        processors.append(NoBadWordsLogitsProcessor(config.bad_words_ids, config.eos_token_id))
     if config.suppress_tokens:
-        found.append(SuppressTokensLogitsProcessor(config.suppress_tokens))
-    return LogitsProcessorList(found) if found else None
+        processors.append(SuppressTokensLogitsProcessor(config.suppress_tokens))
+    return LogitsProcessorList(processors) if processors else None

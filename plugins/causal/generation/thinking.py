@@ -46,7 +46,7 @@ class Marks:
         """Return whether a prompt ends where thinking has begun."""
         return prompt.rstrip(BLANKS).endswith(self.opening)
 
-    def switched(self, prompt: str, *, on: bool, by_template: bool) -> str:
+    def switch(self, prompt: str, *, on: bool, by_template: bool) -> str:
         """Return a prompt after which the model thinks, or answers at once.
 
         Args:
@@ -54,10 +54,10 @@ class Marks:
             on: whether the model is to think.
             by_template: whether the chat template has been told so.
         """
-        opened = self.opened_in(prompt)
+        is_open = self.opened_in(prompt)
         if on:
-            return prompt if opened else prompt + self.opening + self.blank
-        if opened:
+            return prompt if is_open else prompt + self.opening + self.blank
+        if is_open:
             return prompt.rstrip(BLANKS).removesuffix(self.opening) + self.skipped
         return prompt if by_template else prompt + self.skipped
 
@@ -76,11 +76,11 @@ FAMILIES = (
 
 def marks_of(tokenizer: PreTrainedTokenizerBase, template: str) -> Marks | None:
     """Return the marks of a model's thinking: those in its chat template, or else among its added tokens."""
-    added = tokenizer.get_added_vocab()
+    added_tokens = tokenizer.get_added_vocab()
     for marks in FAMILIES:
         first = re.match(r"<\|\w+\|>|.+", marks.opening)
         assert first is not None
-        if marks.opening in template or marks.closing in template or first[0] in added:
+        if marks.opening in template or marks.closing in template or first[0] in added_tokens:
             return marks
     return None
 

@@ -23,16 +23,16 @@ from figeval.models.devices import is_exhausted
 from ...torch_models.batching import TokenBudget
 from ...torch_models.loading import one_line, positions
 from ...torch_models.precision import computing_in, exact_products, is_single, truth_of
-from ...torch_models.tokens import padded
+from ...torch_models.tokens import pad
 from ..engine.bodies import REFUSALS
-from ..engine.judgement import Floats, Trial
-from ..engine.self_test import VISIBLE, refusal, sample_for
+from ..engine.judgement import Floats, ScoreTrial
+from ..engine.self_test import MIN_FAULT_NATS, refusal, sample_for
 from ..engine.small_copy import small_copy
-from ..engine.verdicts import Verdict, recall_verdict, remember_verdict, verdict_file
-from .decoder import Decoder, Waiting
-from .prefixes import Beginning, shared
+from ..engine.verdicts import SelfTestVerdict, recall_verdict, remember_verdict, verdict_file
+from .decoder import Decoder, WaitingRow
+from .prefixes import Beginning, shared_prompt_length
 from .row import End, Row
-from .whole_batches import WholeBatches, only
+from .whole_batches import WholeBatches, force_token
 
 if TYPE_CHECKING:
     import torch
@@ -92,31 +92,31 @@ class WriterTrial(ABC, Generic[W]):
         model, texts = self.writer.model, self.texts
         batches = [texts] if together else [[text] for text in texts]
         tables: Tables = []
-        with torch.inference_mode(), lowered(self.writer):
+        with torch.inference_mode(), autocast_of(self.writer):
             for batch in batches:
-                ids, mask = padded([ids for ids, _ in batch], 0, model.device)
-                masked = {"attention_mask": mask} if together else {}
-                logits = model(input_ids=ids, **masked).logits.float().log_softmax(-1)
+                ids, mask = pad([ids for ids, _ in batch], 0, model.device)
+                mask_argument = {"attention_mask": mask} if together else {}
+                logits = model(input_ids=ids, **mask_argument).logits.float().log_softmax(-1)
                 tables += [
-                    table[len(text) - written - 1 : len(text) - 1]
-                    for table, (text, written) in zip(logits, batch, strict=True)
+                    table[len(text) - count - 1 : len(text) - 1]
+                    for table, (text, count) in zip(logits, batch, strict=True)
                 ]
         return tables
 
     def gaps(self) -> tuple[float, float]:
         """Return the largest differences from plain passes: of the writer, and of it with a planted fault."""
-        alone = self.rows()
-        return largest_gap(self.tables(), alone), largest_gap(self.with_fault().tables(), alone)
+        expected = self.rows()
+        return largest_gap(self.tables(), expected), largest_gap(self.with_fault().tables(), expected)
 
 
 class ForgetfulDecoder(Decoder):
     """A decoder with a planted fault."""
 
-    def scores(self, ids: Tensor, mask: Tensor, places: Tensor, cache: Cache) -> Tensor:
+    def scores(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: Cache) -> Tensor:
         """Return the scores of rows that do not see their last token but one."""
         wrong = mask.clone()
         wrong[:, -2:-1] = 0
-        return Decoder.scores(self, ids, wrong, places, cache)
+        return Decoder.scores(self, ids, wrong, positions, cache)
 
 
 class DecoderTrial(WriterTrial[Decoder]):
@@ -125,46 +125,48 @@ class DecoderTrial(WriterTrial[Decoder]):
     faulty = ForgetfulDecoder
 
     @cached_property
-    def sample(self) -> list[Waiting]:
+    def sample(self) -> list[WaitingRow]:
         """The rows, which wait with their beginnings."""
         texts = [list(request.ids) for request in sample_for(self.writer.model.config, positions(self.writer.model))]
-        length = shared(texts[0], texts[-1])
-        short = Beginning(tuple(texts[0][: length // 2]))
-        whole = Beginning(tuple(texts[0][:length]), short)
-        beginnings = (whole, whole, short, whole, None)
+        length = shared_prompt_length(texts[0], texts[-1])
+        half = Beginning(tuple(texts[0][: length // 2]))
+        full = Beginning(tuple(texts[0][:length]), half)
+        beginnings = (full, full, half, full, None)
         rows = (Row(ids, room, NEVER) for ids, room in zip(texts[::3], ROOMS, strict=True))
-        return [Waiting(row, beginning) for beginning, row in zip(beginnings, rows, strict=True)]
+        return [WaitingRow(row, beginning) for beginning, row in zip(beginnings, rows, strict=True)]
 
     @property
     def texts(self) -> list[tuple[list[int], int]]:
-        script = dictated(self.writer.model)
-        return [([*each.row.prompt, *script[: each.row.room]], each.row.room) for each in self.sample]
+        script = script_for(self.writer.model)
+        return [([*member.row.prompt, *script[: member.row.room]], member.row.room) for member in self.sample]
 
     def tables(self) -> Tables:
         import torch
 
-        following = {tuple(ids[:end]): ids[end] for ids, room in self.texts for end in range(len(ids) - room, len(ids))}
-        seen: dict[tuple[int, ...], Tensor] = {}
+        next_tokens = {
+            tuple(ids[:end]): ids[end] for ids, room in self.texts for end in range(len(ids) - room, len(ids))
+        }
+        table_of: dict[tuple[int, ...], Tensor] = {}
 
         def dictate(ids: Tensor, scores: Tensor) -> Tensor:
             text = tuple(ids[0].tolist())
-            seen[text] = scores[0].log_softmax(-1)
-            return only(following[text], scores)
+            table_of[text] = scores[0].log_softmax(-1)
+            return force_token(next_tokens[text], scores)
 
         writing = TokenBudget(self.writer.writing.tokens, rows=3)
-        tried = replace(
-            self.writer, processors=dictate, writing=writing, reading=replace(self.writer.reading), _kept={}
+        decoder = replace(
+            self.writer, processors=dictate, writing=writing, reading=replace(self.writer.reading), _key_values={}
         )
-        rows = [Waiting(Row(each.row.prompt, each.row.room, NEVER), each.beginning) for each in self.sample]
+        rows = [WaitingRow(Row(member.row.prompt, member.row.room, NEVER), member.beginning) for member in self.sample]
         with torch.inference_mode():
-            list(tried.continued(deque(rows)))
+            list(decoder.continue_rows(deque(rows)))
         return [
-            torch.stack([seen[tuple(ids[:end])] for end in range(len(ids) - room, len(ids))])
+            torch.stack([table_of[tuple(ids[:end])] for end in range(len(ids) - room, len(ids))])
             for ids, room in self.texts
         ]
 
     def of(self, model: PreTrainedModel) -> DecoderTrial:
-        return DecoderTrial(replace(self.writer, model=model, autocast=None, _kept={}))
+        return DecoderTrial(replace(self.writer, model=model, autocast=None, _key_values={}))
 
 
 class LeakingBatches(WholeBatches):
@@ -189,12 +191,12 @@ class BatchTrial(WriterTrial[WholeBatches]):
 
     @property
     def texts(self) -> list[tuple[list[int], int]]:
-        script = dictated(self.writer.model)[:STEPS]
+        script = script_for(self.writer.model)[:STEPS]
         return [([*prompt, *script], STEPS) for prompt in self.prompts]
 
     def tables(self) -> Tables:
         rows = [Row(prompt, STEPS, NEVER) for prompt in self.prompts]
-        return list(self.writer.scores(rows, dictated(self.writer.model)[:STEPS]))
+        return list(self.writer.scores(rows, script_for(self.writer.model)[:STEPS]))
 
     def of(self, model: PreTrainedModel) -> BatchTrial:
         return BatchTrial(replace(self.writer, model=model, padding=0, autocast=None))
@@ -215,7 +217,7 @@ def failure(trial: WriterTrial[W]) -> str:
             if not is_exhausted(error):
                 raise
             return one_line(error)  # which says nothing about the model, and is not kept
-        verdict = Verdict(strategy=type(trial.writer).__name__, failures={"rows": reason} if reason else {})
+        verdict = SelfTestVerdict(strategy=type(trial.writer).__name__, failures={"rows": reason} if reason else {})
         remember_verdict(file, verdict)
     return verdict.failures.get("rows", "")
 
@@ -223,19 +225,19 @@ def failure(trial: WriterTrial[W]) -> str:
 def fresh_failure(trial: WriterTrial[W]) -> str:
     """Return what is wrong with the rows of a writer as `failure` does, without looking for an earlier verdict."""
     failures = []
-    for each in readers(trial):
+    for reader in readers(trial):
         try:
-            with each.precision():
-                gap, planted = each.trial.gaps()
+            with reader.precision():
+                gap, planted = reader.trial.gaps()
         except REFUSALS as error:
             if is_exhausted(error):
                 raise
             failures.append(refusal(error))
             continue
-        if gap <= TOLERANCE and planted >= VISIBLE:
-            return "" if each.trial is trial else judged(trial)
-        differs = f"differs by {gap:.2g} nats in single precision"
-        failures.append(differs if gap > TOLERANCE else "the test could not see a planted fault")
+        if gap <= TOLERANCE and planted >= MIN_FAULT_NATS:
+            return "" if reader.trial is trial else judge_rounding(trial)
+        message = f"differs by {gap:.2g} nats in single precision"
+        failures.append(message if gap > TOLERANCE else "the test could not see a planted fault")
     return failures[0]
 
 
@@ -264,7 +266,7 @@ def readers(trial: WriterTrial[W]) -> Iterator[TrialReader]:
         yield TrialReader(trial.of(model), truth_of(model.dtype))
 
 
-def judged(trial: WriterTrial[W]) -> str:
+def judge_rounding(trial: WriterTrial[W]) -> str:
     """Return why rounding does not explain the scores of a writer whose architecture is right, or "" if it does."""
     model = trial.writer.model
     precision = str(precision_of(trial.writer)).removeprefix("torch.")
@@ -280,26 +282,26 @@ def judged(trial: WriterTrial[W]) -> str:
             precise = trial.of(model)
             truth, fault = array(precise.rows()), array(precise.with_fault().tables())
     except REFUSALS:
-        return Trial.without_truth(rows, way, planted, HALF_TOLERANCE).failure(precision)
-    return Trial(truth, fault, rows, way, planted).failure(precision)
+        return ScoreTrial.without_truth(rows, way, planted, HALF_TOLERANCE).failure(precision)
+    return ScoreTrial(truth, fault, rows, way, planted).failure(precision)
 
 
-def lowered(writer: Decoder | WholeBatches) -> torch.autocast:
+def autocast_of(writer: Decoder | WholeBatches) -> torch.autocast:
     """Return the context of a pass in a writer's precision."""
     import torch
 
     return torch.autocast(writer.model.device.type, writer.autocast, enabled=writer.autocast is not None)
 
 
-def dictated(model: PreTrainedModel) -> list[int]:
+def script_for(model: PreTrainedModel) -> list[int]:
     """Return the tokens that all rows of a trial write."""
     return list(sample_for(model.config, positions(model))[-2].ids[: max(*ROOMS, STEPS)])
 
 
-def largest_gap(tables: Tables, others: Tables) -> float:
+def largest_gap(tables: Tables, references: Tables) -> float:
     """Return the largest mean difference of two tables' rows; infinite if one of them is NaN."""
-    pairs = zip(tables, others, strict=True)
-    gap = max((table - other).abs().mean(-1).max().item() for table, other in pairs)
+    pairs = zip(tables, references, strict=True)
+    gap = max((table - reference).abs().mean(-1).max().item() for table, reference in pairs)
     return math.inf if math.isnan(gap) else gap
 
 

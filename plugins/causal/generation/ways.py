@@ -34,8 +34,8 @@ MEASURING_SECONDS = 10.0  # of writing that are at stake before another way, whi
 COMPILING_SECONDS = 60.0  # the same before a pass is compiled: 20 to 30 s pay if texts then take half the time
 COMPILING_DEVICES = ("cuda", "xpu")  # transformers compiles on these
 CHECKED_TOKENS = 256  # of a text that is compared with the model: the scores of more need much memory
-MOST_BATCHES = 2  # of a fixed shape that is smaller than memory allows
-COLUMNS = 128  # a fixed shape has a multiple of so many columns, so that texts a little longer fit as well
+MAX_BATCHES = 2  # of a fixed shape that is smaller than memory allows
+COLUMN_MULTIPLE = 128  # a fixed shape has a multiple of so many columns, so that texts a little longer fit as well
 
 
 class Writer(Protocol):
@@ -52,7 +52,7 @@ W = TypeVar("W", bound=Writer)
 
 
 @dataclass(slots=True)
-class Way(Generic[W]):
+class WritingWay(Generic[W]):
     """One way of writing rows.
 
     Attributes:
@@ -86,25 +86,25 @@ class Way(Generic[W]):
         """Release everything: the way is not used any more."""
 
 
-class Static(Way[WholeBatches]):
+class StaticWay(WritingWay[WholeBatches]):
     """Batches of one shape, that of the first ones."""
 
     def suits(self, rows: Sequence[Row]) -> bool:
         """Return whether it takes half of the rows or more, without many batches where memory allows one."""
-        fixed, budget = self.writer.fixed, self.writer.writing
-        batches = 1 if fixed is None else len(rows) / fixed.rows
-        fills = fixed is not None and budget.tokens // (fixed.read + fixed.written) <= fixed.rows
-        return (batches <= MOST_BATCHES or fills) and Way.suits(self, rows)
+        shape, budget = self.writer.fixed, self.writer.writing
+        batches = 1 if shape is None else len(rows) / shape.rows
+        fills = shape is not None and budget.tokens // (shape.read + shape.written) <= shape.rows
+        return (batches <= MAX_BATCHES or fills) and WritingWay.suits(self, rows)
 
     def takes(self, row: Row) -> bool:
         """Return whether a row is about as short as the first ones."""
         return self.writer.fixed is None or self.writer.fixed.fits(row)
 
     def write(self, rows: Sequence[Row]) -> Iterator[Row]:
-        """Continue rows like `Way.write`; the first call chooses the shape."""
+        """Continue rows like `WritingWay.write`; the first call chooses the shape."""
         if self.writer.fixed is None:
-            self.writer.fixed = fixed = shape_for(rows, self.writer.writing)
-            self.writer.writing = TokenBudget(self.writer.writing.tokens, fixed.rows)
+            self.writer.fixed = shape = shape_for(rows, self.writer.writing)
+            self.writer.writing = TokenBudget(self.writer.writing.tokens, shape.rows)
         return self.writer.write(rows)
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class Static(Way[WholeBatches]):
         self.writer.fixed = None
 
 
-class InPages(Way[Continuous]):
+class ContinuousWay(WritingWay[Continuous]):
     """Continuous batching, which cannot hold rows to formats."""
 
     def takes(self, row: Row) -> bool:
@@ -128,21 +128,29 @@ class InPages(Way[Continuous]):
         self.writer.close()
 
 
-def way_of(name: str, own: Decoder, padding: int) -> Way[Any]:
+def way_of(name: str, decoder: Decoder, padding: int) -> WritingWay[Any]:
     """Return a way by its name, for a model whose rows may come and go."""
     if name == "continuous":
-        return InPages(name, Continuous(own.model, replace(own.writing)), MEASURING_SECONDS, prepares=True)
-    whole = WholeBatches(own.model, replace(own.writing), padding, f"writing={name}", own.autocast, own.grouped)
+        return ContinuousWay(
+            name, Continuous(decoder.model, replace(decoder.writing)), MEASURING_SECONDS, prepares=True
+        )
+    batches = WholeBatches(
+        decoder.model, replace(decoder.writing), padding, f"writing={name}", decoder.autocast, decoder.grouped
+    )
     if name == "static":
-        return Static(name, whole, COMPILING_SECONDS, prepares=True)
-    return Way(name, whole, MEASURING_SECONDS)
+        return StaticWay(name, batches, COMPILING_SECONDS, prepares=True)
+    return WritingWay(name, batches, MEASURING_SECONDS)
 
 
 def shape_for(rows: Sequence[Row], budget: TokenBudget) -> FixedShape:
     """Return the shape of a batch with all of these rows, or with as many as a budget allows."""
-    read, written = max(len(row.prompt) for row in rows), max(row.most for row in rows)
-    read += -(read + written) % COLUMNS
-    return FixedShape(budget.rows or min(budget.fitting(read + written), next_power(len(rows))), read, written)
+    prompt_tokens, text_tokens = max(len(row.prompt) for row in rows), max(row.max_tokens for row in rows)
+    prompt_tokens += -(prompt_tokens + text_tokens) % COLUMN_MULTIPLE
+    return FixedShape(
+        budget.rows or min(budget.fitting(prompt_tokens + text_tokens), next_power(len(rows))),
+        prompt_tokens,
+        text_tokens,
+    )
 
 
 def next_power(number: int) -> int:
@@ -150,53 +158,53 @@ def next_power(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-def refusal(name: str, own: Decoder) -> str:
+def refusal(name: str, decoder: Decoder) -> str:
     """Return why a model cannot be written for in a way, or "" if it can."""
-    if name == "continuous" and own.processors:
+    if name == "continuous" and decoder.processors:
         return "the generation config changes scores"
-    if name == "continuous" and own.autocast is not None:
+    if name == "continuous" and decoder.autocast is not None:
         return "mixed_precision_dtype"
-    if name != "generate" and is_distributed(own.model):
+    if name != "generate" and is_distributed(decoder.model):
         return "several devices"
     return ""
 
 
-def disagreement(own: Decoder, rows: Sequence[Row]) -> str:
+def disagreement(decoder: Decoder, rows: Sequence[Row]) -> str:
     """Return how far the texts of rows are from the likeliest ones, or "" if that is rounding: two tokens may be equal.
 
     Args:
-        own: own decoding of the model.
+        decoder: own decoding of the model.
         rows: rows that have ended and have no formats.
     """
     import torch
 
-    if own.processors:  # which transformers' loop applies itself
+    if decoder.processors:  # which transformers' loop applies itself
         return ""
-    gaps = [likeliest - chosen for likeliest, chosen in map(partial(_scores_of, own), rows)]
+    gaps = [likeliest - actual for likeliest, actual in map(partial(_scores_of, decoder), rows)]
     gap = torch.cat(gaps).mean().item()
-    return "" if gap <= tolerance(own) else f"its tokens are {gap:.2g} nats below the likeliest ones"
+    return "" if gap <= tolerance(decoder) else f"its tokens are {gap:.2g} nats below the likeliest ones"
 
 
-def _scores_of(own: Decoder, row: Row) -> tuple[Tensor, Tensor]:
+def _scores_of(decoder: Decoder, row: Row) -> tuple[Tensor, Tensor]:
     """Return the scores of the likeliest tokens and of those that a row has, from a plain pass over its text."""
     import torch
 
-    model, written = own.model, row.written[:CHECKED_TOKENS]
-    ids = torch.tensor([[*row.prompt, *written]], device=model.device)
-    keep = {"logits_to_keep": len(written) + 1} if "logits_to_keep" in arguments_of(type(model).forward) else {}
-    lowered = torch.autocast(ids.device.type, own.autocast, enabled=own.autocast is not None)
-    with torch.inference_mode(), lowered:
-        scores = model(input_ids=ids, **keep).logits[0, -len(written) - 1 : -1].float()
+    model, text_ids = decoder.model, row.written[:CHECKED_TOKENS]
+    ids = torch.tensor([[*row.prompt, *text_ids]], device=model.device)
+    keep = {"logits_to_keep": len(text_ids) + 1} if "logits_to_keep" in arguments_of(type(model).forward) else {}
+    autocast = torch.autocast(ids.device.type, decoder.autocast, enabled=decoder.autocast is not None)
+    with torch.inference_mode(), autocast:
+        scores = model(input_ids=ids, **keep).logits[0, -len(text_ids) - 1 : -1].float()
     return scores.max(-1).values, scores.gather(-1, ids[0, len(row.prompt) :, None])[:, 0]
 
 
-def worth_trying(own: Decoder) -> list[str]:
+def worth_trying(decoder: Decoder) -> list[str]:
     """Return the names of the ways that are tried on a model: none on a CPU, where own decoding is faster."""
-    device = own.model.device.type
+    device = decoder.model.device.type
     if device == "cpu":
         return []
     names = OTHER_WAYS if device in COMPILING_DEVICES else ("generate",)
-    return [name for name in names if not refusal(name, own)]
+    return [name for name in names if not refusal(name, decoder)]
 
 
 def is_distributed(model: PreTrainedModel) -> bool:

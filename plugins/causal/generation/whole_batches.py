@@ -17,9 +17,9 @@ from figeval.types import JSON
 
 from ...torch_models.batching import TokenBudget, finished_batches
 from ...torch_models.loading import one_line
-from ...torch_models.tokens import padded
+from ...torch_models.tokens import pad
 from ..engine.bodies import cache_argument
-from .attention import grouped
+from .attention import grouped_attention
 from .row import Row
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Options of a generation config that force or forbid tokens, which may leave none that a format allows: checkpoints of
 # BART begin and end every text with a certain token, and those for summaries write no three words twice.
-FORCING = (
+FORCING_OPTIONS = (
     *("bad_words_ids", "begin_suppress_tokens", "encoder_no_repeat_ngram_size", "exponential_decay_length_penalty"),
     *("forced_bos_token_id", "forced_eos_token_id", "min_length", "min_new_tokens", "no_repeat_ngram_size"),
     *("sequence_bias", "suppress_tokens"),
@@ -66,8 +66,8 @@ class WholeBatches:
         Raises:
             ModelError: memory runs out and the batch cannot be halved.
         """
-        costs = [len(row.prompt) + row.most for row in rows]
-        for _, batch in finished_batches(costs, partial(self._written, rows), self.writing):
+        costs = [len(row.prompt) + row.max_tokens for row in rows]
+        for _, batch in finished_batches(costs, partial(self._write_batch, rows), self.writing):
             yield from batch
 
     def scores(self, rows: Sequence[Row], script: Sequence[int]) -> Tensor:
@@ -77,7 +77,7 @@ class WholeBatches:
 
         inputs = self._inputs(rows)
         with self._context():
-            found = self.model.generate(
+            output = self.model.generate(
                 **inputs,
                 min_new_tokens=len(script),
                 max_new_tokens=len(script),
@@ -86,62 +86,62 @@ class WholeBatches:
                 num_return_sequences=1,
                 pad_token_id=self.padding,
                 output_logits=True,
-                logits_processor=LogitsProcessorList([Dictating(script, inputs["input_ids"].shape[1])]),
+                logits_processor=LogitsProcessorList([ScriptProcessor(script, inputs["input_ids"].shape[1])]),
                 return_dict_in_generate=True,
             )
-        return torch.stack(found.logits, 1).float().log_softmax(-1)
+        return torch.stack(output.logits, 1).float().log_softmax(-1)
 
-    def _written(self, texts: Sequence[Row], chosen: list[int]) -> list[Row]:
+    def _write_batch(self, texts: Sequence[Row], indices: list[int]) -> list[Row]:
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
-        asked = [texts[index] for index in chosen]
-        for row in asked:  # an earlier attempt may have run out of memory
+        batch = [texts[index] for index in indices]
+        for row in batch:  # an earlier attempt may have run out of memory
             row.restart()
-        rows = asked if self.fixed is None else self.fixed.filled(asked)
+        rows = batch if self.fixed is None else self.fixed.fill_up(batch)
         model = self.model
-        held = any(row.format is not None for row in rows)
+        has_formats = any(row.format is not None for row in rows)
         # There is one row per beam, and the best of them is known at the end only.
-        beams = not held and (model.generation_config.num_beams or 1) > 1
+        beams = not has_formats and (model.generation_config.num_beams or 1) > 1
         # A beam would need a format of its own.
-        changed: JSON = {"num_beams": 1, **dict.fromkeys(FORCING)} if held else {}
+        overrides: JSON = {"num_beams": 1, **dict.fromkeys(FORCING_OPTIONS)} if has_formats else {}
         with self._context(), config_errors():
-            written = model.generate(
+            output_ids = model.generate(
                 **self._inputs(rows),
                 **({} if self.fixed is None else self.fixed.cache_of(model)),
-                max_new_tokens=max(row.most for row in rows),
+                max_new_tokens=max(row.max_tokens for row in rows),
                 do_sample=False,
                 num_return_sequences=1,
                 use_cache=True,
                 pad_token_id=self.padding,
-                stopping_criteria=StoppingCriteriaList([] if beams else [Listening(rows)]),
-                logits_processor=LogitsProcessorList([Holding(rows)] if held else []),
-                **changed,
+                stopping_criteria=StoppingCriteriaList([] if beams else [RowListener(rows)]),
+                logits_processor=LogitsProcessorList([FormatProcessor(rows)] if has_formats else []),
+                **overrides,
             )
         if beams:
-            before = 1 if model.config.is_encoder_decoder else max(len(row.prompt) for row in rows)
-            for tokens in written[:, before:].T.tolist():
+            prompt_length = 1 if model.config.is_encoder_decoder else max(len(row.prompt) for row in rows)
+            for tokens in output_ids[:, prompt_length:].T.tolist():
                 take(rows, tokens)
         for row in rows:
             row.finish = row.finish or "length"  # cut off by the model's own generation config
-        return asked
+        return batch
 
     @contextmanager
     def _context(self) -> Iterator[None]:
         """Enter the context of a pass: its precision and its attention, and no gradients."""
         import torch
 
-        lowered = torch.autocast(self.model.device.type, self.autocast, enabled=self.autocast is not None)
-        without = torch.no_grad() if self.fixed else torch.inference_mode()  # as transformers compiles a pass
-        with without, lowered, grouped(self.model, on=self.grouped):
+        autocast = torch.autocast(self.model.device.type, self.autocast, enabled=self.autocast is not None)
+        no_gradients = torch.no_grad() if self.fixed else torch.inference_mode()  # as transformers compiles a pass
+        with no_gradients, autocast, grouped_attention(self.model, on=self.grouped):
             yield
 
     def _inputs(self, rows: Sequence[Row]) -> dict[str, Tensor]:
         """Return the prompts, padded on the left unless a decoder of its own continues them."""
         device = str(self.model.device)
         if self.model.config.is_encoder_decoder:
-            ids, mask = padded([row.prompt for row in rows], self.padding, device)
+            ids, mask = pad([row.prompt for row in rows], self.padding, device)
             return {"input_ids": ids, "attention_mask": mask}
-        ids, mask = padded([row.prompt[::-1] for row in rows], self.padding, device)
+        ids, mask = pad([row.prompt[::-1] for row in rows], self.padding, device)
         return {"input_ids": ids.flip(1), "attention_mask": mask.flip(1)}
 
     def describe(self) -> JSON:
@@ -166,9 +166,9 @@ class FixedShape:
 
     def fits(self, row: Row) -> bool:
         """Return whether neither the prompt nor the text of a row is too long."""
-        return len(row.prompt) <= self.read and row.most <= self.written
+        return len(row.prompt) <= self.read and row.max_tokens <= self.written
 
-    def filled(self, rows: Sequence[Row]) -> list[Row]:
+    def fill_up(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with others that fill the batch up: they end after a token, and nobody reads them."""
         spare = [Row(rows[-1].prompt[-1:], 1, replace(rows[-1].end, stop=())) for _ in range(self.rows - len(rows))]
         return [*rows, *spare]
@@ -185,7 +185,7 @@ class FixedShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class RowListener:
     """A stopping criterion of transformers that passes every token on to its row, and stops rows that have ended."""
 
     rows: Sequence[Row]
@@ -199,7 +199,7 @@ class Listening:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class FormatProcessor:
     """A logits processor of transformers that holds rows to the formats of their answers."""
 
     rows: Sequence[Row]
@@ -209,11 +209,13 @@ class Holding:
         import torch
 
         pairs = zip(self.rows, scores.split(1), strict=True)
-        return torch.cat([one if row.finish is not None else row.masked(one) for row, one in pairs])
+        return torch.cat(
+            [row_scores if row.finish is not None else row.mask_scores(row_scores) for row, row_scores in pairs]
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Dictating:
+class ScriptProcessor:
     """A logits processor of transformers that lets all rows write the same tokens, after `columns` of prompt."""
 
     script: Sequence[int]
@@ -221,14 +223,14 @@ class Dictating:
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Return scores of which the next token of the script has the highest."""
-        return only(self.script[input_ids.shape[1] - self.columns], scores)
+        return force_token(self.script[input_ids.shape[1] - self.columns], scores)
 
 
-def only(token: int, scores: Tensor) -> Tensor:
+def force_token(token: int, scores: Tensor) -> Tensor:
     """Return scores (rows, vocabulary) of which a token has the highest."""
-    changed = scores.new_full(scores.shape, float("-inf"))
-    changed[:, token] = 0
-    return changed
+    forced = scores.new_full(scores.shape, float("-inf"))
+    forced[:, token] = 0
+    return forced
 
 
 @contextmanager

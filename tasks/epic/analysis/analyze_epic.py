@@ -45,22 +45,22 @@ def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
         plots.require("pyphen")
     content = corpus.read(DataContext(files(__package__), fetch))
     console = Console()
-    parts = list(analysed(content, wordnet))
-    written = store.write(output, content, parts, digest(fetch("epic", corpus.FILE)))
+    parts = list(analyze_parts(content, wordnet))
+    paths = store.write(output, content, parts, digest(fetch("epic", corpus.FILE)))
     for part in parts:
         show(part, console)
     if not no_plots:
         for name, chart in figures(parts).items():
-            written += plots.save(chart, output, name)
-    click.echo(f"\n{len(written)} files in {output}: {', '.join(path.name for path in written)}")
+            paths += plots.save(chart, output, name)
+    click.echo(f"\n{len(paths)} files in {output}: {', '.join(path.name for path in paths)}")
 
 
-def analysed(content: AnalysedTexts, wordnet: Path | None) -> Iterator[Analysis]:
+def analyze_parts(content: AnalysedTexts, wordnet: Path | None) -> Iterator[Analysis]:
     """Yield every part of the analysis, in the order of the paper."""
     from . import gender, hyponyms, likeness, overlap, reading, sentiment, sizes, spans
 
-    for room in (sizes, overlap, spans, sentiment, reading, gender):
-        yield room.analyse(content)
+    for module in (sizes, overlap, spans, sentiment, reading, gender):
+        yield module.analyse(content)
     yield hyponyms.analyse(content, wordnet)
     yield likeness.analyse(content)
 
@@ -86,17 +86,17 @@ def show(part: Analysis, console: Any) -> None:
     if part.left_out:
         say(console, f"{part.name}: left out, {part.left_out}")
         return
-    published = any(found.published for found in part.findings)
+    published = any(finding.published for finding in part.findings)
     head = ("what", "measured", "95 %", "paper", "same digits")[: 5 if published else 2]
-    rows = [cells(found)[: len(head)] for found in part.findings]
+    rows = [cells(finding)[: len(head)] for finding in part.findings]
     Grid(head, rows, part.name, right=head[1:4]).print(console)
-    for note in dict.fromkeys(found.note for found in part.findings if found.note):
+    for note in dict.fromkeys(finding.note for finding in part.findings if finding.note):
         say(console, f"  {note}")
 
 
-def cells(found: AnalysedNumber) -> tuple[str, ...]:
+def cells(finding: AnalysedNumber) -> tuple[str, ...]:
     """Return the cells of one table row."""
-    value = "–" if found.value is None else found.digits(found.value)
-    interval = "" if found.interval is None else " to ".join(map(found.digits, found.interval))
-    verdict = {None: "", True: "yes", False: "no, within the interval" if found.covers else "no"}[found.agrees]
-    return (found.name, value, interval, found.published, verdict)
+    value = "–" if finding.value is None else finding.digits(finding.value)
+    interval = "" if finding.interval is None else " to ".join(map(finding.digits, finding.interval))
+    verdict = {None: "", True: "yes", False: "no, within the interval" if finding.covers else "no"}[finding.agrees]
+    return (finding.name, value, interval, finding.published, verdict)

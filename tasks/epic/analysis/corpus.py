@@ -24,10 +24,10 @@ class AnalysedTexts:
 
     def by_proverb(self) -> dict[str, list[str]]:
         """Map each proverb id to the ids of its narratives."""
-        found: dict[str, list[str]] = defaultdict(list)
+        narrative_ids: dict[str, list[str]] = defaultdict(list)
         for key in self.narratives:
-            found[epic_rows.proverb_of(key)].append(key)
-        return {key: found[key] for key in self.proverbs}
+            narrative_ids[epic_rows.proverb_of(key)].append(key)
+        return {key: narrative_ids[key] for key in self.proverbs}
 
 
 def read(context: DataContext) -> AnalysedTexts:

@@ -11,15 +11,15 @@ from figeval.io.plots import BLUE, GREEN, GREY, INK, ORANGE, styled
 from .part import Analysis
 
 WIDTH, HEIGHT = 560, 340
-SHOWN = 20  # most frequent hyponyms
+MAX_HYPONYMS = 20  # most frequent hyponyms
 
 
 def sentiment(part: Analysis) -> Any:
     """Plot the compound score of each proverb against the mean of its narratives, with a least-squares line."""
     import altair as alt
 
-    own, narratives = part.proverbs["sentiment"], part.proverbs["narratives_sentiment"]
-    data = alt.Data(values=[{"proverb": key, "x": own[key], "y": narratives[key]} for key in own])
+    proverbs, narratives = part.proverbs["sentiment"], part.proverbs["narratives_sentiment"]
+    data = alt.Data(values=[{"proverb": key, "x": proverbs[key], "y": narratives[key]} for key in proverbs])
     scale = alt.Scale(domain=[-1, 1])
     x = alt.X("x:Q", title="Sentiment of the proverb (VADER compound, −1 to 1)", scale=scale)
     y = alt.Y("y:Q", title="Mean sentiment of its narratives (same scale)", scale=scale)
@@ -31,18 +31,18 @@ def sentiment(part: Analysis) -> Any:
     base = alt.Chart(data).encode(x=x, y=y)
     points = base.mark_circle(size=46, color=BLUE, opacity=0.55).encode(tooltip=tooltip)
     line = base.transform_regression("x", "y").mark_line(color=ORANGE, strokeWidth=2.5)
-    found = part.findings[0]
-    zeros = sum(value == 0 for value in own.values())
-    subtitle = [f"{len(own)} proverbs, {zeros} of which VADER's lexicon scores 0; line: least squares"]
+    finding = part.findings[0]
+    zeros = sum(value == 0 for value in proverbs.values())
+    subtitle = [f"{len(proverbs)} proverbs, {zeros} of which VADER's lexicon scores 0; line: least squares"]
     title = "Sentiment of proverbs and narratives"
-    if found.value is not None and found.interval is not None:
-        low, high = found.interval
-        title = f"Narratives {following(found.value)} the sentiment of their proverb: r = {found.value:.2f}"
+    if finding.value is not None and finding.interval is not None:
+        low, high = finding.interval
+        title = f"Narratives {correlation_verb(finding.value)} the sentiment of their proverb: r = {finding.value:.2f}"
         subtitle.append(f"95 % interval of r: {low:.2f} to {high:.2f}")
     return styled((points + line).properties(width=WIDTH, height=HEIGHT), title, subtitle)
 
 
-def following(r: float) -> str:
+def correlation_verb(r: float) -> str:
     """Return the verb that describes a correlation; .1 and .5 are Cohen's (1988) bounds for small and large."""
     if abs(r) < 0.1:
         return "do not follow"
@@ -88,7 +88,7 @@ def gender(part: Analysis) -> Any:
 
     colours = {"male": BLUE, "female": ORANGE, "equally many of both": GREEN, "none": GREY}
     counts = {"Gendered mentions": part.details["mentions"], "Narratives, by majority": part.details["narratives"]}
-    data = alt.Data(values=[row for bar, one in counts.items() for row in stacked(bar, one)])
+    data = alt.Data(values=[row for bar, bar_counts in counts.items() for row in stack_bar(bar, bar_counts)])
     bars = alt.Chart(data).encode(
         y=alt.Y(
             "bar:N",
@@ -114,15 +114,15 @@ def gender(part: Analysis) -> Any:
     return styled((blocks + labels).properties(width=WIDTH, height=170), title, subtitle)
 
 
-def stacked(bar: str, counts: Mapping[str, int]) -> list[dict[str, Any]]:
+def stack_bar(bar: str, counts: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the blocks of one stacked bar, in percent."""
     rows, start = [], 0.0
     for kind, n in counts.items():
         part = share(counts, kind)
         label = f"{part:.0f} %" if part >= 4 else ""
         name = "equally many of both" if kind == "equal" else kind
-        place = {"start": start, "end": start + part, "middle": start + part / 2}
-        rows.append({"bar": bar, "kind": name, "n": n, "share": part, "label": label, **place})
+        extent = {"start": start, "end": start + part, "middle": start + part / 2}
+        rows.append({"bar": bar, "kind": name, "n": n, "share": part, "label": label, **extent})
         start += part
     return rows
 
@@ -137,7 +137,7 @@ def hyponyms(part: Analysis) -> Any:
     """Plot the most frequent nouns that lie below event or process."""
     import altair as alt
 
-    frequent: Sequence[tuple[str, int]] = part.details["most_frequent"][:SHOWN]
+    frequent: Sequence[tuple[str, int]] = part.details["most_frequent"][:MAX_HYPONYMS]
     data = alt.Data(values=[{"lemma": lemma, "n": n} for lemma, n in frequent])
     base = alt.Chart(data).encode(
         y=alt.Y("lemma:N", title=None, sort=None, axis=alt.Axis(labelPadding=6, ticks=False, domain=False)),
@@ -146,25 +146,25 @@ def hyponyms(part: Analysis) -> Any:
     )
     bars = base.mark_bar(color=BLUE, height={"band": 0.75})
     labels = base.mark_text(align="left", dx=4, color=INK, fontSize=11).encode(text="n:Q")
-    different, tokens = (number(part, name) for name in ("different hyponyms", "hyponym tokens"))
-    title = f"{joined([lemma for lemma, _ in frequent[:3]])} lead the nouns for events and processes"
+    different, tokens = (finding_value(part, name) for name in ("different hyponyms", "hyponym tokens"))
+    title = f"{join_words([lemma for lemma, _ in frequent[:3]])} lead the nouns for events and processes"
     subtitle = [
         f"Hyponyms of event and process in WordNet {part.details['wordnet']} by their first sense: "
         f"{different:.0f} lemmas, {tokens:.0f} tokens",
         f"The {len(frequent)} most frequent are shown",
     ]
-    return styled((bars + labels).properties(width=WIDTH, height=19 * SHOWN), title, subtitle)
+    return styled((bars + labels).properties(width=WIDTH, height=19 * MAX_HYPONYMS), title, subtitle)
 
 
-def joined(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Join words into an enumeration, e.g. `Time, work and job`."""
     head = ", ".join(words[:-1])
     return (f"{head} and {words[-1]}" if head else "".join(words)).capitalize()
 
 
-def number(part: Analysis, name: str) -> float:
+def finding_value(part: Analysis, name: str) -> float:
     """Return the value of a finding by its name."""
-    return next(found.value for found in part.findings if found.name == name and found.value is not None)
+    return next(finding.value for finding in part.findings if finding.name == name and finding.value is not None)
 
 
 def lengths(sizes: Analysis, spans: Analysis) -> Any:

@@ -33,23 +33,25 @@ LETTERS = re.compile(r"[^\W\d_]+")
 
 def analyse(corpus: AnalysedTexts) -> Analysis:
     """Return the shares of mentions, and of narratives by the gender that they mention more often."""
-    both = {gender: PRONOUNS[gender] | NOUNS[gender] for gender in PRONOUNS}
-    mentions = {key: count(text, both) for key, text in corpus.narratives.items()}
+    word_lists = {gender: PRONOUNS[gender] | NOUNS[gender] for gender in PRONOUNS}
+    mentions = {key: count(text, word_lists) for key, text in corpus.narratives.items()}
     pronouns = [count(text, PRONOUNS) for text in corpus.narratives.values()]
-    total = {gender: sum(one[gender] for one in mentions.values()) for gender in both}
-    only = {gender: sum(one[gender] for one in pronouns) for gender in both}
+    totals = {gender: sum(counts[gender] for counts in mentions.values()) for gender in word_lists}
+    pronoun_totals = {gender: sum(counts[gender] for counts in pronouns) for gender in word_lists}
     kinds = {"male": 0, "female": 0, "equal": 0, "none": 0}
-    for one in mentions.values():
-        male, female = one["male"], one["female"]
+    for counts in mentions.values():
+        male, female = counts["male"], counts["female"]
         kinds["male" if male > female else "female" if female > male else "equal" if male else "none"] += 1
     rule = "pronouns and gendered nouns"
     share = f"{METHOD}; {rule}; percent of all gendered mentions"
     narratives = f"{METHOD}; {rule}; percent of all narratives, more mentions of this gender than of the other"
     findings = [
-        AnalysedNumber(name="male mentions, %", value=percent(total, "male"), published="61", definition=share),
-        AnalysedNumber(name="female mentions, %", value=percent(total, "female"), published="39", definition=share),
+        AnalysedNumber(name="male mentions, %", value=percent(totals, "male"), published="61", definition=share),
+        AnalysedNumber(name="female mentions, %", value=percent(totals, "female"), published="39", definition=share),
         AnalysedNumber(
-            name="male among pronouns alone, %", value=percent(only, "male"), definition=f"{METHOD}; percent of these"
+            name="male among pronouns alone, %",
+            value=percent(pronoun_totals, "male"),
+            definition=f"{METHOD}; percent of these",
         ),
         AnalysedNumber(
             name="predominantly male narratives, %", value=percent(kinds, "male"), published="48", definition=narratives
@@ -69,8 +71,12 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
             name="narratives with none, %", value=percent(kinds, "none"), definition=f"{METHOD}; no gendered mention"
         ),
     ]
-    columns = {f"{gender}_mentions": {key: one[gender] for key, one in mentions.items()} for gender in both}
-    details = {"mentions": total, "narratives": kinds, "words": {key: sorted(words) for key, words in both.items()}}
+    columns = {f"{gender}_mentions": {key: counts[gender] for key, counts in mentions.items()} for gender in word_lists}
+    details = {
+        "mentions": totals,
+        "narratives": kinds,
+        "words": {key: sorted(words) for key, words in word_lists.items()},
+    }
     return Analysis(name=f"Gender ({METHOD})", findings=findings, narratives=columns, details=details)
 
 

@@ -37,11 +37,13 @@ def look_up_all(corpus: AnalysedTexts, wordnet: Any) -> Analysis:
     """Look up every common noun of the narratives."""
     import nltk
 
-    under = below(wordnet)
+    under = names_below_roots(wordnet)
     nouns = {}
     for key, text in corpus.narratives.items():
         tagged = nltk.pos_tag_sents([nltk.word_tokenize(sentence, preserve_line=True) for sentence in sentences(text)])
-        nouns[key] = [token.lower() for found in tagged for token, tag in found if tag in TAGS and token.isalpha()]
+        nouns[key] = [
+            token.lower() for sentence in tagged for token, tag in sentence if tag in TAGS and token.isalpha()
+        ]
 
     @cache
     def look_up(token: str) -> tuple[str, bool, bool]:
@@ -49,10 +51,10 @@ def look_up_all(corpus: AnalysedTexts, wordnet: Any) -> Analysis:
         senses = [sense.name() in under for sense in wordnet.synsets(lemma, "n")]
         return lemma, bool(senses and senses[0]), any(senses)
 
-    first = {key: [look_up(token)[0] for token in found if look_up(token)[1]] for key, found in nouns.items()}
-    counts = Counter(lemma for found in first.values() for lemma in found)
+    first = {key: [look_up(token)[0] for token in tokens if look_up(token)[1]] for key, tokens in nouns.items()}
+    counts = Counter(lemma for lemmas in first.values() for lemma in lemmas)
     total = sum(map(len, nouns.values()))
-    any_sense = sum(look_up(token)[2] for found in nouns.values() for token in found)
+    any_sense = sum(look_up(token)[2] for tokens in nouns.values() for token in tokens)
     method = f"tokens that NLTK's perceptron tags {' or '.join(sorted(TAGS))}, lemma by WordNet's morphy"
     under_what = f"below {' or '.join(ROOTS)}"
     findings = [
@@ -71,7 +73,7 @@ def look_up_all(corpus: AnalysedTexts, wordnet: Any) -> Analysis:
         ),
     ]
     details = {"wordnet": wordnet.get_version(), "most_frequent": counts.most_common(50)}
-    columns = {"event_process_nouns": {key: len(found) for key, found in first.items()}}
+    columns = {"event_process_nouns": {key: len(lemmas) for key, lemmas in first.items()}}
     return Analysis(name=NAME, findings=findings, narratives=columns, details=details)
 
 
@@ -89,26 +91,26 @@ def wordnet_in(root: Path) -> Iterator[Any]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The multilingual functions")  # only English is looked up
-            reader = WordNetCorpusReader(_find(root), None)
+            reader = WordNetCorpusReader(_find_wordnet(root), None)
         yield reader
     finally:
         nltk.data.path.remove(str(root))
 
 
-def _find(root: Path) -> Any:
+def _find_wordnet(root: Path) -> Any:
     import nltk
 
-    for place in ("corpora/wordnet.zip/wordnet/", "corpora/wordnet/"):
+    for path in ("corpora/wordnet.zip/wordnet/", "corpora/wordnet/"):
         try:
-            return nltk.data.find(place, [str(root)])
+            return nltk.data.find(path, [str(root)])
         except LookupError:
             continue
     cure = f"run `python -m nltk.downloader -d {root} wordnet`"
     raise DataError(f"--wordnet {root} does not contain corpora/wordnet; {cure}")
 
 
-def below(wordnet: Any) -> frozenset[str]:
+def names_below_roots(wordnet: Any) -> frozenset[str]:
     """Return the names of all synsets below the roots, including the roots."""
     roots = [wordnet.synset(name) for name in ROOTS]
-    found = {sense.name() for root in roots for sense in root.closure(lambda sense: sense.hyponyms())}
-    return frozenset(found | set(ROOTS))
+    names = {sense.name() for root in roots for sense in root.closure(lambda sense: sense.hyponyms())}
+    return frozenset(names | set(ROOTS))

@@ -25,8 +25,8 @@ def sentences(text: str) -> list[str]:
     """Split a text into sentences with Punkt."""
     import nltk
 
-    found: list[str] = nltk.sent_tokenize(text)
-    return found
+    sentence_texts: list[str] = nltk.sent_tokenize(text)
+    return sentence_texts
 
 
 def words(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from .corpus import AnalysedTexts
 from .language import content_stems
 from .part import AnalysedNumber, Analysis
 
-ENOUGH = 1 / 3
+MIN_JACCARD = 1 / 3
 METHOD = "Jaccard of the Porter stems of content words (without NLTK's stop words)"
 
 
@@ -18,15 +18,15 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
     """Count the pairs of proverbs above the threshold, and how many of them are on each list."""
     candidates = candidate_pairs(corpus)
     strict, generous = (
-        {frozenset((one, other)) for one, others in relation.items() for other in others}
+        {frozenset((proverb, partner)) for proverb, partners in relation.items() for partner in partners}
         for relation in (duplicates.near_duplicates(), duplicates.defensible())
     )
-    found = {frozenset(one["proverbs"]) for one in candidates}
-    above = f"{METHOD} of at least {ENOUGH:.2f}"
+    pairs = {frozenset(candidate["proverbs"]) for candidate in candidates}
+    above = f"{METHOD} of at least {MIN_JACCARD:.2f}"
     findings = [
-        AnalysedNumber(name="candidate pairs", value=len(found), definition=above),
-        AnalysedNumber(name="of them listed as paraphrases", value=len(found & strict), definition=above),
-        AnalysedNumber(name="of them listed as defensible", value=len(found & generous), definition=above),
+        AnalysedNumber(name="candidate pairs", value=len(pairs), definition=above),
+        AnalysedNumber(name="of them listed as paraphrases", value=len(pairs & strict), definition=above),
+        AnalysedNumber(name="of them listed as defensible", value=len(pairs & generous), definition=above),
         AnalysedNumber(
             name="pairs listed as paraphrases", value=len(strict), definition="the same lesson; compiled by hand"
         ),
@@ -36,20 +36,20 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
             definition="doubtful pairs included; compiled by hand",
         ),
     ]
-    details = {"candidates": candidates, "paraphrases": duplicates.listed()["paraphrases"]["groups"]}
+    details = {"candidates": candidates, "paraphrases": duplicates.read_lists()["paraphrases"]["groups"]}
     return Analysis(name="Near-duplicate proverbs", findings=findings, details=details)
 
 
 def candidate_pairs(corpus: AnalysedTexts) -> list[dict[str, Any]]:
     """Return the pairs above the threshold, most similar first."""
     stems = dict(zip(corpus.proverbs, content_stems(corpus.proverbs.values()), strict=True))
-    found = []
-    for one, other in combinations(corpus.proverbs, 2):
-        union = stems[one] | stems[other]
-        jaccard = len(stems[one] & stems[other]) / len(union) if union else 0.0
-        if jaccard >= ENOUGH:
-            paraphrase = other in duplicates.near_duplicates().get(one, ())
-            listed = other in duplicates.defensible().get(one, ())
-            pair = {"proverbs": [one, other], "jaccard": round(jaccard, 4)}
-            found.append({**pair, "paraphrase": paraphrase, "defensible": listed})
-    return sorted(found, key=lambda pair: -pair["jaccard"])
+    pairs = []
+    for first, second in combinations(corpus.proverbs, 2):
+        union = stems[first] | stems[second]
+        jaccard = len(stems[first] & stems[second]) / len(union) if union else 0.0
+        if jaccard >= MIN_JACCARD:
+            paraphrase = second in duplicates.near_duplicates().get(first, ())
+            is_defensible = second in duplicates.defensible().get(first, ())
+            pair = {"proverbs": [first, second], "jaccard": round(jaccard, 4)}
+            pairs.append({**pair, "paraphrase": paraphrase, "defensible": is_defensible})
+    return sorted(pairs, key=lambda pair: -pair["jaccard"])

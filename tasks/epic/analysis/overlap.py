@@ -36,22 +36,22 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
     """Return all numbers of Table 3, with the random columns in closed form, and Jaccard between narratives."""
     tokens = [alphabetic(text) for text in (*corpus.narratives.values(), *corpus.proverbs.values())]
     size = len(corpus.narratives)
-    places = {key: place for place, key in enumerate(corpus.proverbs)}
-    gold = [places[epic_rows.proverb_of(key)] for key in corpus.narratives]
+    proverb_index = {key: index for index, key in enumerate(corpus.proverbs)}
+    gold = [proverb_index[epic_rows.proverb_of(key)] for key in corpus.narratives]
     findings: list[AnalysedNumber] = []
     columns: dict[str, Column] = {}
     for name, n, true, random in TABLE:
-        matrix = incidence([ngrams(one, n) for one in tokens])
+        matrix = incidence([ngrams(text_tokens, n) for text_tokens in tokens])
         jaccard, common = similarities(matrix[:size], matrix[size:])
-        own = {"jaccard": jaccard[range(size), gold], "common": common[range(size), gold]}
-        for (what, values), printed in zip(own.items(), true, strict=True):
-            columns[f"{name}_{what}"] = dict(zip(corpus.narratives, map(float, values), strict=True))
-            cell = (f"{name}_{what}", "true pairing")
-            found = _finding(f"{name} {what}", values, printed, f"mean over narratives; {TOKENS}")
-            findings.append(replace(found, cell=cell))
-        for what, values, printed in zip(own, (jaccard, common), random, strict=True):
-            found = at_random(f"{name} {what}, random", values, gold, printed)
-            findings.append(replace(found, cell=(f"{name}_{what}", "random assignment")))
+        gold_values = {"jaccard": jaccard[range(size), gold], "common": common[range(size), gold]}
+        for (metric, values), printed in zip(gold_values.items(), true, strict=True):
+            columns[f"{name}_{metric}"] = dict(zip(corpus.narratives, map(float, values), strict=True))
+            cell = (f"{name}_{metric}", "true pairing")
+            finding = _finding(f"{name} {metric}", values, printed, f"mean over narratives; {TOKENS}")
+            findings.append(replace(finding, cell=cell))
+        for metric, values, printed in zip(gold_values, (jaccard, common), random, strict=True):
+            finding = random_finding(f"{name} {metric}, random", values, gold, printed)
+            findings.append(replace(finding, cell=(f"{name}_{metric}", "random assignment")))
         if n == 1:
             findings += between_narratives(matrix[:size], gold)
     name = "Table 3: n-grams shared with the proverb"
@@ -72,9 +72,9 @@ def between_narratives(matrix: Any, gold: Sequence[int]) -> list[AnalysedNumber]
     ]
 
 
-def at_random(name: str, values: Floats, gold: Sequence[int], published: str) -> AnalysedNumber:
+def random_finding(name: str, values: Floats, gold: Sequence[int], published: str) -> AnalysedNumber:
     """Return a random column of the table: its expectation, and the interval that holds 95 % of permutations."""
-    value, spread = permuted(values, gold)
+    value, spread = permutation_moments(values, gold)
     interval = (max(0.0, value - 1.96 * spread), value + 1.96 * spread)
     definition = f"{CLOSED}; {TOKENS}"
     return AnalysedNumber(
@@ -82,7 +82,7 @@ def at_random(name: str, values: Floats, gold: Sequence[int], published: str) ->
     )
 
 
-def permuted(values: Floats, gold: Sequence[int]) -> tuple[float, float]:
+def permutation_moments(values: Floats, gold: Sequence[int]) -> tuple[float, float]:
     """Return the mean and standard deviation, over all permutations of `gold`, of the mean of values[i, gold[i]].
 
     The closed forms are those of Hoeffding (1951, section 3): Var = Σ d² / (n² (n − 1)) with d centred by rows and
@@ -109,13 +109,13 @@ def incidence(documents: Iterable[Iterable[Any]]) -> Any:
     import numpy as np
     from scipy.sparse import csr_array
 
-    places: dict[Any, int] = {}
+    vocabulary: dict[Any, int] = {}
     columns: list[int] = []
     ends = [0]
     for document in documents:
-        columns += [places.setdefault(item, len(places)) for item in set(document)]
+        columns += [vocabulary.setdefault(item, len(vocabulary)) for item in set(document)]
         ends.append(len(columns))
-    return csr_array((np.ones(len(columns)), columns, ends), shape=(len(ends) - 1, max(1, len(places))))
+    return csr_array((np.ones(len(columns)), columns, ends), shape=(len(ends) - 1, max(1, len(vocabulary))))
 
 
 def similarities(left: Any, right: Any) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ LIES_BETWEEN = (
     "Syllable counters differ: hyphenation finds too few (it never cuts off a single letter), NLTK's sonority rule too "
     "many (a silent e counts). The paper does not name its counter."
 )
-MISSING = "pyphen is not installed: pip install 'figeval[analysis]'"
+NO_PYPHEN = "pyphen is not installed: pip install 'figeval[analysis]'"
 
 
 def analyse(corpus: AnalysedTexts) -> Analysis:
@@ -23,12 +23,12 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
     try:
         counter = by_hyphenation()
     except ImportError:
-        return Analysis(name="Reading ease", left_out=MISSING)
+        return Analysis(name="Reading ease", left_out=NO_PYPHEN)
     split = {key: (words(text), len(sentences(text))) for key, text in corpus.narratives.items()}
-    ease = {key: flesch(found, n, counter) for key, (found, n) in split.items()}
+    ease = {key: flesch(tokens, n, counter) for key, (tokens, n) in split.items()}
     values = [value for value in ease.values() if value is not None]
     sonority = by_sonority()
-    other = [flesch(found, n, sonority) for found, n in split.values()]
+    sonority_ease = [flesch(tokens, n, sonority) for tokens, n in split.values()]
     pyphen = f"{FORMULA}; syllables by pyphen, en_US"
     findings = [
         AnalysedNumber(name="mean", value=mean(values), published="66.5", definition=pyphen, note=LIES_BETWEEN),
@@ -36,18 +36,18 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
         AnalysedNumber(name="min", value=min(values), published="-41.5", definition=pyphen, note=LIES_BETWEEN),
         AnalysedNumber(
             name="mean, sonority",
-            value=mean([value for value in other if value is not None]),
+            value=mean([value for value in sonority_ease if value is not None]),
             definition=f"{FORMULA}; syllables by NLTK's SyllableTokenizer",
         ),
     ]
     return Analysis(name="Reading ease", findings=findings, narratives={"reading_ease": ease})
 
 
-def flesch(found: Sequence[str], n_sentences: int, syllables: Callable[[str], int]) -> float | None:
+def flesch(tokens: Sequence[str], n_sentences: int, syllables: Callable[[str], int]) -> float | None:
     """Return the Flesch reading ease of a text, or None if it has no words."""
-    if not found:
+    if not tokens:
         return None
-    return 206.835 - 1.015 * len(found) / n_sentences - 84.6 * sum(map(syllables, found)) / len(found)
+    return 206.835 - 1.015 * len(tokens) / n_sentences - 84.6 * sum(map(syllables, tokens)) / len(tokens)
 
 
 def by_hyphenation() -> Callable[[str], int]:

@@ -7,8 +7,8 @@ from .corpus import AnalysedTexts
 from .language import sentiment
 from .part import AnalysedNumber, Analysis, mean
 
-CLEAR = 0.05  # VADER's own threshold: compound ≥ 0.05 is positive, ≤ −0.05 negative
-MANY = 9  # of ten narratives
+MIN_COMPOUND = 0.05  # VADER's own threshold: compound ≥ 0.05 is positive, ≤ −0.05 negative
+MIN_NARRATIVES = 9  # of ten narratives
 
 
 def analyse(corpus: AnalysedTexts) -> Analysis:
@@ -20,10 +20,12 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
 
     of_narratives = {key: compound(text) for key, text in corpus.narratives.items()}
     of_proverbs = {key: compound(text) for key, text in corpus.proverbs.items()}
-    grouped = {key: [of_narratives[one] for one in own] for key, own in corpus.by_proverb().items()}
+    grouped = {
+        key: [of_narratives[narrative] for narrative in narratives] for key, narratives in corpus.by_proverb().items()
+    }
     means = {key: mean(values) for key, values in grouped.items()}
-    positive = {key: sum(value >= CLEAR for value in values) for key, values in grouped.items()}
-    negative = {key: sum(value <= -CLEAR for value in values) for key, values in grouped.items()}
+    positive = {key: sum(value >= MIN_COMPOUND for value in values) for key, values in grouped.items()}
+    negative = {key: sum(value <= -MIN_COMPOUND for value in values) for key, values in grouped.items()}
     r, interval = correlation([of_proverbs[key] for key in means], list(means.values()))
     findings = [
         AnalysedNumber(
@@ -33,8 +35,8 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
             interval=interval,
             definition="compound of a proverb against the mean of its narratives, over proverbs; Fisher's z",
         ),
-        _count("positive", "23", sum(n >= MANY for n in positive.values()), "≥ 0.05"),
-        _count("negative", "6", sum(n >= MANY for n in negative.values()), "≤ −0.05"),
+        _count("positive", "23", sum(n >= MIN_NARRATIVES for n in positive.values()), "≥ 0.05"),
+        _count("negative", "6", sum(n >= MIN_NARRATIVES for n in negative.values()), "≤ −0.05"),
         AnalysedNumber(
             name="proverbs with compound 0",
             value=sum(value == 0 for value in of_proverbs.values()),
@@ -51,9 +53,9 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
     )
 
 
-def _count(which: str, published: str, value: int, threshold: str) -> AnalysedNumber:
+def _count(sign: str, published: str, value: int, threshold: str) -> AnalysedNumber:
     return AnalysedNumber(
-        name=f"proverbs with {MANY} or 10 {which} narratives",
+        name=f"proverbs with {MIN_NARRATIVES} or 10 {sign} narratives",
         value=value,
         published=published,
         definition=f"compound {threshold}, VADER's own threshold; a threshold of 0 gives the same counts",

@@ -21,10 +21,10 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
     """Return all numbers of Table 2."""
     tokens = {key: blank_split(text) for key, text in corpus.narratives.items()}
     split = {key: len(sentences(text)) for key, text in corpus.narratives.items()}
-    pairs = [pair for used in corpus.spans.values() for pair in used]
-    unique = {n: len({gram for one in tokens.values() for gram in ngrams(one, n)}) for n in (1, 2, 3)}
-    length = mean([len(one) for one in tokens.values()])
-    used = mean([len(one) for one in corpus.spans.values()])
+    pairs = [pair for spans in corpus.spans.values() for pair in spans]
+    unique = {n: len({gram for narrative in tokens.values() for gram in ngrams(narrative, n)}) for n in (1, 2, 3)}
+    length = mean([len(narrative) for narrative in tokens.values()])
+    spans_per_narrative = mean([len(spans) for spans in corpus.spans.values()])
     of_proverb = mean([len(pair.of_proverb.split()) for pair in pairs])
     of_narrative = mean([len(pair.of_narrative.split()) for pair in pairs])
     findings = [
@@ -33,11 +33,13 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
         finding("sentences per narrative", "avg_sentences_per_narrative", mean(list(split.values())), "4.26", PUNKT),
         finding("unique bigrams", "unique_bigrams", unique[2], "80978", f"within a narrative; {TOKENS}"),
         finding("unique trigrams", "unique_trigrams", unique[3], "133772", f"within a narrative; {TOKENS}"),
-        finding("aligned spans per narrative", "avg_aligned_spans", used, "2.18", "mean over narratives"),
+        finding(
+            "aligned spans per narrative", "avg_aligned_spans", spans_per_narrative, "2.18", "mean over narratives"
+        ),
         finding("words per proverb span", "avg_words_per_proverb_span", of_proverb, "2.71", SPANS),
         finding("words per narrative span", "avg_words_per_narrative_span", of_narrative, "11.57", SPANS),
     ]
-    columns = {"tokens": {key: len(one) for key, one in tokens.items()}, "sentences": split}
+    columns = {"tokens": {key: len(narrative) for key, narrative in tokens.items()}, "sentences": split}
     return Analysis(name="Table 2: size", table="epic_statistics", findings=findings, narratives=columns)
 
 

@@ -43,7 +43,7 @@ OF_NARRATIVES: dict[str, tuple[str, Callable[[str, str, Sequence[SpanPair]], boo
     ),
     "narratives with overlapping spans": (
         "two narrative spans share a character; first occurrence, case ignored",
-        lambda text, _, pairs: overlapping(text, pairs),
+        lambda text, _, pairs: spans_overlap(text, pairs),
     ),
     "narratives that contain their proverb verbatim": (
         "case ignored",
@@ -63,21 +63,29 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
     narratives = [
         (text, corpus.proverbs[proverb_of(key)], corpus.spans[key]) for key, text in corpus.narratives.items()
     ]
-    pairs = [(pair, text, proverb) for text, proverb, used in narratives for pair in used]
-    used = {key: len(own) for key, own in corpus.spans.items()}
+    pairs = [(pair, text, proverb) for text, proverb, spans in narratives for pair in spans]
+    pair_counts = {key: len(spans) for key, spans in corpus.spans.items()}
     lengths = [len(text.split()) for text in corpus.narratives.values()]
-    per_row = Counter(used.values())
+    per_row = Counter(pair_counts.values())
     findings = [
         *(count(f"narratives with {n} pair{'s' * (n != 1)}", per_row[n], "slots in use") for n in sorted(per_row)),
         count("pairs", len(pairs), "all slots in use"),
-        *(count(name, sum(test(*one) for one in pairs), told) for name, (told, test) in OF_PAIRS.items()),
-        *(count(name, sum(test(*one) for one in narratives), told) for name, (told, test) in OF_NARRATIVES.items()),
+        *(
+            count(name, sum(test(*arguments) for arguments in pairs), definition)
+            for name, (definition, test) in OF_PAIRS.items()
+        ),
+        *(
+            count(name, sum(test(*arguments) for arguments in narratives), definition)
+            for name, (definition, test) in OF_NARRATIVES.items()
+        ),
         count("shortest narrative", min(lengths), "words, split at white space"),
         count("longest narrative", max(lengths), "words, split at white space"),
     ]
     columns: dict[str, Column] = {
-        "spans": used,
-        "span_words": {key: sum(len(pair.of_narrative.split()) for pair in own) for key, own in corpus.spans.items()},
+        "spans": pair_counts,
+        "span_words": {
+            key: sum(len(pair.of_narrative.split()) for pair in spans) for key, spans in corpus.spans.items()
+        },
     }
     return Analysis(name="Spans and texts", findings=findings, narratives=columns)
 
@@ -89,14 +97,14 @@ def count(name: str, value: int, definition: str) -> AnalysedNumber:
 
 def occurrences(text: str, span: str) -> int:
     """Count the occurrences of a span in a text; they may overlap."""
-    found, start = 0, text.find(span)
+    total, start = 0, text.find(span)
     while start >= 0:
-        found, start = found + 1, text.find(span, start + 1)
-    return found
+        total, start = total + 1, text.find(span, start + 1)
+    return total
 
 
-def overlapping(text: str, pairs: Iterable[SpanPair]) -> bool:
+def spans_overlap(text: str, pairs: Iterable[SpanPair]) -> bool:
     """Return whether two narrative spans share a character, judged by their first occurrences with case ignored."""
     starts = [(text.lower().find(pair.of_narrative.lower()), len(pair.of_narrative)) for pair in pairs]
-    places = sorted((start, start + length) for start, length in starts if start >= 0)
-    return any(left[1] > right[0] for left, right in pairwise(places))
+    extents = sorted((start, start + length) for start, length in starts if start >= 0)
+    return any(left[1] > right[0] for left, right in pairwise(extents))

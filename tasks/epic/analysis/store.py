@@ -32,12 +32,12 @@ def write(folder: Path, corpus: AnalysedTexts, parts: Sequence[Analysis], sha256
     }
     with cure(folder, "--output"):
         folder.mkdir(parents=True, exist_ok=True)
-        record = json.dumps(described(parts, sha256), indent=1, ensure_ascii=False)
+        record = json.dumps(describe_analysis(parts, sha256), indent=1, ensure_ascii=False)
         (folder / "analysis.json").write_text(record + "\n", encoding="utf-8")
         for name, rows in tables.items():
             save_csv(folder / name, rows)
-    measured = write_measured(folder, cells(parts, sha256), "--output")
-    return [*(folder / name for name in ("analysis.json", *tables)), measured]
+    measured_path = write_measured(folder, cells(parts, sha256), "--output")
+    return [*(folder / name for name in ("analysis.json", *tables)), measured_path]
 
 
 def cells(parts: Sequence[Analysis], sha256: str) -> MeasuredNumbers:
@@ -45,10 +45,10 @@ def cells(parts: Sequence[Analysis], sha256: str) -> MeasuredNumbers:
     return MeasuredNumbers(
         source=f"figeval analyze epic (figeval {installed('figeval')}), epic/full_dataset.json {sha256[:12]}",
         numbers=tuple(
-            MeasuredNumber(part=part.table, metric=found.cell[0], model=found.cell[1], value=found.value)
+            MeasuredNumber(part=part.table, metric=finding.cell[0], model=finding.cell[1], value=finding.value)
             for part in parts
-            for found in part.findings
-            if found.cell is not None and found.value is not None
+            for finding in part.findings
+            if finding.cell is not None and finding.value is not None
         ),
     )
 
@@ -59,7 +59,7 @@ def save_csv(path: Path, rows: Iterable[Iterable[Any]]) -> None:
         csv.writer(stream, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
 
 
-def described(parts: Sequence[Analysis], sha256: str) -> JSON:
+def describe_analysis(parts: Sequence[Analysis], sha256: str) -> JSON:
     """Return the content of `analysis.json`; the columns per narrative and proverb are in the CSV files."""
     return {
         "data": {"file": "epic/full_dataset.json", "sha256": sha256},
@@ -67,7 +67,7 @@ def described(parts: Sequence[Analysis], sha256: str) -> JSON:
         "parts": {
             part.name: {
                 "left_out": part.left_out or None,
-                "findings": [entry(found) for found in part.findings],
+                "findings": [finding_record(finding) for finding in part.findings],
                 "details": dict(part.details),
             }
             for part in parts
@@ -75,20 +75,20 @@ def described(parts: Sequence[Analysis], sha256: str) -> JSON:
     }
 
 
-def entry(found: AnalysedNumber) -> JSON:
+def finding_record(finding: AnalysedNumber) -> JSON:
     """Return a finding as a mapping that includes `agrees`."""
-    told = {name: value for name, value in asdict(found).items() if name != "cell"}
-    return {**told, "published": found.published or None, "agrees": found.agrees}
+    fields = {name: value for name, value in asdict(finding).items() if name != "cell"}
+    return {**fields, "published": finding.published or None, "agrees": finding.agrees}
 
 
 def findings_table(parts: Iterable[Analysis]) -> Iterator[Sequence[Any]]:
     """Yield the header and one row per finding."""
     yield HEAD
     for part in parts:
-        for found in part.findings:
-            low, high = found.interval or (None, None)
-            told = (found.published, found.agrees, found.definition, found.note)
-            yield (part.name, found.name, found.value, low, high, *told)
+        for finding in part.findings:
+            low, high = finding.interval or (None, None)
+            fields = (finding.published, finding.agrees, finding.definition, finding.note)
+            yield (part.name, finding.name, finding.value, low, high, *fields)
 
 
 def columns_table(kind: str, ids: Iterable[str], groups: Iterable[Any]) -> Iterator[Sequence[Any]]:

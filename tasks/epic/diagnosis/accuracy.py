@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from figeval.types import Interval, Score
 
-from .answers import Answers, ProverbAnswer
+from .answers import AnsweredRun, ProverbAnswer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,7 @@ Relation: TypeAlias = Mapping[str, frozenset[str]]  # proverb → proverbs accep
 
 
 @dataclass(frozen=True, slots=True)
-class Tolerant:
+class TolerantAccuracy:
     """Accuracy that accepts the proverbs of a relation.
 
     Attributes:
@@ -34,7 +34,7 @@ class Tolerant:
     unknown: int
 
 
-def tolerant(answers: Answers, accepted: Relation) -> Tolerant:
+def tolerant_accuracy(run: AnsweredRun, accepted: Relation) -> TolerantAccuracy:
     """Return the share of narratives with the gold proverb or one accepted in its place, clustered by proverb.
 
     A row that does not say which candidates tie is left out, unless only the gold proverb would be accepted. There is
@@ -44,49 +44,52 @@ def tolerant(answers: Answers, accepted: Relation) -> Tolerant:
     from figeval.metrics.statistic import mean_of
 
     def credit(_example: Any, answer: Any) -> float | None:
-        return credited(answer, accepted)
+        return credit_of(answer, accepted)
 
     statistic = mean_of(credit)
     tally, unknown = MetricAggregator("acc", statistic), 0
-    for answer in answers.given.values():
+    for answer in run.answers.values():
         features = statistic.features(None, cast(Any, answer))
         if features is None:
             unknown += 1
         else:
             tally.add(answer.gold, features)
     score = tally.score()
-    if answers.seen:
-        score = replace(score, interval=Interval(reason=f"{answers.seen} were seen"))
-    return Tolerant(score, chance(answers, accepted), unknown)
+    if run.seen:
+        score = replace(score, interval=Interval(reason=f"{run.seen} were seen"))
+    return TolerantAccuracy(score, chance(run, accepted), unknown)
 
 
-def credited(answer: ProverbAnswer, accepted: Relation) -> float | None:
+def credit_of(answer: ProverbAnswer, accepted: Relation) -> float | None:
     """Return the probability that the answer is right or accepted, or None if the stored row does not say."""
-    others = accepted.get(answer.gold, frozenset())
-    if not others:
+    accepted_proverbs = accepted.get(answer.gold, frozenset())
+    if not accepted_proverbs:
         return answer.right
     if answer.picks is None:
         return None
-    return answer.right + sum(share for proverb, share in answer.picks.items() if proverb in others)
+    return answer.right + sum(share for proverb, share in answer.picks.items() if proverb in accepted_proverbs)
 
 
-def chance(answers: Answers, accepted: Relation) -> float:
+def chance(run: AnsweredRun, accepted: Relation) -> float:
     """Return the expected accuracy of a uniform guess over the answered narratives."""
-    questions = [answers.questions[key] for key in answers.given]
+    questions = [run.questions[key] for key in run.answers]
     shares = [
-        sum(one == question.gold or one in accepted.get(question.gold, ()) for one in question.candidates)
+        sum(
+            candidate == question.gold or candidate in accepted.get(question.gold, ())
+            for candidate in question.candidates
+        )
         / len(question.candidates)
         for question in questions
     ]
     return sum(shares) / len(shares) if shares else 0.0
 
 
-def by_proverb(answers: Answers) -> dict[str, list[float]]:
+def by_proverb(run: AnsweredRun) -> dict[str, list[float]]:
     """Map each proverb to the accuracies of its narratives, in stored order."""
-    found: dict[str, list[float]] = {}
-    for answer in answers.given.values():
-        found.setdefault(answer.gold, []).append(answer.right)
-    return found
+    accuracies: dict[str, list[float]] = {}
+    for answer in run.answers.values():
+        accuracies.setdefault(answer.gold, []).append(answer.right)
+    return accuracies
 
 
 def number_right(values: Sequence[float]) -> Floats:
@@ -96,18 +99,18 @@ def number_right(values: Sequence[float]) -> Floats:
     """
     import numpy as np
 
-    found = np.ones(1)
+    distribution = np.ones(1)
     for value in values:
-        found = np.convolve(found, (1 - value, value))
-    return found
+        distribution = np.convolve(distribution, (1 - value, value))
+    return distribution
 
 
 def spread(groups: Mapping[str, Sequence[float]]) -> Floats:
     """Return the expected number of proverbs with exactly j narratives right, shape (largest k + 1,)."""
     import numpy as np
 
-    most = max(map(len, groups.values()), default=0)
-    total = np.zeros(most + 1)
+    max_right = max(map(len, groups.values()), default=0)
+    total = np.zeros(max_right + 1)
     for values in groups.values():
         total[: len(values) + 1] += number_right(values)
     return total

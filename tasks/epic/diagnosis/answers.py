@@ -51,7 +51,7 @@ class ProverbAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class AnsweredRun:
     """The answers of one run to one task, by narrative.
 
     Attributes:
@@ -65,7 +65,7 @@ class Answers:
 
     model: str
     questions: Mapping[str, ProverbQuestion]
-    given: Mapping[str, ProverbAnswer]
+    answers: Mapping[str, ProverbAnswer]
     unanswered: int = 0
     seen: int = 0
     proverbs: Mapping[str, str] = field(default_factory=dict)
@@ -85,28 +85,28 @@ def open_run(path: Path) -> RunRecord:
     return record
 
 
-def read_answers(path: Path, record: RunRecord, task: str) -> Answers:
+def read_answers(path: Path, record: RunRecord, task: str) -> AnsweredRun:
     """Return the answers of a run to one of its tasks.
 
     Raises:
         RecordError: the run has no such task, or it cannot be diagnosed.
         DataError: the run was made on rows that differ from those of this version of figeval.
     """
-    known = {one.task: one.of or one.task for one in record.tasks}
-    if task not in known or task not in known_tasks(record):
+    data_tasks = {recorded.task: recorded.of or recorded.task for recorded in record.tasks}
+    if task not in data_tasks or task not in known_tasks(record):
         can = known_tasks(record)
         raise RecordError(f"{path} has no {task!r} to diagnose{near(task, can)}; it has {', '.join(can)}")
-    questions, texts = read_questions(known[task])
-    given, unanswered, seen = {}, 0, 0
+    questions, texts = read_questions(data_tasks[task])
+    answers, unanswered, seen = {}, 0, 0
     for row in RunFolder(find_record(path).parent).rows(task):
-        question = asked(row, questions, task)
+        question = find_question(row, questions, task)
         seen += bool(row.get("seen"))
         accuracy = row["metrics"].get("acc")
         if row["status"] == "ok" and isinstance(accuracy, float | int):
-            given[row["id"]] = ProverbAnswer(question.gold, float(accuracy), picks(row, question.candidates))
+            answers[row["id"]] = ProverbAnswer(question.gold, float(accuracy), picks(row, question.candidates))
         else:
             unanswered += 1
-    return Answers(record.model.name, questions, given, unanswered, seen, texts)
+    return AnsweredRun(record.model.name, questions, answers, unanswered, seen, texts)
 
 
 def read_questions(task: str) -> tuple[dict[str, ProverbQuestion], dict[str, str]]:
@@ -115,16 +115,16 @@ def read_questions(task: str) -> tuple[dict[str, ProverbQuestion], dict[str, str
     The candidates of a ranking are in order of first appearance.
     """
     context = DataContext(files(__package__.rpartition(".")[0]), fetch)
-    found = list(epic_rows.open(ROWS[task], context))
+    rows = list(epic_rows.open(ROWS[task], context))
     texts = dict(epic_rows.read_corpus(context).proverbs)
-    if "option_ids" in found[0]:
-        return {row["id"]: ProverbQuestion(row["proverb_id"], tuple(row["option_ids"])) for row in found}, texts
-    places = {row["relevant"]: row["proverb_id"] for row in found}  # every candidate is some narrative's proverb
-    candidates = tuple(places[place] for place in range(len(found[0]["candidates"])))
-    return {row["id"]: ProverbQuestion(row["proverb_id"], candidates) for row in found}, texts
+    if "option_ids" in rows[0]:
+        return {row["id"]: ProverbQuestion(row["proverb_id"], tuple(row["option_ids"])) for row in rows}, texts
+    proverb_ids = {row["relevant"]: row["proverb_id"] for row in rows}  # every candidate is some narrative's proverb
+    candidates = tuple(proverb_ids[index] for index in range(len(rows[0]["candidates"])))
+    return {row["id"]: ProverbQuestion(row["proverb_id"], candidates) for row in rows}, texts
 
 
-def asked(row: PredictionRow, questions: Mapping[str, ProverbQuestion], task: str) -> ProverbQuestion:
+def find_question(row: PredictionRow, questions: Mapping[str, ProverbQuestion], task: str) -> ProverbQuestion:
     """Return the question that a stored row answers. Raises `DataError` if the row does not fit the current data."""
     question = questions.get(row["id"])
     gold: Any = row["gold"][0] if isinstance(row["gold"], list) else row["gold"]
@@ -137,25 +137,25 @@ def asked(row: PredictionRow, questions: Mapping[str, ProverbQuestion], task: st
 
 def picks(row: PredictionRow, candidates: Sequence[str]) -> dict[str, float] | None:
     """Return the proverbs that share the best score, with equal probabilities, or None if the row does not say."""
-    best = best_places(row, len(candidates))
-    return None if best is None else {candidates[place]: 1 / len(best) for place in best}
+    best = best_indices(row, len(candidates))
+    return None if best is None else {candidates[index]: 1 / len(best) for index in best}
 
 
-def best_places(row: PredictionRow, n: int) -> list[int] | None:
-    """Return the places of the tied best among the first n candidates; background proverbs come after these.
+def best_indices(row: PredictionRow, n: int) -> list[int] | None:
+    """Return the indices of the tied best among the first n candidates; background proverbs come after these.
 
-    A ranking stores ten candidates. If more than ten tie, the places are known only if all candidates tie or if
+    A ranking stores ten candidates. If more than ten tie, they are known only if all candidates tie or if
     --log_samples kept all scores.
     """
     if row["tied"] <= 1 and isinstance(row["pred"], int):
         return [row["pred"]]
     scores = row.get("scores") or row.get("all_scores")
     pairs = (
-        list(enumerate(scores[:n])) if scores else [(place, score) for place, score in row.get("top", ()) if place < n]
+        list(enumerate(scores[:n])) if scores else [(index, score) for index, score in row.get("top", ()) if index < n]
     )
-    values = [(place, float(score)) for place, score in pairs if score is not None]
+    values = [(index, float(score)) for index, score in pairs if score is not None]
     top = max((score for _, score in values), default=None)
-    best = [place for place, score in values if score == top]
+    best = [index for index, score in values if score == top]
     if len(best) == row["tied"]:
         return best
     return list(range(n)) if row["tied"] == n else None

@@ -13,8 +13,8 @@ from figeval.records.result_json import to_json
 from figeval.types import JSON
 
 from ..analysis.store import save_csv
-from .accuracy import Tolerant, by_proverb, spread
-from .answers import Answers
+from .accuracy import TolerantAccuracy, by_proverb, spread
+from .answers import AnsweredRun
 from .confusion import confusions
 from .versus import READING, Versus
 
@@ -22,63 +22,68 @@ TIES = "Ties count by expectation: a row whose best score n candidates share is 
 
 
 def write(
-    folder: Path, runs: Sequence[Answers], aware: Sequence[dict[str, Tolerant]], found: Versus | None
+    folder: Path,
+    runs: Sequence[AnsweredRun],
+    accuracies: Sequence[dict[str, TolerantAccuracy]],
+    comparison: Versus | None,
 ) -> list[Path]:
     """Write all files and return their paths. Raises `RecordError` if they cannot be written."""
     tables = {"per_proverb.csv": proverb_table(runs), "confusion.csv": confusion_table(runs)}
-    if found is not None:
-        tables["heat_map.csv"] = heat_map_table(found)
+    if comparison is not None:
+        tables["heat_map.csv"] = heat_map_table(comparison)
     with cure(folder, "--output"):
         folder.mkdir(parents=True, exist_ok=True)
-        record = json.dumps(described(runs, aware, found), indent=1, ensure_ascii=False)
+        record = json.dumps(describe_diagnosis(runs, accuracies, comparison), indent=1, ensure_ascii=False)
         (folder / "diagnosis.json").write_text(record + "\n", encoding="utf-8")
         for name, rows in tables.items():
             save_csv(folder / name, rows)
     return [folder / name for name in ("diagnosis.json", *tables)]
 
 
-def proverb_table(runs: Sequence[Answers]) -> Iterator[Sequence[Any]]:
+def proverb_table(runs: Sequence[AnsweredRun]) -> Iterator[Sequence[Any]]:
     """Yield the header and one row per run and proverb: narratives, right ones and accuracy, best proverb first."""
     yield ("run", "model", "proverb", "n", "right", "acc")
-    for place, answers in zip("AB", runs, strict=False):
-        for proverb, values in ranked(answers):
-            yield (place, answers.model, proverb, len(values), sum(values), sum(values) / len(values))
+    for letter, run in zip("AB", runs, strict=False):
+        for proverb, values in rank_proverbs(run):
+            yield (letter, run.model, proverb, len(values), sum(values), sum(values) / len(values))
 
 
-def ranked(answers: Answers) -> list[tuple[str, list[float]]]:
+def rank_proverbs(run: AnsweredRun) -> list[tuple[str, list[float]]]:
     """Return the proverbs with their accuracies, best first; equally good ones are ordered by proverb number."""
-    return sorted(by_proverb(answers).items(), key=lambda pair: (-sum(pair[1]) / len(pair[1]), int(pair[0][1:])))
+    return sorted(by_proverb(run).items(), key=lambda pair: (-sum(pair[1]) / len(pair[1]), int(pair[0][1:])))
 
 
-def confusion_table(runs: Sequence[Answers]) -> Iterator[Sequence[Any]]:
+def confusion_table(runs: Sequence[AnsweredRun]) -> Iterator[Sequence[Any]]:
     """Yield the header and one row per run and confused pair of proverbs."""
     yield ("run", "model", "gold", "predicted", "count", "n", "paraphrase", "defensible")
-    for place, answers in zip("AB", runs, strict=False):
-        for one in confusions(answers):
-            yield (place, answers.model, *asdict(one).values())
+    for letter, run in zip("AB", runs, strict=False):
+        for confusion in confusions(run):
+            yield (letter, run.model, *asdict(confusion).values())
 
 
-def heat_map_table(found: Versus) -> Iterator[Sequence[Any]]:
+def heat_map_table(comparison: Versus) -> Iterator[Sequence[Any]]:
     """Yield the header and one row per cell of the heat map."""
     yield ("right_by_a", "right_by_b", "proverbs")
-    for i, row in enumerate(found.cells):
+    for i, row in enumerate(comparison.cells):
         for j, n in enumerate(row):
             yield (i, j, round(float(n), 6))
 
 
-def described(runs: Sequence[Answers], aware: Sequence[dict[str, Tolerant]], found: Versus | None) -> JSON:
+def describe_diagnosis(
+    runs: Sequence[AnsweredRun], accuracies: Sequence[dict[str, TolerantAccuracy]], comparison: Versus | None
+) -> JSON:
     """Return the content of `diagnosis.json`."""
     content: JSON = {"ties": TIES, "runs": {}}
-    for place, answers, accuracies in zip("AB", runs, aware, strict=False):
-        content["runs"][place] = {
-            "model": answers.model,
-            "answered": len(answers.given),
-            "unanswered": answers.unanswered,
-            "accuracy": to_json(accuracies),
-            "proverbs_by_narratives_right": [round(float(n), 6) for n in spread(by_proverb(answers))],
+    for letter, run, by_relation in zip("AB", runs, accuracies, strict=False):
+        content["runs"][letter] = {
+            "model": run.model,
+            "answered": len(run.answers),
+            "unanswered": run.unanswered,
+            "accuracy": to_json(by_relation),
+            "proverbs_by_narratives_right": [round(float(n), 6) for n in spread(by_proverb(run))],
         }
-    if found is not None:
-        fields = asdict(found)
+    if comparison is not None:
+        fields = asdict(comparison)
         del fields["cells"]
-        content["versus"] = {"reading": READING, **fields, "cells": [list(map(float, row)) for row in found.cells]}
+        content["versus"] = {"reading": READING, **fields, "cells": [list(map(float, row)) for row in comparison.cells]}
     return content

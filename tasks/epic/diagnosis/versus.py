@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..correlation import correlation
 from .accuracy import number_right
-from .answers import Answers, ProverbAnswer
+from .answers import AnsweredRun, ProverbAnswer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,17 +51,19 @@ class Versus:
     interval: tuple[float, float] | None
 
 
-def versus(a: Answers, b: Answers) -> Versus:
+def compare_runs(a: AnsweredRun, b: AnsweredRun) -> Versus:
     """Compare two runs."""
-    common = [(a.given[key], b.given[key]) for key in a.given if key in b.given]
+    common = [(a.answers[key], b.answers[key]) for key in a.answers if key in b.answers]
     groups: dict[str, list[tuple[ProverbAnswer, ProverbAnswer]]] = {}
     for pair in common:
         groups.setdefault(pair[0].gold, []).append(pair)
-    accuracies = [[sum(pair[side].right for pair in own) / len(own) for own in groups.values()] for side in (0, 1)]
+    accuracies = [
+        [sum(pair[side].right for pair in pairs) / len(pairs) for pairs in groups.values()] for side in (0, 1)
+    ]
     r, interval = correlation(*accuracies)
     if a.seen or b.seen:  # seen narratives say nothing about new ones
         interval = None
-    both = sum(one.right * other.right for one, other in common)
+    both = sum(answer_a.right * answer_b.right for answer_a, answer_b in common)
     right_a, right_b = (sum(pair[side].right for pair in common) for side in (0, 1))
     return Versus(
         a=a.model,
@@ -83,10 +85,10 @@ def heat_map(groups: Sequence[Sequence[tuple[ProverbAnswer, ProverbAnswer]]]) ->
     """Return the expected number of proverbs with i narratives right by A and j by B, shape (k + 1, k + 1)."""
     import numpy as np
 
-    most = max(map(len, groups), default=0)
-    cells = np.zeros((most + 1, most + 1))
-    for own in groups:
-        rows, columns = (number_right([pair[side].right for pair in own]) for side in (0, 1))
+    max_right = max(map(len, groups), default=0)
+    cells = np.zeros((max_right + 1, max_right + 1))
+    for pairs in groups:
+        rows, columns = (number_right([pair[side].right for pair in pairs]) for side in (0, 1))
         cells[: len(rows), : len(columns)] += np.outer(rows, columns)
     return cells
 
@@ -94,31 +96,33 @@ def heat_map(groups: Sequence[Sequence[tuple[ProverbAnswer, ProverbAnswer]]]) ->
 def same_answer(common: Sequence[tuple[ProverbAnswer, ProverbAnswer]]) -> float | None:
     """Return the share of narratives for which both take the same proverb; ties are drawn independently."""
     shares = [
-        sum(share * other.picks.get(proverb, 0.0) for proverb, share in one.picks.items())
-        for one, other in common
-        if one.picks is not None and other.picks is not None
+        sum(share * answer_b.picks.get(proverb, 0.0) for proverb, share in answer_a.picks.items())
+        for answer_a, answer_b in common
+        if answer_a.picks is not None and answer_b.picks is not None
     ]
     return sum(shares) / len(shares) if shares else None
 
 
-def chart(found: Versus) -> Any:
+def chart(comparison: Versus) -> Any:
     """Plot the heat map; its title says how many proverbs neither model gets right."""
     import altair as alt
 
     from figeval.io.plots import INK, styled
 
-    k = len(found.cells) - 1
+    k = len(comparison.cells) - 1
     data = alt.Data(
         values=[
             {"a": i, "b": j, "n": float(n), "label": f"{n:.0f}" if n >= 0.5 else ""}
-            for i, row in enumerate(found.cells)
+            for i, row in enumerate(comparison.cells)
             for j, n in enumerate(row)
         ]
     )
     axis = alt.Axis(labelAngle=0, grid=False, ticks=False, domain=False, labelPadding=6)
     base = alt.Chart(data).encode(
-        x=alt.X("b:O", title=f"Narratives right by B = {found.b} (of {k} per proverb)", axis=axis),
-        y=alt.Y("a:O", title=f"Narratives right by A = {found.a} (of {k} per proverb)", sort="descending", axis=axis),
+        x=alt.X("b:O", title=f"Narratives right by B = {comparison.b} (of {k} per proverb)", axis=axis),
+        y=alt.Y(
+            "a:O", title=f"Narratives right by A = {comparison.a} (of {k} per proverb)", sort="descending", axis=axis
+        ),
     )
     scale = alt.Scale(type="sqrt", range=["#F4F7FB", "#08519C"], domainMin=0)
     blocks = base.mark_rect(stroke="white").encode(
@@ -129,14 +133,16 @@ def chart(found: Versus) -> Any:
             alt.Tooltip("n:Q", title="proverbs", format=".1f"),
         ],
     )
-    dark = float(found.cells.max()) * 0.3
+    dark = float(comparison.cells.max()) * 0.3
     colour = alt.condition(f"datum.n > {dark}", alt.value("white"), alt.value(INK))
     numbers = base.mark_text(fontSize=12).encode(text="label:N", color=colour)
-    none = float(found.cells[0, 0])
-    title = f"Neither model gets a narrative right for {none:.0f} of {found.proverbs} proverbs"
+    none = float(comparison.cells[0, 0])
+    title = f"Neither model gets a narrative right for {none:.0f} of {comparison.proverbs} proverbs"
     subtitle = ["Number of proverbs by how many of their narratives each model gets right"]
-    if found.r is not None and found.interval is not None:
-        low, high = found.interval
-        subtitle.append(f"Correlation of accuracies over proverbs: r = {found.r:.2f} (95 % {low:.2f} to {high:.2f})")
+    if comparison.r is not None and comparison.interval is not None:
+        low, high = comparison.interval
+        subtitle.append(
+            f"Correlation of accuracies over proverbs: r = {comparison.r:.2f} (95 % {low:.2f} to {high:.2f})"
+        )
     side = 44 * (k + 1) if k > 5 else 62 * (k + 1)
     return styled((blocks + numbers).properties(width=side, height=side), title, subtitle)

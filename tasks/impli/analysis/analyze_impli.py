@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from .answers import PairAnswer
     from .flexibility import IdiomCount, RankCorrelation
-    from .matching import Matched
+    from .matching import MatchedAccuracy
 
 OUTPUT = "results/analysis/impli"
-LEAST = 5  # answered pairs that an idiom needs to be listed as never right
-SHOWN = 10  # idioms listed per column
+MIN_PAIRS = 5  # answered pairs that an idiom needs to be listed as never right
+MAX_LISTED_IDIOMS = 10  # idioms listed per column
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ImpliAnalysis:
     counts: Mapping[str, IdiomCount]
     accuracies: Mapping[str, Mapping[str, float]]
     correlations: Sequence[RankCorrelation]
-    matched: Sequence[Matched]
+    matched_accuracies: Sequence[MatchedAccuracy]
     never: Mapping[str, Sequence[tuple[str, int]]]
 
 
@@ -67,23 +67,25 @@ def impli(run: Path, output: Path | None, no_plots: bool) -> None:
 
     if not no_plots:
         plots.require()
-    found = analysed(run)
+    analysis = analyze_run(run)
     output = output or Path(OUTPUT, run.resolve().name)
-    written = store(output, found)
+    paths = store(output, analysis)
     console = Console()
-    show(found, console)
+    show(analysis, console)
     if not no_plots:
         from . import figures
 
-        drawn = {"distances": figures.distances(found.answers, found.model)}
-        if found.correlations:
-            drawn["flexibility"] = figures.flexibility(found.counts, found.accuracies, found.correlations, found.model)
-        for name, chart in drawn.items():
-            written += plots.save(chart, output, name)
-    click.echo(f"\n{len(written)} files in {output}: {', '.join(path.name for path in written)}")
+        charts = {"distances": figures.distances(analysis.answers, analysis.model)}
+        if analysis.correlations:
+            charts["flexibility"] = figures.flexibility(
+                analysis.counts, analysis.accuracies, analysis.correlations, analysis.model
+            )
+        for name, chart in charts.items():
+            paths += plots.save(chart, output, name)
+    click.echo(f"\n{len(paths)} files in {output}: {', '.join(path.name for path in paths)}")
 
 
-def analysed(path: Path) -> ImpliAnalysis:
+def analyze_run(path: Path) -> ImpliAnalysis:
     """Return the analysis of a run.
 
     Raises:
@@ -100,8 +102,8 @@ def analysed(path: Path) -> ImpliAnalysis:
 
     from .. import impli_rows
     from .answers import of_idioms, read_answers
-    from .flexibility import accuracies, correlated, flexibilities
-    from .matching import matched
+    from .flexibility import accuracies, correlate, flexibilities
+    from .matching import matched_accuracies
 
     record, folder = read_run(path)
     seed, harness = int(record.config.get("seed", 0)), Harness(plugin_manager())
@@ -117,9 +119,9 @@ def analysed(path: Path) -> ImpliAnalysis:
         answers=answers,
         counts=counts,
         accuracies=by_idiom,
-        correlations=[correlated(column, counts, own) for column, own in by_idiom.items()],
-        matched=matched(answers, seed),
-        never={column: never_right(column, own, idioms) for column, own in by_idiom.items()},
+        correlations=[correlate(column, counts, accuracy) for column, accuracy in by_idiom.items()],
+        matched_accuracies=matched_accuracies(answers, seed),
+        never={column: never_right(column, accuracy, idioms) for column, accuracy in by_idiom.items()},
     )
 
 
@@ -127,15 +129,15 @@ def never_right(column: str, accuracy: Mapping[str, float], answers: Sequence[Pa
     """Return the idioms of a column that have at least five answered pairs there and no right answer."""
     from collections import Counter
 
-    pairs = Counter(one.idiom for one in answers if one.task == column and one.right is not None)
-    missed = [(name, pairs[name]) for name, value in accuracy.items() if value == 0 and pairs[name] >= LEAST]
-    return sorted(missed, key=lambda one: (-one[1], one[0]))
+    pairs = Counter(answer.idiom for answer in answers if answer.task == column and answer.right is not None)
+    counts = [(name, pairs[name]) for name, value in accuracy.items() if value == 0 and pairs[name] >= MIN_PAIRS]
+    return sorted(counts, key=lambda idiom_count: (-idiom_count[1], idiom_count[0]))
 
 
 # ---- on disk --------------------------------------------------------------------------------------------------------
 
 
-def store(folder: Path, found: ImpliAnalysis) -> list[Path]:
+def store(folder: Path, analysis: ImpliAnalysis) -> list[Path]:
     """Write `analysis.json` and the tables and return their paths. Raises `RecordError` if they cannot be written."""
     import csv
     import json
@@ -145,19 +147,22 @@ def store(folder: Path, found: ImpliAnalysis) -> list[Path]:
     from figeval.records.result_json import to_json
 
     content = {
-        "model": found.model,
-        **found.about,
-        "pairs": len(found.answers),
-        "flexibility": [asdict(one) for one in found.correlations],
-        "matched": to_json(found.matched),
-        "never_right": {column: [list(one) for one in own] for column, own in found.never.items()},
+        "model": analysis.model,
+        **analysis.about,
+        "pairs": len(analysis.answers),
+        "flexibility": [asdict(correlation) for correlation in analysis.correlations],
+        "matched": to_json(analysis.matched_accuracies),
+        "never_right": {
+            column: [list(idiom_count) for idiom_count in idiom_counts]
+            for column, idiom_counts in analysis.never.items()
+        },
     }
-    columns = list(found.accuracies)
+    columns = list(analysis.accuracies)
     idioms: list[Sequence[Any]] = [("idiom", "occurrences", "varied", "flexibility", *columns)]
-    for name, count in found.counts.items():
-        own = [found.accuracies[column].get(name) for column in columns]
-        idioms.append((name, count.occurrences, count.varied, count.flexibility, *own))
-    tables = {"idioms.csv": idioms, "distances.csv": list(_distances(found.answers))}
+    for name, count in analysis.counts.items():
+        idiom_accuracies = [analysis.accuracies[column].get(name) for column in columns]
+        idioms.append((name, count.occurrences, count.varied, count.flexibility, *idiom_accuracies))
+    tables = {"idioms.csv": idioms, "distances.csv": list(_distances(analysis.answers))}
     with cure(folder, "--output"):
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(content, indent=1, ensure_ascii=False)
@@ -173,8 +178,8 @@ def _distances(answers: Sequence[PairAnswer]) -> Iterator[Sequence[Any]]:
     from .matching import histogram
 
     yield ("pairs", "answer", "from", "to", "n")
-    for title, own in parts(answers).items():
-        for (_, is_right), bins in sorted(histogram(own, BIN).items()):
+    for title, group in parts(answers).items():
+        for (_, is_right), bins in sorted(histogram(group, BIN).items()):
             for edge, n in sorted(bins.items()):
                 yield (title, "right" if is_right else "wrong", edge, edge + BIN - 1, n)
 
@@ -182,66 +187,72 @@ def _distances(answers: Sequence[PairAnswer]) -> Iterator[Sequence[Any]]:
 # ---- on the terminal ------------------------------------------------------------------------------------------------
 
 
-def show(found: ImpliAnalysis, console: Any) -> None:
+def show(analysis: ImpliAnalysis, console: Any) -> None:
     """Print the tables and their caveats."""
     from figeval.reporting.grid import say
 
-    show_correlations(found, console)
-    if found.about["limit"]:
-        say(console, f"  --limit {found.about['limit']}: the first examples of each task, not a random sample")
-    if found.about["sample"]:
-        say(console, f"  --sample {found.about['sample']}: random examples of each task")
+    show_correlations(analysis, console)
+    if analysis.about["limit"]:
+        say(console, f"  --limit {analysis.about['limit']}: the first examples of each task, not a random sample")
+    if analysis.about["sample"]:
+        say(console, f"  --sample {analysis.about['sample']}: random examples of each task")
     console.print()
-    show_matched(found.matched, console)
-    for column, missed in found.never.items():
-        if missed:
-            names = ", ".join(f"{name} ({n})" for name, n in missed[:SHOWN])
-            rest = f" and {len(missed) - SHOWN} more in analysis.json" if len(missed) > SHOWN else ""
-            say(console, f"  {column}: never right about {names}{rest}")
+    show_matched(analysis.matched_accuracies, console)
+    for column, idiom_counts in analysis.never.items():
+        if idiom_counts:
+            names = ", ".join(f"{name} ({n})" for name, n in idiom_counts[:MAX_LISTED_IDIOMS])
+            hidden = len(idiom_counts) - MAX_LISTED_IDIOMS
+            remainder = f" and {hidden} more in analysis.json" if hidden > 0 else ""
+            say(console, f"  {column}: never right about {names}{remainder}")
 
 
-def show_correlations(found: ImpliAnalysis, console: Any) -> None:
+def show_correlations(analysis: ImpliAnalysis, console: Any) -> None:
     """Print the correlations of flexibility and accuracy next to the paper's."""
     from figeval.reporting.grid import Grid, say
 
     from .flexibility import MISPRINT, PUBLISHED
 
     rows: list[tuple[str, ...]] = []
-    for one in found.correlations:
-        r = "–" if one.r is None else f"{one.r:.3f}"
-        numbers = (r, "–", "–") if one.p is None else (r, f"{one.low:.3f} to {one.high:.3f}", f"{one.p:.3g}")
-        paper = PUBLISHED.get(one.column)
-        rows.append((one.column, *numbers, str(one.n), f"r {paper[0]}, p {paper[1]}" if paper else ""))
+    for correlation in analysis.correlations:
+        r = "–" if correlation.r is None else f"{correlation.r:.3f}"
+        numbers = (
+            (r, "–", "–")
+            if correlation.p is None
+            else (r, f"{correlation.low:.3f} to {correlation.high:.3f}", f"{correlation.p:.3g}")
+        )
+        paper = PUBLISHED.get(correlation.column)
+        rows.append((correlation.column, *numbers, str(correlation.n), f"r {paper[0]}, p {paper[1]}" if paper else ""))
     head = ("column", "Spearman's r", "95 % interval", "p", "idioms", "paper (RoBERTa-base)")
-    Grid(head, rows, f"flexibility of idioms and accuracy: {found.model}", head[1:5]).print(console)
-    for one in found.correlations:
-        if one.why:
-            say(console, f"  {one.column}: no {'correlation' if one.r is None else 'p and interval'}, {one.why}")
-    if any(one.column in PUBLISHED for one in found.correlations):
+    Grid(head, rows, f"flexibility of idioms and accuracy: {analysis.model}", head[1:5]).print(console)
+    for correlation in analysis.correlations:
+        if correlation.why:
+            missing = "correlation" if correlation.r is None else "p and interval"
+            say(console, f"  {correlation.column}: no {missing}, {correlation.why}")
+    if any(correlation.column in PUBLISHED for correlation in analysis.correlations):
         say(console, f"  paper: {MISPRINT}")
 
 
-def show_matched(found: Sequence[Matched], console: Any) -> None:
+def show_matched(groups: Sequence[MatchedAccuracy], console: Any) -> None:
     """Print the accuracies on pairs matched in similarity, and why intervals are missing."""
     from figeval.reporting.grid import Grid, say
 
-    if not found:
+    if not groups:
         say(console, "  no accuracy on pairs matched by similarity: all pairs of the run have the same label")
         return
     head = ("pairs", "balanced_acc", "95 % interval", "matched", "interval of it", "deciles", "n")
     rows = [
-        (each.group, *_cells(each.plain), *_cells(each.matched), str(each.deciles), str(each.matched.n))
-        for each in found
+        (group.group, *_cells(group.plain), *_cells(group.matched), str(group.deciles), str(group.matched.n))
+        for group in groups
     ]
     Grid(head, rows, "accuracy on pairs matched by similarity", head[1:]).print(console)
-    told = "matched: mean over deciles of similarity (1 − Levenshtein distance / length) of balanced accuracy, each "
-    say(console, f"  {told}weighted by its number of pairs of the rarer kind")
-    for each in found:
-        if each.left_out:
-            say(console, f"  {each.group}: {each.left_out} pairs in deciles with one right answer only are left out")
-        for score, what in ((each.plain, "balanced_acc"), (each.matched, "matched")):
+    mean = "mean over deciles of similarity (1 − Levenshtein distance / length) of balanced accuracy"
+    say(console, f"  matched: {mean}, each weighted by its number of pairs of the rarer kind")
+    for group in groups:
+        if group.left_out:
+            say(console, f"  {group.group}: {group.left_out} pairs in deciles with one right answer only are left out")
+        for score, name in ((group.plain, "balanced_acc"), (group.matched, "matched")):
             if score.low is None:
-                say(console, f"  {each.group}: no interval of {what}: {score.interval.reason}")
+                say(console, f"  {group.group}: no interval of {name}: {score.interval.reason}")
 
 
 def _cells(score: Score) -> tuple[str, str]:

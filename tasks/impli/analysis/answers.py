@@ -57,16 +57,16 @@ def read_answers(
     """
     from rapidfuzz.distance import Levenshtein
 
-    found: list[PairAnswer] = []
+    answers: list[PairAnswer] = []
     for task in record.tasks:
         if task.task_type != "pairs" or task.kind != "task" or task.status != "done":
             continue
-        examples = {one.id: one for one in examples_of(task) if isinstance(one, PairExample)}
+        examples = {example.id: example for example in examples_of(task) if isinstance(example, PairExample)}
         positive = task.settings["labels"][0]
         for row in folder.rows(task.task):
             example = examples[row["id"]]
             right, score = row["metrics"].get("acc"), next(iter(row.get("scores", ())), None)
-            found.append(
+            answers.append(
                 PairAnswer(
                     id=str(row["id"]),
                     task=task.task,
@@ -80,15 +80,15 @@ def read_answers(
                     similarity=Levenshtein.normalized_similarity(example.left, example.right),
                 )
             )
-    if not any(one.task.startswith(COLUMN) for one in found):
+    if not any(answer.task.startswith(COLUMN) for answer in answers):
         has = ", ".join(task.task for task in record.tasks) or "no task"
         raise RecordError(f"{folder.path} has no finished task of IMPLI (it has {has}); run --tasks impli")
-    return found
+    return answers
 
 
 def of_idioms(answers: list[PairAnswer]) -> Iterator[PairAnswer]:
     """Yield the answers to IMPLI's pairs with a known idiom."""
-    return (one for one in answers if one.task.startswith(COLUMN) and one.idiom is not None)
+    return (answer for answer in answers if answer.task.startswith(COLUMN) and answer.idiom is not None)
 
 
 def each_once(answers: Iterable[PairAnswer]) -> list[PairAnswer]:
@@ -97,6 +97,6 @@ def each_once(answers: Iterable[PairAnswer]) -> list[PairAnswer]:
     A column shares pairs with its clean version, and with the tasks of seen and unseen idioms.
     """
     first: dict[tuple[str, str], PairAnswer] = {}
-    for one in answers:
-        first.setdefault(("" if one.task.startswith(COLUMN) else one.task, one.id), one)
+    for answer in answers:
+        first.setdefault(("" if answer.task.startswith(COLUMN) else answer.task, answer.id), answer)
     return list(first.values())

@@ -13,26 +13,30 @@ from .matching import histogram
 
 WIDTH, HEIGHT = 300, 240
 BIN = 5  # characters
-MOST = 120  # characters of distance that are drawn; longer distances are in the last bin
+MAX_DISTANCE = 120  # characters of distance that are drawn; longer distances are in the last bin
 
 
 def flexibility(
     counts: Mapping[str, IdiomCount],
     accuracies: Mapping[str, Mapping[str, float]],
-    found: Sequence[RankCorrelation],
+    correlations: Sequence[RankCorrelation],
     model: str,
 ) -> Any:
     """Plot a panel for each column and a point for each idiom, sized by its number of occurrences."""
     import altair as alt
 
     panels = []
-    for one in found:
+    for correlation in correlations:
         values = [
             {"idiom": name, "x": counts[name].flexibility, "y": value, "n": counts[name].occurrences}
-            for name, value in accuracies[one.column].items()
+            for name, value in accuracies[correlation.column].items()
             if name in counts
         ]
-        told = one.why if one.p is None else f"r = {one.r:.2f}, p = {one.p:.2g}, {one.n} idioms"
+        summary = (
+            correlation.why
+            if correlation.p is None
+            else f"r = {correlation.r:.2f}, p = {correlation.p:.2g}, {correlation.n} idioms"
+        )
         points = (
             alt.Chart(alt.Data(values=values))
             .mark_circle(color=BLUE, opacity=0.45)
@@ -48,7 +52,7 @@ def flexibility(
                 ],
             )
         )
-        heading = alt.TitleParams(one.column.removeprefix("impli_"), subtitle=told, color=INK)
+        heading = alt.TitleParams(correlation.column.removeprefix("impli_"), subtitle=summary, color=INK)
         panels.append(points.properties(width=WIDTH, height=HEIGHT, title=heading))
     subtitle = [f"{model}; Spearman's rank correlation over idioms"]
     return styled(
@@ -61,10 +65,15 @@ def distances(answers: Sequence[PairAnswer], model: str) -> Any:
     import altair as alt
 
     panels = []
-    for title, own in parts(answers).items():
+    for title, group in parts(answers).items():
         values = [
-            {"low": min(edge, MOST), "high": min(edge, MOST) + BIN, "n": n, "answer": "right" if is_right else "wrong"}
-            for (_, is_right), bins in histogram(own, BIN).items()
+            {
+                "low": min(edge, MAX_DISTANCE),
+                "high": min(edge, MAX_DISTANCE) + BIN,
+                "n": n,
+                "answer": "right" if is_right else "wrong",
+            }
+            for (_, is_right), bins in histogram(group, BIN).items()
             for edge, n in bins.items()
         ]
         bars = (
@@ -72,7 +81,9 @@ def distances(answers: Sequence[PairAnswer], model: str) -> Any:
             .mark_bar(binSpacing=0)
             .encode(
                 x=alt.X(
-                    "low:Q", bin="binned", title=f"Levenshtein distance (characters, {MOST} and more in the last bar)"
+                    "low:Q",
+                    bin="binned",
+                    title=f"Levenshtein distance (characters, {MAX_DISTANCE} and more in the last bar)",
                 ),
                 x2="high:Q",
                 y=alt.Y("sum(n):Q", title="Pairs", stack=True),
@@ -95,8 +106,10 @@ def distances(answers: Sequence[PairAnswer], model: str) -> Any:
 
 def parts(answers: Sequence[PairAnswer]) -> dict[str, list[PairAnswer]]:
     """Return the answers by figure of speech and label, each pair once."""
-    found: dict[str, list[PairAnswer]] = {}
-    for one in each_once(answers):
-        kind = "idioms" if one.task.startswith("impli_idioms") else "metaphors"
-        found.setdefault(f"{kind if one.task.startswith('impli_') else one.task}: {one.label}", []).append(one)
-    return found
+    groups: dict[str, list[PairAnswer]] = {}
+    for answer in each_once(answers):
+        kind = "idioms" if answer.task.startswith("impli_idioms") else "metaphors"
+        groups.setdefault(f"{kind if answer.task.startswith('impli_') else answer.task}: {answer.label}", []).append(
+            answer
+        )
+    return groups

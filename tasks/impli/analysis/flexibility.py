@@ -29,10 +29,10 @@ PUBLISHED = {  # column → r and p as printed
     "impli_idioms_silver_adv": (".45", ".399"),
 }
 MISPRINT = "the printed r = .45 must be .045: only then does p = .399 fit, with about 350 idioms"
-FEWEST = 10  # idioms: with as many, intervals of normal samples cover the true value in 94 to 97 of 100 cases
-WHOLE = 1 - 1e-9  # a correlation beyond it is ±1, up to rounding
+MIN_IDIOMS = 10  # idioms: with as many, intervals of normal samples cover the true value in 94 to 97 of 100 cases
+MIN_PERFECT_R = 1 - 1e-9  # a correlation beyond it is ±1, up to rounding
 PERFECT = "flexibility and accuracy rank the idioms identically or in reverse order"
-NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
+NORMAL_QUANTILE = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 SLOT_WORDS = 5
 
 
@@ -76,7 +76,10 @@ def flexibilities(rows: Iterable[Row]) -> dict[str, IdiomCount]:
         if (idiom := row["idiom"]) is not None:
             surface = row["surface"]
             forms[idiom][row["premise_key"], surface.casefold()] = not in_dictionary_form(idiom, surface)
-    return {idiom: IdiomCount(idiom, len(own), sum(own.values())) for idiom, own in sorted(forms.items())}
+    return {
+        idiom: IdiomCount(idiom, len(occurrences), sum(occurrences.values()))
+        for idiom, occurrences in sorted(forms.items())
+    }
 
 
 def in_dictionary_form(idiom: str, surface: str) -> bool:
@@ -92,22 +95,25 @@ def _pattern(idiom: str) -> re.Pattern[str]:
 
 def accuracies(answers: Iterable[PairAnswer]) -> dict[str, dict[str, float]]:
     """Return the mean of `right` over the answered pairs, by task and idiom."""
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for one in answers:
-        if one.idiom is not None and one.right is not None:
-            found[one.task][one.idiom].append(one.right)
-    return {task: {name: math.fsum(v) / len(v) for name, v in sorted(own.items())} for task, own in found.items()}
+    scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for answer in answers:
+        if answer.idiom is not None and answer.right is not None:
+            scores[answer.task][answer.idiom].append(answer.right)
+    return {
+        task: {name: math.fsum(rights) / len(rights) for name, rights in sorted(by_idiom.items())}
+        for task, by_idiom in scores.items()
+    }
 
 
-def correlated(column: str, counts: Mapping[str, IdiomCount], accuracy: Mapping[str, float]) -> RankCorrelation:
+def correlate(column: str, counts: Mapping[str, IdiomCount], accuracy: Mapping[str, float]) -> RankCorrelation:
     """Return the rank correlation over the idioms that have both a flexibility and an accuracy."""
     names = [name for name in accuracy if name in counts]
     pairs = [(counts[name].flexibility, accuracy[name]) for name in names]
-    if len(pairs) < FEWEST:
-        return RankCorrelation(column, len(pairs), why=f"fewer than {FEWEST} idioms")
-    for place, what in enumerate(("flexibility", "accuracy")):
-        if len({pair[place] for pair in pairs}) == 1:
-            return RankCorrelation(column, len(pairs), why=f"all idioms have the same {what}")
+    if len(pairs) < MIN_IDIOMS:
+        return RankCorrelation(column, len(pairs), why=f"fewer than {MIN_IDIOMS} idioms")
+    for index, name in enumerate(("flexibility", "accuracy")):
+        if len({pair[index] for pair in pairs}) == 1:
+            return RankCorrelation(column, len(pairs), why=f"all idioms have the same {name}")
     return spearman(column, *zip(*pairs, strict=True))
 
 
@@ -115,10 +121,10 @@ def spearman(column: str, left: Sequence[float], right: Sequence[float]) -> Rank
     """Return the rank correlation of two sequences, neither of which is constant."""
     from scipy.stats import spearmanr
 
-    found = spearmanr(left, right)
-    r, p = float(found.statistic), float(found.pvalue)
-    if abs(r) > WHOLE:
+    test = spearmanr(left, right)
+    r, p = float(test.statistic), float(test.pvalue)
+    if abs(r) > MIN_PERFECT_R:
         return RankCorrelation(column, len(left), r=math.copysign(1, r), why=PERFECT)
     centre, error = math.atanh(r), math.sqrt((1 + r * r / 2) / (len(left) - 3))
-    low, high = math.tanh(centre - NORMAL * error), math.tanh(centre + NORMAL * error)
+    low, high = math.tanh(centre - NORMAL_QUANTILE * error), math.tanh(centre + NORMAL_QUANTILE * error)
     return RankCorrelation(column, len(left), r, p, low, high)

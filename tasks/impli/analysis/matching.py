@@ -39,7 +39,7 @@ GROUPS = {  # contrast → prefixes of its tasks' names
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class MatchedAccuracy:
     """Balanced accuracy of a group of tasks, both plain and within deciles of similarity.
 
     Attributes:
@@ -57,35 +57,39 @@ class Matched:
     left_out: int
 
 
-def matched(answers: Sequence[PairAnswer], seed: int = 0) -> list[Matched]:
+def matched_accuracies(answers: Sequence[PairAnswer], seed: int = 0) -> list[MatchedAccuracy]:
     """Return the plain and the matched accuracy of each group with both kinds of pairs, without unanswered pairs."""
-    found = []
+    accuracies = []
     for group, beginnings in GROUPS.items():
-        own = each_once(one for one in answers if one.task.startswith(beginnings) and one.right is not None)
-        if len({one.is_entailment for one in own}) == 2:
-            found.append(_matched(group, own, seed))
-    return found
+        group_answers = each_once(
+            answer for answer in answers if answer.task.startswith(beginnings) and answer.right is not None
+        )
+        if len({answer.is_entailment for answer in group_answers}) == 2:
+            accuracies.append(_matched(group, group_answers, seed))
+    return accuracies
 
 
-def _matched(group: str, answers: Sequence[PairAnswer], seed: int) -> Matched:
-    likeness = np.array([one.similarity for one in answers])
-    edges = np.quantile(likeness, np.linspace(0, 1, DECILES + 1)[1:-1])
-    places = np.searchsorted(edges, likeness, side="right")
-    entailing = np.array([one.is_entailment for one in answers])
-    kinds = np.array([np.bincount(places[entailing == kind], minlength=DECILES) for kind in (False, True)])
+def _matched(group: str, answers: Sequence[PairAnswer], seed: int) -> MatchedAccuracy:
+    similarities = np.array([answer.similarity for answer in answers])
+    edges = np.quantile(similarities, np.linspace(0, 1, DECILES + 1)[1:-1])
+    deciles = np.searchsorted(edges, similarities, side="right")
+    entailing = np.array([answer.is_entailment for answer in answers])
+    kinds = np.array([np.bincount(deciles[entailing == kind], minlength=DECILES) for kind in (False, True)])
     weights = kinds.min(axis=0).astype(np.float64)
-    both = weights > 0
+    has_both_kinds = weights > 0
     statistic = Statistic(lambda *_: None, partial(standardised, weights))
     aggregator = MetricAggregator("matched_acc", statistic)
-    for one, place in zip(answers, places, strict=True):
-        if both[place] and one.right is not None:
+    for answer, decile in zip(answers, deciles, strict=True):
+        if has_both_kinds[decile] and answer.right is not None:
             features = np.zeros((DECILES, 2, 2))
-            features[place, int(one.is_entailment)] = one.right, 1.0
-            aggregator.add(one.cluster, features.ravel())  # type: ignore[arg-type]
+            features[decile, int(answer.is_entailment)] = answer.right, 1.0
+            aggregator.add(answer.cluster, features.ravel())  # type: ignore[arg-type]
     plain = balanced_accuracy(
-        Judged(positive=one.is_entailment, right=one.right, cluster=one.cluster) for one in answers
+        Judged(positive=answer.is_entailment, right=answer.right, cluster=answer.cluster) for answer in answers
     )
-    return Matched(group, plain, aggregator.score(seed), int(both.sum()), int(kinds[:, ~both].sum()))
+    return MatchedAccuracy(
+        group, plain, aggregator.score(seed), int(has_both_kinds.sum()), int(kinds[:, ~has_both_kinds].sum())
+    )
 
 
 def standardised(weights: Floats, sums: Floats) -> Floats:
@@ -98,9 +102,9 @@ def standardised(weights: Floats, sums: Floats) -> Floats:
     """
     cells = sums.reshape(*sums.shape[:-1], DECILES, 2, 2)
     right, count = cells[..., 0], cells[..., 1]
-    known = (count > 0).all(axis=-1)
+    has_both_kinds = (count > 0).all(axis=-1)
     shares = np.divide(right, count, out=np.zeros_like(right), where=count > 0).mean(axis=-1)
-    weight = np.where(known, weights, 0.0)
+    weight = np.where(has_both_kinds, weights, 0.0)
     total = weight.sum(axis=-1)
     return np.asarray(
         np.divide((weight * shares).sum(axis=-1), total, out=np.full(total.shape, np.nan), where=total > 0)
@@ -116,12 +120,12 @@ def histogram(answers: Sequence[PairAnswer], width: int) -> Mapping[tuple[str, b
         answers: the answers; unanswered pairs are left out.
         width: width of a bin, in characters.
     """
-    found: dict[tuple[str, bool], dict[int, float]] = {}
-    for one in answers:
-        if one.right is not None:
-            edge = one.distance // width * width
-            for is_right, share in ((True, one.right), (False, 1 - one.right)):
+    histograms: dict[tuple[str, bool], dict[int, float]] = {}
+    for answer in answers:
+        if answer.right is not None:
+            edge = answer.distance // width * width
+            for is_right, share in ((True, answer.right), (False, 1 - answer.right)):
                 if share:
-                    bins = found.setdefault((one.label, is_right), {})
+                    bins = histograms.setdefault((answer.label, is_right), {})
                     bins[edge] = bins.get(edge, 0.0) + share
-    return found
+    return histograms

@@ -92,11 +92,11 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
     display = display_on(stderr())
     with display.live():
         report = build(options, output, sheet, display)
-    for kind, made in report["kinds"].items():
-        click.echo(f"{kind}: {made['pairs']} of {made['sentences']} sentences gave a pair")
+    for kind, counts in report["kinds"].items():
+        click.echo(f"{kind}: {counts['pairs']} of {counts['sentences']} sentences gave a pair")
     for warning in warnings(report):
         click.echo(f"figeval: {warning[0].lower()}{warning[1:]}", err=True)
-    names = ",".join(task_names(options.name, made_kinds(report)))
+    names = ",".join(task_names(options.name, kinds_with_pairs(report)))
     click.echo(f"built in {time.monotonic() - began:.0f} s; the report is {output / 'README.md'}")
     click.echo(f"figeval run --include_path {shlex.quote(str(output))} --tasks {names} --model minilm")
 
@@ -114,21 +114,22 @@ def build(options: PairOptions, output: Path, sheet: int, display: Display) -> J
 
     from .builder import PairBuilder, pair_file, stage_key
     from .inputs import read_definitions
-    from .task_files import ALL, readme, suite_file, task_file, whole_task_file
+    from .task_files import ALL_KINDS, combined_task_file, readme, suite_file, task_file
 
     check_resources()
     glossary = read_definitions(options.definitions)
     with Stages(output, stage_key(options), display).open() as stages:
         stages.refuse_others(("located", *options.kinds), "--kinds")
         report = PairBuilder(options, glossary, stages).report()
-        kinds = made_kinds(report)
+        kinds = kinds_with_pairs(report)
         pairs = (read_jsonl(output / pair_file(kind)) for kind in kinds)
-        with replacing(output / f"{ALL}.jsonl") as stream:  # in sentence order, so that the first rows are of all kinds
+        with replacing(output / f"{ALL_KINDS}.jsonl") as stream:
+            # In sentence order, so that the first rows are of all kinds.
             for row in heapq.merge(*pairs, key=lambda row: row["provenance"]["row"]):
                 stream.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
         for kind in kinds:
             replace_text(output / f"{kind}.task.yaml", task_file(options.name, kind))
-        replace_text(output / f"{ALL}.task.yaml", whole_task_file(options.name))
+        replace_text(output / f"{ALL_KINDS}.task.yaml", combined_task_file(options.name))
         replace_text(output / "suite.suite.yaml", suite_file(options.name, kinds))
         if sheet:
             write_sheet(options, output, sheet, kinds)
@@ -138,12 +139,12 @@ def build(options: PairOptions, output: Path, sheet: int, display: Display) -> J
     return report
 
 
-def made_kinds(report: JSON) -> list[str]:
+def kinds_with_pairs(report: JSON) -> list[str]:
     """Return the kinds that have pairs."""
-    return [kind for kind, made in report["kinds"].items() if made["pairs"]]
+    return [kind for kind, counts in report["kinds"].items() if counts["pairs"]]
 
 
-def write_sheet(options: PairOptions, output: Path, most: int, kinds: Sequence[str]) -> None:
+def write_sheet(options: PairOptions, output: Path, max_pairs: int, kinds: Sequence[str]) -> None:
     """Write a sheet with pairs of each kind, drawn with the seed, for people to judge; only the key has the kinds.
 
     `figeval annotate score` reads the sheet back. An existing sheet of the same build is not overwritten.
@@ -158,26 +159,25 @@ def write_sheet(options: PairOptions, output: Path, most: int, kinds: Sequence[s
 
     from .builder import pair_file
 
-    def drawn(kind: str) -> Iterator[WrittenText]:
-        kept: list[Mapping[str, Any]] = []
+    def draw_sample(kind: str) -> Iterator[WrittenText]:
+        sample: list[Mapping[str, Any]] = []
         generator = random.Random(f"{options.seed} sheet {kind}")
         for number, row in enumerate(read_jsonl(output / pair_file(kind))):  # reservoir sampling needs constant memory
-            if len(kept) < most:
-                kept.append(row)
-            elif (place := generator.randrange(number + 1)) < most:
-                kept[place] = row
-        for row in kept:
+            if len(sample) < max_pairs:
+                sample.append(row)
+            elif (index := generator.randrange(number + 1)) < max_pairs:
+                sample[index] = row
+        for row in sample:
             yield WrittenText(kind, row["id"], row["idiom"], {FIRST: row["premise"]}, row["hypothesis"])
 
-    texts = tuple(text for kind in kinds for text in drawn(kind))
-    written = WrittenTexts(f"{options.name}_pairs", JUDGED, texts, tuple(kinds), dict.fromkeys(kinds, 0))
+    texts = tuple(text for kind in kinds for text in draw_sample(kind))
+    written_texts = WrittenTexts(f"{options.name}_pairs", JUDGED, texts, tuple(kinds), dict.fromkeys(kinds, 0))
     folder = output / SHEET
     if not (folder / KEY).is_file() or not _is_sheet_of(folder, {text.example for text in texts}):
-        write_sheets(folder, written, JUDGED, seed=options.seed)
+        write_sheets(folder, written_texts, JUDGED, seed=options.seed)
 
 
 def _is_sheet_of(folder: Path, pairs: set[str]) -> bool:
-    """Return whether a folder has a sheet of exactly these pairs."""
     from figeval.wings.annotation.items import read_key
 
     key = read_key(folder)
@@ -198,11 +198,11 @@ def check_resources() -> None:
     open_wordnet()
 
 
-def read_kinds(given: str) -> tuple[str, ...]:
+def read_kinds(text: str) -> tuple[str, ...]:
     """Return the kinds that `--kinds` names, in their usual order. Raises `OptionError` for unknown ones."""
     from .kinds import KINDS
 
-    named = {kind.strip() for kind in given.split(",") if kind.strip()} or {*KINDS}
-    for kind in sorted(named - {*KINDS}):
+    names = {kind.strip() for kind in text.split(",") if kind.strip()} or {*KINDS}
+    for kind in sorted(names - {*KINDS}):
         raise OptionError(f"--kinds has no {kind!r}{near(kind, KINDS)}; it has {', '.join(KINDS)}")
-    return tuple(kind for kind in KINDS if kind in named)
+    return tuple(kind for kind in KINDS if kind in names)

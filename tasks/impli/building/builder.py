@@ -15,7 +15,7 @@ from figeval.types import JSON
 from ..idioms import Lexicon, Occurrence
 from ..impli_rows import premise_key
 from .inputs import Glossary, Sentence, read_sentences
-from .kinds import KINDS, METAPHORS, Kind, Located, Made, Maker, located
+from .kinds import KINDS, METAPHORS, Derivation, Kind, Located, Maker, locate
 from .phrases import Rejected
 from .wrong import Impostors
 
@@ -23,9 +23,9 @@ VERSION = 2  # of the rules; stages made by an older version are made again
 PACKAGES = ("lemminflect", "nltk", "rapidfuzz", "scikit-learn")
 LOCATED = "located.jsonl"  # position of each idiom and each metaphorical word
 NOT_LOCATED = "located_rejected.jsonl"
-LONGEST = 2000  # characters of a sentence
+MAX_SENTENCE_CHARS = 2000
 
-TOO_LONG = f"the sentence has more than {LONGEST} characters"
+TOO_LONG = f"the sentence has more than {MAX_SENTENCE_CHARS} characters"
 ALONE = "the sentence consists only of the idiom or word"
 REPEATED = "another row about the same idiom has the same sentence"
 BOTH = "the sentence is figurative in one row and literal in another"
@@ -72,24 +72,24 @@ class PairBuilder:
             FigevalError: a row of a file is wrong, or no pair can be made. The message is one line.
         """
         options, glossary = self._options, self._glossary
-        found = self._stages.run("located", [], [LOCATED, NOT_LOCATED], self._locate)
+        location_notes = self._stages.run("located", [], [LOCATED, NOT_LOCATED], self._locate)
         maker = Maker(glossary, Impostors(glossary), options.seed)
-        made = {kind: self._kind(kind, maker) for kind in options.kinds}
-        if not any(notes["pairs"] for notes in made.values()):
-            reasons: Counter[str] = Counter(found["rejected"])
-            for notes in made.values():
+        kind_notes = {kind: self._kind(kind, maker) for kind in options.kinds}
+        if not any(notes["pairs"] for notes in kind_notes.values()):
+            reasons: Counter[str] = Counter(location_notes["rejected"])
+            for notes in kind_notes.values():
                 reasons.update(notes["rejected"])
-            why = f", mostly: {reasons.most_common(1)[0][0]}" if reasons else ""
-            told = f"{self._stages.folder / '*_rejected.jsonl'} list the reasons{why}"
-            raise DataError(f"{options.sentences.path}: no pair can be made from it; {told}")
+            main_reason = f", mostly: {reasons.most_common(1)[0][0]}" if reasons else ""
+            hint = f"{self._stages.folder / '*_rejected.jsonl'} list the reasons{main_reason}"
+            raise DataError(f"{options.sentences.path}: no pair can be made from it; {hint}")
         return {
             "seed": options.seed,
             "definitions": {
                 "idioms": len(glossary.senses),
                 "with_several": sum(len(senses) > 1 for senses in glossary.senses.values()),
             },
-            "located": found,
-            "kinds": made,
+            "located": location_notes,
+            "kinds": kind_notes,
         }
 
     # ---- sentences ---------------------------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ class PairBuilder:
         for number, sentence in enumerate(read_sentences(self._options.sentences), 1):
             read["metaphor" if sentence.metaphor else sentence.label] += 1
             try:
-                found = self._located(sentence, lexicon, labels)
-                key = (premise_key(sentence.text), found.found.name, found.found.start)
+                located = self._locate_sentence(sentence, lexicon, labels)
+                key = (premise_key(sentence.text), located.occurrence.name, located.occurrence.start)
                 if key in seen:
                     raise Rejected(REPEATED)
             except Rejected as error:
@@ -115,8 +115,8 @@ class PairBuilder:
                 writers.write(NOT_LOCATED, _rejection(sentence, "", error.reason))
             else:
                 seen.add(key)
-                names |= {found.found.name} if not sentence.metaphor else set()
-                writers.write(LOCATED, {"sentence": asdict(sentence), "found": asdict(found.found)})
+                names |= {located.occurrence.name} if not sentence.metaphor else set()
+                writers.write(LOCATED, {"sentence": asdict(sentence), "found": asdict(located.occurrence)})
             progress.update(number, "", f"sentences: {number} of {total}")
         progress.end("", f"sentences: an idiom or word found in {len(seen)} of {total}")
         return {"read": dict(read), "found": len(seen), "idioms": len(names), "rejected": _sorted(rejected)}
@@ -132,16 +132,16 @@ class PairBuilder:
             raise DataError(f"{self._options.sentences.path}: it contains no sentences")
         return total, labels
 
-    def _located(self, sentence: Sentence, lexicon: Lexicon, labels: Mapping[str, set[str]]) -> Located:
-        if len(sentence.text) > LONGEST:
+    def _locate_sentence(self, sentence: Sentence, lexicon: Lexicon, labels: Mapping[str, set[str]]) -> Located:
+        if len(sentence.text) > MAX_SENTENCE_CHARS:
             raise Rejected(TOO_LONG)
         if not sentence.metaphor and len(labels[_subject(sentence)]) > 1:
             raise Rejected(BOTH)
-        found = located(sentence, self._glossary, lexicon)
-        around = sentence.text[: found.found.start] + sentence.text[found.found.end :]
+        located = locate(sentence, self._glossary, lexicon)
+        around = sentence.text[: located.occurrence.start] + sentence.text[located.occurrence.end :]
         if sum(map(str.isalpha, around)) < 2:
             raise Rejected(ALONE)
-        return found
+        return located
 
     def _read(self, kind: str) -> Iterator[Located]:
         """Yield the located sentences for a kind."""
@@ -160,7 +160,6 @@ class PairBuilder:
         return self._stages.run(name, [name], files, lambda writers: self._pairs(name, maker, writers))
 
     def _pairs(self, name: str, maker: Maker, writers: Writers) -> JSON:
-        """Write the pairs of a kind."""
         kind, progress = KINDS[name], self._stages.progress
         total = sum(1 for _ in self._read(name))
         progress.begin(name, total, 0, f"{name}: {total} sentences")
@@ -168,40 +167,46 @@ class PairBuilder:
         seen: set[str] = set()
         idioms: Counter[str] = Counter()
         changed = 0
-        for number, one in enumerate(self._read(name), 1):
+        for number, located in enumerate(self._read(name), 1):
             try:
-                made = kind.made(maker, one)
-                if (key := premise_key(one.sentence.text) + premise_key(made.hypothesis)) in seen:
+                derivation = kind.derive(maker, located)
+                if (key := premise_key(located.sentence.text) + premise_key(derivation.hypothesis)) in seen:
                     raise Rejected(REPEATED_PAIR)
             except Rejected as error:
                 rejected[error.reason] += 1
-                writers.write(f"{name}_rejected.jsonl", _rejection(one.sentence, one.found.name, error.reason))
+                writers.write(
+                    f"{name}_rejected.jsonl", _rejection(located.sentence, located.occurrence.name, error.reason)
+                )
             else:
                 seen.add(key)
-                idioms[one.found.name] += 1
-                changed += bool(made.provenance["changes"])
-                writers.write(pair_file(name), _row(name, kind, one, made))
+                idioms[located.occurrence.name] += 1
+                changed += bool(derivation.provenance["changes"])
+                writers.write(pair_file(name), _row(name, kind, located, derivation))
             progress.update(number, "", f"{name}: {number} of {total}")
         progress.end("", f"{name}: {len(seen)} pairs")
         notes = {"sentences": total, "pairs": len(seen), "idioms": len(idioms), "changed": changed}
         return {**notes, "most_of_one": max(idioms.values(), default=0), "rejected": _sorted(rejected)}
 
 
-def _row(name: str, kind: Kind, one: Located, made: Made) -> JSON:
-    """Return the row of a pair, with its provenance."""
-    sentence, found = one.sentence, one.found
+def _row(name: str, kind: Kind, located: Located, derivation: Derivation) -> JSON:
+    sentence, occurrence = located.sentence, located.occurrence
     return {
         "id": f"{name}-{sentence.id}",
         "premise": sentence.text,
-        "hypothesis": made.hypothesis,
+        "hypothesis": derivation.hypothesis,
         "label": kind.label,
         "kind": name,
         "figure": "metaphor" if name == METAPHORS else "idiom",
-        "idiom": found.name,
-        "idiom_start": found.start,
-        "idiom_end": found.end,
+        "idiom": occurrence.name,
+        "idiom_start": occurrence.start,
+        "idiom_end": occurrence.end,
         "premise_key": premise_key(sentence.text),
-        "provenance": {"row": sentence.row, "surface": found.surface, "definition": made.definition, **made.provenance},
+        "provenance": {
+            "row": sentence.row,
+            "surface": occurrence.surface,
+            "definition": derivation.definition,
+            **derivation.provenance,
+        },
     }
 
 

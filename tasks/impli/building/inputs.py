@@ -68,17 +68,17 @@ def read_sentences(file: RowFile) -> Iterator[Sentence]:
         DataError: a row has no sentence, a missing or unknown label, an invalid span, a metaphor without a
             replacement, an idiom without a word, or the id of another row. The message names file, row and field.
     """
-    places: dict[str, str] = {}  # id → where the row is
+    locations: dict[str, str] = {}  # id → where the row is
     for row in file.rows():
-        given = row.text("sentence")
+        raw_text = row.text("sentence")
         identity = one_line(row.optional("id"), 200) or str(row.number)
-        if (place := places.setdefault(identity, row.where)) != row.where:
-            raise row.error("id", f"{identity[:40]!r} is that of {place}, too")
+        if (location := locations.setdefault(identity, row.where)) != row.where:
+            raise row.error("id", f"{identity[:40]!r} is that of {location}, too")
         metaphor, replacement = (one_line(row.optional(name)) for name in ("metaphor", "replacement"))
         if bool(metaphor) != bool(replacement):
             missing = "replacement" if metaphor else "metaphor"
             raise row.error(missing, "is empty; a metaphorical word and its literal replacement belong together")
-        text = one_line(given)
+        text = one_line(raw_text)
         yield Sentence(
             id=identity,
             row=row.number,
@@ -86,42 +86,43 @@ def read_sentences(file: RowFile) -> Iterator[Sentence]:
             label=FIGURATIVE if metaphor and not row.optional("label") else _label(row),
             idiom="" if metaphor else _idiom(row, required=False),
             definition=one_line(row.optional("definition")),
-            span=_span(row, given, text),
+            span=_span(row, raw_text, text),
             metaphor=metaphor,
             replacement=replacement,
         )
 
 
 def _label(row: UserRow) -> str:
-    given = row.text("label")
-    if given.lower() not in SPELLINGS:
-        raise row.error("label", f"is {given[:40]!r}; it must be {FIGURATIVE} or {LITERAL}")
-    return SPELLINGS[given.lower()]
+    label = row.text("label")
+    if label.lower() not in SPELLINGS:
+        raise row.error("label", f"is {label[:40]!r}; it must be {FIGURATIVE} or {LITERAL}")
+    return SPELLINGS[label.lower()]
 
 
 def _idiom(row: UserRow, *, required: bool) -> str:
-    given = row.text("idiom") if required else row.optional("idiom")
-    name = REMARK.sub("", one_line(given).translate(SPOKEN)).strip(' .,;:!?"')
-    if given and not all(has_words(form) for form in name.split("|")):
+    raw_idiom = row.text("idiom") if required else row.optional("idiom")
+    name = REMARK.sub("", one_line(raw_idiom).translate(SPOKEN)).strip(' .,;:!?"')
+    if raw_idiom and not all(has_words(form) for form in name.split("|")):
         raise row.error(
-            "idiom", f"is {given[:40]!r}, which has no word to look for, since articles and pronouns do not count"
+            "idiom", f"is {raw_idiom[:40]!r}, which has no word to look for, since articles and pronouns do not count"
         )
     return SOMEBODY.sub("someone", name)
 
 
-def _span(row: UserRow, given: str, text: str) -> tuple[int, int] | None:
+def _span(row: UserRow, raw_text: str, text: str) -> tuple[int, int] | None:
     numbers = row.optional("start"), row.optional("end")
     if not any(numbers):
         return None
     start, end = map(whole_number, numbers)
-    if start is None or end is None or not start < end <= len(given):
-        read = f"{numbers[0][:20]!r} and {numbers[1][:20]!r}"
+    if start is None or end is None or not start < end <= len(raw_text):
+        span_text = f"{numbers[0][:20]!r} and {numbers[1][:20]!r}"
         raise row.error(
-            "start", f"and 'end' are {read}; they must be positions in the sentence, from 0 to {len(given)}, in order"
+            "start",
+            f"and 'end' are {span_text}; they must be positions in the sentence, from 0 to {len(raw_text)}, in order",
         )
-    if given != text:
-        spoiled = "has control characters, line breaks or double spaces, so 'start' and 'end' are not positions in it"
-        raise row.error("sentence", f"{spoiled}; remove them")
+    if raw_text != text:
+        problem = "has control characters, line breaks or double spaces, so 'start' and 'end' are not positions in it"
+        raise row.error("sentence", f"{problem}; remove them")
     return start, end
 
 
@@ -156,13 +157,13 @@ def read_definitions(file: RowFile) -> Glossary:
         DataError: a row has no idiom, no definition or an idiom without a word, or there is no row.
     """
     lines: dict[str, str] = {}
-    found: dict[str, dict[str, Sense]] = {}
+    senses_by_name: dict[str, dict[str, Sense]] = {}
     for row in file.rows():
         idiom, definition = _idiom(row, required=True), one_line(row.text("definition"))
         name = idiom.partition("|")[0].strip().casefold()
         lines.setdefault(name, idiom)
-        folded = definition.casefold().strip(" .,;:!?")
-        found.setdefault(name, {}).setdefault(folded, Sense(definition, row.number))
-    if not found:
+        definition_key = definition.casefold().strip(" .,;:!?")
+        senses_by_name.setdefault(name, {}).setdefault(definition_key, Sense(definition, row.number))
+    if not senses_by_name:
         raise DataError(f"{file.path}: it contains no definitions")
-    return Glossary(lines, {name: tuple(senses.values()) for name, senses in found.items()})
+    return Glossary(lines, {name: tuple(senses.values()) for name, senses in senses_by_name.items()})

@@ -12,9 +12,9 @@ from figeval.types import JSON
 from ..idioms import Lexicon, Occurrence
 from .inputs import FIGURATIVE, LITERAL, Glossary, Sense, Sentence
 from .phrases import VERB, Rejected, lemma
-from .sites import Site, site
-from .substitution import substituted
-from .wrong import Impostors, contradicted
+from .sites import Site, find_site
+from .substitution import substitute
+from .wrong import Impostors, contradict
 
 ENTAILMENT, NON_ENTAILMENT = "entailment", "non-entailment"
 NOWHERE = "the idiom or word does not occur in its sentence"
@@ -23,7 +23,7 @@ NO_SENSE = "the idiom has no definition"
 SENSES = "the idiom has several definitions; name one in 'definition'"
 MEANT_LITERALLY = "the word is meant literally"
 UNNAMED = "no idiom with a definition occurs in the sentence"
-SEVERAL = "several idioms occur in the sentence; name one in 'idiom'"
+SEVERAL_IDIOMS = "several idioms occur in the sentence; name one in 'idiom'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,16 @@ class Located:
     """A sentence in which the idiom or the metaphorical word was found."""
 
     sentence: Sentence
-    found: Occurrence
+    occurrence: Occurrence
 
-    def site(self) -> Site:
+    def find_site(self) -> Site:
         """Return its position in the tagged sentence. Raises `Rejected` if it cannot be replaced there."""
         tokens: list[Token] = [token for tagged in reader().sentences(self.sentence.text) for token in tagged]
-        return site(self.sentence.text, tokens, self.found)
+        return find_site(self.sentence.text, tokens, self.occurrence)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Derivation:
     """A hypothesis and its provenance."""
 
     hypothesis: str
@@ -67,41 +67,45 @@ class Maker:
         sentence = located.sentence
         if sentence.definition:
             return Sense(sentence.definition, 0)
-        senses = self.glossary.of(located.found.name)
+        senses = self.glossary.of(located.occurrence.name)
         if len(senses) != 1:
             raise Rejected(SENSES if senses else NO_SENSE)
         return senses[0]
 
-    def defined(self, located: Located) -> Made:
+    def definition(self, located: Located) -> Derivation:
         """Replace the idiom by its definition (kinds `ent` and `lit`)."""
         sense = self.sense(located)
-        made = substituted(located.site(), sense.text)
-        return Made(made.text, sense.text, {**_of(sense), "rule": "definition", "changes": [*made.changes]})
+        substitution = substitute(located.find_site(), sense.text)
+        return Derivation(
+            substitution.text, sense.text, {**_of(sense), "rule": "definition", "changes": [*substitution.changes]}
+        )
 
-    def adversarial(self, located: Located) -> Made:
+    def adversarial(self, located: Located) -> Derivation:
         """Replace the idiom by the definition of the most similar other idiom (kind `adv`)."""
         right = self.sense(located)
-        wrong, made = self.impostors.replaced(located.site(), right.text)
+        wrong, substitution = self.impostors.replace_idiom(located.find_site(), right.text)
         rule = {"rule": "definition of another idiom", "of": wrong.idiom, "because": wrong.rule}
-        return Made(made.text, wrong.sense.text, {**_of(wrong.sense), **rule, "changes": [*made.changes]})
+        return Derivation(
+            substitution.text, wrong.sense.text, {**_of(wrong.sense), **rule, "changes": [*substitution.changes]}
+        )
 
-    def antonym(self, located: Located) -> Made:
+    def antonym(self, located: Located) -> Derivation:
         """Replace the idiom by its definition, with one content word replaced by an antonym (kind `ant`)."""
         sense = self.sense(located)
-        made = substituted(located.site(), sense.text)
-        text, word, other = contradicted(made, f"{self.seed} antonym {located.sentence.id}")
-        changes = [*made.changes, f"{word} → {other} (antonym)"]
-        return Made(text, sense.text, {**_of(sense), "rule": "definition with an antonym", "changes": changes})
+        substitution = substitute(located.find_site(), sense.text)
+        text, word, other = contradict(substitution, f"{self.seed} antonym {located.sentence.id}")
+        changes = [*substitution.changes, f"{word} → {other} (antonym)"]
+        return Derivation(text, sense.text, {**_of(sense), "rule": "definition with an antonym", "changes": changes})
 
-    def metaphor(self, located: Located) -> Made:
+    def metaphor(self, located: Located) -> Derivation:
         """Replace the metaphorical word by the literal one, in the same form (kind `met`)."""
         sentence = located.sentence
         if sentence.label == LITERAL:
             raise Rejected(MEANT_LITERALLY)
-        where = located.site()
-        made = substituted(where, _uninflected(sentence.replacement, where.part))
-        rule = {"definition_row": sentence.row, "rule": "literal word", "changes": [*made.changes]}
-        return Made(made.text, sentence.replacement, rule)
+        site = located.find_site()
+        substitution = substitute(site, _uninflected(sentence.replacement, site.part))
+        rule = {"definition_row": sentence.row, "rule": "literal word", "changes": [*substitution.changes]}
+        return Derivation(substitution.text, sentence.replacement, rule)
 
 
 def _uninflected(replacement: str, part: str) -> str:
@@ -125,19 +129,19 @@ class Kind:
         label: label of all its pairs.
         meant: how the idiom or word is meant in the sentences that it is made from.
         description: description of the task.
-        made: function that returns the hypothesis for a sentence, or raises `Rejected` if there is none.
+        derive: function that returns the hypothesis for a sentence, or raises `Rejected` if there is none.
     """
 
     task: str
     label: str
     meant: str
     description: str
-    made: Callable[[Maker, Located], Made]
+    derive: Callable[[Maker, Located], Derivation]
 
 
 KINDS = {
-    "ent": Kind("idioms_ent", ENTAILMENT, FIGURATIVE, "an idiom and its definition in its place", Maker.defined),
-    "lit": Kind("idioms_lit", NON_ENTAILMENT, LITERAL, "a literally used idiom and its definition", Maker.defined),
+    "ent": Kind("idioms_ent", ENTAILMENT, FIGURATIVE, "an idiom and its definition in its place", Maker.definition),
+    "lit": Kind("idioms_lit", NON_ENTAILMENT, LITERAL, "a literally used idiom and its definition", Maker.definition),
     "adv": Kind(
         "idioms_adv", NON_ENTAILMENT, FIGURATIVE, "an idiom and the definition of another one", Maker.adversarial
     ),
@@ -147,7 +151,7 @@ KINDS = {
 METAPHORS = "met"
 
 
-def located(sentence: Sentence, glossary: Glossary, lexicon: Lexicon) -> Located:
+def locate(sentence: Sentence, glossary: Glossary, lexicon: Lexicon) -> Located:
     """Find the idiom or the metaphorical word of a sentence.
 
     Args:
@@ -159,18 +163,18 @@ def located(sentence: Sentence, glossary: Glossary, lexicon: Lexicon) -> Located
         Rejected: the idiom or word occurs nowhere or several times, or several idioms occur.
     """
     name = sentence.metaphor or sentence.idiom
-    searched = Lexicon([name if sentence.metaphor else glossary.line(name)]) if name else lexicon
-    found = searched.occurrences(sentence.text)
+    candidate_idioms = Lexicon([name if sentence.metaphor else glossary.line(name)]) if name else lexicon
+    occurrences = candidate_idioms.occurrences(sentence.text)
     if sentence.span is not None:
         start, end = sentence.span
-        found = [one for one in found if one.start < end and one.end > start]
-        if not found and name:
+        occurrences = [occurrence for occurrence in occurrences if occurrence.start < end and occurrence.end > start]
+        if not occurrences and name:
             surface = sentence.text[start:end]
             return Located(sentence, Occurrence(name, surface, start, end, ((start, end),), in_order=True))
-    if not found:
+    if not occurrences:
         raise Rejected(NOWHERE if name else UNNAMED)
-    if len({one.name for one in found}) > 1:
-        raise Rejected(SEVERAL)
-    if len(found) > 1:
+    if len({occurrence.name for occurrence in occurrences}) > 1:
+        raise Rejected(SEVERAL_IDIOMS)
+    if len(occurrences) > 1:
         raise Rejected(TWICE)
-    return Located(sentence, found[0])
+    return Located(sentence, occurrences[0])

@@ -28,9 +28,9 @@ QUOTES = str.maketrans("’‘“”", "''\"\"")
 
 # Reasons why a definition, or the idiom in a sentence, makes no pair.
 USAGE = "the definition says how the idiom is used"
-SEVERAL = "several definitions in one"
-MOST_WORDS = 40  # of a definition; a longer text is an article about the idiom
-LONG = f"the definition has more than {MOST_WORDS} words"
+SEVERAL_DEFINITIONS = "several definitions in one"
+MAX_DEFINITION_WORDS = 40  # a longer text is an article about the idiom
+TOO_LONG = f"the definition has more than {MAX_DEFINITION_WORDS} words"
 NEGATED = "the definition begins with a negation"
 OTHER_PART = "the definition is of another part of speech"
 EMPTY = "the definition is empty"
@@ -103,23 +103,23 @@ class Phrase:
         return self.tags[-1] in ("IN", "TO")
 
 
-def fitted(definition: str, part: str) -> Phrase:
+def fit_phrase(definition: str, part: str) -> Phrase:
     """Return a definition as a phrase of a part of speech.
 
     Raises:
         Rejected: the definition is not a phrase of this part of speech, or is unsuitable for another reason.
     """
-    found = _examined(definition, part)
-    if isinstance(found, str):
-        raise Rejected(found)
-    return found
+    phrase = _examine(definition, part)
+    if isinstance(phrase, str):
+        raise Rejected(phrase)
+    return phrase
 
 
 @lru_cache(maxsize=1 << 14)
-def _examined(definition: str, part: str) -> Phrase | str:
+def _examine(definition: str, part: str) -> Phrase | str:
     """Return the phrase or the reason for a rejection, cached because a definition is used many times."""
     try:
-        text, changes = tidied(definition)
+        text, changes = tidy(definition)
         text, infinitive, copula = _without_particle(text, part)
         tokens = behind(FRAMES[part], text)
         heads = _heads(text, tokens, part, infinitive)
@@ -143,9 +143,9 @@ def _without_particle(text: str, part: str) -> tuple[str, bool, bool]:
     if USED.match(text) or SAID.search(text):
         raise Rejected(USAGE)
     if "/" in text or ";" in text:
-        raise Rejected(SEVERAL)
-    if len(text.split()) > MOST_WORDS:
-        raise Rejected(LONG)
+        raise Rejected(SEVERAL_DEFINITIONS)
+    if len(text.split()) > MAX_DEFINITION_WORDS:
+        raise Rejected(TOO_LONG)
     infinitive = text.startswith("to ")
     if part != VERB and (copula := COPULA.match(text)):
         return text[copula.end() :], False, True
@@ -167,13 +167,13 @@ def _heads(text: str, tokens: Sequence[Token], part: str, infinitive: bool) -> l
         return verbs
     if part == MODIFIER and tokens[0].tag in ("VBN", "VBG") and tokens[0].lower != lemma(tokens[0].lower, "VERB"):
         return []
-    found, head = part_of(tokens)
-    if found != part:
+    actual_part, head = part_of(tokens)
+    if actual_part != part:
         raise Rejected(OTHER_PART)
     return [] if head is None else [tokens[head]]
 
 
-def tidied(definition: str) -> tuple[str, tuple[str, ...]]:
+def tidy(definition: str) -> tuple[str, tuple[str, ...]]:
     """Return a definition without remarks in parentheses and outer punctuation, and the changes made."""
     text = definition.translate(QUOTES)
     bare = PARENTHESES.sub("", text)
@@ -186,24 +186,24 @@ def tidied(definition: str) -> tuple[str, tuple[str, ...]]:
 
 
 def part_of(tokens: Sequence[Token]) -> tuple[str | None, int | None]:
-    """Return the part of speech of a phrase, and the place of the noun or verb that heads it.
+    """Return the part of speech of a phrase, and the index of the noun or verb that heads it.
 
     The part is None for clauses ("the ball is in your court") and for ambiguous tags; a modifier has no head.
     """
-    first = next((place for place, token in enumerate(tokens) if token.tag not in ADVERBS), None)
+    first = next((index for index, token in enumerate(tokens) if token.tag not in ADVERBS), None)
     if first is None:
         return MODIFIER, None
     if tokens[first].tag.startswith("VB"):
         return VERB, first
     if tokens[first].tag in ("IN", "TO", "RP"):
         return MODIFIER, None
-    end = next((place for place in range(len(tokens)) if not _within_noun_phrase(tokens, place)), len(tokens))
+    end = next((index for index in range(len(tokens)) if not _within_noun_phrase(tokens, index)), len(tokens))
     run = tokens[:end]
     after = tokens[end].tag if end < len(tokens) else ""
-    nouns = [place for place, token in enumerate(run) if token.tag in NOUNS]
-    determiners = [place for place, token in enumerate(run) if token.tag in ("DT", "PRP$")]
+    nouns = [index for index, token in enumerate(run) if token.tag in NOUNS]
+    determiners = [index for index, token in enumerate(run) if token.tag in ("DT", "PRP$")]
     if nouns:
-        twice = any(place > nouns[0] and run[place - 1].tag != "CC" for place in determiners)
+        twice = any(index > nouns[0] and run[index - 1].tag != "CC" for index in determiners)
         closed = not after or after in BEHIND_NOUN_PHRASE
         return (NOUN, nouns[-1]) if closed and not twice else (None, None)
     if any(token.tag in ADJECTIVES for token in run) and not determiners and after not in FINITE:
@@ -224,11 +224,11 @@ def begins_otherwise(text: str) -> bool:
     return first.tag[:2] in ("JJ", "IN", "DT", "RB", "PR", "CD")
 
 
-def _within_noun_phrase(tokens: Sequence[Token], place: int) -> bool:
+def _within_noun_phrase(tokens: Sequence[Token], index: int) -> bool:
     """Return whether a token may belong to the noun phrase before it; a comma may, between adjectives."""
-    if tokens[place].tag != ",":
-        return tokens[place].tag in WITHIN_NOUN_PHRASE
-    return 0 < place < len(tokens) - 1 and all(tokens[place + step].tag in ADJECTIVES for step in (-1, 1))
+    if tokens[index].tag != ",":
+        return tokens[index].tag in WITHIN_NOUN_PHRASE
+    return 0 < index < len(tokens) - 1 and all(tokens[index + step].tag in ADJECTIVES for step in (-1, 1))
 
 
 def verbs_of(tokens: Sequence[Token]) -> list[Token]:
@@ -237,16 +237,16 @@ def verbs_of(tokens: Sequence[Token]) -> list[Token]:
     There is none if the first word, apart from adverbs, is not a verb in base form or in another form that some
     dictionaries use ("keeps working", "having different aims").
     """
-    head = next((place for place, token in enumerate(tokens) if token.tag not in ADVERBS), len(tokens))
+    head = next((index for index, token in enumerate(tokens) if token.tag not in ADVERBS), len(tokens))
     if head == len(tokens) or base_of(tokens[head]) is None:
         return []
     heads = [tokens[head]]
-    for place in range(head + 1, len(tokens) - 1):
-        token = tokens[place]
+    for index in range(head + 1, len(tokens) - 1):
+        token = tokens[index]
         if token.tag in CLAUSE or token.lower == "that":
             break
         if token.tag == "CC":
-            other = next((one for one in tokens[place + 1 :] if one.tag not in ADVERBS), None)
+            other = next((word for word in tokens[index + 1 :] if word.tag not in ADVERBS), None)
             if other is not None and other.tag.startswith("VB") and same_form(other, heads[0]):
                 heads.append(other)
     return heads
@@ -259,19 +259,19 @@ def base_of(token: Token) -> str | None:
     word = token.lower
     if "VERB" not in open_lemminflect().getAllLemmas(word):
         return None
-    found = lemma(word, "VERB")
-    return found if any(word in inflected(found, form) for form in ("VB", "VBZ", "VBG")) else None
+    base = lemma(word, "VERB")
+    return base if any(word in inflected(base, form) for form in ("VB", "VBZ", "VBG")) else None
 
 
-def same_form(one: Token, other: Token) -> bool:
+def same_form(first: Token, second: Token) -> bool:
     """Return whether two verbs are both in base form, both in third person singular or both in -ing form."""
     return any(
-        all(token.lower in inflected(lemma(token.lower, "VERB"), form) for token in (one, other))
+        all(token.lower in inflected(lemma(token.lower, "VERB"), form) for token in (first, second))
         for form in ("VB", "VBZ", "VBG")
     )
 
 
 def lemma(word: str, upos: str) -> str:
     """Return lemminflect's lemma of a word in a given part of speech (`VERB`, `NOUN`, `ADJ` or `ADV`)."""
-    found: tuple[str, ...] = open_lemminflect().getLemma(word.lower(), upos=upos)
-    return found[0].lower() if found else word.lower()
+    lemmas: tuple[str, ...] = open_lemminflect().getLemma(word.lower(), upos=upos)
+    return lemmas[0].lower() if lemmas else word.lower()

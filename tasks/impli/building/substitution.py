@@ -13,7 +13,7 @@ from figeval.language.tagging import BE, DO, HAVE, SUBJECTS, Token
 from figeval.language.word_forms import after_article, indefinite_article, inflected, open_lemminflect
 
 from ..idioms import ARTICLES
-from .phrases import FINITE, MODIFIER, NOUN, NOUNS, OTHER_PART, PLURAL, VERB, Phrase, Rejected, fitted, lemma
+from .phrases import FINITE, MODIFIER, NOUN, NOUNS, OTHER_PART, PLURAL, VERB, Phrase, Rejected, fit_phrase, lemma
 from .sites import ARTICLE, NO_PART, REFLEXIVE, Site
 
 # Reasons why a definition cannot replace an idiom.
@@ -36,8 +36,8 @@ NOUN_PHRASE = frozenset({"DT", "PRP", "PRP$", "CD", "JJ", "NN", "NNS", "NNP", "N
 OBJECTIVE = {"my": "me", "your": "you", "his": "him", "her": "her", "its": "it", "our": "us", "their": "them"}
 INDEFINITE = re.compile(r"\b(some(?:one|body)|something)('s)?(?!\w)(?! (?:who|whose|that|which)\b)")
 DESCRIBED = re.compile(r"some(?:one|body|thing) (?:who|whose|that|which)\b")
-OWN = re.compile(r"\b(?:one's|your)(?!\w)")
-SELF = re.compile(r"\b(?:oneself|yourself|yourselves)\b")
+GENERIC_POSSESSIVE = re.compile(r"\b(?:one's|your)(?!\w)")
+GENERIC_REFLEXIVE = re.compile(r"\b(?:oneself|yourself|yourselves)\b")
 YOU = re.compile(
     r"\byou\b|\b(?:that|what|how|where|when|if|as|than) one\b|"
     r"\bone (?:is|was|has|had|does|did|can|could|will|would|should|must|may|might|needs|wants|feels|thinks|knows)\b"
@@ -64,62 +64,62 @@ class Substitution:
     changes: tuple[str, ...]
 
 
-def substituted(where: Site, definition: str) -> Substitution:
+def substitute(site: Site, definition: str) -> Substitution:
     """Return the sentence with the idiom replaced by a definition. Raises `Rejected` if it does not fit there."""
-    copula = where.part == VERB and _head(where).lower in BE
-    kept = ""
+    copula = site.part == VERB and _head(site).lower in BE
+    prefix = ""
     try:
-        phrase = fitted(definition, where.part)
+        phrase = fit_phrase(definition, site.part)
     except Rejected as error:
         if not copula or error.reason != OTHER_PART:
             raise
         phrase = _predicate(definition)
-        kept = where.sentence[where.start : _head(where).end]
-    check_surroundings(where, phrase, copula=bool(kept))
-    return put(where, phrase, kept)
+        prefix = site.sentence[site.start : _head(site).end]
+    check_surroundings(site, phrase, copula=bool(prefix))
+    return insert_phrase(site, phrase, prefix)
 
 
 def _predicate(definition: str) -> Phrase:
     """Return a definition as a predicate of "be": a modifier, or else a noun phrase."""
     try:
-        return fitted(definition, MODIFIER)
+        return fit_phrase(definition, MODIFIER)
     except Rejected:
-        return fitted(definition, NOUN)
+        return fit_phrase(definition, NOUN)
 
 
-def check_surroundings(where: Site, phrase: Phrase, *, copula: bool) -> None:
+def check_surroundings(site: Site, phrase: Phrase, *, copula: bool) -> None:
     """Raise `Rejected` if a phrase of the right part of speech does not fit the words around the idiom."""
-    following = where.tag(where.last + 1)
+    following = site.tag(site.last + 1)
     object_follows = following in NOUN_PHRASE
-    if following in NOUNS and where.tag(where.last) in (*NOUNS, "JJ") and where.part != MODIFIER:
+    if following in NOUNS and site.tag(site.last) in (*NOUNS, "JJ") and site.part != MODIFIER:
         raise Rejected(BEFORE_NOUN)
-    if where.part == MODIFIER and where.tag(where.first) == "IN" and where.follower == "of":
+    if site.part == MODIFIER and site.tag(site.first) == "IN" and site.follower == "of":
         raise Rejected(LONGER)
     if phrase.ends_in_preposition and not object_follows:
         raise Rejected(NO_OBJECT)
-    if following in ("IN", "TO") and where.follower in phrase.text.split():
+    if following in ("IN", "TO") and site.follower in phrase.text.split():
         raise Rejected(DOUBLED)
-    if where.part == VERB and not copula:
+    if site.part == VERB and not copula:
         if object_follows and not (phrase.ends_in_preposition or len(phrase.tags) == 1 or phrase.tags[-1] == "RP"):
             raise Rejected(OBJECT)
-    elif where.part == MODIFIER:
-        _check_modifier(where, phrase)
-    elif where.part == NOUN and where.head is not None:
-        verb_disagrees = following in FINITE and phrase.is_plural != (where.tag(where.head) in PLURAL)
-        if verb_disagrees or (phrase.is_plural and _determiner_before(where) in SINGULAR):
+    elif site.part == MODIFIER:
+        _check_modifier(site, phrase)
+    elif site.part == NOUN and site.head is not None:
+        verb_disagrees = following in FINITE and phrase.is_plural != (site.tag(site.head) in PLURAL)
+        if verb_disagrees or (phrase.is_plural and _determiner_before(site) in SINGULAR):
             raise Rejected(AGREEMENT)
 
 
-def _check_modifier(where: Site, phrase: Phrase) -> None:
-    before, following = where.tag(where.first - 1), where.tag(where.last + 1)
-    if following in NOUNS and (before in ("DT", "PRP$", "JJ") or where.tag(where.first) == "IN"):
-        if not phrase.is_prenominal or where.tag(where.first) == "IN":
+def _check_modifier(site: Site, phrase: Phrase) -> None:
+    before, following = site.tag(site.first - 1), site.tag(site.last + 1)
+    if following in NOUNS and (before in ("DT", "PRP$", "JJ") or site.tag(site.first) == "IN"):
+        if not phrase.is_prenominal or site.tag(site.first) == "IN":
             raise Rejected(BEFORE_NOUN)
         return
-    place = where.first - 1
-    while where.tag(place).startswith("RB"):
-        place -= 1
-    copula = place >= 0 and lemma(where.tokens[place].lower.replace("'s", "be"), "VERB") in COPULAS
+    index = site.first - 1
+    while site.tag(index).startswith("RB"):
+        index -= 1
+    copula = index >= 0 and lemma(site.tokens[index].lower.replace("'s", "be"), "VERB") in COPULAS
     behind_noun = before in NOUNS and phrase.is_postnominal
     if (phrase.is_adjective and not (copula or behind_noun)) or (phrase.is_adverb and copula):
         raise Rejected(ADVERB)
@@ -127,108 +127,108 @@ def _check_modifier(where: Site, phrase: Phrase) -> None:
         raise Rejected(ADVERB)
 
 
-def put(where: Site, phrase: Phrase, kept: str) -> Substitution:
+def insert_phrase(site: Site, phrase: Phrase, prefix: str) -> Substitution:
     """Return the sentence with a fitting phrase, inflected, with its articles adjusted and its slots filled.
 
     Args:
-        where: location of the idiom.
+        site: location of the idiom.
         phrase: the definition.
-        kept: beginning of the idiom up to its form of "be", if that stays; empty otherwise.
+        prefix: beginning of the idiom up to its form of "be", if that stays; empty otherwise.
 
     Raises:
         Rejected: a form or the filler of a slot is unknown, or nothing would change.
     """
-    done = list(phrase.changes)
+    changes = list(phrase.changes)
     text = phrase.text
-    if kept:
-        text = f"{kept} {phrase.text}"
-        done.append("copula of the idiom kept")
-    elif where.part == VERB:
-        text = conjugated(where, phrase, done)
-    elif where.part == NOUN:
-        text = declined(where, phrase, done)
-    text = fill(where, text, done)
-    article = where.tokens[where.first].lower
-    if where.part == NOUN and article in ARTICLES and not (phrase.is_plural or DETERMINER.match(text)):
+    if prefix:
+        text = f"{prefix} {phrase.text}"
+        changes.append("copula of the idiom kept")
+    elif site.part == VERB:
+        text = conjugate(site, phrase, changes)
+    elif site.part == NOUN:
+        text = decline_noun(site, phrase, changes)
+    text = fill_slots(site, text, changes)
+    article = site.tokens[site.first].lower
+    if site.part == NOUN and article in ARTICLES and not (phrase.is_plural or DETERMINER.match(text)):
         text = f"{article if article == 'the' else indefinite_article(text)} {text}"
-        done.append("article of the idiom kept")
-    start, text = _with_one_determiner(where, text, done)
-    if where.sentence[start].isupper() and SENTENCE_BEGINS.search(where.sentence[:start]):
+        changes.append("article of the idiom kept")
+    start, text = _with_one_determiner(site, text, changes)
+    if site.sentence[start].isupper() and SENTENCE_BEGINS.search(site.sentence[:start]):
         text = text[:1].upper() + text[1:]
-    whole = f"{where.sentence[:start]}{text}{where.sentence[where.end :]}"
-    if whole.casefold() == where.sentence.casefold():
+    sentence = f"{site.sentence[:start]}{text}{site.sentence[site.end :]}"
+    if sentence.casefold() == site.sentence.casefold():
         raise Rejected(SAME)
-    return Substitution(whole, start, start + len(text), tuple(done))
+    return Substitution(sentence, start, start + len(text), tuple(changes))
 
 
-def _with_one_determiner(where: Site, text: str, done: list[str]) -> tuple[int, str]:
+def _with_one_determiner(site: Site, text: str, changes: list[str]) -> tuple[int, str]:
     """Return the start of the replaced stretch, and the text, with one of two determiners and the right "a" or "an".
 
     Raises:
         Rejected: neither of two determiners is an article that can be dropped.
     """
-    before = where.tokens[where.first - 1].lower if where.first else ""
-    if where.part == NOUN and (determiner := _determiner_before(where)) and (own := DETERMINER.match(text)):
+    before = site.tokens[site.first - 1].lower if site.first else ""
+    if site.part == NOUN and (determiner := _determiner_before(site)) and (double := DETERMINER.match(text)):
         if DESCRIBED.match(text) and before in ("a", "an"):
-            done.append("article before the idiom left out")
-            return where.tokens[where.first - 1].start, text
+            changes.append("article before the idiom left out")
+            return site.tokens[site.first - 1].start, text
         if not ARTICLE.match(text):
             raise Rejected(DETERMINERS)
-        text = text[own.end() :]
-        done.append(f"article of the definition left out after {determiner!r}")
-    if where.part not in (NOUN, MODIFIER) or before not in ("a", "an"):
-        return where.start, text
-    start, text = after_article(where.sentence, where.start, text)
-    if start != where.start:
-        done.append("article before the idiom changed")
+        text = text[double.end() :]
+        changes.append(f"article of the definition left out after {determiner!r}")
+    if site.part not in (NOUN, MODIFIER) or before not in ("a", "an"):
+        return site.start, text
+    start, text = after_article(site.sentence, site.start, text)
+    if start != site.start:
+        changes.append("article before the idiom changed")
     return start, text
 
 
-def conjugated(where: Site, phrase: Phrase, done: list[str]) -> str:
+def conjugate(site: Site, phrase: Phrase, changes: list[str]) -> str:
     """Return the phrase with its verbs in the form of the idiom's verb.
 
     Raises:
         Rejected: that form is unclear, or the idiom is passive and the definition is not.
     """
-    tag, text = verb_form(_head(where)), phrase.text
-    if tag == "VB" and _auxiliary(where) in ("i", "we", "they", "he", "she"):
+    tag, text = verb_form(_head(site)), phrase.text
+    if tag == "VB" and _auxiliary(site) in ("i", "we", "they", "he", "she"):
         tag = "VBP"
-    if tag == "VBN" and _is_past(where):
+    if tag == "VBN" and _is_past(site):
         tag = "VBD"
-    if tag == "VBN" and (auxiliary := _auxiliary(where)) not in HAVE:
+    if tag == "VBN" and (auxiliary := _auxiliary(site)) not in HAVE:
         if auxiliary not in BE:
             raise Rejected(FORM)
         if not PASSIVE.match(text):
             raise Rejected(VOICE)
-        done.append("copula of the definition left out")
+        changes.append("copula of the definition left out")
         return text.removeprefix("be ")
     for start, end in reversed(phrase.heads):
         base = lemma(text[start:end], "VERB")
-        if base == "be" and _auxiliary(where) in (*DO, "n't"):
+        if base == "be" and _auxiliary(site) in (*DO, "n't"):
             raise Rejected(FORM)
-        form = be_form(where, tag) if base == "be" else next(iter(inflected(base, tag)), None)
+        form = be_form(site, tag) if base == "be" else next(iter(inflected(base, tag)), None)
         if form is None:
             raise Rejected(FORM)
         if form != text[start:end]:
-            done.append(f"{text[start:end]} → {form} ({tag})")
+            changes.append(f"{text[start:end]} → {form} ({tag})")
         text = text[:start] + form + text[end:]
     return text
 
 
-def _is_past(where: Site) -> bool:
+def _is_past(site: Site) -> bool:
     """Return whether a verb tagged as a participle is a past tense: after a subject, before an object of the idiom."""
-    assert where.head is not None
-    verb, before = _head(where).lower, where.tag(where.head - 1)
-    has_object = where.head < where.last and where.tag(where.head + 1) in NOUN_PHRASE
+    assert site.head is not None
+    verb, before = _head(site).lower, site.tag(site.head - 1)
+    has_object = site.head < site.last and site.tag(site.head + 1) in NOUN_PHRASE
     return has_object and before in (*NOUNS, *SUBJECTS) and verb in inflected(lemma(verb, "VERB"), "VBD")
 
 
-def _auxiliary(where: Site) -> str:
+def _auxiliary(site: Site) -> str:
     """Return the word before the idiom, skipping adverbs, with contracted forms of "be" and "have" written out."""
-    place = where.first - 1
-    while where.tag(place).startswith("RB"):
-        place -= 1
-    word = where.tokens[place].lower if place >= 0 else ""
+    index = site.first - 1
+    while site.tag(index).startswith("RB"):
+        index -= 1
+    word = site.tokens[index].lower if index >= 0 else ""
     return {"'ve": "have", "'d": "had", "'re": "are", "'m": "am", "'s": "is"}.get(word, word)
 
 
@@ -247,12 +247,12 @@ def verb_form(token: Token) -> str:
     return forms[0]
 
 
-def be_form(where: Site, tag: str) -> str | None:
+def be_form(site: Site, tag: str) -> str | None:
     """Return the form of "be" for a tag, in agreement with the nearest noun or pronoun before the idiom."""
     fixed = {"VB": "be", "VBZ": "is", "VBN": "been", "VBG": "being"}
     if tag in fixed:
         return fixed[tag]
-    before = reversed(where.tokens[: where.first])
+    before = reversed(site.tokens[: site.first])
     subject = next((token for token in before if token.tag in NOUNS or token.tag in SUBJECTS), None)
     if subject is None:
         return None
@@ -262,53 +262,53 @@ def be_form(where: Site, tag: str) -> str | None:
     return "were" if plural else "was"
 
 
-def declined(where: Site, phrase: Phrase, done: list[str]) -> str:
+def decline_noun(site: Site, phrase: Phrase, changes: list[str]) -> str:
     """Return the phrase, with its noun in the plural if the idiom's noun is, unlike in the dictionary form."""
     ((start, end),) = phrase.heads
-    head = _head(where)
-    listed = where.name.lower().replace("-", " ").split()
-    if head.tag not in PLURAL or head.lower in listed or phrase.is_plural:
+    head = _head(site)
+    dictionary_words = site.name.lower().replace("-", " ").split()
+    if head.tag not in PLURAL or head.lower in dictionary_words or phrase.is_plural:
         return phrase.text
     plural = next(iter(inflected(lemma(phrase.text[start:end], "NOUN"), "NNS")), None)
     if plural is None:
         raise Rejected(FORM)
-    done.append(f"{phrase.text[start:end]} → {plural} (NNS)")
+    changes.append(f"{phrase.text[start:end]} → {plural} (NNS)")
     return re.sub(r"^an? ", "", phrase.text[:start] + plural + phrase.text[end:])
 
 
-def fill(where: Site, text: str, done: list[str]) -> str:
+def fill_slots(site: Site, text: str, changes: list[str]) -> str:
     """Return the text with its slots filled from the idiom. Raises `Rejected` if they cannot be filled."""
-    if own := where.possessive:
-        text = SELF.sub(REFLEXIVE[own], OWN.sub(own, text))
-    elif OWN.search(text) or SELF.search(text):
+    if possessive := site.possessive:
+        text = GENERIC_REFLEXIVE.sub(REFLEXIVE[possessive], GENERIC_POSSESSIVE.sub(possessive, text))
+    elif GENERIC_POSSESSIVE.search(text) or GENERIC_REFLEXIVE.search(text):
         raise Rejected(OPEN)
     if YOU.search(text):
         raise Rejected(OPEN)
-    opened = list(INDEFINITE.finditer(text))
-    if where.filler:
-        of_things = "something" in where.name.lower()
-        if len(opened) != 1 or (opened[0].group(1) == "something") != of_things:
+    slots = list(INDEFINITE.finditer(text))
+    if site.filler:
+        of_things = "something" in site.name.lower()
+        if len(slots) != 1 or (slots[0].group(1) == "something") != of_things:
             raise Rejected(LOST)
-        (place,) = opened
-        owner = where.filler.removesuffix("'s").strip()
-        other = where.filler if place.group(2) else OBJECTIVE.get(where.filler.lower(), owner)
-        text = text[: place.start()] + other + text[place.end() :]
-        done.append(f"{place.group()} → {other}")
-    elif opened and where.tag(where.last + 1) in NOUN_PHRASE | {"IN", "TO"}:
+        (slot,) = slots
+        owner = site.filler.removesuffix("'s").strip()
+        replacement = site.filler if slot.group(2) else OBJECTIVE.get(site.filler.lower(), owner)
+        text = text[: slot.start()] + replacement + text[slot.end() :]
+        changes.append(f"{slot.group()} → {replacement}")
+    elif slots and site.tag(site.last + 1) in NOUN_PHRASE | {"IN", "TO"}:
         raise Rejected(OPEN)
     return text
 
 
-def _head(where: Site) -> Token:
-    assert where.head is not None
-    return where.tokens[where.head]
+def _head(site: Site) -> Token:
+    assert site.head is not None
+    return site.tokens[site.head]
 
 
-def _determiner_before(where: Site) -> str:
+def _determiner_before(site: Site) -> str:
     """Return the determiner of the noun phrase that ends in the idiom, skipping adjectives; empty if there is none."""
-    place = where.first - 1
-    if where.tag(place) == "CD":
-        return where.tokens[place].lower
-    while where.tag(place) in ("JJ", "JJR", "JJS", "VBN", "CD", "CC", ",") or where.tag(place).startswith("RB"):
-        place -= 1
-    return where.tokens[place].lower if where.tag(place) in ("DT", "PRP$", "POS") else ""
+    index = site.first - 1
+    if site.tag(index) == "CD":
+        return site.tokens[index].lower
+    while site.tag(index) in ("JJ", "JJR", "JJS", "VBN", "CD", "CC", ",") or site.tag(index).startswith("RB"):
+        index -= 1
+    return site.tokens[index].lower if site.tag(index) in ("DT", "PRP$", "POS") else ""

@@ -9,9 +9,9 @@ from figeval.types import JSON
 
 from .kinds import ENTAILMENT, KINDS, METAPHORS, NON_ENTAILMENT
 
-ALL = "all"
+ALL_KINDS = "all"
 LABELS = f"labels: [{ENTAILMENT}, {NON_ENTAILMENT}]\n"
-SHARED = """fields:
+SHARED_KEYS = """fields:
   id: row.id
   left: row.premise
   right: row.hypothesis
@@ -33,63 +33,63 @@ verbalizer: {entailment: "Yes", non-entailment: ["No", "Maybe"]}
 baselines: [chance, majority, overlap]
 floor: no_query  # the same model without the premise
 """
-FEW = 100  # pairs, below which a kind gets a warning about wide intervals
+MIN_PAIRS = 100  # pairs, below which a kind gets a warning about wide intervals
 
 
 def task_names(name: str, kinds: Iterable[str]) -> list[str]:
     """Return the names of the tasks of these kinds, and of the task with all their pairs."""
-    return [*(f"{name}_{KINDS[kind].task}" for kind in kinds), f"{name}_{ALL}"]
+    return [*(f"{name}_{KINDS[kind].task}" for kind in kinds), f"{name}_{ALL_KINDS}"]
 
 
 def task_file(name: str, kind: str) -> str:
     """Return the YAML of the task of one kind."""
-    of = KINDS[kind]
+    task, label, description = KINDS[kind].task, KINDS[kind].label, KINDS[kind].description
     cluster = "premise" if kind == METAPHORS else "idiom"
     return (
-        f'name: {name}_{of.task}\ndescription: "{name}: {of.description}; {_of(of.label)}"\ntype: pairs\n{LABELS}'
-        f'only_label: {of.label}\nlanguage: en\ndata: {{test: "jsonl:{kind}.jsonl", prior: "jsonl:{ALL}.jsonl"}}\n'
-        f"{SHARED}metrics: [acc]\ncluster: {cluster}\n"
+        f'name: {name}_{task}\ndescription: "{name}: {description}; {_label_summary(label)}"\ntype: pairs\n{LABELS}'
+        f'only_label: {label}\nlanguage: en\ndata: {{test: "jsonl:{kind}.jsonl", prior: "jsonl:{ALL_KINDS}.jsonl"}}\n'
+        f"{SHARED_KEYS}metrics: [acc]\ncluster: {cluster}\n"
     )
 
 
-def _of(label: str) -> str:
+def _label_summary(label: str) -> str:
     return "all entail" if label == ENTAILMENT else "none entail"
 
 
-def whole_task_file(name: str) -> str:
+def combined_task_file(name: str) -> str:
     """Return the YAML of the task with the pairs of all kinds."""
     return (
-        f'name: {name}_{ALL}\ndescription: "{name}: all kinds of pairs"\ntype: pairs\n{LABELS}language: en\n'
-        f'data: {{test: "jsonl:{ALL}.jsonl"}}\n{SHARED}metrics: [balanced_acc, acc]\ncluster: idiom\n'
+        f'name: {name}_{ALL_KINDS}\ndescription: "{name}: all kinds of pairs"\ntype: pairs\n{LABELS}language: en\n'
+        f'data: {{test: "jsonl:{ALL_KINDS}.jsonl"}}\n{SHARED_KEYS}metrics: [balanced_acc, acc]\ncluster: idiom\n'
     )
 
 
 def suite_file(name: str, kinds: Sequence[str]) -> str:
     """Return the YAML of the suite of all tasks, with contrasts of entailing and non-entailing kinds of idiom pairs."""
     idioms = [f"{name}_{KINDS[kind].task}" for kind in kinds if kind != METAPHORS]
-    both = {KINDS[kind].label for kind in kinds if kind != METAPHORS} == {ENTAILMENT, NON_ENTAILMENT}
-    listed = f"{{tasks: [{', '.join(idioms)}]"
-    contrasts = f"contrasts:\n  idioms: {listed}}}\n  idioms_within: {listed}, within: idiom}}\n" if both else ""
+    has_both_labels = {KINDS[kind].label for kind in kinds if kind != METAPHORS} == {ENTAILMENT, NON_ENTAILMENT}
+    task_list = f"{{tasks: [{', '.join(idioms)}]"
+    contrasts = f"contrasts:\n  idioms: {task_list}}}\n  idioms_within: {task_list}, within: idiom}}\n"
     return (
         f'name: {name}\ndescription: "Idioms and metaphors as inference, built by `figeval build impli-pairs`"\n'
         f"tasks: [{', '.join(task_names(name, kinds))}]\n"
         "macro_mean: false  # columns have opposite gold labels, so the mean of a constant answer would count columns\n"
-        f"{contrasts}"
+        f"{contrasts if has_both_labels else ''}"
     )
 
 
 def readme(name: str, report: JSON) -> str:
     """Return the README of the folder: how to run its tasks, and the report as tables."""
-    kinds = [kind for kind, made in report["kinds"].items() if made["pairs"]]
+    kinds = [kind for kind, counts in report["kinds"].items() if counts["pairs"]]
     rows = [
         [
             f"`{name}_{KINDS[kind].task}`",
-            *(made[key] for key in ("sentences", "pairs", "idioms", "most_of_one", "changed")),
+            *(counts[key] for key in ("sentences", "pairs", "idioms", "most_of_one", "changed")),
         ]
-        for kind, made in report["kinds"].items()
+        for kind, counts in report["kinds"].items()
     ]
     header = ["", "sentences", "pairs", "idioms or words", "pairs of the most frequent one", "with a change of form"]
-    located, defined = report["located"], report["definitions"]
+    located, definitions = report["located"], report["definitions"]
     read = ", ".join(f"{count} {label}" for label, count in located["read"].items())
     parts = [
         f"# {name}\n\nPairs of IMPLI's kinds, built by `figeval build impli-pairs` with the seed {report['seed']}. "
@@ -99,23 +99,26 @@ def readme(name: str, report: JSON) -> str:
         *warnings(report),
         f"## Pairs\n\n{markdown_table(header, rows)}",
         f"## Coverage\n\nSentences read: {read}. An idiom or a word was found in {located['found']} of them, "
-        f"{located['idioms']} distinct idioms of the {defined['idioms']} that have a definition "
-        f"({defined['with_several']} have several).",
-        _rejected("Sentences that were left out", located["rejected"]),
-        *(_rejected(f"Sentences without a pair: {kind}", made["rejected"]) for kind, made in report["kinds"].items()),
+        f"{located['idioms']} distinct idioms of the {definitions['idioms']} that have a definition "
+        f"({definitions['with_several']} have several).",
+        _rejection_table("Sentences that were left out", located["rejected"]),
+        *(
+            _rejection_table(f"Sentences without a pair: {kind}", counts["rejected"])
+            for kind, counts in report["kinds"].items()
+        ),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def warnings(report: JSON) -> Iterator[str]:
     """Yield the warnings that a user should read before running the tasks."""
-    for kind, made in report["kinds"].items():
+    for kind, counts in report["kinds"].items():
         read = report["located"]["read"]
-        if not made["pairs"] and (kind != METAPHORS or read.get("metaphor")):
+        if not counts["pairs"] and (kind != METAPHORS or read.get("metaphor")):
             yield f"There are no pairs of the kind {kind}, so it has no task."
-        elif 0 < made["pairs"] < FEW:
-            yield f"There are only {made['pairs']} pairs of the kind {kind}; intervals will be wide."
+        elif 0 < counts["pairs"] < MIN_PAIRS:
+            yield f"There are only {counts['pairs']} pairs of the kind {kind}; intervals will be wide."
 
 
-def _rejected(title: str, reasons: JSON) -> str:
+def _rejection_table(title: str, reasons: JSON) -> str:
     return f"## {title}\n\n{markdown_table(['reason', 'sentences'], reasons.items()) if reasons else 'None.'}"

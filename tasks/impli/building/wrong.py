@@ -14,12 +14,12 @@ from ..idioms import FUNCTION_STEMS, TOKEN, has_words, stem
 from .inputs import Glossary, Sense
 from .phrases import Rejected
 from .sites import Site
-from .substitution import Substitution, substituted
+from .substitution import Substitution, substitute
 
-NEAR = 60  # rapidfuzz's ratio (0 to 100) from which two idioms are near in form
-LIKE = 60  # ratio of sorted words (0 to 100) from which two definitions are too similar
-VARIANT = 0.5  # Jaccard index of words from which two idioms may be variants of one
-MOST = 20  # nearest idioms that are tried
+MIN_FORM_RATIO = 60  # rapidfuzz's ratio (0 to 100) from which two idioms are near in form
+MIN_SIMILAR_RATIO = 60  # ratio of sorted words (0 to 100) from which two definitions are too similar
+MIN_VARIANT_JACCARD = 0.5  # Jaccard index of words from which two idioms may be variants of one
+MAX_NEIGHBOURS = 20  # nearest idioms that are tried
 RANKS = {"JJ": 0, "RB": 0, "VB": 1, "NN": 2}  # prefix of a tag → rank; words of the lowest rank are replaced first
 DIRECTIONS = ("right", "ahead", "back", "away", "up", "down", "in", "out", "on", "off")  # frequent in set phrases
 LIGHT = frozenset(
@@ -30,7 +30,7 @@ NO_ANTONYM = "no content word of the definition has an antonym"
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class WrongDefinition:
     """A definition of another idiom, and the reason for choosing that idiom."""
 
     idiom: str
@@ -51,47 +51,50 @@ class Impostors:
 
     glossary: Glossary
 
-    def replaced(self, where: Site, right: str) -> tuple[Wrong, Substitution]:
+    def replace_idiom(self, site: Site, right: str) -> tuple[WrongDefinition, Substitution]:
         """Return the definition of the nearest idiom that fits in the idiom's place, and the sentence with it.
 
         Raises:
             Rejected: no such definition fits.
         """
-        for wrong in self._near(where.name):
-            if alike(wrong.sense.text, right):
+        for wrong in self._near(site.name):
+            if are_similar(wrong.sense.text, right):
                 continue
             try:
-                return wrong, substituted(where, wrong.sense.text)
+                return wrong, substitute(site, wrong.sense.text)
             except Rejected:
                 continue
         raise Rejected(NO_NEAR)
 
-    def _near(self, idiom: str) -> tuple[Wrong, ...]:
+    def _near(self, idiom: str) -> tuple[WrongDefinition, ...]:
         if idiom not in self._nearest:
             self._nearest[idiom] = self._search(idiom)
         return self._nearest[idiom]
 
     @cached_property
-    def _nearest(self) -> dict[str, tuple[Wrong, ...]]:
+    def _nearest(self) -> dict[str, tuple[WrongDefinition, ...]]:
         return {}
 
     @cached_property
     def _stems(self) -> Mapping[str, frozenset[str]]:
         return {name: content_stems(name) for name in self.glossary.senses}
 
-    def _search(self, idiom: str) -> tuple[Wrong, ...]:
+    def _search(self, idiom: str) -> tuple[WrongDefinition, ...]:
         from rapidfuzz import fuzz
 
-        own = content_stems(idiom)
-        ranked = []
+        idiom_stems = content_stems(idiom)
+        candidates = []
         for name, stems in self._stems.items():
-            shared, ratio = own & stems, fuzz.ratio(idiom.casefold(), name)
-            variant = _shared(_words(name), _words(idiom)) >= VARIANT
-            if not variant and (shared or ratio >= NEAR):
-                rule = f"shares {', '.join(sorted(shared))}" if shared else f"letters alike ({ratio:.0f} of 100)"
-                ranked.append((-len(shared), -ratio, name, rule))
+            common_stems, ratio = idiom_stems & stems, fuzz.ratio(idiom.casefold(), name)
+            variant = _jaccard(_words(name), _words(idiom)) >= MIN_VARIANT_JACCARD
+            if not variant and (common_stems or ratio >= MIN_FORM_RATIO):
+                words = ", ".join(sorted(common_stems))
+                rule = f"shares {words}" if common_stems else f"letters alike ({ratio:.0f} of 100)"
+                candidates.append((-len(common_stems), -ratio, name, rule))
         return tuple(
-            Wrong(name, sense, rule) for *_, name, rule in sorted(ranked)[:MOST] for sense in self.glossary.of(name)
+            WrongDefinition(name, sense, rule)
+            for *_, name, rule in sorted(candidates)[:MAX_NEIGHBOURS]
+            for sense in self.glossary.of(name)
         )
 
 
@@ -100,17 +103,17 @@ def _words(idiom: str) -> frozenset[str]:
     return frozenset(stem(word) for word in TOKEN.findall(idiom.lower()) if has_words(word)) - FUNCTION_STEMS
 
 
-def _shared(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other) if one | other else 1.0
+def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
+    return len(left & right) / len(left | right) if left | right else 1.0
 
 
 @lru_cache(maxsize=1 << 16)
-def alike(one: str, other: str) -> bool:
+def are_similar(first: str, second: str) -> bool:
     """Return whether two definitions may mean the same."""
     from rapidfuzz import fuzz
 
-    left, right = content_stems(one), content_stems(other)
-    if left & right or fuzz.token_sort_ratio(one.lower(), other.lower()) >= LIKE:
+    left, right = content_stems(first), content_stems(second)
+    if left & right or fuzz.token_sort_ratio(first.lower(), second.lower()) >= MIN_SIMILAR_RATIO:
         return True
     return any(synonyms(word) & right for word in left)
 
@@ -122,7 +125,7 @@ def content_stems(text: str) -> frozenset[str]:
         token for token in TOKEN.findall(text.lower()) if len(token) > 2 and token[0].isalpha() and has_words(token)
     ]
     stop = _stop_stems()
-    return frozenset(found for word in words if (found := stem(word)) not in stop)
+    return frozenset(root for word in words if (root := stem(word)) not in stop)
 
 
 @cache
@@ -140,7 +143,7 @@ def synonyms(word: str) -> frozenset[str]:
     return frozenset(stem(name.lower()) for name in lemmas if name.isalpha())
 
 
-def contradicted(right: Substitution, seed: str) -> tuple[str, str, str]:
+def contradict(right: Substitution, seed: str) -> tuple[str, str, str]:
     """Replace one content word of a definition, in its sentence, by an antonym.
 
     A word's part of speech is that of its tag in the sentence. Adjectives and adverbs are replaced before verbs, and
@@ -159,19 +162,19 @@ def contradicted(right: Substitution, seed: str) -> tuple[str, str, str]:
     tokens = [token for sentence in reader().sentences(right.text) for token in sentence]
     within = [token for token in tokens if right.start <= token.start and token.end <= right.end]
     words = [token.lower for token in within]
-    found = []
-    for place, token in enumerate(within):
-        alternative = "or" in words[max(0, place - 1) : place + 2]
-        opposed = None if alternative or token.lower in ENGLISH_STOP_WORDS else antonym(token.lower, token.tag)
-        if opposed and opposed not in words:
-            found.append((RANKS[token.tag[:2]], token, opposed))
-    if not found:
+    candidates = []
+    for index, token in enumerate(within):
+        alternative = "or" in words[max(0, index - 1) : index + 2]
+        opposite = None if alternative or token.lower in ENGLISH_STOP_WORDS else antonym(token.lower, token.tag)
+        if opposite and opposite not in words:
+            candidates.append((RANKS[token.tag[:2]], token, opposite))
+    if not candidates:
         raise Rejected(NO_ANTONYM)
-    best = min(rank for rank, *_ in found)
-    _, token, opposed = random.Random(seed).choice([one for one in found if one[0] == best])
-    other = with_capitals(opposed, token.word)
-    start, written = after_article(right.text, token.start, other)
-    return f"{right.text[:start]}{written}{right.text[token.end :]}", token.word, other
+    best = min(rank for rank, *_ in candidates)
+    _, token, opposite = random.Random(seed).choice([candidate for candidate in candidates if candidate[0] == best])
+    replacement = with_capitals(opposite, token.word)
+    start, new_text = after_article(right.text, token.start, replacement)
+    return f"{right.text[:start]}{new_text}{right.text[token.end :]}", token.word, replacement
 
 
 @lru_cache(maxsize=1 << 14)
@@ -187,7 +190,7 @@ def antonym(word: str, tag: str) -> str | None:
     if lemma is None or lemma in LIGHT or word not in inflected(lemma, form):
         return None
     for entry in wordnet.lemmas(lemma, pos):  # the commonest sense first
-        opposed = {other.name() for other in entry.antonyms()}
-        if found := single_words(opposed, form) - {word}:
-            return min(found, key=lambda other: (-len(wordnet.synsets(other, pos)), other))
+        antonyms = {other.name() for other in entry.antonyms()}
+        if forms := single_words(antonyms, form) - {word}:
+            return min(forms, key=lambda other: (-len(wordnet.synsets(other, pos)), other))
     return None

@@ -29,8 +29,8 @@ SMALL |= {"epochs": 1, "lr": 1e-4, "batch_size": 32, "max_length": 128}
 PAPER: JSON = {"points": ",".join(map(str, range(FOLDS))), "folds": FOLDS, "seeds": 5, "nli": 0, "pairs": 0}
 PAPER |= {"epochs": 3, "lr": 1e-5, "batch_size": 32, "max_length": 128}
 PRESETS = {"small": SMALL, "paper": PAPER}
-STEPS = 8  # training steps on which the estimate is based
-ASKED = 1 / 3  # time to answer a pair / time to train on it
+ESTIMATE_STEPS = 8  # training steps on which the estimate is based
+ANSWER_TO_TRAINING_TIME = 1 / 3  # time to answer a pair / time to train on it
 
 
 @click.command("impli")
@@ -62,7 +62,9 @@ ASKED = 1 / 3  # time to answer a pair / time to train on it
 @click.option("--device", help="cpu, cuda or mps.")
 @click.option("--keep_models", is_flag=True, help="Keep the trained models as well as their answers.")
 @click.option("--no_plots", is_flag=True, help="Write numbers only, without figures; needs no optional packages.")
-def impli(model: str, output: Path, preset: str, regimes: str, keep_models: bool, no_plots: bool, **given: Any) -> None:
+def impli(
+    model: str, output: Path, preset: str, regimes: str, keep_models: bool, no_plots: bool, **overrides: Any
+) -> None:
     """Draw learning curves over folds of idioms.
 
     A model is trained on literal inference and on idiom pairs from 0 to 9 folds: pairs with both labels, only
@@ -78,47 +80,47 @@ def impli(model: str, output: Path, preset: str, regimes: str, keep_models: bool
 
     if not no_plots:
         plots.require()
-    asked = {**PRESETS[preset], **{name: value for name, value in given.items() if value is not None}}
-    options = {name: asked[name] for name in TRAINED if asked.get(name) is not None}
-    work = Work(output, model, options, curve_of(asked, regimes), keep_models)
-    work.begin()
-    click.echo(work.estimate())
-    found = work.done(lambda line: click.echo(line, err=True))
-    show(found, model)
-    written = [output / FILE, work.table(found)]
+    settings = {**PRESETS[preset], **{name: value for name, value in overrides.items() if value is not None}}
+    options = {name: settings[name] for name in TRAINED if settings.get(name) is not None}
+    folder = CurveFolder(output, model, options, curve_of(settings, regimes), keep_models)
+    folder.begin()
+    click.echo(folder.estimate())
+    numbers = folder.complete(lambda line: click.echo(line, err=True))
+    show(numbers, model)
+    paths = [output / FILE, folder.table(numbers)]
     if not no_plots:
         from . import figure
 
-        written += plots.save(figure.curves(found, model), output, "curve")
-    click.echo(f"\n{len(written)} files in {output}: {', '.join(path.name for path in written)}")
+        paths += plots.save(figure.curves(numbers, model), output, "curve")
+    click.echo(f"\n{len(paths)} files in {output}: {', '.join(written_path.name for written_path in paths)}")
 
 
-def curve_of(asked: Mapping[str, Any], regimes: str) -> Curve:
+def curve_of(settings: Mapping[str, Any], regimes: str) -> Curve:
     """Return the curve that the options ask for. Raises `OptionError` for an invalid option."""
     from figeval.errors import OptionError, near
 
     from .points import Curve
 
-    points = [part.strip() for part in str(asked["points"]).split(",")]
-    wrong = next((point for point in points if not (point.isdecimal() and int(point) < FOLDS)), None)
-    if wrong is not None:
-        raise OptionError(f"--points: {wrong!r} is not a number from 0 to {FOLDS - 1}")
+    points = [part.strip() for part in str(settings["points"]).split(",")]
+    invalid = next((point for point in points if not (point.isdecimal() and int(point) < FOLDS)), None)
+    if invalid is not None:
+        raise OptionError(f"--points: {invalid!r} is not a number from 0 to {FOLDS - 1}")
     names = [name.strip() for name in regimes.split(",")]
-    strange = next((name for name in names if name not in REGIMES), None)
-    if strange is not None:
-        raise OptionError(f"--regimes: there is no {strange!r}{near(strange, REGIMES)}; there are {', '.join(REGIMES)}")
+    unknown = next((name for name in names if name not in REGIMES), None)
+    if unknown is not None:
+        raise OptionError(f"--regimes: there is no {unknown!r}{near(unknown, REGIMES)}; there are {', '.join(REGIMES)}")
     return Curve(
         points=list(map(int, points)),
         regimes=list(dict.fromkeys(names)),
-        held_out=range(asked["folds"]),
-        seeds=range(asked["seeds"]),
-        nli=asked["nli"] or None,
-        pairs=asked["pairs"] or None,
+        held_out=range(settings["folds"]),
+        seeds=range(settings["seeds"]),
+        nli=settings["nli"] or None,
+        pairs=settings["pairs"] or None,
     )
 
 
 @dataclass
-class Work:
+class CurveFolder:
     """The trainings of a curve in a folder, with tasks in `tasks`, answers in `runs` and models in `models`.
 
     `curve.json` records the options of the folder (`config`), a digest of the pairs it is based on (`rows`), how many
@@ -141,26 +143,26 @@ class Work:
         from figeval.io.storage import cure
         from figeval.io.yaml_files import read_mapping
 
-        before = self.stored()
+        stored = self.read_stored()
         if (
-            not before.get("learned") and not (self.output / "models").exists()
+            not stored.get("learned") and not (self.output / "models").exists()
         ):  # a refused option, such as a head that does not exist, leaves this
-            before = {}
-        changed = [key for key, value in self.config.items() if before and before["config"].get(key) != value]
+            stored = {}
+        changed = [key for key, value in self.config.items() if stored and stored["config"].get(key) != value]
         if changed:
             raise TrainError(f"{self.output} has a curve with a different {changed[0]}; choose another --output")
-        if before and before["rows"] != self.digest:
+        if stored and stored["rows"] != self.digest:
             raise TrainError(
                 f"{self.output} has a curve of different pairs than IMPLI has now; choose another --output"
             )
-        shared = dict(read_mapping(files("figeval.builtin.tasks.impli") / "_impli.yaml", TaskError))
+        shared_keys = dict(read_mapping(files("figeval.builtin.tasks.impli") / "_impli.yaml", TaskError))
         with cure(self.output, "--output"):
             (self.output / "tasks").mkdir(parents=True, exist_ok=True)
             for training in self.curve.trainings():
-                text = yaml.safe_dump(training.task(shared), sort_keys=False, allow_unicode=True)
+                text = yaml.safe_dump(training.task(shared_keys), sort_keys=False, allow_unicode=True)
                 (self.output / "tasks" / f"{training.name}.task.yaml").write_text(text, encoding="utf-8")
-            if not before:
-                self.keep({}, ())
+            if not stored:
+                self.save({}, ())
 
     @cached_property
     def idioms(self) -> list[Row]:
@@ -189,7 +191,7 @@ class Work:
         options = dict.fromkeys(TRAINED) | self.options
         return {"model": self.model, "nli": self.curve.nli, "pairs": self.curve.pairs, **options}
 
-    def stored(self) -> JSON:
+    def read_stored(self) -> JSON:
         """Return the content of `curve.json`, which is empty without a file. Raises `RecordError` if it is damaged."""
         from figeval.errors import RecordError
         from figeval.io.json_files import read_json
@@ -197,13 +199,13 @@ class Work:
         file = self.output / FILE
         if not file.exists():
             return {}
-        found = read_json(file, RecordError)
+        content = read_json(file, RecordError)
         kinds = {"config": dict, "learned": dict, "rows": str}
-        if not isinstance(found, dict) or not all(isinstance(found.get(key), kind) for key, kind in kinds.items()):
+        if not isinstance(content, dict) or not all(isinstance(content.get(key), kind) for key, kind in kinds.items()):
             raise RecordError(f"{file} is not a learning curve of this version; choose another --output")
-        return found
+        return content
 
-    def keep(self, learned: Mapping[str, int], numbers: Sequence[CurveNumber]) -> None:
+    def save(self, learned: Mapping[str, int], numbers: Sequence[CurveNumber]) -> None:
         """Replace `curve.json`."""
         import json
 
@@ -216,8 +218,12 @@ class Work:
 
     def missing(self) -> list[CurveTraining]:
         """Return the trainings without answers, in order."""
-        learned = self.stored().get("learned", {})
-        return [one for one in self.curve.trainings() if one.name not in learned or not self.is_answered(one)]
+        learned = self.read_stored().get("learned", {})
+        return [
+            training
+            for training in self.curve.trainings()
+            if training.name not in learned or not self.is_answered(training)
+        ]
 
     def is_answered(self, training: CurveTraining) -> bool:
         """Return whether the answers of a training are complete."""
@@ -232,41 +238,41 @@ class Work:
         import time
         from datetime import timedelta
 
-        left = self.missing()
-        if not left:
+        trainings = self.missing()
+        if not trainings:
             return f"all {len(list(self.curve.trainings()))} trainings are done"
         # Folds have about the same size, so one fold represents all.
-        alike = {(one.train, one.regime): one for one in left}
-        sizes = {key: len(one.point.learned(self.idioms)) for key, one in alike.items()}
-        longest = max(left, key=lambda one: sizes[one.train, one.regime])
-        held_out = len(longest.point.held_out(self.idioms))
+        representatives = {(training.train, training.regime): training for training in trainings}
+        sizes = {key: len(training.point.learned(self.idioms)) for key, training in representatives.items()}
+        largest = max(trainings, key=lambda training: sizes[training.train, training.regime])
+        held_out = len(largest.point.held_out(self.idioms))
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
-            record = self.train(longest, Path(folder), max_steps=STEPS)
+            record = self.train(largest, Path(folder), max_steps=ESTIMATE_STEPS)
             step = record.seconds / record.steps
             start = max(0.0, time.monotonic() - began - record.seconds)
-        config, most = record.config.model_dump(), record.train.n
+        config, max_pairs = record.config.model_dump(), record.train.n
         batch, epochs = config["batch_size"], config["epochs"]
-        literal = most - sizes[longest.train, longest.regime]
+        literal = max_pairs - sizes[largest.train, largest.regime]
         total = 0.0
-        for one in left:
-            learned = epochs * (literal + sizes[one.train, one.regime])
-            total += start + (learned + held_out * ASKED) / batch * step
-        about = timedelta(seconds=round(total / 60) * 60) if total > 90 else timedelta(seconds=round(total))
+        for training in trainings:
+            learned = epochs * (literal + sizes[training.train, training.regime])
+            total += start + (learned + held_out * ANSWER_TO_TRAINING_TIME) / batch * step
+        duration = timedelta(seconds=round(total / 60) * 60) if total > 90 else timedelta(seconds=round(total))
         return (
-            f"{len(left)} trainings on up to {most:,} pairs, each asked about {held_out:,} others: about {about} "
-            f"({step:.2f} s for a step of {batch} pairs, {start:.0f} s to begin)"
+            f"{len(trainings)} trainings on up to {max_pairs:,} pairs, each asked about {held_out:,} others: about "
+            f"{duration} ({step:.2f} s for a step of {batch} pairs, {start:.0f} s to begin)"
         )
 
-    def train(self, training: CurveTraining, folder: Path, **more: Any) -> TrainingRecord:
+    def train(self, training: CurveTraining, folder: Path, **options: Any) -> TrainingRecord:
         """Train one model and return the record of its training."""
         import figeval
 
-        own = {**self.options, **more, "seed": training.seed, "select_on": "none", "evaluate": ()}
-        trained = figeval.train(training.name, self.model, folder, include_path=(self.output / "tasks",), **own)
+        arguments = {**self.options, **options, "seed": training.seed, "select_on": "none", "evaluate": ()}
+        trained = figeval.train(training.name, self.model, folder, include_path=(self.output / "tasks",), **arguments)
         return trained.record
 
-    def done(self, say: Callable[[str], None]) -> list[CurveNumber]:
+    def complete(self, say: Callable[[str], None]) -> list[CurveNumber]:
         """Run the missing trainings and return all numbers."""
         import shutil
 
@@ -278,13 +284,13 @@ class Work:
         from .results import AnsweredTraining, numbers
 
         trainings = list(self.curve.trainings())
-        left = {one.name for one in self.missing()}
-        found: list[AnsweredTraining] = []
-        learned = self.stored()["learned"]
-        for place, training in enumerate(trainings, start=1):
+        unfinished = {training.name for training in self.missing()}
+        answered: list[AnsweredTraining] = []
+        learned = self.read_stored()["learned"]
+        for number, training in enumerate(trainings, start=1):
             runs = self.output / "runs" / training.name
-            if training.name in left:
-                say(f"{place} of {len(trainings)}: {training.name}")
+            if training.name in unfinished:
+                say(f"{number} of {len(trainings)}: {training.name}")
                 folder = self.output / "models" / training.name
                 record = self.train(training, folder)
                 run = figeval.run(
@@ -294,15 +300,17 @@ class Work:
                     failed = next((task.error for task in run.record.tasks if task.error), "some answers are missing")
                     raise TrainError(f"{training.name} was not answered: {one_line(failed.strip().splitlines()[-1])}")
                 learned[training.name] = record.train.n
-                self.keep(learned, ())
+                self.save(learned, ())
                 if not self.keep_models:
                     shutil.rmtree(folder)
-            found.append(AnsweredTraining(training, learned[training.name], list(RunFolder(runs).rows(training.name))))
-        made = numbers(found)
-        self.keep(learned, made)
-        return made
+            answered.append(
+                AnsweredTraining(training, learned[training.name], list(RunFolder(runs).rows(training.name)))
+            )
+        curve_numbers = numbers(answered)
+        self.save(learned, curve_numbers)
+        return curve_numbers
 
-    def table(self, found: Sequence[CurveNumber]) -> Path:
+    def table(self, numbers: Sequence[CurveNumber]) -> Path:
         """Write the numbers as CSV and return the path."""
         import csv
         from dataclasses import asdict
@@ -311,7 +319,7 @@ class Work:
         from figeval.io.text import csv_cell
 
         file = self.output / "curve.csv"
-        rows = [asdict(one) for one in found]
+        rows = [asdict(number) for number in numbers]
         with cure(self.output, "--output"), file.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow(rows[0])
@@ -319,7 +327,7 @@ class Work:
         return file
 
 
-def show(found: Sequence[CurveNumber], model: str) -> None:
+def show(numbers: Sequence[CurveNumber], model: str) -> None:
     """Print the table of the numbers."""
     from rich.console import Console
 
@@ -327,14 +335,14 @@ def show(found: Sequence[CurveNumber], model: str) -> None:
 
     head = ("learned from", "folds", "pairs", "part", "value", "sd", "95 % interval", "n", "trainings")
     console = Console()
-    Grid(head, list(cells(found)), f"learning curves: {model}", (*head[1:3], *head[4:])).print(console)
+    Grid(head, list(cells(numbers)), f"learning curves: {model}", (*head[1:3], *head[4:])).print(console)
     say(console, "  pairs: trained on, including literal ones; n: held-out pairs; auc: area under the ROC curve")
 
 
-def cells(found: Sequence[CurveNumber]) -> Iterator[tuple[str, ...]]:
+def cells(numbers: Sequence[CurveNumber]) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table."""
-    for one in found:
-        value, sd = ("–" if number is None else f"{number:.4f}" for number in (one.value, one.sd))
-        interval = "–" if one.low is None else f"{one.low:.3f} to {one.high:.3f}"
-        counts = (str(one.n), str(one.trainings))
-        yield (one.regime, str(one.folds), f"{one.learned:.0f}", one.part, value, sd, interval, *counts)
+    for number in numbers:
+        value, sd = ("–" if statistic is None else f"{statistic:.4f}" for statistic in (number.value, number.sd))
+        interval = "–" if number.low is None else f"{number.low:.3f} to {number.high:.3f}"
+        counts = (str(number.n), str(number.trainings))
+        yield (number.regime, str(number.folds), f"{number.learned:.0f}", number.part, value, sd, interval, *counts)

@@ -10,7 +10,7 @@ from figeval.errors import DataError
 
 from ...nli import union
 from .. import impli_rows
-from .points import asked
+from .points import parse_query
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
@@ -23,7 +23,7 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
         DataError: the path does not describe a point.
     """
     split, _, query = path.partition("?")
-    point, literal = asked(query)
+    point, literal = parse_query(query)
     if split == "held_out":
         yield from point.held_out(impli_rows.idiom_rows(context))
     elif split == "train":
@@ -33,14 +33,14 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
         raise DataError(f"impli_curve has no split {split!r}; it has held_out and train")
 
 
-def literal_rows(most: int | None, context: DataContext) -> Iterator[Row]:
+def literal_rows(max_pairs: int | None, context: DataContext) -> Iterator[Row]:
     """Yield at most `most` pairs of the NLI tasks' training part, drawn at random, in the form of IMPLI's rows."""
-    found = list(union.rows("train", context))
-    drawn = range(len(found))
-    if most is not None and most < len(found):
-        drawn = sorted(random.Random(0).sample(drawn, most))  # type: ignore[assignment]
-    for place in drawn:
-        row = found[place]
+    rows = list(union.rows("train", context))
+    indices = range(len(rows))
+    if max_pairs is not None and max_pairs < len(rows):
+        indices = sorted(random.Random(0).sample(indices, max_pairs))  # type: ignore[assignment]
+    for index in indices:
+        row = rows[index]
         yield {
             "id": f"nli/{row['id']}",
             "premise": row["premise"],

@@ -19,31 +19,31 @@ TITLES = {
 }
 
 
-def curves(found: Sequence[CurveNumber], model: str) -> Any:
+def curves(numbers: Sequence[CurveNumber], model: str) -> Any:
     """Plot the curves; bands are 95 % intervals, if there are any, and the dashed line is chance."""
     import altair as alt
 
     panels = []
-    shown = regimes_of(found)
+    regimes = regimes_of(numbers)
     for part, title in TITLES.items():
         values = [
             {
-                "folds": one.folds,
-                "value": one.value,
-                "low": one.low,
-                "high": one.high,
+                "folds": number.folds,
+                "value": number.value,
+                "low": number.low,
+                "high": number.high,
                 "regime": regime,
-                "n": one.learned,
+                "n": number.learned,
             }
-            for regime, own in shown.items()
-            for one in own
-            if one.part == part and one.value is not None
+            for regime, regime_numbers in regimes.items()
+            for number in regime_numbers
+            if number.part == part and number.value is not None
         ]
         base = alt.Chart(alt.Data(values=values)).encode(
             x=alt.X("folds:Q", title="Folds of other idioms trained on", axis=alt.Axis(tickMinStep=1, format="d")),
             color=alt.Color(
                 "regime:N",
-                scale=alt.Scale(domain=list(shown), range=[COLOURS[regime] for regime in shown]),
+                scale=alt.Scale(domain=list(regimes), range=[COLOURS[regime] for regime in regimes]),
                 legend=alt.Legend(title="learned from", orient="top", symbolOpacity=1),
             ),
         )
@@ -70,17 +70,19 @@ def curves(found: Sequence[CurveNumber], model: str) -> Any:
             alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=alt.TitleParams(title, color=INK))
         )
     return styled(
-        alt.concat(*panels, columns=2), "What is learned about an idiom from other idioms", about(found, model)
+        alt.concat(*panels, columns=2),
+        "What is learned about an idiom from other idioms",
+        subtitle_lines(numbers, model),
     )
 
 
-def about(found: Sequence[CurveNumber], model: str) -> list[str]:
+def subtitle_lines(numbers: Sequence[CurveNumber], model: str) -> list[str]:
     """Return the lines below the title, which describe the trainings behind a point and the bands."""
-    seeds, trainings = max(one.seeds for one in found), max(one.trainings for one in found)
+    seeds, trainings = max(number.seeds for number in numbers), max(number.trainings for number in numbers)
     held_out = trainings // seeds
-    behind = f"{model}; {held_out} held-out fold{'s' * (held_out > 1)}, {seeds} seed{'s' * (seeds > 1)}"
+    first_line = f"{model}; {held_out} held-out fold{'s' * (held_out > 1)}, {seeds} seed{'s' * (seeds > 1)}"
     if seeds == 1:
-        return [behind, "bands: 95 % intervals over idioms; they do not include the variation between trainings"]
+        return [first_line, "bands: 95 % intervals over idioms; they do not include the variation between trainings"]
     if seeds == 2:
-        return [behind, "no bands: intervals need three seeds"]
-    return [behind, "bands: 95 % intervals over idioms and seeds"]
+        return [first_line, "no bands: intervals need three seeds"]
+    return [first_line, "bands: 95 % intervals over idioms and seeds"]

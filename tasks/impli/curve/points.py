@@ -11,7 +11,7 @@ from figeval.types import JSON
 
 from ..folds import FOLDS, REGIMES, Point
 
-NOTHING = "none"  # the regime of the point without figurative pairs, which all regimes share
+NO_REGIME = "none"  # the regime of the point without figurative pairs, which all regimes share
 DEFAULT_SEED = 0
 
 
@@ -38,7 +38,7 @@ class Curve:
     def trainings(self) -> Iterator[CurveTraining]:
         """Yield every training once, those with the fewest folds first."""
         for folds in sorted(set(self.points)):
-            for regime in self.regimes if folds else (NOTHING,):
+            for regime in self.regimes if folds else (NO_REGIME,):
                 for fold in self.held_out:
                     for seed in self.seeds:
                         yield CurveTraining(
@@ -66,13 +66,13 @@ class CurveTraining:
     @property
     def point(self) -> Point:
         """Pairs of the folds of idioms that it learns from, and the held-out fold."""
-        regime = "both" if self.regime == NOTHING else self.regime
+        regime = "both" if self.regime == NO_REGIME else self.regime
         return Point(fold=self.fold, train=self.train, regime=regime, pairs=self.pairs, seed=DEFAULT_SEED)
 
     def task(self, shared: JSON) -> JSON:
         """Return the task file; `shared` holds the keys that all IMPLI tasks share."""
-        wanted = {"fold": self.fold, "train": self.train, "regime": self.regime, "nli": self.nli, "pairs": self.pairs}
-        learned = urlencode({name: value for name, value in wanted.items() if value is not None})
+        query = {"fold": self.fold, "train": self.train, "regime": self.regime, "nli": self.nli, "pairs": self.pairs}
+        learned = urlencode({name: value for name, value in query.items() if value is not None})
         return {
             **{key: value for key, value in shared.items() if key != "floor"},
             "name": self.name,
@@ -83,27 +83,27 @@ class CurveTraining:
         }
 
 
-def asked(query: str) -> tuple[Point, int | None]:
+def parse_query(query: str) -> tuple[Point, int | None]:
     """Return the point that a data reference describes, and the number of literal pairs to learn from.
 
     Raises:
         DataError: the reference has an unknown name or an invalid value.
     """
     values = dict(parse_qsl(query, keep_blank_values=True))
-    regime = values.pop("regime", NOTHING)
-    known = {"fold", "train", "nli", "pairs"}
-    if strange := sorted(set(values) - known):
-        raise DataError(f"impli_curve has no {strange[0]!r}; it has {', '.join(sorted(known))} and regime")
-    if regime not in (*REGIMES, NOTHING):
+    regime = values.pop("regime", NO_REGIME)
+    names = {"fold", "train", "nli", "pairs"}
+    if unknown := sorted(set(values) - names):
+        raise DataError(f"impli_curve has no {unknown[0]!r}; it has {', '.join(sorted(names))} and regime")
+    if regime not in (*REGIMES, NO_REGIME):
         raise DataError(f"impli_curve has no regime {regime!r}; it has {', '.join(REGIMES)}")
-    if wrong := next((name for name, value in values.items() if not value.isdecimal()), None):
-        raise DataError(f"impli_curve: {wrong}={values[wrong]} is not a number")
+    if invalid := next((name for name, value in values.items() if not value.isdecimal()), None):
+        raise DataError(f"impli_curve: {invalid}={values[invalid]} is not a number")
     numbers = {name: int(value) for name, value in values.items()}
     fold, train = numbers.get("fold", 0), numbers.get("train", 0)
     if not (fold < FOLDS and train < FOLDS):
         raise DataError(
             f"impli_curve: there are folds 0 to {FOLDS - 1}, of which at most {FOLDS - 1} are used for training"
         )
-    wanted = "both" if regime == NOTHING else regime
-    point = Point(fold=fold, train=train, regime=wanted, pairs=numbers.get("pairs"), seed=DEFAULT_SEED)
+    pair_regime = "both" if regime == NO_REGIME else regime
+    point = Point(fold=fold, train=train, regime=pair_regime, pairs=numbers.get("pairs"), seed=DEFAULT_SEED)
     return point, numbers.get("nli")

@@ -59,7 +59,7 @@ class AnsweredTraining:
     rows: Sequence[PredictionRow]
 
 
-def numbers(found: Iterable[AnsweredTraining]) -> list[CurveNumber]:
+def numbers(trainings: Iterable[AnsweredTraining]) -> list[CurveNumber]:
     """Return the numbers of a curve, in the order of the trainings.
 
     An idiom is in one held-out fold only, so accuracies are computed on the pairs of all folds together. Areas are
@@ -67,61 +67,69 @@ def numbers(found: Iterable[AnsweredTraining]) -> list[CurveNumber]:
     seed left unanswered is left out for all.
     """
     points: dict[tuple[str, int], list[AnsweredTraining]] = defaultdict(list)
-    for one in found:
-        points[one.training.regime, one.training.train].append(one)
-    return [number for own in points.values() for number in of_point(own)]
+    for answered in trainings:
+        points[answered.training.regime, answered.training.train].append(answered)
+    return [number for trainings_of_point in points.values() for number in point_numbers(trainings_of_point)]
 
 
-def of_point(found: Sequence[AnsweredTraining]) -> list[CurveNumber]:
+def point_numbers(trainings: Sequence[AnsweredTraining]) -> list[CurveNumber]:
     """Return the numbers of one point."""
-    first = found[0].training
+    first = trainings[0].training
     by_seed: dict[int, dict[str, PredictionRow]] = defaultdict(dict)
-    for one in found:
-        by_seed[one.training.seed].update({f"{one.training.fold} {row['id']}": row for row in one.rows})
-    answered = [{name for name, row in own.items() if _right(row) is not None} for own in by_seed.values()]
-    names = [name for name in next(iter(by_seed.values())) if all(name in own for own in answered)]
-    made = []
-    for part, wanted in PARTS.items():
-        own = [name for name in names if wanted is None or _entails(next(iter(by_seed.values()))[name]) == wanted]
-        made.append(_accuracy(found, part, [[seed[name] for name in own] for seed in by_seed.values()]))
-    judged = [[_judged(name, seed[name]) for name in names] for seed in by_seed.values()]
-    areas = [auc(own) for own in judged]
-    known = [area.value for area in areas if area.value is not None]
-    interval = discrimination_over_seeds(auc, judged) if len(areas) > 1 else areas[0].interval
-    made.append(
+    for answered in trainings:
+        by_seed[answered.training.seed].update({f"{answered.training.fold} {row['id']}": row for row in answered.rows})
+    answered_names = [
+        {name for name, row in rows_by_name.items() if _right(row) is not None} for rows_by_name in by_seed.values()
+    ]
+    names = [name for name in next(iter(by_seed.values())) if all(name in seed_names for seed_names in answered_names)]
+    curve_numbers = []
+    for part, entailing in PARTS.items():
+        part_names = [
+            name for name in names if entailing is None or _entails(next(iter(by_seed.values()))[name]) == entailing
+        ]
+        curve_numbers.append(
+            _accuracy(trainings, part, [[seed[name] for name in part_names] for seed in by_seed.values()])
+        )
+    scored_pairs = [[_scored_pair(name, seed[name]) for name in names] for seed in by_seed.values()]
+    areas = [auc(pairs) for pairs in scored_pairs]
+    area_values = [area.value for area in areas if area.value is not None]
+    interval = discrimination_over_seeds(auc, scored_pairs) if len(areas) > 1 else areas[0].interval
+    curve_numbers.append(
         CurveNumber(
             regime=first.regime,
             folds=first.train,
-            learned=fmean(one.learned for one in found),
+            learned=fmean(answered.learned for answered in trainings),
             part="auc",
             n=areas[0].n,
             seeds=len(by_seed),
-            trainings=len(found),
-            value=fmean(known) if len(known) == len(areas) else None,
-            sd=stdev(known) if len(known) == len(areas) > 1 else None,
+            trainings=len(trainings),
+            value=fmean(area_values) if len(area_values) == len(areas) else None,
+            sd=stdev(area_values) if len(area_values) == len(areas) > 1 else None,
             low=interval.low,
             high=interval.high,
             interval=str(interval),
         )
     )
-    return made
+    return curve_numbers
 
 
-def _accuracy(found: Sequence[AnsweredTraining], part: str, tables: Sequence[Sequence[PredictionRow]]) -> CurveNumber:
+def _accuracy(
+    trainings: Sequence[AnsweredTraining], part: str, tables: Sequence[Sequence[PredictionRow]]
+) -> CurveNumber:
     """Return the accuracy on some pairs, given a table of rows for each seed."""
     values = [[_right(row) or 0.0 for row in table] for table in tables]
     clusters = [row["cluster"] for row in tables[0]]
-    about = {"regime": found[0].training.regime, "folds": found[0].training.train, "part": part}
-    shared = {
-        **about,
-        "learned": fmean(one.learned for one in found),
+    point = {"regime": trainings[0].training.regime, "folds": trainings[0].training.train, "part": part}
+    fields = {
+        **point,
+        "learned": fmean(answered.learned for answered in trainings),
         "n": len(clusters),
         "seeds": len(tables),
-        "trainings": len(found),
+        "trainings": len(trainings),
     }
     if not clusters:
-        return CurveNumber(**shared, value=None, interval=str(Interval(reason="no pairs")))  # type: ignore[arg-type]
-    scores = [fmean(own) for own in values]
+        return CurveNumber(**fields, value=None, interval=str(Interval(reason="no pairs")))  # type: ignore[arg-type]
+    scores = [fmean(seed_values) for seed_values in values]
     if len(tables) > 1:
         interval = interval_over_seeds(values, clusters, (0.0, 1.0))
     else:
@@ -131,7 +139,7 @@ def _accuracy(found: Sequence[AnsweredTraining], part: str, tables: Sequence[Seq
         interval = aggregator.score().interval
     sd, words = stdev(scores) if len(scores) > 1 else None, str(interval)
     limits = {"low": interval.low, "high": interval.high}
-    return CurveNumber(**shared, **limits, value=fmean(scores), sd=sd, interval=words)  # type: ignore[arg-type]
+    return CurveNumber(**fields, **limits, value=fmean(scores), sd=sd, interval=words)  # type: ignore[arg-type]
 
 
 def _right(row: PredictionRow) -> float | None:
@@ -143,7 +151,7 @@ def _entails(row: PredictionRow) -> bool:
     return row["gold"] == "entailment"
 
 
-def _judged(name: str, row: PredictionRow) -> Judged:
+def _scored_pair(name: str, row: PredictionRow) -> Judged:
     score = next(iter(row.get("scores", ())), None)
     return Judged(
         positive=_entails(row),
@@ -153,15 +161,15 @@ def _judged(name: str, row: PredictionRow) -> Judged:
     )
 
 
-def as_json(found: Iterable[CurveNumber]) -> list[JSON]:
+def as_json(numbers: Iterable[CurveNumber]) -> list[JSON]:
     """Return the numbers as mappings for JSON."""
-    return [asdict(one) for one in found]
+    return [asdict(number) for number in numbers]
 
 
-def regimes_of(found: Iterable[CurveNumber]) -> Mapping[str, list[CurveNumber]]:
+def regimes_of(numbers: Iterable[CurveNumber]) -> Mapping[str, list[CurveNumber]]:
     """Return the numbers by regime; the curve of every regime begins with the point without figurative pairs."""
-    own: dict[str, list[CurveNumber]] = defaultdict(list)
-    for one in found:
-        own[one.regime].append(one)
-    shared = own.pop("none", [])
-    return {regime: [*shared, *numbers] for regime, numbers in own.items()} or {"none": shared}
+    by_regime: dict[str, list[CurveNumber]] = defaultdict(list)
+    for number in numbers:
+        by_regime[number.regime].append(number)
+    shared = by_regime.pop("none", [])
+    return {regime: [*shared, *regime_numbers] for regime, regime_numbers in by_regime.items()} or {"none": shared}

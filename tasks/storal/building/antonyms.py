@@ -25,7 +25,7 @@ class Replacement:
     end: int
     word: str
 
-    def applied(self, moral: str) -> str:
+    def apply(self, moral: str) -> str:
         """Return the moral with the word replaced."""
         return f"{moral[: self.start]}{self.word}{moral[self.end :]}"
 
@@ -48,7 +48,7 @@ NO_WORDS = Dropped("no words")
 NO_ANTONYM = Dropped("no word with an antonym")
 
 
-def replaced(moral: str, antonyms: Antonyms, seed: str) -> Replacement | Dropped:
+def draw_replacement(moral: str, antonyms: Antonyms, seed: str) -> Replacement | Dropped:
     """Replace one word of a moral by one of its antonyms, both drawn with the seed.
 
     Words of the SMART stop list (is, have, in …) are replaced only if no other word has an antonym.
@@ -80,27 +80,27 @@ class WordNetAntonyms:
             DataError: NLTK finds no WordNet.
         """
         for match in WORD.finditer(moral):
-            found = sorted(_inflected_antonyms(match.group().lower().replace("\u2019", "'")))
-            if found:
-                yield [replacement(moral, match, word) for word in found]
+            words = sorted(_inflected_antonyms(match.group().lower().replace("\u2019", "'")))
+            if words:
+                yield [replacement(moral, match, word) for word in words]
 
 
 def replacement(moral: str, match: re.Match[str], word: str) -> Replacement:
     """Return the replacement, capitalised like the word; it includes a preceding article that changes ("a", "an")."""
-    start, written = after_article(moral, match.start(), with_capitals(word, match.group()))
-    return Replacement(start, match.end(), written)
+    start, text = after_article(moral, match.start(), with_capitals(word, match.group()))
+    return Replacement(start, match.end(), text)
 
 
 @cache
 def _inflected_antonyms(word: str) -> frozenset[str]:
     """Return the antonyms of a lower-case word, in the same inflected form."""
     wordnet = open_wordnet()
-    found: set[str] = set()
+    forms: set[str] = set()
     for pos in UNIVERSAL:
         if lemma := wordnet.morphy(word, pos):
             antonyms = {antonym.name() for entry in wordnet.lemmas(lemma, pos) for antonym in entry.antonyms()}
-            found |= {inflected_alike(antonym, word, lemma, pos) for antonym in antonyms if WORD.fullmatch(antonym)}
-    return frozenset(found - {word})
+            forms |= {inflected_alike(antonym, word, lemma, pos) for antonym in antonyms if WORD.fullmatch(antonym)}
+    return frozenset(forms - {word})
 
 
 # ---- any language ----------------------------------------------------------------------------------------------------
@@ -110,14 +110,14 @@ def _inflected_antonyms(word: str) -> frozenset[str]:
 class ListedAntonyms:
     """Antonyms from a list, as spelled there; Chinese words are found by jieba, others by a regular expression."""
 
-    listed: Mapping[str, tuple[str, ...]]
+    antonyms: Mapping[str, tuple[str, ...]]
     language: str
 
     def replacements(self, moral: str) -> Iterator[list[Replacement]]:
         """Yield all replacements of each word that has any, word by word."""
         for start, word in self._words(moral):
-            if found := self.listed.get(word) or self.listed.get(word.lower()):
-                yield [Replacement(start, start + len(word), with_capitals(one, word)) for one in found]
+            if antonyms := self.antonyms.get(word) or self.antonyms.get(word.lower()):
+                yield [Replacement(start, start + len(word), with_capitals(antonym, word)) for antonym in antonyms]
 
     def _words(self, moral: str) -> Iterable[tuple[int, str]]:
         if self.language != "zh":
@@ -135,7 +135,7 @@ def read_antonyms(file: Path, language: str) -> ListedAntonyms:
     Raises:
         DataError: the file cannot be read, has an invalid line, or is empty.
     """
-    listed: dict[str, list[str]] = {}
+    antonyms: dict[str, list[str]] = {}
     for number, line in enumerate(text_lines(file), 1):
         if not line.strip():
             continue
@@ -144,7 +144,7 @@ def read_antonyms(file: Path, language: str) -> ListedAntonyms:
             raise DataError(
                 f"{file}:{number}: a line must have a word, a tab and its antonym; this one has {len(cells)} cells"
             )
-        listed.setdefault(cells[0], []).append(cells[1])
-    if not listed:
+        antonyms.setdefault(cells[0], []).append(cells[1])
+    if not antonyms:
         raise DataError(f"{file}: is empty; write a word, a tab and its antonym on each line")
-    return ListedAntonyms({word: tuple(sorted(set(found))) for word, found in listed.items()}, language)
+    return ListedAntonyms({word: tuple(sorted(set(alternatives))) for word, alternatives in antonyms.items()}, language)

@@ -13,11 +13,11 @@ from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.routes import cosines
 from figeval.types import JSON, Text, TextPair
 
-MOST_ITEMS = 10_000  # items of a split to which blind rules are applied
-AUDITED = 1000  # items of a split that models score
+MAX_BLIND_ITEMS = 10_000  # items of a split to which blind rules are applied
+MAX_SCORED_ITEMS = 1000  # items of a split that models score
 
 
-def blind(examples: Sequence[ChoiceExample], seed: int) -> list[JSON]:
+def apply_blind_rules(examples: Sequence[ChoiceExample], seed: int) -> list[JSON]:
     """Apply every blind rule to the items of a split, and flag those whose interval does not contain chance (`off`).
 
     Rules that know the labels of the other half are left out: if every option is right once, they know for certain that
@@ -28,8 +28,8 @@ def blind(examples: Sequence[ChoiceExample], seed: int) -> list[JSON]:
         from figeval.wings.audit.blind_rules import LABELS, blind_rules
     except ModuleNotFoundError:
         return []
-    found = []
-    for rule in blind_rules(examples[:MOST_ITEMS], seed):
+    results = []
+    for rule in blind_rules(examples[:MAX_BLIND_ITEMS], seed):
         if rule.knows == LABELS:
             continue
         aggregator = MetricAggregator(rule.name, mean_of(lambda _example, _prediction: None))
@@ -37,15 +37,15 @@ def blind(examples: Sequence[ChoiceExample], seed: int) -> list[JSON]:
             aggregator.add(example.cluster, (hit, 1.0))
         score = aggregator.score()
         chance = 1 / len(examples[0].options)
-        known = score.value is not None and score.low is not None and score.high is not None
-        off = known and not (score.low or 0) - 1e-9 <= chance <= (score.high or 0) + 1e-9
+        has_interval = score.value is not None and score.low is not None and score.high is not None
+        off = has_interval and not (score.low or 0) - 1e-9 <= chance <= (score.high or 0) + 1e-9
         numbers = {"value": score.value, "low": score.low, "high": score.high}
         rounded = {name: None if value is None else round(value, 4) for name, value in numbers.items()}
-        found.append({"rule": rule.name, "knows": rule.knows, **rounded, "chance": chance, "off": off})
-    return found
+        results.append({"rule": rule.name, "knows": rule.knows, **rounded, "chance": chance, "off": off})
+    return results
 
 
-def ambiguous(examples: Sequence[ChoiceExample], model: Model) -> JSON:
+def count_ambiguous(examples: Sequence[ChoiceExample], model: Model) -> JSON:
     """Count the items for which a model finds a negative closer to the story than the right moral.
 
     The items for which the right moral is closer than all negatives are counted as well.
@@ -54,11 +54,12 @@ def ambiguous(examples: Sequence[ChoiceExample], model: Model) -> JSON:
         FigevalError: the model can neither embed nor score pairs.
     """
     closer = closest = 0
-    model.fit(examples)
+    if model.learns:
+        model.fit(examples)
     for example in examples:
         scores = _scores(example, model)
         right = scores[example.gold or 0]
-        best = max(score for place, score in enumerate(scores) if place != example.gold)
+        best = max(score for index, score in enumerate(scores) if index != example.gold)
         closer += best > right
         closest += best < right
     return {"items": len(examples), "negative_closer": closer, "gold_closest": closest}

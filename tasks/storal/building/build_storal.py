@@ -74,9 +74,9 @@ def storal(  # noqa: PLR0913 - one argument per option
     from .builder import StoralOptions
     from .readme import warnings
 
-    language, named = read_language(language), read_columns(columns, FIELDS, "story=fable")
+    language, column_names = read_language(language), read_columns(columns, FIELDS, "story=fable")
     options = StoralOptions(
-        file=PairFile(path, language, named),
+        file=PairFile(path, language, column_names),
         language=language,
         name=task_prefix(name or output.resolve().name),
         seed=seed,
@@ -85,7 +85,7 @@ def storal(  # noqa: PLR0913 - one argument per option
         antonyms=antonyms,
         stop_words=stopwords,
         deduplicate=deduplicate,
-        compare=tuple(PairFile(other, language, named) for other in compare),
+        compare=tuple(PairFile(other, language, column_names) for other in compare),
     )
     began = time.monotonic()
     display = display_on(stderr())
@@ -111,8 +111,8 @@ def storal_items(output: Path) -> None:
     from .frozen import freeze
 
     pairs = list(english_pairs(DataContext(files(__package__.rpartition(".")[0]), fetch)))
-    for name, written in freeze(pairs, output)["files"].items():
-        click.echo(f"{output / name}  {written['items']} items  {written['sha256']}")
+    for name, summary in freeze(pairs, output)["files"].items():
+        click.echo(f"{output / name}  {summary['items']} items  {summary['sha256']}")
 
 
 def build(options: StoralOptions, output: Path, display: Display) -> JSON:
@@ -181,19 +181,19 @@ def check_resources(options: StoralOptions) -> None:
         extras.chinese_stop_words()
 
 
-def read_language(given: str) -> str:
+def read_language(text: str) -> str:
     """Return the code of a language in lower case. Raises `OptionError` for an invalid code."""
-    code = given.strip().lower()
+    code = text.strip().lower()
     if not re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{1,8})*", code):
-        raise OptionError(f"--language: {given[:40]!r} is not a language code such as en, zh or pt-br")
+        raise OptionError(f"--language: {text[:40]!r} is not a language code such as en, zh or pt-br")
     return code
 
 
-def read_tasks(given: str) -> tuple[str, ...]:
+def read_tasks(text: str) -> tuple[str, ...]:
     """Return the kinds of tasks that `--tasks` names, in their usual order. Raises `OptionError` for unknown ones."""
-    named = {kind.strip() for kind in given.split(",") if kind.strip()}
-    for kind in sorted(named - {*KINDS}):
+    names = {kind.strip() for kind in text.split(",") if kind.strip()}
+    for kind in sorted(names - {*KINDS}):
         raise OptionError(f"--tasks has no {kind!r}{near(kind, KINDS)}; it has {', '.join(KINDS)}")
-    if not named:
+    if not names:
         raise OptionError(f"--tasks is empty; choose from {', '.join(KINDS)}")
-    return tuple(kind for kind in KINDS if kind in named)
+    return tuple(kind for kind in KINDS if kind in names)

@@ -25,9 +25,9 @@ from ..pairs import PAPER_MOPREF, PAPER_SIZES, Pair, PairFile
 from ..preference.options import options_of
 from . import items, topics
 from .antonyms import Antonyms, WordNetAntonyms, read_antonyms
-from .audits import AUDITED, MOST_ITEMS, ambiguous, blind
+from .audits import MAX_BLIND_ITEMS, MAX_SCORED_ITEMS, apply_blind_rules, count_ambiguous
 from .index import Index
-from .negatives import OPTIONS, folded
+from .negatives import OPTIONS, normalize
 from .task_files import CHOICES, PAPER, data_file
 
 VERSION = 2  # of the rules; stages made by an older version are made again
@@ -65,12 +65,12 @@ class StoralOptions:
 
 
 @contextmanager
-def located(where: object) -> Iterator[None]:
+def errors_in(source: object) -> Iterator[None]:
     """Prepend the name of a file to errors about its content."""
     try:
         yield
     except DataError as error:
-        raise DataError(f"{where}: {error}") from error
+        raise DataError(f"{source}: {error}") from error
 
 
 def stage_key(options: StoralOptions) -> JSON:
@@ -100,24 +100,24 @@ class StoralBuilder:
             FigevalError: the tasks cannot be made from the pairs. The message is one line.
         """
         options, index = self._options, self._index
-        made = {kind: self._stage(kind) for kind in options.tasks}
+        by_kind = {kind: self._stage(kind) for kind in options.tasks}
         sizes = {"pairs": {split: len(pairs) for split, pairs in index.by_split.items()}}
         paper = {kind: PAPER_SIZES.get(options.language, {}) for kind in ("pairs", *PAPER)}
         report: JSON = {
             "language": options.language,
             "seed": options.seed,
             "tasks": list(options.tasks),
-            "sizes": sizes | {kind: notes["sizes"] for kind, notes in made.items()},
+            "sizes": sizes | {kind: notes["sizes"] for kind, notes in by_kind.items()},
             "paper_sizes": paper | {"mopref": PAPER_MOPREF.get(options.language, {})},
             "duplicates": index.duplicates(),
             "overlap": {other.path.name: index.overlap(other.pairs()) for other in options.compare},
-            **{kind: notes["notes"] for kind, notes in made.items() if notes["notes"]},
+            **{kind: notes["notes"] for kind, notes in by_kind.items() if notes["notes"]},
         }
-        return report | self._stages.run(AUDIT, list(made), (), self._audit)
+        return report | self._stages.run(AUDIT, list(by_kind), (), self._audit)
 
     def _stage(self, kind: str) -> JSON:
         options = self._options
-        make, depends = {
+        make, dependencies = {
             "mocpt": (self._mocpt, [options.topics]),
             "mopref": (self._mopref, [checksum(options.antonyms)]),
             "st2mo": (self._st2mo, []),
@@ -125,7 +125,7 @@ class StoralBuilder:
             "preference": (self._preference, []),
         }[kind]
         names = [data_file(kind, split) for split in self._splits]
-        return self._stages.run(kind, [kind, depends], names, make)
+        return self._stages.run(kind, [kind, dependencies], names, make)
 
     def _mocpt(self, writers: Writers) -> JSON:
         options, by_split = self._options, self._index.by_split
@@ -134,30 +134,30 @@ class StoralBuilder:
                 f"{options.file.path}: no pair is in the split 'train', from whose morals the topics are derived"
             )
         for split, pairs in by_split.items():
-            different = len({folded(pair.moral) for pair in pairs})
+            different = len({normalize(pair.moral) for pair in pairs})
             if different < OPTIONS:
                 raise DataError(
                     f"{options.file.path}: the split {split!r} has only {different} different morals, and every "
                     f"item of mocpt has {OPTIONS}; add pairs, or leave mocpt out of --tasks"
                 )
-        with located(options.file.path):
-            learned = self._topics([pair.moral for pair in by_split["train"]])
-        found: dict[str, JSON] = {}
+        with errors_in(options.file.path):
+            model = self._topics([pair.moral for pair in by_split["train"]])
+        items_by_id: dict[str, JSON] = {}
         rules, shares = {}, []
         for split, pairs in by_split.items():
-            of_split = learned.of([pair.moral for pair in pairs])
-            with located(f"{options.file.path}, split {split!r}"):
-                chosen = items.mocpt(pairs, of_split, options.seed)
-            rules[split] = chosen.notes
-            found |= {item["id"]: item for item in chosen.items}
+            of_split = model.of([pair.moral for pair in pairs])
+            with errors_in(f"{options.file.path}, split {split!r}"):
+                choices = items.mocpt(pairs, of_split, options.seed)
+            rules[split] = choices.notes
+            items_by_id |= {item["id"]: item for item in choices.items}
             if split == "train":
-                shares = (np.bincount(of_split, minlength=learned.count) / len(pairs)).round(6).tolist()
+                shares = (np.bincount(of_split, minlength=model.count) / len(pairs)).round(6).tolist()
         morals = {pair.id: pair.moral for pairs in by_split.values() for pair in pairs}
 
         def row(pair: Pair) -> JSON:
-            item = found[pair.id]
+            item = items_by_id[pair.id]
             return {
-                **self._shared(pair),
+                **self._shared_fields(pair),
                 "options": [morals[option] for option in item["options"]],
                 "gold": item["gold"],
                 "option_ids": item["options"],
@@ -167,82 +167,84 @@ class StoralBuilder:
         return {
             "sizes": self._write("mocpt", writers, row),
             "notes": {
-                "count": learned.count,
-                "by_rule": learned.by_rule,
-                "vocabulary": learned.vocabulary,
+                "count": model.count,
+                "by_rule": model.by_rule,
+                "vocabulary": model.vocabulary,
                 "given": options.topics is not None,
                 "shares": shares,
-                "specificity": learned.specificity,
-                "words": learned.words,
+                "specificity": model.specificity,
+                "words": model.words,
                 "rules": rules,
             },
         }
 
     def _topics(self, morals: list[str]) -> topics.Topics:
         options, progress = self._options, self._stages.progress
-        most = options.topics or topics.MOST_TOPICS
-        progress.begin("topics", most, 0, f"topics: of {len(morals)} morals")
-        learned = topics.learn(
+        max_topics = options.topics or topics.MAX_TOPICS
+        progress.begin("topics", max_topics, 0, f"topics: of {len(morals)} morals")
+        model = topics.learn(
             morals,
             options.language,
             options.seed,
             count=options.topics,
-            progress=lambda number: progress.update(number, "", f"topics: {number} of at most {most} tried"),
+            progress=lambda number: progress.update(number, "", f"topics: {number} of at most {max_topics} tried"),
         )
-        progress.end("", f"topics: {learned.count}")
-        return learned
+        progress.end("", f"topics: {model.count}")
+        return model
 
     def _mopref(self, writers: Writers) -> JSON:
         options = self._options
-        found, dropped = self._chosen(
+        items_by_id, dropped = self._choose_items(
             lambda pairs: items.mopref(pairs, options.antonym_source, options.seed),
             "no word of any moral has an antonym; leave mopref out of --tasks",
         )
 
         def row(pair: Pair) -> JSON | None:
-            if (item := found.get(pair.id)) is None:
+            if (item := items_by_id.get(pair.id)) is None:
                 return None
             start, end = item["place"]
             options = [f"{pair.moral[:start]}{item['word']}{pair.moral[end:]}"]
             options.insert(item["gold"], pair.moral)
-            replaced = pair.moral[start:end]
+            word = pair.moral[start:end]
             return {
-                **self._shared(pair),
+                **self._shared_fields(pair),
                 "options": options,
                 "gold": item["gold"],
-                "replaced": replaced,
+                "replaced": word,
                 "by": item["word"],
             }
 
         return {"sizes": self._write("mopref", writers, row), "notes": dropped}
 
     def _preference(self, writers: Writers) -> JSON:
-        found, dropped = self._chosen(
+        items_by_id, dropped = self._choose_items(
             lambda pairs: items.preference(pairs, self._options.seed),
             "no word of any moral has a synonym and an antonym; leave preference out of --tasks",
         )
 
         def row(pair: Pair) -> JSON | None:
-            item = found.get(pair.id)
-            return None if item is None else {**self._shared(pair), **options_of(pair.moral, item)}
+            item = items_by_id.get(pair.id)
+            return None if item is None else {**self._shared_fields(pair), **options_of(pair.moral, item)}
 
         return {"sizes": self._write("preference", writers, row), "notes": dropped}
 
-    def _chosen(self, choose: Callable[[Sequence[Pair]], items.Choices], none: str) -> tuple[dict[str, JSON], JSON]:
+    def _choose_items(
+        self, choose: Callable[[Sequence[Pair]], items.Choices], message: str
+    ) -> tuple[dict[str, JSON], JSON]:
         """Return the items of all splits by id, and the number of dropped pairs by split and reason.
 
         Raises:
-            DataError: there is no item; the message is `none`, which says why and what to do.
+            DataError: there is no item; `message` says why and what to do.
         """
-        chosen = {split: choose(pairs) for split, pairs in self._index.by_split.items()}
-        found = {item["id"]: item for one in chosen.values() for item in one.items}
-        if not found:
-            raise DataError(f"{self._options.file.path}: {none}")
-        return found, {split: one.notes for split, one in chosen.items()}
+        choices_by_split = {split: choose(pairs) for split, pairs in self._index.by_split.items()}
+        items_by_id = {item["id"]: item for choices in choices_by_split.values() for item in choices.items}
+        if not items_by_id:
+            raise DataError(f"{self._options.file.path}: {message}")
+        return items_by_id, {split: choices.notes for split, choices in choices_by_split.items()}
 
     def _st2mo(self, writers: Writers) -> JSON:
         return {
-            "sizes": self._write("st2mo", writers, lambda pair: {**self._shared(pair), "moral": pair.moral}),
+            "sizes": self._write("st2mo", writers, lambda pair: {**self._shared_fields(pair), "moral": pair.moral}),
             "notes": {},
         }
 
@@ -274,15 +276,14 @@ class StoralBuilder:
         progress, sizes = self._stages.progress, dict.fromkeys(self._splits, 0)
         progress.begin(kind, total, 0, f"{kind}: {total} pairs")
         for number, pair in enumerate(self._index.with_stories(), 1):
-            if (made := row(pair)) is not None:
-                writers.write(data_file(kind, pair.split), made)
+            if (content := row(pair)) is not None:
+                writers.write(data_file(kind, pair.split), content)
                 sizes[pair.split] += 1
             progress.update(number, "", f"{kind}: {number} of {total}")
         progress.end("", f"{kind}: {sum(sizes.values())} items")
         return sizes
 
-    def _shared(self, pair: Pair) -> JSON:
-        """Return the fields that all rows with a story share."""
+    def _shared_fields(self, pair: Pair) -> JSON:
         return {"id": pair.id, "moral_group": self._index.moral_groups[pair.id], "story": pair.story}
 
     # ---- audits ------------------------------------------------------------------------------------------------------
@@ -295,23 +296,25 @@ class StoralBuilder:
                 rules[kind] = {}
                 for split in self._splits:
                     progress.say(f"audit: {kind}, {split}")
-                    examples = list(self._examples(kind, split, MOST_ITEMS, stories=False))
-                    rules[kind][split] = blind(examples, self._options.seed) if len(examples) > 1 else []
-        scored: JSON = {}
+                    examples = list(self._examples(kind, split, MAX_BLIND_ITEMS, stories=False))
+                    rules[kind][split] = apply_blind_rules(examples, self._options.seed) if len(examples) > 1 else []
+        ambiguity: JSON = {}
         if "mocpt" in self._options.tasks:
-            examples = list(self._examples("mocpt", self._splits[-1], AUDITED, stories=True))
+            examples = list(self._examples("mocpt", self._splits[-1], MAX_SCORED_ITEMS, stories=True))
             for name in SCORERS:
                 progress.say(f"audit: {name}")
                 try:
-                    scored[name] = ambiguous(examples, open_model(Backends(plugins.plugin_manager()), name, {}))
+                    ambiguity[name] = count_ambiguous(
+                        examples, open_model(Backends(plugins.plugin_manager()), name, {})
+                    )
                 except FigevalError as error:
-                    scored[name] = {"missing": str(error)}
-        return {"rules": rules, "ambiguous": scored}
+                    ambiguity[name] = {"missing": str(error)}
+        return {"rules": rules, "ambiguous": ambiguity}
 
-    def _examples(self, kind: str, split: str, most: int, *, stories: bool) -> Iterator[ChoiceExample]:
+    def _examples(self, kind: str, split: str, max_items: int, *, stories: bool) -> Iterator[ChoiceExample]:
         """Yield the first items of a built task; with `stories`, Chinese texts are segmented into words by blanks."""
         chinese = stories and self._options.language == "zh"
-        for row in islice(read_jsonl(self._stages.folder / data_file(kind, split)), most):
+        for row in islice(read_jsonl(self._stages.folder / data_file(kind, split)), max_items):
             texts = [row["story"] if stories else "", *row["options"]]
             story, *options = [" ".join(extras.segments(text)) for text in texts] if chinese else texts
             yield ChoiceExample(

@@ -1,7 +1,7 @@
 """Builder of the frozen items of the built-in English tasks.
 
-`tasks/storal/items/` holds ids, places and replacement words; the texts are STORAL's and are not stored. `items.json`
-has the checksum of each file, the seed and the versions of the packages.
+`tasks/storal/items/` holds ids, positions and replacement words; the texts are STORAL's and are not stored.
+`items.json` has the checksum of each file, the seed and the versions of the packages.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ def frozen_items(pairs: Sequence[Pair]) -> tuple[dict[str, str], JSON]:
         DataError: a package of the extra `storal`, or WordNet, is missing.
     """
     by_split = {split: [pair for pair in pairs if pair.split == split] for split in SPLITS}
-    learned = topics.learn([pair.moral for pair in by_split["train"]], "en", SEED, count=TOPICS)
+    model = topics.learn([pair.moral for pair in by_split["train"]], "en", SEED, count=TOPICS)
     lines: dict[str, list[JSON]] = {f"{kind}_en.jsonl": [] for kind in ("mocpt", "mopref", "mo2st", "preference")}
     rules, dropped, without_versions = {}, {}, {}
-    for split, of_split in by_split.items():
-        mocpt = items.mocpt(of_split, learned.of([pair.moral for pair in of_split]), SEED)
-        mopref = items.mopref(of_split, WordNetAntonyms(), SEED)
+    for split, split_pairs in by_split.items():
+        mocpt = items.mocpt(split_pairs, model.of([pair.moral for pair in split_pairs]), SEED)
+        mopref = items.mopref(split_pairs, WordNetAntonyms(), SEED)
         lines["mocpt_en.jsonl"] += mocpt.items
         lines["mopref_en.jsonl"] += mopref.items
-        lines["mo2st_en.jsonl"] += [items.mo2st(pair, "en", SEED) for pair in of_split]
-        preference = items.preference(of_split, SEED)
+        lines["mo2st_en.jsonl"] += [items.mo2st(pair, "en", SEED) for pair in split_pairs]
+        preference = items.preference(split_pairs, SEED)
         lines["preference_en.jsonl"] += preference.items
         rules[split], dropped[split], without_versions[split] = mocpt.notes, mopref.notes, preference.notes
-    written = {name: "".join(json.dumps(item) + "\n" for item in of_file) for name, of_file in lines.items()}
+    texts = {name: "".join(json.dumps(item) + "\n" for item in file_items) for name, file_items in lines.items()}
     record = {
         "files": {
             name: {"items": len(lines[name]), "sha256": hashlib.sha256(text.encode()).hexdigest()}
-            for name, text in written.items()
+            for name, text in texts.items()
         },
         "seed": SEED,
         "topics": TOPICS,
@@ -56,7 +56,7 @@ def frozen_items(pairs: Sequence[Pair]) -> tuple[dict[str, str], JSON]:
         "preference_dropped": without_versions,
         "packages": {package: version(package) for package in PACKAGES},
     }
-    return written, record
+    return texts, record
 
 
 def freeze(pairs: Sequence[Pair], output: Path) -> JSON:
@@ -65,10 +65,10 @@ def freeze(pairs: Sequence[Pair], output: Path) -> JSON:
     Raises:
         FigevalError: a package is missing, or the folder cannot be written.
     """
-    written, record = frozen_items(pairs)
+    texts, record = frozen_items(pairs)
     try:
         output.mkdir(parents=True, exist_ok=True)
-        for name, text in {**written, "items.json": json.dumps(record, indent=2) + "\n"}.items():
+        for name, text in {**texts, "items.json": json.dumps(record, indent=2) + "\n"}.items():
             (output / name).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise FigevalError(f"cannot write {output} ({error.strerror}); choose another --output") from error

@@ -12,7 +12,7 @@ from figeval.errors import DataError
 from figeval.types import JSON
 
 from ..pairs import SPLITS, Pair, PairFile, draw_splits, wording
-from .negatives import folded
+from .negatives import normalize
 
 PREFERRED = ("test", "valid", "train")  # among pairs with equal stories, one of the earliest of these splits is kept
 
@@ -25,7 +25,7 @@ class Index:
         file: file with the stories.
         pairs: every pair, with its split but without its story.
         stories: digest of each pair's story (`digest`).
-        removed: places of the pairs that are not part of the build because their stories occur elsewhere.
+        removed: indices of the pairs that are not part of the build because their stories occur elsewhere.
     """
 
     file: PairFile
@@ -35,15 +35,15 @@ class Index:
 
     def with_stories(self) -> Iterator[Pair]:
         """Yield the pairs of the build with their stories, read one by one."""
-        for place, (pair, told) in enumerate(zip(self.pairs, self.file.pairs(), strict=True)):
-            if place not in self.removed:
-                yield replace(pair, story=told.story)
+        for index, (pair, full_pair) in enumerate(zip(self.pairs, self.file.pairs(), strict=True)):
+            if index not in self.removed:
+                yield replace(pair, story=full_pair.story)
 
     @cached_property
     def by_split(self) -> Mapping[str, tuple[Pair, ...]]:
         """Pairs of the build by split, without their stories; splits without pairs are left out."""
-        kept = [pair for place, pair in enumerate(self.pairs) if place not in self.removed]
-        splits = {split: tuple(pair for pair in kept if pair.split == split) for split in SPLITS}
+        pairs = [pair for index, pair in enumerate(self.pairs) if index not in self.removed]
+        splits = {split: tuple(pair for pair in pairs if pair.split == split) for split in SPLITS}
         return {split: pairs for split, pairs in splits.items() if pairs}
 
     @cached_property
@@ -53,7 +53,7 @@ class Index:
         The name of a cluster is derived from its first moral.
         """
         firsts: dict[bytes, str] = {}
-        return {pair.id: firsts.setdefault(digest(pair.moral), _name(folded(pair.moral))) for pair in self.pairs}
+        return {pair.id: firsts.setdefault(digest(pair.moral), _name(normalize(pair.moral))) for pair in self.pairs}
 
     def duplicates(self) -> JSON:
         """Count the stories and the morals that occur more than once in the file, their pairs, and those across splits.
@@ -63,15 +63,15 @@ class Index:
         morals = [digest(pair.moral) for pair in self.pairs]
         splits = [pair.split for pair in self.pairs]
         return {
-            "stories": _repeated(self.stories, splits),
-            "morals": _repeated(morals, splits),
-            "removed": [self.pairs[place].id for place in sorted(self.removed)],
+            "stories": _count_repeats(self.stories, splits),
+            "morals": _count_repeats(morals, splits),
+            "removed": [self.pairs[index].id for index in sorted(self.removed)],
         }
 
-    def overlap(self, others: Iterator[Pair]) -> JSON:
+    def overlap(self, other_pairs: Iterator[Pair]) -> JSON:
         """Count the pairs whose story, or whose moral, occurs in other pairs, and those other pairs."""
         stories, morals, n = set(), set(), 0
-        for pair in others:
+        for pair in other_pairs:
             n += 1
             stories.add(digest(pair.story))
             morals.add(digest(pair.moral))
@@ -107,8 +107,8 @@ def read_index(file: PairFile, seed: int, *, deduplicate: bool = False) -> Index
     if not pairs:
         raise DataError(f"{file.path}: it contains no pairs")
     if not pairs[0].split:
-        drawn = draw_splits(stories, file.language, seed)
-        pairs = [replace(pair, split=split) for pair, split in zip(pairs, drawn, strict=True)]
+        split_names = draw_splits(stories, file.language, seed)
+        pairs = [replace(pair, split=split) for pair, split in zip(pairs, split_names, strict=True)]
     removed = _surplus(pairs, stories) if deduplicate else frozenset()
     return Index(file, tuple(pairs), tuple(stories), removed)
 
@@ -124,20 +124,20 @@ def _name(wording: str) -> str:
 
 def _surplus(pairs: Sequence[Pair], stories: Sequence[bytes]) -> frozenset[int]:
     best: dict[bytes, int] = {}
-    for place, story in enumerate(stories):
-        other = best.setdefault(story, place)
-        if PREFERRED.index(pairs[place].split) < PREFERRED.index(pairs[other].split):
-            best[story] = place
+    for index, story in enumerate(stories):
+        other = best.setdefault(story, index)
+        if PREFERRED.index(pairs[index].split) < PREFERRED.index(pairs[other].split):
+            best[story] = index
     return frozenset(range(len(pairs))) - frozenset(best.values())
 
 
-def _repeated(digests: Sequence[bytes], splits: Sequence[str]) -> JSON:
+def _count_repeats(digests: Sequence[bytes], splits: Sequence[str]) -> JSON:
     counts = Counter(digests)
-    where: dict[bytes, set[str]] = {}
-    for one, split in zip(digests, splits, strict=True):
-        where.setdefault(one, set()).add(split)
+    splits_of: dict[bytes, set[str]] = {}
+    for key, split in zip(digests, splits, strict=True):
+        splits_of.setdefault(key, set()).add(split)
     return {
         "repeated": sum(count > 1 for count in counts.values()),
         "pairs": sum(count for count in counts.values() if count > 1),
-        "across_splits": sum(len(found) > 1 for found in where.values()),
+        "across_splits": sum(len(key_splits) > 1 for key_splits in splits_of.values()),
     }

@@ -1,4 +1,4 @@
-"""Items of moCpt, moPref, mo2st and preference as ids and places, without texts.
+"""Items of moCpt, moPref, mo2st and preference as ids and spans, without texts.
 
 Builds and the frozen items use the same functions.
 """
@@ -38,8 +38,8 @@ def mocpt(pairs: Sequence[Pair], topics: NDArray[np.intp], seed: int) -> Choices
     Raises:
         DataError: the split has too few different morals.
     """
-    chosen = negatives.choose([pair.moral for pair in pairs], topics, f"{seed} mocpt {pairs[0].split}")
-    rules = [negatives.RULES[rule] for rule in chosen.rules]
+    split_items = negatives.choose([pair.moral for pair in pairs], topics, f"{seed} mocpt {pairs[0].split}")
+    rules = [negatives.RULES[rule] for rule in split_items.rules]
     items = tuple(
         {
             "id": pair.id,
@@ -47,7 +47,7 @@ def mocpt(pairs: Sequence[Pair], topics: NDArray[np.intp], seed: int) -> Choices
             "gold": gold,
             "topics": [int(topics[option]) for option in options],
         }
-        for pair, options, gold in zip(pairs, chosen.options, chosen.gold, strict=True)
+        for pair, options, gold in zip(pairs, split_items.options, split_items.gold, strict=True)
     )
     return Choices(items, {rule: rules.count(rule) for rule in dict.fromkeys(rules)})
 
@@ -60,17 +60,17 @@ def mopref(pairs: Sequence[Pair], source: antonyms.Antonyms, seed: int) -> Choic
     Raises:
         DataError: a package or WordNet is missing.
     """
-    kept: list[JSON] = []
+    items: list[JSON] = []
     dropped: dict[str, int] = {}
     for pair in pairs:
-        found = antonyms.replaced(pair.moral, source, f"{seed} mopref {pair.id}")
-        if isinstance(found, antonyms.Dropped):
-            dropped[found.reason] = dropped.get(found.reason, 0) + 1
+        replacement = antonyms.draw_replacement(pair.moral, source, f"{seed} mopref {pair.id}")
+        if isinstance(replacement, antonyms.Dropped):
+            dropped[replacement.reason] = dropped.get(replacement.reason, 0) + 1
         else:
-            kept.append({"id": pair.id, "place": [found.start, found.end], "word": found.word})
-    gold = [place % 2 for place in range(len(kept))]
+            items.append({"id": pair.id, "place": [replacement.start, replacement.end], "word": replacement.word})
+    gold = [index % 2 for index in range(len(items))]
     random.Random(f"{seed} mopref {pairs[0].split}").shuffle(gold)
-    return Choices(tuple({**item, "gold": right} for item, right in zip(kept, gold, strict=True)), dropped)
+    return Choices(tuple({**item, "gold": right} for item, right in zip(items, gold, strict=True)), dropped)
 
 
 def preference(pairs: Sequence[Pair], seed: int) -> Choices:
@@ -82,32 +82,35 @@ def preference(pairs: Sequence[Pair], seed: int) -> Choices:
     Raises:
         DataError: a package or WordNet is missing.
     """
-    kept: list[JSON] = []
+    items: list[JSON] = []
     dropped: dict[str, int] = {}
     for pair in pairs:
-        found = versions(pair.moral, f"{seed} preference {pair.id}")
-        if isinstance(found, antonyms.Dropped):
-            dropped[found.reason] = dropped.get(found.reason, 0) + 1
+        replacements = versions(pair.moral, f"{seed} preference {pair.id}")
+        if isinstance(replacements, antonyms.Dropped):
+            dropped[replacements.reason] = dropped.get(replacements.reason, 0) + 1
             continue
-        replaced = {SYNONYM: found.synonym, ANTONYM: found.antonym}
-        item = {kind: {"place": [one.start, one.end], "word": one.word} for kind, one in replaced.items()}
-        kept.append({"id": pair.id, **item})
-    listed = list(permutations(KINDS))
-    orders = [listed[place % len(listed)] for place in range(len(kept))]
+        by_kind = {SYNONYM: replacements.synonym, ANTONYM: replacements.antonym}
+        item = {
+            kind: {"place": [replacement.start, replacement.end], "word": replacement.word}
+            for kind, replacement in by_kind.items()
+        }
+        items.append({"id": pair.id, **item})
+    all_orders = list(permutations(KINDS))
+    orders = [all_orders[index % len(all_orders)] for index in range(len(items))]
     random.Random(f"{seed} preference {pairs[0].split}").shuffle(orders)
-    return Choices(tuple({**item, "order": list(order)} for item, order in zip(kept, orders, strict=True)), dropped)
+    return Choices(tuple({**item, "order": list(order)} for item, order in zip(items, orders, strict=True)), dropped)
 
 
 def mo2st(pair: Pair, language: str, seed: int, stop_words: Collection[str] | None = None) -> JSON:
     """Return `{"id", "beginning", "rest", "outline"}` of a pair.
 
-    `beginning` is the end of the story's beginning, `rest` the start of its rest, and `outline` the places of the
+    `beginning` is the end of the story's beginning, `rest` the start of its rest, and `outline` the spans of the
     phrases in the story, shuffled as in the published data.
 
     Raises:
         DataError: a package is missing.
     """
     end, start = outlines.beginning(pair.story, language)
-    phrases = [list(place) for place in outlines.outline(pair.story, language, stop_words)]
+    phrases = [list(span) for span in outlines.outline(pair.story, language, stop_words)]
     random.Random(f"{seed} outline {pair.id}").shuffle(phrases)
     return {"id": pair.id, "beginning": end, "rest": start, "outline": phrases}

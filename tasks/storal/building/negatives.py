@@ -20,9 +20,9 @@ from figeval.errors import DataError
 
 NEGATIVES = 4
 OPTIONS = NEGATIVES + 1
-LARGEST_BLOCK = 400
-NEARLY_EQUAL = 85  # rapidfuzz's ratio of folded texts, 0 to 100
-TRIES = 5  # attempts with different costs before a rule is relaxed
+MAX_BLOCK_PAIRS = 400
+MIN_EQUAL_RATIO = 85  # rapidfuzz's ratio of folded texts, 0 to 100
+MAX_TRIES = 5  # attempts with different costs before a rule is relaxed
 
 Topics: TypeAlias = NDArray[np.intp]
 Barred: TypeAlias = NDArray[np.bool_]  # symmetric, true on the diagonal: marks pairs of a block that must not meet
@@ -40,8 +40,8 @@ class SplitItems:
     """The items of a split.
 
     Attributes:
-        options: places of the five pairs whose morals are the options, for each pair.
-        gold: place of the own moral among the options, for each pair.
+        options: indices of the five pairs whose morals are the options, for each pair.
+        gold: index of the own moral among the options, for each pair.
         rules: rule that was satisfied, for each block, as an index into `RULES`; smaller is better.
     """
 
@@ -58,22 +58,22 @@ def choose(morals: Sequence[str], topics: Topics, seed: str) -> SplitItems:
     """
     generator = np.random.default_rng([*seed.encode()])
     order = generator.permutation(len(morals))
-    wrong: dict[int, list[int]] = {}
+    negatives_by_index: dict[int, list[int]] = {}
     rules = []
-    for block in np.array_split(order, max(1, -(-len(morals) // LARGEST_BLOCK))):
-        chosen, rule = _block([morals[place] for place in block], topics[block], generator)
+    for block in np.array_split(order, max(1, -(-len(morals) // MAX_BLOCK_PAIRS))):
+        block_negatives, rule = _block([morals[index] for index in block], topics[block], generator)
         rules.append(rule)
-        for place, negatives in zip(block.tolist(), chosen, strict=True):
-            wrong[place] = [int(block[negative]) for negative in negatives]
+        for index, negatives in zip(block.tolist(), block_negatives, strict=True):
+            negatives_by_index[index] = [int(block[negative]) for negative in negatives]
     gold = generator.permutation(np.arange(len(morals)) % OPTIONS).tolist()
     options = []
-    for place, right in enumerate(gold):
-        negatives = generator.permutation(wrong[place]).tolist()
-        options.append((*negatives[:right], place, *negatives[right:]))
+    for index, right in enumerate(gold):
+        negatives = generator.permutation(negatives_by_index[index]).tolist()
+        options.append((*negatives[:right], index, *negatives[right:]))
     return SplitItems(tuple(options), tuple(gold), tuple(rules))
 
 
-def folded(text: str) -> str:
+def normalize(text: str) -> str:
     """Return a text in lower case, without punctuation and with single blanks, for comparisons by similarity.
 
     Whether two texts are the same is decided by their letters alone (`index.digest`).
@@ -87,23 +87,23 @@ def _block(morals: Sequence[str], topics: Topics, generator: np.random.Generator
     same_topic = topics[:, None] == topics
     with_topic = alike | same_topic
     for rule, (any_two, with_gold) in enumerate(((with_topic, with_topic), (alike, with_topic), (alike, alike))):
-        for _ in range(TRIES):
-            if (found := _assigned(any_two, with_gold, same_topic, generator)) is not None:
-                return found, rule
-    return [_drawn(place, alike, generator, morals) for place in range(len(morals))], len(RULES) - 1
+        for _ in range(MAX_TRIES):
+            if (negatives := _assign(any_two, with_gold, same_topic, generator)) is not None:
+                return negatives, rule
+    return [_draw_negatives(index, alike, generator, morals) for index in range(len(morals))], len(RULES) - 1
 
 
 def _nearly_equal(morals: Sequence[str]) -> Barred:
     from rapidfuzz import fuzz
     from rapidfuzz.process import cdist
 
-    texts = [folded(moral) for moral in morals]
-    return np.asarray(cdist(texts, texts, scorer=fuzz.ratio, score_cutoff=NEARLY_EQUAL) > 0) | np.eye(
+    texts = [normalize(moral) for moral in morals]
+    return np.asarray(cdist(texts, texts, scorer=fuzz.ratio, score_cutoff=MIN_EQUAL_RATIO) > 0) | np.eye(
         len(texts), dtype=bool
     )
 
 
-def _assigned(
+def _assign(
     any_two: Barred, with_gold: Barred, avoided: Barred, generator: np.random.Generator
 ) -> list[list[int]] | None:
     """Return four negatives of each pair by one-to-one assignments, or None if one does not exist.
@@ -124,24 +124,24 @@ def _assigned(
             _, assigned = linear_sum_assignment(np.where(barred, np.inf, costs + extra))
         except ValueError:
             return None
-        for place, negative in enumerate(assigned.tolist()):
-            negatives[place].append(negative)
-            barred[place] |= any_two[negative]
-            extra[place] += avoided[negative]
+        for index, negative in enumerate(assigned.tolist()):
+            negatives[index].append(negative)
+            barred[index] |= any_two[negative]
+            extra[index] += avoided[negative]
     return negatives
 
 
-def _drawn(place: int, alike: Barred, generator: np.random.Generator, morals: Sequence[str]) -> list[int]:
+def _draw_negatives(index: int, alike: Barred, generator: np.random.Generator, morals: Sequence[str]) -> list[int]:
     """Draw the negatives of one pair on its own. Raises `DataError` if there are too few."""
-    barred = alike[place].copy()
+    barred = alike[index].copy()
     negatives: list[int] = []
     while len(negatives) < NEGATIVES:
-        left = np.flatnonzero(~barred)
-        if not len(left):
+        remaining = np.flatnonzero(~barred)
+        if not len(remaining):
             raise DataError(
-                f"the moral {morals[place][:60]!r} has only {len(negatives)} others in its split that differ from it "
+                f"the moral {morals[index][:60]!r} has only {len(negatives)} others in its split that differ from it "
                 f"and from each other; {NEGATIVES} are needed: add pairs, or leave mocpt out of --tasks"
             )
-        negatives.append(int(generator.choice(left)))
+        negatives.append(int(generator.choice(remaining)))
         barred |= alike[negatives[-1]]
     return negatives

@@ -61,13 +61,17 @@ def _sizes(report: JSON) -> str:
 
 
 def _topics(topics: JSON) -> str:
-    few = topics["vocabulary"] <= TOP_WORDS
+    has_few_words = topics["vocabulary"] <= TOP_WORDS
     if topics["given"]:
         rule = "as given"
     elif topics["by_rule"]:
         rule = "the smallest number from 8 on for which the specificity of every topic exceeds 0.5"
     else:
-        reason = "the rule needs more words" if few else "no number up to 60 gives every topic a specificity above 0.5"
+        reason = (
+            "the rule needs more words"
+            if has_few_words
+            else "no number up to 60 gives every topic a specificity above 0.5"
+        )
         rule = f"the paper's number or that of the training morals, whichever is smaller, because {reason}"
     rows = [
         [number, f"{share:.1%}", f"{specificity:.2f}", " ".join(words)]
@@ -75,16 +79,16 @@ def _topics(topics: JSON) -> str:
             zip(topics["shares"], topics["specificity"], topics["words"], strict=True)
         )
     ]
-    listed = markdown_table(["topic", "share of training morals", "specificity", "heaviest words"], rows)
-    rules = "; ".join(f"{split}: {rule}" for split, kept in topics["rules"].items() for rule in kept)
-    specificity = "undefined" if few else f"{min(topics['specificity']):.3f}"
+    table = markdown_table(["topic", "share of training morals", "specificity", "heaviest words"], rows)
+    rules = "; ".join(f"{split}: {rule}" for split, split_rules in topics["rules"].items() for rule in split_rules)
+    specificity = "undefined" if has_few_words else f"{min(topics['specificity']):.3f}"
     empty = sum(share == 0 for share in topics["shares"])
-    without = f"; {empty} topics have no moral" if empty else ""
-    found = (
+    empty_note = f"; {empty} topics have no moral" if empty else ""
+    summary = (
         f"{topics['count']} topics, {rule}. Smallest specificity {specificity}, smallest share "
-        f"{min(topics['shares']):.1%}{without}. Negatives: {rules}."
+        f"{min(topics['shares']):.1%}{empty_note}. Negatives: {rules}."
     )
-    return "\n\n".join(("## Topics", found, listed))
+    return "\n\n".join(("## Topics", summary, table))
 
 
 def _dropped(title: str, notes: JSON) -> str:
@@ -93,41 +97,43 @@ def _dropped(title: str, notes: JSON) -> str:
 
 
 def _duplicates(report: JSON) -> str:
-    found = report["duplicates"]
-    counted = [
-        [name, *(found[name][key] for key in ("repeated", "pairs", "across_splits"))] for name in ("stories", "morals")
+    duplicates = report["duplicates"]
+    counts = [
+        [name, *(duplicates[name][key] for key in ("repeated", "pairs", "across_splits"))]
+        for name in ("stories", "morals")
     ]
     header = ["", "that occur more than once", "their pairs", "of these, in several splits"]
     parts = [
-        f"## Duplicates\n\n{markdown_table(header, counted)}",
-        f"Pairs that were removed: {len(found['removed'])}.",
+        f"## Duplicates\n\n{markdown_table(header, counts)}",
+        f"Pairs that were removed: {len(duplicates['removed'])}.",
     ]
     if report["overlap"]:
         header = ["other pairs", "pairs there", "our stories that are there", "our morals that are there"]
         overlap = [
-            [name, *(of[key] for key in ("pairs", "stories", "morals"))] for name, of in report["overlap"].items()
+            [name, *(numbers[key] for key in ("pairs", "stories", "morals"))]
+            for name, numbers in report["overlap"].items()
         ]
         parts.append(markdown_table(header, overlap))
     return "\n\n".join(parts)
 
 
 def _rules(rules: JSON) -> str:
-    off = [
+    deviations = [
         (f"{kind}, {split}", rule)
         for kind, by_split in rules.items()
-        for split, found in by_split.items()
-        for rule in found
+        for split, split_rules in by_split.items()
+        for rule in split_rules
         if rule["off"]
     ]
-    if not off:
+    if not deviations:
         return f"{RULES}\n\nNone differs from chance by more than its 95 % interval."
     rows = [
         [
-            where,
+            task,
             f"{rule['rule']} ({rule['knows']})",
             *(f"{rule[key]:.3f}" for key in ("value", "low", "high", "chance")),
         ]
-        for where, rule in off
+        for task, rule in deviations
     ]
     header = ["task", "rule (what it knows)", "accuracy", "95 % from", "to", "chance"]
     return f"{RULES}\n\nThose whose 95 % interval does not contain chance:\n\n{markdown_table(header, rows)}"
@@ -135,11 +141,11 @@ def _rules(rules: JSON) -> str:
 
 def _ambiguous(ambiguous: JSON) -> str:
     rows = []
-    for model, found in ambiguous.items():
-        if "missing" in found:
-            rows.append([model, found["missing"], "–", "–"])
+    for model, audit in ambiguous.items():
+        if "missing" in audit:
+            rows.append([model, audit["missing"], "–", "–"])
         else:
-            shares = (found[key] / found["items"] for key in ("negative_closer", "gold_closest"))
-            rows.append([model, found["items"], *(f"{share:.1%}" for share in shares)])
+            shares = (audit[key] / audit["items"] for key in ("negative_closer", "gold_closest"))
+            rows.append([model, audit["items"], *(f"{share:.1%}" for share in shares)])
     header = ["model", "items", "a negative is closer than the right moral", "the right moral is the closest"]
     return f"## Ambiguous negatives of mocpt\n\n{markdown_table(header, rows)}"

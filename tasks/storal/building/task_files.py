@@ -63,10 +63,10 @@ def task_file(name: str, kind: str, language: str, splits: Iterable[str]) -> str
     data = {ALTERNATIVES[split]: f"jsonl:{data_file(kind, split)}" for split in splits}
     if "test" not in data:
         data["test"] = data.popitem()[1]
-    listed = ", ".join(f'{key}: "{reference}"' for key, reference in data.items())
+    sources = ", ".join(f'{key}: "{reference}"' for key, reference in data.items())
     return (
         f'name: {name}_{kind}\ndescription: "{name}: {DESCRIPTIONS[kind]}"\nlanguage: {language}\n'
-        f"data: {{{listed}}}\nfields:\n  id: row.id\n  {FIELDS[kind]}\n  meta: {{moral: row.moral_group}}\n"
+        f"data: {{{sources}}}\nfields:\n  id: row.id\n  {FIELDS[kind]}\n  meta: {{moral: row.moral_group}}\n"
         f"{_type(kind, language, trained='train' in data)}cluster: moral\n{_prompts(TEMPLATES[kind], language)}"
     )
 
@@ -78,9 +78,9 @@ def _type(kind: str, language: str, *, trained: bool) -> str:
     """
     if kind in CHOICES:
         return CHOICE.format(metrics=METRICS[kind]) + VOCABULARY.get(language, "")
-    known = language in ("en", "zh")
-    field = f"  language: \"'{language}'\"\n" if known else ""  # STORAL's metrics tokenize texts by language
-    metrics = METRICS[kind] if known else METRICS_OF_ANY_LANGUAGE
+    is_supported = language in ("en", "zh")
+    field = f"  language: \"'{language}'\"\n" if is_supported else ""  # STORAL's metrics tokenize texts by language
+    metrics = METRICS[kind] if is_supported else METRICS_OF_ANY_LANGUAGE
     baselines = "echo, random, overlap" if trained else "echo, overlap"
     return field + GENERATION.format(baselines=baselines, errors=ERRORS[kind], tokens=TOKENS[kind], metrics=metrics)
 
@@ -89,8 +89,8 @@ def _prompts(template: str, language: str) -> str:
     """Return the lines that name the prompts of a language; they are empty if figeval has no prompts in it."""
     if not (files("figeval.builtin.templates") / "storal" / f"{template}.{language}.jinja").is_file():
         return ""
-    further = "".join(f"  {wording}: storal/{template}.{wording}.{language}.jinja\n" for wording in WORDINGS)
-    return f"template: storal/{template}.{language}.jinja\nprompts:\n{further}"
+    prompt_lines = "".join(f"  {wording}: storal/{template}.{wording}.{language}.jinja\n" for wording in WORDINGS)
+    return f"template: storal/{template}.{language}.jinja\nprompts:\n{prompt_lines}"
 
 
 def suite_file(name: str, kinds: Iterable[str]) -> str:

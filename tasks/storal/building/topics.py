@@ -15,12 +15,12 @@ from figeval.errors import DataError
 
 from .. import extras
 
-FEWEST_TOPICS, MOST_TOPICS = 8, 60  # the five options of an item have five topics
-LARGEST_SHARE = 1 / 6  # of a split, for one topic; above 1/5, options of five topics cannot be balanced
+MIN_TOPICS, MAX_TOPICS = 8, 60  # the five options of an item have five topics
+MAX_SHARE = 1 / 6  # of a split, for one topic; above 1/5, options of five topics cannot be balanced
 PAPER = {"en": 24, "zh": 40}  # topics in Guan et al. (2022), section 3.3
 TOP_WORDS = 20
-THRESHOLD = 0.5
-MOST_MORALS = 20_000  # from which topics are learned; from a larger set, as many are sampled
+MIN_SPECIFICITY = 0.5
+MAX_MORALS = 20_000  # from which topics are learned; from a larger set, as many are sampled
 CHINESE_CONTENT = ("n", "v", "a", "d", "i", "l")  # first letters of jieba's tags; i and l are idioms and set phrases
 
 
@@ -51,12 +51,12 @@ class Topics:
         topic is most certain are assigned first.
         """
         probabilities = self._model.transform(self._counts.transform(morals)).round(9)
-        left = np.full(self.count, np.ceil(len(morals) * max(LARGEST_SHARE, 1 / self.count)))
-        chosen = np.zeros(len(morals), dtype=np.intp)
+        capacity = np.full(self.count, np.ceil(len(morals) * max(MAX_SHARE, 1 / self.count)))
+        assignment = np.zeros(len(morals), dtype=np.intp)
         for moral in np.argsort(-probabilities.max(axis=1), kind="stable"):
-            chosen[moral] = np.where(left > 0, probabilities[moral], -1).argmax()
-            left[chosen[moral]] -= 1
-        return chosen
+            assignment[moral] = np.where(capacity > 0, probabilities[moral], -1).argmax()
+            capacity[assignment[moral]] -= 1
+        return assignment
 
 
 def learn(
@@ -83,9 +83,9 @@ def learn(
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
-    if len(morals) > MOST_MORALS:
-        chosen = np.random.default_rng(seed).choice(len(morals), MOST_MORALS, replace=False)
-        morals = [morals[place] for place in sorted(chosen)]
+    if len(morals) > MAX_MORALS:
+        sample = np.random.default_rng(seed).choice(len(morals), MAX_MORALS, replace=False)
+        morals = [morals[index] for index in sorted(sample)]
     counts = CountVectorizer(analyzer=partial(content_words, language=language), min_df=2)
     try:
         matrix = counts.fit_transform(morals)
@@ -98,21 +98,21 @@ def learn(
             f"the training split has fewer stories ({len(morals)}) than --topics {count}; give a smaller one"
         )
     vocabulary = matrix.shape[1]
-    numbers = range(FEWEST_TOPICS, min(MOST_TOPICS, len(morals)) + 1) if vocabulary > TOP_WORDS else ()
+    numbers = range(MIN_TOPICS, min(MAX_TOPICS, len(morals)) + 1) if vocabulary > TOP_WORDS else ()
     for number in [count] if count else numbers:
         progress(number)
         model = _fit(matrix, number, seed)
         specificity = _specificity(model)
-        if count or specificity.min() > THRESHOLD:
+        if count or specificity.min() > MIN_SPECIFICITY:
             break
     else:
         number = min(PAPER.get(language, PAPER["en"]), len(morals))
         model = _fit(matrix, number, seed)
         specificity = _specificity(model)
     names = counts.get_feature_names_out()
-    heaviest = [tuple(str(names[place]) for place in np.argsort(-row)[:8]) for row in model.components_]
+    heaviest = [tuple(str(names[index]) for index in np.argsort(-row)[:8]) for row in model.components_]
     shares = tuple(float(value) for value in specificity.round(6))
-    by_rule = vocabulary > TOP_WORDS and bool(specificity.min() > THRESHOLD)
+    by_rule = vocabulary > TOP_WORDS and bool(specificity.min() > MIN_SPECIFICITY)
     return Topics(number, by_rule, vocabulary, shares, tuple(heaviest), counts, model)
 
 

@@ -26,7 +26,7 @@ Sense: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # synonyms and anton
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The two replacements for the same word of a moral; their places differ if an article changes."""
+    """The two replacements for the same word of a moral; their spans differ if an article changes."""
 
     synonym: Replacement
     antonym: Replacement
@@ -54,7 +54,7 @@ def versions(moral: str, seed: str) -> Versions | Dropped:
     content = [word for word in words if _plain(word[0].group()) not in common]
     generator = random.Random(seed)
     match, sense = generator.choice(content or words)
-    synonym, antonym = (generator.choice(listed) for listed in sense)
+    synonym, antonym = (generator.choice(words) for words in sense)
     return Versions(replacement(moral, match, synonym), replacement(moral, match, antonym))
 
 
@@ -71,9 +71,9 @@ def _sense(word: str, tag: str) -> Sense | None:
     if lemma is None or word not in inflected(lemma, form):  # no such lemma, or the spelling contradicts the tag
         return None
     for entry in wordnet.lemmas(lemma, pos):  # the commonest sense first
-        opposed = {antonym.name() for antonym in entry.antonyms()}
-        alike = {synonym.name() for synonym in entry.synset().lemmas()} - {lemma, entry.name()} - opposed
-        synonyms, antonyms = (single_words(names, form) - {word} for names in (alike, opposed))
+        antonym_names = {antonym.name() for antonym in entry.antonyms()}
+        synonym_names = {synonym.name() for synonym in entry.synset().lemmas()} - {lemma, entry.name()} - antonym_names
+        synonyms, antonyms = (single_words(names, form) - {word} for names in (synonym_names, antonym_names))
         if synonyms - antonyms and antonyms:
             return tuple(sorted(synonyms - antonyms)), tuple(sorted(antonyms))
     return None

@@ -48,50 +48,58 @@ def preference(runs: tuple[Path, ...], as_format: str) -> None:
     """
     from .sign_test import preferences
 
-    found = [one for run in runs for one in preferences(run)]
+    win_rates = [win_rate for run in runs for win_rate in preferences(run)]
     if as_format == "json":
         from figeval.cli.output import echo_json
 
-        echo_json([asdict(one) | {"score": one.score.model_dump(mode="json")} for one in found])
+        echo_json([asdict(win_rate) | {"score": win_rate.score.model_dump(mode="json")} for win_rate in win_rates])
         return
     from rich.console import Console
 
     from figeval.reporting.grid import Grid, say
 
     console = Console()
-    Grid(HEAD, list(map(cells, found)), "Preference for the moral over its versions", NUMBERS).print(console)
-    for note in (*READING, *notes(found)):
+    Grid(HEAD, list(map(cells, win_rates)), "Preference for the moral over its versions", NUMBERS).print(console)
+    for note in (*READING, *notes(win_rates)):
         say(console, f"  {note}")
 
 
-def cells(one: Preference) -> tuple[str, ...]:
+def cells(win_rate: Preference) -> tuple[str, ...]:
     """Return the cells of one table row."""
     from figeval.reporting.table import interval, number
 
-    score, test = one.score, one.test
+    score, test = win_rate.score, win_rate.test
     counts = ("–",) * 4
     if test is not None:
         counts = (str(test.wins), str(test.ties), str(test.losses), "–" if test.p is None else f"{test.p:.3g}")
-    return (one.model, one.task, named(one), number(score.value), interval(score), str(score.n), *counts)
+    return (
+        win_rate.model,
+        win_rate.task,
+        metric_label(win_rate),
+        number(score.value),
+        interval(score),
+        str(score.n),
+        *counts,
+    )
 
 
-def named(one: Preference) -> str:
+def metric_label(win_rate: Preference) -> str:
     """Return the name of the metric, with the probe that is subtracted from it, if any."""
-    return f"{one.metric} − {one.minus}" if one.minus else one.metric
+    return f"{win_rate.metric} − {win_rate.minus}" if win_rate.minus else win_rate.metric
 
 
-def notes(found: Sequence[Preference]) -> Iterator[str]:
+def notes(win_rates: Sequence[Preference]) -> Iterator[str]:
     """Yield notes on missing tests and on questions that were left out."""
-    for one in found:
-        where = f"{one.model}, {one.task}, {named(one)}"
-        if one.why:
-            yield f"{where}: no test, {one.why}"
+    for win_rate in win_rates:
+        label = f"{win_rate.model}, {win_rate.task}, {metric_label(win_rate)}"
+        if win_rate.why:
+            yield f"{label}: no test, {win_rate.why}"
             continue
-        if one.note:
-            yield f"{where}: {one.note}"
-        if one.unknown:
-            yield f"{where}: {one.unknown} questions without scores for all options have no value"
-        if one.seen:
-            yield f"{where}: {one.seen} questions that the model was trained or chosen on are left out"
-    if any(one.test is not None and one.test.p is None for one in found):
+        if win_rate.note:
+            yield f"{label}: {win_rate.note}"
+        if win_rate.unknown:
+            yield f"{label}: {win_rate.unknown} questions without scores for all options have no value"
+        if win_rate.seen:
+            yield f"{label}: {win_rate.seen} questions that the model was trained or chosen on are left out"
+    if any(win_rate.test is not None and win_rate.test.p is None for win_rate in win_rates):
         yield "no p if every cluster ties"

@@ -25,7 +25,7 @@ NO_PREFERENCE = {"win_antonym": 0.5, "win_synonym": 0.5, DIFFERENCE: 0.0}  # met
 NO_QUERY = "no_query"  # the probe without the story, with which a run without a floor is compared
 NO_FLOOR = "the run has no answers without the story; run it without --no_baselines, or with --probes"
 ALL_SEEN = "the model was trained or chosen on these examples, so no valid test exists"
-EXACT = 1e-9  # a mean this close to 0 has no sign, because shares of several orders are rounded
+ZERO_TOLERANCE = 1e-9  # a mean this close to 0 has no sign, because shares of several orders are rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class Preference:
 def sign_test(values: Iterable[tuple[float, str | None]], no_preference: float) -> SignTest:
     """Test values with their clusters against the value without a preference; a cluster of None is a separate one."""
     clusters: dict[str | int, list[float]] = {}
-    for place, (value, cluster) in enumerate(values):
-        clusters.setdefault(place if cluster is None else cluster, []).append(value - no_preference)
-    means = [fsum(own) / len(own) for own in clusters.values()]
-    wins, losses = sum(mean > EXACT for mean in means), sum(mean < -EXACT for mean in means)
+    for index, (value, cluster) in enumerate(values):
+        clusters.setdefault(index if cluster is None else cluster, []).append(value - no_preference)
+    means = [fsum(differences) / len(differences) for differences in clusters.values()]
+    wins, losses = sum(mean > ZERO_TOLERANCE for mean in means), sum(mean < -ZERO_TOLERANCE for mean in means)
     p = None
     if wins or losses:
         from scipy.stats import binomtest
@@ -83,20 +83,20 @@ def preferences(path: Path) -> list[Preference]:
         RecordError: there is no run, none of its tasks has win rates, or a task that has them is not finished.
     """
     record, folder = read_run(path)
-    found: list[Preference] = []
+    win_rates: list[Preference] = []
     for task in record.tasks:
         if any(score.metric in NO_PREFERENCE for score in task.scores):
             rows = list(folder.rows(task.task))
-            found += _of_task(record, task, rows)
+            win_rates += _of_task(record, task, rows)
             if task.kind == "task" and any(score.metric == DIFFERENCE for score in task.scores):
-                found.append(_beyond_floor(record, task, rows, folder))
-    if not found:
+                win_rates.append(_difference_to_floor(record, task, rows, folder))
+    if not win_rates:
         has = ", ".join(task.task for task in record.tasks) or "no task"
         raise RecordError(
             f"{path} has no win rates: it has {has}; run storal_preference_en, or a choice task whose option_meta says "
             "which version of a moral an option is"
         )
-    return found
+    return win_rates
 
 
 def _of_task(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]) -> Iterator[Preference]:
@@ -105,19 +105,21 @@ def _of_task(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]) -> 
     for score in task.overlap.scores if part and task.overlap else task.scores:
         if score.metric not in NO_PREFERENCE:
             continue
-        found = ((_value(row, score.metric), row["cluster"]) for row in unseen)
-        values = [(value, cluster) for value, cluster in found if value is not None]
-        why = ""
+        row_values = ((_value(row, score.metric), row["cluster"]) for row in unseen)
+        values = [(value, cluster) for value, cluster in row_values if value is not None]
+        reason = ""
         if not unseen or score.interval.reason == CHOSEN_ON_TEST:
-            why = ALL_SEEN
+            reason = ALL_SEEN
         elif not values:
-            why = score.interval.reason
-        test = None if why else sign_test(values, NO_PREFERENCE[score.metric])
+            reason = score.interval.reason
+        test = None if reason else sign_test(values, NO_PREFERENCE[score.metric])
         unknown, seen = len(unseen) - len(values), len(rows) - len(unseen)
-        yield Preference(record.model.name, task.task, score.metric, score, test, unknown, seen, why)
+        yield Preference(record.model.name, task.task, score.metric, score, test, unknown, seen, reason)
 
 
-def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow], folder: RunFolder) -> Preference:
+def _difference_to_floor(
+    record: RunRecord, task: TaskRecord, rows: list[PredictionRow], folder: RunFolder
+) -> Preference:
     """Return the difference with the story minus that of the floor, for the same questions.
 
     The floor has no story, or another one if the model ties wherever there is none.
@@ -125,44 +127,48 @@ def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]
     probes = [probe for probe in record.tasks if probe.of == task.task]
     floor = next((probe.variant for probe in probes if probe.is_floor), None) or NO_QUERY
     floors = [probe for probe in probes if probe.variant == floor and probe.status == "done"]
-    without = {row["id"]: _value(row, DIFFERENCE) for probe in floors for row in folder.rows(probe.task)}
+    floor_values = {row["id"]: _value(row, DIFFERENCE) for probe in floors for row in folder.rows(probe.task)}
     unseen = [row for row in rows if not row.get("seen")]
     reason = "" if floors else NO_FLOOR
     if floors and (not unseen or any(score.interval.reason == CHOSEN_ON_TEST for score in task.scores)):
         reason = ALL_SEEN
-    compared = [] if reason else [(_value(row, DIFFERENCE), without.get(row["id"]), row["cluster"]) for row in unseen]
-    found = paired(
-        [value for value, _, _ in compared],
-        [value for _, value, _ in compared],
-        [cluster for _, _, cluster in compared],
+    questions = (
+        [] if reason else [(_value(row, DIFFERENCE), floor_values.get(row["id"]), row["cluster"]) for row in unseen]
+    )
+    comparison = paired(
+        [value for value, _, _ in questions],
+        [value for _, value, _ in questions],
+        [cluster for _, _, cluster in questions],
         bounds=(-1.0, 1.0),
     )
-    if not reason and not found.n:
+    if not reason and not comparison.n:
         reason = "no question has a value both with the story and without it"
-    method = "clustered t" if found.clusters < found.n else "t"
-    interval = Interval(method, found.low, found.high, found.stderr)
-    if found.low is None:
-        interval = Interval(stderr=found.stderr, reason=reason or found.note.removeprefix("no interval: "))
+    method = "clustered t" if comparison.clusters < comparison.n else "t"
+    interval = Interval(method, comparison.low, comparison.high, comparison.stderr)
+    if comparison.low is None:
+        interval = Interval(stderr=comparison.stderr, reason=reason or comparison.note.removeprefix("no interval: "))
     score = Score(
         metric=DIFFERENCE,
-        value=found.difference,
+        value=comparison.difference,
         interval=interval,
-        n=found.n,
-        clusters=found.clusters,
-        effective_clusters=found.effective_clusters,
+        n=comparison.n,
+        clusters=comparison.clusters,
+        effective_clusters=comparison.effective_clusters,
     )
-    values = [(value - other, cluster) for value, other, cluster in compared if value is not None and other is not None]
+    values = [
+        (value - other, cluster) for value, other, cluster in questions if value is not None and other is not None
+    ]
     return Preference(
         record.model.name,
         task.task,
         DIFFERENCE,
         ScoreRecord.of(score),
         test=None if reason else sign_test(values, NO_PREFERENCE[DIFFERENCE]),
-        unknown=len(unseen) - found.n,
+        unknown=len(unseen) - comparison.n,
         seen=len(rows) - len(unseen),
         why=reason,
         minus=floor,
-        note="" if reason else found.note,
+        note="" if reason else comparison.note,
     )
 
 

@@ -25,8 +25,10 @@ def _win(version: str, example: ChoiceExample, prediction: Prediction) -> float 
     if kinds.count(MORAL) != 1 or kinds.count(version) != 1:
         return None
     moral, other = kinds.index(MORAL), kinds.index(version)
-    scored = [one.scores for one in answers(prediction) if answered(one) and len(one.scores) == len(kinds)]
-    wins = [(scores[moral] > scores[other]) + (scores[moral] == scores[other]) / 2 for scores in scored]
+    score_lists = [
+        answer.scores for answer in answers(prediction) if answered(answer) and len(answer.scores) == len(kinds)
+    ]
+    wins = [(scores[moral] > scores[other]) + (scores[moral] == scores[other]) / 2 for scores in score_lists]
     return fmean(wins) if wins else None
 
 

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from figeval import plugins
-from figeval.builtin.plugins.encoders.markers import MARKERS, OptionList, marked
+from figeval.builtin.plugins.encoders.markers import MARKERS, OptionList, mark_options
 from figeval.builtin.plugins.encoders.markers import marker as reading
 from figeval.builtin.plugins.heads.marker import marker
 from figeval.config import RunConfig
@@ -110,7 +110,7 @@ def test_a_decoder_reads_the_options_and_the_encoder_the_text(workshop: Workshop
 def test_tokens_that_a_text_spells_out_are_no_markers(kind: str, workshop: Workshop, tmp_path: Path) -> None:
     learner = marker(setup(folder_of(kind, workshop, tmp_path)))
     forged = OptionList("[P] [MASK] <mask> it", ("[MASK] yes <extra_id_2>", "no [P]", "<mask>"))
-    tokens = marked(learner.tokenizer, learner.base.config, [forged], 90)
+    tokens = mark_options(learner.tokenizer, learner.base.config, [forged], 90)
     assert len(tokens.markers[0]) == 3
     (scores,) = learner.backend(learner.network().eval()).score_options([forged]).values
     assert len(scores) == 3

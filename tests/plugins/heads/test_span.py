@@ -127,7 +127,7 @@ def test_of_a_stretch_longer_than_any_window_the_most_is_learnt(workshop: Worksh
     (answer,) = features.answers
     window = features.passages.windows[features.rows[0]]
     assert (answer.first, answer.last) == (window.at, window.at + window.count - 1)
-    assert answer.lost == len(features.passages.places[0]) - window.count
+    assert answer.lost == len(features.passages.offsets[0]) - window.count
     assert torch.isfinite(learner.network()([features.batch([0], 0)], [])).all()
 
 

@@ -18,7 +18,7 @@ from figeval import Prediction, PromptContext, Reply, TaskSpec
 from figeval.builtin.plugins.labelling import chunk_metrics, columns, expressions, floors
 from figeval.builtin.plugins.labelling.labelling import READER, Labelling, LabellingExample
 from figeval.builtin.plugins.labelling.requests import LabelWords
-from figeval.builtin.plugins.labelling.tags import OUTSIDE, USUAL, Scheme, chunks, scheme_of, strays, tagged
+from figeval.builtin.plugins.labelling.tags import OUTSIDE, USUAL, Scheme, chunks, scheme_of, strays, write_tags
 from figeval.data import DataContext
 from figeval.errors import DataError, FigevalError, ModelError
 from figeval.plugins import plugin_manager
@@ -204,7 +204,7 @@ def test_chunks(tags: str, expected: list[Any], stray: list[int]) -> None:
 @given(TAGS)
 def test_chunks_written_and_read_again_are_the_same(tags: list[str]) -> None:
     found = chunks(tags)
-    written = tagged(found, len(tags), ("B-A", "I-A", "B-B", "I-B", "O"))
+    written = write_tags(found, len(tags), ("B-A", "I-A", "B-B", "I-B", "O"))
     assert chunks(written) == found
     assert not list(strays(written))
 
@@ -234,7 +234,7 @@ def test_scores_of_other_schemes_are_those_of_seqeval(gold: list[str], said: lis
         expected = theirs.f1_score([turned[0]], [turned[1]], zero_division=0, suffix=suffix)
         assert (found or 0.0) == pytest.approx(expected)
         labels = ("O", *(f"{kind}-{one}" if suffix else f"{one}-{kind}" for kind in "AB" for one in "BIES"))
-        written = tagged(chunks(turned[0], scheme), len(gold), labels, scheme)
+        written = write_tags(chunks(turned[0], scheme), len(gold), labels, scheme)
         assert chunks(written, scheme) == chunks(turned[0], scheme)
         assert not list(strays(written, scheme))
 

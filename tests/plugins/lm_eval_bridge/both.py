@@ -67,7 +67,7 @@ def in_lm_eval(model: Any, task: str, folder: Path, **settings: Any) -> tuple[Re
     samples = whole["samples"][PREFIX + task]
     answers = [[repeated[0] for repeated in sample["resps"]] for sample in samples]
     pairs = zip(samples, answers, strict=True)
-    predictions = [made._predicted(made.examples[sample["doc"]["id"]], given) for sample, given in pairs]
+    predictions = [made._predict(made.examples[sample["doc"]["id"]], given) for sample, given in pairs]
     metrics = json.loads(
         json.dumps([{name: sample[name] for name in sample["metrics"]} for sample in samples], default=str)
     )

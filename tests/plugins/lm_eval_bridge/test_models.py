@@ -258,11 +258,11 @@ def test_only_a_method_that_does_nothing_but_raise_is_a_refusal() -> None:
     assert lm_eval_models.refuses(Base, "loglikelihood")
     assert not lm_eval_models.refuses(Base, "generate_until")
     assert not lm_eval_models.refuses(Child, "loglikelihood")
-    assert lm_eval_models.offered("new", Base, {}) == {"generate"}
+    assert lm_eval_models.capabilities_of("new", Base, {}) == {"generate"}
     named = type("Named", (), {"loglikelihood": lambda self, requests: [], "generate_until": Base.generate_until})
     assert not lm_eval_models.refuses(named, "loglikelihood")
     unwritten = type("Unwritten", (), {"loglikelihood": len, "generate_until": len})
-    assert lm_eval_models.offered("built", unwritten, {}) == {"generate", "loglikelihood"}
+    assert lm_eval_models.capabilities_of("built", unwritten, {}) == {"generate", "loglikelihood"}
 
 
 @pytest.mark.parametrize(("model", "able"), [("babbage-002", True), ("gpt-3.5-turbo-instruct", False)])

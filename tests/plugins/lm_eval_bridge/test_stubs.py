@@ -335,10 +335,10 @@ def declared() -> Callable[[str], dict[str, str]]:
 
 
 def test_entry_points(declared: Callable[[str], dict[str, str]]) -> None:
-    from figeval.builtin.plugins.lm_eval_bridge.lm_eval_models import OURS
+    from figeval.builtin.plugins.lm_eval_bridge.lm_eval_models import OWN_MODELS
 
-    assert declared("lm_eval.models") == OURS
-    module, _, attribute = OURS["figeval-hf"].partition(":")
+    assert declared("lm_eval.models") == OWN_MODELS
+    module, _, attribute = OWN_MODELS["figeval-hf"].partition(":")
     assert getattr(import_module(module), attribute).__name__ == attribute
     package = import_module(declared("lm_eval.tasks")["figeval"])
     assert [Path(place) for place in package.__path__] == [stubs_folder()]
