@@ -36,8 +36,8 @@ Folders: TypeAlias = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """Check or conversion of a value, as metadata of its type. pydantic runs it, and is imported only then.
+class FlagCheck:
+    """FlagCheck or conversion of a value, as metadata of its type. pydantic runs it, and is imported only then.
 
     Attributes:
         function: returns the value; raises `ValueError` with what it must be.
@@ -109,9 +109,9 @@ def _parsed_reasoning(value: str | bool) -> str:
 
 
 # Empty, or a mapping with all keys of `Augmentation`.
-Augment = Annotated[Mapping[str, Any], Check(_with_keys, before=True, schema=_augmentation), Check(_augmented)]
-Orders = Annotated[str, Check(_in_orders)]
-Thinking = Annotated[str, Check(_parsed_reasoning, before=True, schema=lambda: str | bool)]
+Augment = Annotated[Mapping[str, Any], FlagCheck(_with_keys, before=True, schema=_augmentation), FlagCheck(_augmented)]
+Orders = Annotated[str, FlagCheck(_in_orders)]
+Thinking = Annotated[str, FlagCheck(_parsed_reasoning, before=True, schema=lambda: str | bool)]
 NonNegativeInt = Annotated[int, Ge(0)]
 PositiveInt = Annotated[int, Gt(0)]
 SHARE = re.compile(r"0?\.[0-9]{1,18}")
@@ -129,7 +129,7 @@ def _size(value: Any) -> int | float:
     raise ValueError("a number of examples from 1, or a share between 0 and 1 such as 0.1")
 
 
-Size = Annotated[int | float, Check(_size, before=True)]  # a number of examples, or a share of them
+Size = Annotated[int | float, FlagCheck(_size, before=True)]  # a number of examples, or a share of them
 BatchSize = Annotated[PositiveInt | Literal["auto"], "a number of examples, or auto"]
 Finite = Annotated[float, FiniteNumber()]
 Share = Annotated[float, FiniteNumber(ge=0)]

@@ -77,7 +77,7 @@ def open_packed(stream: IO[bytes], kind: str, name: str) -> Iterator[IO[bytes]]:
             inner: Packed = open_member(archive, single_member(archive))
         else:
             inner = _decompressor(stream, kind)
-        unpacked = _Unpacked(inner, name, max_bytes)
+        unpacked = _UnpackedMember(inner, name, max_bytes)
     with inner:
         yield io.BufferedReader(unpacked, 1 << 16)
 
@@ -103,7 +103,7 @@ def member_name(stream: IO[bytes], name: str) -> str:
         return single_member(open_archive(stream)).filename
 
 
-class _Unpacked(io.RawIOBase):
+class _UnpackedMember(io.RawIOBase):
     """Stream of what a packed file holds, up to a limit that protects the memory of whoever reads it."""
 
     def __init__(self, stream: Packed, name: str, max_bytes: int) -> None:

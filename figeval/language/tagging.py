@@ -34,7 +34,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class SentenceReader:
     """NLTK's loaded models."""
 
     split: Callable[[str], Iterable[tuple[int, int]]]
@@ -55,13 +55,13 @@ class Reader:
 
 
 @cache
-def reader() -> Reader:
+def reader() -> SentenceReader:
     """Return the models, loaded once. Raises `DataError` if their data are missing."""
     nltk_data.require(PACKAGES)
     from nltk.tag import PerceptronTagger
     from nltk.tokenize import NLTKWordTokenizer, PunktTokenizer
 
-    return Reader(
+    return SentenceReader(
         PunktTokenizer("english").span_tokenize, NLTKWordTokenizer().span_tokenize, PerceptronTagger(lang="eng").tag
     )
 

@@ -91,12 +91,12 @@ def opened(source: Path) -> Iterator[IO[bytes]]:
         return
     try:
         with gzip.open(source, "rb") as stream:
-            yield io.BufferedReader(_Unpacked(stream, source))
+            yield io.BufferedReader(_UnpackedRows(stream, source))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise RecordError(f"{source} is not a complete gzip file ({error}); restore it") from error
 
 
-class _Unpacked(io.RawIOBase):
+class _UnpackedRows(io.RawIOBase):
     """Content of a gzip file, up to a limit that protects the memory."""
 
     def __init__(self, stream: gzip.GzipFile, source: Path) -> None:

@@ -45,8 +45,8 @@ class BaselineScores:
 
 def are_scored(plan: Plan, records: Iterable[BaselineRecord]) -> bool:
     """Return whether the records contain all baselines of the task; a trained floor must have its current weights."""
-    known = {(one.baseline, one.weights) for one in records}
-    return known.issuperset((name, _weights(name, plan)) for name in plan.baselines)
+    identities = {(record.baseline, record.weights) for record in records}
+    return identities.issuperset((name, _weights(name, plan)) for name in plan.baselines)
 
 
 def _weights(name: str, plan: Plan) -> str:
@@ -79,7 +79,7 @@ class Baselines:
 
         The examples are read once: the baselines take turns, row by row.
         """
-        found = BaselineScores()
+        baseline_scores = BaselineScores()
         streams = tee(plan.examples(), len(plan.baselines)) if plan.baselines else ()
         scorings = {
             name: self._scoring(name, plan, examples, unseen)
@@ -95,18 +95,18 @@ class Baselines:
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:
-                    found.failures.append(_failure(name, error))
+                    baseline_scores.failures.append(_failure(name, error))
                 else:
                     continue
                 del scorings[name]
         for name in filter(scores.__contains__, plan.baselines):
-            record, (whole, rest) = {"baseline": name, "weights": _weights(name, plan)}, scores[name]
-            found.whole.append(BaselineRecord(**record, scores=whole.scores))
-            for part in whole.languages:
-                found.languages[part.language].append(BaselineRecord(**record, scores=part.scores))
+            record, (full_scores, unseen_scores) = {"baseline": name, "weights": _weights(name, plan)}, scores[name]
+            baseline_scores.whole.append(BaselineRecord(**record, scores=full_scores.scores))
+            for part in full_scores.languages:
+                baseline_scores.languages[part.language].append(BaselineRecord(**record, scores=part.scores))
             if unseen is not None:
-                found.unseen.append(BaselineRecord(**record, scores=rest.scores))
-        return found
+                baseline_scores.unseen.append(BaselineRecord(**record, scores=unseen_scores.scores))
+        return baseline_scores
 
     def ask(self, name: str, plan: Plan) -> str | None:
         """Put a task to a baseline once more, so that `note` receives its rows; return why it failed, or None."""
@@ -147,39 +147,39 @@ class Baselines:
             return (yield from self._sums(baseline, plan, examples, unseen))
 
     def _sums(
-        self, asked: _Baseline, plan: Plan, examples: Iterable[Example], unseen: UnseenExamples | None
+        self, baseline: _Baseline, plan: Plan, examples: Iterable[Example], unseen: UnseenExamples | None
     ) -> Scoring:
         """Put the examples to a baseline and sum up its rows."""
-        own = metrics_of(plan.task, asked.route, plan.config, self.harness)
-        metrics = MetricSet(own, plan.task.labels, plan.task.with_language)
-        settings = settings_of(plan.task, asked.route, plan.config)
+        task_metrics = metrics_of(plan.task, baseline.route, plan.config, self.harness)
+        metrics = MetricSet(task_metrics, plan.task.labels, plan.task.with_language)
+        settings = settings_of(plan.task, baseline.route, plan.config)
         context = replace(
             plan.context,
             settings=settings,
             metrics=frozenset(metrics.statistics),
-            indifferent=getattr(asked.model.model.backend, "indifferent", False),
+            indifferent=getattr(baseline.model.model.backend, "indifferent", False),
         )
         strict = plan.task.group is not None
-        evaluator = TaskEvaluator(plan, asked.model, asked.route, context, metrics, augment=asked.augment)
+        evaluator = TaskEvaluator(plan, baseline.model, baseline.route, context, metrics, augment=baseline.augment)
         rows = self.note(
-            asked.name,
+            baseline.name,
             plan.name,
-            (marked(row, asked.roles.get(row["id"])) for row in evaluator.rows(examples)),
+            (marked(row, baseline.roles.get(row["id"])) for row in evaluator.rows(examples)),
         )
         if metrics.collective or len(plan.task.languages) > 1:
-            settings, kept = replace(plan, route=asked.route, context=context).settings, list[PredictionRow]()
+            settings, stored_rows = replace(plan, route=baseline.route, context=context).settings, list[PredictionRow]()
             for row in rows:
-                kept.append(row)
+                stored_rows.append(row)
                 yield
             scorer = TaskScorer(metrics=metrics, strict=strict, seed=self.seed, settings=settings)
-            return scorer.scores(kept), scorer.scores(unseen.of(kept) if unseen is not None else ())
-        whole, rest = Aggregator(metrics, strict=strict), Aggregator(metrics, strict=strict)
+            return scorer.scores(stored_rows), scorer.scores(unseen.of(stored_rows) if unseen is not None else ())
+        aggregator, unseen_aggregator = Aggregator(metrics, strict=strict), Aggregator(metrics, strict=strict)
         for row in rows:  # accumulate one at a time, since a baseline's rows are not stored
-            whole.add(row)
-            for one in unseen.of([row]) if unseen is not None else ():
-                rest.add(one)
+            aggregator.add(row)
+            for unseen_row in unseen.of([row]) if unseen is not None else ():
+                unseen_aggregator.add(unseen_row)
             yield
-        return Scored(whole.scores(self.seed)), Scored(rest.scores(self.seed))
+        return Scored(aggregator.scores(self.seed)), Scored(unseen_aggregator.scores(self.seed))
 
 
 def _failure(name: str, error: BaseException) -> str:

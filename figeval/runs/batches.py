@@ -38,7 +38,9 @@ def answer_in_batches(backend: BatchedBackend, plans: Iterable[Plan], folder: Ru
         ModelError: the server does not accept a batch, or cannot be reached.
     """
     plans = list(plans)
-    while open_questions := list(dict.fromkeys(one for plan in plans for one in unanswered(backend, plan, folder))):
+    while open_questions := list(
+        dict.fromkeys(prompt for plan in plans for prompt in unanswered(backend, plan, folder))
+    ):
         backend.submit(open_questions)
 
 
@@ -46,13 +48,13 @@ def unanswered(backend: BatchedBackend, plan: Plan, folder: RunFolder) -> Iterat
     """Yield the questions of a task that have no reply yet and do not depend on one."""
     examples = missing_examples(plan, folder)
     while chunk := list(islice(examples, AT_ONCE)):
-        waiting = [OpenDialogue(plan.route.begin(plan.asked(example), plan.context)) for example in chunk]
-        while waiting := [one for one in waiting if one.requests]:
-            prompts = [request for one in waiting for request in one.requests]
+        dialogues = [OpenDialogue(plan.route.begin(plan.asked(example), plan.context)) for example in chunk]
+        while dialogues := [dialogue for dialogue in dialogues if dialogue.requests]:
+            prompts = [request for dialogue in dialogues for request in dialogue.requests]
             replies = dict(zip(prompts, backend.known_replies(prompts), strict=True))
             yield from (prompt for prompt, reply in replies.items() if reply is None)
-            for one in waiting:
-                one.advance([replies[request] for request in one.requests])
+            for dialogue in dialogues:
+                dialogue.advance([replies[request] for request in dialogue.requests])
 
 
 class OpenDialogue:
@@ -75,9 +77,9 @@ class OpenDialogue:
 
     def _step(self, replies: Sequence[Any] | None) -> None:
         try:
-            asked: Sequence[Request] = next(self._dialogue) if replies is None else self._dialogue.send(replies)
+            requests: Sequence[Request] = next(self._dialogue) if replies is None else self._dialogue.send(replies)
         except Exception:
             self.requests = ()
         else:
-            prompts = [request for request in asked if isinstance(request, Prompt)]
-            self.requests = prompts if len(prompts) == len(asked) else ()
+            prompts = [request for request in requests if isinstance(request, Prompt)]
+            self.requests = prompts if len(prompts) == len(requests) else ()

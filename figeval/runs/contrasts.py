@@ -59,7 +59,7 @@ class Contrast:
         """Label of the positive examples."""
         return self.tasks[0].labels[0]
 
-    def judged(self, row: PredictionRow) -> ContrastAnswer | None:
+    def answer(self, row: PredictionRow) -> ContrastAnswer | None:
         """Return the answer in a row, or None if the gold label is hidden."""
         return answer_of(row, self.label, self.within)
 
@@ -90,16 +90,16 @@ def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
         TaskError: the tasks of a contrast differ in their first label, or do not belong to the suite.
         UnknownName: there is no such task.
     """
-    found: dict[tuple[tuple[str, ...], str | None], Contrast] = {}
+    contrasts: dict[tuple[tuple[str, ...], str | None], Contrast] = {}
     suites = harness.catalogue.suites
     waiting = [name for name in config.tasks if name in suites]
     for name in waiting:
         suite = suites.get(name)
-        waiting += [one for one in suite.tasks if one in suites and one not in waiting]
+        waiting += [member for member in suite.tasks if member in suites and member not in waiting]
         for contrast in declared(suite, harness.catalogue, lambda tasks: _in_their_place(tasks, config, harness)):
             key = tuple(task.name for task in contrast.tasks), contrast.within
-            found.setdefault(key, contrast)
-    return list(found.values())
+            contrasts.setdefault(key, contrast)
+    return list(contrasts.values())
 
 
 def declared(
@@ -117,16 +117,16 @@ def declared(
         UnknownName: there is no such task.
     """
     origin = suite.origin or suite.name
-    for name, one in suite.contrasts.items():
+    for name, contrast in suite.contrasts.items():
         tasks = tuple(chosen(catalogue.contrasted(suite, name)))
         firsts = {task.labels[:1] for task in tasks}
         if len(firsts) != 1 or () in firsts:
-            which = ", ".join(f"{task.name}: {task.labels[0] if task.labels else 'none'}" for task in tasks)
+            first_labels = ", ".join(f"{task.name}: {task.labels[0] if task.labels else 'none'}" for task in tasks)
             raise TaskError(
-                f"{origin}: contrast {name!r}: the tasks have different first labels ({which}); "
+                f"{origin}: contrast {name!r}: the tasks have different first labels ({first_labels}); "
                 "list tasks whose first label is the same"
             )
-        yield Contrast(suite.name, origin, name, tasks, one.within)
+        yield Contrast(suite.name, origin, name, tasks, contrast.within)
 
 
 def check_columns(contrasts: Iterable[Contrast], columns: Mapping[str, Collection[str]]) -> None:
@@ -136,16 +136,16 @@ def check_columns(contrasts: Iterable[Contrast], columns: Mapping[str, Collectio
         contrasts: contrasts of the run.
         columns: the meta keys of tasks, by their names; a contrast is skipped unless it has all of its tasks.
     """
-    for one in contrasts:
-        names = [task.name for task in one.tasks]
-        if one.within is None or not all(name in columns for name in names):
+    for contrast in contrasts:
+        names = [task.name for task in contrast.tasks]
+        if contrast.within is None or not all(name in columns for name in names):
             continue
-        known = list(dict.fromkeys(key for name in names for key in columns[name]))
-        if one.within not in known:
-            cure = f"write one of {', '.join(known)}" if known else "give the tasks a field `meta`"
+        meta_keys = list(dict.fromkeys(key for name in names for key in columns[name]))
+        if contrast.within not in meta_keys:
+            cure = f"write one of {', '.join(meta_keys)}" if meta_keys else "give the tasks a field `meta`"
             raise TaskError(
-                f"{one.origin}: contrast {one.name!r}: no example has {one.within!r} in meta"
-                f"{near(one.within, known)}; {cure}, or leave `within` out"
+                f"{contrast.origin}: contrast {contrast.name!r}: no example has {contrast.within!r} in meta"
+                f"{near(contrast.within, meta_keys)}; {cure}, or leave `within` out"
             )
 
 
@@ -174,19 +174,19 @@ class Discrimination:
     contrasts: Sequence[Contrast]
     ask: Callable[[str, str], None] | None = None
     _noted: dict[tuple[str, str], list[list[ContrastAnswer]]] = field(default_factory=dict)
-    _asked: set[tuple[str, str]] = field(default_factory=set)
+    _attempts: set[tuple[str, str]] = field(default_factory=set)
 
     def note(self, baseline: str, task: str, rows: Iterable[PredictionRow]) -> Iterator[PredictionRow]:
         """Yield the rows of a baseline unchanged, and keep its answers to the examples of a task or probe."""
-        wanted = self._of(task)
-        noted: list[list[ContrastAnswer]] = [[] for _ in wanted]
+        contrasts = self._of(task)
+        answers_by_contrast: list[list[ContrastAnswer]] = [[] for _ in contrasts]
         for row in rows:
-            for own, contrast in zip(noted, wanted, strict=True):
-                if (judged := contrast.judged(row)) is not None:
-                    own.append(judged)
+            for answers, contrast in zip(answers_by_contrast, contrasts, strict=True):
+                if (answer := contrast.answer(row)) is not None:
+                    answers.append(answer)
             yield row
-        if wanted:
-            self._noted[baseline, task] = noted
+        if contrasts:
+            self._noted[baseline, task] = answers_by_contrast
 
     def records(self, run: RunRecord, rows: Rows) -> Iterator[ContrastRecord]:
         """Yield a record for each contrast and variant whose tasks are all done or failed.
@@ -204,38 +204,42 @@ class Discrimination:
                 ended[task.variant][task.of or task.task] = task
             if task.status == "done":
                 done[task.variant][task.of or task.task] = task
-        before = {(tuple(one.tasks), one.within): one.baselines for one in run.contrasts if one.variant is None}
+        before = {
+            (tuple(contrast_record.tasks), contrast_record.within): contrast_record.baselines
+            for contrast_record in run.contrasts
+            if contrast_record.variant is None
+        }
         floors = {task.variant for task in run.tasks if task.is_floor}
         unasked = set() if run.config.get("probes") else {task.variant for task in run.tasks if task.kind == "probe"}
         for contrast in self.contrasts:
             for variant, tasks in ended.items():
                 if variant in floors | unasked or not all(task.name in tasks for task in contrast.tasks):
                     continue
-                own = [tasks[task.name] for task in contrast.tasks]
-                if failed := [task.task for task in own if task.status == "failed"]:
-                    why = Interval(reason=f"{' and '.join(failed)} failed")
-                    nothing = (Score(metric=name, value=None, interval=why) for name in NUMBERS)
-                    yield _record_of(contrast, own, [ScoreRecord.of(score) for score in nothing])
+                task_records = [tasks[task.name] for task in contrast.tasks]
+                if failed := [task.task for task in task_records if task.status == "failed"]:
+                    failure = Interval(reason=f"{' and '.join(failed)} failed")
+                    nothing = (Score(metric=name, value=None, interval=failure) for name in NUMBERS)
+                    yield _record_of(contrast, task_records, [ScoreRecord.of(score) for score in nothing])
                     continue
-                record = self._record(contrast, own, rows)
+                record = self._record(contrast, task_records, rows)
                 if variant is None:
-                    known = before.get((tuple(task.name for task in contrast.tasks), contrast.within), [])
-                    record.baselines = list(self._baselines(contrast, done, floors, rows, known))
+                    stored_baselines = before.get((tuple(task.name for task in contrast.tasks), contrast.within), [])
+                    record.baselines = list(self._baselines(contrast, done, floors, rows, stored_baselines))
                 yield record
 
     def _of(self, task: str) -> list[Contrast]:
         """Return the contrasts that a task or a probe of it belongs to."""
         name = task.partition("@")[0]
-        return [one for one in self.contrasts if any(each.name == name for each in one.tasks)]
+        return [contrast for contrast in self.contrasts if any(spec.name == name for spec in contrast.tasks)]
 
     def _record(self, contrast: Contrast, tasks: Sequence[TaskRecord], rows: Rows) -> ContrastRecord:
         """Return the record of the model's own answers."""
-        answers = [one for task in tasks for row in rows(task.task) if (one := contrast.judged(row)) is not None]
-        answered = [one for one in answers if one.answered]
+        answers = [answer for task in tasks for row in rows(task.task) if (answer := contrast.answer(row)) is not None]
+        answered = [answer for answer in answers if answer.answered]
         record = _record_of(contrast, tasks, scores(answered, contrast))
         if contrast.within is not None:  # most idioms have examples of one kind only: the numbers do not rest on these
             answers, answered = compared(answers), compared(answered)
-        record.positive = sum(one.positive for one in answered)
+        record.positive = sum(answer.positive for answer in answered)
         record.negative = len(answered) - record.positive
         record.unanswered = len(answers) - len(answered)
         return record
@@ -251,14 +255,16 @@ class Discrimination:
         """Yield the trivial models that all tasks share, and the floors: the probes and the models trained on them."""
         tasks = [done[None][task.name] for task in contrast.tasks]
         # A finished task also lists floors among its baselines; here they are computed from their own rows.
-        trivial = [one for one in tasks[0].baselines if not one.weights and one.baseline not in floors]
+        trivial = [
+            baseline for baseline in tasks[0].baselines if not baseline.weights and baseline.baseline not in floors
+        ]
         yield from self._trivial(contrast, tasks, trivial, before)
         for variant in floors:
             probed = (done[variant].get(task.name) for task in contrast.tasks)
             probes = [probe for probe in probed if probe is not None and probe.is_floor]
             if len(probes) == len(contrast.tasks):
-                own = self._record(contrast, probes, rows)
-                yield BaselineRecord(baseline=str(variant), scores=own.scores)
+                floor_record = self._record(contrast, probes, rows)
+                yield BaselineRecord(baseline=str(variant), scores=floor_record.scores)
                 yield from self._trivial(contrast, probes, probes[0].baselines, before)
 
     def _trivial(
@@ -270,25 +276,38 @@ class Discrimination:
     ) -> Iterator[BaselineRecord]:
         """Yield the baselines that all of these tasks or probes share, from collected, stored or new answers."""
         for baseline in baselines:
-            known = [next((one for one in t.baselines if one.baseline == baseline.baseline), None) for t in tasks]
-            if not all(one is not None and one.weights == baseline.weights for one in known):
+            counterparts = [
+                next((candidate for candidate in t.baselines if candidate.baseline == baseline.baseline), None)
+                for t in tasks
+            ]
+            if not all(
+                counterpart is not None and counterpart.weights == baseline.weights for counterpart in counterparts
+            ):
                 continue
             names = [task.task for task in tasks]
             missing = [name for name in names if (baseline.baseline, name) not in self._noted]
-            stored = (one for one in before if (one.baseline, one.weights) == (baseline.baseline, baseline.weights))
+            stored = (
+                record
+                for record in before
+                if (record.baseline, record.weights) == (baseline.baseline, baseline.weights)
+            )
             if missing and (same := next(stored, None)) is not None:
                 yield same
                 continue
             for name in missing:
-                if self.ask is not None and (baseline.baseline, name) not in self._asked:
-                    self._asked.add((baseline.baseline, name))  # once, even if it fails
+                if self.ask is not None and (baseline.baseline, name) not in self._attempts:
+                    self._attempts.add((baseline.baseline, name))  # once, even if it fails
                     self.ask(baseline.baseline, name)
             noted = [self._noted.get((baseline.baseline, name)) for name in names]
-            if all(one is not None for one in noted):
-                places = [self._of(name).index(contrast) for name in names]
-                answers = [one for own, place in zip(noted, places, strict=True) for one in (own or [])[place]]
-                found = scores([one for one in answers if one.answered], contrast)
-                yield BaselineRecord(baseline=baseline.baseline, weights=baseline.weights, scores=found)
+            if all(answer_lists is not None for answer_lists in noted):
+                indexes = [self._of(name).index(contrast) for name in names]
+                answers = [
+                    answer
+                    for answer_lists, index in zip(noted, indexes, strict=True)
+                    for answer in (answer_lists or [])[index]
+                ]
+                score_records = scores([answer for answer in answers if answer.answered], contrast)
+                yield BaselineRecord(baseline=baseline.baseline, weights=baseline.weights, scores=score_records)
 
 
 def scores(answered: Sequence[ContrastAnswer], contrast: Contrast) -> list[ScoreRecord]:
@@ -296,34 +315,34 @@ def scores(answered: Sequence[ContrastAnswer], contrast: Contrast) -> list[Score
 
     A score without a value gives the reason as its interval.
     """
-    scored = [one for one in answered if one.score is not None]
-    judged = [one for one in answered if one.right is not None]
-    found = []
-    for (name, number), own in zip(NUMBERS.items(), (scored, judged), strict=True):
-        score = number(own, within=contrast.within is not None)
+    scored_answers = [answer for answer in answered if answer.score is not None]
+    judged_answers = [answer for answer in answered if answer.right is not None]
+    records = []
+    for (name, number), answers in zip(NUMBERS.items(), (scored_answers, judged_answers), strict=True):
+        score = number(answers, within=contrast.within is not None)
         if score.value is None:
-            in_words = answered and not own and name == "auc"
-            why = "answers in words have no scores to rank by" if in_words else _why(own, contrast)
-            found.append(ScoreRecord.of(replace(score, interval=Interval(reason=why))))
+            in_words = answered and not answers and name == "auc"
+            reason = "answers in words have no scores to rank by" if in_words else _absence_reason(answers, contrast)
+            records.append(ScoreRecord.of(replace(score, interval=Interval(reason=reason))))
             continue
-        behind = compared(own) if contrast.within is not None else own
-        seen = Counter(one.seen for one in behind if one.seen is not None)
-        found.append(withheld(ScoreRecord.of(score), seen, len(behind)))
-    return found
+        basis = compared(answers) if contrast.within is not None else answers
+        seen = Counter(answer.seen for answer in basis if answer.seen is not None)
+        records.append(withheld(ScoreRecord.of(score), seen, len(basis)))
+    return records
 
 
-def _why(answers: Sequence[ContrastAnswer], contrast: Contrast) -> str:
+def _absence_reason(answers: Sequence[ContrastAnswer], contrast: Contrast) -> str:
     """Return the reason why these answers have neither an AUC nor a balanced accuracy."""
-    kinds = {one.positive for one in answers}
+    kinds = {answer.positive for answer in answers}
     if not kinds:
         return "no example was answered"
     if len(kinds) > 1:
         return f"no {contrast.within} has answered examples of both kinds"
-    which = "every" if kinds == {True} else "no"
-    return f"{which} answered example has the right answer {contrast.label}"
+    quantifier = "every" if kinds == {True} else "no"
+    return f"{quantifier} answered example has the right answer {contrast.label}"
 
 
-def _record_of(contrast: Contrast, tasks: Sequence[TaskRecord], found: Sequence[ScoreRecord]) -> ContrastRecord:
+def _record_of(contrast: Contrast, tasks: Sequence[TaskRecord], score_records: Sequence[ScoreRecord]) -> ContrastRecord:
     """Return the record of a contrast of these tasks, whose counts are still 0."""
     return ContrastRecord(
         suite=contrast.suite,
@@ -334,5 +353,5 @@ def _record_of(contrast: Contrast, tasks: Sequence[TaskRecord], found: Sequence[
         within=contrast.within,
         positive=0,
         negative=0,
-        scores=list(found),
+        scores=list(score_records),
     )

@@ -41,8 +41,8 @@ def checkup(plugins: Sequence[JSON]) -> Checkup:
     states, broken, absent = data_states()
     optional = extras()
     folder = home()
-    place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    held = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.is_dir() else 0
+    ancestor = next(ancestor for ancestor in (folder, *folder.absolute().parents) if ancestor.exists())
+    cache_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.is_dir() else 0
     mirrors = cache.mirrors()
     facts: JSON = {
         "python": platform.python_version(),
@@ -52,7 +52,7 @@ def checkup(plugins: Sequence[JSON]) -> Checkup:
         "extras": optional,
         "hardware": provenance.hardware(),
         "devices": devices(),
-        "cache": {"home": str(folder), "bytes": held, "free": disk_usage(place).free},
+        "cache": {"home": str(folder), "bytes": cache_bytes, "free": disk_usage(ancestor).free},
         "mirrors": mirrors,
         "data": states,
         "plugins": list(plugins),
@@ -60,35 +60,37 @@ def checkup(plugins: Sequence[JSON]) -> Checkup:
     }
     of_plugins = [f"plugin {row['name']}: {problem}" for row in plugins for problem in row["problems"]]
     unusable = [*missing]
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+    if not ancestor.is_dir() or not os.access(ancestor, os.W_OK | os.X_OK):
         unusable += [f"cannot write to {folder}; set FIGEVAL_HOME to a writable folder"]
     gone = [mirror for mirror in mirrors if not cache.is_address(mirror) and not expand_user(mirror).is_dir()]
     unusable += [f"the mirror {mirror} is not a folder; correct FIGEVAL_DATA_MIRROR" for mirror in gone]
     unusable += [*broken, *of_plugins]
-    wanted = [f"{name} is not installed; `pip install 'figeval[{name}]'`" for name, has in optional.items() if not has]
-    return Checkup(facts, unusable, [*absent, *wanted])
+    install_hints = [
+        f"{name} is not installed; `pip install 'figeval[{name}]'`" for name, has in optional.items() if not has
+    ]
+    return Checkup(facts, unusable, [*absent, *install_hints])
 
 
 def packages() -> tuple[JSON, list[str]]:
     """Return (requirement → installed version or None, problems), for the requirements in figeval's own metadata."""
     from packaging.requirements import Requirement
 
-    found: JSON = {}
+    versions: JSON = {}
     problems = []
-    for requirement in map(Requirement, declared()):
+    for requirement in map(Requirement, requirement_texts()):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         has = provenance.installed(requirement.name)
-        found[requirement.name] = has
+        versions[requirement.name] = has
         if has is None or not requirement.specifier.contains(has, prereleases=True):
             state = f"{has} is installed" if has else "is not installed"
             problems.append(
                 f"{requirement.name} {state}, figeval needs {requirement.specifier}; `pip install '{requirement}'`"
             )
-    return found, problems
+    return versions, problems
 
 
-def declared() -> list[str]:
+def requirement_texts() -> list[str]:
     """Return the requirements in figeval's metadata, or an empty list for a checkout that was never installed."""
     try:
         return requires("figeval") or []
@@ -100,14 +102,18 @@ def extras() -> dict[str, dict[str, str]]:
     """Return the versions of the packages of each optional extra, empty if one of them is not installed."""
     from packaging.requirements import Requirement
 
-    listed = metadata("figeval").get_all("Provides-Extra") if declared() else None
-    wanted = [Requirement(text) for text in declared()]
-    found = {}
-    for extra in (name for name in listed or () if name != "dev"):
-        names = [one.name for one in wanted if one.marker is not None and one.marker.evaluate({"extra": extra})]
+    extra_names = metadata("figeval").get_all("Provides-Extra") if requirement_texts() else None
+    requirements = [Requirement(text) for text in requirement_texts()]
+    versions_by_extra = {}
+    for extra in (name for name in extra_names or () if name != "dev"):
+        names = [
+            requirement.name
+            for requirement in requirements
+            if requirement.marker is not None and requirement.marker.evaluate({"extra": extra})
+        ]
         has = {name: provenance.installed(name) for name in names}
-        found[extra] = {} if None in has.values() else {name: str(value) for name, value in has.items()}
-    return found
+        versions_by_extra[extra] = {} if None in has.values() else {name: str(value) for name, value in has.items()}
+    return versions_by_extra
 
 
 def devices() -> list[str]:

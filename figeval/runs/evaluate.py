@@ -94,18 +94,18 @@ class TaskEvaluator:
 
         return BatchScheduler(self.model.model.backend, start, self.model.memo, replies=self.replies)
 
-    def measured(self, examples: Iterable[Answered]) -> dict[str, Measurements]:
+    def measurements(self, examples: Iterable[Answered]) -> dict[str, Measurements]:
         """Return the measurements of metrics that read many examples at a time, by example id.
 
         Raises:
             Exception: any error that such a metric raises.
         """
-        cases = [(one.example, one.made) for one in examples if isinstance(one.made, Prediction)]
-        found = zip(cases, self.metrics.measured(cases), strict=True)
-        return {example.id: measured for (example, _), measured in found}
+        cases = [(answered.example, answered.made) for answered in examples if isinstance(answered.made, Prediction)]
+        pairs = zip(cases, self.metrics.measured(cases), strict=True)
+        return {example.id: measured for (example, _), measured in pairs}
 
     def row(self, answered: Answered, measured: Measurements) -> PredictionRow:
-        """Return the row of one example, with its measurements from `measured`.
+        """Return the row of one example, with its measurements.
 
         Raises:
             PluginError: the predicted value is not a possible answer to the example.
@@ -115,13 +115,13 @@ class TaskEvaluator:
         check_value(task, self.route, example, prediction)
         features = self.metrics.features(example, prediction, measured)
         retrieved = () if self.augment is None else self.augment.retrieved(example)
-        made = prediction_row(task.task_type, example, prediction, features, samples=self.samples, retrieved=retrieved)
-        return remarked(made, measured)
+        row = prediction_row(task.task_type, example, prediction, features, samples=self.samples, retrieved=retrieved)
+        return remarked(row, measured)
 
     def rows(self, examples: Iterable[Example]) -> Iterator[PredictionRow]:
         """Yield a row for each example, in order."""
         for chunk in self.scheduler.chunks(examples):
-            measured = self.measured(chunk)
+            measured = self.measurements(chunk)
             yield from (self.row(answered, measured.get(answered.example.id, {})) for answered in chunk)
 
 
@@ -190,15 +190,17 @@ class Recorder:
         """
         self.model.fit(plan)
         metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.with_language)
-        kept = self.store.replies(plan.name)
-        evaluator = TaskEvaluator(plan, self.model, plan.route, plan.context, metrics, self.samples, kept, plan.augment)
+        stored_replies = self.store.replies(plan.name)
+        evaluator = TaskEvaluator(
+            plan, self.model, plan.route, plan.context, metrics, self.samples, stored_replies, plan.augment
+        )
         with self.store.appending(plan.name) as writer:
             for part in evaluator.scheduler.parts(examples):
                 failures: list[BaseException] = []
                 try:
-                    measured = evaluator.measured(part)
+                    measured = evaluator.measurements(part)
                 except BaseException:
-                    self._keep_replies(plan, part, kept)
+                    self._keep_replies(plan, part, stored_replies)
                     raise
                 for answered in part:
                     try:
@@ -206,17 +208,17 @@ class Recorder:
                     except (RecordError, KeyboardInterrupt):
                         raise
                     except BaseException as error:  # a library's sys.exit() included
-                        self._keep_replies(plan, [answered], kept)
+                        self._keep_replies(plan, [answered], stored_replies)
                         failures.append(error)
                     else:
                         yield 1
                 if failures:
                     raise failures[0]
 
-    def _keep_replies(self, plan: Plan, answered: Iterable[Answered], kept: Mapping[str, KeptReply]) -> None:
+    def _keep_replies(self, plan: Plan, answered: Iterable[Answered], stored_replies: Mapping[str, KeptReply]) -> None:
         """Store the replies that are not stored yet."""
-        replies = (pair for one in answered for pair in one.replies.items())
-        self.store.keep_replies(plan.name, {name: reply for name, reply in replies if name not in kept})
+        replies = (pair for answer in answered for pair in answer.replies.items())
+        self.store.keep_replies(plan.name, {name: reply for name, reply in replies if name not in stored_replies})
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,26 +21,26 @@ WITHOUT_EFFECT = {  # flag → why it has no effect on routes that render no pro
 }
 
 
-def flagged(task: TaskSpec, route: Route, config: RunConfig, others: Iterable[Route] = ()) -> Route:
+def flagged(task: TaskSpec, route: Route, config: RunConfig, alternatives: Iterable[Route] = ()) -> Route:
     """Return the route, with --calibrate and --orders applied.
 
     Args:
         task: task.
         route: route that the model takes on it.
         config: config of the run.
-        others: routes that the model could take instead.
+        alternatives: routes that the model could take instead.
 
     Raises:
         CapabilityError: a flag would have no effect on it.
     """
     refused = without_effect(route)
-    for flag, why in refused.items():
+    for flag, reason in refused.items():
         if getattr(config, flag):
             cure = f"leave out --{flag}"
             if flag not in WITHOUT_EFFECT:  # a matter of how the question is asked
-                able = [one.name for one in others if flag not in without_effect(one)]
+                able = [alternative.name for alternative in alternatives if flag not in without_effect(alternative)]
                 cure += f", or {f'give --route {task.type}={able[0]}' if able else f'leave {task.name} out of --tasks'}"
-            raise CapabilityError(f"{task.name} takes the route {route.name}, which {why}; {cure}")
+            raise CapabilityError(f"{task.name} takes the route {route.name}, which {reason}; {cure}")
     try:
         if config.calibrate:
             route = calibrated(route)

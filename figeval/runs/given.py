@@ -53,7 +53,7 @@ class GivenModel:
         return " ".join(self.sha256.values())
 
 
-def score(config: RunConfig, given: Predictions, harness: Harness, observer: Observer) -> tuple[RunRecord, Path]:
+def score(config: RunConfig, predictions: Predictions, harness: Harness, observer: Observer) -> tuple[RunRecord, Path]:
     """Score predictions, or continue an interrupted scoring; return the record and its folder.
 
     With several seeds, it is the record of their means.
@@ -63,27 +63,33 @@ def score(config: RunConfig, given: Predictions, harness: Harness, observer: Obs
     """
     tasks = chosen(config, harness)
     check_metrics(tasks, config, harness.metrics)
-    config = replace(config, model_args={"sha256": given.sha256})
-    place = config.output_path
-    if place is not None and not config.fresh and (place / (RUN if given.seeds else SEEDS)).exists():
-        has = "a run without seeds" if given.seeds else "runs of several seeds"
-        raise RecordError(f"{place} contains {has}; choose another --output_path")
-    found = {seed: _by_task(given.rows[seed], tasks, harness) for seed in given.seeds or (None,)}
-    others = dict.fromkeys(name for rows in given.rows.values() for name in rows if name)
-    if left_out := [name for name in others if name not in {task.name for task in tasks}]:
+    config = replace(config, model_args={"sha256": predictions.sha256})
+    output_folder = config.output_path
+    if (
+        output_folder is not None
+        and not config.fresh
+        and (output_folder / (RUN if predictions.seeds else SEEDS)).exists()
+    ):
+        has = "a run without seeds" if predictions.seeds else "runs of several seeds"
+        raise RecordError(f"{output_folder} contains {has}; choose another --output_path")
+    rows_by_seed = {seed: _by_task(predictions.rows[seed], tasks, harness) for seed in predictions.seeds or (None,)}
+    task_names = dict.fromkeys(name for rows in predictions.rows.values() for name in rows if name)
+    if left_out := [name for name in task_names if name not in {task.name for task in tasks}]:
         notice(f"left out, since --tasks does not name them: predictions for {', '.join(left_out)}")
-    if not given.seeds:
-        return _run(config, harness, observer, found[None])
-    place = place or default_folder(config, SEEDS)
-    if config.fresh and place.exists():
-        folder = RunFolder(place)
+    if not predictions.seeds:
+        return _run(config, harness, observer, rows_by_seed[None])
+    output_folder = output_folder or default_folder(config, SEEDS)
+    if config.fresh and output_folder.exists():
+        folder = RunFolder(output_folder)
         with folder.locked():
             folder.put_aside()
         folder.predictions_file("x").parent.rmdir()  # only a single run has rows of its own
     runs, folders = {}, {}
-    for seed in given.seeds:
-        own = replace(config, model_args={**config.model_args, "seed": seed}, output_path=place / f"seed-{seed}")
-        runs[seed], folders[str(seed)] = _run(own, harness, observer, found[seed])
+    for seed in predictions.seeds:
+        seed_config = replace(
+            config, model_args={**config.model_args, "seed": seed}, output_path=output_folder / f"seed-{seed}"
+        )
+        runs[seed], folders[str(seed)] = _run(seed_config, harness, observer, rows_by_seed[seed])
     record = SeedsRecord(
         task=", ".join(config.tasks),
         model=config.model,
@@ -93,8 +99,8 @@ def score(config: RunConfig, given: Predictions, harness: Harness, observer: Obs
         scores=scores_of(runs, folders),
         warnings=warnings_of(runs),
     )
-    write(record, place / SEEDS)
-    return mean_of(record, [*runs.values()]), place
+    write(record, output_folder / SEEDS)
+    return mean_of(record, [*runs.values()]), output_folder
 
 
 def _by_task(rows: Mapping[str, Rows], tasks: Sequence[TaskSpec], harness: Harness) -> list[tuple[TaskSpec, Rows]]:
@@ -109,45 +115,45 @@ def _by_task(rows: Mapping[str, Rows], tasks: Sequence[TaskSpec], harness: Harne
         raise DataError(
             f"{first.where}: it names no task; add a column `task`, or give the file of each task as TASK=FILE"
         )
-    found = []
-    for name, own in rows.items():
+    task_rows = []
+    for name, predictions in rows.items():
         if name and name not in names and name not in harness.catalogue.tasks:
-            first = next(iter(own.values()))
+            first = next(iter(predictions.values()))
             raise DataError(f"{first.where}: there is no task {name!r:.80}{near(name, names)}")
     for task in tasks:
-        own = rows.get(task.name) or rows.get("", {})
-        if all(row.is_empty for row in own.values()):
-            where = f"; all {len(own)} rows are empty" if own else ""
-            raise DataError(f"there are no predictions for {task.name}{where}; add them, or leave it out of --tasks")
+        predictions = rows.get(task.name) or rows.get("", {})
+        if all(row.is_empty for row in predictions.values()):
+            detail = f"; all {len(predictions)} rows are empty" if predictions else ""
+            raise DataError(f"there are no predictions for {task.name}{detail}; add them, or leave it out of --tasks")
         if task.corpus is not None:
-            own = placed(own, harness.corpus(task).places)
-        check(task, own, harness)
-        found.append((task, own))
-    return found
+            predictions = placed(predictions, harness.corpus(task).places)
+        check(task, predictions, harness)
+        task_rows.append((task, predictions))
+    return task_rows
 
 
-def placed(rows: Rows, places: Mapping[str, int]) -> Rows:
-    """Return rows with the ids of documents replaced by their indexes, which are `places`; texts stay.
+def placed(rows: Rows, indexes: Mapping[str, int]) -> Rows:
+    """Return rows with the ids of documents replaced by their `indexes`; texts stay.
 
     Raises:
         DataError: a number is no id of the corpus.
     """
 
-    def place(value: Any, row: GivenRow) -> Any:
+    def index_of(value: Any, row: GivenRow) -> Any:
         if not isinstance(value, str | int | float):
             return value
-        said = str(value).strip()
-        said = said if said in places else unfloated(said)
-        if said not in places and (said.isdecimal() or not isinstance(value, str)):
-            raise DataError(f"{row.where}: {value!r:.80} is not an id of the corpus ({len(places)} documents)")
-        return places.get(said, value)
+        text = str(value).strip()
+        text = text if text in indexes else unfloated(text)
+        if text not in indexes and (text.isdecimal() or not isinstance(value, str)):
+            raise DataError(f"{row.where}: {value!r:.80} is not an id of the corpus ({len(indexes)} documents)")
+        return indexes.get(text, value)
 
-    found = {}
+    indexed_rows = {}
     for name, row in rows.items():
         value = row.given.parsed
-        new = [place(one, row) for one in value] if isinstance(value, list) else place(value, row)
-        found[name] = replace(row, given=replace(row.given, value=new))
-    return found
+        new = [index_of(document, row) for document in value] if isinstance(value, list) else index_of(value, row)
+        indexed_rows[name] = replace(row, given=replace(row.given, value=new))
+    return indexed_rows
 
 
 def check(task: TaskSpec, rows: Rows, harness: Harness) -> None:
@@ -161,20 +167,20 @@ def check(task: TaskSpec, rows: Rows, harness: Harness) -> None:
     for example in harness.examples(task):
         name = example.id if example.id in rows else csv_cell(example.id)
         ids[name] = None
-        made = prediction_of(task, rows, example)
-        if made.value is not None or made.status != "ok":
+        prediction = prediction_of(task, rows, example)
+        if prediction.value is not None or prediction.status != "ok":
             continue
-        before = before or made
-        if len(made.scores) != len(before.scores):
+        before = before or prediction
+        if len(prediction.scores) != len(before.scores):
             raise DataError(
-                f"{rows[name].where}: {example.id!r:.80} has {len(made.scores)} numbers and "
+                f"{rows[name].where}: {example.id!r:.80} has {len(prediction.scores)} numbers and "
                 f"{before.example_id!r:.80} has {len(before.scores)}; give all examples equally many"
             )
-    if unknown := [one for one in rows if one not in ids]:
-        first, others = unknown[0], len(unknown) - 1
-        more = f" ({others} more of {len(rows)} ids are unknown)" if others else ""
+    if unknown := [row_id for row_id in rows if row_id not in ids]:
+        first, n_more = unknown[0], len(unknown) - 1
+        remark = f" ({n_more} more of {len(rows)} ids are unknown)" if n_more else ""
         raise DataError(
-            f"{rows[first].where}: {task.name} has no example {first!r:.80}{more}; its ids are like "
+            f"{rows[first].where}: {task.name} has no example {first!r:.80}{remark}; its ids are like "
             f"{next(iter(ids))!r:.80}, and `figeval score --tasks {task.name} --write_template FILE` writes all of them"
             f"{near(first, ids)}"
         )
@@ -195,13 +201,13 @@ def prediction_of(task: TaskSpec, rows: Rows, example: Example) -> Prediction:
     if row is None or row.is_empty:
         return Prediction(example_id=example.id, value=None, status="empty")
     try:
-        made = kind.given(example, row.given, task.labels)
-        if problem := _problem(task, example, made):
+        prediction = kind.given(example, row.given, task.labels)
+        if problem := _problem(task, example, prediction):
             raise ValueError(problem)
     except ValueError as error:
         problem, cure, *_ = (*error.args, f"write {form_of(task)}")
         raise DataError(f"{row.where}: the prediction for {example.id!r:.80} is invalid: {problem}; {cure}") from error
-    return made
+    return prediction
 
 
 def form_of(task: TaskSpec) -> str:
@@ -211,13 +217,13 @@ def form_of(task: TaskSpec) -> str:
     return task.task_type.given_form
 
 
-def _problem(task: TaskSpec, example: Example, made: Prediction) -> str:
+def _problem(task: TaskSpec, example: Example, prediction: Prediction) -> str:
     """Return why a prediction is not an answer to the example or cannot be stored, or an empty text."""
     try:
-        wrong = made.value is not None and task.task_type.value_problem(made.value, example, task.labels)
+        wrong = prediction.value is not None and task.task_type.value_problem(prediction.value, example, task.labels)
     except Exception as error:  # a plugin's type need not expect the values of a file
-        return f"{made.value!r:.80} cannot be an answer ({describe(error)})"
-    return wrong or form_problem(task.task_type, example, made)
+        return f"{prediction.value!r:.80} cannot be an answer ({describe(error)})"
+    return wrong or form_problem(task.task_type, example, prediction)
 
 
 def dialogue(task: TaskSpec, rows: Rows, example: Example, _context: PromptContext) -> Dialogue:
@@ -227,29 +233,31 @@ def dialogue(task: TaskSpec, rows: Rows, example: Example, _context: PromptConte
 
 
 def _run(
-    config: RunConfig, harness: Harness, observer: Observer, found: Sequence[tuple[TaskSpec, Rows]]
+    config: RunConfig, harness: Harness, observer: Observer, task_rows: Sequence[tuple[TaskSpec, Rows]]
 ) -> tuple[RunRecord, Path]:
     """Score the predictions of one system, or of one of its seeds."""
     model = Model(config.model, BACKEND, GivenModel(config.model_args["sha256"]), config.model_args)
-    plans = list(_plans(config, harness, model, found))
+    plans = list(_plans(config, harness, model, task_rows))
     refuse_unused_settings([plan.route for plan in plans], config)
     check_columns(config, [plan.available for plan in plans])
     return carry_out(config, harness, observer, (model, plans, []))
 
 
-def _plans(config: RunConfig, harness: Harness, model: Model, found: Sequence[tuple[TaskSpec, Rows]]) -> Iterator[Plan]:
+def _plans(
+    config: RunConfig, harness: Harness, model: Model, task_rows: Sequence[tuple[TaskSpec, Rows]]
+) -> Iterator[Plan]:
     """Yield the plan of each task; probes and prompts would be other predictions, so they are left out."""
     planner = Planner(replace(config, augment=NOT_AUGMENTED), harness, model)
-    for task, rows in found:
+    for task, rows in task_rows:
         first = next(harness.examples(task))
         route = task.task_type.given_route(partial(dialogue, task, rows), first)
         plan = next(planner.plans(task, route))
-        given = (_row_of(example, rows) for example in plan.examples())
-        absent = sum(row is None or row.is_empty for row in given)
-        what = "has no prediction; it counts as an empty answer, not as a wrong one"
+        example_rows = (_row_of(example, rows) for example in plan.examples())
+        absent = sum(row is None or row.is_empty for row in example_rows)
+        predicate = "has no prediction; it counts as an empty answer, not as a wrong one"
         if absent > 1:
-            what = "have no prediction; they count as empty answers, not as wrong ones"
-        remark = f"{absent} of {plan.n} examples {what}"
+            predicate = "have no prediction; they count as empty answers, not as wrong ones"
+        remark = f"{absent} of {plan.n} examples {predicate}"
         yield replace(plan, remarks=(*plan.remarks, remark)) if absent else plan
 
 

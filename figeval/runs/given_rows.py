@@ -44,9 +44,9 @@ def _is_blank(value: Any) -> bool:
 def _plain(value: Any) -> Any:
     """Return a value of a program as JSON has it: arrays and scalars of numpy become lists and numbers, NA null."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(element) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(element) for element in value]
     if hasattr(value, "tolist"):
         return _plain(value.tolist())
     if value is None or isinstance(value, str | int | float):
@@ -91,11 +91,13 @@ class Predictions:
             raise row.error("seed", f"is {seed!r:.40}, not an integer") from None
         value, scores = row.value("prediction"), row.value("scores")
         scores = row.value("score") if scores is None else scores
-        own = GivenRow(row.where, Given(None if _is_blank(value) else value, None if _is_blank(scores) else scores))
+        prediction = GivenRow(
+            row.where, Given(None if _is_blank(value) else value, None if _is_blank(scores) else scores)
+        )
         if task and row.optional("task") not in ("", task):
             raise row.error("task", f"is {row.optional('task')!r:.80} in the file for {task!r:.80}")
-        known = self.rows.setdefault(number, {}).setdefault(task or row.optional("task"), {})
-        if (other := known.setdefault(name, own)) is not own:
+        task_rows = self.rows.setdefault(number, {}).setdefault(task or row.optional("task"), {})
+        if (other := task_rows.setdefault(name, prediction)) is not prediction:
             raise row.error("id", f"is {name!r:.80}, which {other.where} has already; keep one prediction")
 
     @property
@@ -121,7 +123,7 @@ def read_predictions(sources: Mapping[str, Source], columns: Mapping[str, str]) 
     Raises:
         DataError: a file cannot be read, or a row is invalid.
     """
-    found = Predictions()
+    predictions = Predictions()
     for task, source in sources.items():
         if isinstance(source, Path):
             rows = RowFile(source, EXPECTED, columns).rows()
@@ -131,7 +133,7 @@ def read_predictions(sources: Mapping[str, Source], columns: Mapping[str, str]) 
         empty = True
         for row in rows:
             empty = False
-            found.add(row, task)
+            predictions.add(row, task)
         if empty:
             raise DataError(f"{source if isinstance(source, Path) else 'predictions'}: there are no rows; {EXPECTED}")
         if isinstance(source, Path):
@@ -139,8 +141,8 @@ def read_predictions(sources: Mapping[str, Source], columns: Mapping[str, str]) 
                 digest = hashlib.file_digest(stream, "sha256")
         else:
             digest = hashlib.sha256(json.dumps(source, sort_keys=True).encode())
-        found.sha256[task or (source.name if isinstance(source, Path) else "rows")] = digest.hexdigest()
-    return found
+        predictions.sha256[task or (source.name if isinstance(source, Path) else "rows")] = digest.hexdigest()
+    return predictions
 
 
 def _of_program(rows: Sequence[Any], columns: Mapping[str, str]) -> Iterator[UserRow]:

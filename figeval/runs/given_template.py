@@ -63,16 +63,16 @@ def write_template(file: Path, config: RunConfig, seeds: Sequence[int], harness:
     surveys = [survey(task.name, partial(harness.examples, task), portion, task.annotations) for task in tasks]
     check_columns(config, surveys)
     ids = {
-        task.name: [example.id for example in found.subset.of(harness.examples(task))]
-        for task, found in zip(tasks, surveys, strict=True)
+        task.name: [example.id for example in task_survey.subset.of(harness.examples(task))]
+        for task, task_survey in zip(tasks, surveys, strict=True)
     }
     columns = ("id", "prediction", *["task"] * (len(tasks) > 1), *["seed"] * bool(seeds))
 
     def rows() -> Iterator[dict[str, str | int | None]]:
-        for name, own in ids.items():
+        for name, example_ids in ids.items():
             for seed in seeds or (None,):
-                for one in own:
-                    row = {"id": one, "prediction": None, "task": name, "seed": seed}
+                for example_id in example_ids:
+                    row = {"id": example_id, "prediction": None, "task": name, "seed": seed}
                     yield {column: row[column] for column in columns}
 
     text = io.StringIO()

@@ -25,10 +25,10 @@ def line_of(model: Model) -> Lineage:
 
 def lineage_record(line: Lineage) -> LineageRecord | None:
     """Return the lineage for the record, or None if figeval trained none of these models."""
-    if not any(one.about for one in line.ancestors):
+    if not any(ancestor.about for ancestor in line.ancestors):
         return None
     return LineageRecord(
-        ancestors=[AncestorRecord(model=one.model, about=one.about) for one in line.ancestors],
+        ancestors=[AncestorRecord(model=ancestor.model, about=ancestor.about) for ancestor in line.ancestors],
         trained=len(line.trained),
         chosen=len(line.chosen),
         unknown=list(line.unknown),

@@ -59,18 +59,22 @@ class SharedModel:
         Raises:
             CapabilityError: the model lacks a capability that the requests need.
         """
-        wanted = {capability_of(request) for request in requests}
-        if lacking := sorted(wanted - self.capabilities):
+        capabilities = {capability_of(request) for request in requests}
+        if lacking := sorted(capabilities - self.capabilities):
             raise CapabilityError(f"{self.model.name} lacks the capability {lacking[0]!r}, which the metric needs")
-        answers = {one: known for one in dict.fromkeys(requests) if (known := self.memo.get(one)) is not None}
+        answers = {
+            request: answer for request in dict.fromkeys(requests) if (answer := self.memo.get(request)) is not None
+        }
         fresh = [request for request in dict.fromkeys(requests) if request not in answers]
         for begin in range(0, len(fresh), BATCH):
             batch = fresh[begin : begin + BATCH]
             outputs = ask(self.model.backend, batch)
             pairs = zip(batch, outputs.values, strict=True)
-            found = {request: Answer(value, row in outputs.truncated) for row, (request, value) in enumerate(pairs)}
-            self.memo.update(found)
-            answers |= found
+            fresh_answers = {
+                request: Answer(value, row in outputs.truncated) for row, (request, value) in enumerate(pairs)
+            }
+            self.memo.update(fresh_answers)
+            answers |= fresh_answers
         return [answers[request][:2] for request in requests]
 
     @cached_property
@@ -89,14 +93,14 @@ class MetricModels:
         """Return the context from which a metric is made for a task."""
         argument = metric.given or ""
 
-        def opened(name: str) -> SharedModel:
+        def shared_model(name: str) -> SharedModel:
             with blamed():
                 return self._get(name, device)
 
-        def trained(name: str) -> JSON:
+        def training_of(name: str) -> JSON:
             folder = self.backends.folder(name)
             if folder is None:
-                return opened(name).about
+                return shared_model(name).about
             with blamed():
                 return about_in(folder)
 
@@ -111,7 +115,7 @@ class MetricModels:
             except FigevalError as error:
                 raise ModelError(f"metric {metric.name}={argument}: {error}") from error
 
-        return MetricContext(metric.name, argument, task.name, task.languages, opened, trained)
+        return MetricContext(metric.name, argument, task.name, task.languages, shared_model, training_of)
 
     def _get(self, name: str, device: str | None) -> SharedModel:
         if (name, device) not in self._opened:

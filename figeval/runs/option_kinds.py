@@ -16,7 +16,7 @@ from figeval.runs.selection_bias import withheld
 from figeval.types import Interval
 
 NEVER_WRONG = "no wrong answer could be of this kind"
-EXACT = 1e-9  # a probability this close to 0 or 1 differs from it only by rounding
+ROUNDING_ERROR = 1e-9  # a probability this close to 0 or 1 differs from it only by rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,34 +49,34 @@ def choices(rows: Callable[[], Iterable[PredictionRow]], seed: int) -> list[Choi
         rows: function that opens the rows of the task; they are read once per key, and once more.
         seed: random seed of the bootstrap.
     """
-    keys = dict.fromkeys(key for row in rows() if (made := row.get("choice")) for key in made["kinds"])
+    keys = dict.fromkeys(key for row in rows() if (choice := row.get("choice")) for key in choice["kinds"])
     return [table for key in keys if (table := by_kind(key, list(choices_by(key, rows())), seed)) is not None]
 
 
 def choices_by(key: str, rows: Iterable[PredictionRow]) -> Iterator[ChosenKinds]:
     """Yield the kinds of options of each answered row, according to a key of `option_meta`."""
     for row in rows:
-        made = row.get("choice")
-        if made is None or not made["chosen"] or key not in made["kinds"]:
+        choice = row.get("choice")
+        if choice is None or not choice["chosen"] or key not in choice["kinds"]:
             continue
-        chosen, right = made["chosen"], made["right"]
+        chosen, right = choice["chosen"], choice["right"]
         offered, offered_wrong = Counter[str](), Counter[str]()
         shares, shares_wrong = defaultdict[str, float](float), defaultdict[str, float](float)
-        wrong_options = [place for place in range(len(chosen)) if place not in (right or ())]
-        for place, kind in enumerate(made["kinds"][key]):
+        wrong_options = [index for index in range(len(chosen)) if index not in (right or ())]
+        for index, kind in enumerate(choice["kinds"][key]):
             if kind is not None:
                 offered[kind] += 1
-                shares[kind] += chosen[place]
-            if kind is not None and right is not None and place in wrong_options:
+                shares[kind] += chosen[index]
+            if kind is not None and right is not None and index in wrong_options:
                 offered_wrong[kind] += 1
-                shares_wrong[kind] += chosen[place]
-        wrong = None if right is None else rounded(math.fsum(chosen[place] for place in wrong_options))
+                shares_wrong[kind] += chosen[index]
+        wrong = None if right is None else rounded(math.fsum(chosen[index] for index in wrong_options))
         yield ChosenKinds(row, offered, dict(shares), offered_wrong, dict(shares_wrong), wrong, len(wrong_options))
 
 
 def rounded(share: float) -> float:
     """Return 0 or 1 if a sum of shares differs from it only by rounding, else the sum itself."""
-    return float(round(share)) if abs(share - round(share)) < EXACT else share
+    return float(round(share)) if abs(share - round(share)) < ROUNDING_ERROR else share
 
 
 @dataclass(slots=True)
@@ -134,7 +134,9 @@ def by_kind(key: str, rows: list[ChosenKinds], seed: int) -> ChoicesRecord | Non
     total = math.fsum(wrong)
     records = []
     for value, kind in sorted(kinds.items(), key=lambda item: (-item[1].offered, item[0])):
-        chosen, chosen_wrong = (ScoreRecord.of(one.score(seed)) for one in (kind.chosen, kind.chosen_wrong))
+        chosen, chosen_wrong = (
+            ScoreRecord.of(aggregator.score(seed)) for aggregator in (kind.chosen, kind.chosen_wrong)
+        )
         if wrong and not kind.offered_wrong:
             chosen_wrong = chosen_wrong.with_interval(Interval(reason=NEVER_WRONG), value=None)
         records.append(

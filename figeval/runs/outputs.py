@@ -28,7 +28,7 @@ def check_output(output: Path, inputs: Iterable[Path], option: str = "--output")
         OptionError: it is one of the inputs, a record, or in a folder of a run that only figeval writes.
     """
     file = output.resolve()
-    if file in {one.resolve() for one in inputs if one.is_file()}:
+    if file in {path.resolve() for path in inputs if path.is_file()}:
         raise OptionError(f"{option} {output} is the file that is read; choose another one")
     if file.name in RECORDS and file.exists():
         raise OptionError(f"{option} {output} would replace a record; choose another file")
@@ -65,7 +65,7 @@ def write_output(
     files = {output / name: part for name, part in content.items()}
     for file in files:
         check_output(file, inputs, option)
-        if linked := [one for one in file.parents if one.is_symlink() and output in one.parents]:
+        if linked := [parent for parent in file.parents if parent.is_symlink() and output in parent.parents]:
             raise RecordError(f"{linked[0]} is a symbolic link; choose another folder with {option}")
     for file, part in files.items():
         with cure(output, option):

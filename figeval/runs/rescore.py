@@ -117,7 +117,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     )
 
 
-def reading_of(task: TaskRecord, record: RunRecord, variant: Variant, harness: Harness) -> tuple[RowReader, str]:
+def reading_of(task: TaskRecord, record: RunRecord, variant: Variant, harness: Harness) -> tuple[AnswerReader, str]:
     """Return what makes new rows of a task with answers in words from stored ones, and the version of its reader.
 
     Raises:
@@ -135,7 +135,9 @@ def reading_of(task: TaskRecord, record: RunRecord, variant: Variant, harness: H
     applied = metrics_of(variant.task, route, config, harness)
     _check_arguments(task, described(applied))
     metrics = MetricSet(applied, variant.task.labels, variant.task.with_language)
-    return RowReader(variant.task, route, reader.read, _context(task, variant, route, config), metrics), reader.version
+    return AnswerReader(
+        variant.task, route, reader.read, _context(task, variant, route, config), metrics
+    ), reader.version
 
 
 def recorded_route(task: TaskRecord, harness: Harness) -> Route | None:
@@ -180,7 +182,7 @@ def _context(task: TaskRecord, variant: Variant, route: Route, config: RunConfig
 
 
 @dataclass(frozen=True, slots=True)
-class RowReader:
+class AnswerReader:
     """Makes new rows from stored ones."""
 
     task: TaskSpec

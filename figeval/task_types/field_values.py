@@ -28,7 +28,7 @@ PLAIN = re.compile(r"[\w(][\w().'| +-]*")
 """An expression that YAML reads as one text, within braces too."""
 
 
-class Row(Protocol):
+class FieldRow(Protocol):
     """A row that is being read: the expressions of its fields, the fields read so far, and errors about it."""
 
     @property
@@ -47,7 +47,7 @@ class Row(Protocol):
         """Return an error that names row and field."""
 
 
-def text(value: Any, row: Row) -> str:
+def text(value: Any, row: FieldRow) -> str:
     """Return the value if it is a string. Raises `DataError`."""
     if isinstance(value, str):
         return value
@@ -59,7 +59,7 @@ def text(value: Any, row: Row) -> str:
     raise row.error(f"{value!r:.80} is not a string{cure}")
 
 
-def texts(value: Any, row: Row) -> tuple[str, ...]:
+def texts(value: Any, row: FieldRow) -> tuple[str, ...]:
     """Return the value as a tuple if it is a list of strings; a tuple is returned as it is. Raises `DataError`."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise row.error(f"expected a list of texts, found {value!r:.80}")
@@ -69,7 +69,7 @@ def texts(value: Any, row: Row) -> tuple[str, ...]:
     return tuple(value)  # candidates that rows share are stored once
 
 
-def index(value: Any, of: str, row: Row) -> int:
+def index(value: Any, of: str, row: FieldRow) -> int:
     """Return the value if it is an index into the field `of`. Raises `DataError` with what the row seems to mean."""
     options: Sequence[Any] = row.read[of]
     if not isinstance(value, int) or isinstance(value, bool):
@@ -80,7 +80,7 @@ def index(value: Any, of: str, row: Row) -> int:
     return value
 
 
-def _index_cure(value: Any, options: Sequence[Any], of: str, row: Row) -> str:
+def _index_cure(value: Any, options: Sequence[Any], of: str, row: FieldRow) -> str:
     """Return how to write the index that a value seems to mean, or how a hidden one is written."""
     gold = _source(row.task.fields.get(row.field))
     if isinstance(value, str) and value.strip():

@@ -18,7 +18,7 @@ from figeval.types import JSON, Prompt, Reply
 
 from .api_model import ApiModel
 from .client import Client
-from .dialects import MAX_TOKENS, ApiAnswer, Unreadable
+from .dialects import MAX_TOKENS, DialectAnswer, Unreadable
 from .model import add_prices
 from .settings import ApiSettings, resolve_endpoint
 
@@ -64,7 +64,7 @@ class PublicDialect:
         )
         return {**self.api.body(prompt, options), **settings.extra_body}
 
-    def read(self, answer: JSONObject) -> ApiAnswer:
+    def read(self, answer: JSONObject) -> DialectAnswer:
         """Return the answer in a response. Raises `Unreadable`."""
         try:
             found = self.api.read(answer)
@@ -73,7 +73,7 @@ class PublicDialect:
         if not isinstance(found, PublicAnswer):
             raise PluginError(f"{type(self.api).__name__}.read returned {a_type(found)}; return a figeval.ApiAnswer")
         reply = Reply(text=found.text, finish=found.finish, reasoning=found.reasoning)
-        return ApiAnswer(reply, _usage(found), found.model)
+        return DialectAnswer(reply, _usage(found), found.model)
 
 
 def _usage(answer: PublicAnswer) -> Usage | None:

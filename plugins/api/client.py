@@ -33,7 +33,7 @@ from figeval.io.json_files import parse_json
 from figeval.models.archive import Usage
 from figeval.types import JSON, Reply
 
-from .dialects import ApiAnswer, Dialect, Unreadable, billed_usage, scrub_answer
+from .dialects import Dialect, DialectAnswer, Unreadable, billed_usage, scrub_answer
 from .faults import complaint, fault_in, is_bad_key, is_broke, is_refusal, is_too_long, status_of
 from .settings import ApiSettings, Endpoint
 
@@ -137,7 +137,7 @@ class Client:
             trust_env=not self.endpoint.local,  # there is no proxy between us and this machine
         )
 
-    async def attempt(self, http: AsyncClient, body: bytes) -> ApiAnswer:
+    async def attempt(self, http: AsyncClient, body: bytes) -> DialectAnswer:
         """Return the answer to one request.
 
         Raises:
@@ -219,7 +219,7 @@ class Client:
         reason = " ".join(str(error).split()) or type(error).__name__
         return f"no server at {self.endpoint.url} ({reason}); start it, or correct --model_args base_url="
 
-    def judge(self, status: int, headers: Mapping[str, str], content: bytes) -> ApiAnswer:
+    def judge(self, status: int, headers: Mapping[str, str], content: bytes) -> DialectAnswer:
         """Return the answer in a response. Raises what `attempt` raises."""
         body = full_body = parse_body(content)
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
@@ -230,7 +230,7 @@ class Client:
         detail = self.endpoint.scrub(complaint(body, content))  # before it is cut: half of a key would not be found
         detail = detail if len(detail) <= MAX_MESSAGE_CHARS else detail[:MAX_MESSAGE_CHARS] + "…"
         if is_refusal(status, body, detail):
-            return ApiAnswer(Reply(text="", finish="refusal", error=detail))
+            return DialectAnswer(Reply(text="", finish="refusal", error=detail))
         if status == HTTPStatus.PAYMENT_REQUIRED or is_broke(body, detail):
             raise ModelError(f"{self.endpoint.host}: {detail}; top up the account, then run the same command again")
         status = HTTPStatus.UNAUTHORIZED if is_bad_key(status, body, detail) else status
@@ -244,7 +244,7 @@ class Client:
             raise RetryableError(str(int(status)), f"{int(status)} {detail}".strip(), wait=wait, spent=spent)
         raise PermanentError(f"{int(status)} {detail}".strip())
 
-    def _parse_answer(self, body: JSON) -> ApiAnswer:
+    def _parse_answer(self, body: JSON) -> DialectAnswer:
         try:
             return scrub_answer(self.dialect.read(body), self.endpoint)
         except Unreadable as error:

@@ -36,7 +36,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ApiAnswer:
+class DialectAnswer:
     """A reply, the tokens that the server counted (None if it does not say), and the model's name by the server."""
 
     reply: Reply
@@ -56,7 +56,7 @@ class Dialect(Protocol):
 
     def headers(self, key: str) -> dict[str, str]: ...
     def body(self, prompt: Prompt, thinking: Reasoning | None = None) -> JSON: ...
-    def read(self, answer: JSONObject) -> ApiAnswer: ...
+    def read(self, answer: JSONObject) -> DialectAnswer: ...
 
 
 # ---- OpenAI --------------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class OpenAI:
         )
         return fields | ({"reasoning_effort": settings.reasoning_effort} if settings.reasoning_effort else {})
 
-    def read(self, answer: JSONObject) -> ApiAnswer:
+    def read(self, answer: JSONObject) -> DialectAnswer:
         """Return the first choice, or a refusal if the answer was withheld. Raises `Unreadable`."""
         choices = answer.get("choices")
         is_empty = not (any(choices) if isinstance(choices, list) else choices)
@@ -167,7 +167,7 @@ class OpenAI:
             answer_tokens=answer_tokens,
             reasoning_tokens=reasoning_tokens,
         )
-        return ApiAnswer(reply, usage, str(answer.get("model") or ""))
+        return DialectAnswer(reply, usage, str(answer.get("model") or ""))
 
 
 # ---- Anthropic -----------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class Anthropic:
         style = self.settings.reasoning_style or ("enabled" if has_budget else "adaptive")
         return {"type": style, **({"budget_tokens": thinking.tokens} if style == "enabled" else {})}
 
-    def read(self, answer: JSONObject) -> ApiAnswer:
+    def read(self, answer: JSONObject) -> DialectAnswer:
         """Return the text blocks. Raises `Unreadable`."""
         content = answer.get("content")
         finish = finish_of(str(answer.get("stop_reason") or ""))
@@ -264,7 +264,7 @@ class Anthropic:
             answer_tokens=answer_tokens,
             reasoning_tokens=reasoning_tokens,
         )
-        return ApiAnswer(reply, usage, str(answer.get("model") or ""))
+        return DialectAnswer(reply, usage, str(answer.get("model") or ""))
 
 
 # ---- both ----------------------------------------------------------------------------------------------------------
@@ -358,10 +358,10 @@ def is_complete(choice: JSONObject) -> bool:
     return ("message" in choice or bool(reason_of(choice))) and not {"text", "delta"} & choice.keys()
 
 
-def withheld_answer(answer: JSONObject, reason: str) -> ApiAnswer:
+def withheld_answer(answer: JSONObject, reason: str) -> DialectAnswer:
     """Return an answer that the server did not give, with its reason."""
     usage = read_chat_usage(counts_of(answer))
-    return ApiAnswer(Reply(text="", finish="refusal", error=reason), usage, str(answer.get("model") or ""))
+    return DialectAnswer(Reply(text="", finish="refusal", error=reason), usage, str(answer.get("model") or ""))
 
 
 def first_object(value: JSONValue) -> JSONObject:
@@ -378,9 +378,9 @@ def mapping(value: JSONValue) -> JSONObject:
     return value
 
 
-def scrub_answer(answer: ApiAnswer, endpoint: Endpoint) -> ApiAnswer:
+def scrub_answer(answer: DialectAnswer, endpoint: Endpoint) -> DialectAnswer:
     """Return the answer in a form that can be stored: without the key, if the server quoted it, and as valid text."""
     reply = answer.reply
     text, reasoning = (valid(endpoint.scrub(text)) for text in (reply.text, reply.reasoning))
     error, model = (one_line(endpoint.scrub(text), MAX_LINE_CHARS) for text in (reply.error, answer.model))
-    return ApiAnswer(replace(reply, text=text, reasoning=reasoning, error=error), answer.usage, model)
+    return DialectAnswer(replace(reply, text=text, reasoning=reasoning, error=error), answer.usage, model)

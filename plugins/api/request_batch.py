@@ -21,7 +21,7 @@ from figeval.types import Reply
 from .budget import ApiCall, Budget
 from .cache import pack
 from .client import Client, ForbiddenError, PermanentError, RetryableError
-from .dialects import ApiAnswer
+from .dialects import DialectAnswer
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
@@ -58,7 +58,7 @@ class ApiSession:
     extended: int = 0  # requests that were asked again with more room for thinking
     models: set[str] = field(default_factory=set)  # names by the server of the models that answered
 
-    def note(self, answer: ApiAnswer) -> None:
+    def note(self, answer: DialectAnswer) -> None:
         """Count an answer."""
         self.answered += 1
         self.consecutive_failures = 0
@@ -205,7 +205,7 @@ class RequestBatch:
         """True if a request of this run was answered, so that the key permits what is asked."""
         return bool(self.session.answered or self.session.from_memo or self.budget.spent.total)
 
-    async def _store(self, call: ApiCall, answer: ApiAnswer) -> None:
+    async def _store(self, call: ApiCall, answer: DialectAnswer) -> None:
         """Charge the cost of an answer, and store it if it is of use. Raises `ModelError` if it is of none."""
         if answer.usage is None:
             usage = self.budget.count_unreported(call, answer.reply)
@@ -218,7 +218,7 @@ class RequestBatch:
         finally:
             await self._write(PaidAnswer(usage, call.key, packed_reply))
 
-    async def _persist(self, http: AsyncClient, call: ApiCall) -> ApiAnswer:
+    async def _persist(self, http: AsyncClient, call: ApiCall) -> DialectAnswer:
         attempts = self.settings.max_retries + 1
         for attempt in range(attempts):
             if self._fatal is not None:

@@ -230,7 +230,7 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
         """Return vectors (rows, d) in float32, of length 1 for cosines."""
         return self.scale(self.pooled(inputs_of(batch)))
 
-    def pool_states(self, batch: dict[str, Tensor]) -> Tensor:
+    def pooled(self, batch: dict[str, Tensor]) -> Tensor:
         """Return the pooled states of the encoder."""
         return pool_states(self.encoder, self.pooling, batch)
 

@@ -110,7 +110,7 @@ class PairBiencoderNetwork(Module):  # type: ignore[misc]
             logits = pair_logits(self.head, left.float(), right.float())
             return functional.cross_entropy(logits, batch["classes"], reduction="none")
 
-    def pool_states(self, inputs: dict[str, Tensor]) -> Tensor:
+    def pooled(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the pooled states of the encoder (rows, h)."""
         return pool_states(self.encoder, self.pooling, inputs)
 

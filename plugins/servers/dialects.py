@@ -24,7 +24,7 @@ from figeval.io.text import whole_number
 from figeval.models.archive import Usage
 from figeval.types import JSON, Reply
 
-from ..api.dialects import ApiAnswer, Dialect, OpenAI, Unreadable, counts_of, first_object, mapping, read_usage
+from ..api.dialects import Dialect, DialectAnswer, OpenAI, Unreadable, counts_of, first_object, mapping, read_usage
 from ..causal.engine.prefix_tree import TokenRequest
 from .settings import ServerSettings
 
@@ -74,7 +74,7 @@ class VllmServer(Completions):
         options = {"prompt": list(request.ids), "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
         return {"model": self.settings.model, **options, **self.settings.extra_body}
 
-    def read(self, answer: JSONObject) -> ApiAnswer:
+    def read(self, answer: JSONObject) -> DialectAnswer:
         """Return the log-probabilities of all tokens but the first. Raises `Unreadable`."""
         prompt_logprobs = require_list(first_object(answer.get("choices")).get("prompt_logprobs"))
         rows = [next(iter(mapping(row).items()), ("", {})) for row in prompt_logprobs[1:]]
@@ -106,7 +106,7 @@ class SGLang(Completions):
         options = {"input_ids": list(request.ids), "return_logprob": True, "logprob_start_len": start}
         return {**options, "sampling_params": {"temperature": 0, "max_new_tokens": 1}, **self.settings.extra_body}
 
-    def read(self, answer: JSONObject) -> ApiAnswer:
+    def read(self, answer: JSONObject) -> DialectAnswer:
         """Return the log-probabilities of the tokens after the start. Raises `Unreadable`."""
         meta_info = mapping(answer.get("meta_info"))
         rows = [require_list(row) for row in require_list(meta_info.get("input_token_logprobs"))]
@@ -129,7 +129,7 @@ class LlamaCpp(Completions):
         options = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "echo": True, "logprobs": 1}
         return {"model": self.settings.model, **options, **self.settings.extra_body}
 
-    def read(self, answer: JSONObject) -> ApiAnswer:
+    def read(self, answer: JSONObject) -> DialectAnswer:
         """Return the log-probabilities of the prompt's tokens but the first two. Raises `Unreadable`.
 
         The server leaves out a token that begins texts. Only if it has left out the first one, its log-probabilities
@@ -161,7 +161,7 @@ def require_list(value: JSONValue) -> list[JSONValue]:
     return value
 
 
-def scored_reply(scored_tokens: Iterable[tuple[JSONValue, JSONValue]], answer: JSONObject) -> ApiAnswer:
+def scored_reply(scored_tokens: Iterable[tuple[JSONValue, JSONValue]], answer: JSONObject) -> DialectAnswer:
     """Return log-probabilities as a reply in JSON. Raises `Unreadable` for other values."""
     pairs = [[token, value] for token, value in scored_tokens]
     for token, value in pairs:
@@ -170,7 +170,7 @@ def scored_reply(scored_tokens: Iterable[tuple[JSONValue, JSONValue]], answer: J
         if not isinstance(token, int | str):
             raise Unreadable("a token that is neither an id nor a text")
     usage: Usage | None = read_usage(counts_of(answer), "prompt_tokens", "completion_tokens")
-    return ApiAnswer(Reply(text=json.dumps(pairs)), usage, str(answer.get("model") or ""))
+    return DialectAnswer(Reply(text=json.dumps(pairs)), usage, str(answer.get("model") or ""))
 
 
 def pairs_of(reply: Reply) -> ScoredTokens:

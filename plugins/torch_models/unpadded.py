@@ -45,7 +45,7 @@ PADDED_ONLY = ("output_hidden_states", "output_attentions", "encoder_hidden_stat
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 Readings: TypeAlias = "list[Tensor]"  # states (tokens, d), pooled states (rows, d), gradients (n,)
 METHOD_MARK = "figeval_way"  # attribute of a mask: how the batch was read last
-READER = "figeval_reader"  # attribute of an encoder: its RowReader, or why it has none
+READER = "figeval_reader"  # attribute of an encoder: its UnpaddedReader, or why it has none
 
 
 def read_without_padding(model: PreTrainedModel, kernels: Mapping[str, Sequence[Kernel]] = KERNELS) -> str:
@@ -64,7 +64,7 @@ def read_without_padding(model: PreTrainedModel, kernels: Mapping[str, Sequence[
     if not hasattr(body, READER):
         stack = stack_of(body)
         reason = "its layers are not a module of their own"
-        setattr(body, READER, reason if stack is None else RowReader(body, stack, kernels))
+        setattr(body, READER, reason if stack is None else UnpaddedReader(body, stack, kernels))
     reader = getattr(body, READER)
     return reader if isinstance(reader, str) else ""
 
@@ -72,7 +72,7 @@ def read_without_padding(model: PreTrainedModel, kernels: Mapping[str, Sequence[
 def describe_padding(model: Module) -> JSON:
     """Return whether a model has read rows with padding, for the record; empty if that was never a question."""
     reader = next((getattr(module, READER) for module in model.modules() if hasattr(module, READER)), None)
-    reason = reader.reason if isinstance(reader, RowReader) else reader
+    reason = reader.reason if isinstance(reader, UnpaddedReader) else reader
     if reason is None:
         return {}
     return {"padding": f"to the longest ({reason})" if reason else "none"}
@@ -119,7 +119,7 @@ class Turn:
 
 
 @dataclass(eq=False)
-class RowReader:
+class UnpaddedReader:
     """Work of an encoder before and after its layers so that they read rows end to end.
 
     Attributes:

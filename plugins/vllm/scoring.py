@@ -210,7 +210,7 @@ class Scorer:
     def measure_ways(self, sample: Sequence[TokenRequest]) -> WayTrial:
         """Measure every way on a sample."""
         self.values("rows", sample[:1])  # the first request of a process is slow
-        plain, seconds, apart = np.full(len(sample), np.nan), dict[str, float](), dict[str, float | None]()
+        plain, seconds, gaps = np.full(len(sample), np.nan), dict[str, float](), dict[str, float | None]()
         for way in WAYS:
             self.engine.forget()
             began = time.perf_counter()
@@ -224,11 +224,11 @@ class Scorer:
             plain = values if way == "rows" else plain
             with np.errstate(invalid="ignore"):  # of infinities; like NaN, they show no other way to be right
                 gap = float(np.max(np.abs(values - plain)))
-            apart[way] = None if math.isnan(gap) else gap
+            gaps[way] = None if math.isnan(gap) else gap
         max_gap = TOLERANCE if self.single else self.rounding(sample, plain)
         self.engine.forget()
-        right = ["rows", *(way for way, gap in apart.items() if gap is not None and gap <= max_gap)]
-        return WayTrial(min(right, key=seconds.__getitem__), seconds, apart)
+        right = ["rows", *(way for way, gap in gaps.items() if gap is not None and gap <= max_gap)]
+        return WayTrial(min(right, key=seconds.__getitem__), seconds, gaps)
 
     def rounding(self, sample: Sequence[TokenRequest], plain: NDArray[np.float64]) -> float:
         """Return the largest difference from `rows` in half precision that is rounding, in nats.

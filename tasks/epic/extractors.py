@@ -18,7 +18,7 @@ from figeval.data.cache import digest
 from figeval.errors import DataError
 from figeval.language import nltk_data
 from figeval.language.spacy_pipeline import VARIABLE, installed_pipeline, pipeline_folder
-from figeval.language.tagging import PACKAGES, Reader, Token, main_verbs, reader
+from figeval.language.tagging import PACKAGES, SentenceReader, Token, main_verbs, reader
 from figeval.types import JSON
 
 PositionedKeywords: TypeAlias = Iterable[tuple[int, str]]  # (start in the text, keyword)
@@ -134,7 +134,7 @@ class NltkExtractor:
         read = reader()
         return [order_keywords(self._find_keywords(text, read)) for text in texts]
 
-    def _find_keywords(self, text: str, read: Reader) -> Iterator[tuple[int, str]]:
+    def _find_keywords(self, text: str, read: SentenceReader) -> Iterator[tuple[int, str]]:
         for sentence in read.sentences(text):
             yield from ((verb.start, text[verb.start : verb.end]) for verb in main_verbs(sentence))
             yield from ((start, text[start:end]) for start, end in names(text, sentence))

@@ -90,7 +90,7 @@ def test_a_cache_that_cannot_be_written(cli: Cli, monkeypatch: pytest.MonkeyPatc
 
 def test_packages_that_are_missing_or_too_old(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = ["click>=8.2", "numpy>=99", "no-such-thing>=1", "other; extra == 'huge'", "colorama; sys_platform == 'x'"]
-    monkeypatch.setattr(doctor, "declared", lambda: listed)
+    monkeypatch.setattr(doctor, "requirement_texts", lambda: listed)
     found = facts(cli, code=1)
     assert found["problems"] == [
         f"numpy {version('numpy')} is installed, figeval needs >=99; `pip install 'numpy>=99'`",

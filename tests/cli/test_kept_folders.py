@@ -41,6 +41,14 @@ READING = (
     "annotate import --to half_judged",
     "annotate judge half_judged --judge overlap",
 )
+WINGS = {  # by the command that they have
+    **dict.fromkeys(("compare", "difficulty"), "comparison"),
+    **dict.fromkeys(("report", "board"), "report"),
+    "verify": "verify",
+    "export": "exporters",
+    "checklist": "checklist",
+    "annotate": "annotation",
+}
 REFUSED = {"rescore finished", "compare finished interrupted", "annotate judge half_judged --judge overlap"}
 
 
@@ -57,7 +65,13 @@ def orderly(done: Outcome) -> bool:
     return (done.code == 0 or refused) and "Traceback" not in done.out + done.err
 
 
-@pytest.mark.parametrize("command", READING)
+def with_wing(line: str) -> Any:
+    """A command line as a parameter, with the mark of the wing that it needs."""
+    wing = WINGS.get(line.split()[0])
+    return pytest.param(line, marks=[pytest.mark.wing(wing)] if wing else [])
+
+
+@pytest.mark.parametrize("command", [with_wing(line) for line in READING])
 def test_commands_read_what_was_kept(command: str, kept: Cli) -> None:
     done = kept(*command.split())
     assert orderly(done), (done.code, done.out, done.err)

@@ -21,7 +21,7 @@ def test_places_come_as_a_stable_sort_gives_them(values: list[float], fewest: in
     among = data.draw(st.none() | st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
     expected = np.argsort(-np.round(similarities, 6), kind="stable").tolist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(neighbours, "FEWEST", fewest)
+        patch.setattr(neighbours, "INITIAL_COUNT", fewest)
         assert list(nearest_first(similarities, among)) == [p for p in expected if among is None or among[p]]
         assert list(islice(nearest_first(similarities), 3)) == expected[:3]
 

@@ -174,6 +174,7 @@ def test_all_models_and_probes_get_the_same_sample_and_another_seed_another() ->
 
 
 @pytest.mark.wing("comparison")
+@pytest.mark.wing("exporters")
 def test_samples_with_no_example_in_common_are_not_compared() -> None:
     one, *others = (
         figeval.run(crows, FakePairScorer(), sample=2, seed=seed, output_path=str(seed)) for seed in range(9)

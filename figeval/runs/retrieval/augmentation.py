@@ -31,21 +31,21 @@ RETRIEVER = "minilm"  # used for nearest few-shot examples if `augment` names no
 
 def augmentation_of(task: TaskSpec, flag: Mapping[str, Any]) -> Augmentation | None:
     """Return the augmentation that the flag asks for, else that of the task file, or None if there is none."""
-    wanted = _given(task, flag)
-    return None if wanted is None or wanted.add == "none" else wanted
+    augmentation = _augmentation(task, flag)
+    return None if augmentation is None or augmentation.add == "none" else augmentation
 
 
-def _given(task: TaskSpec, flag: Mapping[str, Any]) -> Augmentation | None:
-    given = flag or task.augment
-    return Augmentation.model_validate(dict(given)) if given else None
+def _augmentation(task: TaskSpec, flag: Mapping[str, Any]) -> Augmentation | None:
+    settings = flag or task.augment
+    return Augmentation.model_validate(dict(settings)) if settings else None
 
 
 def retriever_of(task: TaskSpec, flag: Mapping[str, Any], harness: Harness, device: str | None = None) -> Retriever:
     """Return the retriever that `augment` names, even if it adds nothing, else the default one."""
     from figeval.runs.retrieval.vectors import Retriever
 
-    wanted = _given(task, flag)
-    return Retriever(RETRIEVER if wanted is None else wanted.retriever, harness, device)
+    augmentation = _augmentation(task, flag)
+    return Retriever(RETRIEVER if augmentation is None else augmentation.retriever, harness, device)
 
 
 @dataclass
@@ -86,32 +86,32 @@ class Augmenter:
 
     def retrieved(self, example: Example) -> list[str]:
         """Return the ids of the neighbours, the nearest first."""
-        return [one.id for one in self.neighbours.of(example)]
+        return [neighbour.id for neighbour in self.neighbours.of(example)]
 
     def added(self, example: Example, besides: Example | None = None) -> tuple[str, ...]:
         """Return the words or texts that are added to an example."""
-        return tuple(text for one in self.neighbours.of(example, besides) for text in self._held(one))
+        return tuple(text for neighbour in self.neighbours.of(example, besides) for text in self._held(neighbour))
 
     def record(self, examples: Iterable[Example]) -> JSON:
         """Return the record of the augmentation, with a digest of everything that is added to these examples.
 
         It is empty if nothing is added to any of them, e.g. for a probe that removes the query.
         """
-        found = list(examples)
-        self.neighbours.prepare(found)
+        questions = list(examples)
+        self.neighbours.prepare(questions)
         digest = hashlib.sha256()
         is_plain = True
-        for example in found:
+        for example in questions:
             added = self.added(example)
             is_plain &= not added
             digest.update(json.dumps([example.id, added]).encode() + b"\n")
         if is_plain:
             return {}
-        told: JSON = self.wanted.model_dump(by_alias=True)
-        told |= {"model": self.neighbours.retriever.fingerprint, "index": self.neighbours.digest}
+        description: JSON = self.wanted.model_dump(by_alias=True)
+        description |= {"model": self.neighbours.retriever.fingerprint, "index": self.neighbours.digest}
         if self._finders:
-            told["words"] = {language: finder.identity for language, finder in sorted(self._finders.items())}
-        return {**told, "sha256": digest.hexdigest()}
+            description["words"] = {language: finder.identity for language, finder in sorted(self._finders.items())}
+        return {**description, "sha256": digest.hexdigest()}
 
     def _held(self, neighbour: Example) -> Sequence[str]:
         kind = self.task.task_type
@@ -128,8 +128,10 @@ class Augmenter:
             from figeval.runs.retrieval.content_words import content_words
 
             kind, finder = self.task.task_type, content_words(language)
-            mine = [one for one in self.neighbours.pool if (one.language or self.task.languages[0]) == language]
-            texts = list(dict.fromkeys(kind.answer_text(one) for one in mine))
+            examples = [
+                example for example in self.neighbours.pool if (example.language or self.task.languages[0]) == language
+            ]
+            texts = list(dict.fromkeys(kind.answer_text(example) for example in examples))
             self._words[language] = dict(zip(texts, finder.of(texts), strict=True))
             self._finders[language] = finder
         return self._words[language][text]
@@ -154,14 +156,16 @@ def augmenter(
     Raises:
         TaskError: the task lacks the split, its type cannot be augmented, or no example has an outline.
     """
-    wanted = augmentation_of(task, flag)
-    if wanted is None:
+    augmentation = augmentation_of(task, flag)
+    if augmentation is None:
         return None
-    if wanted.split == "test":
+    if augmentation.split == "test":
         raise TaskError(f"{FLAG} from=test would reveal the answers to be predicted; retrieve from the train split")
-    if pool is None and wanted.split not in task.data:
-        raise TaskError(f"{task.name} has no {wanted.split} split to retrieve from; leave out {FLAG}, or name another")
-    if wanted.add == "concepts":
+    if pool is None and augmentation.split not in task.data:
+        raise TaskError(
+            f"{task.name} has no {augmentation.split} split to retrieve from; leave out {FLAG}, or name another"
+        )
+    if augmentation.add == "concepts":
         from figeval.runs.retrieval.content_words import content_words
 
         for language in task.languages:
@@ -169,19 +173,19 @@ def augmenter(
     from figeval.runs.retrieval.neighbours import NearestExamples
     from figeval.runs.retrieval.vectors import Retriever
 
-    source: Callable[[], Iterable[Example]] = partial(harness.examples, task, wanted.split)
-    retriever = Retriever(wanted.retriever, harness, device)
+    source: Callable[[], Iterable[Example]] = partial(harness.examples, task, augmentation.split)
+    retriever = Retriever(augmentation.retriever, harness, device)
     neighbours = NearestExamples(
         task.task_type,
         source if pool is None else lambda: pool,
         retriever,
-        wanted.k,
-        f"{FLAG} k={wanted.k}",
+        augmentation.k,
+        f"{FLAG} k={augmentation.k}",
         originals=partial(harness.examples, task) if pool is None else tuple,
         adds_texts=True,
     )
     first = neighbours.pool[0]
     task.task_type.augmented(first, ("",))  # raises if the task type cannot be augmented
-    if wanted.add == "outline" and not any(task.task_type.outline(one) for one in neighbours.pool):
+    if augmentation.add == "outline" and not any(task.task_type.outline(example) for example in neighbours.pool):
         raise TaskError(f"{task.name} has no outlines to add; write add=concepts or add=neighbours")
-    return Augmenter(task, wanted, neighbours)
+    return Augmenter(task, augmentation, neighbours)

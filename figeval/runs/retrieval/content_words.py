@@ -54,7 +54,7 @@ def _by_spacy(name: str) -> ContentWords:
     meta = json.loads((pipeline_folder(name) / "meta.json").read_text(encoding="utf-8"))
     identity = {"words": "spacy", "version": version("spacy"), "pipeline": f"{meta['name']} {meta['version']}"}
 
-    def found(texts: Sequence[str]) -> list[tuple[str, ...]]:
+    def find_words(texts: Sequence[str]) -> list[tuple[str, ...]]:
         import spacy
 
         try:
@@ -67,14 +67,14 @@ def _by_spacy(name: str) -> ContentWords:
             for doc in nlp.pipe(texts)
         ]
 
-    return ContentWords(identity, found)
+    return ContentWords(identity, find_words)
 
 
 def _by_nltk() -> ContentWords:
     nltk_data.require(PACKAGES)
     versions = {package: version(package) for package in ("nltk", "simplemma", "scikit-learn")}
 
-    def found(texts: Sequence[str]) -> list[tuple[str, ...]]:
+    def find_words(texts: Sequence[str]) -> list[tuple[str, ...]]:
         from simplemma import lemmatize
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
@@ -92,14 +92,14 @@ def _by_nltk() -> ContentWords:
 
         return [words(text) for text in texts]
 
-    return ContentWords({"words": "nltk", **versions}, found)
+    return ContentWords({"words": "nltk", **versions}, find_words)
 
 
 def _chinese() -> ContentWords:
     if find_spec("jieba") is None:
         raise DataError("content words of Chinese texts need jieba; pip install 'figeval[zh]'")
 
-    def found(texts: Sequence[str]) -> list[tuple[str, ...]]:
+    def find_words(texts: Sequence[str]) -> list[tuple[str, ...]]:
         import jieba
         from jieba import posseg
 
@@ -107,4 +107,4 @@ def _chinese() -> ContentWords:
         tagger: Any = posseg.POSTokenizer(jieba.Tokenizer())  # own instance, unaffected by user dictionaries
         return [tuple(token.word for token in tagger.cut(text) if token.flag in JIEBA_TAGS) for text in texts]
 
-    return ContentWords({"words": "jieba", "version": version("jieba")}, found)
+    return ContentWords({"words": "jieba", "version": version("jieba")}, find_words)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 QUESTIONS = 1024  # questions that are embedded and stored together
 CELLS = 1 << 25  # similarities that are in memory at once: 128 MB
-FEWEST = 256  # nearest examples that are sorted first; often enough, since few give away an answer
+INITIAL_COUNT = 256  # nearest examples that are sorted first; often enough, since few give away an answer
 DECIMALS = 6  # similarities are rounded, since their last digits depend on the rest of the batch
 
 
@@ -50,7 +50,7 @@ class NearestExamples:
     flag: str
     originals: Callable[[], Iterable[Example]] = tuple
     adds_texts: bool = False
-    _found: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict, repr=False)
+    _nearest: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def pool(self) -> list[Example]:
@@ -95,7 +95,7 @@ class NearestExamples:
             vectors = self.retriever.vectors([self.task_type.query_text(example) for example in chunk], "questions")
             rows = chain.from_iterable(cosines_by_chunks(vectors, self._vectors))
             for example, row in zip(chunk, rows, strict=True):
-                self._found[self._key(example)] = self._places(example, row)
+                self._nearest[self._key(example)] = self._nearest_indexes(example, row)
 
     def of(self, question: Example, besides: Example | None = None) -> Sequence[Example]:
         """Return the k nearest examples, the nearest first, or none if the question has no query text.
@@ -110,27 +110,29 @@ class NearestExamples:
         text = self.task_type.query_text(question)
         if not text.strip():
             return ()
-        if self._key(question) not in self._found:
+        if self._key(question) not in self._nearest:
             self.prepare([question])
-        found = self._found[self._key(question)]
-        if besides is not None and not self.leaks.of(besides).isdisjoint(found):
-            found = self._places(question, (self.retriever.vectors([text]) @ self._vectors.T)[0], besides)
-        return [self.pool[place] for place in found]
+        indexes = self._nearest[self._key(question)]
+        if besides is not None and not self.leaks.of(besides).isdisjoint(indexes):
+            indexes = self._nearest_indexes(question, (self.retriever.vectors([text]) @ self._vectors.T)[0], besides)
+        return [self.pool[index] for index in indexes]
 
     def _new(self, questions: Iterable[Example]) -> Iterable[Example]:
         for example in questions:
-            if self._key(example) not in self._found and self.task_type.query_text(example).strip():
+            if self._key(example) not in self._nearest and self.task_type.query_text(example).strip():
                 yield example
 
     def _key(self, question: Example) -> tuple[str, str]:
         return question.id, self.task_type.query_text(question)
 
-    def _places(self, question: Example, similarities: Vectors, *others: Example) -> tuple[int, ...]:
+    def _nearest_indexes(self, question: Example, similarities: Vectors, *other_questions: Example) -> tuple[int, ...]:
         order = nearest_first(similarities)
         if question.language:
             same = [example.language == question.language for example in self.pool]
-            order = chain(nearest_first(similarities, same), nearest_first(similarities, [not one for one in same]))
-        leaks = set[int]().union(*map(self.leaks.of, (question, *others)))
+            order = chain(
+                nearest_first(similarities, same), nearest_first(similarities, [not is_same for is_same in same])
+            )
+        leaks = set[int]().union(*map(self.leaks.of, (question, *other_questions)))
         nearest = tuple(islice((index for index in order if index not in leaks), self.k))
         if len(nearest) < self.k:
             raise too_few(self.flag, question.id, len(nearest))
@@ -148,18 +150,18 @@ def cosines_by_chunks(questions: Vectors, pool: Vectors) -> Iterator[Vectors]:
 
 
 def nearest_first(similarities: Vectors, among: Sequence[bool] | None = None) -> Iterator[int]:
-    """Yield places in descending order of similarity, rounded; ties keep their order. `among` selects places.
+    """Yield indexes in descending order of similarity, rounded; ties keep their order. `among` selects some.
 
-    Only as many as are asked for are sorted, `FEWEST` first and then eight times as many each time.
+    Only as many as are asked for are sorted, `INITIAL_COUNT` first and then eight times as many each time.
     """
     import numpy as np
 
-    places = np.arange(len(similarities)) if among is None else np.flatnonzero(among)
-    values = np.round(similarities[places], DECIMALS)
-    wanted, done = FEWEST, 0
+    indexes = np.arange(len(similarities)) if among is None else np.flatnonzero(among)
+    values = np.round(similarities[indexes], DECIMALS)
+    count, done = INITIAL_COUNT, 0
     while done < len(values):
-        bound = np.partition(values, -wanted)[-wanted] if wanted < len(values) else values.min()
-        found = np.flatnonzero(values >= bound)
-        order = found[np.argsort(-values[found], kind="stable")]
-        yield from places[order[done:]].tolist()
-        done, wanted = len(order), 8 * wanted
+        bound = np.partition(values, -count)[-count] if count < len(values) else values.min()
+        candidates = np.flatnonzero(values >= bound)
+        order = candidates[np.argsort(-values[candidates], kind="stable")]
+        yield from indexes[order[done:]].tolist()
+        done, count = len(order), 8 * count

@@ -47,9 +47,9 @@ class ShownShots:
     def before(self, question: Example) -> Sequence[Example]:
         """Return the examples to show before a question. Raises `TaskError` if there are too few."""
         if self.augment is None:
-            return [one.for_prompt() for one in self.chosen.before(question)]
+            return [shot.for_prompt() for shot in self.chosen.before(question)]
         question = self.augment.plain(question)
-        return [self.augment(one, question).for_prompt() for one in self.chosen.before(question)]
+        return [self.augment(shot, question).for_prompt() for shot in self.chosen.before(question)]
 
 
 def shots_of(
@@ -118,8 +118,8 @@ def shots_record(shots: SolvedExamples, questions: Callable[[], Iterable[Example
     neighbours = chosen.neighbours
     neighbours.prepare(questions())
     retriever = neighbours.retriever
-    told = {"retriever": retriever.name, "model": retriever.fingerprint, "index": neighbours.digest}
-    return {"fewshot_sampler": {"sampler": "nearest", **told}}
+    description = {"retriever": retriever.name, "model": retriever.fingerprint, "index": neighbours.digest}
+    return {"fewshot_sampler": {"sampler": "nearest", **description}}
 
 
 def check_enough(shots: Shots, questions: Iterable[Example]) -> None:

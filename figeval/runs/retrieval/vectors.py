@@ -85,17 +85,17 @@ class Retriever:
 
     def digest(self, texts: Sequence[str]) -> str:
         """Return a digest of the model and the texts, in order, as 32 hex digits."""
-        told = hashlib.sha256(json.dumps([FORMAT, self.fingerprint]).encode())
+        hasher = hashlib.sha256(json.dumps([FORMAT, self.fingerprint]).encode())
         for text in texts:
-            told.update(json.dumps(text).encode() + b"\n")
-        return told.hexdigest()[:32]
+            hasher.update(json.dumps(text).encode() + b"\n")
+        return hasher.hexdigest()[:32]
 
-    def vectors(self, texts: Sequence[str], what: str = "texts") -> Vectors:
+    def vectors(self, texts: Sequence[str], noun: str = "texts") -> Vectors:
         """Return a unit vector for each text, from disk if they were computed before.
 
         Args:
             texts: texts to embed.
-            what: name of the texts in progress messages.
+            noun: name of the texts in progress messages.
 
         Raises:
             CapabilityError: the model cannot embed texts.
@@ -106,30 +106,30 @@ class Retriever:
         if stored is None:
             different = list(dict.fromkeys(texts))
             batches = [different[begin : begin + BATCH] for begin in range(0, len(different), BATCH)]
-            embedded = self._computed(different) if len(batches) < 2 else self._by_batches(batches, what)
-            place = {text: number for number, text in enumerate(different)}
-            stored = embedded[[place[text] for text in texts]]
+            embedded = self._computed(different) if len(batches) < 2 else self._by_batches(batches, noun)
+            indexes = {text: number for number, text in enumerate(different)}
+            stored = embedded[[indexes[text] for text in texts]]
             _write(file, stored)
             for batch in batches if len(batches) > 1 else ():
                 with suppress(OSError):
                     self._file(batch).unlink()
         return stored
 
-    def _by_batches(self, batches: Sequence[Sequence[str]], what: str) -> Vectors:
+    def _by_batches(self, batches: Sequence[Sequence[str]], noun: str) -> Vectors:
         """Return the vectors of many texts. Each batch is stored at once, so an interrupt loses at most one batch."""
         import numpy as np
 
         count, done = sum(map(len, batches)), 0
-        notice(f"indexing {count} {what} with {self.name} (once)")
-        began = said = time.monotonic()
-        found = []
+        notice(f"indexing {count} {noun} with {self.name} (once)")
+        began = last_notice = time.monotonic()
+        blocks = []
         for batch in batches:
-            found.append(self.vectors(batch))
+            blocks.append(self.vectors(batch))
             done += len(batch)
-            if (now := time.monotonic()) - said > PAUSE:
-                said = now
-                notice(f"indexing: {done} of {count} {what} after {now - began:.0f} s")
-        return np.concatenate(found)
+            if (moment := time.monotonic()) - last_notice > PAUSE:
+                last_notice = moment
+                notice(f"indexing: {done} of {count} {noun} after {moment - began:.0f} s")
+        return np.concatenate(blocks)
 
     def _file(self, texts: Sequence[str]) -> Path:
         return home() / "indexes" / f"{self.digest(texts)}.f32"
@@ -159,10 +159,10 @@ def _read(file: Path, n: int) -> Vectors | None:
     numbers, digest = data[:-DIGEST], data[-DIGEST:]
     if digest != _digest(file.name, numbers) or not numbers or len(numbers) % (4 * n):
         return None
-    found: Vectors = np.frombuffer(numbers, dtype="<f4").reshape(n, -1).astype(np.float32)
+    vectors: Vectors = np.frombuffer(numbers, dtype="<f4").reshape(n, -1).astype(np.float32)
     with np.errstate(all="ignore"):
-        is_unit = np.abs(np.linalg.norm(found, axis=1) - 1) < TOLERANCE  # False for NaN
-    return found if is_unit.all() else None
+        is_unit = np.abs(np.linalg.norm(vectors, axis=1) - 1) < TOLERANCE  # False for NaN
+    return vectors if is_unit.all() else None
 
 
 def _digest(name: str, numbers: bytes) -> bytes:
@@ -173,19 +173,19 @@ def _digest(name: str, numbers: bytes) -> bytes:
 def _write(file: Path, vectors: Vectors) -> None:
     """Write a file atomically, since another process may be writing the same one."""
     numbers = vectors.astype("<f4").tobytes()
-    made: str | None = None
+    temporary_file: str | None = None
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, made = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
+        handle, temporary_file = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
         with os.fdopen(handle, "wb") as stream:
             stream.write(numbers)
             stream.write(_digest(file.name, numbers))
             stream.flush()
             os.fsync(stream.fileno())
-        Path(made).replace(file)
+        Path(temporary_file).replace(file)
     except OSError as error:
-        if made is not None:
+        if temporary_file is not None:
             with suppress(OSError):
-                Path(made).unlink()
-        place = "remove that folder" if file.is_dir() else "set FIGEVAL_HOME to a writable folder with free space"
-        raise DataError(f"cannot write {file} ({error.strerror or error}); {place}") from error
+                Path(temporary_file).unlink()
+        remedy = "remove that folder" if file.is_dir() else "set FIGEVAL_HOME to a writable folder with free space"
+        raise DataError(f"cannot write {file} ({error.strerror or error}); {remedy}") from error

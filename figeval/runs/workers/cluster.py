@@ -27,7 +27,7 @@ from figeval.config import RunConfig
 from figeval.errors import FigevalError, OptionError
 from figeval.frontend import notice
 from figeval.io.text import counted, one_line
-from figeval.runs.workers.protocol import LAST, Hire, Message, Order, Unit, WorkerLost, module_path
+from figeval.runs.workers.protocol import FINAL_MESSAGES, Hire, Message, Order, Unit, WorkerLost, module_path
 
 PATIENCE = 5.0  # seconds until an address must accept a connection
 CONNECTING = 20.0  # seconds until Ray must have connected
@@ -61,14 +61,14 @@ def connected(address: str) -> Iterator[None]:
         raise FigevalError("--ray needs the library ray; pip install 'figeval[ray]'")
     with _quiet():
         import ray
-    own = not ray.is_initialized()
-    if own:
+    is_new = not ray.is_initialized()
+    if is_new:
         _connect(address)
         _handle_sigterm_again()
     try:
         yield
     finally:
-        if own:
+        if is_new:
             ray.shutdown()
 
 
@@ -78,12 +78,12 @@ def _quiet() -> Iterator[None]:
 
     Ray reads the variable when it is imported.
     """
-    given = os.environ.get(SKIPPED)
+    pattern = os.environ.get(SKIPPED)
     os.environ.setdefault(SKIPPED, ".*")
     try:
         yield
     finally:
-        if given is None:
+        if pattern is None:
             del os.environ[SKIPPED]
 
 
@@ -96,17 +96,17 @@ def _handle_sigterm_again() -> None:
 
 def _connect(address: str) -> None:
     """Connect to a cluster. Raises `FigevalError` if there is none, in seconds instead of Ray's minutes."""
-    where = f"--ray {one_line(address, 80)}"
+    option = f"--ray {one_line(address, 80)}"
     cure = "start a cluster with `ray start --head`, or give the address that it printed"
     if address != "auto":
         host, colon, port = address.rpartition(":")
         if not host or not colon or not port.isdecimal() or "/" in host:
-            raise OptionError(f"{where}: give auto, or the address of the head node as host:port")
+            raise OptionError(f"{option}: give auto, or the address of the head node as host:port")
         try:
             socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
         except (OSError, OverflowError) as error:
-            raise FigevalError(f"{where}: nothing answers there ({error}); {cure}") from error
-    raised: list[BaseException] = []
+            raise FigevalError(f"{option}: nothing answers there ({error}); {cure}") from error
+    errors: list[BaseException] = []
 
     def connect() -> None:  # not in the main thread, where Ray would replace the handler of SIGTERM
         import ray
@@ -114,7 +114,7 @@ def _connect(address: str) -> None:
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except BaseException as error:
-            raised.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=connect, daemon=True)
     thread.start()
@@ -123,11 +123,11 @@ def _connect(address: str) -> None:
         notice("connecting to the Ray cluster …")
     thread.join(CONNECTING)
     if thread.is_alive():
-        raise FigevalError(f"{where}: no Ray cluster answers there within {CONNECTING:.0f} s; {cure}")
-    if raised:
-        none = address == "auto" and isinstance(raised[0], ConnectionError)
-        why = "no cluster runs on this machine" if none else one_line(str(raised[0]), 300).rstrip(".")
-        raise FigevalError(f"{where}: {why}; {cure}") from raised[0]
+        raise FigevalError(f"{option}: no Ray cluster answers there within {CONNECTING:.0f} s; {cure}")
+    if errors:
+        is_missing = address == "auto" and isinstance(errors[0], ConnectionError)
+        cause = "no cluster runs on this machine" if is_missing else one_line(str(errors[0]), 300).rstrip(".")
+        raise FigevalError(f"{option}: {cause}; {cure}") from errors[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,8 @@ class Shape:
                 min(n, int(node.get("GPU", 0) / gpus)) if gpus else n for n, node in zip(by_cpu, nodes, strict=True)
             )
 
-        wanted = workers or (room(1) if gpus else sum(1 for node in nodes if node.get("CPU")))
-        if not 0 < wanted <= room(1):
+        count = workers or (room(1) if gpus else sum(1 for node in nodes if node.get("CPU")))
+        if not 0 < count <= room(1):
             all_gpus = sum(node.get("GPU", 0) for node in nodes)
             has = f"{sum(node.get('CPU', 0) for node in nodes):g} CPUs and {all_gpus:g} GPUs"
             each = f"{gpus:g} GPU{'s' if gpus > 1 else ''} and a core each" if gpus else "a core each"
@@ -183,8 +183,8 @@ class Shape:
                 f"{flag}: the cluster ({has} on {counted(len(nodes), 'machine')}) has room for "
                 f"{counted(room(1), 'worker')} with {each}; {cure}"
             )
-        most = max(int(node.get("CPU", 0)) for node in nodes)
-        return cls(wanted, next(cpus for cpus in range(most, 0, -1) if room(cpus) >= wanted), gpus)
+        max_cpus = max(int(node.get("CPU", 0)) for node in nodes)
+        return cls(count, next(cpus for cpus in range(max_cpus, 0, -1) if room(cpus) >= count), gpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class RayCluster:
             runtime_env=runtime_environment(),
         )
         sent = replace(order, environment=passed_on())
-        return lambda _place: RayWorker(placed.remote(sent))
+        return lambda _index: RayWorker(placed.remote(sent))
 
 
 def resources() -> list[Mapping[str, float]]:
@@ -256,8 +256,8 @@ class RayWorker:
         import ray
 
         with _lost():
-            for some in self.actor.answer.options(num_returns="streaming").remote(unit):
-                yield from ray.get(some)
+            for batch in self.actor.answer.options(num_returns="streaming").remote(unit):
+                yield from ray.get(batch)
 
     def stop(self) -> None:
         """End the actor."""
@@ -284,8 +284,8 @@ def _lost() -> Iterator[None]:
 
 def reason(message: str) -> str:
     """Return the reason in one of Ray's messages about an actor, which have many lines of details before and after."""
-    found = next((match for one in REASONS if (match := re.search(one, message, re.DOTALL))), None)
-    return one_line(found[1] if found else message, 200).strip(" .")
+    match = next((hit for pattern in REASONS if (hit := re.search(pattern, message, re.DOTALL))), None)
+    return one_line(match[1] if match else message, 200).strip(" .")
 
 
 # ---- in a worker -----------------------------------------------------------------------------------------------------
@@ -309,9 +309,9 @@ class Actor:
     def answer(self, unit: Unit) -> Iterator[list[Message]]:
         """Yield the messages about a unit, those together that have been waiting together."""
         threading.Thread(target=self._session.answer, args=(unit,), daemon=True).start()
-        some: list[Message] = []
-        while not some or some[-1][0] not in LAST:
-            some = [self._messages.get()]
+        batch: list[Message] = []
+        while not batch or batch[-1][0] not in FINAL_MESSAGES:
+            batch = [self._messages.get()]
             while not self._messages.empty():
-                some.append(self._messages.get())
-            yield some
+                batch.append(self._messages.get())
+            yield batch

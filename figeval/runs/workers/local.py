@@ -28,12 +28,12 @@ from figeval.io.text import one_line
 from figeval.records.rows_file import is_own
 from figeval.records.run_folder import own_folder
 from figeval.runs.resume import LOGS
-from figeval.runs.workers.protocol import LAST, Hire, Message, Order, Unit, WorkerLost, module_path
+from figeval.runs.workers.protocol import FINAL_MESSAGES, Hire, Message, Order, Unit, WorkerLost, module_path
 
 PROGRAM = "from figeval.runs.workers.local import main; main()"
 GRACE = 10.0  # seconds that a process has to stop before it is killed
 TAIL = 65_536  # bytes at the end of a log in which its last line is looked for
-SIGNALS = {known.value: known.name for known in signal.Signals}
+SIGNALS = {member.value: member.name for member in signal.Signals}
 
 
 # ---- in the parent ---------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class LocalWorker:
             while True:
                 message: Message = pickle.load(self.process.stdout)
                 yield message
-                if message[0] in LAST:
+                if message[0] in FINAL_MESSAGES:
                     return
         except (EOFError, OSError, ValueError, pickle.UnpicklingError) as error:  # ValueError: stdin is closed
             self._lost = not self._stopped
@@ -71,13 +71,15 @@ class LocalWorker:
         """Return how the process ended, with the last line of its log: `ended with exit code 2 (no space left …)`."""
         self._wait()
         code = self.process.returncode
-        how = f"was killed by {SIGNALS.get(-code, f'signal {-code}')}" if code < 0 else f"ended with exit code {code}"
+        ending = (
+            f"was killed by {SIGNALS.get(-code, f'signal {-code}')}" if code < 0 else f"ended with exit code {code}"
+        )
         with suppress(FileNotFoundError):
             last = last_line(self.log)
             hint = "memory may have run out" if code == -signal.SIGKILL else ""
-            why = "; ".join(filter(None, (hint, one_line(last, 300))))
-            return f"{how} ({why})" if why else how
-        return how
+            details = "; ".join(filter(None, (hint, one_line(last, 300))))
+            return f"{ending} ({details})" if details else ending
+        return ending
 
     def stop(self) -> None:
         """Close the worker's stdin, which makes it end."""
@@ -141,13 +143,13 @@ class LocalWorkers:
     workers: int
     _logging: threading.Lock = field(default_factory=threading.Lock)
 
-    def hire(self, place: int) -> LocalWorker:
+    def hire(self, index: int) -> LocalWorker:
         """Start a worker. Raises `RecordError` if its log cannot be written."""
-        logs, name = self.folder / LOGS, f"{place + 1}-of-{self.workers}"
+        logs, name = self.folder / LOGS, f"{index + 1}-of-{self.workers}"
         with self._logging, cure(logs):
             own_folder(logs).mkdir(exist_ok=True)
             names = chain([name], (f"{name}-{number}" for number in count(2)))  # earlier ones are of lost workers
-            log = next(file for one in names if not is_own(file := logs / f"{one}.log"))
+            log = next(file for stem in names if not is_own(file := logs / f"{stem}.log"))
             output = log.open("xb")
         with output:
             # -P: do not import modules of the current folder that this process would not import
@@ -156,18 +158,18 @@ class LocalWorkers:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                env=self.environment(place),
+                env=self.environment(index),
             )
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # the worker is already dead, which is noticed later
             send(process.stdin, self.order)
         return LocalWorker(process, log, self._logging)
 
-    def environment(self, place: int) -> dict[str, str]:
+    def environment(self, index: int) -> dict[str, str]:
         """Return the environment variables of a worker, with the GPU that it is to use."""
-        places = devices(self.order.config) if self.workers > 1 else []
-        own = {"CUDA_VISIBLE_DEVICES": places[place % len(places)]} if len(places) > 1 else {}
-        return {**os.environ, **environment_of_worker(self.workers), **own}
+        gpus = devices(self.order.config) if self.workers > 1 else []
+        gpu_variables = {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} if len(gpus) > 1 else {}
+        return {**os.environ, **environment_of_worker(self.workers), **gpu_variables}
 
 
 def environment_of_worker(n: int) -> dict[str, str]:
@@ -187,9 +189,9 @@ def devices(config: RunConfig) -> list[str]:
     return visible.split(",")[:count]
 
 
-def send(stream: IO[bytes], what: object) -> None:
+def send(stream: IO[bytes], message: object) -> None:
     """Write an object into a pipe."""
-    stream.write(pickle.dumps(what))
+    stream.write(pickle.dumps(message))
     stream.flush()
 
 

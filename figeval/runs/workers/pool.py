@@ -33,7 +33,7 @@ from figeval.runs.workers.protocol import Hire, Order, Staff, Unit, Worker, Work
 from figeval.runs.workers.schedule import TRIES, Job, Rate, Schedule
 from figeval.types import KeptReply, Prediction
 
-BARREN = 4  # workers that one place may lose in a row without a single row
+MAX_BARREN_WORKERS = 4  # workers that one place may lose in a row without a single row
 TICK = 0.5  # seconds between two looks at what has changed
 PATIENCE = 15.0  # seconds that a worker may take to start before a line says so, and to end when it is stopped
 
@@ -60,7 +60,7 @@ class WorkerPool:
     _stored: dict[str, int] = field(default_factory=dict)  # task → rows that `answer` has not told of
     _news: deque[Callable[[], None]] = field(default_factory=deque)  # for the thread that shows progress
     _loaded: set[str] = field(default_factory=set)  # models whose loading was shown
-    _asked: dict[int, tuple[int, int]] = field(default_factory=dict)  # place → requests answered, and all
+    _request_counts: dict[int, tuple[int, int]] = field(default_factory=dict)  # index → requests answered, and all
     _has_begun: bool = False  # whether a task was begun
     _fatal: BaseException | None = None
     _ends: dict[int, str] = field(default_factory=dict)  # places that were given up → how their last worker ended
@@ -70,8 +70,8 @@ class WorkerPool:
 
     def start(self) -> None:
         """Start the workers."""
-        for place in range(self.schedule.workers):
-            thread = threading.Thread(target=self._work, args=(place,), name=f"worker {place + 1}", daemon=True)
+        for index in range(self.schedule.workers):
+            thread = threading.Thread(target=self._work, args=(index,), name=f"worker {index + 1}", daemon=True)
             self._threads.append(thread)
             thread.start()
 
@@ -122,61 +122,61 @@ class WorkerPool:
         for worker in list(self._workers.values()):
             worker.stop()
         ends = time.monotonic() + PATIENCE
-        for place, thread in enumerate(self._threads):
+        for index, thread in enumerate(self._threads):
             thread.join(max(0.0, ends - time.monotonic()))
-            if thread.is_alive() and place in self._workers:
-                self._workers[place].close()
+            if thread.is_alive() and index in self._workers:
+                self._workers[index].close()
         with self.schedule.changed:
             self._files.close()
             self._writers.clear()
 
     # ---- in the thread of a worker ----------------------------------------------------------------------------------
 
-    def _work(self, place: int) -> None:
+    def _work(self, index: int) -> None:
         """Hand out units to the workers of a place, until there are none or the place is given up."""
         barren, rate = 0, Rate()
         try:
-            while barren < BARREN:
-                rows = _Inbox(self, place)
+            while barren < MAX_BARREN_WORKERS:
+                rows = _Inbox(self, index)
                 try:
-                    self._serve(place, rows, rate)
+                    self._serve(index, rows, rate)
                     return
                 except WorkerLost as lost:
                     if self.schedule.closed:
                         return
                     barren = 0 if rows.stored else barren + 1
-                    self._tell_of(place, str(lost), last=barren == BARREN)
+                    self._tell_of(index, str(lost), last=barren == MAX_BARREN_WORKERS)
         except BaseException as error:  # whatever it is, the thread of the run raises it
             self._fail(error)
 
-    def _serve(self, place: int, inbox: _Inbox, rate: Rate) -> None:
+    def _serve(self, index: int, inbox: _Inbox, rate: Rate) -> None:
         """Let one worker answer unit after unit. Raises `WorkerLost`."""
-        worker = self.hire(place)
+        worker = self.hire(index)
         with self.schedule.changed:
-            self._workers[place] = worker
+            self._workers[index] = worker
         try:
             if self.schedule.closed:
                 return
-            waiting = threading.Timer(PATIENCE, self._tell, [f"{self._who(place)} waits for free cores or GPUs"])
+            waiting = threading.Timer(PATIENCE, self._tell, [f"{self._who(index)} waits for free cores or GPUs"])
             waiting.start()
             try:
                 worker.ready()
             finally:
                 waiting.cancel()
-            told: set[str] = set()
+            sent_tasks: set[str] = set()
             while unit := self.schedule.take(rate.size):
                 began = time.monotonic()
-                with inbox.unit(unit, fresh=unit.task not in told) as sent:
+                with inbox.unit(unit, fresh=unit.task not in sent_tasks) as sent:
                     for name, *arguments in worker.answer(sent):
                         getattr(inbox, name)(*arguments)
-                told.add(unit.task)
+                sent_tasks.add(unit.task)
                 rate.adapt(len(unit.places), time.monotonic() - began)
         finally:
             worker.close()
 
-    def _who(self, place: int) -> str:
+    def _who(self, index: int) -> str:
         """Return the name of a worker in messages."""
-        return f"worker {place + 1} of {self.schedule.workers}"
+        return f"worker {index + 1} of {self.schedule.workers}"
 
     def _tell(self, text: str) -> None:
         """Let the thread of the run print a line."""
@@ -184,13 +184,13 @@ class WorkerPool:
             self._news.append(lambda: notice(text))
             self.schedule.changed.notify_all()
 
-    def _tell_of(self, place: int, how: str, *, last: bool) -> None:
+    def _tell_of(self, index: int, ending: str, *, last: bool) -> None:
         """Report that a worker was lost; once all places are given up, the run ends."""
         if not last:
-            self._tell(f"{self._who(place)} {how}; another one takes its place")
+            self._tell(f"{self._who(index)} {ending}; another one takes its place")
         with self.schedule.changed:
             if last:
-                self._ends[place] = how
+                self._ends[index] = ending
             gone = len(self._ends) == self.schedule.workers
         if gone:
             ends: dict[str, list[str]] = {}
@@ -200,8 +200,8 @@ class WorkerPool:
                 f"{'worker' if len(numbers) == 1 else 'each of the workers'} {' and '.join(numbers)} {end}"
                 for end, numbers in ends.items()
             )
-            kept = "results so far are kept; run the same command again to continue"
-            self._fail(ModelError(f"no worker is left: {died}; {kept}"))
+            hint = "results so far are kept; run the same command again to continue"
+            self._fail(ModelError(f"no worker is left: {died}; {hint}"))
 
     def _fail(self, error: BaseException) -> None:
         """Let the thread of the run raise an error."""
@@ -225,7 +225,7 @@ class _Inbox:
     """Receives the messages of one worker (`figeval.runs.workers.protocol.Receiver`)."""
 
     pool: WorkerPool
-    place: int
+    index: int
     stored: int = 0
     _task: str = ""
     _left: dict[str, int] = field(default_factory=dict)  # examples of the unit without a row
@@ -239,7 +239,7 @@ class _Inbox:
         try:
             yield unit if fresh else Unit(unit.task, unit.places, unit.lost)
         finally:
-            self.pool._asked.pop(self.place, None)
+            self.pool._request_counts.pop(self.index, None)
             with schedule.changed:
                 job = schedule.jobs[unit.task]
                 culprit = job.close(unit, self._left, lost=not self._has_ended)
@@ -249,14 +249,16 @@ class _Inbox:
 
     def _give_up(self, job: Job, unit: Unit) -> None:
         """Store a row without an answer for an example with which `TRIES` workers were lost."""
-        ((name, place),) = unit.places.items()
-        example = next(one for number, one in enumerate(job.plan.examples()) if number == place)
-        why = f"{TRIES} workers were lost while they answered it; memory may have run out"
-        made = Prediction(example_id=name, value=None, status="error", finish="error", error=why)
+        ((name, position),) = unit.places.items()
+        example = next(example for number, example in enumerate(job.plan.examples()) if number == position)
+        reason = f"{TRIES} workers were lost while they answered it; memory may have run out"
+        prediction = Prediction(example_id=name, value=None, status="error", finish="error", error=reason)
         features = MetricSet(job.plan.metrics, job.plan.task.labels, job.plan.task.with_language).features(
-            example, made
+            example, prediction
         )
-        row = prediction_row(job.plan.task.task_type, example, made, features, samples=job.plan.config.log_samples)
+        row = prediction_row(
+            job.plan.task.task_type, example, prediction, features, samples=job.plan.config.log_samples
+        )
         self.pool._write(job.plan.name, check_row(row))
 
     def row(self, example: str, line: bytes) -> None:
@@ -266,10 +268,10 @@ class _Inbox:
             del self._left[example]
             self.stored += 1
 
-    def replies(self, found: Mapping[str, KeptReply]) -> None:
+    def replies(self, replies: Mapping[str, KeptReply]) -> None:
         """Keep replies that did not become rows."""
         with self.pool.schedule.changed:
-            self.pool.folder.keep_replies(self._task, found)
+            self.pool.folder.keep_replies(self._task, replies)
 
     def loading(self, model: str) -> None:
         """Show that a model is being loaded, once for all workers."""
@@ -279,9 +281,9 @@ class _Inbox:
 
     def asked(self, answered: int, requests: int) -> None:
         """Show the requests of all workers together."""
-        asked = self.pool._asked
-        asked[self.place] = answered, requests
-        totals = [sum(numbers) for numbers in zip(*list(asked.values()), strict=True)]
+        counts = self.pool._request_counts
+        counts[self.index] = answered, requests
+        totals = [sum(numbers) for numbers in zip(*list(counts.values()), strict=True)]
         self._show(lambda listener: listener.asked(*totals))
 
     def _show(self, tell: Callable[[progress.Listener], None]) -> None:
@@ -308,7 +310,7 @@ class _Inbox:
     def broken(self, trace: str) -> None:
         """Raise the bug, which ends the run."""
         self._has_ended = True
-        raise RuntimeError(f"worker {self.place + 1} failed\n{trace}")
+        raise RuntimeError(f"worker {self.index + 1} failed\n{trace}")
 
 
 @contextmanager

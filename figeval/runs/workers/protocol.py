@@ -1,8 +1,8 @@
 """The protocol between a run and its workers, whether a worker is a process of this machine or a Ray actor.
 
 A worker gets an `Order` when it begins, and then one `Unit` at a time: examples of one task. While it answers a unit,
-it sends messages, each the name of a method of `Receiver` with arguments. The last one is one of `LAST`, unless the
-worker is lost before. Messages are pickled on the way, so the arguments are plain values.
+it sends messages, each the name of a method of `Receiver` with arguments. The last one is one of `FINAL_MESSAGES`,
+unless the worker is lost before. Messages are pickled on the way, so the arguments are plain values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from figeval.records.schema import RunRecord
 from figeval.types import KeptReply
 
 Message: TypeAlias = tuple[Any, ...]  # name of a method of `Receiver`, then its arguments
-LAST = frozenset(("ended", "unusable", "broken"))  # messages after which nothing is said about a unit
+FINAL_MESSAGES = frozenset(("ended", "unusable", "broken"))  # messages after which nothing is said about a unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Unit:
     lost: int = 0
     replies: Mapping[str, KeptReply] = field(default_factory=dict)
 
-    def again(self, left: Mapping[str, int]) -> Unit:
+    def retry(self, left: Mapping[str, int]) -> Unit:
         """Return the unit with those of its examples that are left after a worker was lost."""
         return replace(self, places=dict(left), lost=self.lost + 1)
 
@@ -108,7 +108,7 @@ class Receiver(Protocol):
     def row(self, example: str, line: bytes) -> None:
         """Store the line of an example."""
 
-    def replies(self, found: Mapping[str, KeptReply]) -> None:
+    def replies(self, replies: Mapping[str, KeptReply]) -> None:
         """Keep replies that did not become rows, so that nobody asks for them again."""
 
     def loading(self, model: str) -> None:

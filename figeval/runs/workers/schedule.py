@@ -20,7 +20,7 @@ from figeval.runs.plan import Plan
 from figeval.runs.workers.protocol import Unit
 from figeval.types import Example, KeptReply
 
-FIRST = 64  # examples of a worker's first unit, before its speed is known
+FIRST_SIZE = 64  # examples of a worker's first unit, before its speed is known
 LEAST, MOST = 4, 4096  # examples of a unit
 SECONDS = 15.0  # that a worker needs for a unit
 TRIES = 3  # workers that may be lost with an example before it counts as the cause
@@ -44,7 +44,7 @@ class Job:
     failure: str = ""
     peak_memory_mb: float = 0.0
     _examples: Iterator[tuple[int, Example]] = field(default_factory=lambda: iter(()))
-    _again: deque[Unit] = field(default_factory=deque)
+    _retries: deque[Unit] = field(default_factory=deque)
     _fresh: int = 0  # examples that were not handed out
     _open: int = 0  # units that are being answered
     _began: float | None = None
@@ -53,15 +53,17 @@ class Job:
     @classmethod
     def of(cls, plan: Plan, folder: RunFolder) -> Job:
         """Return the job for the examples that have no row in a folder."""
-        known = Ids.of(row["id"] for row in folder.rows(plan.name))
-        examples = ((place, one) for place, one in enumerate(plan.examples()) if one.id not in known)
-        left = plan.n - len(known)
+        answered_ids = Ids.of(row["id"] for row in folder.rows(plan.name))
+        examples = (
+            (position, example) for position, example in enumerate(plan.examples()) if example.id not in answered_ids
+        )
+        left = plan.n - len(answered_ids)
         return cls(plan, left, folder.replies(plan.name), _examples=examples, _fresh=left)
 
     @property
     def waiting(self) -> bool:
         """True if there are examples to hand out."""
-        return not self.failure and (self._fresh > 0 or bool(self._again))
+        return not self.failure and (self._fresh > 0 or bool(self._retries))
 
     @property
     def over(self) -> bool:
@@ -79,23 +81,25 @@ class Job:
             self._began = time.monotonic()
         self._open += 1
         if not self._fresh:
-            return self._again.popleft()
+            return self._retries.popleft()
         fair = math.ceil(self._fresh / (2 * workers))
-        wanted = max(1, min(size, MOST, max(LEAST, fair)))
-        places = self._next(min(wanted, self._fresh))
-        self._fresh = self._fresh - len(places) if places else 0  # a file that was cut short since has no more
-        return Unit(self.plan.name, places, replies=self.replies)
+        count = max(1, min(size, MOST, max(LEAST, fair)))
+        positions = self._next(min(count, self._fresh))
+        self._fresh = self._fresh - len(positions) if positions else 0  # a file that was cut short since has no more
+        return Unit(self.plan.name, positions, replies=self.replies)
 
-    def _next(self, wanted: int) -> dict[str, int]:
+    def _next(self, count: int) -> dict[str, int]:
         """Return the positions of the next examples, with up to as many again that share the cluster of the last."""
-        places: dict[str, int] = {}
+        positions: dict[str, int] = {}
         cluster: str | None = None
-        for place, example in self._examples:
-            if len(places) >= wanted and (cluster is None or example.cluster != cluster or len(places) >= 2 * wanted):
-                self._examples = chain([(place, example)], self._examples)
+        for position, example in self._examples:
+            if len(positions) >= count and (
+                cluster is None or example.cluster != cluster or len(positions) >= 2 * count
+            ):
+                self._examples = chain([(position, example)], self._examples)
                 break
-            places[example.id], cluster = place, example.cluster
-        return places
+            positions[example.id], cluster = position, example.cluster
+        return positions
 
     def close(self, unit: Unit, left: Mapping[str, int], *, lost: bool) -> Unit | None:
         """Take a unit back with the examples that have no row; return it if its one example lost too many workers."""
@@ -103,13 +107,15 @@ class Job:
         self._ended = time.monotonic()
         if not lost or not left:
             return None
-        again = unit.again(left)
-        if again.lost < TRIES - 1:
-            self._again.append(again)
-        elif len(left) > 1 or again.lost < TRIES:  # one by one, to find the example that is the cause
-            self._again.extend(replace(unit, places={name: place}, lost=TRIES - 1) for name, place in left.items())
+        retry = unit.retry(left)
+        if retry.lost < TRIES - 1:
+            self._retries.append(retry)
+        elif len(left) > 1 or retry.lost < TRIES:  # one by one, to find the example that is the cause
+            self._retries.extend(
+                replace(unit, places={name: position}, lost=TRIES - 1) for name, position in left.items()
+            )
         else:
-            return again
+            return retry
         return None
 
 
@@ -137,10 +143,10 @@ class Schedule:
         """Return the next unit with about so many examples; wait if one may come back. None if there will be none."""
         with self.changed:
             while not self.closed:
-                job = next((one for one in self.jobs.values() if one.waiting), None)
+                job = next((job for job in self.jobs.values() if job.waiting), None)
                 if job is not None:
                     return job.take(size, self.workers)
-                if all(one.over for one in self.jobs.values()):
+                if all(job.over for job in self.jobs.values()):
                     break
                 self.changed.wait()
         return None
@@ -156,9 +162,9 @@ class Schedule:
 class Rate:
     """Size of the units of one worker, from the time that the last one took."""
 
-    size: int = FIRST
+    size: int = FIRST_SIZE
 
     def adapt(self, answered: int, seconds: float) -> None:
         """Take note of a unit. The size grows at most fourfold at a time, since the first unit includes loading."""
-        wanted = round(answered * SECONDS / max(seconds, 1e-3))
-        self.size = max(LEAST, min(MOST, wanted, 4 * max(self.size, answered)))
+        target = round(answered * SECONDS / max(seconds, 1e-3))
+        self.size = max(LEAST, min(MOST, target, 4 * max(self.size, answered)))

@@ -37,7 +37,7 @@ class Outbox:
     """Store of rows that sends them to the run (`figeval.runs.evaluate.RowStore`)."""
 
     say: Say
-    known: dict[str, dict[str, KeptReply]] = field(default_factory=dict)  # task → replies of earlier sessions
+    earlier_replies: dict[str, dict[str, KeptReply]] = field(default_factory=dict)  # task → replies of earlier sessions
 
     @contextmanager
     def appending(self, _task: str) -> Iterator[Outbox]:
@@ -50,7 +50,7 @@ class Outbox:
 
     def replies(self, task: str) -> dict[str, KeptReply]:
         """Return the replies of earlier sessions that came with the units of a task."""
-        return self.known.get(task, {})
+        return self.earlier_replies.get(task, {})
 
     def keep_replies(self, _task: str, replies: Mapping[str, KeptReply]) -> None:
         """Send replies that did not become rows."""
@@ -66,20 +66,20 @@ class Reader:
     _examples: Iterator[tuple[int, Example]] = field(default_factory=lambda: iter(()))
     _next: int | None = None  # position of the next example; None before the first
 
-    def at(self, places: Mapping[str, int]) -> Iterator[Example]:
+    def at(self, positions: Mapping[str, int]) -> Iterator[Example]:
         """Yield the examples at ascending positions.
 
         Raises:
             ModelError: there is no such example, or it has another id.
         """
-        for name, place in places.items():
-            if self._next is None or place < self._next:
+        for name, position in positions.items():
+            if self._next is None or position < self._next:
                 self._examples = enumerate(self.plan.examples())
-            self._next = place + 1
-            found = next((example for number, example in self._examples if number == place), None)
-            if found is None or found.id != name:
-                raise ModelError(f"{self.plan.name} has no example {name!r:.80} at position {place:,} here")
-            yield found
+            self._next = position + 1
+            example = next((example for number, example in self._examples if number == position), None)
+            if example is None or example.id != name:
+                raise ModelError(f"{self.plan.name} has no example {name!r:.80} at position {position:,} here")
+            yield example
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class Session:
     say: Say
     machine: str = ""
     _opened: _Opened | None = None
-    _said: float = 0.0
+    _last_report: float = 0.0
 
     def answer(self, unit: Unit) -> None:
         """Answer a unit; every outcome is a message."""
@@ -106,8 +106,8 @@ class Session:
                     self._opened = _Opened.by(self.order, self.say)
                 self._opened.answer(unit)
             except FigevalError as error:
-                where = f"on the machine {self.machine}: " if self.machine else ""
-                self.say("unusable", f"{where}{error}")
+                prefix = f"on the machine {self.machine}: " if self.machine else ""
+                self.say("unusable", f"{prefix}{error}")
             except BaseException:  # a library's sys.exit() included
                 self.say("broken", traceback.format_exc())
 
@@ -125,9 +125,9 @@ class Session:
 
     def asked(self, answered: int, requests: int) -> None:
         """Report the progress of a call, but not too often."""
-        now = time.monotonic()
-        if now - self._said >= PAUSE:
-            self._said = now
+        moment = time.monotonic()
+        if moment - self._last_report >= PAUSE:
+            self._last_report = moment
             self.say("asked", answered, requests)
 
 
@@ -147,8 +147,10 @@ class _Opened:
         Raises:
             FigevalError: a task or the model cannot be opened here, or differs from those of the run.
         """
-        if order.version != (here := version("figeval")):
-            raise ModelError(f"figeval is {here} here, not {order.version}; install the same version everywhere")
+        if order.version != (local_version := version("figeval")):
+            raise ModelError(
+                f"figeval is {local_version} here, not {order.version}; install the same version everywhere"
+            )
         model, plans = _agreed(order.config, order.record)
         outbox = Outbox(say)
         recorder = Recorder(CachedModel(model), outbox, order.config.log_samples)
@@ -157,7 +159,7 @@ class _Opened:
 
     def answer(self, unit: Unit) -> None:
         if unit.replies:
-            self.outbox.known[unit.task] = dict(unit.replies)
+            self.outbox.earlier_replies[unit.task] = dict(unit.replies)
         reader, task = self.readers[unit.task], self.tasks[unit.task].model_copy(update={"error": None})
         with recorded_failure(task):
             for _ in self.recorder.record(reader.plan, reader.at(unit.places)):

@@ -99,7 +99,7 @@ MORE = """\
 ON_EACH = 'bash -c \'exec "$@" --node_rank "$SLURM_NODEID"\' figeval'
 
 
-class Job(Protocol):
+class SlurmJob(Protocol):
     """What the script of a training takes from its configuration."""
 
     @property
@@ -135,15 +135,15 @@ def write_script(file: Path, text: str) -> str:
     return f"wrote {file}; check it, then run: sbatch {shlex.quote(str(file))}"
 
 
-def script(job: Job, arguments: Sequence[str], folder: Path, *, cpus: int = 4) -> str:
+def script(job: SlurmJob, arguments: Sequence[str], folder: Path, *, cpus: int = 4) -> str:
     """Return the batch script of a training.
 
     `arguments` are those of `figeval`, as typed in `folder`, which must be on a disk that all machines share; `cpus` is
     the number per process.
     """
-    several = job.nodes > 1
+    is_multi_node = job.nodes > 1
     command = shlex.join([sys.executable, "-m", "figeval", *without(arguments, "--slurm")])
-    if several:
+    if is_multi_node:
         command = f'{ON_EACH} {command} --master "$master"'
     return SCRIPT.substitute(
         verb="train",
@@ -157,7 +157,7 @@ def script(job: Job, arguments: Sequence[str], folder: Path, *, cpus: int = 4) -
         notice=NOTICE,
         log=log_name(folder / job.output),
         folder=shlex.quote(str(folder)),
-        master=MEETING if several else "",
+        master=MEETING if is_multi_node else "",
         command=command,
     )
 
@@ -197,11 +197,11 @@ def log_name(output: Path) -> str:
 
 def without(arguments: Sequence[str], flag: str) -> list[str]:
     """Return the arguments without a flag and its value."""
-    rest = iter(arguments)
-    kept = []
-    for argument in rest:
+    tokens = iter(arguments)
+    remainder = []
+    for argument in tokens:
         if argument == flag:
-            next(rest, None)
+            next(tokens, None)
         elif not argument.startswith(f"{flag}="):
-            kept.append(argument)
-    return kept
+            remainder.append(argument)
+    return remainder

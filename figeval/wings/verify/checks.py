@@ -39,7 +39,7 @@ from figeval.runs.baselines import Baselines, BaselineScores
 from figeval.runs.contrasts import Discrimination, contrasts_of
 from figeval.runs.floors import is_superseded, substitute_name
 from figeval.runs.plan import Plan, baselines_of, context_of, pool_of, template_of
-from figeval.runs.rescore import RowReader, reader_of, reading_of, recorded_metrics, recorded_route
+from figeval.runs.rescore import AnswerReader, reader_of, reading_of, recorded_metrics, recorded_route
 from figeval.runs.score import MetricSet, TaskScorer, summarize
 from figeval.runs.selection_bias import unseen_examples, withhold_intervals
 from figeval.runs.stored import metrics_in
@@ -334,7 +334,7 @@ class _Verification:
             names = ", ".join(name for name, gap in recomputed.metric_gaps.items() if gap == reason)
             self.add(task.task, "rows", "not checked", f"{names} of each row, {reason}")
 
-    def _row_reader(self, task: TaskRecord, variant: Variant) -> RowReader | None:
+    def _row_reader(self, task: TaskRecord, variant: Variant) -> AnswerReader | None:
         reader = reader_of(task, self.harness)
         if reader is None:
             return None

@@ -17,7 +17,7 @@ from figeval import Batched, Collective, Example, FigevalError, Prediction, Task
 from figeval.io.text import one_line
 from figeval.plugins import describe
 from figeval.records.predictions import PredictionRow, prediction_row
-from figeval.runs.rescore import RowReader
+from figeval.runs.rescore import AnswerReader
 from figeval.runs.score import MetricSet
 from figeval.wings.verify.json_differences import find_differences
 
@@ -65,7 +65,7 @@ class RecomputedRows:
                 row_metrics.append(metric)
         self._row_metrics = MetricSet(row_metrics, self.task.labels, self.metrics.as_read)
 
-    def compare(self, rows: Sequence[PredictionRow], settings: Mapping[str, Any], reader: RowReader | None) -> None:
+    def compare(self, rows: Sequence[PredictionRow], settings: Mapping[str, Any], reader: AnswerReader | None) -> None:
         """Compute rows again and compare them with the stored ones.
 
         Args:
@@ -110,7 +110,7 @@ class RecomputedRows:
             text = f"row {one_line(row_id, 60)!r}: {difference.describe('recomputed')}"
             (self.rounding if difference.is_rounding else self.problems).append(text)
 
-    def _read_replies(self, rows: Sequence[PredictionRow], reader: RowReader) -> None:
+    def _read_replies(self, rows: Sequence[PredictionRow], reader: AnswerReader) -> None:
         try:
             computed_rows = list(replace(reader, metrics=self._row_metrics).rows(rows, self.examples.values()))
         except FigevalError as error:

@@ -23,7 +23,7 @@ LOOK_BACK = 2  # tokens more, because decoding drops a blank before the first on
 
 
 class Format(Protocol):
-    """Format that an answer is held to (`grammar.Held`)."""
+    """Format that an answer is held to (`grammar.GrammarFormat`)."""
 
     def mask_scores(self, scores: Tensor) -> Tensor:
         """Return the scores of the next token, (1, vocabulary), with −∞ for tokens that may not follow."""

@@ -51,6 +51,7 @@ def models(board: dict[str, Any]) -> list[str]:
 # ---- what is ranked with what ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.wing("comparison")
 def test_runs_on_the_same_examples_are_ranked_as_compare_ranks_them(cli: Cli, runs: Path, tmp_path: Path) -> None:
     done = cli("board", runs, "-o", "site")
     assert (done.code, done.err) == (0, "")

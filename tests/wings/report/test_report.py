@@ -37,6 +37,7 @@ def contents(page: str) -> dict[str, Any]:
     return {one["task"]: one for one in found}
 
 
+@pytest.mark.wing("comparison")
 def test_a_report_on_two_runs(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     done = cli("report", *runs, "-o", "page.html", "--no_plots", "--by", "idiom")
     assert (done.code, done.out) == (0, "page.html (2 runs, 0.2 MB)\n")
@@ -73,6 +74,7 @@ def test_missing_data_are_a_notice(cli: Cli, tmp_path: Path) -> None:
     assert "The texts of own are left out: " in cli("report", "run", "--no_plots").out
 
 
+@pytest.mark.wing("comparison")
 def test_all_comparisons_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     more = finished(tmp_path / "majority", "mini_pairs", model="majority", baselines=False)
     cli("report", *runs, more, "--no_plots", "--no_texts")
@@ -81,6 +83,7 @@ def test_all_comparisons_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_p
     assert "mini_fables, mini_retrieval not compared: only in A<" in page
 
 
+@pytest.mark.wing("comparison")
 def test_comparisons_say_what_compare_says(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     cli("report", *runs, "--no_plots", "--no_texts")
     page = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
@@ -98,6 +101,7 @@ def test_comparisons_say_what_compare_says(cli: Cli, runs: tuple[Path, Path], tm
     assert "<li>permutation: " not in page, "no comparison used it"
 
 
+@pytest.mark.wing("comparison")
 def test_several_metrics_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     cli("report", *runs, "--no_plots", "--no_texts", "--metric", "mrr,acc")
     page = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
@@ -122,6 +126,7 @@ def test_one_reason_for_missing_texts_is_one_notice(cli: Cli, tmp_path: Path) ->
     assert "The texts of mini_fables, mini_pairs are left out: examples changed since this run was made; run it" in out
 
 
+@pytest.mark.wing("comparison")
 def test_a_score_that_is_no_mean_has_no_better_examples(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     cli("report", *runs, "--no_plots", "--no_texts", "--metric", "macro_f1")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -136,6 +141,7 @@ def cells(page: str, label: str) -> list[list[str]]:
     return [[classes, *filter(None, row.split("|"))] for classes, row in texts if f"|{label}|" in row]
 
 
+@pytest.mark.wing("comparison")
 def test_a_folder_of_seeds_is_one_run_with_the_seeds_behind_it(
     cli: Cli, runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -165,6 +171,7 @@ def test_a_folder_of_seeds_is_one_run_with_the_seeds_behind_it(
     assert "mini_pairs by idiom" in page, "breakdowns are those of single seeds"
 
 
+@pytest.mark.wing("comparison")
 def test_examples_are_better_over_seeds_by_their_mean(tmp_path: Path) -> None:
     seeds = over_seeds(tmp_path / "seeds", "mini_fables", baselines=False)
     other = finished(tmp_path / "overlap", "mini_fables", baselines=False)
@@ -265,6 +272,7 @@ setTimeout(async () => {
 </script>"""
 
 
+@pytest.mark.wing("comparison")
 @pytest.mark.system
 def test_filters_and_keyboard(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     cli("report", *runs, "--no_plots")
