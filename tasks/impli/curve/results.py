@@ -12,7 +12,7 @@ from figeval.metrics.discrimination import Judged, auc
 from figeval.metrics.seeds import discrimination_over_seeds, interval_over_seeds
 from figeval.metrics.statistic import mean_of
 from figeval.records.predictions import PredictionRow
-from figeval.types import JSON
+from figeval.types import JSON, Interval
 
 from .points import CurveTraining
 
@@ -128,7 +128,7 @@ def _accuracy(
         "trainings": len(trainings),
     }
     if not clusters:
-        return CurveNumber(**fields, value=None, interval="none: no pairs")  # type: ignore[arg-type]
+        return CurveNumber(**fields, value=None, interval=str(Interval(reason="no pairs")))  # type: ignore[arg-type]
     scores = [fmean(seed_values) for seed_values in values]
     if len(tables) > 1:
         interval = interval_over_seeds(values, clusters, (0.0, 1.0))
