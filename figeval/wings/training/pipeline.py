@@ -10,7 +10,7 @@ from figeval.frontend import notice
 from figeval.io.json_files import read_json
 from figeval.records.floor import floor_in
 from figeval.records.run_folder import read_run
-from figeval.records.seen import DECLARED, FILE, about_in, weights_in
+from figeval.records.seen import FILE, MODEL_FILE, about_in, weights_in
 from figeval.reporting.progress import RunProgress, display_on
 from figeval.runs.run import run
 from figeval.types import JSON
@@ -141,8 +141,8 @@ def _store_held_out(config: TrainConfig, record: RunRecord | None) -> None:
     score = held_out_score(record, config.task) or _held_out_dev_score(config)
     about = about_in(config.output)
     if score and about.get("held_out") != score:
-        declaration = read_json(config.output / DECLARED, TrainError)
-        write_json(config.output / DECLARED, {**declaration, "about": {**about, "held_out": score}})
+        declaration = read_json(config.output / MODEL_FILE, TrainError)
+        write_json(config.output / MODEL_FILE, {**declaration, "about": {**about, "held_out": score}})
 
 
 def held_out_score(record: RunRecord | None, name: str) -> JSON:

@@ -24,7 +24,7 @@ from figeval.io.text import clean
 from figeval.io.validation import first_problem
 from figeval.io.yaml_files import read_yaml
 from figeval.plugins import PluginManager
-from figeval.records.seen import DECLARED
+from figeval.records.seen import MODEL_FILE
 from figeval.registry import Registry, fill
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
@@ -239,7 +239,7 @@ def _model_lineage(model: str) -> Iterator[str]:
     while model and model not in seen:
         seen.add(model)
         yield model
-        file = Path(model) / DECLARED
+        file = Path(model) / MODEL_FILE
         declaration: JSONValue = read_json(file, TrainError) if is_file(file) else None
         about = declaration.get("about") if isinstance(declaration, dict) else None
         model = str(about.get("trained_from") or "") if isinstance(about, dict) else ""

@@ -12,7 +12,7 @@ from figeval.io.files import expand_user, is_folder
 from figeval.io.json_files import read_json
 from figeval.models.model import Model
 from figeval.records import provenance
-from figeval.records.seen import DECLARED, FILE, Lineage, lineage_of, weights_in, write
+from figeval.records.seen import FILE, MODEL_FILE, Lineage, lineage_of, weights_in, write
 from figeval.records.training import (
     DevExamples,
     DevScores,
@@ -98,10 +98,10 @@ def train_in_process(config: TrainConfig, harness: Harness, observer: TrainingOb
     job = _make_job(training, harness, folder, observer)
     progress = train(job, distributed)
     if distributed.is_main:
-        declaration = read_json(config.output / DECLARED, TrainError)
+        declaration = read_json(config.output / MODEL_FILE, TrainError)
         declaration["about"]["evaluations"] = len(progress.evaluations)  # unknown when the checkpoint was saved
         # Replaced rather than edited: it was a link to the checkpoint's file, which must not change.
-        write_json(config.output / DECLARED, declaration)
+        write_json(config.output / MODEL_FILE, declaration)
         record = _make_record(training, job, progress, harness)
         write_json(folder.record_file, record.model_dump(mode="json", exclude_unset=True))
     return progress

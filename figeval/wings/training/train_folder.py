@@ -27,7 +27,7 @@ from figeval.errors import FolderInUse
 from figeval.io.json_files import parse_json, read_model
 from figeval.io.storage import cure, locked, replace_text
 from figeval.io.text import clean
-from figeval.records.seen import DECLARED, RESTORE
+from figeval.records.seen import MODEL_FILE, RESTORE
 from figeval.records.training import TrainingRecord, read_training, record_file
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
@@ -180,7 +180,7 @@ class TrainFolder:
                     (draft / STATE).mkdir()
                     state(draft / STATE)
                 if model is not None:
-                    write_json(draft / DECLARED, model(draft))
+                    write_json(draft / MODEL_FILE, model(draft))
                 shutil.rmtree(folder, ignore_errors=True)
                 draft.rename(folder)
             except BaseException:  # a half-written checkpoint would waste space on a full disk
