@@ -16,7 +16,7 @@ import pytest
 from figeval.config import RunConfig
 from figeval.errors import ModelError
 from figeval.records.run_folder import RunFolder
-from figeval.runs.plan import opened, prepare
+from figeval.runs.plan import model_of, prepare
 from figeval.runs.workers import local
 from figeval.runs.workers.protocol import Order
 from figeval.runs.workers.schedule import Schedule
@@ -356,7 +356,7 @@ def test_models_that_answer_side_by_side_need_no_processes(workshop: Workshop) -
     workshop.backend.min_batch_size = 32
     config = RunConfig(tasks=("t",), model="model", processes=2)
     with pytest.raises(ModelError, match="model already answers many requests in parallel; leave out --processes"):
-        opened(config, workshop.harness())
+        model_of(config, workshop.harness())
 
 
 def test_no_process_at_all(bench: Path) -> None:
