@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cached_property
 from io import TextIOWrapper
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from figeval.plugins import PluginManager
 
 OURS = "figeval"  # owner of figeval's own commands
+WINGS = "figeval.wings."  # begins the names of the plugins that belong to figeval
 # Errors of the operating system that the user can fix, whatever the operation.
 NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
@@ -95,13 +97,17 @@ class CommandGroup(click.Group):
     def _claim(self, name: str) -> bool:
         """Record the owner of a new command, or report that its name is taken and return False."""
         registering = _registering.get()
-        if registering is not None:
-            manager, owner = registering
-            if name in self.owners:
-                whose = f"command {self.path + name!r} of {owner} is already registered by {self.owners[name]}"
-                manager.problem(owner, f"{whose}; rename it")
-                return False
-        self.owners[name] = OURS if registering is None else registering[1]
+        if registering is None:
+            self.owners[name] = OURS
+            return True
+        manager, owner = registering
+        if owner.startswith(WINGS):
+            return False  # `extend_by_wings` has added it, as one of figeval's own
+        if name in self.owners:
+            whose = f"command {self.path + name!r} of {owner} is already registered by {self.owners[name]}"
+            manager.problem(owner, f"{whose}; rename it")
+            return False
+        self.owners[name] = owner
         return True
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -160,11 +166,18 @@ class Figeval(CommandGroup):
         """Empty, because these are the commands of `figeval` itself."""
         return ""
 
+    def extend_by_wings(self) -> None:
+        """Add the commands of figeval's wings without loading plugins, whose code may be slow or broken."""
+        for module in iter_modules(importlib.import_module("figeval.wings").__path__, WINGS):
+            if hasattr(wing := importlib.import_module(module.name), "register_commands"):
+                wing.register_commands(self)
+
     def extend(self) -> None:
         """Let plugins add their commands, once."""
         if self._extended:
             return
         self._extended = True
+        self.extend_by_wings()
         from figeval import plugins
 
         manager = plugins.plugin_manager()
@@ -186,7 +199,9 @@ class Figeval(CommandGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command, imported if necessary; plugins are loaded only for commands of theirs."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.lazy:
+            self.extend_by_wings()
+        if cmd_name not in self.lazy:  # one of a plugin, or a group to which plugins add commands
             self.extend()
         return super().get_command(ctx, cmd_name)
 

@@ -86,6 +86,14 @@ def test_a_library_that_wants_to_leave_is_no_success(cli: Cli, monkeypatch: pyte
     assert "SystemExit: 0" in done.err
 
 
+@pytest.mark.wing("comparison")
+def test_the_same_holds_in_a_wing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("figeval.wings.comparison.api.compare", lambda *_, **__: sys.exit(0))
+    done = cli("compare", "a", "b")
+    assert done.code == 1
+    assert "SystemExit: 0" in done.err
+
+
 @pytest.mark.parametrize("spelling", ["--num_fewshot", "--num-fewshot"])
 @pytest.mark.parametrize(
     "command", [("preview", "mini_pairs", "-n", "1"), ("run", "--tasks", "mini_pairs", "-m", "random")]
