@@ -427,8 +427,8 @@ def written(prediction: Prediction) -> JSON:
     return {key: value for key, value in said.items() if value is not None}
 
 
-_NONE = "none: "
-_UNRELIABLE = ", unreliable: fewer than 10 effective clusters"
+_REASON_PREFIX = "none: "
+_UNRELIABLE_SUFFIX = ", unreliable: fewer than 10 effective clusters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,17 +453,17 @@ class Interval:
 
     def __str__(self) -> str:
         if self.reason:
-            return f"{_NONE}{self.reason}"
-        return self.method if self.reliable else f"{self.method}{_UNRELIABLE}"
+            return f"{_REASON_PREFIX}{self.reason}"
+        return self.method if self.reliable else f"{self.method}{_UNRELIABLE_SUFFIX}"
 
     @classmethod
     def of_words(
         cls, words: str, low: float | None = None, high: float | None = None, stderr: float | None = None
     ) -> Interval:
         """Return the interval that a file describes in these words; `str` returns any words unchanged."""
-        if reason := words[len(_NONE) :] if words.startswith(_NONE) else "":
+        if reason := words[len(_REASON_PREFIX) :] if words.startswith(_REASON_PREFIX) else "":
             return cls("", low, high, stderr, reason)
-        method = words.removesuffix(_UNRELIABLE)
+        method = words.removesuffix(_UNRELIABLE_SUFFIX)
         return cls(method, low, high, stderr, reliable=method == words)
 
 

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from figeval import frontend, plugins
-from figeval.config import Folders as Folders
-from figeval.config import Names as Names
-from figeval.config import RunConfig, RunOptions
+from figeval.config import Folders, RunConfig, RunOptions
 from figeval.errors import OptionError, RecordError, near
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments, reworded

@@ -1,4 +1,7 @@
-"""Options of the command line that are fields of `RunConfig`: names, types, defaults and help come from there."""
+"""Options of the command line that are fields of `RunConfig`: names, types, defaults and help come from there.
+
+Commands without such options import `options` alone, and so neither the configuration nor what it needs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import click
 
-from figeval.cli import parsers
+from figeval.cli import options
 from figeval.config import (
     DEFAULTS,
     FLAGS,
@@ -26,6 +29,7 @@ from figeval.config import (
     Size,
     Thinking,
 )
+from figeval.errors import PluginError, near
 
 C = TypeVar("C", bound=Callable[..., object] | click.Command)
 # Type of a field → arguments of `click.option` for it.
@@ -36,17 +40,17 @@ CLICK_ARGUMENTS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (Path, {"type": click.Path(path_type=Path)}),
     (NonNegativeInt, {"type": click.IntRange(min=0)}),
     (PositiveInt, {"type": click.IntRange(min=1)}),
-    (Finite, {"type": parsers.Finite()}),
-    (Share, {"type": parsers.Finite(min=0)}),
-    (Positive, {"type": parsers.Finite(min=0, min_open=True)}),
-    (Size, {"callback": parsers.size}),
-    (BatchSize, {"callback": parsers.batch_size}),
-    (Orders, {"callback": parsers.several}),
-    (Thinking, {"callback": parsers.thinking}),
-    (Augment, {"callback": parsers.augmented}),
-    (tuple[str, ...], {"multiple": True, "callback": parsers.listed}),
-    (Mapping[str, str], {"multiple": True, "callback": parsers.routes}),
-    (Mapping[str, Any], {"callback": parsers.settings}),
+    (Finite, {"type": options.Finite()}),
+    (Share, {"type": options.Finite(min=0)}),
+    (Positive, {"type": options.Finite(min=0, min_open=True)}),
+    (Size, {"callback": options.size}),
+    (BatchSize, {"callback": options.batch_size}),
+    (Orders, {"callback": options.several}),
+    (Thinking, {"callback": options.thinking}),
+    (Augment, {"callback": options.augmented}),
+    (tuple[str, ...], {"multiple": True, "callback": options.listed}),
+    (Mapping[str, str], {"multiple": True, "callback": options.routes}),
+    (Mapping[str, Any], {"callback": options.settings}),
 )
 
 
@@ -61,22 +65,22 @@ def run_flags(*names: str) -> Callable[[C], C]:
     return add
 
 
-def run_flag(name: str, **changes: Any) -> Callable[[C], C]:
-    """Return a decorator that adds one field of `RunConfig` to a command, with changed arguments of `click.option`."""
+def run_flag(name: str) -> Callable[[C], C]:
+    """Return a decorator that adds one field of `RunConfig` to a command as an option."""
     flag, kind = FLAGS[name], _type_without_none(name)
     default = DEFAULTS[name] if flag.default is None else flag.default
     arguments: dict[str, Any] = {"help": flag.help, "metavar": flag.metavar or None, **_click_arguments(kind)}
     if flag.spellings.startswith("!"):
-        arguments["callback"] = parsers.negated
+        arguments["callback"] = options.negated
     elif default is MISSING:
         arguments["required"] = True
         if arguments.get("multiple"):
-            arguments["callback"] = parsers.some
+            arguments["callback"] = options.some
     elif not isinstance(default, tuple | Mapping):
         arguments["default"] = default
         arguments["show_default"] = isinstance(default, int | float) and not isinstance(default, bool)
     spellings = (flag.spellings.removeprefix("!") or f"--{name}").split()
-    return click.option(*spellings, name, **{**arguments, **changes})
+    return click.option(*spellings, name, **arguments)
 
 
 def _click_arguments(kind: Any) -> dict[str, Any]:
@@ -96,3 +100,57 @@ def _type_without_none(name: str) -> Any:
     if get_origin(kind) in (Union, UnionType):
         (kind,) = (part for part in get_args(kind) if part is not NoneType)
     return kind
+
+
+# What is asked and how, which examples, and what is scored and stored; each in the order of --help.
+prompting = run_flags(
+    *("num_fewshot", "shots", "fewshot_sampler", "augment", "system_instruction", "apply_chat_template"),
+    *("max_new_tokens", "reasoning", "constrain", "orders", "calibrate", "prompts", "routes", "probes"),
+)
+portion = run_flags("limit", "sample", "stratify")
+results = run_flags("output_path", "log_samples", "by", "protocol", "split", "metrics")
+budget = run_flags("max_cost", "max_tokens")
+model_args = run_flags("model_args")
+seed = run_flags("seed")
+
+SHARED: dict[str, Callable[[Any], Any]] = {
+    "budget": budget,
+    "include_path": options.include_path,
+    "json": options.as_json,
+    "model_args": model_args,
+    "portion": portion,
+    "prompting": prompting,
+    "seed": seed,
+}
+
+
+def shared_options(*names: str) -> Callable[[C], C]:
+    """Return a decorator that adds options which figeval's own commands have, with the same names, checks and help.
+
+    Args:
+        names: the options, in the order of `--help`: `json` (`--json`, the argument `as_json`), `include_path`
+            (folders with task files, and the flags for the files that these may read), `seed`, `model_args`, `budget`
+            (`--max_cost`, `--max_tokens`), `portion` (`--limit`, `--sample`, `--stratify`), and `prompting` (the form
+            of questions).
+
+    Raises:
+        PluginError: there are no such options.
+
+    Example:
+        ```python
+        @click.command()
+        @click.argument("run", type=click.Path(path_type=Path))
+        @figeval.shared_options("include_path", "json")
+        def hello(run, include_path, as_json): ...
+        ```
+    """
+    for name in names:
+        if name not in SHARED:
+            raise PluginError(f"shared_options has no {name!r}{near(name, SHARED)}; it has {', '.join(SHARED)}")
+
+    def decorate(command: C) -> C:
+        for name in reversed(names):
+            command = SHARED[name](command)
+        return command
+
+    return decorate

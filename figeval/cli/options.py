@@ -1,7 +1,8 @@
-"""Options that several commands share."""
+"""Options that several commands share, and parsers of their values."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,25 +10,151 @@ from typing import Any, TypeVar
 
 import click
 
-from figeval.cli.flags import run_flags
-from figeval.cli.parsers import Finite as Finite
-from figeval.cli.parsers import listed as listed
-from figeval.cli.parsers import settings as settings
-from figeval.cli.parsers import some as some
-from figeval.errors import PluginError, near
 from figeval.io.files import EXTERNAL
+from figeval.io.json_files import parse_json
+from figeval.io.text import whole_number
 
 C = TypeVar("C", bound=Callable[..., object] | click.Command)
-# What is asked and how, which examples, and what is scored and stored; each in the order of --help.
-prompting = run_flags(
-    *("num_fewshot", "shots", "fewshot_sampler", "augment", "system_instruction", "apply_chat_template"),
-    *("max_new_tokens", "reasoning", "constrain", "orders", "calibrate", "prompts", "routes", "probes"),
-)
-portion = run_flags("limit", "sample", "stratify")
-results = run_flags("output_path", "log_samples", "by", "protocol", "split", "metrics")
-budget = run_flags("max_cost", "max_tokens")
-model_args = run_flags("model_args")
-seed = run_flags("seed")
+
+
+# ---- parsers of values -----------------------------------------------------------------------------------------------
+
+
+def listed(_context: click.Context, _parameter: click.Parameter, value: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Split e.g. `a,b c` and repeated flags into ("a", "b", "c"), as lm-eval reads --tasks."""
+    texts = (value,) if isinstance(value, str) else value or ()
+    return tuple(part for text in texts for part in text.replace(",", " ").split())
+
+
+def some(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> tuple[str, ...]:
+    """Return names as `listed` reads them; there must be at least one."""
+    names = listed(context, parameter, value)
+    if not names:
+        raise click.BadParameter("no name is given; see `figeval ls tasks`", param=parameter)
+    return names
+
+
+class Finite(click.FloatRange):
+    """Type of a number that is neither NaN nor infinite; click's own range accepts both."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Fails as click's types do."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+    def _describe_range(self) -> str:
+        """Return the range for --help; without bounds, click would write `x<=None`."""
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
+
+def settings(_context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:
+    """Read e.g. `a=1,b=x` (lm-eval's form) or a JSON object into {"a": 1, "b": "x"}.
+
+    The value of an option that is called `…_prompt` is a text, whose blanks count: E5's prompt is "query: ".
+    """
+    if not value:
+        return {}
+    if value.lstrip().startswith("{"):
+        try:
+            return dict(parse_json(value))
+        except ValueError as error:
+            raise click.BadParameter(f"not a JSON object ({error})", param=parameter) from error
+    values: dict[str, Any] = {}
+    for part in value.split(","):
+        key, equals, text = part.partition("=")
+        if not equals or not key.strip():
+            cure = "; if a value has a comma, give a JSON object" if values else ""
+            raise click.BadParameter(f"{part!r} is not key=value{cure}", param=parameter)
+        values[key.strip()] = text if key.strip().endswith("_prompt") else scalar(text.strip())
+    return values
+
+
+def scalar(text: str) -> str | int | float | bool | None:
+    """Read `3` as 3, `0.5` as 0.5, `true` as True and `null` as None; any other text, e.g. `nan`, stays a string."""
+    constants = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        return number if math.isfinite(number) else text
+    return text
+
+
+def augmented(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:
+    """Read e.g. `add=concepts,k=5` into all keys of an augmentation, with defaults for those that are not given."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from figeval.config import Augment
+    from figeval.io.validation import first_problem
+
+    try:
+        return dict(TypeAdapter(Augment).validate_python(settings(context, parameter, value)))
+    except ValidationError as error:
+        raise click.BadParameter(first_problem(error), param=parameter) from error
+
+
+def thinking(_context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    """Return `on`, `off` or `budget=N` as it is, and refuse anything else."""
+    from figeval.reasoning import Reasoning
+
+    try:
+        return str(Reasoning.parse(value)) if value else ""
+    except ValueError as error:
+        raise click.BadParameter(f"must be {error}, not {value!r:.80}", param=parameter) from error
+
+
+def several(_context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    """Return `cyclic`, `all` or a number of at least 2 as it is, and refuse anything else."""
+    if not value or value in {"cyclic", "all"} or (whole_number(value) or 0) > 1:
+        return value or ""
+    raise click.BadParameter(f"must be cyclic, all, or a number of at least 2, not {value!r}", param=parameter)
+
+
+def size(_context: click.Context, parameter: click.Parameter, value: str | None) -> int | float | None:
+    """Return a number of examples, or a share of them between 0 and 1."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from figeval.config import Size
+    from figeval.io.validation import first_problem
+
+    try:
+        return None if value is None else TypeAdapter[int | float](Size).validate_python(value)
+    except ValidationError as error:
+        raise click.BadParameter(f"{first_problem(error)}, not {value!r:.80}", param=parameter) from error
+
+
+def routes(_context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> dict[str, str]:
+    """Read e.g. `choice=by_cosine,pairs=by_head` into {"choice": "by_cosine", "pairs": "by_head"}."""
+    routes_by_type = {}
+    for part in listed(_context, parameter, value):
+        task_type, equals, name = part.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{part!r} is not TYPE=ROUTE", param=parameter)
+        routes_by_type[task_type] = name
+    return routes_by_type
+
+
+def batch_size(_context: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
+    """Return a positive integer, or `auto` as it is."""
+    if value is None or value == "auto":
+        return value
+    size = whole_number(value)
+    if not size:
+        raise click.BadParameter(f"--batch_size must be a positive integer or auto, not {value!r}", param=parameter)
+    return size
+
+
+def negated(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool:
+    """Return the opposite, for a flag such as --no_baselines."""
+    return not value
+
+
+# ---- options that are no fields of `RunConfig` -----------------------------------------------------------------------
 
 
 def also(alias: str, name: str) -> dict[str, Any]:
@@ -82,45 +209,3 @@ allow_external_files = click.option(
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-SHARED: dict[str, Callable[[Any], Any]] = {
-    "budget": budget,
-    "include_path": include_path,
-    "json": as_json,
-    "model_args": model_args,
-    "portion": portion,
-    "prompting": prompting,
-    "seed": seed,
-}
-
-
-def shared_options(*names: str) -> Callable[[C], C]:
-    """Return a decorator that adds options which figeval's own commands have, with the same names, checks and help.
-
-    Args:
-        names: the options, in the order of `--help`: `json` (`--json`, the argument `as_json`), `include_path`
-            (folders with task files, and the flags for the files that these may read), `seed`, `model_args`, `budget`
-            (`--max_cost`, `--max_tokens`), `portion` (`--limit`, `--sample`, `--stratify`), and `prompting` (the form
-            of questions).
-
-    Raises:
-        PluginError: there are no such options.
-
-    Example:
-        ```python
-        @click.command()
-        @click.argument("run", type=click.Path(path_type=Path))
-        @figeval.shared_options("include_path", "json")
-        def hello(run, include_path, as_json): ...
-        ```
-    """
-    for name in names:
-        if name not in SHARED:
-            raise PluginError(f"shared_options has no {name!r}{near(name, SHARED)}; it has {', '.join(SHARED)}")
-
-    def decorate(command: C) -> C:
-        for name in reversed(names):
-            command = SHARED[name](command)
-        return command
-
-    return decorate

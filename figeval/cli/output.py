@@ -9,9 +9,6 @@ import click
 from figeval.io.text import clean, shown_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from figeval.reporting.grid import Grid
     from figeval.reporting.result import Result
 
 
@@ -30,21 +27,6 @@ def echo_json(content: object) -> None:
 def echo_json_text(text: str) -> None:
     """Print JSON on stdout; terminal control characters are escaped in it, so nothing is lost."""
     click.echo(shown_json(text))
-
-
-def echo_result(grids: Iterable[Grid], notes: Iterable[str]) -> None:
-    """Print tables and the small print under them on stdout."""
-    from rich.console import Console
-
-    from figeval.reporting.grid import say
-
-    console = Console()
-    for number, grid in enumerate(grids):
-        if number:
-            console.print()
-        grid.print(console)
-    for note in notes:
-        say(console, f"  {note}")
 
 
 def print_result(result: Result, *, as_json: bool = False) -> None:

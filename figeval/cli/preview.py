@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from figeval.cli.options import include_path, listed, model_args, prompting, seed
+from figeval.cli.flags import model_args, prompting, seed
+from figeval.cli.options import include_path, listed
 from figeval.cli.output import echo
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from figeval.cli.flags import run_flags
-from figeval.cli.options import also, include_path, portion, results, seed
+from figeval.cli.flags import portion, results, run_flags, seed
+from figeval.cli.options import also, include_path
 from figeval.cli.output import echo
 from figeval.io.text import counted
 

@@ -73,9 +73,6 @@ def write_output(
             _write(part, file, option)
 
 
-save = write_output  # the name by which wings still import it
-
-
 def _write(content: str | bytes, file: Path, option: str) -> None:
     if file.is_dir():
         raise RecordError(f"{file} is a folder; give a file with {option}")

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import compare, load, plugins
-from figeval.cli.parsers import augmented
+from figeval.cli.options import augmented
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, ModelError, TaskError
 from figeval.language.words import letters

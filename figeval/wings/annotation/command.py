@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from figeval.cli.options import C, budget, include_path, model_args, seed
+from figeval import shared_options
+from figeval.cli.options import C, include_path
 from figeval.cli.output import echo, echo_json
 from figeval.io.text import counted
 
@@ -57,7 +58,7 @@ def annotate() -> None:
     help="Error types, one column each.  [default: the error_types of the task]",
 )
 @instructions("the error types")
-@seed
+@shared_options("seed")
 @include_path
 def sheets(  # noqa: PLR0913 - one argument per option
     *,
@@ -152,7 +153,7 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
 )
 @references
 @instructions("the criteria or the task")
-@seed
+@shared_options("seed")
 @include_path
 def export(*, runs: tuple[Path, ...], **options: Any) -> None:
     """Write items for annotators, in a random order and without names: texts of runs, or questions of a choice task.
@@ -214,14 +215,14 @@ def serve(items: Path, annotator: str | None, port: int) -> None:
 @click.option(
     "--judge", "model", required=True, metavar="MODEL", help="Model that judges, as for `figeval run --model`."
 )
-@model_args
+@shared_options("model_args")
 @click.option("--name", help="Name of its files in ITEMS.  [default: that of the model]")
 @click.option("--template", type=PATH, help="Prompt of your own, with the blocks of templates/_default/judge.jinja.")
 @click.option("--limit", type=click.IntRange(min=1), help="Number of items to judge, a random part.  [default: all]")
 @click.option("--device", help="cpu, cuda, cuda:1 or mps; the fastest available by default.")
-@budget
+@shared_options("budget")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
-@seed
+@shared_options("seed")
 @include_path
 def judge(*, items: Path, model: str, as_json: bool, **options: Any) -> int:
     """Have a model judge ITEMS, the folder of `figeval annotate export`, by the same criteria as people.
@@ -264,7 +265,7 @@ def judge(*, items: Path, model: str, as_json: bool, **options: Any) -> int:
 )
 @click.option("--pairs", is_flag=True, help="Also compute the agreement of each pair of annotators.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")
-@seed
+@shared_options("seed")
 def import_(*, folder: Path | None, as_json: bool, **options: Any) -> None:
     """Read judgements, and print means, agreement, tests between systems and correlations with metrics.
 

@@ -14,7 +14,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from figeval import Harness, OptionError, data_frame, frontend
-from figeval.api.runs import Folders, Runs, paths_in, run_paths
+from figeval.api.runs import Runs, paths_in, run_paths
+from figeval.config import Folders
 from figeval.errors import near
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments

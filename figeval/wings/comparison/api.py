@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal
 
 from figeval import Grid, Harness, OptionError, Result, data_frame
-from figeval.api.runs import Names, Runs, names_in, run_paths
+from figeval.api.runs import Runs, names_in, run_paths
+from figeval.config import Names
 from figeval.io.validation import checked_arguments
 from figeval.metrics.differences import ALPHA
 from figeval.records import conditions

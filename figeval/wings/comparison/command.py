@@ -114,13 +114,13 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
     figeval difficulty A B C --output items.csv
     """
     from figeval import difficulty as rate_examples
-    from figeval.runs.outputs import save
+    from figeval.runs.outputs import write_output
 
     if len(runs) < PAIR:
         raise click.UsageError("give at least two runs")
     ratings = rate_examples(runs, metric=metric)
     if output is not None:
-        save(ratings.to_csv(), output, runs)
+        write_output(ratings.to_csv(), output, runs)
     _print(ratings, as_json=as_json)
 
 

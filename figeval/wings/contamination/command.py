@@ -7,14 +7,15 @@ from typing import Any
 
 import click
 
-from figeval.cli.options import include_path, listed, model_args, seed, some
+from figeval import shared_options
+from figeval.cli.options import include_path, listed, some
 from figeval.cli.output import echo_json_text
 
 
 @click.command()
 @click.option("--tasks", required=True, callback=some, help="Tasks or suites, separated by commas.")
 @click.option("--model", "-m", required=True, help="Name, folder or hub id of a language model.")
-@model_args
+@shared_options("model_args")
 @click.option("--limit", "-L", type=click.IntRange(min=1), help="Use only the first N examples of each task.")
 @click.option(
     "--measures",
@@ -41,7 +42,7 @@ from figeval.cli.output import echo_json_text
     help="Folder of a run of the same model and tasks: compare its scores on recalled and other texts.",
 )
 @click.option("--device", help="Device of the model: cpu, cuda, cuda:1, mps.")
-@seed
+@shared_options("seed")
 @click.option(
     "--output_path",
     "-o",

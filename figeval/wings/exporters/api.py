@@ -10,11 +10,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from figeval import OptionError, PluginError, Run, StoredRun, plugins
-from figeval.api.runs import Folders, Runs, paths_in, run_paths, several_runs
+from figeval.api.runs import Runs, paths_in, run_paths, several_runs
+from figeval.config import Folders
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments
 from figeval.reporting.exporters import load_exporters
-from figeval.runs.outputs import Files, save
+from figeval.runs.outputs import Files, write_output
 from figeval.runs.stored_run import stored_runs
 from figeval.wings.exporters.layouts import load_layouts
 
@@ -83,7 +84,7 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     content = call_exporter(exporter, stored, {**(format_args or {}), **_without_empty(choices)})
     if output is None:
         return _require_text(content, to)
-    save(content, Path(output), [*paths, *numbers])
+    write_output(content, Path(output), [*paths, *numbers])
     return None
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from figeval import Harness, OptionError, RecordError, RunRecord, frontend
-from figeval.api.runs import Folders, Names, Runs, names_in, paths_in, run_paths
+from figeval.api.runs import Runs, names_in, paths_in, run_paths
+from figeval.config import Folders, Names
 from figeval.io.json_files import read_json
 from figeval.io.storage import cure, replace_text
 from figeval.io.validation import checked_arguments

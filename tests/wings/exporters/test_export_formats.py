@@ -16,7 +16,7 @@ import figeval
 from figeval.errors import PluginError
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import LanguageRecord, MacroRecord, ModelRecord
-from figeval.runs.outputs import save
+from figeval.runs.outputs import write_output
 from figeval.wings.exporters.api import call_exporter
 from tests.cli.conftest import Cli
 from tests.runs import finished, row, run, score, task
@@ -364,7 +364,7 @@ def test_several_files_need_a_folder(cli: Cli, mini: Path) -> None:
 
 def test_what_an_exporter_may_return(tmp_path: Path) -> None:
     assert call_exporter(lambda runs: str(len(runs)), []) == "0"
-    save(call_exporter(lambda runs, stored: {"a/b.txt": "text", "c.bin": b"\0"}, []), tmp_path / "new")
+    write_output(call_exporter(lambda runs, stored: {"a/b.txt": "text", "c.bin": b"\0"}, []), tmp_path / "new")
     assert files(tmp_path / "new") == {"a/b.txt": "text", "c.bin": "\0"}
     for name in ("../x", "/x", "", "a\\b", "a/../../x", "a\nb"):
         with pytest.raises(PluginError, match="within the folder"):
