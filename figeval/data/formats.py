@@ -12,7 +12,8 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from functools import partial
 from importlib.resources.abc import Traversable
 from typing import IO, Any
@@ -57,7 +58,7 @@ def max_row_bytes() -> int:
     return limit
 
 
-def text_lines(file: Traversable, encoding: str = "utf-8", *, any_end: bool = False) -> Iterator[str]:
+def text_lines(file: Traversable, encoding: str = "utf-8", *, any_end: bool = False) -> Generator[str, None, None]:
     """Yield the lines of a text file with their line ends.
 
     Args:
@@ -136,14 +137,16 @@ def numbered_jsonl(file: Traversable, loads: Callable[[str], Any] | None = None)
     spread = start.startswith(b"{") and not start.endswith(b"}")  # an object over several lines
     any_end = ends_in_carriage_returns(head) and not spread
 
-    def count_lines() -> Iterator[str]:
+    def count_lines() -> Generator[str, None, None]:
         nonlocal line
-        for line, text in enumerate(text_lines(file, any_end=any_end), 1):  # noqa: B007
-            yield text
+        with closing(text_lines(file, any_end=any_end)) as lines:
+            for line, text in enumerate(lines, 1):  # noqa: B007
+                yield text
 
-    reader = jsonlines.Reader(count_lines(), loads=loads or _loads)
     try:
-        yield from ((line, row) for row in reader.iter(type=dict, skip_empty=True))
+        with closing(count_lines()) as texts:  # if a line is refused, the file is closed before the error is raised
+            reader = jsonlines.Reader(texts, loads=loads or _loads)
+            yield from ((line, row) for row in reader.iter(type=dict, skip_empty=True))
     except jsonlines.InvalidLineError as error:
         message = (
             f"not valid JSON: {error.__cause__}" if isinstance(error.__cause__, InvalidJSON) else "not a JSON object"

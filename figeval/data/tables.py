@@ -12,6 +12,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from importlib.resources.abc import Traversable
 from itertools import islice
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, TypeAlias, cast
 from figeval.data.formats import max_row_bytes, resource, text_lines, too_long, whole_text
 from figeval.data.packed_file import HEAD_BYTES, text_head
 from figeval.data.readers import DataContext, Row
-from figeval.data.table_format import RARE_SEPARATORS, SEPARATORS, find_format
+from figeval.data.table_format import RARE_SEPARATORS, SEPARATORS, TableFormat, find_format
 from figeval.errors import DataError
 from figeval.io.text import one_line
 
@@ -51,9 +52,16 @@ def numbered_table(file: Traversable, dialect: str) -> Iterator[tuple[int, Row]]
     """Yield (last line number, row) of a table, like `read_table`; `dialect` is the likeliest of `SEPARATORS`."""
     head = text_head(file)
     table_format = find_format(head, SEPARATORS[dialect], str(file))
-    lines, split_cells = text_lines(file, any_end=True), 2 * head.count(b"\n") >= head.count(b"\r")
-    records = table_records(lines, str(file), table_format.dialect, split_cells=split_cells)
-    records = islice(records, int(table_format.is_named), None)
+    split_cells = 2 * head.count(b"\n") >= head.count(b"\r")
+    with closing(text_lines(file, any_end=True)) as lines:  # if a row is refused, the file is closed before the error
+        records = table_records(lines, str(file), table_format.dialect, split_cells=split_cells)
+        yield from _named_rows(islice(records, int(table_format.is_named), None), str(file), table_format)
+
+
+def _named_rows(
+    records: Iterator[tuple[int, list[str]]], file: str, table_format: TableFormat
+) -> Iterator[tuple[int, Row]]:
+    """Yield the records below the header by the names of the columns."""
     first, names = next(((line, record) for line, record in records if any(record)), (1, []))
     if not names:
         raise DataError(f"{file}: the file is empty; its first line must name the columns")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -127,6 +128,18 @@ def test_memory_is_flat_in_the_size_of_the_file(tmp_path: Path, reader: str) -> 
         command = [sys.executable, "-c", PEAK, reader, str(tmp_path), str(times)]
         peaks.append(int(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
     assert peaks[1] < peaks[0] * 1.15
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+@pytest.mark.parametrize(
+    ("reader", "content"), [("jsonl", b"[1, 2]\n" + b'{"a": 1}\n' * 9), ("csv", b"a,b\n1\n" + b"1,2\n" * 9)]
+)
+def test_a_refused_row_leaves_no_file_open(tmp_path: Path, reader: str, content: bytes) -> None:
+    with pytest.raises(DataError) as raised:  # as long as the error is kept, so are the frames of its traceback
+        read(tmp_path, reader, content)
+    opened = [os.path.realpath(descriptor) for descriptor in Path("/proc/self/fd").iterdir()]
+    assert str(tmp_path / f"data.{reader}") not in opened
+    assert raised.traceback
 
 
 def test_a_first_row_comes_before_a_later_error(tmp_path: Path) -> None:
