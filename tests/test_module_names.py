@@ -36,7 +36,7 @@ for group in (cli, *(command for command in cli.commands.values() if hasattr(com
 names = defaultdict(list)
 for name, module in list(sys.modules.items()):
     file = getattr(module, "__file__", None)
-    if file and os.path.realpath(file).startswith(sys.argv[1] + os.sep):
+    if file and os.path.realpath(file).startswith(sys.argv[1] + os.sep) and "site-packages" not in file:
         names[os.path.realpath(file)].append(name)
 print(json.dumps(names))
 """

@@ -46,8 +46,12 @@ def delete(wing: str, checkout: Path) -> None:
 
 
 def environment(checkout: Path) -> dict[str, str]:
-    """The variables with which Python imports the copy, whichever figeval is installed, and finds the data beside."""
-    variables = {**os.environ, "PYTHONPATH": str(checkout)}
+    """The variables with which Python imports the copy, whichever figeval is installed, and finds the data beside.
+
+    A pytest that starts this one is none of its concern: as a worker of it, it would share folders with its siblings.
+    """
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    variables["PYTHONPATH"] = str(checkout)
     if (data := ROOT.parent / "shared" / "data").is_dir():
         variables.setdefault("FIGEVAL_DATA_MIRROR", str(data))
     return variables
