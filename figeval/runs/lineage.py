@@ -1,4 +1,4 @@
-"""The lineage of a model: its own training, and those of its ancestors."""
+"""Records of a model, and of its lineage: its own training, and those of its ancestors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from operator import or_
 
 from figeval.io.files import expand_user, is_folder
 from figeval.models.model import Model
-from figeval.records.schema import AncestorRecord, LineageRecord
+from figeval.records.schema import AncestorRecord, LineageRecord, ModelRecord
 from figeval.records.seen import Lineage, lineage_of
 
 
@@ -32,4 +32,16 @@ def lineage_record(line: Lineage) -> LineageRecord | None:
         trained=len(line.trained),
         chosen=len(line.chosen),
         unknown=list(line.unknown),
+    )
+
+
+def model_record(model: Model, lineage: LineageRecord | None = None) -> ModelRecord:
+    """Return the record of a model, without its description."""
+    return ModelRecord(
+        name=model.name,
+        backend=model.backend_name,
+        options=dict(model.options),
+        capabilities=sorted(model.offers),
+        fingerprint=model.fingerprint(),
+        lineage=lineage,
     )

@@ -29,8 +29,9 @@ from figeval.records.notes import LEFT_OUT
 from figeval.records.predictions import PredictionRow
 from figeval.records.rows_file import is_own
 from figeval.records.run_folder import SEEDS, RunFolder, own_folder
-from figeval.records.schema import LineageRecord, ModelRecord, RunRecord, TaskRecord
+from figeval.records.schema import LineageRecord, RunRecord, TaskRecord
 from figeval.runs.evaluate import has_no_reply
+from figeval.runs.lineage import model_record
 from figeval.runs.plan import Plan, template_file
 from figeval.runs.score import MetricSet
 from figeval.runs.task_metrics import descriptions
@@ -69,14 +70,7 @@ def begin(
         started=provenance.now(),
         command=frontend.command(),
         config=config.record(),
-        model=ModelRecord(
-            name=model.name,
-            backend=model.backend_name,
-            options=dict(model.options),
-            capabilities=sorted(model.offers),
-            fingerprint=model.fingerprint(),
-            lineage=lineage,
-        ),
+        model=model_record(model, lineage),
         provenance=provenance.collect(),
     )
     if config.fresh:

@@ -16,7 +16,7 @@ from figeval.io.files import expand_user, is_folder
 from figeval.io.text import cleaned
 from figeval.models.model import Model
 from figeval.records.schema import ModelRecord
-from figeval.runs.lineage import line_of, lineage_record
+from figeval.runs.lineage import line_of, lineage_record, model_record
 
 LOCATIONS = ("pretrained", "model")  # options that say where the weights are
 
@@ -87,16 +87,8 @@ def kinship(judge: Model, authors: Iterable[str], origins: Mapping[str, ModelOri
         origins: author → what its record knows. Others are recognised by their names, to which the identity of the run
             may be added in brackets.
     """
-    origin = origin_of(
-        ModelRecord(
-            name=judge.name,
-            backend=judge.backend_name,
-            options=dict(judge.options),
-            fingerprint=judge.fingerprint(),
-            description=cleaned(judge.description()),
-            lineage=lineage_record(line_of(judge)),
-        )
-    )
+    record = model_record(judge, lineage_record(line_of(judge)))
+    origin = origin_of(record.model_copy(update={"description": cleaned(judge.description())}))
     by_name = {author: ModelOrigin(names=(author.partition(" (")[0].lower(),)) for author in authors}
     relations = {author: relation(origin, origins.get(author) or by_name[author]) for author in by_name}
     return {author: clause for author, clause in relations.items() if clause}

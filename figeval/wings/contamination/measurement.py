@@ -16,6 +16,7 @@ from figeval.models.model import Model, open_model
 from figeval.records import provenance
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import ModelRecord
+from figeval.runs.lineage import model_record
 from figeval.runs.stored import Values, stored_metrics, stored_values
 from figeval.wings.contamination.measures import MEASURES, NEED_MEMORIZED_TEXTS, MeasureDesign, compare_accuracy
 from figeval.wings.contamination.record import ContaminationRecord, FindingRecord, TaskFindings, read_contamination
@@ -159,13 +160,7 @@ def _new_record(config: ContaminationConfig, model: Model, folder: Path) -> Cont
         started=provenance.now(),
         command=["figeval", *command()] if command() else [],
         config=config.settings(),
-        model=ModelRecord(
-            name=model.name,
-            backend=model.backend_name,
-            options=dict(model.options),
-            capabilities=sorted(model.offers),
-            fingerprint=model.fingerprint(),
-        ),
+        model=model_record(model),
         provenance=provenance.collect(),
     )
     before = read_contamination(folder)
