@@ -20,7 +20,7 @@ from figeval.cli.main import cli
 from tests.golden.benchmarks import BenchmarkCase, MirroredStage, cases, files, outcomes
 from tests.golden.cases import differences, laid_out, names
 from tests.golden.digests import digest
-from tests.golden.stage import Models
+from tests.golden.stage import Models, single_threaded
 
 MAX_SHOWN = 12  # differences of a case
 MAX_BYTES = 400_000
@@ -29,13 +29,9 @@ CASES = cases()
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
-    """Share the tiny models; on one thread, because sums depend on the number of threads."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield Models(tmp_path_factory.mktemp("golden") / "models")
-    torch.set_num_threads(before)
+    """Share the tiny models between the cases."""
+    with single_threaded():
+        yield Models(tmp_path_factory.mktemp("golden") / "models")
 
 
 def marked(case: BenchmarkCase) -> ParameterSet:

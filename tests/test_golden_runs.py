@@ -16,7 +16,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests.golden.cases import Case, Names, cases, differences, files, laid_out, names, outcomes
-from tests.golden.stage import Models, Stage
+from tests.golden.stage import Models, Stage, single_threaded
 from tests.wings_here import commands
 
 SHOWN = 12  # differences of a case
@@ -31,13 +31,9 @@ SLOW = (  # kinds of models and flags that quick tests of their own cover, too
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
-    """The tiny models, which all cases share; on one thread, since sums depend on how many there are."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield Models(tmp_path_factory.mktemp("golden") / "models")
-    torch.set_num_threads(before)
+    """Share the tiny models between the cases."""
+    with single_threaded():
+        yield Models(tmp_path_factory.mktemp("golden") / "models")
 
 
 def marked(case: Case) -> ParameterSet:

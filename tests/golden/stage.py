@@ -45,6 +45,19 @@ def sentences() -> list[str]:
     return found
 
 
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Context manager in which torch has one thread, because sums depend on the number of threads."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 class Models:
     """Folders of tiny models by name, each made when it is first asked for, with the same weights every time."""
 
