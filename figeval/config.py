@@ -138,7 +138,7 @@ Positive = Annotated[float, FiniteNumber(gt=0)]
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """What is to know about a field of `RunConfig` beyond its type and default, as metadata of its annotation.
+    """Metadata of the annotation of a field of `RunConfig`: what its type and default do not say.
 
     Attributes:
         help: description in --help and in the reference.

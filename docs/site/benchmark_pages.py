@@ -1,4 +1,4 @@
-"""What figeval knows of a benchmark, at the end of the benchmark's page: its tasks, published scores, and its files."""
+"""The end of a benchmark's page: its tasks, the published scores, and its files."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What differs between languages: words, their forms, tags, and when two texts ask the same."""
+"""Parts that differ between languages: words, their forms, tags, and when two texts ask the same."""

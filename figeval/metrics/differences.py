@@ -1,4 +1,4 @@
-"""What comparisons of two runs share: tests of 0/1 values, the spread of differences in clusters, and caveats.
+"""Statistics of differences between two runs: tests of 0/1 values, the spread in clusters, and caveats.
 
 If few clusters have most of the examples and few of all clusters have most of the difference, the large clusters seldom
 include any of the latter. They then agree with one another, and a variance that is estimated from the clusters' sums

@@ -1,4 +1,4 @@
-"""What a plugin writes for a model behind an API: how a request looks, and where the answer is in the response.
+"""Interface of a plugin for a model behind an API: how a request looks, and where the answer is in the response.
 
 All else is done for it by the built-in family of API models (`figeval.builtin.plugins.api`), which is loaded when such
 a model is opened: concurrent requests, retries, the budget of a run, and the archive of replies.

@@ -29,7 +29,11 @@ class Result(ABC):
         return ()
 
     def to_dict(self) -> JSON | list[JSON]:
-        """Return everything as values that JSON can represent, as the command prints it with `--json`."""
+        """Return everything as values that JSON can represent, as the command prints it with `--json`.
+
+        Raises:
+            NotImplementedError: the result has no form as JSON, since its class does not define this method.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no form as JSON")
 
     def print(self, console: Console) -> None:

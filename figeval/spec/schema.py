@@ -89,11 +89,11 @@ def _united(part: JSON) -> JSON:
     Constraints such as `items` or `pattern` concern values of one type only, but an enumeration concerns all values.
     """
     alternatives = part.get("anyOf", [])
-    types = [one.get("type") for one in alternatives if "enum" not in one]
-    if not alternatives or not all(isinstance(one, str) for one in types) or len(types) < len(alternatives):
+    types = [kind.get("type") for kind in alternatives if "enum" not in kind]
+    if not alternatives or not all(isinstance(name, str) for name in types) or len(types) < len(alternatives):
         return part
-    distinct = [one for one in types if one != "integer" or "number" not in types]
-    merged = {word: value for one in alternatives for word, value in one.items() if word != "description"}
+    distinct = [name for name in types if name != "integer" or "number" not in types]
+    merged = {word: value for kind in alternatives for word, value in kind.items() if word != "description"}
     return {**merged, **{word: value for word, value in part.items() if word != "anyOf"}, "type": distinct}
 
 

@@ -246,7 +246,7 @@ class _CheckedType:
                 assert isinstance(self.kind.is_constant(counted), bool), (
                     f"{self.name}.is_constant() did not return a bool"
                 )
-            oddities = asserting(lambda one=example: list(self.kind.oddities(one)), f"{self.name}.oddities()")  # type: ignore[misc]
+            oddities = asserting(lambda example=example: list(self.kind.oddities(example)), f"{self.name}.oddities()")  # type: ignore[misc]
             for odd in oddities:
                 pair = isinstance(odd, tuple) and len(odd) == 2 and all(isinstance(part, str) for part in odd)
                 assert pair, f"{self.name}.oddities() yielded {odd!r:.80}, not a tuple (what is odd, text)"
@@ -464,7 +464,7 @@ class _CheckedType:
             indifferent = getattr(model.backend, "indifferent", False)
             context = replace(self._context(route), indifferent=indifferent)
             conversation = BatchScheduler(model.backend, partial(route.begin, context=context))
-            pairs = asserting(lambda one=conversation: list(one.predictions(self.examples)), subject)  # type: ignore[misc]
+            pairs = asserting(lambda conversation=conversation: list(conversation.predictions(self.examples)), subject)  # type: ignore[misc]
             self._scored(subject, route, pairs, self._metrics(route))
             if indifferent:
                 check_ties(subject, [prediction for _, prediction in pairs])

@@ -67,13 +67,15 @@ class PublicDialect:
     def read(self, answer: JSONObject) -> DialectAnswer:
         """Return the answer in a response. Raises `Unreadable`."""
         try:
-            found = self.api.read(answer)
+            public_answer = self.api.read(answer)
         except (LookupError, TypeError, ValueError) as error:
             raise Unreadable(f"{type(self.api).__name__}.read raised {type(error).__name__}") from error
-        if not isinstance(found, PublicAnswer):
-            raise PluginError(f"{type(self.api).__name__}.read returned {a_type(found)}; return a figeval.ApiAnswer")
-        reply = Reply(text=found.text, finish=found.finish, reasoning=found.reasoning)
-        return DialectAnswer(reply, _usage(found), found.model)
+        if not isinstance(public_answer, PublicAnswer):
+            raise PluginError(
+                f"{type(self.api).__name__}.read returned {a_type(public_answer)}; return a figeval.ApiAnswer"
+            )
+        reply = Reply(text=public_answer.text, finish=public_answer.finish, reasoning=public_answer.reasoning)
+        return DialectAnswer(reply, _usage(public_answer), public_answer.model)
 
 
 def _usage(answer: PublicAnswer) -> Usage | None:

@@ -1,4 +1,4 @@
-"""What all models with weights on this machine share: from a name to a loaded model, and from texts to batches.
+"""Shared parts of models with weights on this machine: from a name to a loaded model, and from texts to batches.
 
 | module | contents |
 |---|---|

@@ -64,7 +64,7 @@ class ErrorShares(Result):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody has filled in a cell."""
+        """True if nobody has filled in a cell."""
         return self.cells > 0 and all(count == self.cells for count in self.empty.values())
 
     @property

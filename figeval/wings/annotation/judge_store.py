@@ -1,4 +1,4 @@
-"""What a model has answered as a judge: kept next to the key of the items, so that no question is asked twice.
+"""Store of the answers of a judge, next to the key of the items, so that no question is asked twice.
 
 `judge_NAME.jsonl` has a row for each question (item and criterion), and `judge_NAME.json` is the record of which model
 was asked how, and what it cost. Rows are only appended, so the same command continues after a kill. A question that
@@ -141,7 +141,7 @@ Question: TypeAlias = tuple[str, Criterion]  # item number and criterion
 
 
 class Respondent(Protocol):
-    """What answers questions, at most `batch_size` at a time."""
+    """Model or program that answers questions, at most `batch_size` at a time."""
 
     @property
     def batch_size(self) -> int:

@@ -1,4 +1,4 @@
-"""What judgements say, as DataFrames, tables and small print.
+"""Results of judgements, as DataFrames, tables and small print.
 
 Means, agreement, tests and correlations of people, and judges beside them.
 """

@@ -1,4 +1,4 @@
-"""What the options of a multiple-choice task give away."""
+"""Audits of multiple-choice tasks: how far blind rules come that see the options only."""
 
 from __future__ import annotations
 

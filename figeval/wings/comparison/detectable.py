@@ -1,4 +1,4 @@
-"""What comparisons can find: the smallest detectable difference, the power of McNemar's test, and equivalence."""
+"""Limits of comparisons: the smallest detectable difference, the power of McNemar's test, and equivalence."""
 
 from __future__ import annotations
 

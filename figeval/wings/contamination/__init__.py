@@ -1,4 +1,4 @@
-"""What a model may remember of a benchmark."""
+"""Measures of what a model may remember of a benchmark."""
 
 from __future__ import annotations
 

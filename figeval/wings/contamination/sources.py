@@ -1,4 +1,4 @@
-"""Where measures get their numbers: from a model, whose numbers are kept, or from an estimate of its work."""
+"""Sources of the numbers of measures: a model, whose numbers are kept, or an estimate of its work."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class BoardResult(NamedTuple):
 
     @property
     def fingerprint(self) -> str | None:
-        """What changes whenever an answer of the model could change, or None if it is unknown."""
+        """Fingerprint of the model, which changes whenever an answer could change, or None if it is unknown."""
         return self.entry.record.model.fingerprint or None
 
 

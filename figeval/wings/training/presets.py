@@ -299,7 +299,7 @@ def preset_names(harness: Harness) -> Iterator[str]:
 
 
 class PresetView(Result):
-    """How a published model was trained: the paper's settings, those filled in, and the differences."""
+    """Training of a published model: the paper's settings, those filled in, and the differences."""
 
     def __init__(self, harness: Harness, name: str) -> None:
         self._row = load_presets(harness.manager).registry.get(name).to_dict()
