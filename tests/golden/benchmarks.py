@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
 
+from figeval.language.word_forms import open_wordnet
 from tests.golden.cases import Case, Tree, lines_of, steady
 from tests.golden.digests import digest, digest_record, digest_text
 from tests.golden.stage import HERE, Models, Stage
@@ -91,8 +92,12 @@ def data_of(case: BenchmarkCase, mirror: Path) -> Iterator[None]:
             return
         import nltk
 
-        with patch.object(nltk.data, "path", roots):
-            yield
+        open_wordnet.cache_clear()
+        try:
+            with patch.object(nltk.data, "path", roots):
+                yield
+        finally:
+            open_wordnet.cache_clear()  # other tests in this process have no WordNet
 
 
 def outcome(command: list[str], stage: Stage, *, shown: bool) -> Tree:
