@@ -54,7 +54,6 @@ class TwoKindDesign:
 
 def designs() -> dict[str, TwoKindDesign]:
     def separate(positive: list[int], negative: list[int]) -> TwoKindDesign:
-        """Return a design with clusters of one kind each."""
         return TwoKindDesign(np.array([*((size, 0) for size in positive), *((0, size) for size in negative)]))
 
     def mixed(clusters: int, positive: int, negative: int) -> TwoKindDesign:

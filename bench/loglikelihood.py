@@ -281,7 +281,6 @@ class Implementation:
         self.answers += answers
 
     def figures(self, tokens: int) -> dict[str, float]:
-        """Return the figures to be stored."""
         seconds, processor = sum(self.seconds), sum(self.processor)
         figures = {"tokens": tokens, "seconds": seconds, "processor_seconds": processor, "memory_mib": self.memory}
         return figures | {"share_of_bound": self.share}

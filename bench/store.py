@@ -37,5 +37,4 @@ def record_of(name: str, folder: Path = FOLDER) -> dict[str, Any] | None:
 
 
 def file_of(name: str, folder: Path) -> Path:
-    """Return the file of a record."""
     return folder / f"{name}.json"

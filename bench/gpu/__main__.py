@@ -96,7 +96,6 @@ def stored_figures(folder: Path, device: str) -> dict[str, Any]:
 
 
 def in_order(figures: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures in the order of the parts."""
     return {part.name: figures[part.name] for part in PARTS if part.name in figures}
 
 

@@ -66,7 +66,6 @@ def _find_committed_values(text: str, is_cut: bool) -> set[float]:
 
 
 def _parse(number: str) -> float:
-    """Return the value of a number with a point or a comma."""
     return float(number.replace(",", ".").replace("−", "-"))
 
 

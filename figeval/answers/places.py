@@ -135,6 +135,5 @@ def _find_tokens(text: str) -> list[tuple[int, int]]:
 
 
 def _around(positions: Sequence[int], near: int) -> Sequence[int]:
-    """Return the places closest to the given one."""
     rank = bisect_left(positions, near)
     return positions[max(0, rank - MAX_MOVED_TOKENS) : rank + MAX_MOVED_TOKENS + 1]

@@ -44,13 +44,13 @@ class Quotable(Protocol):
     """
 
     @property
-    def text(self) -> str: ...  # noqa: D102
+    def text(self) -> str: ...
     @property
-    def given(self) -> str: ...  # noqa: D102
+    def given(self) -> str: ...
     @property
-    def known(self) -> str: ...  # noqa: D102
+    def known(self) -> str: ...
     @property
-    def language(self) -> str: ...  # noqa: D102
+    def language(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,7 +213,6 @@ def named_by_text(options: tuple[str, ...], letters: tuple[str, ...]) -> tuple[t
 
 
 def _mark_mentions(mentions: Sequence[Mention], text: str) -> str:
-    """Replace each mention of a text by its mark."""
     parts, position = [], 0
     for mention in mentions:
         parts += [text[position : mention.start], mark("text", _only_index(mention))]

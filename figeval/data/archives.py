@@ -110,7 +110,6 @@ class _UnpackedMember(io.RawIOBase):
         self._stream, self._name, self._max_bytes = stream, name, max_bytes
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def seekable(self) -> bool:

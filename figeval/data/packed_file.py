@@ -190,7 +190,6 @@ class _Transcoded(io.RawIOBase):
         self._at_end = False
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:

@@ -54,7 +54,6 @@ Opener: TypeAlias = Callable[[str, DataContext], Iterator[Row]]
 
 
 def load_readers(manager: PluginManager) -> Registry[Opener]:
-    """Return the readers of all plugins by scheme."""
     return Registry.collect(manager, "register_sources", "data scheme", "figeval ls plugins")
 
 

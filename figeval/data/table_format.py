@@ -127,7 +127,6 @@ class _Sample:
         return len(header) if is_whole and widths == {len(header)} else 0
 
     def _is_padded(self, separator: str) -> bool:
-        """Return whether a blank follows each separator in the header."""
         rows, _ = self._rows(separated_by(separator), 1)
         return bool(rows) and all(name.startswith(" ") for name in rows[0][1:])
 

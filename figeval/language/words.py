@@ -317,7 +317,6 @@ class TaskWords:
         return split_words(text, reading.language, reading.segmenter, joined=joined)
 
     def reading_of(self, text: str) -> Reading:
-        """Return how a text is divided."""
         return self.by_text.get(text, self.reading)
 
 
@@ -383,7 +382,6 @@ SEGMENTERS = {
 
 
 def knows(segmenter: str, language: str) -> bool:
-    """Return whether a segmenter knows the words of a language."""
     return primary(language) in SEGMENTERS[segmenter].languages
 
 

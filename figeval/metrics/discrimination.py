@@ -184,7 +184,6 @@ class _MeanOfKinds:
     def _over_folds(
         self, judged: Sequence[Judged], values: Floats, positive: Booleans
     ) -> tuple[float | None, Interval]:
-        """Return the mean over folds and its interval."""
         folds = _indexes_by_key(judgement.fold for judgement in judged)
         poor = [fold for fold, indexes in folds.items() if not _has_both_kinds(positive[indexes])]
         if poor or not folds:
@@ -201,7 +200,6 @@ class _MeanOfKinds:
         return value, self._interval(value, kinds)
 
     def _interval(self, value: float, kinds: Mapping[str, _Kind]) -> Interval:
-        """Return the interval of the score from the intervals of both kinds."""
         lacking = {name: kind.interval.reason for name, kind in kinds.items() if kind.interval.low is None}
         if lacking:
             name, reason = next(iter(lacking.items()))
@@ -286,7 +284,6 @@ def _has_both_kinds(positive: Booleans) -> bool:
 
 
 def _mean_of_means(shares: Floats, positive: Booleans) -> float:
-    """Return the mean of the means of both kinds."""
     return float(shares[positive].mean() + shares[~positive].mean()) / 2
 
 

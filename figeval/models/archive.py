@@ -40,7 +40,6 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """Sum of both."""
         return self.tokens_in + self.tokens_out
 
 

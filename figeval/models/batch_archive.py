@@ -132,7 +132,6 @@ class BatchArchive(Archive):
         return cursor.fetchone() is not None
 
     def has(self, label: str) -> bool:
-        """Return whether there is a batch with this label."""
         return self._connection.execute("SELECT 1 FROM batches WHERE label = ?", [label]).fetchone() is not None
 
     def never_created(self, label: str) -> None:

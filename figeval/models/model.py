@@ -193,7 +193,6 @@ class Model:
         return description
 
     def _called(self, method: str) -> str:
-        """Return the name of a backend method for messages."""
         return f"{method}() of model {self.name!r}"
 
     @property

@@ -128,7 +128,6 @@ class SeenTexts:
         return len(self.whole)
 
     def know(self, question: Question) -> bool:
-        """Return whether the question was seen."""
         if not len(self):
             return False
         digests = (*question.whole, *question.readings)

@@ -42,7 +42,6 @@ class Floor:
 
     @property
     def folder(self) -> Path:
-        """Folder of the floor."""
         return self.model / FOLDER
 
     @property

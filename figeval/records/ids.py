@@ -22,7 +22,6 @@ BYTES = 16
 
 
 def digest_of(name: str) -> bytes:
-    """Return the digest of an id."""
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=BYTES).digest()
 
 

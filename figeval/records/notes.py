@@ -96,7 +96,6 @@ def of_tasks(run: RunRecord, names: Collection[str]) -> RunRecord:
 
 
 def _definitions(run: RunRecord) -> Iterator[str]:
-    """Yield what names in the table mean."""
     trained = dict.fromkeys(floor.baseline for task in run.tasks for floor in task.baselines if floor.weights)
     yield from (f"{name}: a second model, which was trained on this probe" for name in trained)
     yield from dict.fromkeys(remark for contrast in run.contrasts for remark in contrast.remarks)

@@ -106,7 +106,6 @@ class _UnpackedRows(io.RawIOBase):
         self._most = self._left = min(MAX_UNPACKED, limit)
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]

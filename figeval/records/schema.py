@@ -88,7 +88,6 @@ class ScoreRecord(Stored):
 
     @classmethod
     def of(cls, score: Score) -> ScoreRecord:
-        """Return the record of a score."""
         return cls.model_validate(score, from_attributes=True)
 
     def set_interval(self, interval: Interval) -> None:

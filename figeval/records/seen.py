@@ -70,7 +70,6 @@ class Lineage:
 
     @classmethod
     def of_questions(cls, trained: Iterable[Example], chosen: Iterable[Example]) -> Lineage:
-        """Return the lineage of a model that was trained and chosen on these examples."""
         return cls((), SeenTexts.of_questions(trained), SeenTexts.of_questions(chosen))
 
     @classmethod

@@ -103,7 +103,6 @@ class Grid:
 
 
 def _flat(text: str) -> str:
-    """Return the text cleaned and on one line."""
     return clean(text).replace("\n", " ").replace("\t", " ")
 
 

@@ -38,7 +38,6 @@ class Silent:
     """Display that shows nothing."""
 
     def live(self) -> AbstractContextManager[object]:
-        """Return a context that does nothing."""
         return nullcontext()
 
     def begin(self, name: str, total: int, done: int, line: str) -> None:
@@ -91,7 +90,6 @@ class Lines:
             thread.join()
 
     def begin(self, name: str, total: int, done: int, line: str) -> None:  # noqa: ARG002 - as the protocol has it
-        """Print the line."""
         self._start(line)
 
     def update(self, done: int | None, status: str, line: str = "") -> None:  # noqa: ARG002
@@ -109,7 +107,6 @@ class Lines:
                 self.say(f"{self._line} ({seconds} s)" if seconds else self._line)
 
     def end(self, status: str, line: str) -> None:  # noqa: ARG002
-        """Print the line."""
         with self._lock:
             self._line = ""
             self.say(line)
@@ -128,7 +125,6 @@ class Lines:
                 self.say(line)
 
     def say(self, text: str) -> None:
-        """Print the line."""
         self._quiet = time.monotonic()
         say(self._console, text)
 
@@ -179,12 +175,10 @@ class Bars:
         return self._progress
 
     def begin(self, name: str, total: int, done: int, line: str) -> None:  # noqa: ARG002
-        """Open a bar."""
         self._stop_waiting()
         self._bar = self._progress.add_task(clean(name), total=total, completed=done, status="")
 
     def update(self, done: int | None, status: str, line: str = "") -> None:  # noqa: ARG002
-        """Move the bar."""
         if self._bar is not None:
             self._progress.update(self._bar, completed=done, status=status)
 
@@ -213,7 +207,6 @@ class Bars:
 
 
 def stderr() -> Console:
-    """Return a rich console on stderr."""
     from rich.console import Console
 
     return Console(stderr=True)

@@ -228,7 +228,6 @@ class Discrimination:
                 yield record
 
     def _of(self, task: str) -> list[Contrast]:
-        """Return the contrasts that a task or a probe of it belongs to."""
         name = task.partition("@")[0]
         return [contrast for contrast in self.contrasts if any(spec.name == name for spec in contrast.tasks)]
 

@@ -216,7 +216,6 @@ class Recorder:
                     raise failures[0]
 
     def _keep_replies(self, plan: Plan, answered: Iterable[Answered], stored_replies: Mapping[str, KeptReply]) -> None:
-        """Store the replies that are not stored yet."""
         replies = (pair for answer in answered for pair in answer.replies.items())
         self.store.keep_replies(plan.name, {name: reply for name, reply in replies if name not in stored_replies})
 

@@ -71,7 +71,6 @@ class Harness:
 
     @cached_property
     def task_types(self) -> TaskTypes:
-        """Task types."""
         return TaskTypes(self.manager)
 
     @cached_property
@@ -86,7 +85,6 @@ class Harness:
 
     @cached_property
     def metrics(self) -> Metrics:
-        """Metrics."""
         return Metrics(self.manager, self.task_types)
 
     @cached_property
@@ -99,13 +97,11 @@ class Harness:
 
     @cached_property
     def metric_models(self) -> MetricModels:
-        """Models that metrics use."""
         from figeval.runs.metric_models import MetricModels
 
         return MetricModels(self.backends)
 
     def rows(self, task: TaskSpec, split: str) -> Iterator[Any]:
-        """Return the raw rows of a split."""
         return self._rows(task, task.data[split])
 
     def _rows(self, task: TaskSpec, source: str) -> Iterator[Any]:

@@ -36,7 +36,6 @@ class SharedModel:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Capabilities of the model."""
         return self.model.offers
 
     @cached_property

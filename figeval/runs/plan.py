@@ -93,7 +93,6 @@ class Plan:
         return self.route.reader.version if self.route.reader is not None else None
 
     def examples(self) -> Iterator[Example]:
-        """Return the examples to score."""
         return self.available.subset.of(self.variant.examples())
 
     def asked(self, example: Example) -> Example:

@@ -159,7 +159,6 @@ def _parts(name: str, values: tuple[Any, Any]) -> Iterator[tuple[str, Any, Any]]
 
 
 def _shown(value: Any) -> str:
-    """Return the value of a setting as a short text."""
     if value is None or value == "":
         return "not set"
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 60)

@@ -66,12 +66,12 @@ Log: TypeAlias = Callable[[TaskRecord], None]
 class Observer(Protocol):
     """Receives the progress of a run, to show a progress bar, plain lines, or nothing."""
 
-    def reading(self, task: str) -> None: ...  # noqa: D102
-    def resumed(self, folder: Path, kept: int, n: int) -> None: ...  # noqa: D102
-    def task_started(self, task: str, n: int, done: int) -> None: ...  # noqa: D102
-    def advanced(self, rows: int) -> None: ...  # noqa: D102
-    def scoring(self, what: str) -> None: ...  # noqa: D102
-    def task_ended(self, task: TaskRecord) -> None: ...  # noqa: D102
+    def reading(self, task: str) -> None: ...
+    def resumed(self, folder: Path, kept: int, n: int) -> None: ...
+    def task_started(self, task: str, n: int, done: int) -> None: ...
+    def advanced(self, rows: int) -> None: ...
+    def scoring(self, what: str) -> None: ...
+    def task_ended(self, task: TaskRecord) -> None: ...
 
 
 def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRecord, Path]:
@@ -352,7 +352,6 @@ class _Session:
             self._replace(task, (marked(row, roles.get(row["id"])) for row in self.folder.rows(task.task)))
 
     def _replace(self, task: TaskRecord, rows: Iterable[PredictionRow]) -> None:
-        """Replace the stored rows."""
         if task.predictions_sha256 is not None:  # if killed in between, no outdated digest may remain
             task.predictions_sha256 = None
             self.folder.write(self.record)

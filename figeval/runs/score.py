@@ -193,7 +193,6 @@ class Aggregator:
         self.has_option_kinds = False
 
     def add(self, row: PredictionRow) -> None:
-        """Add one row."""
         answers = answers_of(row)
         self.answers += len(answers)
         self.counts.update(answer["status"] for answer in answers)

@@ -143,7 +143,6 @@ class UnseenExamples:
     groups: Collection[str]
 
     def of(self, rows: Iterable[PredictionRow]) -> Iterator[PredictionRow]:
-        """Yield the rows of the unseen examples."""
         for row in rows:
             if row["id"] not in self.seen:
                 yield {**row, "group": None} if row["group"] in self.groups else row

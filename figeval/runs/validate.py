@@ -58,7 +58,6 @@ class Verdict:
             self.findings.append(finding)
 
     def warn(self, message: str) -> None:
-        """Add a warning."""
         self.findings.append(Finding("warning", message))
 
 
@@ -206,7 +205,6 @@ class Rows:
     first: list[int] = field(default_factory=list)
 
     def add(self, number: int) -> None:
-        """Add a row."""
         self.n += 1
         if len(self.first) < MOST_ALIKE:
             self.first.append(number)

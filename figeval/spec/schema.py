@@ -40,7 +40,6 @@ def task_schema(types: Iterable[TaskType[Any]]) -> JSON:
 
 
 def suite_schema() -> JSON:
-    """Return the JSON Schema of a suite file."""
     return _file_schema("Suite file of figeval", _keys(SuiteSpec), [])
 
 
@@ -48,11 +47,9 @@ class _OfFiles(GenerateJsonSchema):
     """Generator that leaves out the fields that the loader fills in, and titles that repeat the key."""
 
     def field_is_present(self, field: Any) -> bool:
-        """Return whether the field is a key of files."""
         return not field.get("serialization_exclude")
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
-        """Return False."""
         return False
 
 
@@ -98,7 +95,6 @@ def _united(part: JSON) -> JSON:
 
 
 def _suggested(names: JSON, key: JSON) -> JSON:
-    """Return the schema of a key that may have other values than these names."""
     about = {word: value for word, value in key.items() if word in ("description", "default")}
     return {**about, "anyOf": [names, {word: value for word, value in key.items() if word not in about}]}
 

@@ -127,7 +127,6 @@ def _text_reading(value: str, options: Sequence[str], gold: str, texts: str) -> 
 
 
 def _filtered(text: str, filters: Sequence[str]) -> str:
-    """Return a text after these filters of Jinja."""
     text = text.strip() if "trim" in filters else text
     return text.lower() if "lower" in filters else text
 

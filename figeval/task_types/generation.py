@@ -39,15 +39,15 @@ class GenerationExample(Example):
     ]
 
     @property
-    def texts(self) -> tuple[str, ...]:  # noqa: D102
+    def texts(self) -> tuple[str, ...]:
         return (*self._given, *self.references)
 
     @property
-    def subject(self) -> str:  # noqa: D102
+    def subject(self) -> str:
         return self.references[0] if self.references else self.id
 
     @property
-    def identities(self) -> tuple[tuple[str, ...], ...]:  # noqa: D102
+    def identities(self) -> tuple[tuple[str, ...], ...]:
         return (self._given,)
 
     @property
@@ -157,7 +157,7 @@ class Generation(TaskType[GenerationExample]):
         """Return the first reference."""
         return example.references[0]
 
-    def judged_inputs(self, example: GenerationExample) -> Mapping[str, Input]:  # noqa: D102
+    def judged_inputs(self, example: GenerationExample) -> Mapping[str, Input]:
         return example.inputs
 
     def outline(self, example: GenerationExample) -> Sequence[str]:
@@ -183,15 +183,14 @@ class Generation(TaskType[GenerationExample]):
         """Return None, because the references must not be redistributed."""
 
     def given(self, example: GenerationExample, given: Given, _labels: Sequence[str]) -> Prediction:
-        """Return the text as it is."""
         if not isinstance(given.value, str):
             raise ValueError("it is not a text")
         return Prediction(example_id=example.id, value=given.value)
 
-    def value_problem(self, value: Value, _example: GenerationExample, _labels: Sequence[str]) -> str:  # noqa: D102
+    def value_problem(self, value: Value, _example: GenerationExample, _labels: Sequence[str]) -> str:
         return "" if isinstance(value, str) else f"{value!r:.80} is not a text"
 
-    def shown_gold(self, example: GenerationExample) -> str:  # noqa: D102
+    def shown_gold(self, example: GenerationExample) -> str:
         return " | ".join(example.references)
 
     def few_shot_answer(self, block: str, example: GenerationExample, _context: PromptContext) -> str | None:

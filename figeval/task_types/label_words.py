@@ -152,7 +152,6 @@ class SingleLabelType(TaskType[E]):
         return replace(prediction, value=best[0], tied_labels=best if len(best) > 1 else ())
 
     def gold_class(self, example: E) -> str | None:
-        """Return the label."""
         label: str | None = self.gold(example)
         return HIDDEN if label is None else label
 

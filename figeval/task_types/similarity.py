@@ -46,11 +46,11 @@ class SimilarityExample(Example):
     anchors: Annotated[tuple[str, ...], TextsField("Texts against which it is scored.")] = ()
 
     @property
-    def texts(self) -> tuple[str, ...]:  # noqa: D102
+    def texts(self) -> tuple[str, ...]:
         return (self.text, *self.anchors)
 
     @property
-    def subject(self) -> str:  # noqa: D102
+    def subject(self) -> str:
         return self.text
 
 
@@ -154,7 +154,6 @@ class Similarity(TaskType[SimilarityExample]):
     )
 
     def query_text(self, example: SimilarityExample) -> str:
-        """Return the text itself."""
         return example.text
 
     def augmented(self, example: SimilarityExample, added: Sequence[str]) -> SimilarityExample:

@@ -55,19 +55,19 @@ class SpanExample(Example):
     weight: Annotated[float, PositiveField("Weight of the row.")] = 1.0
 
     @property
-    def texts(self) -> tuple[str, ...]:  # noqa: D102
+    def texts(self) -> tuple[str, ...]:
         return (self.text, self.given, self.known)
 
     @property
-    def subject(self) -> str:  # noqa: D102
+    def subject(self) -> str:
         return self.text
 
     @property
-    def identities(self) -> tuple[tuple[str, ...], ...]:  # noqa: D102
+    def identities(self) -> tuple[tuple[str, ...], ...]:
         return ((self.text, self.given, self.known),)
 
     @property
-    def hidden(self) -> bool:  # noqa: D102
+    def hidden(self) -> bool:
         return self.answer is None
 
     @property
@@ -200,7 +200,6 @@ class Spans(TaskType[SpanExample]):
     )
 
     def query_text(self, example: SpanExample) -> str:
-        """Return the text in which the span is to be found."""
         return example.text
 
     def augmented(self, _example: SpanExample, _added: Sequence[str]) -> SpanExample:
@@ -219,7 +218,7 @@ class Spans(TaskType[SpanExample]):
             return value
         return [] if value == NO_SPAN else [value.start, value.end]
 
-    def from_json(self, stored: Any) -> Span | None:  # noqa: D102
+    def from_json(self, stored: Any) -> Span | None:
         if stored is None:
             return None
         start, end = stored or (0, 0)
@@ -249,15 +248,15 @@ class Spans(TaskType[SpanExample]):
                 return Span(start, end)
         raise ValueError(f"{value!r:.80} is not a span")
 
-    def value_problem(self, value: Value, example: SpanExample, _labels: Sequence[str]) -> str:  # noqa: D102
+    def value_problem(self, value: Value, example: SpanExample, _labels: Sequence[str]) -> str:
         if isinstance(value, Span) and (value == NO_SPAN or 0 <= value.start < value.end <= len(example.text)):
             return ""
         return f"{value!r:.80} is not a span [start, end] of its text of {len(example.text)} characters"
 
-    def shown_gold(self, example: SpanExample) -> str:  # noqa: D102
+    def shown_gold(self, example: SpanExample) -> str:
         return "(hidden)" if example.answer is None else example.answer
 
-    def gold_class(self, example: SpanExample) -> str | None:  # noqa: D102
+    def gold_class(self, example: SpanExample) -> str | None:
         if example.gold is None:
             return HIDDEN
         return "no span" if example.gold == NO_SPAN else PLACED

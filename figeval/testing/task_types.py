@@ -380,7 +380,6 @@ class _CheckedType:
         asserting(partial(total.scores, 0), f"{part}: the scores")
 
     def _features(self, subject: str, metrics: MetricSet, example: Example, prediction: Prediction) -> Any:
-        """Return the features of the metrics for one prediction."""
         about = f"{subject}: a metric of {self.name}, for {prediction!r:.200}"
         return asserting(partial(metrics.features, example, prediction), about)
 

@@ -45,11 +45,9 @@ class PublicDialect:
 
     @property
     def path(self) -> str:
-        """Path of the requests."""
         return self.api.path
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers with the key."""
         return dict(self.api.headers(key))
 
     def body(self, prompt: Prompt, thinking: Reasoning | None = None) -> JSON:

@@ -24,7 +24,6 @@ def by_template(reasoning: Reasoning) -> JSON:
 
 
 def by_openrouter(reasoning: Reasoning) -> JSON:
-    """Return the field of OpenRouter."""
     if not reasoning.on:
         return {"reasoning": {"effort": "none"}}
     return {"reasoning": {"enabled": True} if reasoning.budget is None else {"max_tokens": reasoning.budget}}

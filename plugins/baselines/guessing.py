@@ -99,7 +99,6 @@ class Random:
         return f"random seed={self.seed}"
 
     def describe(self) -> JSON:
-        """Return the seed."""
         return {"seed": self.seed}
 
     def _probabilities(self, *parts: str, labels: Sequence[str]) -> dict[str, float]:

@@ -84,7 +84,6 @@ class Echo:
 
 @lru_cache(maxsize=4096)  # a window's narratives and all its candidates; bounds memory on long streams
 def word_set(text: str, reading: Reading = PLAIN) -> frozenset[str]:
-    """Return the set of words of a text."""
     return frozenset(split_words(text, reading.language, reading.segmenter))
 
 

@@ -72,7 +72,6 @@ class WriterSettings(Settings):
 
     @property
     def beams(self) -> int:
-        """Number of beams."""
         return self.num_beams or NUM_BEAMS
 
     @property
@@ -192,7 +191,6 @@ class WriterNetwork:
         return not self.model.config.is_encoder_decoder
 
     def prompts(self, requests: Sequence[Inputs]) -> Tokens:
-        """Return the tokenized inputs."""
         make_prompts = causal_prompts if self.causal else encoder_prompts
         return make_prompts(self.tokenizer, self.form, [dict(request.values) for request in requests], self.limit)
 

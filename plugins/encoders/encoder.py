@@ -144,7 +144,6 @@ class PromptedSettings(EncoderSettings):
 
     @property
     def prompts(self) -> dict[TextRole, str | None]:
-        """The prompts by the role of the texts that get them."""
         return {"query": self.query_prompt, "document": self.document_prompt, "": self.text_prompt}
 
 

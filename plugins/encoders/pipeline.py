@@ -89,7 +89,6 @@ class Pipeline:
 
     @property
     def parts(self) -> dict[str, Model]:
-        """Both models by role."""
         return {"ranker": self.ranker, "spans": self.spans}
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> Answers[Sequence[ScoredSpan]]:

@@ -53,7 +53,6 @@ class Prompts:
     unplaced: tuple[str, ...] = ()
 
     def of(self, role: TextRole) -> str:
-        """Return the prompt of a role."""
         return {"query": self.query, "document": self.document, "": self.text}[role]
 
     @property

@@ -56,7 +56,6 @@ class Base:
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """Tokenizer of the checkpoint."""
         return load_tokenizer(self.checkpoint, trust=False)
 
     def load(self, auto: type[_BaseAutoModelClass], *, spare: str = "") -> PreTrainedModel:
@@ -93,7 +92,6 @@ class Base:
 
     @cached_property
     def config(self) -> PretrainedConfig:
-        """Configuration of the model."""
         from transformers import AutoConfig
 
         return AutoConfig.from_pretrained(self.checkpoint.folder_here())

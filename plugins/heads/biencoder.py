@@ -89,12 +89,10 @@ class EncodingOptions:
 
     @property
     def prompts(self) -> dict[TextRole, str | None]:
-        """The prompts by the role of the texts that get them."""
         return {"query": self.query_prompt, "document": self.document_prompt, "": self.text_prompt}
 
     @property
     def initial_temperature(self) -> float:
-        """Initial temperature."""
         return self.temperature or (TEMPERATURE if self.similarity == COSINE else 1.0)
 
 
@@ -332,7 +330,6 @@ class EncoderLearner(Prompted, ABC):
         """Return the queries and candidates, tokenized."""
 
     def network(self) -> BiencoderNetwork:
-        """Return the network of encoder and temperature."""
         encoder = self.encoder()
         return BiencoderNetwork(encoder, self.pooling, self.options)
 

@@ -235,7 +235,6 @@ class Cross(ABC):
 
     @property
     def pair_tokenizer(self) -> PairTokenizer:
-        """Tokenizer and limit."""
         return PairTokenizer(with_padding(self.base.tokenizer), self.base.limit)
 
     def network(self) -> CrossNetwork:

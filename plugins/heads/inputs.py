@@ -33,7 +33,6 @@ class IndependentFeatures:
         return [1.0] * len(self.lengths)
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
-        """Return no batches."""
         return []
 
 

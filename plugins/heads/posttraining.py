@@ -150,7 +150,6 @@ class NoisyFeatures:
         return batch_of([self.row(number, draw) for number in rows], self.padding)
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
-        """Return no batches."""
         return []
 
 
@@ -226,7 +225,6 @@ class MaskedLearner(PostTraining):
         return not architecture or architecture.endswith("Model")
 
     def backend(self, network: LanguageNetwork) -> MaskedModel:
-        """Return a masked model."""
         device = str(next(network.parameters()).device)
         masked = MaskedModel(ModelSetup(MaskedSettings(), self.base.checkpoint, device, "float32"))
         vars(masked)["network"] = MaskedNetwork(network.model, self.base.tokenizer, self.base.limit, network.sparse)

@@ -93,7 +93,6 @@ class TaggerFeatures:
         return {**inputs, "targets": targets, "owners": owners}
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
-        """Return no batches."""
         return []
 
 

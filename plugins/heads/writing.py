@@ -89,7 +89,6 @@ class FixedFeatures:
         return batch_of([self.rows[row] for row in rows], self.padding)
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
-        """Return no batches."""
         return []
 
 

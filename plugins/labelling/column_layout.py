@@ -60,7 +60,6 @@ class ColumnLayout:
         return columns
 
     def error(self, line: str, location: str) -> DataError:
-        """Return the error for a line that does not have this layout."""
         row = "a word and its tag" if self.width == 2 else f"a row of {self.width} columns, as the first one is"
         separation = "by one tab" if self.tabs else "by blanks"
         return DataError(f"{location}: {line.rstrip()!r:.80} is not {row}, separated {separation}")

@@ -145,7 +145,6 @@ class _Reader:
 
 
 def _continue_tag(tag: str, is_code: bool) -> str:
-    """Return the tag of the other parts of a word with blanks."""
     if is_code:
         return ";".join(single.partition(":")[0] for single in tag.split(";"))
     return f"I-{tag[2:]}" if tag.startswith("B-") else tag

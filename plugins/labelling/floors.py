@@ -137,7 +137,6 @@ class SeenExpressions:
         return f"seen_expressions {expressions.language} {digest(expressions.kinds, str)}"
 
     def describe(self) -> JSON:
-        """Return the number of expressions."""
         return {"expressions": len(self.expressions.kinds), "language": self.expressions.language}
 
 

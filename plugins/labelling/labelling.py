@@ -182,7 +182,6 @@ def by_tagger(example: LabellingExample, context: PromptContext) -> Dialogue:
 
 
 def _best(word: Mapping[str, float], labels: Sequence[str]) -> tuple[str, ...]:
-    """Return the labels that share the highest probability."""
     highest = max(word.get(label, 0.0) for label in labels)
     return tuple(label for label in labels if word.get(label, 0.0) == highest)
 
@@ -255,7 +254,6 @@ class Labelling(TaskType[LabellingExample]):
         return example if "scheme" in task.fields else replace(example, scheme=scheme_of(tuple(task.labels)))
 
     def query_text(self, example: LabellingExample) -> str:
-        """Return the text."""
         return example.text
 
     def few_shot_answer(self, block: str, example: LabellingExample, _context: PromptContext) -> str | None:

@@ -65,7 +65,6 @@ class ModelRequest:
 
     @property
     def offers(self) -> frozenset[str]:
-        """Capabilities of the model."""
         return lm_eval_models.capabilities_of(self.name, self.kind, self.options)
 
     def checkpoint(self) -> Checkpoint | None:

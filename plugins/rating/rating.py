@@ -75,7 +75,6 @@ class RatingExample(Example):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All texts of the example."""
         return (self.left,) if self.right is None else (self.left, self.right)
 
     @property

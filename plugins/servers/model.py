@@ -73,7 +73,6 @@ class ServedModel:
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """Tokenizer of the served model."""
         return load_tokenizer(self.checkpoint, trust=False)
 
     @cached_property
@@ -256,7 +255,6 @@ def open_vllm_server(settings: ServerSettings) -> ServedModel:
 
 
 def open_sglang(settings: ServerSettings) -> ServedModel:
-    """Open a model behind SGLang."""
     return open_served(SGLang, settings)
 
 

@@ -51,7 +51,6 @@ class Steps(Generic[Prepared, Started, T]):
     fetch: Callable[[Started, list[int]], Iterable[T]]
 
     def __call__(self, rows: list[int]) -> Iterable[T]:
-        """Take all steps."""
         return self.fetch(self.start(self.prepare(rows)), rows)
 
 

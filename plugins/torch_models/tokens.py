@@ -216,6 +216,5 @@ def _windows(owner: int, positions: Sequence[int], other_count: int, limit: int 
 
 
 def _cut_to_window(row: Sequence[int], window: TokenWindow, positions: Sequence[int]) -> Sequence[int]:
-    """Return an input with only those tokens of the text that the window shows."""
     text = row[positions[0] : positions[-1] + 1]
     return [*row[: positions[0]], *text[window.token_slice], *row[positions[-1] + 1 :]]

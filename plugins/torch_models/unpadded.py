@@ -347,7 +347,6 @@ def describe_error(error: Exception) -> str:
 
 
 def itself(tensor: Tensor) -> Tensor:
-    """Return the tensor."""
     return tensor
 
 

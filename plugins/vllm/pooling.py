@@ -65,7 +65,6 @@ class VllmEncoder(VllmModel):
         return self.prompts.canonical(request)
 
     def details(self, engine: VllmEngine) -> JSON:
-        """Return how vLLM pools."""
         config = engine.llm.model_config.pooler_config
         return {"pooling": str(getattr(config, "seq_pooling_type", None) or getattr(config, "pooling_type", ""))}
 

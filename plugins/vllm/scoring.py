@@ -208,7 +208,6 @@ class Scorer:
         return WAYS[way](self.engine, requests)
 
     def measure_ways(self, sample: Sequence[TokenRequest]) -> WayTrial:
-        """Measure every way on a sample."""
         self.values("rows", sample[:1])  # the first request of a process is slow
         plain, seconds, gaps = np.full(len(sample), np.nan), dict[str, float](), dict[str, float | None]()
         for way in WAYS:

@@ -30,8 +30,8 @@ class Extractor(Protocol):
     """An extractor of keywords; `identity` goes into records and changes whenever the keywords might."""
 
     @property
-    def identity(self) -> JSON: ...  # noqa: D102
-    def keywords(self, texts: Sequence[str]) -> list[tuple[str, ...]]: ...  # noqa: D102
+    def identity(self) -> JSON: ...
+    def keywords(self, texts: Sequence[str]) -> list[tuple[str, ...]]: ...
 
 
 def choose_extractor() -> Extractor:

@@ -60,7 +60,6 @@ def keywords_of(texts: Mapping[str, str], notes: dict[str, Any]) -> dict[str, tu
 
 
 def _digest(identity: JSON, texts: Mapping[str, str]) -> str:
-    """Return a digest that changes with the extractor and with any text."""
     content = json.dumps([identity, *texts.values()], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:32]
 

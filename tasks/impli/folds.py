@@ -117,7 +117,6 @@ class Point:
     seed: int = 0
 
     def held_out(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows of the held-out fold."""
         return folds(rows, self.seed)[self.fold]
 
     def learned(self, rows: Iterable[Row]) -> list[Row]:

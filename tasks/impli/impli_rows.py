@@ -180,7 +180,6 @@ def premise_key(premise: str) -> str:
 
 
 def fetch(file: str, context: DataContext) -> Path:
-    """Return the local path of a file."""
     return context.fetch("impli", f"{file}.tsv")
 
 

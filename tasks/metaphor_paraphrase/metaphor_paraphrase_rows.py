@@ -48,7 +48,6 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def pair_rows(sets: Iterator[Candidates]) -> Iterator[Row]:
-    """Yield a row for each candidate."""
     for candidate_set in sets:
         for number, (sentence, grade) in enumerate(candidate_set.graded, 1):
             ids = {"id": f"{candidate_set.number}-{number}", "set": f"set {candidate_set.first}"}

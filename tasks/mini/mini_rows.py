@@ -29,7 +29,6 @@ def _texts(name: str, text: str) -> dict[str, str]:
 
 
 def _with_options(rows: Iterator[Row], texts: Mapping[str, str]) -> Iterator[Row]:
-    """Yield the rows with their option ids replaced by texts."""
     for row in rows:
         yield {**row, "options": [texts[identity] for identity in row["options"]], "option_ids": row["options"]}
 

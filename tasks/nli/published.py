@@ -39,7 +39,6 @@ Record = Mapping[str, str]
 
 
 def no_columns(_record: Record) -> Mapping[str, str | None]:
-    """Return no further columns."""
     return {}
 
 

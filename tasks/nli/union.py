@@ -76,7 +76,6 @@ def union(paths: tuple[tuple[Path, ...], ...]) -> Union:
 
 
 def read(part: str, paths: tuple[Path, ...]) -> Iterator[UnionRow]:
-    """Yield the entries of a part."""
     for identity, pair in PARTS[part].pairs(paths):
         yield UnionRow(identity, (fold(pair.premise), fold(pair.hypothesis)), pair.label)
 

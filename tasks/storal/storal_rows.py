@@ -189,5 +189,4 @@ def _items(name: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def frozen_items(name: str, split: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the frozen items of a split."""
     return (item for item in _items(name) if item["id"].startswith(f"{split}-"))

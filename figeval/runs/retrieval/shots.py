@@ -147,7 +147,6 @@ class Room:
     _names: dict[int, list[str]] = field(default_factory=dict)
 
     def add(self, question: Example) -> None:
-        """Add a question."""
         n = len(self.leaks.pool) - len(self.leaks.of(question))
         self._rows[n] += 1
         names = self._names.setdefault(n, [])

@@ -69,7 +69,6 @@ class WorkerPool:
     # ---- in the thread of the run -----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the workers."""
         for index in range(self.schedule.workers):
             thread = threading.Thread(target=self._work, args=(index,), name=f"worker {index + 1}", daemon=True)
             self._threads.append(thread)
@@ -175,7 +174,6 @@ class WorkerPool:
             worker.close()
 
     def _who(self, index: int) -> str:
-        """Return the name of a worker in messages."""
         return f"worker {index + 1} of {self.schedule.workers}"
 
     def _tell(self, text: str) -> None:

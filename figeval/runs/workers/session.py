@@ -41,7 +41,6 @@ class Outbox:
 
     @contextmanager
     def appending(self, _task: str) -> Iterator[Outbox]:
-        """Return itself."""
         yield self
 
     def write(self, row: Mapping[str, Any]) -> None:

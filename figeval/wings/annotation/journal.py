@@ -118,7 +118,6 @@ def _lower(name: str) -> str:
 
 
 def is_journal(file: Path) -> bool:
-    """Return whether a file has the name of a journal."""
     return file.name.startswith(PREFIX) and file.suffix == SUFFIX
 
 

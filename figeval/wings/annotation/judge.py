@@ -84,7 +84,6 @@ class Judging:
         return plain
 
     def load_template(self) -> PromptTemplate:
-        """Return the template of the prompts."""
         return (
             load_template(TEMPLATE)
             if self.template is None
@@ -243,7 +242,6 @@ def _variables(parts: Fields, criterion: Criterion, instructions: str) -> JSON:
 
 
 def _read_label(item: str, criterion: Criterion, reply: Reply, truncated: bool) -> JudgeRow:
-    """Return the label that a reply commits to."""
     reply = replace(reply, text=clean(reply.text))
     status: Status
     label: str | None

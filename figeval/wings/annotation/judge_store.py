@@ -167,12 +167,10 @@ class JudgeStore:
 
     @property
     def rows_file(self) -> Path:
-        """File of the answers."""
         return self.folder / f"{PREFIX}{self.name}.jsonl"
 
     @property
     def record_file(self) -> Path:
-        """File of the record."""
         return self.folder / f"{PREFIX}{self.name}.json"
 
     @contextmanager

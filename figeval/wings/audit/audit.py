@@ -48,13 +48,13 @@ class Audit(Result):
     findings: tuple[RuleScore, ...]
 
     @property
-    def grids(self) -> Sequence[Grid]:  # noqa: D102
+    def grids(self) -> Sequence[Grid]:
         clusters = f"{self.clusters} cluster{'s' * (self.clusters != 1)}"
         title = f"{self.task.name}, version {self.task.version}: {self.n} examples, {clusters}"
         rows = [finding.cells for finding in self.findings]
         return [Grid(HEAD, rows, f"{title}, chance {_decimals(self.chance)}", {"accuracy"})]
 
-    def notes(self) -> Iterable[str]:  # noqa: D102
+    def notes(self) -> Iterable[str]:
         return ["* the interval does not contain chance"] if any(score.is_off for score in self.findings) else []
 
 

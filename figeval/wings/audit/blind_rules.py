@@ -205,7 +205,6 @@ class _BlindItems:
         return self.spread(self.counts(indices))
 
     def score_by_share_right(self, indices: list[int]) -> Scores:
-        """Return scores by the share of these items with an option in which it is right."""
         right = np.bincount([self.options[index][self.gold[index]] for index in indices], minlength=len(self.numbers))
         return self.spread(right / np.maximum(self.counts(indices), 1))
 

@@ -192,7 +192,6 @@ def paired_discrimination(
 
 
 def _indices_by_stratum(examples: Sequence[Judged]) -> list[list[int]]:
-    """Return the indices of the examples of each stratum that has both kinds."""
     strata: dict[str, list[int]] = {}
     for index, judged in enumerate(examples):
         if judged.stratum is not None:

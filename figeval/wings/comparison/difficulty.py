@@ -158,7 +158,6 @@ class Difficulty(Result):
 
 
 def _shown(answer: object) -> str:
-    """Return an answer as JSON in one line."""
     return shown_json(json.dumps(answer, ensure_ascii=False))
 
 

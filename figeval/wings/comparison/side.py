@@ -90,10 +90,8 @@ class RunSide:
 
 
 def keep_ids(values: Mapping[str, Value], ids: Collection[str]) -> dict[str, Value]:
-    """Return the values of the examples with these ids."""
     return {name: value for name, value in values.items() if name in ids}
 
 
 def drop_ids(values: Mapping[str, Value], ids: Collection[str]) -> dict[str, Value]:
-    """Return the values of the examples with other ids."""
     return {name: value for name, value in values.items() if name not in ids}

@@ -55,9 +55,9 @@ class ContaminationConfig:
 class MeasureObserver(Protocol):
     """Receives the progress of measures: their cost, and how many of their requests are answered."""
 
-    def measure_started(self, name: str, requests: int, tokens: int) -> None: ...  # noqa: D102
-    def measure_advanced(self, requests: int) -> None: ...  # noqa: D102
-    def measure_ended(self) -> None: ...  # noqa: D102
+    def measure_started(self, name: str, requests: int, tokens: int) -> None: ...
+    def measure_advanced(self, requests: int) -> None: ...
+    def measure_ended(self) -> None: ...
 
 
 def measure(

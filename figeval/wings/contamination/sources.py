@@ -59,11 +59,11 @@ class ModelSource:
         return ModelSource(self._model, self._store, observe)
 
     @property
-    def offers(self) -> frozenset[str]:  # noqa: D102
+    def offers(self) -> frozenset[str]:
         has_token_scores = callable(getattr(self._model.backend, "token_scores", None))
         return self._model.offers | ({"token_scores"} if has_token_scores else set())
 
-    def loglikelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[float]:  # noqa: D102
+    def loglikelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         def compute(requests: Sequence[Request]) -> list[Value]:
             continuations = [Continuation(*pair) for pair in requests]
             values = [float(value) for value in ask(self._model.backend, continuations).values]
@@ -78,7 +78,7 @@ class ModelSource:
         values: list[float] = self._values(LOGLIKELIHOOD, pairs, compute)
         return values
 
-    def least_likely(self, texts: Sequence[str]) -> list[list[float | None]]:  # noqa: D102
+    def least_likely(self, texts: Sequence[str]) -> list[list[float | None]]:
         def compute(requests: Sequence[Request]) -> list[Value]:
             with foreign_code():
                 scores = self._model.backend.token_scores([text for (text,) in requests]).values
@@ -87,7 +87,7 @@ class ModelSource:
         values: list[list[float | None]] = self._values("token_scores", [(text,) for text in texts], compute)
         return values
 
-    def completions(self, texts: Sequence[tuple[str, str]]) -> list[float | None]:  # noqa: D102
+    def completions(self, texts: Sequence[tuple[str, str]]) -> list[float | None]:
         def compute(requests: Sequence[Request]) -> list[Value]:
             prompts = [
                 Prompt(
@@ -125,7 +125,6 @@ class Estimate:
         return [0.0] * len(pairs)
 
     def least_likely(self, texts: Sequence[str]) -> list[list[float | None]]:
-        """Count texts."""
         self._count(len(texts), sum(map(len, texts)))
         return [[0.0, 0.0] for _ in texts]
 

@@ -142,7 +142,6 @@ class TableLayout(LayoutPart):
 
     @property
     def tasks(self) -> list[str]:
-        """The tasks that fill the table."""
         return list(dict.fromkeys(group.task for panel in self.panels for group in panel.groups if group.task))
 
 

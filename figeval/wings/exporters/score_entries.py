@@ -47,7 +47,6 @@ class ScoreEntry:
 
     @property
     def metric(self) -> str:
-        """Name of the metric."""
         return self.score.metric
 
 

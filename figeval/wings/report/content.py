@@ -201,7 +201,6 @@ def _compare(content: ReportContent, stored_runs: Sequence[StoredRuns], metrics:
 
 
 def _explain_tests(tests: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each kind of test."""
     for beginning, text in EXPLANATIONS.items():
         if names := [test for test in tests if test.startswith(beginning)]:
             yield f"{', '.join(names)}: {text}"

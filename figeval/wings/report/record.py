@@ -71,7 +71,6 @@ class BoardRecord(Stored):
     absent: list[Absence] = Field(default=[], description="results without a score")
 
     def benchmarks(self) -> Iterator[tuple[str, list[Leaderboard]]]:
-        """Yield the leaderboards of each benchmark."""
         boards: dict[str, list[Leaderboard]] = {}
         for board in self.leaderboards:
             boards.setdefault(board.benchmark, []).append(board)

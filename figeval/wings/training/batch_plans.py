@@ -33,7 +33,6 @@ class Epochs:
 
     @property
     def steps(self) -> int:
-        """Number of steps in one epoch."""
         return -(-self.n // self.batch_size)
 
     def rows(self, step: int) -> list[int]:
@@ -47,7 +46,6 @@ class Epochs:
         return int.from_bytes(random.Random(f"{self.seed} {step // self.steps} draw").randbytes(6), "big")
 
     def order(self, epoch: int) -> list[int]:
-        """Return all examples in the order of an epoch."""
         rows = list(range(self.n))
         random.Random(f"{self.seed} {epoch if self.shuffle == 'epochs' else 0}").shuffle(rows)
         return rows

@@ -61,7 +61,6 @@ def _skip_if_absent(read: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _format_default(default: object) -> str:
-    """Return a default as it would be typed."""
     if isinstance(default, bool):
         return "yes" if default else "no"
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)

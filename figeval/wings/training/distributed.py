@@ -68,7 +68,6 @@ class Distributed:
 
     @property
     def device(self) -> str:
-        """Device of this process."""
         return str(self.accelerator.device)
 
     @property
@@ -241,7 +240,6 @@ class Distributed:
     # ---- the rest ---------------------------------------------------------------------------------------------------
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """Log values to the trackers."""
         self.accelerator.log(dict(values), step=step)
 
     def close(self) -> None:

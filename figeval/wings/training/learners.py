@@ -26,7 +26,6 @@ class Learners:
     registry: Registry[Factory] = field(default_factory=lambda: Registry("head", "figeval ls heads"))
 
     def add(self, task_type: str, head: str, factory: Factory | str, summary: str = "", *, owner: str) -> None:
-        """Register a head of a task type."""
         self.registry.add(f"{task_type}:{head}", factory, owner, summary)
 
     def heads(self, task_type: str) -> list[str]:
@@ -64,7 +63,6 @@ def list_heads(harness: Harness) -> Iterator[JSON]:
 
 
 def load_learners(manager: PluginManager) -> Learners:
-    """Return the learners of all plugins."""
     learners = Learners()
     learners.registry.prefer(fill(manager, "register_learners", learners.add))
     return learners

@@ -56,11 +56,11 @@ Scores = dict[str, float | None]
 class TrainingObserver(Protocol):
     """Observer of a training's progress. The scores of step 0 are those of the model before training."""
 
-    def preparing(self, activity: str) -> None: ...  # noqa: D102
-    def warned(self, text: str) -> None: ...  # noqa: D102
-    def began(self, total: int, done: int) -> None: ...  # noqa: D102
-    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None: ...  # noqa: D102
-    def evaluated(self, step: int, scores: Scores, best: bool) -> None: ...  # noqa: D102
+    def preparing(self, activity: str) -> None: ...
+    def warned(self, text: str) -> None: ...
+    def began(self, total: int, done: int) -> None: ...
+    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None: ...
+    def evaluated(self, step: int, scores: Scores, best: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,9 +86,7 @@ class Gauge(Protocol):
     """Clock and memory of a device."""
 
     @property
-    def name(self) -> str:
-        """Name of the device."""
-        ...
+    def name(self) -> str: ...
 
     def measure(self, run: Callable[[], StepWork]) -> StepMeasurement:
         """Run a step and measure it, from the moment when the device is idle until it is idle again."""

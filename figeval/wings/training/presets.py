@@ -294,7 +294,6 @@ def list_presets(harness: Harness) -> Iterator[JSON]:
 
 
 def preset_names(harness: Harness) -> Iterator[str]:
-    """Yield the names of the presets."""
     return (entry.name for entry in load_presets(harness.manager).registry)
 
 

@@ -125,11 +125,9 @@ class Sharded(Replicated):
         return network, accelerator.prepare(optimizer_of(network))
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """Gather a tensor in every process."""
         return (tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor).detach()
 
     def shard(self, tensor: Tensor, weight: DTensor) -> Tensor:
-        """Shard a moment as its weight is sharded."""
         from torch.distributed.tensor import distribute_tensor
 
         return distribute_tensor(tensor.to(weight.device), weight.device_mesh, weight.placements)

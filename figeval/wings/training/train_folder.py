@@ -156,7 +156,6 @@ class TrainFolder:
             (self.traces / "config.yaml").write_text(text, encoding="utf-8")
 
     def checkpoint_folder(self, step: int) -> Path:
-        """Return the folder of a step's checkpoint."""
         return self.traces / f"step-{step:06d}"
 
     def write_checkpoint(
@@ -218,7 +217,6 @@ class TrainFolder:
             replace_text(self.history_file, "".join(earlier))
 
     def append_history(self, **values: object) -> None:
-        """Append a line to the history."""
         with cure(self.path, "--output"), self.history_file.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(values) + "\n")
 

@@ -41,7 +41,6 @@ class MessageWriter:
         self.has_announced = True
 
     def warned(self, text: str) -> None:
-        """Pass on a warning."""
         self._send_from_main("warned", text)
 
     def began(self, total: int, done: int) -> None:
@@ -53,7 +52,6 @@ class MessageWriter:
         self._send_from_main("stepped", step, loss, rate, speed, remaining)
 
     def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
-        """Pass on the scores."""
         self._send_from_main("evaluated", step, dict(scores), best)
 
     def _send_from_main(self, event: str, *values: object) -> None:

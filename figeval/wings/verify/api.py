@@ -122,10 +122,10 @@ class Verification(Result):
         return f"{checks}, {problems}, {states['not checked']} not checked"
 
     @property
-    def grids(self) -> list[Grid]:  # noqa: D102
+    def grids(self) -> list[Grid]:
         return [Grid(HEAD, [(check.part, check.name, check.state, check.detail) for check in self.checks])]
 
-    def notes(self) -> list[str]:  # noqa: D102
+    def notes(self) -> list[str]:
         return [self._summary()]
 
     def __str__(self) -> str:

@@ -178,7 +178,6 @@ class RecomputedRows:
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as it is read after it was stored."""
     return json.loads(json.dumps(value))
 
 
@@ -187,7 +186,6 @@ def _metrics(row: PredictionRow, names: Container[str]) -> dict[str, Any]:
 
 
 def _facts(example: Example) -> dict[str, Any]:
-    """Return the fields that every row has from its example."""
     facts = {"cluster": example.cluster, "group": example.group, "meta": dict(example.meta)}
     return facts | ({"language": example.language} if example.language else {})
 

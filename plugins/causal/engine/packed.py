@@ -54,7 +54,6 @@ class TokenCount:
     packed: int = 0
 
     def describe(self) -> JSON:
-        """Return the counts for the record."""
         return {"read": self.read, "one_row_per_continuation": self.plain}
 
 

@@ -207,12 +207,10 @@ class SelfTest:
 
     @property
     def _itself(self) -> EngineReader:
-        """The model in its own precision."""
         return EngineReader(self.engine, None)
 
     @property
     def _precise(self) -> EngineReader:
-        """The model in the precision by which it is judged."""
         return EngineReader(self.engine, truth_of(self.engine.dtype))
 
     @cached_property
@@ -299,7 +297,6 @@ class EngineReader:
             return max(gaps(truth, self.scores(PLAIN, sample)))
 
     def scores(self, strategy: ReadStrategy, sample: Sequence[TokenRequest]) -> list[Answer]:
-        """Return the answers to a sample."""
         engine = self.engine
         engine.forget()  # what was kept has another precision, or was read in another way
         budget = engine.budget

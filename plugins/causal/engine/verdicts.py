@@ -48,7 +48,6 @@ class SelfTestVerdict(BaseModel):
     cure: str = ""
 
     def names_one_of(self, strategies: Sequence[ReadStrategy]) -> bool:
-        """Return whether the strategy is one of those that there are."""
         return self.strategy in {strategy.name for strategy in strategies}
 
     def find_strategy(self, strategies: Sequence[ReadStrategy], fallback: ReadStrategy) -> ReadStrategy:
@@ -115,7 +114,6 @@ def versions() -> tuple[str, ...]:
 
 
 def device_name(device: torch.device) -> str:
-    """Return the name of the kind of device."""
     import torch
 
     return str(torch.cuda.get_device_name(device)) if device.type == "cuda" else device.type

@@ -74,7 +74,6 @@ class Speed:
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens of the texts per second."""
         return self.tokens / max(self.seconds, 1e-9)
 
 

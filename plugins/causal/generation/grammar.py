@@ -59,7 +59,6 @@ class Grammars:
         self._known: dict[AnswerFormat, CompiledGrammar] = {}
 
     def of(self, answer: AnswerFormat) -> Format:
-        """Return a format for one answer."""
         if answer not in self._known:
             self._known[answer] = self._compile(answer)
         return GrammarFormat.of(self._known[answer], self.vocabulary, self.final)

@@ -51,7 +51,6 @@ def by_beginning(prompts: Sequence[Sequence[int]]) -> list[tuple[int, Beginning 
 def _below(
     prefix: Prefix, tree: PrefixTree, prompts: Sequence[Sequence[int]], parent: Beginning | None
 ) -> Iterator[tuple[int, Beginning | None]]:
-    """Yield the prompts below a prefix of the plan."""
     beginning = parent
     if len(prefix.nodes):
         parent_ids = () if parent is None else parent.ids

@@ -75,7 +75,6 @@ class End:
         return any(text in ending for text in self.stop)
 
     def before_stop(self, text: str) -> str:
-        """Return a text up to the first stop text."""
         return text[: min((text.find(stop) for stop in self.stop if stop in text), default=len(text))]
 
 

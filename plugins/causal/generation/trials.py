@@ -56,7 +56,6 @@ def tolerance(writer: Decoder | WholeBatches) -> float:
 
 
 def precision_of(writer: Decoder | WholeBatches) -> torch.dtype:
-    """Return the precision in which a writer computes."""
     return writer.autocast or writer.model.dtype
 
 
@@ -184,7 +183,6 @@ class BatchTrial(WriterTrial[WholeBatches]):
 
     @cached_property
     def prompts(self) -> list[list[int]]:
-        """The prompts."""
         config = self.writer.model.config
         prompts = [list(request.ids) for request in sample_for(config, positions(self.writer.model))][::3]
         return [*prompts, prompts[0][:3], prompts[1]]
@@ -249,7 +247,6 @@ class TrialReader:
     dtype: torch.dtype | None = None
 
     def precision(self) -> AbstractContextManager[None]:
-        """Return the context in which the trial is made."""
         return exact_products() if self.dtype is None else computing_in(self.trial.writer.model, self.dtype)
 
 
@@ -306,5 +303,4 @@ def largest_gap(tables: Tables, references: Tables) -> float:
 
 
 def array(tables: Tables) -> Floats:
-    """Return tables as one array."""
     return np.concatenate([table.double().cpu().numpy().ravel() for table in tables])

@@ -68,7 +68,6 @@ class WritingWay(Generic[W]):
     prepares: bool = False
 
     def takes(self, _row: Row) -> bool:
-        """Return whether a row can be written in this way."""
         return True
 
     def suits(self, rows: Sequence[Row]) -> bool:
@@ -116,7 +115,6 @@ class ContinuousWay(WritingWay[Continuous]):
     """Continuous batching, which cannot hold rows to formats."""
 
     def takes(self, row: Row) -> bool:
-        """Return whether a row has no format."""
         return row.format is None
 
     def pause(self) -> None:

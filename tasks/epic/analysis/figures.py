@@ -163,7 +163,6 @@ def join_words(words: Sequence[str]) -> str:
 
 
 def finding_value(part: Analysis, name: str) -> float:
-    """Return the value of a finding by its name."""
     return next(finding.value for finding in part.findings if finding.name == name and finding.value is not None)
 
 

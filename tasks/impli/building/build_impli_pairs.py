@@ -140,7 +140,6 @@ def build(options: PairOptions, output: Path, sheet: int, display: Display) -> J
 
 
 def kinds_with_pairs(report: JSON) -> list[str]:
-    """Return the kinds that have pairs."""
     return [kind for kind, counts in report["kinds"].items() if counts["pairs"]]
 
 

@@ -44,7 +44,6 @@ class PairOptions:
 
 
 def pair_file(kind: str) -> str:
-    """Return the name of the file with the pairs of a kind."""
     return f"{kind}.jsonl"
 
 
@@ -144,7 +143,6 @@ class PairBuilder:
         return located
 
     def _read(self, kind: str) -> Iterator[Located]:
-        """Yield the located sentences for a kind."""
         for row in read_jsonl(self._stages.folder / LOCATED):
             span, words = row["sentence"].pop("span"), row["found"].pop("words")
             sentence = Sentence(**row["sentence"], span=span and tuple(span))

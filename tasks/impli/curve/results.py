@@ -73,7 +73,6 @@ def numbers(trainings: Iterable[AnsweredTraining]) -> list[CurveNumber]:
 
 
 def point_numbers(trainings: Sequence[AnsweredTraining]) -> list[CurveNumber]:
-    """Return the numbers of one point."""
     first = trainings[0].training
     by_seed: dict[int, dict[str, PredictionRow]] = defaultdict(dict)
     for answered in trainings:
@@ -162,7 +161,6 @@ def _scored_pair(name: str, row: PredictionRow) -> Judged:
 
 
 def as_json(numbers: Iterable[CurveNumber]) -> list[JSON]:
-    """Return the numbers as mappings for JSON."""
     return [asdict(number) for number in numbers]
 
 

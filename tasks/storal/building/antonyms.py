@@ -26,7 +26,6 @@ class Replacement:
     word: str
 
     def apply(self, moral: str) -> str:
-        """Return the moral with the word replaced."""
         return f"{moral[: self.start]}{self.word}{moral[self.end :]}"
 
 

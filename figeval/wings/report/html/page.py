@@ -127,7 +127,6 @@ class Columns:
 
     @classmethod
     def of(cls, runs: Sequence[RunRecord], seeds: Mapping[int, Sequence[int]]) -> Columns:
-        """Return the columns of some runs."""
         labels = [one_line(label) for label in conditions.labels(runs)]
         numbered = [f"{label} [{run + 1}]" if labels.count(label) > 1 else label for run, label in enumerate(labels)]
         return cls(numbered, {seed: parent for parent, members in seeds.items() for seed in members})
@@ -344,7 +343,6 @@ def _statuses(runs: Sequence[RunRecord], columns: Columns) -> Grid:
 
 
 def _charts(content: ReportContent, columns: Columns) -> JSON:
-    """Return the charts by section."""
     colours = {columns.labels[run]: charts.COLOURS[columns.colours[run]] for run in columns.whole_runs}
     points = [point for run in columns.whole_runs for point in _points(content.runs[run], columns.labels[run])]
     scores = charts.scores(cleaned(points), colours)
