@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.answers.extract import Extracted, extract_choice, extract_label
-from figeval.answers.places import locate
-from figeval.answers.quotes import quotation
+from figeval.answers.quotes import locate, quotation
 from figeval.prompts import LETTERS, PromptContext
 from figeval.task_types.spans import SpanExample, read_quote
 from figeval.types import Reply, Span

@@ -24,7 +24,7 @@ from clustered import (
 from scipy.stats import beta, binom, norm
 
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.languages import LanguageScore, mean_over_languages
+from figeval.metrics.combination import LanguageScore, mean_over_languages
 from figeval.metrics.statistic import mean_of
 
 PAIRS = ((0.5, 0.5), (0.8, 0.3), (0.95, 0.05), (0.98, 0.7))

@@ -23,7 +23,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from figeval.io.storage import replacing
+from figeval.io.files import replacing
 from figeval.records.rows_file import packed
 from figeval.records.run_folder import RunFolder, read_record
 from figeval.types import JSON

@@ -26,7 +26,7 @@ _PUBLIC = {
     "figeval.wings.training.api": "Training train",
     "figeval.wings.verify.api": "Verification verify",
     "figeval.runs.harness": "Harness",
-    "figeval.runs.stored_run": "StoredAnswer StoredRun",
+    "figeval.runs.stored": "StoredAnswer StoredRun",
     "figeval.hooks": "hookimpl",
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (
@@ -61,7 +61,7 @@ _PUBLIC = {
         "Batched Collective Measured PerLabel Statistic answered batched collective expected_over_ties mean_of "
         "tied_answers"
     ),
-    "figeval.metrics.arguments": "MetricContext MetricModel",
+    "figeval.metrics.catalogue": "MetricContext MetricModel",
     "figeval.models.chat_api": "ApiAnswer ApiOptions ChatApi api_backend",
     "figeval.models.learner": "Features Learner Setup",
     "figeval.data": "DataContext",

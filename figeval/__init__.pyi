@@ -84,7 +84,7 @@ from figeval.errors import (
 )
 from figeval.runs.harness import Harness as Harness
 from figeval.runs.outputs import write_output as write_output
-from figeval.runs.stored_run import (
+from figeval.runs.stored import (
     StoredAnswer as StoredAnswer,
     StoredRun as StoredRun,
 )
@@ -104,7 +104,7 @@ from figeval.metrics import (
     mean_of as mean_of,
     tied_answers as tied_answers,
 )
-from figeval.metrics.arguments import (
+from figeval.metrics.catalogue import (
     MetricContext as MetricContext,
     MetricModel as MetricModel,
 )

@@ -24,7 +24,7 @@ import pluggy
 
 from figeval import hooks
 from figeval.errors import FigevalError, PluginError, near
-from figeval.frontend import warn
+from figeval.io.frontend import warn
 from figeval.io.text import one_line
 
 T = TypeVar("T")

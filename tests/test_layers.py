@@ -23,7 +23,6 @@ PLUMBING = {
     "config",
     "defaults",
     "errors",
-    "frontend",
     "hooks",
     "io",
     "language",
@@ -52,7 +51,6 @@ LONGEST_MODULE = 500
 FEWEST_LINES = 60  # of a module that only one other imports; a shorter one belongs there, or is here with a reason
 SMALL = {
     "figeval.cli.schema": "one command per module, which the command line imports by name",
-    "figeval.task_types.gold": "texts of answers, which need no task type",
     "figeval.testing.declarations": "what a task type declares, beside what it does",
     "tasks.epic.analysis.likeness": "one analysis per module, which the command imports by name",
     "tasks.epic.analysis.sizes": "one analysis per module, which the command imports by name",

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from figeval import frontend, plugins
+from figeval import plugins
 from figeval.config import Folders, RunConfig, RunOptions
 from figeval.errors import OptionError, RecordError, near
+from figeval.io import frontend
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments, reworded
 from figeval.models.capabilities import KNOWN, capabilities

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from figeval import frontend
 from figeval.api.runs import Run, Task, run_config, task_names
 from figeval.config import RunOptions, ScoreOptions
 from figeval.errors import OptionError, near
+from figeval.io import frontend
 from figeval.io.validation import checked_arguments
 from figeval.reporting.progress import RunProgress, display_on, stderr
 from figeval.runs.given import name_of

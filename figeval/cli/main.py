@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import click
 
 from figeval.errors import FigevalError, near
-from figeval.frontend import command_line, end_despite_threads, end_quickly
+from figeval.io.frontend import command_line, end_despite_threads, end_quickly
 from figeval.io.text import clean, one_line
 
 if TYPE_CHECKING:

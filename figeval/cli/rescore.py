@@ -11,7 +11,7 @@ import click
 
 from figeval.cli.options import include_path
 from figeval.cli.output import echo_json
-from figeval.frontend import notice
+from figeval.io.frontend import notice
 
 if TYPE_CHECKING:
     from figeval.runs.rescore import Reread

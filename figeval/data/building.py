@@ -17,8 +17,8 @@ from typing import IO
 
 from figeval.errors import DataError, FigevalError, OptionError
 from figeval.io.display import Display
+from figeval.io.files import locked, replace_text, replacing
 from figeval.io.json_files import read_json
-from figeval.io.storage import locked, replace_text, replacing
 from figeval.types import JSON
 
 RECORD = "stages.json"

@@ -29,9 +29,8 @@ from urllib.parse import quote
 from figeval.data import download as web
 from figeval.data.sources import DataFile, data_file
 from figeval.errors import DataError, MissingData
-from figeval.io.files import expand_user, home
+from figeval.io.files import expand_user, home, replace_text
 from figeval.io.json_files import parse_json
-from figeval.io.storage import replace_text
 
 State = Literal["cached", "mirror", "missing", "corrupt"]
 

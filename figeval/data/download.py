@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING
 from figeval.data.archives import ArchiveError, LockedArchiveError, open_archive, open_member, reading
 from figeval.data.sources import DataFile
 from figeval.errors import DataError
-from figeval.frontend import notice, watched
+from figeval.io.frontend import notice, watched
 from figeval.io.text import whole_number
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import FigevalError
-from figeval.io.storage import cure
+from figeval.io.files import cure
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"  # Okabe and Ito: safe for colour-blind readers
 INK = "#222222"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from figeval.metrics.combination import Clustered, Combination, are_reliable
+from figeval.metrics.combination import Clustered, Combination, are_reliable, missing
 from figeval.metrics.discrimination import Judged
 from figeval.metrics.intervals import (
     Bounds,
@@ -28,7 +28,6 @@ from figeval.metrics.intervals import (
     t_interval,
     variance_of_mean,
 )
-from figeval.metrics.languages import missing
 from figeval.types import Interval, Score
 
 Floats = NDArray[np.float64]

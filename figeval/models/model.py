@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import FigevalError, ModelError, PluginError, UnknownName, near
-from figeval.frontend import warn
 from figeval.io.files import expand_user, is_folder
+from figeval.io.frontend import warn
 from figeval.io.text import one_line
 from figeval.language.words import TaskWords
 from figeval.models.capabilities import capabilities

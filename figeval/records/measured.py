@@ -14,8 +14,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from figeval.errors import RecordError
+from figeval.io.files import cure, replacing
 from figeval.io.json_files import read_model
-from figeval.io.storage import cure, replacing
 from figeval.io.text import one_line
 from figeval.records.schema import Stored
 

@@ -34,8 +34,8 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, 
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from figeval.errors import PluginError, RecordError
+from figeval.io.files import cure, replacing
 from figeval.io.json_files import JSONScore, bounded, json_scores, parse_json
-from figeval.io.storage import cure, replacing
 from figeval.io.text import cleaned, one_line, valid
 from figeval.io.validation import first_problem
 from figeval.plugins import describe

@@ -25,8 +25,8 @@ from typing import (
 from typing_extensions import TypedDict
 
 from figeval.errors import FolderInUse, RecordError
+from figeval.io.files import cure, locked, replace_text
 from figeval.io.json_files import InvalidJSON, bounded, read_json
-from figeval.io.storage import cure, locked, replace_text
 from figeval.io.text import cleaned, one_line, valid
 from figeval.io.validation import validated
 from figeval.records.ids import Ids, digest_of, digests_of, repeated

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import TrainError
-from figeval.io.files import digest_of_file, expand_user, is_folder
+from figeval.io.files import digest_of_file, expand_user, is_folder, replace_text
 from figeval.io.json_files import parse_json, read_json
-from figeval.io.storage import replace_text
 from figeval.records.digests import Digests, Question, SeenTexts
 from figeval.types import JSON, Example, Role
 

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import Field, model_validator
 
 from figeval.errors import RecordError, TrainError
+from figeval.io.files import replace_text
 from figeval.io.json_files import read_model
-from figeval.io.storage import replace_text
 from figeval.records.intervals import StoredInterval
 from figeval.records.run_folder import SEEDS as SEEDS
 from figeval.records.run_folder import RunFolder, find_record, read_run

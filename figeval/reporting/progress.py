@@ -18,8 +18,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from figeval.frontend import warn
 from figeval.io.display import Display
+from figeval.io.frontend import warn
 from figeval.io.text import clean, counted
 from figeval.records.schema import TaskRecord
 from figeval.reporting.grid import say

@@ -16,7 +16,7 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import DataError, OptionError, RecordError, near
-from figeval.frontend import notice
+from figeval.io.frontend import notice
 from figeval.io.text import csv_cell, one_line
 from figeval.models.model import Model
 from figeval.plugins import describe
@@ -25,9 +25,9 @@ from figeval.records.predictions import form_problem
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, mean_of, write
-from figeval.runs.flags import refuse_unused_settings
 from figeval.runs.given_rows import GivenRow, Predictions, Rows, Source
 from figeval.runs.harness import Harness
+from figeval.runs.limits import refuse_unused_settings
 from figeval.runs.plan import Plan, Planner, check_columns
 from figeval.runs.run import Observer, carry_out, default_folder
 from figeval.runs.seeds import scores_of, warnings_of

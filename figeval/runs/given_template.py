@@ -12,15 +12,14 @@ from pathlib import Path
 
 from figeval.config import RunConfig
 from figeval.errors import OptionError
-from figeval.io.storage import cure, replace_text
+from figeval.io.files import cure, replace_text
 from figeval.io.text import csv_cell, one_line
 from figeval.runs.given import form_of
 from figeval.runs.harness import Harness
 from figeval.runs.plan import check_columns
 from figeval.runs.variants import chosen
 from figeval.spec import TaskSpec
-from figeval.spec.subset import Portion
-from figeval.spec.survey import survey
+from figeval.spec.survey import Portion, survey
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".jsonl", ".json")

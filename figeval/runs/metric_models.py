@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from figeval.errors import CapabilityError, FigevalError, ModelError, OptionNeeded
-from figeval.metrics.arguments import MetricContext
+from figeval.metrics.catalogue import MetricContext
 from figeval.models.batching import Memo
 from figeval.models.capabilities import Answer, ask, capability_of
 from figeval.models.model import Backends, Model, open_model
@@ -24,7 +24,7 @@ BATCH = 1024  # requests that are passed to the model together
 
 @dataclass(frozen=True)
 class SharedModel:
-    """A model of the registry that several metrics may share (`figeval.metrics.arguments.MetricModel`).
+    """A model of the registry that several metrics may share (`figeval.metrics.catalogue.MetricModel`).
 
     Attributes:
         model: the model.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from figeval.errors import OptionError, RecordError
-from figeval.io.storage import cure, replacing
+from figeval.io.files import cure, replacing
 from figeval.records.measured import FILE as MEASURED
 from figeval.records.sweep import GRID, SEEDS
 

@@ -15,27 +15,25 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, ExampleError, ModelError, TaskError, near
-from figeval.frontend import warn
 from figeval.io.files import expand_user, is_folder
+from figeval.io.frontend import warn
 from figeval.language.words import TaskWords, notion_of
 from figeval.metrics.catalogue import statistic_of
 from figeval.models.model import Model, open_model
 from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, SolvedExamples, load_template, variables
 from figeval.records.floor import Floor, floor_in
 from figeval.records.seen import about_in
-from figeval.runs.flags import check_model, check_room, flagged, refuse_unused_settings
 from figeval.runs.harness import Harness
+from figeval.runs.limits import check_model, check_room, flagged, is_askable, refuse_unused_settings, unasked
 from figeval.runs.retrieval.augmentation import Augmenter, augmenter
 from figeval.runs.retrieval.shots import shots_of, shots_record
 from figeval.runs.task_metrics import check_metrics, descriptions, metrics_of, signatures
-from figeval.runs.unasked import is_askable, unasked
 from figeval.runs.variants import Variant, check_prompts, chosen, missing_probes, variants
 from figeval.spec import TaskSpec
 from figeval.spec.examples import check_languages
-from figeval.spec.subset import CLUSTER, LANGUAGE, Portion
-from figeval.spec.survey import Survey, survey
+from figeval.spec.survey import CLUSTER, LANGUAGE, Portion, Survey, survey
 from figeval.task_types.base import Metric
-from figeval.task_types.calibration import CONTENT_FREE
+from figeval.task_types.debiasing import CONTENT_FREE
 from figeval.task_types.routes import Route, choose
 from figeval.types import Example
 
@@ -79,7 +77,7 @@ class Plan:
 
     @property
     def is_reserve(self) -> bool:
-        """True for a probe that is asked only if the floor of its task says nothing (`figeval.runs.floors`)."""
+        """True for a probe that is asked only if the floor of its task says nothing (`figeval.runs.baselines`)."""
         return bool(self.variant.substitute_for) and not self.config.probes
 
     @property

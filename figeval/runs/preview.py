@@ -11,12 +11,11 @@ from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, TaskError, near
 from figeval.models.model import Model
 from figeval.prompts import PromptContext, Shots
-from figeval.runs.flags import flagged
 from figeval.runs.harness import Harness
+from figeval.runs.limits import flagged, is_askable
 from figeval.runs.plan import context_of, model_of, pool_of, route_of, template_of
 from figeval.runs.retrieval.augmentation import Augmenter, augmenter
 from figeval.runs.retrieval.shots import shots_of
-from figeval.runs.unasked import is_askable
 from figeval.runs.variants import Variant, check_prompts, variants
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Route

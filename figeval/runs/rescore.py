@@ -26,7 +26,7 @@ from figeval.runs.selection_bias import marked, withhold_intervals
 from figeval.runs.task_metrics import descriptions, metrics_of
 from figeval.runs.variants import Variant, recorded_variant
 from figeval.spec import TaskSpec
-from figeval.task_types.orders import from_orders, in_orders
+from figeval.task_types.debiasing import from_orders, in_orders
 from figeval.task_types.routes import ReplyReader, Route
 from figeval.types import Example, Prediction, Reply
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from figeval import frontend
 from figeval.config import RunConfig
 from figeval.errors import RecordError
+from figeval.io import frontend
 from figeval.io.text import one_line
 from figeval.language.words import notion_of
 from figeval.models.model import Model

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from figeval.config import RunConfig
 from figeval.errors import BudgetExhausted, ModelError, NotFinished
-from figeval.frontend import notice, warn
+from figeval.io.frontend import notice, warn
 from figeval.models.model import Model
 from figeval.records import provenance
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.records.seen import Lineage
-from figeval.runs.baselines import Baselines, are_scored
+from figeval.runs.baselines import Baselines, are_scored, choose_floor, substitution_notes
 from figeval.runs.contrasts import Discrimination, check_columns, contrasts_of
 from figeval.runs.evaluate import (
     CachedModel,
@@ -34,8 +34,8 @@ from figeval.runs.evaluate import (
     missing_examples,
     recorded_failure,
 )
-from figeval.runs.floors import choose_floor, substitution_notes
 from figeval.runs.harness import Harness
+from figeval.runs.limits import first_round
 from figeval.runs.lineage import line_of, lineage_record
 from figeval.runs.plan import Plan, prepare
 from figeval.runs.resume import RowCounts, begin, resume, warnings_of_run
@@ -49,7 +49,6 @@ from figeval.runs.selection_bias import (
     warn_of_helpers,
     withhold_intervals,
 )
-from figeval.runs.unasked import first_round
 from figeval.spec import TaskSpec
 from figeval.task_types.given import GIVEN
 from figeval.types import Prompt

@@ -336,7 +336,7 @@ class TaskScorer:
         mean has no interval if it includes seen examples. A language has none if its rows form a single cluster, since
         nothing says how rows of another cluster in this language would differ.
         """
-        from figeval.metrics.languages import LanguageScore, mean_over_languages
+        from figeval.metrics.combination import LanguageScore, mean_over_languages
 
         aggregators = self._parts(lambda row: row.get("language"), rows, strict=self.strict)
         parts = {

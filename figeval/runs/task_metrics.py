@@ -9,8 +9,7 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.language.words import notion_of, primary
-from figeval.metrics.arguments import make_metric
-from figeval.metrics.catalogue import Metrics, statistic_of
+from figeval.metrics.catalogue import Metrics, make_metric, statistic_of
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec
 from figeval.spec.tasks import ENGLISH

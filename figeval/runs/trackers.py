@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from figeval.config import RunConfig
 from figeval.errors import TrainError, near
-from figeval.frontend import warn
+from figeval.io.frontend import warn
 from figeval.io.text import one_line
 from figeval.records.schema import RunRecord, TaskRecord
 

@@ -53,7 +53,7 @@ def variants(task: TaskSpec, config: RunConfig, harness: Harness, *, substitutes
     """Yield the task itself, then the prompts of --prompts, then the probes: all with --probes, else only the floor.
 
     A floor is a baseline, so without --probes, --no_baselines leaves it out. With `substitutes`, the probe that may
-    stand in for the floor (`figeval.runs.floors`) comes after it.
+    stand in for the floor (`figeval.runs.baselines`) comes after it.
     """
     examples = partial(harness.examples, task)
     yield Variant(task=task, examples=examples)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from figeval.errors import DuplicateName, TaskError, UnknownName, near
-from figeval.frontend import warn
 from figeval.io.files import EXTERNAL, inside
+from figeval.io.frontend import warn
 from figeval.io.validation import first_location, first_problem
 from figeval.io.yaml_files import read_mapping
 from figeval.plugins import PluginManager

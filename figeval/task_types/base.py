@@ -7,7 +7,7 @@ the contract.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -19,7 +19,6 @@ from figeval.plugins import describe
 from figeval.prompts import PromptContext
 from figeval.task_types.fields import Definition, RowContext, fields_of, read_fields, required_fields
 from figeval.task_types.given import GIVEN, Given
-from figeval.task_types.gold import texts_of
 from figeval.task_types.routes import Route, Start
 from figeval.types import FINGERPRINTED_AS, JSON, Example, Input, Prediction, Value
 
@@ -43,7 +42,7 @@ class Metric:
         task_types: task types that the metric is for; empty for all of them.
         routes: routes on which the metric is meaningful; empty for all of them.
         argument: description of the argument for messages ("the folder of a classifier"), or empty without an argument.
-            With an argument, `target` is a factory (`figeval.metrics.arguments`).
+            With an argument, `target` is a factory (`figeval.metrics.catalogue`).
         given: the given argument, or None.
         languages: languages in which the metric has a sound value, without script and region; empty for all of them.
         counts_words: whether the score depends on what a word is (`figeval.language.words`).
@@ -389,3 +388,24 @@ def repeated_texts(options: Sequence[str]) -> Iterator[tuple[str, str]]:
         first = seen.setdefault(option.strip().casefold(), number)
         if first != number:
             yield "repeats another one", f"option {number} ({option!r:.60}, as option {first})"
+
+
+def texts_of(value: Any, options: Sequence[Any] = ()) -> tuple[str, ...]:
+    """Return a right answer, or several, as texts: an index as its option, a number as a task file writes it.
+
+    The result is empty for a hidden answer and for what is neither a text nor a number.
+    """
+    answers = value if isinstance(value, list | tuple | Set) else [value]
+    texts = [text for answer in answers if (text := _text_of(answer, options)) is not None]
+    if len(texts) < len(answers):
+        return ()
+    return tuple(sorted(texts) if isinstance(value, Set) else texts)
+
+
+def _text_of(value: Any, options: Sequence[Any]) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool) and options:
+        value = options[value]
+    if isinstance(value, str):
+        return value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value:g}" if is_number else None

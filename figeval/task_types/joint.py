@@ -10,9 +10,9 @@ from figeval.errors import DataError
 from figeval.io.json_files import json_scores
 from figeval.prompts import PromptContext
 from figeval.task_types.base import metric
+from figeval.task_types.debiasing import together
 from figeval.task_types.fields import Field, RowContext
 from figeval.task_types.given import Given
-from figeval.task_types.orders import together
 from figeval.task_types.ranking import Ranking, RankingExample
 from figeval.task_types.routes import Dialogue, Route
 from figeval.task_types.spans import SpanExample, Spans

@@ -9,8 +9,9 @@ different rule, by which .40/.30/.30 is not entailment.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from figeval.answers import VERSION
@@ -161,3 +162,37 @@ class SingleLabelType(TaskType[E]):
         if missing := [label for label in task.labels if label not in labels]:
             has = ", ".join(sorted(map(str, labels)))
             raise ValueError(f"no training example has the label {missing[0]!r} (only {has}); raise --limit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextExample(Example, ABC):
+    """Example that asks about its `text`.
+
+    A subclass defines it as a property, or as a field: `text: Annotated[str, TextField("…")] = field()`. Without
+    `= field()`, a dataclass would take the abstract property as the field's default.
+
+    Attributes:
+        gold_field: name of the field with the right answer, whose value is None if the answer is hidden.
+    """
+
+    gold_field: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """Text that is asked about."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts of the example, i.e. the text alone."""
+        return (self.text,)
+
+    @property
+    def subject(self) -> str:
+        """Subject of the example, i.e. its text."""
+        return self.text
+
+    @property
+    def hidden(self) -> bool:
+        """True if the right answer is hidden."""
+        return getattr(self, self.gold_field) is None

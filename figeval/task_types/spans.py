@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar
 
 from figeval.answers import VERSION
@@ -15,7 +17,6 @@ from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import PositiveField, SpanField, TextField
 from figeval.task_types.given import Given
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, cosines
-from figeval.task_types.windows import windows
 from figeval.types import (
     NO_SPAN,
     AnswerFormat,
@@ -110,8 +111,7 @@ def read_quote(example: SpanExample, _context: PromptContext, reply: Reply) -> P
 
     A reply whose JSON contains no quotation means that there is no such span.
     """
-    from figeval.answers.places import locate
-    from figeval.answers.quotes import NO_QUOTE, quotation
+    from figeval.answers.quotes import NO_QUOTE, locate, quotation
 
     quoted = quotation(reply, example)
     if quoted.rule == NO_QUOTE:
@@ -226,7 +226,7 @@ class Spans(TaskType[SpanExample]):
 
     def given(self, example: SpanExample, given: Given, _labels: Sequence[str]) -> Prediction:
         """Return the span that is given by its place or its words; a list of several spans is a tie between them."""
-        from figeval.answers.places import locate
+        from figeval.answers.quotes import locate
 
         scores, value = given.numbers("spans"), given.parsed
         if isinstance(value, str):
@@ -264,3 +264,56 @@ class Spans(TaskType[SpanExample]):
     def is_constant(self, gold_class: str) -> bool:
         """Return False for spans, because spans at different places are different answers."""
         return gold_class != PLACED
+
+
+LONGEST_RUN = 8  # clauses; limits the windows of a text without full stops, but the whole sentence is always one
+
+_CLOSING = r"[\"'”’»)\]]*"
+_TITLES = r"(?<!\bmr)(?<!\bmrs)(?<!\bms)(?<!\bdr)(?<!\bst)(?<!\bvs)"  # their full stop ends no sentence
+_SENTENCE_END = re.compile(rf"{_TITLES}[.!?…]+{_CLOSING}(?=\s)|[。！？]+[」』”’）]*|\n\s*\n", re.IGNORECASE)
+_CLAUSE_END = re.compile(rf"[,;:]{_CLOSING}(?=\s)|[，；：、]|\s+[-–—]+(?=\s)|[–—]+")
+
+
+def sentences(text: str) -> list[Span]:
+    """Return the sentences of a text, trimmed; none if the text is blank."""
+    return list(_pieces(text, Span(0, len(text)), _SENTENCE_END))
+
+
+def clauses(text: str, sentence: Span) -> list[Span]:
+    """Return the pieces of one sentence between punctuation marks and dashes."""
+    return list(_pieces(text, sentence, _CLAUSE_END))
+
+
+@lru_cache(maxsize=4096)
+def windows(text: str) -> tuple[Span, ...]:
+    """Return every sentence, every clause, and every run of up to `LONGEST_RUN` neighbouring clauses of one sentence.
+
+    Windows are ordered by start, then by length; none is empty, and each character other than white space is in at
+    least one of them.
+    """
+    spans = set()
+    for sentence in sentences(text):
+        pieces = clauses(text, sentence)
+        runs = (pieces[first : first + LONGEST_RUN] for first in range(len(pieces)))
+        spans |= {sentence, *(Span(run[0].start, last.end) for run in runs for last in run)}
+    return tuple(sorted(spans, key=lambda span: (span.start, span.end)))
+
+
+def _pieces(text: str, within: Span, boundary: re.Pattern[str]) -> Iterator[Span]:
+    """Yield the trimmed pieces between boundaries; a boundary belongs to the piece before it."""
+    start = within.start
+    for end in (
+        *(boundary_match.end() for boundary_match in boundary.finditer(text, within.start, within.end)),
+        within.end,
+    ):
+        piece = trimmed(text, Span(start, end))
+        if piece.start < piece.end:
+            yield piece
+        start = end
+
+
+def trimmed(text: str, span: Span) -> Span:
+    """Return the span without white space at its ends; empty if it is blank."""
+    inside = text[span.start : span.end]
+    start = span.start + len(inside) - len(inside.lstrip())
+    return Span(start, start + len(inside.strip()))

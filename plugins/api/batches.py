@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from figeval.errors import ModelError, NotFinished, RecordError
-from figeval.frontend import command, warn
-from figeval.io.storage import locked
+from figeval.io.files import locked
+from figeval.io.frontend import command, warn
 from figeval.io.text import counted
 from figeval.models import progress
 from figeval.models.archive import PaidAnswer, Usage

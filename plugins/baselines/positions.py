@@ -24,7 +24,7 @@ class LastSentence:
         refuse_model_name("last_sentence", self.model)
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
-        from figeval.task_types.windows import sentences
+        from figeval.task_types.spans import sentences
 
         return [[ScoredSpan(span, 0.0) for span in sentences(request.text)[-1:]] for request in requests]
 

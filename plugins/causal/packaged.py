@@ -19,8 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from figeval.errors import ModelError
-from figeval.frontend import notice
 from figeval.io.files import home
+from figeval.io.frontend import notice
 from figeval.types import JSON
 
 from ..torch_models.checkpoint import CONFIG

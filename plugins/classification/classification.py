@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 from figeval.prompts import PromptContext
 from figeval.task_types.base import metric
 from figeval.task_types.fields import Definition, LabelField, RowContext, TextField
-from figeval.task_types.label_words import BY_CLOZE, BY_LABEL_WORD, BY_VERBALIZER, SingleLabelType
+from figeval.task_types.label_words import BY_CLOZE, BY_LABEL_WORD, BY_VERBALIZER, SingleLabelType, TextExample
 from figeval.task_types.routes import (
     Dialogue,
     Route,
@@ -24,7 +24,6 @@ from figeval.task_types.routes import (
     decide,
     pair_scores,
 )
-from figeval.task_types.texts import TextExample
 from figeval.types import Example, PairLabel, Prediction
 
 from ..baselines.guessing import gold_answers

@@ -21,6 +21,7 @@ from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import Definition, Field, RowContext
 from figeval.task_types.given import Given, label_of
+from figeval.task_types.label_words import TextExample
 from figeval.task_types.routes import (
     Dialogue,
     ReplyReader,
@@ -30,7 +31,6 @@ from figeval.task_types.routes import (
     closeness_routes,
     pair_scores,
 )
-from figeval.task_types.texts import TextExample
 from figeval.types import JSON, AnswerFormat, Continuation, Example, PairLabel, Prediction, Value
 
 from ..baselines.guessing import gold_answers

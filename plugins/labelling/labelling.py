@@ -17,8 +17,8 @@ from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import Definition, Field, RowContext, TextsField
 from figeval.task_types.given import Given
+from figeval.task_types.label_words import TextExample
 from figeval.task_types.routes import Dialogue, ReplyReader, Route
-from figeval.task_types.texts import TextExample
 from figeval.types import JSON, LATER, AnswerFormat, Prediction, Value
 
 from .requests import LabelWords

@@ -1,7 +1,7 @@
 """Parse the expressions that a language model quotes, one per line or "none", and align them with the text's words.
 
 Each line is read like the single quotation in a reply to a spans task (`figeval.answers.quotes`) and located like it
-(`figeval.answers.places`): verbatim, folded, or nearly. It has to match whole words. An explanation of its meaning, in
+(`figeval.answers.quotes`): verbatim, folded, or nearly. It has to match whole words. An explanation of its meaning, in
 parentheses or after a dash or a colon, is not part of it. An expression that occurs several times is labelled
 everywhere, because a reply cannot tell which place it means. If some quotations do not occur in the text, the answer
 consists of the others, and `scores` hold the likeness of each, 0 for those, so that `quotes_found` can count them. If
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 
 from figeval.answers.folding import fold
-from figeval.answers.places import CUTOFF, locate
-from figeval.answers.quotes import quotation
+from figeval.answers.quotes import CUTOFF, locate, quotation
 from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn
 from figeval.language.words import is_boundary, is_cluster_boundary
 from figeval.prompts import PromptContext

@@ -24,9 +24,8 @@ from figeval.records.conditions import notes
 from figeval.records.run_folder import RunFolder
 from figeval.runs import Harness
 from figeval.runs.preview import preview
-from figeval.runs.retrieval.content_words import content_words
-from figeval.runs.retrieval.neighbours import NearestExamples
-from figeval.runs.retrieval.vectors import BATCH, Retriever
+from figeval.runs.retrieval.augmentation import content_words
+from figeval.runs.retrieval.neighbours import BATCH, NearestExamples, Retriever
 from figeval.runs.run import run
 from figeval.task_types.choice import Choice, ChoiceExample
 from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
@@ -341,7 +340,7 @@ def stop():
 
 def test_how_far_a_slow_index_is(colours, own_home, capsys, monkeypatch):
     seconds = iter(range(0, 10_000, 7))
-    monkeypatch.setattr("figeval.runs.retrieval.vectors.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr("figeval.runs.retrieval.neighbours.time.monotonic", lambda: next(seconds))
     texts = [f"red {n}" for n in range(3 * BATCH)]
     Retriever("colours", colours.harness()).vectors(texts, "questions")
     _, *lines = capsys.readouterr().err.splitlines()

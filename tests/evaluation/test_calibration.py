@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from figeval.errors import CapabilityError, PluginError
 from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
-from figeval.task_types.calibration import CONTENT_FREE, FLOOR, calibrated, content_free, without_prior
 from figeval.task_types.choice import Choice, ChoiceExample
-from figeval.task_types.orders import in_orders
+from figeval.task_types.debiasing import CONTENT_FREE, FLOOR, calibrated, content_free, in_orders, without_prior
 from figeval.task_types.pairs import PairExample, Pairs
 from figeval.task_types.routes import Route
 from figeval.types import Continuation, Prediction

@@ -15,7 +15,7 @@ import pytest
 
 from figeval.api.runs import run_config
 from figeval.errors import FigevalError, OptionError
-from figeval.frontend import command_line
+from figeval.io.frontend import command_line
 from figeval.runs.workers import cluster
 from tests.evaluation.commands import Run, same, wait
 from tests.evaluation.conftest import write_task

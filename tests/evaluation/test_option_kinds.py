@@ -21,8 +21,8 @@ from figeval.reporting import table
 from figeval.runs.option_kinds import choices
 from figeval.runs.rescore import rescore
 from figeval.task_types.choice import Choice, ChoiceExample, chosen
+from figeval.task_types.debiasing import combine_answers
 from figeval.task_types.fields import reordered
-from figeval.task_types.orders import combine_answers
 from figeval.task_types.routes import decide
 from figeval.types import Prediction
 from tests.evaluation.conftest import Workshop, write_task

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import figeval
 from figeval.records.run_folder import RunFolder
-from figeval.spec.subset import Portion
-from figeval.spec.survey import survey
+from figeval.spec.survey import Portion, survey
 from figeval.testing.fakes import FakePairScorer
 from tests.evaluation.conftest import Workshop, write_task
 

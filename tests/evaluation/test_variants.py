@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from figeval.errors import CapabilityError, RecordError, TaskError
-from figeval.runs.floors import says_nothing
+from figeval.runs.baselines import says_nothing
 from figeval.types import Reply
 from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.combination import Clustered, correlation
-from figeval.metrics.languages import LanguageScore, mean_over_languages
+from figeval.metrics.combination import Clustered, LanguageScore, correlation, mean_over_languages
 from figeval.metrics.paired import paired, paired_over_languages
 from figeval.metrics.statistic import Statistic, mean_of, ratio
 from figeval.types import Score

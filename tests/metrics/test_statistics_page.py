@@ -15,7 +15,7 @@ import pytest
 
 from figeval.errors import ModelError
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.arguments import MetricContext
+from figeval.metrics.catalogue import MetricContext
 from figeval.metrics.differences import MAX_FALSE_ALARMS
 from figeval.metrics.statistic import Measured, mean_of
 from figeval.task_types.choice import ChoiceExample

@@ -19,11 +19,10 @@ from figeval.builtin.plugins.baselines.word_overlap import Overlap, word_set
 from figeval.errors import ModelError
 from figeval.models.capabilities import ask, capabilities
 from figeval.plugins import load
-from figeval.task_types.base import TaskType
+from figeval.task_types.base import TaskType, texts_of
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.fields import IndexField, TextField, TextsField
 from figeval.task_types.generation import GenerationExample
-from figeval.task_types.gold import texts_of
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.similarity import SimilarityExample

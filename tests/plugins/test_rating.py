@@ -18,7 +18,7 @@ from figeval import Prediction, PromptContext, Reply, load
 from figeval.builtin.plugins.rating import rating_metrics
 from figeval.builtin.plugins.rating.rating import Rating, RatingExample, read_number
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.task_types.calibration import calibrated
+from figeval.task_types.debiasing import calibrated
 from figeval.testing import check_metric, check_task_type
 from tests.cli import conftest
 from tests.cli.conftest import Cli, Outcome

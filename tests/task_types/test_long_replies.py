@@ -9,8 +9,7 @@ from __future__ import annotations
 import pytest
 
 from figeval.answers.extract import extract_choice, extract_label
-from figeval.answers.places import locate
-from figeval.answers.quotes import quotation
+from figeval.answers.quotes import locate, quotation
 from figeval.answers.reply_text import BEGINNING, END, answering_part
 from figeval.task_types.spans import SpanExample
 from figeval.types import Reply, Span

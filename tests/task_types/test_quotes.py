@@ -9,8 +9,7 @@ from hypothesis import assume, given
 from hypothesis import example as example_of
 from hypothesis import strategies as st
 
-from figeval.answers.places import CUTOFF, fold, locate
-from figeval.answers.quotes import quotation
+from figeval.answers.quotes import CUTOFF, fold, locate, quotation
 from figeval.prompts import PromptContext
 from figeval.task_types.spans import SpanExample, Spans
 from figeval.types import NO_SPAN, Reply, Span

@@ -17,7 +17,7 @@ from figeval.answers.extract import extract_choice, extract_label
 from figeval.answers.folding import fold
 from figeval.answers.mentions import text_finder
 from figeval.answers.numbers import extract_number
-from figeval.answers.places import locate
+from figeval.answers.quotes import locate
 from figeval.language.words import is_boundary, is_cluster_boundary, letters
 from figeval.types import Reply
 

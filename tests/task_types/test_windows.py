@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.task_types.windows import LONGEST_RUN, clauses, sentences, trimmed, windows
+from figeval.task_types.spans import LONGEST_RUN, clauses, sentences, trimmed, windows
 from figeval.types import Span
 
 texts = st.text() | st.lists(

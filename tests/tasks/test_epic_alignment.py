@@ -21,8 +21,7 @@ from figeval.runs import Harness
 from figeval.runs.run import run
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
-from figeval.task_types.spans import SpanExample
-from figeval.task_types.windows import sentences
+from figeval.task_types.spans import SpanExample, sentences
 from figeval.types import Example, Prediction, Span
 from tests.aggregated import count_in
 from tests.processes import figeval

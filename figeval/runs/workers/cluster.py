@@ -25,7 +25,7 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, OptionError
-from figeval.frontend import notice
+from figeval.io.frontend import notice
 from figeval.io.text import counted, one_line
 from figeval.runs.workers.protocol import FINAL_MESSAGES, Hire, Message, Order, Unit, WorkerLost, module_path
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import IO
 
 from figeval.config import RunConfig
-from figeval.frontend import end_quickly, ignore_terminal
-from figeval.io.storage import cure
+from figeval.io.files import cure
+from figeval.io.frontend import end_quickly, ignore_terminal
 from figeval.io.text import one_line
 from figeval.records.rows_file import is_own
 from figeval.records.run_folder import own_folder

@@ -19,7 +19,7 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, ModelError
-from figeval.frontend import notice
+from figeval.io.frontend import notice
 from figeval.io.text import counted
 from figeval.models import progress
 from figeval.records.ids import digests_of

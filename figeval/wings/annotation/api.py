@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
-from figeval import Harness, OptionError, data_frame, frontend
+from figeval import Harness, OptionError, data_frame
 from figeval.api.runs import Runs, Task, given_options, listed, model_name, paths_in, run_paths, task_names
 from figeval.config import Folders
 from figeval.errors import near
+from figeval.io import frontend
 from figeval.io.text import clean, counted
 from figeval.io.validation import checked_arguments
 from figeval.runs.harness import Guests

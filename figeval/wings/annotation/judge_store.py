@@ -25,9 +25,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from figeval import DataError, OptionError, Status
 from figeval.errors import FolderInUse
-from figeval.frontend import notice, warn
+from figeval.io.files import cure, locked, replace_text
+from figeval.io.frontend import notice, warn
 from figeval.io.json_files import InvalidJSON, parse_json, read_model
-from figeval.io.storage import cure, locked, replace_text
 from figeval.records import provenance
 from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.items import Key

@@ -13,10 +13,11 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from figeval import Harness, OptionError, data_frame, frontend
+from figeval import Harness, OptionError, data_frame
 from figeval.api.runs import Runs, paths_in, run_paths
 from figeval.config import Folders
 from figeval.errors import near
+from figeval.io import frontend
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments
 from figeval.wings.checklist.facts import FILL_IN, Facts

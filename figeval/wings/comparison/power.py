@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from figeval import Grid, Harness, OptionError, Result, data_frame, frontend
+from figeval import Grid, Harness, OptionError, Result, data_frame
 from figeval.api.runs import Task, paths_in, task_names
 from figeval.config import Folders
+from figeval.io import frontend
 from figeval.io.validation import checked_arguments
 from figeval.metrics.differences import ALPHA, larger_variance
 from figeval.metrics.intervals import CELLS, spread_of

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from figeval import Grid, Harness, OptionError, Result, data_frame, frontend
+from figeval import Grid, Harness, OptionError, Result, data_frame
 from figeval.api.runs import Task, model_name, names_in, task_names
 from figeval.config import Folders, Names
 from figeval.errors import near
+from figeval.io import frontend
 from figeval.io.validation import checked_arguments
 from figeval.models.progress import listening
 from figeval.records.schema import ScoreRecord

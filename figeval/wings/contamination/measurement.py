@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from figeval import CapabilityError, Harness, RecordError, RunRecord, TaskError, TaskSpec
 from figeval.errors import FolderInUse
-from figeval.frontend import command
-from figeval.io.storage import cure, locked
+from figeval.io.files import cure, locked
+from figeval.io.frontend import command
 from figeval.models.model import Model, open_model
 from figeval.records import provenance
 from figeval.records.run_folder import RunFolder, read_run

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from figeval import RecordError
+from figeval.io.files import cure, replace_text
 from figeval.io.json_files import read_model
-from figeval.io.storage import cure, replace_text
 from figeval.records.schema import ModelRecord, ScoreRecord, Stored
 
 FILE = "contamination.json"

@@ -8,8 +8,7 @@ from itertools import repeat
 
 from figeval import Example, Harness, TaskSpec
 from figeval.spec.examples import memorized_texts
-from figeval.spec.subset import Portion
-from figeval.spec.survey import survey
+from figeval.spec.survey import Portion, survey
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from figeval import RecordError
+from figeval.io.files import cure
 from figeval.io.json_files import InvalidJSON, parse_json
-from figeval.io.storage import cure
 
 Value: TypeAlias = "float | list[float | None] | None"
 Request: TypeAlias = tuple[str, ...]

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from figeval import Harness, OptionError, RecordError, RunRecord, frontend
+from figeval import Harness, OptionError, RecordError, RunRecord
 from figeval.api.runs import Runs, names_in, paths_in, run_paths
 from figeval.config import Folders, Names
+from figeval.io import frontend
+from figeval.io.files import cure, replace_text
 from figeval.io.json_files import read_json
-from figeval.io.storage import cure, replace_text
 from figeval.io.validation import checked_arguments
 from figeval.records.run_folder import own_folder
 from figeval.reporting.exporters import load_exporters

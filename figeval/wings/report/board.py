@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from figeval import FigevalError, Harness, Interval, RecordError, RunRecord, TaskRecord
-from figeval.frontend import warn
+from figeval.io.frontend import warn
 from figeval.io.text import one_line
 from figeval.records import conditions
 from figeval.records.provenance import installed, now

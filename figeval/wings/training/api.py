@@ -13,9 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from figeval import FigevalError, Grid, Result, Run, TrainError, data_frame, frontend, run
+from figeval import FigevalError, Grid, Result, Run, TrainError, data_frame, run
 from figeval.api.runs import Task, given_options
 from figeval.config import Folders, Names, RunOptions
+from figeval.io import frontend
 from figeval.io.validation import checked_arguments
 from figeval.io.yaml_files import read_mapping
 from figeval.plugins import PluginManager

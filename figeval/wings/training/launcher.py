@@ -21,7 +21,7 @@ from signal import SIGTERM
 from tempfile import TemporaryDirectory
 
 from figeval import TrainError
-from figeval.frontend import end_quickly
+from figeval.io.frontend import end_quickly
 from figeval.io.json_files import JSONValue, parse_json
 from figeval.io.text import counted
 from figeval.runs.workers.local import GRACE, environment_of_worker

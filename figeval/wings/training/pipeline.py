@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from figeval import Harness, RunConfig, RunRecord, TrainError
-from figeval.frontend import notice
+from figeval.io.frontend import notice
 from figeval.io.json_files import read_json
 from figeval.records.floor import floor_in
 from figeval.records.run_folder import read_run

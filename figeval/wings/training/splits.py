@@ -13,8 +13,7 @@ from figeval import Example, Harness, TaskSpec, TrainError
 from figeval.errors import near
 from figeval.language.words import letters
 from figeval.runs.retrieval.augmentation import augmentation_of, augmenter
-from figeval.spec.subset import examples_in
-from figeval.spec.survey import survey
+from figeval.spec.survey import examples_in, survey
 from figeval.wings.training.config import TrainConfig
 
 DEV_NAMES = ("dev", "validation")

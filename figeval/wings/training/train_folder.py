@@ -24,8 +24,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from figeval import TrainError
 from figeval.errors import FolderInUse
+from figeval.io.files import cure, locked, replace_text
 from figeval.io.json_files import parse_json, read_model
-from figeval.io.storage import cure, locked, replace_text
 from figeval.io.text import clean
 from figeval.records.seen import MODEL_FILE, RESTORE
 from figeval.records.training import TrainingRecord, read_training, record_file

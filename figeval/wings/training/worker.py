@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from figeval import FigevalError, Harness, TrainError
-from figeval.frontend import end_quickly, ignore_terminal
+from figeval.io.frontend import end_quickly, ignore_terminal
 from figeval.io.json_files import read_model
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process

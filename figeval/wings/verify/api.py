@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from figeval import Grid, Harness, Result, Run, data_frame, frontend
+from figeval import Grid, Harness, Result, Run, data_frame
 from figeval.api.runs import paths_in
 from figeval.config import Folders
+from figeval.io import frontend
 from figeval.io.text import clean, counted, one_line
 from figeval.io.validation import checked_arguments
 from figeval.wings.verify.checks import Check, check_run

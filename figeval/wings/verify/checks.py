@@ -35,17 +35,15 @@ from figeval.records.predictions import PredictionRow
 from figeval.records.provenance import installed
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import SCHEMA_VERSION, BaselineRecord
-from figeval.runs.baselines import Baselines, BaselineScores
+from figeval.runs.baselines import Baselines, BaselineScores, is_superseded, substitute_name
 from figeval.runs.contrasts import Discrimination, contrasts_of
-from figeval.runs.floors import is_superseded, substitute_name
 from figeval.runs.plan import Plan, baselines_of, context_of, pool_of, template_of
 from figeval.runs.rescore import AnswerReader, reader_of, reading_of, recorded_metrics, recorded_route
 from figeval.runs.score import MetricSet, TaskScorer, summarize
 from figeval.runs.selection_bias import unseen_examples, withhold_intervals
 from figeval.runs.stored import metrics_in
 from figeval.runs.variants import Variant, recorded_variant
-from figeval.spec.subset import Portion
-from figeval.spec.survey import Survey, survey
+from figeval.spec.survey import Portion, Survey, survey
 from figeval.wings.verify.json_differences import find_differences, join_texts
 from figeval.wings.verify.rows import RecomputedRows
 

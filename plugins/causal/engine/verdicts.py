@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
-from figeval.io.files import home
-from figeval.io.storage import replace_text
+from figeval.io.files import home, replace_text
 from figeval.types import JSON
 
 from .views import ReadStrategy

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from figeval.io.storage import cure
+from figeval.io.files import cure
 from figeval.io.text import csv_cell
 from figeval.records.measured import MeasuredNumber, MeasuredNumbers, write_measured
 from figeval.records.provenance import installed

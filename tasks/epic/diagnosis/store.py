@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from figeval.io.storage import cure
+from figeval.io.files import cure
 from figeval.records.result_json import to_json
 from figeval.types import JSON
 

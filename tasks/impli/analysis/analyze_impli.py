@@ -142,7 +142,7 @@ def store(folder: Path, analysis: ImpliAnalysis) -> list[Path]:
     import csv
     import json
 
-    from figeval.io.storage import cure
+    from figeval.io.files import cure
     from figeval.io.text import csv_cell
     from figeval.records.result_json import to_json
 

@@ -110,7 +110,7 @@ def build(options: PairOptions, output: Path, sheet: int, display: Display) -> J
     """
     from figeval.data.building import Stages
     from figeval.data.formats import read_jsonl
-    from figeval.io.storage import replace_text, replacing
+    from figeval.io.files import replace_text, replacing
 
     from .builder import PairBuilder, pair_file, stage_key
     from .inputs import read_definitions

@@ -140,7 +140,7 @@ class CurveFolder:
         import yaml
 
         from figeval.errors import TaskError, TrainError
-        from figeval.io.storage import cure
+        from figeval.io.files import cure
         from figeval.io.yaml_files import read_mapping
 
         stored = self.read_stored()
@@ -209,7 +209,7 @@ class CurveFolder:
         """Replace `curve.json`."""
         import json
 
-        from figeval.io.storage import replace_text
+        from figeval.io.files import replace_text
 
         from .results import as_json
 
@@ -315,7 +315,7 @@ class CurveFolder:
         import csv
         from dataclasses import asdict
 
-        from figeval.io.storage import cure
+        from figeval.io.files import cure
         from figeval.io.text import csv_cell
 
         file = self.output / "curve.csv"

@@ -123,7 +123,7 @@ def build(options: StoralOptions, output: Path, display: Display) -> JSON:
             written. The message is one line.
     """
     from figeval.data.building import Stages
-    from figeval.io.storage import replace_text
+    from figeval.io.files import replace_text
 
     from .builder import AUDIT, StoralBuilder, stage_key
     from .index import read_index

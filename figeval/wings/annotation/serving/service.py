@@ -12,7 +12,7 @@ from pathlib import Path
 
 from figeval import FigevalError, OptionError, RecordError
 from figeval.errors import FolderInUse
-from figeval.io.storage import locked
+from figeval.io.files import locked
 from figeval.wings.annotation.items import Key, read_questionnaire
 from figeval.wings.annotation.journal import find_journal, find_journals
 

@@ -1,18 +1,20 @@
-"""Flags that only some models and routes support: they are applied, or refused where they would have no effect."""
+"""The limits of a model and a route: flags that would have no effect, and examples that a route cannot ask about."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from figeval.config import FLAGS, RunConfig
-from figeval.errors import CapabilityError, TaskError
+from figeval.errors import CapabilityError, ExampleError, TaskError
+from figeval.io.text import counted
 from figeval.models.model import Model
-from figeval.prompts import PromptContext
+from figeval.prompts import LETTERS, PromptContext
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec
-from figeval.task_types.calibration import calibrated
-from figeval.task_types.orders import in_orders
+from figeval.spec.survey import Survey
+from figeval.task_types.debiasing import calibrated, in_orders
 from figeval.task_types.routes import Route
+from figeval.types import Example, Request
 
 WITHOUT_EFFECT = {  # flag → why it has no effect on routes that render no prompt
     "num_fewshot": "shows no examples",
@@ -82,3 +84,45 @@ def refuse_unused_settings(routes: Sequence[Route], config: RunConfig) -> None:
     for name in config.settings:
         if FLAGS[name].only and not any(name in route.settings for route in routes):
             raise TaskError(f"--{name} applies only to {FLAGS[name].only}; leave it out")
+
+
+def unasked(
+    route: Route, context: PromptContext, available: Survey, examples: Callable[[], Iterator[Example]]
+) -> tuple[str, ...]:
+    """Return the warning about examples with more options than the letters that the route shows; none if all have few.
+
+    Raises:
+        CapabilityError: the route can ask about none of them.
+    """
+    if available.most_options <= len(LETTERS):
+        return ()
+    refusals = [refusal for example in examples() if (refusal := find_refusal(route, context, example))]
+    if len(refusals) == available.subset.n:
+        raise refusals[0]
+    if not refusals:
+        return ()
+    return (f"{route.name} cannot ask about {counted(len(refusals), 'example')}, left out (first: {refusals[0]})",)
+
+
+def find_refusal(route: Route, context: PromptContext, example: Example) -> ExampleError | None:
+    """Return the error of a route that has too few letters for the options of an example, or None if it can ask it."""
+    if len(getattr(example, "options", ())) <= len(LETTERS) or not route.renders:
+        return None
+    try:
+        route.first_requests(example, context)
+    except ExampleError as refusal:
+        return refusal
+    return None
+
+
+def is_askable(route: Route, context: PromptContext, example: Example) -> bool:
+    """Return whether a route can ask about an example; `context` shows no other examples."""
+    return find_refusal(route, context, example) is None
+
+
+def first_round(route: Route, example: Example, context: PromptContext) -> Sequence[Request]:
+    """Return the requests of the first round about an example; none if the route cannot ask about it."""
+    try:
+        return route.first_requests(example, context)
+    except ExampleError:
+        return ()
