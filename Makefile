@@ -148,7 +148,7 @@ $(LLAMA)/.engine:
 # of the models.
 LOWEST := .venv-lowest
 LOWEST_EXTRAS := offline,notebook,zh,impli,storal,analysis,lora,bertscore
-LOWEST_TESTS := $(addprefix tests/,spec records task_types metrics models test_api.py test_config.py evaluation/test_run.py) \
+LOWEST_TESTS := $(addprefix tests/,spec records task_types metrics models test_api.py test_config.py runs/test_run.py) \
 	$(addprefix tests/cli/test_,main.py show.py validate.py compare_export.py doctor.py)
 
 lower-bounds: BIN := $(LOWEST)/bin

@@ -11,7 +11,7 @@ import pytest
 
 import figeval
 from tests.cli.conftest import Cli, cli
-from tests.runs import finished
+from tests.finished_runs import finished
 
 __all__ = ["cli"]
 pytest.importorskip("pandas")

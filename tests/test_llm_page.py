@@ -17,7 +17,7 @@ LINES = list(table("llm.md", "metric | as written | lower case"))
 @pytest.mark.parametrize("cells", LINES, ids=lambda cells: cells[0])
 @pytest.mark.wing("comparison")
 def test_the_wordings_differ_by_what_the_page_says(cells: list[str]) -> None:
-    from tests.runs import compare_runs
+    from tests.finished_runs import compare_runs
 
     metric, *numbers = cells
     (task,) = compare_runs(RUN, RUN, metric, prompts=("default", "lower")).tasks

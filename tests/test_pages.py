@@ -50,7 +50,7 @@ def test_a_number_without_a_mark_is_found_and_what_only_looks_like_one_is_not() 
 @pytest.mark.slow
 @pytest.mark.wing("comparison")
 def test_a_difference_is_that_of_compare_and_a_claim_about_it_is_tested_in_pairs(monkeypatch: Any) -> None:
-    from tests.runs import compare_runs
+    from tests.finished_runs import compare_runs
 
     measured = ROOT / "results" / "measured"
     by_task = {one.task: one.comparison for one in compare_runs(measured / "minilm", measured / "glove").tasks}

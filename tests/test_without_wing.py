@@ -56,7 +56,9 @@ def test_what_a_text_needs() -> None:
 
 
 def test_what_a_module_of_tests_imports(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text("import os\nfrom figeval.wings.verify import api\nfrom tests.runs import x\n")
+    (tmp_path / "test_it.py").write_text(
+        "import os\nfrom figeval.wings.verify import api\nfrom tests.finished_runs import x\n"
+    )
     assert imported_by(tmp_path / "test_it.py") == {"verify"}
     assert imported_by(Path(__file__)) == set()
     assert absent(["nothing_of_the_kind"]) == "needs figeval/wings/nothing_of_the_kind"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.evaluation.conftest import write_task
 from tests.processes import figeval
+from tests.runs.conftest import write_task
 
 SLOW = {"PYTHONPATH": str(Path(__file__).parent.parent / "slow"), "FIGEVAL_PLUGINS": "slow_model"}
 

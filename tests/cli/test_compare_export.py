@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.runs import finished
+from tests.finished_runs import finished
 
 
 @pytest.fixture(scope="module")

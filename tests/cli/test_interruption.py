@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.evaluation.conftest import write_task
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval, starting
+from tests.runs.conftest import write_task
 
 PLUGIN = {"PYTHONPATH": str(Path(__file__).parent.parent / "slow"), "FIGEVAL_PLUGINS": "slow_model"}
 N = 300

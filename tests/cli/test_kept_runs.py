@@ -13,7 +13,7 @@ from figeval.errors import RecordError
 from figeval.records import rows_file
 from figeval.records.run_folder import RunFolder, read_run
 from tests.cli.conftest import Cli
-from tests.runs import finished
+from tests.finished_runs import finished
 
 
 @pytest.fixture
@@ -123,6 +123,6 @@ def test_what_is_kept_takes_little_room_and_holds_what_the_pages_need() -> None:
 
 @pytest.mark.wing("comparison")
 def test_compare_needs_predictions_packed_or_not(kept: Path) -> None:
-    from tests.runs import compare_runs
+    from tests.finished_runs import compare_runs
 
     assert compare_runs(kept / "overlap", kept / "random", "acc").tasks

@@ -19,7 +19,7 @@ from figeval.cli.main import cli as root
 from figeval.cli.run import run
 from figeval.plugins import PluginManager
 from tests.cli.conftest import Cli
-from tests.runs import finished
+from tests.finished_runs import finished
 
 
 def test_help_lists_every_command(cli: Cli) -> None:

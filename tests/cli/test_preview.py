@@ -11,7 +11,7 @@ import pytest
 from figeval.cli.preview import edged, parts
 from figeval.types import AnswerFormat, Cloze, Continuation, Message, PairLabel, Prompt
 from tests.cli.conftest import Cli
-from tests.evaluation.conftest import write_task
+from tests.runs.conftest import write_task
 
 
 def blocks(out: str) -> dict[str, list[tuple[str, str]]]:

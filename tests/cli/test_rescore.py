@@ -12,9 +12,9 @@ from figeval.config import RunConfig
 from figeval.runs import Harness
 from figeval.runs.run import run
 from tests.cli.conftest import Cli
-from tests.evaluation.conftest import Models, write_task
 from tests.fakes import FakeGenerator
-from tests.runs import Deaf
+from tests.finished_runs import Deaf
+from tests.runs.conftest import Models, write_task
 
 
 @pytest.fixture

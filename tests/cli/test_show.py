@@ -9,8 +9,8 @@ import pytest
 
 from figeval.records.run_folder import RunFolder
 from tests.cli.conftest import Cli
-from tests.evaluation.conftest import write_task
-from tests.runs import finished, row, run, task
+from tests.finished_runs import finished, row, run, task
+from tests.runs.conftest import write_task
 
 
 @pytest.fixture(scope="module")

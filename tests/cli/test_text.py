@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from figeval.io.text import UNSAFE, clean, cleaned, csv_cell, csv_text, one_line, shown_json, valid
 from figeval.records.run_folder import RunFolder, read_run
 from tests.cli.conftest import Cli
-from tests.runs import run, score, task
+from tests.finished_runs import run, score, task
 
 ODD = "\x1b\x9b\x07\x00[]0123;mJ\\PX\n\r\t\u202e\u2066\ud83d\ude00\x85\u2028ab"
 HOSTILE = st.text(st.one_of(st.sampled_from(ODD), st.characters()))

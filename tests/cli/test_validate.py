@@ -13,7 +13,7 @@ from figeval import task as make_task
 from figeval.runs import Harness
 from figeval.runs.validate import validate
 from tests.cli.conftest import Cli, Outcome
-from tests.evaluation.conftest import write_task
+from tests.runs.conftest import write_task
 
 PAIRS = """
 name: pairs

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs import finished
+from tests.finished_runs import finished
 from tests.warm import warm_figeval
 
 IMPORTED = ("figeval.cli.run", "figeval.runs", "figeval.reporting.table", "rich.console", "scipy.stats")

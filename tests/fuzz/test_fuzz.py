@@ -34,8 +34,8 @@ from figeval.prompts import load_template
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.loader import read_item
+from tests.finished_runs import finished
 from tests.fuzz.hostile import NUMBERS, TEXTS, as_json, as_yaml, damaged, scalars, torn
-from tests.runs import finished
 from tests.typed import bound, task_types
 
 CASES = int(os.environ.get("FIGEVAL_FUZZ", "1000"))

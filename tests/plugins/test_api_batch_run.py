@@ -16,9 +16,9 @@ import pytest
 import figeval as package
 from figeval.runs.batches import answer_in_batches
 from figeval.types import Example, Message, Prediction, Prompt, Reply
-from tests.evaluation.conftest import write_task
 from tests.plugins.batch_servers import BatchDesk, answer_to, batch_desk
 from tests.processes import figeval, starting
+from tests.runs.conftest import write_task
 
 pytestmark = pytest.mark.usefixtures("warm_start")
 N = 12

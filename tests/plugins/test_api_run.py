@@ -19,7 +19,6 @@ from figeval.builtin.plugins.api.cache import archive_file
 from figeval.builtin.plugins.api.model import openai
 from figeval.models.archive import open_archive
 from figeval.types import Message, Prompt
-from tests.evaluation.conftest import write_task
 from tests.plugins.servers import (
     Desk,
     Handler,
@@ -34,6 +33,7 @@ from tests.plugins.servers import (
 )
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval, starting
+from tests.runs.conftest import write_task
 
 KEY = "sk-very-secret-0123456789"
 N = 48

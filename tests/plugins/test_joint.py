@@ -19,9 +19,9 @@ from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.records.run_folder import read_record
 from figeval.types import SpanQuery, Text
+from tests.finished_runs import finished
 from tests.plugins.headed import declare, joint_checkpoint
 from tests.plugins.tiny import LINES, LONG, Workshop
-from tests.runs import finished
 
 QUERIES = [SpanQuery(text, given, LINES[0]) for text in LINES[:4] for given in ("in time", "saves nine", "noise")]
 

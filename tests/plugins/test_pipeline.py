@@ -15,9 +15,9 @@ from figeval.models.capabilities import capabilities
 from figeval.records.run_folder import read_record
 from figeval.task_types.ranking import RankingExample
 from figeval.types import SpanQuery, Text, TextPair
+from tests.finished_runs import finished
 from tests.plugins.headed import QA, joint_checkpoint
 from tests.plugins.tiny import LINES, Workshop
-from tests.runs import finished
 
 QUERIES = [SpanQuery(text, "in time", LINES[0]) for text in LINES[:3]]
 

@@ -21,8 +21,8 @@ from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.task_types.joint import JointExample
 from figeval.task_types.spans import SpanExample
+from tests.finished_runs import Deaf
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces
-from tests.runs import Deaf
 
 WIDTH, FIRST = 48, 10  # FIRST examples are learnt by heart, and asked for
 LEARNT, STEPS = 0.01, 2000  # from that loss on every answer is right; a few hundred steps, by seed and machine

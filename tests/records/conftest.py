@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs import finished
+from tests.finished_runs import finished
 
 
 @pytest.fixture(scope="session")

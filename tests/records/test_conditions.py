@@ -12,7 +12,7 @@ from figeval.errors import RecordError
 from figeval.records import conditions
 from figeval.records.run_folder import read_record
 from figeval.records.schema import ModelRecord
-from tests.runs import run, task
+from tests.finished_runs import run, task
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "records" / "conditions.json").read_text("utf-8"))
 CONCEPTS = {"augment": {"add": "concepts", "from": "train", "k": 3, "retriever": "minilm"}}

@@ -15,7 +15,7 @@ from figeval.records.intervals import CHOSEN_ON_TEST
 from figeval.records.result_json import to_json
 from figeval.records.schema import ScoreRecord
 from figeval.records.sweep import SeedScore
-from tests.runs import score
+from tests.finished_runs import score
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 METHODS = st.text(min_size=1).filter(lambda text: not text.startswith("none: ") and "unreliable" not in text)

@@ -19,7 +19,7 @@ from figeval.runs import Harness
 from figeval.task_types.generation import GenerationExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import Example, Prediction
-from tests.runs import finished
+from tests.finished_runs import finished
 
 LONG = 20  # characters of an example that a field may not repeat; names of idioms are those of the dictionary
 ROWS = 40  # of each task

@@ -18,7 +18,7 @@ from figeval.io.text import cleaned, valid
 from figeval.records.ids import digests_of
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import ModelRecord, RunRecord, ScoreRecord
-from tests.runs import row
+from tests.finished_runs import row
 
 RECORD = RunRecord(
     identity="0123abcd",

@@ -11,7 +11,7 @@ import pytest
 
 from figeval.records.run_folder import read_record, read_run
 from figeval.records.schema import json_schemas
-from tests.runs import finished
+from tests.finished_runs import finished
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "results" / "schema"
 

@@ -9,7 +9,7 @@ import pytest
 from figeval.errors import RecordError
 from figeval.records.schema import BreakdownRecord, MacroRecord, RunRecord
 from figeval.records.sweep import SEEDS, SeedScore, SeedsRecord, mean_of, run_or_mean, write
-from tests.runs import run, score, task
+from tests.finished_runs import run, score, task
 
 ACC = SeedScore(
     task="proverbs",

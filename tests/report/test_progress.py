@@ -15,8 +15,8 @@ from rich.console import Console
 
 from figeval.reporting import progress
 from figeval.reporting.progress import Bars, Lines, MeasureProgress, RunProgress, Silent, TrainingProgress, display_on
+from tests.finished_runs import task
 from tests.processes import figeval
-from tests.runs import task
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -22,7 +22,7 @@ from figeval.reporting.table import notes, rows, show, show_breakdowns
 from figeval.task_types.pairs import Pairs
 from figeval.task_types.routes import Route
 from figeval.types import Interval
-from tests.runs import run, score, task
+from tests.finished_runs import run, score, task
 from tests.typed import route_of
 
 

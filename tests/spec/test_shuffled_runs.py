@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import figeval
-from tests.evaluation.conftest import write_task
+from tests.runs.conftest import write_task
 
 
 @pytest.mark.parametrize(("key", "seed"), [("true", 0), ("{seed: 4}", 4)])

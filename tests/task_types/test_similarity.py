@@ -24,7 +24,7 @@ from figeval.task_types.routes import choose
 from figeval.task_types.similarity import SimilarityExample
 from figeval.types import Prediction
 from tests.fakes import FakeEncoder, FakeLanguageModel, FakePairScorer
-from tests.runs import Deaf
+from tests.finished_runs import Deaf
 from tests.typed import bound
 
 EXAMPLE = SimilarityExample(id="1", text="the cat sat", category="m", anchors=("a dog", "the cat", "cat"))

@@ -24,8 +24,8 @@ from figeval.spec.survey import survey
 from figeval.task_types.spans import SpanExample, sentences
 from figeval.types import Example, Prediction, Span
 from tests.aggregated import count_in
+from tests.finished_runs import Deaf
 from tests.processes import figeval
-from tests.runs import Deaf
 
 TASKS = ("epic_alignment", "epic_alignment_published")
 

@@ -18,7 +18,7 @@ from figeval.builtin.tasks.epic.diagnosis.answers import AnsweredRun, ProverbAns
 from figeval.cli.main import main
 from figeval.errors import DataError
 from figeval.io import plots
-from tests.runs import finished
+from tests.finished_runs import finished
 
 CHANCES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=5)
 FOUR = ("Q1", "Q2", "Q3", "Q4")

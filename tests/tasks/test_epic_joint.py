@@ -17,7 +17,7 @@ from figeval.errors import CapabilityError, DataError
 from figeval.records.run_folder import read_record
 from figeval.runs import Harness
 from figeval.task_types.joint import JointExample
-from tests.runs import finished
+from tests.finished_runs import finished
 
 PAIRS = {
     "Q1N1": [("Before you", "The Ice broke")],

@@ -10,7 +10,7 @@ import pytest
 from figeval.records.run_folder import read_record
 from figeval.runs import Harness
 from figeval.task_types.similarity import SimilarityExample
-from tests.runs import finished
+from tests.finished_runs import finished
 
 TASKS = ("epic_motif", "epic_motif_direct")
 

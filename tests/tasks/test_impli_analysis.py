@@ -17,7 +17,7 @@ from figeval.builtin.tasks.impli.analysis.answers import PairAnswer
 from figeval.builtin.tasks.impli.analysis.flexibility import IdiomCount
 from figeval.cli.main import main
 from figeval.errors import RecordError
-from tests.runs import finished
+from tests.finished_runs import finished
 
 NUMBERS = count()
 RISING = list(range(10))

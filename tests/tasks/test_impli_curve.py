@@ -17,8 +17,8 @@ from figeval.builtin.tasks.impli.folds import Point
 from figeval.builtin.tasks.nli import union
 from figeval.cli.main import main
 from figeval.errors import DataError, RecordError, TrainError
+from tests.finished_runs import row
 from tests.plugins.tiny import Workshop
-from tests.runs import row
 
 
 def curve(**changes: Any) -> Curve:

@@ -38,11 +38,11 @@ from figeval.task_types.generation import GenerationExample
 from figeval.task_types.pairs import PairExample
 from figeval.testing import check_metric
 from figeval.types import Inputs, PairLabel, Prediction
-from tests.evaluation.conftest import Heard, Models
 from tests.fakes import FakeGenerator
+from tests.finished_runs import Deaf
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
-from tests.runs import Deaf
+from tests.runs.conftest import Heard, Models
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_metrics.json").read_text("utf-8"))
 SPLITS = {"train": 1068, "valid": 355, "test": 356}

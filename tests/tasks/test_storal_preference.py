@@ -31,7 +31,7 @@ from figeval.errors import RecordError
 from figeval.language import nltk_data, tagging
 from figeval.testing import check_metric
 from figeval.testing.fakes import FakePairScorer
-from tests.runs import finished
+from tests.finished_runs import finished
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_preference.json").read_text("utf-8"))
 NAMES = ("win_antonym", "win_synonym", "win_difference")

@@ -25,8 +25,8 @@ from figeval.types import Example, ScoredSpan
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
 from figeval.wings.training.train_folder import Progress
+from tests.finished_runs import Deaf
 from tests.plugins.tiny import BERT, make_tokenizer, save, word_pieces
-from tests.runs import Deaf
 from tests.wings.training.linear import Heard
 
 COMMON = "data: {train: 'jsonl:rows.jsonl', test: 'jsonl:rows.jsonl'}\nname: small\n"

@@ -27,9 +27,9 @@ from figeval.task_types.ranking import RankingExample
 from figeval.types import Text
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
+from tests.finished_runs import Deaf
 from tests.plugins.heads.small import written
 from tests.plugins.tiny import LINES, Workshop
-from tests.runs import Deaf
 from tests.wings.training.linear import Heard
 
 CANDIDATES = (*LINES, "yes", "no, it is not", LINES[0] + " " + LINES[3])

@@ -23,8 +23,8 @@ from figeval.task_types.generation import GenerationExample
 from figeval.types import Inputs
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
+from tests.finished_runs import Deaf
 from tests.plugins.tiny import LINES, Workshop
-from tests.runs import Deaf
 from tests.wings.training.linear import Heard
 
 WRITE = "ForConditionalGeneration"

@@ -30,9 +30,9 @@ from figeval.models.learner import Setup
 from figeval.runs.run import run as run_pipeline
 from figeval.task_types.choice import ChoiceExample
 from figeval.wings.training.learners import load_learners
+from tests.finished_runs import Deaf
 from tests.plugins.heads.small import Small, best_of, examples_of, scores_of, small, written
 from tests.plugins.tiny import KINDS, LINES, LONG, POSITIONS, Marks, Workshop, make_tokenizer, save, spread, word_pieces
-from tests.runs import Deaf
 from tests.wings.training.linear import Heard
 
 ENCODERS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta", "deberta-v2", "electra")

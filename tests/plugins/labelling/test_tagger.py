@@ -23,9 +23,9 @@ from figeval.errors import FigevalError, ModelError
 from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.testing import CapabilityCheck, check_learner, check_model
+from tests.finished_runs import Deaf
 from tests.plugins.heads.small import written
 from tests.plugins.tiny import LINES, LONG, Workshop
-from tests.runs import Deaf
 from tests.wings.training.linear import Heard
 
 HEAD = "ForTokenClassification"

@@ -17,7 +17,7 @@ from figeval.builtin.plugins.lm_eval_bridge.stubs import PREFIX, stubs_folder
 from figeval.config import RunConfig
 from figeval.runs import Harness
 from figeval.runs.run import run
-from tests.runs import Deaf
+from tests.finished_runs import Deaf
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from lm_eval.api.model import LM
 
-from tests.evaluation.conftest import write_task
 from tests.plugins.lm_eval_bridge.both import assert_same, in_figeval, in_lm_eval, stubs
 from tests.plugins.lm_eval_bridge.server import serve
 from tests.plugins.servers import talkative
 from tests.plugins.tiny import Workshop
+from tests.runs.conftest import write_task
 
 LONG = {"n_positions": 512}
 MODELS = {

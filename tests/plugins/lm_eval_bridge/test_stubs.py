@@ -18,10 +18,10 @@ from figeval.builtin.plugins.lm_eval_bridge import commands as launch
 from figeval.builtin.plugins.lm_eval_bridge.stubs import stubs, stubs_folder
 from figeval.errors import DataError, ModelError, TaskError, UnknownName
 from figeval.runs import Harness
-from tests.evaluation.conftest import write_task
 from tests.plugins.lm_eval_bridge.both import in_lm_eval, loaded
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
+from tests.runs.conftest import write_task
 from tests.test_import_cost import HEAVY, PROGRAM, imported
 
 ACME = Path(__file__).parents[2] / "third_party" / "figeval_acme" / "src"

@@ -13,7 +13,7 @@ import pytest
 
 from figeval.records.measured import read_measured
 from tests.cli.conftest import Cli
-from tests.runs import finished
+from tests.finished_runs import finished
 
 
 def read(file: Path) -> list[dict[str, str]]:

@@ -26,7 +26,7 @@ from figeval.wings.annotation.error_shares import ErrorShares, read_sheet, score
 from figeval.wings.annotation.export import Export, write_items, write_sheets
 from figeval.wings.annotation.items import Item, Key, read_key
 from figeval.wings.annotation.written_texts import REFERENCE, WrittenText, WrittenTexts, read_texts
-from tests.runs import Deaf
+from tests.finished_runs import Deaf
 
 ERRORS = ("not a moral", "unrelated")
 TASK = """

@@ -10,7 +10,7 @@ import pytest
 from figeval import Harness, RunConfig, plugins
 from figeval.runs.run import run
 from figeval.wings.annotation.written_texts import draw_questions, read_texts
-from tests.runs import Deaf
+from tests.finished_runs import Deaf
 
 PLUGIN = '''
 from figeval import TaskType, hookimpl

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Cli, cli
-from tests.runs import finished
+from tests.finished_runs import finished
 
 __all__ = ["cli"]
 TRAINING = {

@@ -13,7 +13,7 @@ import pytest
 import figeval
 from figeval.records.run_folder import RunFolder, read_run
 from tests.cli.conftest import Cli, cli
-from tests.runs import finished
+from tests.finished_runs import finished
 
 __all__ = ["cli"]
 

@@ -15,7 +15,7 @@ from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import AncestorRecord, LineageRecord
 from figeval.wings.comparison.side import RunSide
 from figeval.wings.comparison.task_comparison import compare_task
-from tests.runs import compare_runs, row, run, score, task
+from tests.finished_runs import compare_runs, row, run, score, task
 
 Answers = dict[str, float | list[float] | None]
 

@@ -14,7 +14,7 @@ from figeval.errors import RecordError
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import ContrastRecord
 from figeval.wings.comparison.detectable import detectable_by
-from tests.runs import compare_runs, row, run, task
+from tests.finished_runs import compare_runs, row, run, task
 
 Row = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ from figeval.errors import RecordError
 from figeval.records.run_folder import RunFolder
 from figeval.records.sweep import SeedsRecord, write
 from tests.cli.conftest import Cli, cli
-from tests.runs import finished, row, run, task
+from tests.finished_runs import finished, row, run, task
 
 __all__ = ["cli"]
 

@@ -19,7 +19,7 @@ from figeval.records.schema import LanguageRecord, MacroRecord, ModelRecord
 from figeval.runs.outputs import write_output
 from figeval.wings.exporters.api import call_exporter
 from tests.cli.conftest import Cli
-from tests.runs import finished, row, run, score, task
+from tests.finished_runs import finished, row, run, score, task
 
 HOSTILE = '<script>alert(1)</script> \x1b[31m=1+1\u202e \x85 "; DROP TABLE'
 

@@ -24,7 +24,7 @@ from figeval.records.schema import (
 )
 from figeval.reporting.exporters import load_exporters
 from figeval.types import Interval
-from tests.runs import run, score, task
+from tests.finished_runs import run, score, task
 
 
 def export(form: str, *runs: RunRecord) -> str:

@@ -19,8 +19,8 @@ from figeval.errors import FigevalError, OptionError, UnknownName
 from figeval.plugins import PluginManager
 from figeval.records.schema import BaselineRecord, ContrastRecord, ModelRecord, RunRecord
 from figeval.wings.exporters.layouts import load_layouts
+from tests.finished_runs import finished, run, score, task
 from tests.measured import MEASURED
-from tests.runs import finished, run, score, task
 
 MINILM, TFIDF, RANDOM = (MEASURED / name for name in ("minilm", "tfidf", "random"))
 

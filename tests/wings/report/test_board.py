@@ -15,8 +15,8 @@ import figeval
 from figeval.records.schema import ContrastRecord, ModelRecord, RunRecord
 from figeval.runs.harness import Harness
 from tests.cli.conftest import Cli
-from tests.evaluation.conftest import write_task
-from tests.runs import finished, run, score, task
+from tests.finished_runs import finished, run, score, task
+from tests.runs.conftest import write_task
 
 MEASURED = Path(__file__).resolve().parents[3] / "results" / "measured"
 HOSTILE = "<script>alert('x')</script>\x1b[31m"

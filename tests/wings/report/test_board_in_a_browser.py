@@ -12,7 +12,7 @@ import pytest
 import figeval
 from figeval.records.schema import ModelRecord
 from tests.browser import elements_of
-from tests.runs import finished, run, task
+from tests.finished_runs import finished, run, task
 
 pytestmark = pytest.mark.system
 

@@ -21,7 +21,7 @@ from figeval.task_types.pairs import PairExample
 from figeval.wings.report.buckets import measure_texts, quartiles
 from figeval.wings.report.content import ReportContent, report_content
 from figeval.wings.report.example_texts import ExampleTexts
-from tests.runs import Deaf, finished
+from tests.finished_runs import Deaf, finished
 
 
 def content(*folders: Path, metric: str = "acc") -> ReportContent:

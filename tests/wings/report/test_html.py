@@ -23,7 +23,7 @@ from figeval.reporting.grid import Grid
 from figeval.wings.report.content import ReportContent
 from figeval.wings.report.html.page import pack, report_page
 from tests.browser import elements_of
-from tests.runs import run, score, task
+from tests.finished_runs import run, score, task
 
 HOSTILE = "</script><script>alert('x')</script>\x1b[31m\u202e"
 

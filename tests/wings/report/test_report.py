@@ -20,7 +20,7 @@ from figeval.wings.report.content import report_content
 from figeval.wings.report.example_texts import is_noncommercial
 from tests.browser import elements_of
 from tests.cli.conftest import Cli
-from tests.runs import finished, over_seeds
+from tests.finished_runs import finished, over_seeds
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from figeval.cli.main import main
 from tests.browser import elements_of
-from tests.runs import finished
+from tests.finished_runs import finished
 
 pytestmark = pytest.mark.system
 

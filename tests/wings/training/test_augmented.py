@@ -16,8 +16,8 @@ from figeval.wings.training.loop import TrainingObserver
 from figeval.wings.training.pipeline import complete_training
 from figeval.wings.training.task_training import plan_training
 from tests import trainings
+from tests.finished_runs import Deaf
 from tests.plugins.tiny import Workshop
-from tests.runs import Deaf
 from tests.wings.training.test_sweep import Heard
 
 

@@ -30,7 +30,8 @@ from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.pipeline import complete_training
 from figeval.wings.training.sweep import Sweep
 from figeval.wings.training.train_folder import Progress, TrainFolder
-from tests import runs, trainings
+from tests import finished_runs, trainings
+from tests.finished_runs import Deaf
 from tests.plugins.tiny import Workshop
 from tests.wings.training.test_sweep import Heard
 
@@ -90,9 +91,6 @@ def asked(config: TrainConfig, model: Path, output: Path, **changes: Any) -> Run
     """A run of the task that the model was trained on."""
     settings = {"tasks": (config.task,), "model": str(model), "device": "cpu", "output_path": output, **changes}
     return run(RunConfig(include_path=config.include_path, **settings), Harness(include=config.include_path), Deaf())[0]
-
-
-Deaf = runs.Deaf
 
 
 def names(task: TaskRecord) -> list[str]:
@@ -447,16 +445,16 @@ def test_a_floor_stands_beside_every_language_and_the_unseen_examples() -> None:
     """Summing up a run again, as `figeval rescore` does, keeps it there."""
 
     def baseline(name: str, value: float) -> BaselineRecord:
-        return BaselineRecord(baseline=name, weights="ab" * 32, scores=[runs.score(value=value)])
+        return BaselineRecord(baseline=name, weights="ab" * 32, scores=[finished_runs.score(value=value)])
 
     def overlap(*baselines: BaselineRecord) -> OverlapRecord:
-        return OverlapRecord(trained=1, chosen=0, rest=39, scores=[runs.score()], baselines=list(baselines))
+        return OverlapRecord(trained=1, chosen=0, rest=39, scores=[finished_runs.score()], baselines=list(baselines))
 
     def language(*baselines: BaselineRecord) -> LanguageRecord:
-        return LanguageRecord(language="en", scores=[runs.score()], baselines=list(baselines))
+        return LanguageRecord(language="en", scores=[finished_runs.score()], baselines=list(baselines))
 
-    task = runs.task("t", languages=[language()], overlap=overlap(), baselines=[])
-    probe = runs.task(
+    task = finished_runs.task("t", languages=[language()], overlap=overlap(), baselines=[])
+    probe = finished_runs.task(
         "t@no_query",
         kind="probe",
         of="t",
@@ -466,7 +464,7 @@ def test_a_floor_stands_beside_every_language_and_the_unseen_examples() -> None:
         languages=[language(baseline("no_query_trained", 0.6))],
         overlap=overlap(baseline("no_query_trained", 0.8)),
     )
-    record = runs.run(task, probe)
+    record = finished_runs.run(task, probe)
     for _ in range(2):
         summarize(record, ["t"], Harness())
         assert task.overlap is not None

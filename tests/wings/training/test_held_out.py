@@ -13,7 +13,7 @@ from figeval.records.schema import OverlapRecord
 from figeval.runs import Harness
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.pipeline import complete_training, held_out_score
-from tests import runs
+from tests import finished_runs
 from tests.plugins.tiny import LINES, Workshop
 from tests.wings.training.test_sweep import Heard
 
@@ -99,10 +99,10 @@ def test_a_score_that_is_a_maximum_is_not_held_out(config: TrainConfig) -> None:
 
 
 def test_of_seen_and_unseen_examples_the_unseen_ones_count() -> None:
-    rest = OverlapRecord(trained=2, chosen=0, rest=38, scores=[runs.score(value=0.5, n=38)])
-    seen = runs.score(value=0.9, seen="trained", low=None, high=None)
-    found = held_out_score(runs.run(runs.task(scores=[seen], overlap=rest)), "proverbs")
+    rest = OverlapRecord(trained=2, chosen=0, rest=38, scores=[finished_runs.score(value=0.5, n=38)])
+    seen = finished_runs.score(value=0.9, seen="trained", low=None, high=None)
+    found = held_out_score(finished_runs.run(finished_runs.task(scores=[seen], overlap=rest)), "proverbs")
     assert (found["value"], found["n"]) == (0.5, 38)
-    assert held_out_score(runs.run(runs.task(scores=[seen])), "proverbs") == {}
-    assert held_out_score(runs.run(runs.task()), "another") == {}
+    assert held_out_score(finished_runs.run(finished_runs.task(scores=[seen])), "proverbs") == {}
+    assert held_out_score(finished_runs.run(finished_runs.task()), "another") == {}
     assert held_out_score(None, "proverbs") == {}

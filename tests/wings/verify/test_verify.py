@@ -16,9 +16,9 @@ from figeval.config import RunConfig
 from figeval.runs import Harness
 from figeval.runs.run import run
 from tests.cli.conftest import Cli, Outcome
-from tests.evaluation.conftest import Models, write_task
 from tests.fakes import FakeGenerator
-from tests.runs import Deaf
+from tests.finished_runs import Deaf
+from tests.runs.conftest import Models, write_task
 
 RUN = ("run", "--tasks", "mini_proverbs,mini_pairs", "--model", "overlap", "--by", "figure")
 PREDICTIONS = "predictions/mini_proverbs.jsonl"

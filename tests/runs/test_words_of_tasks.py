@@ -13,8 +13,8 @@ from figeval.builtin.plugins.baselines.word_overlap import Overlap
 from figeval.builtin.plugins.lexical.tfidf import Tfidf
 from figeval.errors import FigevalError, RecordError, TaskError
 from figeval.runs.validate import validate
-from tests.evaluation.conftest import Workshop
-from tests.runs import compare_runs
+from tests.finished_runs import compare_runs
+from tests.runs.conftest import Workshop
 
 CHOICE = """
 name: t

@@ -21,8 +21,8 @@ from figeval.runs.contrasts import ContrastAnswer, contrasts_of, scores
 from figeval.runs.rescore import rescore
 from figeval.runs.seeds import scores_of
 from figeval.runs.selection_bias import withhold_intervals
-from tests.evaluation.conftest import Heard
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
+from tests.runs.conftest import Heard
 
 TASK = """
 name: {name}

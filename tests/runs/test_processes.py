@@ -20,11 +20,11 @@ from figeval.runs.plan import model_of, prepare
 from figeval.runs.workers import local
 from figeval.runs.workers.protocol import Order
 from figeval.runs.workers.schedule import Schedule
-from tests.evaluation.commands import Run, same, wait
-from tests.evaluation.conftest import Workshop, write_task
+from tests.finished_runs import finished
 from tests.plugins.tiny import Workshop as Checkpoints
 from tests.processes import beside
-from tests.runs import finished
+from tests.runs.commands import Run, same, wait
+from tests.runs.conftest import Workshop, write_task
 
 SLOW = Path(__file__).parent.parent / "slow"
 N = 300

@@ -11,7 +11,7 @@ from figeval.config import RunConfig
 from figeval.records.run_folder import RunFolder
 from figeval.runs.plan import prepare
 from figeval.runs.workers.schedule import LEAST, MOST, TRIES, Rate, Schedule
-from tests.evaluation.conftest import Workshop, write_task
+from tests.runs.conftest import Workshop, write_task
 
 N = 60
 

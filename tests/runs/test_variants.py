@@ -10,9 +10,9 @@ import pytest
 from figeval.errors import CapabilityError, RecordError, TaskError
 from figeval.runs.baselines import says_nothing
 from figeval.types import Reply
-from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
-from tests.runs import compare_runs
+from tests.finished_runs import compare_runs
+from tests.runs.conftest import Heard, write_task
 
 LOUD = """
 {% block context %}LOUD {{ query }}{% endblock %}

@@ -14,7 +14,7 @@ from figeval.runs import Harness
 from figeval.runs.score import MetricSet, TaskScorer
 from figeval.runs.stored import stored_metrics, stored_values, with_breakdown
 from figeval.types import JSON
-from tests.runs import finished, row
+from tests.finished_runs import finished, row
 
 METRICS = Harness(plugins.plugin_manager()).metrics
 SET = MetricSet([METRICS.get("acc", "pairs"), METRICS.get("macro_f1", "pairs")], ("entailment", "non-entailment"))

@@ -14,8 +14,8 @@ from figeval.errors import CapabilityError, TaskError, UnknownName
 from figeval.hooks import hookimpl
 from figeval.metrics import collective
 from figeval.runs import Harness
-from tests.evaluation.conftest import Models, write_task
 from tests.fakes import FakeEncoder, FakeLanguageModel, FakePairScorer
+from tests.runs.conftest import Models, write_task
 
 PAIRS = """
 name: labelled

@@ -16,10 +16,10 @@ from figeval.runs.rescore import rescore
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.routes import ReplyReader, Route
 from figeval.types import Prediction, TextPair
-from tests.evaluation.conftest import write_task
-from tests.evaluation.test_rescore import write_pairs
-from tests.evaluation.test_variants import letter_of_the_word, write_prompted
 from tests.fakes import FakeGenerator, FakePairScorer
+from tests.runs.conftest import write_task
+from tests.runs.test_rescore import write_pairs
+from tests.runs.test_variants import letter_of_the_word, write_prompted
 
 
 class Brings:

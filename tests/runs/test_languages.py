@@ -29,9 +29,9 @@ from figeval.runs.score import MetricSet, TaskScorer
 from figeval.runs.seeds import scores_of
 from figeval.runs.stored import with_breakdown
 from figeval.runs.validate import validate
-from tests.evaluation.conftest import Heard, Workshop, write_task
 from tests.fakes import FakeGenerator, FakePairScorer
 from tests.processes import figeval
+from tests.runs.conftest import Heard, Workshop, write_task
 
 TASK = """
 name: t
@@ -190,7 +190,7 @@ def test_the_table(workshop: Workshop) -> None:
 
 @pytest.mark.wing("comparison")
 def test_two_runs_are_compared_by_language_and_over_them(workshop: Workshop) -> None:
-    from tests.runs import compare_runs
+    from tests.finished_runs import compare_runs
 
     write(workshop.folder, rows(), f"{TASK}cluster: story\n")
     first = workshop.run()
@@ -211,7 +211,7 @@ BY_LANGUAGE = TASK.replace("kind: row.k", "kind: row.k, lang: row.lang").replace
 
 @pytest.mark.wing("comparison")
 def test_a_language_that_is_one_cluster_has_no_interval_in_a_run_nor_in_a_comparison(workshop: Workshop) -> None:
-    from tests.runs import compare_runs
+    from tests.finished_runs import compare_runs
 
     write(workshop.folder, rows(), f"{BY_LANGUAGE}cluster: lang\n")
     workshop.backend = FakeGenerator(function=lambda prompt: "A" if "1" in prompt else "B")
@@ -251,7 +251,7 @@ def test_by_the_cluster_column_rows_are_independent_and_by_a_finer_one_they_are_
 
 @pytest.mark.wing("comparison")
 def test_a_record_that_lists_other_languages_than_the_rows_have(workshop: Workshop) -> None:
-    from tests.runs import compare_runs
+    from tests.finished_runs import compare_runs
 
     write(workshop.folder, rows())
     workshop.run()

@@ -8,8 +8,8 @@ import pytest
 
 from figeval.errors import CapabilityError, TaskError
 from figeval.runs.rescore import rescore
-from tests.evaluation.conftest import Workshop
 from tests.fakes import FakeGenerator
+from tests.runs.conftest import Workshop
 
 TASK = """
 name: t

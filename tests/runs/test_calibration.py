@@ -18,9 +18,9 @@ from figeval.task_types.debiasing import CONTENT_FREE, FLOOR, calibrated, conten
 from figeval.task_types.pairs import PairExample, Pairs
 from figeval.task_types.routes import Route
 from figeval.types import Continuation, Prediction
-from tests.evaluation.conftest import write_task
-from tests.evaluation.test_contrasts import write_suite
 from tests.fakes import FakeLanguageModel, FakeMaskFiller
+from tests.runs.conftest import write_task
+from tests.runs.test_contrasts import write_suite
 from tests.typed import route_of
 
 VERBALIZER, CLOZE = route_of(Pairs, "by_verbalizer"), route_of(Pairs, "by_cloze")

@@ -17,8 +17,8 @@ from figeval.records.run_folder import read_run
 from figeval.runs import Harness
 from figeval.runs.rescore import rescore
 from figeval.types import Reply
-from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
+from tests.runs.conftest import Heard, write_task
 
 
 def test_a_whole_run(workshop):

@@ -25,9 +25,9 @@ from figeval.task_types.debiasing import combine_answers
 from figeval.task_types.fields import reordered
 from figeval.task_types.routes import decide
 from figeval.types import Prediction
-from tests.evaluation.conftest import Workshop, write_task
 from tests.fakes import FakeGenerator
-from tests.runs import row, run, task
+from tests.finished_runs import row, run, task
+from tests.runs.conftest import Workshop, write_task
 
 CASES = json.loads((Path(__file__).parent.parent / "golden" / "option_kinds.json").read_text("utf-8"))
 
@@ -154,7 +154,7 @@ def test_a_run_stores_them_and_computes_the_table_from_what_is_stored(workshop: 
 
 
 def test_a_run_cut_short_ends_with_the_same_table(workshop: Workshop) -> None:
-    from tests.evaluation.conftest import Heard
+    from tests.runs.conftest import Heard
 
     with_kinds(workshop)
     with pytest.raises(KeyboardInterrupt):

@@ -12,7 +12,7 @@ import pytest
 
 import figeval
 from figeval.runs import Harness
-from tests.runs import finished
+from tests.finished_runs import finished
 
 Row = dict[str, Any]
 Write = Callable[..., Path]

@@ -13,8 +13,8 @@ from figeval.errors import FigevalError, RecordError
 from figeval.records.run_folder import RunFolder, read_record, read_run
 from figeval.records.sweep import run_or_mean
 from figeval.runs.stored import with_breakdown
-from tests.evaluation.conftest import Heard, Workshop, write_task
 from tests.fakes import FakeGenerator, FakePairScorer
+from tests.runs.conftest import Heard, Workshop, write_task
 
 Rows = list[dict[str, Any]]
 
@@ -65,7 +65,7 @@ def unfinished(folder: RunFolder) -> None:
 def test_nobody_reads_a_finished_task_whose_rows_were_changed(
     forgery: str, workshop: Workshop, folder: RunFolder
 ) -> None:
-    from tests.runs import compare_runs
+    from tests.finished_runs import compare_runs
 
     forge(folder, FORGERIES[forgery])
     readers: list[Callable[[], Any]] = [
@@ -146,7 +146,7 @@ def test_a_row_that_is_none_is_named_with_its_field(
 
 @pytest.mark.wing("comparison")
 def test_two_rows_for_one_example_are_not_compared_without_a_digest(folder: RunFolder) -> None:
-    from tests.runs import compare_runs
+    from tests.finished_runs import compare_runs
 
     forge(folder, copied_over_wrong_ones)
     record = read_record(folder.run_file)

@@ -16,8 +16,8 @@ from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
 from figeval.task_types.spans import SpanExample
 from figeval.types import Continuation
-from tests.evaluation.conftest import write_task
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
+from tests.runs.conftest import write_task
 from tests.typed import bound
 
 SHOWN = """

@@ -11,8 +11,8 @@ from figeval.errors import CapabilityError, DataError, TaskError
 from figeval.runs import Harness
 from figeval.runs.rescore import rescore
 from figeval.types import Reply
-from tests.evaluation.conftest import Models
 from tests.fakes import FakeGenerator
+from tests.runs.conftest import Models
 
 TASK = """
 name: where

@@ -20,7 +20,7 @@ from figeval.runs.plan import prepare
 from figeval.runs.run import carry_out
 from figeval.runs.workers.protocol import Hire, Message, Order, Unit, WorkerLost
 from figeval.runs.workers.session import Session
-from tests.evaluation.conftest import Heard, write_task
+from tests.runs.conftest import Heard, write_task
 
 N = 40
 Change = Callable[[list[Message]], Iterator[Message]]

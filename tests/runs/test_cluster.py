@@ -17,10 +17,10 @@ from figeval.api.runs import run_config
 from figeval.errors import FigevalError, OptionError
 from figeval.io.frontend import command_line
 from figeval.runs.workers import cluster
-from tests.evaluation.commands import Run, same, wait
-from tests.evaluation.conftest import write_task
 from tests.nodes import Nodes, two_nodes
 from tests.processes import beside
+from tests.runs.commands import Run, same, wait
+from tests.runs.conftest import write_task
 
 SLOW = Path(__file__).parent.parent / "slow"
 N = 300

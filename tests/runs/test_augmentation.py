@@ -29,9 +29,9 @@ from figeval.runs.retrieval.neighbours import BATCH, NearestExamples, Retriever
 from figeval.runs.run import run
 from figeval.task_types.choice import Choice, ChoiceExample
 from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
+from tests.finished_runs import Deaf
+from tests.finished_runs import run as run_record
 from tests.plugins.tiny import Workshop as Tiny
-from tests.runs import Deaf
-from tests.runs import run as run_record
 
 COLOURS = ("red", "green", "blue")
 FIELDS = {"id": "row.id", "query": "row.q", "options": "row.o", "gold": "row.g", "meta": {"kind": "row.k"}}

@@ -14,9 +14,9 @@ from figeval.runs.rescore import rescore
 from figeval.task_types.choice import ChoiceExample, read_letter
 from figeval.task_types.routes import ReplyReader
 from figeval.types import Reply
-from tests.evaluation.conftest import write_task
-from tests.evaluation.test_variants import letter_of_the_word, write_prompted
 from tests.fakes import FakeGenerator
+from tests.runs.conftest import write_task
+from tests.runs.test_variants import letter_of_the_word, write_prompted
 
 PAIRS = """
 name: p
