@@ -14,12 +14,12 @@ FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-ne
 
 def browser() -> str:
     """The path of the browser; without one, the test fails."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    return found or pytest.fail("this test needs Chromium: install the package chromium (`make system-packages`)")
+    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
+    return executable or pytest.fail("this test needs Chromium: install the package chromium (`make system-packages`)")
 
 
-def elements_of(page: Path, place: str = "") -> str:
+def elements_of(page: Path, page_address: str = "") -> str:
     """The page as the browser has it after its script ran; `place` is the part of the address after the file."""
     profile = f"--user-data-dir={page.parent / 'profile'}"
-    command = [browser(), *FLAGS, "--virtual-time-budget=4000", profile, "--dump-dom", page.as_uri() + place]
+    command = [browser(), *FLAGS, "--virtual-time-budget=4000", profile, "--dump-dom", page.as_uri() + page_address]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout

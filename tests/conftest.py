@@ -110,14 +110,14 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that all worker processes share."""
     root = tmp_path_factory.getbasetemp()
     return root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
 
 
 @pytest.fixture
-def real_data(own_home: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def real_data(own_home: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Set the mirror with the benchmarks' real files for this test and its subprocesses; skip the test without one.
 
     The keywords of ePiC's narratives, which take ten seconds, are extracted once for all these tests.
@@ -126,8 +126,8 @@ def real_data(own_home: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> 
         pytest.skip("no real data: set FIGEVAL_DATA_MIRROR to a folder or address laid out <benchmark>/<path>")
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", MIRROR)
     own_home.mkdir(exist_ok=True)
-    (shared / "keywords").mkdir(exist_ok=True)
-    (own_home / "keywords").symlink_to(shared / "keywords")
+    (shared_folder / "keywords").mkdir(exist_ok=True)
+    (own_home / "keywords").symlink_to(shared_folder / "keywords")
     return MIRROR
 
 
@@ -148,16 +148,16 @@ def smollm2(own_home: Path, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
-def warm(shared: Path) -> Path:
+def warm(shared_folder: Path) -> Path:
     """Return a folder with a `figeval` and a `python` that start quickly, shared by all worker processes."""
     owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
-    place = shared / "warm"
-    with FileLock(shared / "warm.lock"):
-        if not place.exists():
+    pointer = shared_folder / "warm"
+    with FileLock(shared_folder / "warm.lock"):
+        if not pointer.exists():
             folder = Path(tempfile.mkdtemp(prefix="figeval-", dir="/tmp"))  # the path of a socket must be short
             start(folder, owner)
-            place.write_text(str(folder))
-    return Path(place.read_text())
+            pointer.write_text(str(folder))
+    return Path(pointer.read_text())
 
 
 @pytest.fixture

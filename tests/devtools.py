@@ -42,9 +42,9 @@ class Page:
 
     def open(self, address: str) -> None:
         """Open an address as a fresh page, even if only its fragment differs."""
-        for place in ("about:blank", address):
-            self.call("Page.navigate", url=place)
-            self.until(f"location.href.startsWith({place!r}) && document.readyState === 'complete'")
+        for page in ("about:blank", address):
+            self.call("Page.navigate", url=page)
+            self.until(f"location.href.startsWith({page!r}) && document.readyState === 'complete'")
 
     def script(self, expression: str) -> Any:
         """The value of an expression on the page."""
@@ -125,5 +125,5 @@ async def _connected(loop: asyncio.AbstractEventLoop, profile: Path) -> tuple[ai
     session = aiohttp.ClientSession()
     async with session.get(f"http://127.0.0.1:{port.read_text().splitlines()[0]}/json/list") as reply:
         targets = await reply.json()
-    address = next(one["webSocketDebuggerUrl"] for one in targets if one["type"] == "page")
+    address = next(target["webSocketDebuggerUrl"] for target in targets if target["type"] == "page")
     return session, Page(loop, await session.ws_connect(address, max_msg_size=0))

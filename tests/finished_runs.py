@@ -26,10 +26,10 @@ class Deaf:
     """Observer that ignores all events."""
 
     def reading(self, task: str) -> None: ...
-    def resumed(self, folder: Path, kept: int, n: int) -> None: ...
+    def resumed(self, folder: Path, stored: int, n: int) -> None: ...
     def task_started(self, task: str, n: int, done: int) -> None: ...
     def advanced(self, rows: int) -> None: ...
-    def scoring(self, what: str) -> None: ...
+    def scoring(self, phase: str) -> None: ...
     def task_ended(self, task: TaskRecord) -> None: ...
 
 
@@ -42,13 +42,17 @@ def finished(folder: Path, *tasks: str, **settings: Any) -> Path:
 
 def over_seeds(folder: Path, *tasks: str, seeds: int = 3, **settings: Any) -> Path:
     """Run `random` with several seeds on these tasks and return their folder, as `figeval train --seeds` leaves it."""
-    places = {
+    folders = {
         str(seed): finished(folder / f"seed-{seed}", *tasks, model="random", seed=seed, **settings)
         for seed in range(seeds)
     }
-    runs = {int(seed): read_record(place / "run.json") for seed, place in places.items()}
-    known = {"seeds": list(runs), "wanted": list(runs), "runs": {seed: place.name for seed, place in places.items()}}
-    write(SeedsRecord(task="mini", model="random", scores=scores_of(runs, places), **known), folder / "seeds.json")
+    runs = {int(seed): read_record(folder / "run.json") for seed, folder in folders.items()}
+    fields = {
+        "seeds": list(runs),
+        "wanted": list(runs),
+        "runs": {seed: folder.name for seed, folder in folders.items()},
+    }
+    write(SeedsRecord(task="mini", model="random", scores=scores_of(runs, folders), **fields), folder / "seeds.json")
     return folder
 
 

@@ -13,7 +13,7 @@ class Ears:
     def loading(self, model: str) -> None:
         self.models.append(model)
 
-    def waiting(self, what: str) -> None:
+    def waiting(self, phase: str) -> None:
         pass
 
     def asked(self, answered: int, requests: int) -> None:

@@ -29,11 +29,11 @@ def table(page: str, heading: str) -> Iterator[list[str]]:
 
 def by_task(rows: Iterator[list[str]]) -> list[tuple[str, list[str]]]:
     """Return (task, other cells) for each row; an empty first cell stands for the task above it."""
-    found, task = [], ""
-    for first, *others in rows:
+    cells_by_task, task = [], ""
+    for first, *cells in rows:
         task = first or task
-        found.append((task, others))
-    return found
+        cells_by_task.append((task, cells))
+    return cells_by_task
 
 
 def tasks(name: str) -> dict[str, TaskRecord]:
@@ -51,13 +51,13 @@ def quoted(cell: str, task: str, metric: str) -> Iterator[tuple[str, str, str]]:
     A part of a cell that begins with a version (`arXiv v1: BERT .260`) quotes that version of the paper. Otherwise the
     cell quotes the latest number of each model, and all of these must be from the same version.
     """
-    known = [one for one in published(task) if one.metric == metric]
+    references = [reference for reference in published(task) if reference.metric == metric]
     for part in cell.split("; "):
         version, marked, numbers = part.rpartition(": ")
-        said = [one for one in known if not marked or version in one.source]
-        latest = {one.model: one for one in said}
-        found = re.findall(r"(?:^|, )(.+?) (\.\d+)", numbers)
-        versions = {latest[model].source.split(", ")[1] for model, _ in found}
+        candidates = [reference for reference in references if not marked or version in reference.source]
+        latest = {reference.model: reference for reference in candidates}
+        figures = re.findall(r"(?:^|, )(.+?) (\.\d+)", numbers)
+        versions = {latest[model].source.split(", ")[1] for model, _ in figures}
         assert len(versions) <= 1, f"{task}, {metric}: the cell {cell!r} mixes {' and '.join(sorted(versions))}"
-        for model, value in found:
+        for model, value in figures:
             yield model, value, short(latest[model].value)

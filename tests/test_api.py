@@ -45,18 +45,18 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> figeval.Run:
 @figeval.task(name="crows", type="choice", cluster="bird", labels=())
 def crows() -> Iterator[figeval.ChoiceExample]:
     """Twelve questions about crows."""
-    for place in range(12):
-        birds = {"bird": f"b{place % 3}"}
+    for index in range(12):
+        birds = {"bird": f"b{index % 3}"}
         options = ("the crow sings", "a snail is slow")
         yield figeval.ChoiceExample(
-            id=str(place), query=f"the crow {place}", options=options, gold=place % 2, meta=birds, cluster=birds["bird"]
+            id=str(index), query=f"the crow {index}", options=options, gold=index % 2, meta=birds, cluster=birds["bird"]
         )
 
 
 def without_times(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: without_times(one) for key, one in value.items() if key not in TIMES}
-    return [without_times(one) for one in value] if isinstance(value, list) else value
+        return {key: without_times(inner) for key, inner in value.items() if key not in TIMES}
+    return [without_times(inner) for inner in value] if isinstance(value, list) else value
 
 
 def plain(run: figeval.Run) -> Any:
@@ -123,21 +123,21 @@ class Stopping(FakePairScorer):
 @pytest.mark.wing("comparison")
 def test_compare_has_the_numbers_of_the_command(done: figeval.Run, capsys: pytest.CaptureFixture[str]) -> None:
     other = figeval.run(TASKS, "overlap", limit=20)
-    found = figeval.compare(done, other)
+    comparison = figeval.compare(done, other)
     with pytest.raises(SystemExit):
         main(["compare", str(done.path), str(other.path)])
-    assert capsys.readouterr().out.strip() == str(found).strip()
-    assert found.metric == "acc"
-    assert found.family == 2
-    assert found.left_out == {}
-    assert list(found.differences["task"]) == TASKS.split(",")
-    assert found.differences["difference"].dtype == "float64"
-    assert found.to_dict()["tasks"][0]["difference"] == pytest.approx(found.differences["difference"][0])
-    assert "figeval.Comparison of acc: 'tfidf' minus 'overlap'" in repr(found)
+    assert capsys.readouterr().out.strip() == str(comparison).strip()
+    assert comparison.metric == "acc"
+    assert comparison.family == 2
+    assert comparison.left_out == {}
+    assert list(comparison.differences["task"]) == TASKS.split(",")
+    assert comparison.differences["difference"].dtype == "float64"
+    assert comparison.to_dict()["tasks"][0]["difference"] == pytest.approx(comparison.differences["difference"][0])
+    assert "figeval.Comparison of acc: 'tfidf' minus 'overlap'" in repr(comparison)
 
 
 def test_the_options_are_those_of_the_commands() -> None:
-    assert set(RunOptions.__annotations__) == {one.name for one in dataclasses.fields(RunConfig)} - {"tasks", "model"}
+    assert set(RunOptions.__annotations__) == {flag.name for flag in dataclasses.fields(RunConfig)} - {"tasks", "model"}
 
 
 @pytest.mark.wing("training")
@@ -178,21 +178,23 @@ def test_no_scores_have_the_same_columns() -> None:
 
 
 def test_predictions(done: figeval.Run) -> None:
-    found = done.predictions("mini_proverbs")
-    assert list(found.columns) == [
+    predictions = done.predictions("mini_proverbs")
+    assert list(predictions.columns) == [
         *("id", "status", "prediction", "gold", "acc", "tied", "truncated", "seen", "cluster", "group", "meta.proverb")
     ]
-    assert str(found["acc"].dtype) == "float64"
-    assert str(found["prediction"].dtype) == "object"
-    score = next(one for one in done.record.tasks[0].scores if one.metric == "acc")
-    assert found["acc"].mean() == pytest.approx(score.value)
-    assert found.loc[found["acc"] == 1, "prediction"].equals(found.loc[found["acc"] == 1, "gold"])
+    assert str(predictions["acc"].dtype) == "float64"
+    assert str(predictions["prediction"].dtype) == "object"
+    score = next(score for score in done.record.tasks[0].scores if score.metric == "acc")
+    assert predictions["acc"].mean() == pytest.approx(score.value)
+    assert predictions.loc[predictions["acc"] == 1, "prediction"].equals(
+        predictions.loc[predictions["acc"] == 1, "gold"]
+    )
 
 
 def test_predictions_of_a_model_that_writes() -> None:
-    found = figeval.run(crows, FakeGenerator(function=lambda _: "I say A")).predictions("crows")
-    assert set(found["raw"]) == {"I say A"}
-    assert {"raw", "finish", "meta.bird"} <= set(found.columns)
+    predictions = figeval.run(crows, FakeGenerator(function=lambda _: "I say A")).predictions("crows")
+    assert set(predictions["raw"]) == {"I say A"}
+    assert {"raw", "finish", "meta.bird"} <= set(predictions.columns)
 
 
 def test_stored_rows_are_read_one_at_a_time(done: figeval.Run) -> None:
@@ -207,11 +209,11 @@ def test_stored_rows_are_read_one_at_a_time(done: figeval.Run) -> None:
 
 
 def test_breakdowns_need_no_model(done: figeval.Run) -> None:
-    found = done.breakdown("idiom")
-    assert set(found["by"]) == {"idiom"}
-    assert set(found["task"]) == {"mini_pairs"}
-    assert str(found["value"].dtype) == "float64"
-    assert list(found.columns)[:7] == ["run", "model", "task", "by", "group", "metric", "value"]
+    breakdown = done.breakdown("idiom")
+    assert set(breakdown["by"]) == {"idiom"}
+    assert set(breakdown["task"]) == {"mini_pairs"}
+    assert str(breakdown["value"].dtype) == "float64"
+    assert list(breakdown.columns)[:7] == ["run", "model", "task", "by", "group", "metric", "value"]
     with pytest.raises(figeval.RecordError, match="idiomm"):
         done.breakdown("idiomm")
 
@@ -253,8 +255,8 @@ def test_a_task_and_a_model_that_nobody_registered() -> None:
     assert run.complete
     assert run.record.config["tasks"] == ("crows", "mini_fables")
     assert "FakePairScorer" in str(run.path)
-    named = figeval.run(crows, model, name="mine: v2")
-    assert named.record.model.name == "mine: v2"
+    named_run = figeval.run(crows, model, name="mine: v2")
+    assert named_run.record.model.name == "mine: v2"
     with pytest.raises(figeval.UnknownName, match="unknown task 'crows'"):
         figeval.run("crows", model)
     with pytest.raises(figeval.FigevalError, match="FakePairScorer"):
@@ -264,9 +266,9 @@ def test_a_task_and_a_model_that_nobody_registered() -> None:
 
 @pytest.mark.wing("comparison")
 def test_breakdowns_and_comparisons_of_such_a_run() -> None:
-    one, other = (figeval.run(crows, FakePairScorer(), name=name) for name in ("one", "other"))
-    assert set(one.breakdown("bird")["group"]) == {"b0", "b1", "b2"}
-    assert figeval.compare(one, other).differences["difference"].tolist() == [0.0]
+    run, other = (figeval.run(crows, FakePairScorer(), name=name) for name in ("one", "other"))
+    assert set(run.breakdown("bird")["group"]) == {"b0", "b1", "b2"}
+    assert figeval.compare(run, other).differences["difference"].tolist() == [0.0]
 
 
 def test_the_model_is_not_closed() -> None:
@@ -377,10 +379,10 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.Training("nowhere").record, figeval.TrainError, "not contain a finished training"),
     (lambda: figeval.Training(None), figeval.OptionError, "path=None: give a string or a path"),
     (lambda: figeval.run("mini_fables", "overlap", progress="loud"), figeval.OptionError, "progress='loud': give True"),
-    (lambda: stored().predictions(None), figeval.OptionError, "task=None: give a string"),
-    (lambda: stored().by(3), figeval.OptionError, "key=3: give a string"),
-    (lambda: stored().breakdown(["proverb"]), figeval.OptionError, r"by=\['proverb'\]: give a string"),
-    (lambda: stored().export(None), figeval.OptionError, "form=None: give a string"),
+    (lambda: run_in_folder().predictions(None), figeval.OptionError, "task=None: give a string"),
+    (lambda: run_in_folder().by(3), figeval.OptionError, "key=3: give a string"),
+    (lambda: run_in_folder().breakdown(["proverb"]), figeval.OptionError, r"by=\['proverb'\]: give a string"),
+    (lambda: run_in_folder().export(None), figeval.OptionError, "form=None: give a string"),
     (lambda: figeval.load(), TypeError, r"load\(\) missing 1 required positional argument: 'path'"),
     (
         lambda: figeval.task(name="x", type="choice", descripton="y")(iter),
@@ -392,7 +394,7 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
 ]
 
 
-def stored() -> figeval.Run:
+def run_in_folder() -> figeval.Run:
     """A run as it is read from a folder, of which only arguments are checked."""
     return figeval.Run(figeval.RunRecord.model_construct(tasks=[]), Path("nowhere"))
 
@@ -451,7 +453,7 @@ def test_in_a_running_event_loop_and_in_threads() -> None:
 
     stdout = sys.stdout
     assert asyncio.run(notebook()).complete
-    found: list[figeval.Run] = []
+    runs: list[figeval.Run] = []
     both = threading.Barrier(2)
 
     class Waiting(FakePairScorer):
@@ -462,20 +464,20 @@ def test_in_a_running_event_loop_and_in_threads() -> None:
             return super().score_pairs(requests)
 
     threads = [
-        threading.Thread(target=lambda place=place: found.append(figeval.run(crows, Waiting(), output_path=place)))
-        for place in ("one", "two")
+        threading.Thread(target=lambda folder=folder: runs.append(figeval.run(crows, Waiting(), output_path=folder)))
+        for folder in ("one", "two")
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [run.complete for run in found] == [True, True]
+    assert [run.complete for run in runs] == [True, True]
     assert sys.stdout is stdout
 
 
 @pytest.mark.wing("comparison")
-@pytest.mark.parametrize("what", ["_repr_html_", "__str__", "__repr__"])
-def test_hostile_names_are_shown_as_text(what: str, done: figeval.Run) -> None:
+@pytest.mark.parametrize("method", ["_repr_html_", "__str__", "__repr__"])
+def test_hostile_names_are_shown_as_text(method: str, done: figeval.Run) -> None:
     record = done.record.model_copy(deep=True)
     record.model.name, record.warnings = HOSTILE, [HOSTILE]
     record.tasks[0].scores[0].metric = HOSTILE
@@ -484,9 +486,9 @@ def test_hostile_names_are_shown_as_text(what: str, done: figeval.Run) -> None:
     (pair,) = result.pairs.values()
     pairs = {(0, 1): dataclasses.replace(pair, a=record, left_out={HOSTILE: HOSTILE})}
     compared = figeval.Comparison(dataclasses.replace(result, runs=(record, result.runs[1]), pairs=pairs))
-    for text in (getattr(run, what)(), getattr(compared, what)()):
+    for text in (getattr(run, method)(), getattr(compared, method)()):
         assert "\x1b" not in text
-        if what == "_repr_html_":
+        if method == "_repr_html_":
             assert "<img" not in text
             assert "&lt;img src=x onerror=alert(1)&gt; &amp;" in text
 

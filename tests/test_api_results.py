@@ -37,18 +37,18 @@ CALLS: list[tuple[tuple[str, ...], Callable[[], Any]]] = [
 def test_python_gives_what_the_command_prints(
     command: tuple[str, ...], call: Callable[[], Any], cli: Cli, runs: tuple[Path, Path]
 ) -> None:
-    found = call()
+    table = call()
     printed = cli(*command)
     assert printed.code == 0, printed.err
-    assert printed.out.strip() == str(found).strip()
+    assert printed.out.strip() == str(table).strip()
     stored = json.loads(cli(*command, "--json").out)
-    assert stored == json.loads(json.dumps(found.to_dict()))
-    assert repr(found).startswith(f"<figeval.{type(found).__name__}")
-    assert found._repr_html_().startswith("<")
-    frame = found.to_frame()
+    assert stored == json.loads(json.dumps(table.to_dict()))
+    assert repr(table).startswith(f"<figeval.{type(table).__name__}")
+    assert table._repr_html_().startswith("<")
+    frame = table.to_frame()
     assert len(frame) >= len(stored)
     with pytest.raises(AttributeError):
-        setattr(found, next(iter(type(found).__slots__)), None)
+        setattr(table, next(iter(type(table).__slots__)), None)
 
 
 @pytest.mark.wing("comparison")
@@ -68,11 +68,11 @@ def test_columns_do_not_depend_on_the_content(runs: tuple[Path, Path]) -> None:
 def test_a_changed_run_is_not_ok(runs: tuple[Path, Path]) -> None:
     file = runs[0] / "run.json"
     file.write_text(file.read_text("utf-8").replace('"n": 20', '"n": 19', 1), "utf-8")
-    found = figeval.verify(runs[0], data=False)
-    assert not found.ok
-    assert {check.part for check in found.problems} >= {"run.json"}
-    assert "problem" in set(found.to_frame()["state"])
-    assert f"{len(found.problems)} problem" in repr(found)
+    verification = figeval.verify(runs[0], data=False)
+    assert not verification.ok
+    assert {check.part for check in verification.problems} >= {"run.json"}
+    assert "problem" in set(verification.to_frame()["state"])
+    assert f"{len(verification.problems)} problem" in repr(verification)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_names_in_a_checklist_are_no_html() -> None:
     from figeval.wings.checklist.api import Checklist, ChecklistAnswer
 
     lines = ("models: <script>alert(1)</script>, n < 5",)
-    found = Checklist((ChecklistAnswer("B1", "Creators of the artifacts used", lines),))
-    assert found.to_markdown().endswith(r"- models: \<script>alert(1)\</script>, n < 5")
-    assert "<script>" not in found._repr_html_()
+    checklist = Checklist((ChecklistAnswer("B1", "Creators of the artifacts used", lines),))
+    assert checklist.to_markdown().endswith(r"- models: \<script>alert(1)\</script>, n < 5")
+    assert "<script>" not in checklist._repr_html_()
 
 
 @pytest.mark.wing("comparison")
@@ -110,8 +110,8 @@ def test_a_task_of_the_program_has_a_plan() -> None:
     @figeval.task(name="crows", type="choice", labels=())
     def crows() -> Any:
         """Questions about crows."""
-        for place in range(40):
-            yield figeval.ChoiceExample(id=str(place), query="caw", options=("yes", "no"), gold=place % 2)
+        for index in range(40):
+            yield figeval.ChoiceExample(id=str(index), query="caw", options=("yes", "no"), gold=index % 2)
 
     plan = figeval.power(crows).plans["crows"]
     assert (plan.n, plan.clusters, plan.effect) == (40, 40, 1.0)
@@ -125,6 +125,6 @@ def test_a_small_disagreement_is_not_printed_as_none() -> None:
 
 @pytest.mark.wing("comparison")
 def test_a_plan_says_which_tasks_have_no_accuracy() -> None:
-    found = figeval.power("mini_narrative,mini_pairs")
-    assert found.without_accuracy == ("mini_narrative",)
-    assert any(note.startswith("mini_narrative: without acc; the plan holds") for note in found.notes())
+    powers = figeval.power("mini_narrative,mini_pairs")
+    assert powers.without_accuracy == ("mini_narrative",)
+    assert any(note.startswith("mini_narrative: without acc; the plan holds") for note in powers.notes())

@@ -8,7 +8,7 @@ import pytest
 
 from figeval.config import DEFAULTS, FLAGS, RunConfig
 
-SINCE = {name for name, flag in FLAGS.items() if flag.identity == "if given"}
+OPTIONAL_IDENTITY_FLAGS = {name for name, flag in FLAGS.items() if flag.identity == "if given"}
 PLAIN = {"tasks": ("mini",), "model": "tfidf"}
 GIVEN = {
     "system_instruction": "Be brief.",
@@ -38,12 +38,12 @@ def test_runs_from_before_these_flags_are_still_found() -> None:
 
 
 def test_every_later_flag_counts_where_it_is_given() -> None:
-    assert set(GIVEN) == SINCE
+    assert set(GIVEN) == OPTIONAL_IDENTITY_FLAGS
     identities = {RunConfig(**PLAIN, **{flag: value}).identity() for flag, value in GIVEN.items()}
     assert len(identities | {RunConfig(**PLAIN).identity()}) == len(GIVEN) + 1
 
 
-@pytest.mark.parametrize("flag", sorted(SINCE))
+@pytest.mark.parametrize("flag", sorted(OPTIONAL_IDENTITY_FLAGS))
 def test_saying_the_default_is_saying_nothing(flag: str) -> None:
     assert RunConfig(**PLAIN, **{flag: DEFAULTS[flag]}).identity() == RunConfig(**PLAIN).identity()
 
@@ -66,8 +66,8 @@ def test_characters_that_no_record_has_change_no_identity() -> None:
 
 def test_what_makes_another_run_is_told_with_both_values() -> None:
     before = RunConfig(**PLAIN, model_args={"a": 1, "timeout": 3.0}).record()
-    now = RunConfig(**PLAIN, model_args={"a": 2, "timeout": 9.0}, limit=5, device="cpu", prompts=("all",))
-    assert now.changed(before) == {
+    later = RunConfig(**PLAIN, model_args={"a": 2, "timeout": 9.0}, limit=5, device="cpu", prompts=("all",))
+    assert later.changed(before) == {
         "model_args": ({"a": 1}, {"a": 2}),
         "limit": (None, 5),
         "prompts": ([], ["all"]),

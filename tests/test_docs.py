@@ -25,7 +25,7 @@ import pytest
 from tests.wings_here import absent, wings_in
 
 ROOT = Path(__file__).resolve().parent.parent
-LONG = {  # pages that take more than two seconds
+LONG_PAGES = {  # pages that take more than two seconds
     f"docs/{name}.md"
     for name in (
         *(
@@ -106,9 +106,9 @@ class Block:
 def blocks(page: str) -> Iterator[Block]:
     """The blocks of a page; every fence must belong to one."""
     assert 2 * len(BLOCK.findall(page)) == len(re.findall(r"^```", page, flags=re.MULTILINE))
-    for found in BLOCK.finditer(page):
-        line = page.count("\n", 0, found.start()) + 1
-        yield Block(line, found["language"], found["text"], dict(NOTE.findall(found["notes"])))
+    for match in BLOCK.finditer(page):
+        line = page.count("\n", 0, match.start()) + 1
+        yield Block(line, match["language"], match["text"], dict(NOTE.findall(match["notes"])))
 
 
 @dataclass
@@ -151,16 +151,16 @@ class Session:
                 continue
             printed = self.run(["bash", "-euo", "pipefail", "-c", "\n".join([*self.variables, command])], command)
             for line in expected:
-                self.found(line, printed, command)
+                self.require_line(line, printed, command)
 
     @staticmethod
-    def found(line: str, printed: str, name: str) -> None:
+    def require_line(line: str, printed: str, name: str) -> None:
         pattern = ".*".join(re.escape(" ".join(part.split())) for part in line.split("…"))
         assert re.search(pattern, printed), f"{name} did not print\n{line}\nbut\n{printed}"
 
     def output(self, block: Block) -> None:
         for line in filter(str.strip, block.text.splitlines()):
-            self.found(line, self.printed, "the Python of this page")
+            self.require_line(line, self.printed, "the Python of this page")
 
     def script(self, block: Block) -> None:
         if self.lacks_wing(self.python + block.text):
@@ -185,7 +185,7 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in PAGES]
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG_PAGES else name for name in PAGES]
 )
 def test_the_page_runs(name: str, warm: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     session = Session(tmp_path / "page", warm)
@@ -201,7 +201,7 @@ def test_the_page_runs(name: str, warm: Path, tmp_path: Path, request: pytest.Fi
             raise AssertionError(f"{name}, line {block.line}: {error}") from None
 
 
-def at_hand(what: str, request: pytest.FixtureRequest) -> bool:
+def at_hand(need: str, request: pytest.FixtureRequest) -> bool:
     """Whether a block has what it needs."""
     needs: dict[str, Callable[[], object]] = {
         "smollm2": lambda: request.getfixturevalue("smollm2"),
@@ -209,7 +209,7 @@ def at_hand(what: str, request: pytest.FixtureRequest) -> bool:
         "NLTK's data": lambda: request.getfixturevalue("real_data") if "NLTK_DATA" in os.environ else pytest.skip(),
     }
     try:
-        needs[what]()
+        needs[need]()
     except pytest.skip.Exception:
         return False
     return True

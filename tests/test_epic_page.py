@@ -19,7 +19,7 @@ def test_there_is_a_table() -> None:
 def test_a_line_is_what_was_measured_and_printed(task: str, cells: list[str]) -> None:
     metric, _, *measured, paper = cells
     ending = next((folder for end, folder in OTHER_RUN.items() if task.endswith(end)), "")
-    found = [scores(tasks(f"{model}{ending}").get(task)).get(metric) for model in MODELS]
-    assert measured == [shown(score) for score in found]
-    for model, value, known in quoted(paper, task, metric):
-        assert value == known, model
+    measured_scores = [scores(tasks(f"{model}{ending}").get(task)).get(metric) for model in MODELS]
+    assert measured == [shown(score) for score in measured_scores]
+    for model, value, reference in quoted(paper, task, metric):
+        assert value == reference, model

@@ -28,14 +28,14 @@ def examples(name: str) -> Iterator[str]:
 
 def options(function: Any) -> set[str]:
     """Names of the keywords that a function takes, those of its `**options` included."""
-    found = set()
+    option_names = set()
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
             kind = str(parameter.annotation).removeprefix("Unpack[").removesuffix("]")
-            found |= set(getattr(importlib.import_module(function.__module__), kind).__annotations__)
+            option_names |= set(getattr(importlib.import_module(function.__module__), kind).__annotations__)
         else:
-            found.add(parameter.name)
-    return found
+            option_names.add(parameter.name)
+    return option_names
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -51,8 +51,8 @@ def test_every_function_has_an_example_with_options_that_exist(name: str) -> Non
             if function.value.id == "figeval":
                 assert isinstance(node, ast.Call)
                 called.append(function.attr)
-                given = {keyword.arg for keyword in node.keywords}
-                assert given <= options(getattr(figeval, function.attr)), block
+                keyword_names = {keyword.arg for keyword in node.keywords}
+                assert keyword_names <= options(getattr(figeval, function.attr)), block
     assert name in called
 
 

@@ -22,25 +22,27 @@ def test_there_are_tables() -> None:
 @pytest.mark.parametrize(("task", "cells"), LINES)
 def test_a_line_is_what_was_measured_and_printed(task: str, cells: list[str]) -> None:
     metric, trivial, before, run, after, paper = cells
-    found = trained(run)[task]
-    assert trivial == floors(found, metric)
+    measured_task = trained(run)[task]
+    assert trivial == floors(measured_task, metric)
     assert before == shown(scores(tasks(AS_IT_IS).get(task)).get(metric))
-    assert after == shown(scores(found)[metric])
-    for model, value, known in quoted(paper, task, metric):
-        assert value == known, model
+    assert after == shown(scores(measured_task)[metric])
+    for model, value, reference in quoted(paper, task, metric):
+        assert value == reference, model
 
 
 def trained(run: str) -> dict[str, TaskRecord]:
     """The tasks that a trained model was run on: the means of its seeds, or its runs together."""
     folder = MEASURED / f"minilm-{run}"
-    places = [folder] if (folder / SEEDS).is_file() else sorted(folder.rglob("run.json"))
-    return {task.task: task for place in places for task in run_or_mean(place).tasks}
+    folders = [folder] if (folder / SEEDS).is_file() else sorted(folder.rglob("run.json"))
+    return {task.task: task for folder in folders for task in run_or_mean(folder).tasks}
 
 
 def floors(task: TaskRecord, metric: str) -> str:
     """The trivial models of the task, by name and number."""
-    found = [(one.baseline, score) for one in task.baselines for score in one.scores if score.metric == metric]
-    return ", ".join(f"{name} {shown(score).partition(' ')[0]}" for name, score in found) or "–"
+    baseline_scores = [
+        (baseline.baseline, score) for baseline in task.baselines for score in baseline.scores if score.metric == metric
+    ]
+    return ", ".join(f"{name} {shown(score).partition(' ')[0]}" for name, score in baseline_scores) or "–"
 
 
 @pytest.mark.wing("training")
@@ -53,7 +55,9 @@ def cost(name: str) -> list[str]:
     """The line of a training, `seen/seed-0`, in the table of costs."""
     record = Training(MEASURED / f"minilm-{name}").record
     config, best = record.config.model_dump(), record.best
-    first, value = next(iter(next(one for one in record.evaluations if one.step == best).scores.items()))
+    first, value = next(
+        iter(next(evaluation for evaluation in record.evaluations if evaluation.step == best).scores.items())
+    )
     assert value is not None
     return [
         name,

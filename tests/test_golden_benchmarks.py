@@ -34,11 +34,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
         yield Models(tmp_path_factory.mktemp("golden") / "models")
 
 
-def marked(case: BenchmarkCase) -> ParameterSet:
+def mark_case(case: BenchmarkCase) -> ParameterSet:
     return pytest.param(case, marks=[pytest.mark.slow] * case.slow, id=case.name)
 
 
-@pytest.mark.parametrize("case", [marked(case) for case in CASES])
+@pytest.mark.parametrize("case", [mark_case(case) for case in CASES])
 @pytest.mark.filterwarnings("ignore")
 def test_a_command_does_what_it_did(case: BenchmarkCase, models: Models, real_data: str, tmp_path: Path) -> None:
     mirror = Path(real_data)
@@ -46,8 +46,8 @@ def test_a_command_does_what_it_did(case: BenchmarkCase, models: Models, real_da
         pytest.skip(f"{case.name} needs {', '.join(missing)}")
     renames = names()
     fields = {**vars(case), "commands": [renames.asked(command) for command in case.commands]}
-    now = outcomes(BenchmarkCase(**fields), tmp_path, models, mirror)
-    changes = differences([renames.renamed(outcome) for outcome in case.outcomes], now, "outcomes")
+    current = outcomes(BenchmarkCase(**fields), tmp_path, models, mirror)
+    changes = differences([renames.renamed(outcome) for outcome in case.outcomes], current, "outcomes")
     if shown := list(islice(changes, MAX_SHOWN)):
         pytest.fail("\n  ".join([f"{case.name} ({case.why}) is not what it was:", *shown]), pytrace=False)
 

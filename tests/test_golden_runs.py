@@ -36,33 +36,33 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
         yield Models(tmp_path_factory.mktemp("golden") / "models")
 
 
-def marked(case: Case) -> ParameterSet:
+def mark_case(case: Case) -> ParameterSet:
     trained = case.file.stem == "training" and case.name not in QUICK
     wings = {commands()[command[0]] for command in case.commands if command[0] in commands()}
     marks = [pytest.mark.slow] * (trained or case.name in SLOW)
     return pytest.param(case, marks=[*marks, pytest.mark.wing(*wings)], id=case.name)
 
 
-@pytest.mark.parametrize("case", [marked(case) for case in CASES])
+@pytest.mark.parametrize("case", [mark_case(case) for case in CASES])
 @pytest.mark.filterwarnings("ignore")
 def test_a_run_is_what_it_was(case: Case, models: Models, tmp_path: Path) -> None:
-    known = names(files=case.files)
-    asked = Case(**{**vars(case), "commands": [known.asked(command) for command in case.commands]})
-    now = outcomes(asked, tmp_path, models)
-    found = differences([known.renamed(outcome) for outcome in case.outcomes], now, "outcomes")
-    if shown := list(islice(found, SHOWN)):
+    new_names = names(files=case.files)
+    renamed_case = Case(**{**vars(case), "commands": [new_names.asked(command) for command in case.commands]})
+    current = outcomes(renamed_case, tmp_path, models)
+    changes = differences([new_names.renamed(outcome) for outcome in case.outcomes], current, "outcomes")
+    if shown := list(islice(changes, SHOWN)):
         pytest.fail("\n  ".join([f"{case.name} ({case.why}) is not what it was:", *shown]), pytrace=False)
 
 
 # ---- what the cases cover --------------------------------------------------------------------------------------------
 
 
-def listed(what: str, tmp_path: Path, models: Models) -> list[dict[str, Any]]:
+def list_parts(kind: str, tmp_path: Path, models: Models) -> list[dict[str, Any]]:
     """What `figeval ls` knows of a kind."""
-    done = Stage(tmp_path, models).figeval(["ls", what, "--json"])
+    done = Stage(tmp_path, models).figeval(["ls", kind, "--json"])
     assert done.code == 0, done.err
-    found: list[dict[str, Any]] = json.loads(done.out)
-    return found
+    parts: list[dict[str, Any]] = json.loads(done.out)
+    return parts
 
 
 def runs() -> Iterator[dict[str, Any]]:
@@ -74,13 +74,13 @@ def runs() -> Iterator[dict[str, Any]]:
 
 def test_every_route_is_in_some_case(tmp_path: Path, models: Models) -> None:
     taken = {(task["task_type"], task["route"]) for task in runs()}
-    routes = {(route["type"], route["name"]) for route in listed("routes", tmp_path, models)}
+    routes = {(route["type"], route["name"]) for route in list_parts("routes", tmp_path, models)}
     assert routes <= taken, sorted(routes - taken)
 
 
 def test_every_metric_is_in_some_case(tmp_path: Path, models: Models) -> None:
     measured = {score["metric"] for task in runs() for score in task["scores"]}
-    metrics = {metric["name"] for metric in listed("metrics", tmp_path, models)}
+    metrics = {metric["name"] for metric in list_parts("metrics", tmp_path, models)}
     assert metrics <= measured, sorted(metrics - measured)
 
 
@@ -88,15 +88,15 @@ def test_every_metric_is_in_some_case(tmp_path: Path, models: Models) -> None:
 def test_every_head_is_in_some_case(tmp_path: Path, models: Models) -> None:
     commands = [command for case in CASES for command in case.commands if command[0] == "train"]
     trained = {command[command.index("--head") + 1] for command in commands}
-    heads = {head["name"] for head in listed("heads", tmp_path, models)}
+    heads = {head["name"] for head in list_parts("heads", tmp_path, models)}
     assert heads <= trained, sorted(heads - trained)
 
 
 def test_every_status_of_an_answer_is_in_some_case() -> None:
     answers = [row for task in runs() for row in task["rows"]]
-    found = {part["status"] for row in answers for part in (row, *row.get("answers", ()), *row.get("parts", ()))}
+    statuses = {part["status"] for row in answers for part in (row, *row.get("answers", ()), *row.get("parts", ()))}
     every = {"ok", "ambiguous", "unparseable", "refusal", "empty", "truncated", "nan", "error", "absent"}
-    assert found == every, sorted(every ^ found)
+    assert statuses == every, sorted(every ^ statuses)
 
 
 # ---- the files and their comparison ----------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ GOLDEN = {"route": "by_word", "score": 0.5, "rows": [{"id": "1", "pred": None}, 
 
 
 @pytest.mark.parametrize(
-    ("change", "place"),
+    ("change", "path"),
     [
         ({"score": 0.50005}, "run.score: 0.5 → 0.50005"),
         ({"route": "by_letter"}, "run.route: 'by_word' → 'by_letter'"),
@@ -131,19 +131,19 @@ GOLDEN = {"route": "by_word", "score": 0.5, "rows": [{"id": "1", "pred": None}, 
         ({"rows": [{"id": "1", "pred": 0}]}, "run.rows: 2 entries → 1"),
     ],
 )
-def test_a_difference_is_told_with_its_place(change: dict[str, Any], place: str) -> None:
-    assert next(differences(GOLDEN, {**GOLDEN, **change}, "run")) == place
-    assert next(differences({**GOLDEN, **change}, GOLDEN, "run")).startswith(place.split(":")[0])
+def test_a_difference_is_told_with_its_place(change: dict[str, Any], path: str) -> None:
+    assert next(differences(GOLDEN, {**GOLDEN, **change}, "run")) == path
+    assert next(differences({**GOLDEN, **change}, GOLDEN, "run")).startswith(path.split(":")[0])
 
 
 def test_roundings_and_columns_are_no_difference() -> None:
-    now = {**GOLDEN, "score": 0.5000000001, "rows": [{"id": "1", "pred": None}, {"id": "2", "low": float("nan")}]}
-    assert not list(differences(GOLDEN, now))
+    current = {**GOLDEN, "score": 0.5000000001, "rows": [{"id": "1", "pred": None}, {"id": "2", "low": float("nan")}]}
+    assert not list(differences(GOLDEN, current))
     assert not list(differences("task   acc", "task  acc"))
 
 
 def test_new_names_are_applied_to_keys_values_and_texts() -> None:
-    known = Names({"protocol": "type", "gone": None}, {"by_word": "word"}, {"by_word": "word", "protocol": "type"})
+    new_names = Names({"protocol": "type", "gone": None}, {"by_word": "word"}, {"by_word": "word", "protocol": "type"})
     golden = {"protocol": "by_word", "gone": 1, "rows": ["by_words", "by_word: 3 of protocol x"]}
-    assert known.renamed(golden) == {"type": "word", "rows": ["by_words", "word: 3 of type x"]}
-    assert known.asked(["run", "--route", "pairs=by_word"]) == ["run", "--route", "pairs=word"]
+    assert new_names.renamed(golden) == {"type": "word", "rows": ["by_words", "word: 3 of type x"]}
+    assert new_names.asked(["run", "--route", "pairs=by_word"]) == ["run", "--route", "pairs=word"]

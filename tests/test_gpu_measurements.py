@@ -36,13 +36,13 @@ def figures_in(folder: Path) -> dict[str, Any]:
     return figures
 
 
-def numbers(found: Any) -> Iterator[float]:
+def numbers(value: Any) -> Iterator[float]:
     """Yield all numbers in nested dicts."""
-    if isinstance(found, dict):
-        for inner in found.values():
+    if isinstance(value, dict):
+        for inner in value.values():
             yield from numbers(inner)
-    elif isinstance(found, int | float):
-        yield float(found)
+    elif isinstance(value, int | float):
+        yield float(value)
 
 
 @pytest.mark.slow

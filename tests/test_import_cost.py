@@ -66,19 +66,19 @@ def test_lists_import_no_library_of_models_or_numbers(kind: str, tmp_path: Path)
     ids=lambda arguments: arguments[0],
 )
 def test_what_needs_no_weights_imports_no_library_of_models(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    found = imported(PROGRAM, *arguments, cwd=tmp_path)
-    assert not found & (HEAVY - {"scipy"})  # intervals are scipy's
-    assert "pydantic" in found, "this test looks at the right process"
+    modules = imported(PROGRAM, *arguments, cwd=tmp_path)
+    assert not modules & (HEAVY - {"scipy"})  # intervals are scipy's
+    assert "pydantic" in modules, "this test looks at the right process"
 
 
 def test_a_run_imports_no_other_task_type(tmp_path: Path) -> None:
     program = PROGRAM.replace('name.partition(".")[0]', "name")
     arguments = ("run", "--tasks", "mini_proverbs", "--model", "overlap", "--no_baselines", "--output_path", "out")
-    found = imported(program, *arguments, cwd=tmp_path)
-    assert {name for name in TASK_TYPES if f"figeval.task_types.{name}" in found} == {"choice"}
+    modules = imported(program, *arguments, cwd=tmp_path)
+    assert {name for name in TASK_TYPES if f"figeval.task_types.{name}" in modules} == {"choice"}
 
 
 def test_the_package_itself_costs_nothing(tmp_path: Path) -> None:
     program = "import json, sys, figeval; print(json.dumps(sorted(sys.modules)))"
-    found = imported(program, cwd=tmp_path)
-    assert not found & (HEAVY | MIDDLING | {"click", "pluggy", "figeval.types"})
+    modules = imported(program, cwd=tmp_path)
+    assert not modules & (HEAVY | MIDDLING | {"click", "pluggy", "figeval.types"})

@@ -115,12 +115,12 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
 
 def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for place in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
+    for path in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(RecordError, match="not a regular file"):
-            read_json(place, RecordError)
-    for place in (tmp_path / "missing", tmp_path / ("x" * 300), Path("a\0b")):
+            read_json(path, RecordError)
+    for path in (tmp_path / "missing", tmp_path / ("x" * 300), Path("a\0b")):
         with pytest.raises(RecordError, match="cannot be read"):
-            read_json(place, RecordError)
+            read_json(path, RecordError)
 
 
 def test_a_file_that_is_too_large_is_not_read_to_the_end(tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ class Import:
 def sources(*folders: str) -> list[Path]:
     """The modules of these folders; a room that is one module is its file."""
     files = (ROOT / f"{folder}.py" for folder in folders)
-    found = (file for folder in folders for file in (ROOT / folder).rglob("*.py"))
-    return sorted([*(file for file in files if file.is_file()), *found])
+    package_files = (file for folder in folders for file in (ROOT / folder).rglob("*.py"))
+    return sorted([*(file for file in files if file.is_file()), *package_files])
 
 
 def module_name(file: Path) -> str:
@@ -118,23 +118,23 @@ def test_a_stage_knows_no_other_stage(room: str) -> None:
     allowed = PLUMBING | MAY_IMPORT[room] | {room}
     wrong = []
     for file in sources(f"figeval/{room}"):
-        for found in imports(file):
-            package, _, rest = found.module.partition(".")
+        for imported in imports(file):
+            package, _, rest = imported.module.partition(".")
             if package == "figeval" and rest.partition(".")[0] not in allowed and rest not in OF_WINGS:
                 # `from figeval import plugins`: a module of the plumbing, or a name that figeval itself exports
-                wrong.append(str(found))
-            assert package not in {"tasks", "plugins", "templates", "results", "tests"}, str(found)
+                wrong.append(str(imported))
+            assert package not in {"tasks", "plugins", "templates", "results", "tests"}, str(imported)
     assert not wrong
 
 
 def test_plumbing_knows_no_stage() -> None:
     wrong = [
-        str(found)
+        str(imported)
         for file in sources("figeval")
         if module_name(file).split(".")[1:2] and module_name(file).split(".")[1] in PLUMBING
-        for found in imports(file)
-        if found.module.startswith("figeval.") and found.module.split(".")[1] not in PLUMBING
-        if not (module_name(file) == "figeval.hooks" and found.module.removeprefix("figeval.") in PUBLIC)
+        for imported in imports(file)
+        if imported.module.startswith("figeval.") and imported.module.split(".")[1] not in PLUMBING
+        if not (module_name(file) == "figeval.hooks" and imported.module.removeprefix("figeval.") in PUBLIC)
     ]
     assert not wrong
 
@@ -189,23 +189,23 @@ def test_a_wing_is_a_plugin_that_imports_nothing_of_its_own() -> None:
     """Its names are strings, so that `figeval ls` and `--help` import no wing."""
     for folder in sorted((ROOT / "figeval/wings").iterdir()):
         if folder.is_dir() and folder.name[0] not in "_.":
-            found = [str(one) for one in imports(folder / "__init__.py") if wing_of(one.module)]
-            assert not found
+            wing_imports = [str(imported) for imported in imports(folder / "__init__.py") if wing_of(imported.module)]
+            assert not wing_imports
 
 
 def test_tasks_and_plugins_say_from_figeval() -> None:
     """They are imported as figeval.builtin.…; their other name would make a second copy of the module."""
     for file in sources("tasks", "plugins"):
         room = module_name(file).partition(".")[0]
-        for found in imports(file):
-            top = found.module.partition(".")[0]
-            relative = found.module.startswith(f"{room}.") and not spelled(file, found)
-            assert relative or top not in {"tasks", "plugins", "templates", "results", "tests"}, str(found)
+        for imported in imports(file):
+            top = imported.module.partition(".")[0]
+            relative = imported.module.startswith(f"{room}.") and not spelled(file, imported)
+            assert relative or top not in {"tasks", "plugins", "templates", "results", "tests"}, str(imported)
 
 
-def spelled(file: Path, found: Import) -> bool:
+def spelled(file: Path, imported: Import) -> bool:
     """Whether an import names its module in full, with no leading dot."""
-    line = file.read_text(encoding="utf-8").splitlines()[found.line - 1]
+    line = file.read_text(encoding="utf-8").splitlines()[imported.line - 1]
     return not re.match(r"\s*from\s+\.", line)
 
 
@@ -214,18 +214,20 @@ def test_plugins_are_families() -> None:
     entries = [entry for entry in (ROOT / "plugins").iterdir() if not entry.name.startswith("__")]
     assert not [entry.name for entry in entries if not (entry / "__init__.py").is_file()]
     assert not [str(file) for file in sources("plugins") if re.match(r"_(?!_init__)", file.name)]
-    private = [found for file in sources("plugins") for found in imports(file) if found.module.startswith("plugins.")]
-    assert not [str(found) for found in private if re.search(r"\._[a-z]", found.module)]
+    private = [
+        imported for file in sources("plugins") for imported in imports(file) if imported.module.startswith("plugins.")
+    ]
+    assert not [str(imported) for imported in private if re.search(r"\._[a-z]", imported.module)]
 
 
 def test_only_a_command_asks_for_the_pipeline_and_only_when_it_runs() -> None:
     """Of a benchmark, or of the bridge that runs tasks in lm-eval; a task there is imported by lm-eval alone."""
     for file in sources("tasks", "plugins"):
-        is_command = any(found.module == "click" and not found.inside for found in imports(file))
-        for found in imports(file):
-            if any(found.module.startswith(f"{name}.") for name in OUTSIDE):
-                assert is_command or file.parent.name == "lm_eval_bridge", str(found)
-                assert found.inside or (file.parent.name, file.name) == ("lm_eval_bridge", "tasks.py"), str(found)
+        is_command = any(imported.module == "click" and not imported.inside for imported in imports(file))
+        for imported in imports(file):
+            if any(imported.module.startswith(f"{name}.") for name in OUTSIDE):
+                assert is_command or file.parent.name == "lm_eval_bridge", str(imported)
+                assert imported.inside or (file.parent.name, file.name) == ("lm_eval_bridge", "tasks.py"), str(imported)
 
 
 def test_nobody_imports_the_command_line() -> None:
@@ -234,7 +236,7 @@ def test_nobody_imports_the_command_line() -> None:
         is_command = "wings" in file.parts and file.stem.endswith("command")
         checks_commands = file.parts[-2:] == ("testing", "wings.py")
         if "cli" not in file.parts and file.name != "__main__.py" and not (is_command or checks_commands):
-            assert not [str(found) for found in imports(file) if found.module.startswith("figeval.cli")]
+            assert not [str(imported) for imported in imports(file) if imported.module.startswith("figeval.cli")]
 
 
 PRODUCT = sources("figeval", "tasks", "plugins", "templates", "results", "bench")
@@ -261,14 +263,19 @@ def import_graph() -> dict[str, set[str]]:
     """Module → modules of ours that it imports, at module level or within functions, also for type checkers alone."""
     files = {module_name(file): file for file in sources("figeval", "tasks", "plugins")}
 
-    def known(name: str) -> str | None:
+    def name_in_graph(name: str) -> str | None:
         name = name.replace("figeval.builtin.plugins", "plugins").replace("figeval.builtin.tasks", "tasks")
         while name and name not in files:
             name = name.rpartition(".")[0]
         return name or None
 
-    found = {name: {known(one.module) for one in imports(file)} for name, file in files.items()}
-    return {name: {other for other in others if other is not None and other != name} for name, others in found.items()}
+    imported_names = {
+        name: {name_in_graph(imported.module) for imported in imports(file)} for name, file in files.items()
+    }
+    return {
+        name: {other for other in targets if other is not None and other != name}
+        for name, targets in imported_names.items()
+    }
 
 
 def test_no_import_cycles() -> None:
@@ -279,7 +286,7 @@ def test_no_import_cycles() -> None:
 @pytest.mark.wing(*commands().values())  # it counts importers, some of which are in wings
 def test_a_small_module_has_several_importers_or_a_reason() -> None:
     lines = {module_name(file): file.read_text(encoding="utf-8").count("\n") for file in PRODUCT}
-    importers = Counter(other for others in import_graph().values() for other in others)
+    importers = Counter(other for targets in import_graph().values() for other in targets)
     packages = {module_name(file) for file in PRODUCT if file.name == "__init__.py"}
     small = {name for name, count in importers.items() if count == 1 and lines[name] < FEWEST_LINES}
     public = set(figeval._MODULES.values())  # imported by their public names
@@ -293,13 +300,13 @@ BINARY = {".gz", ".png", ".pdf", ".whl", ".pyc"}
 
 
 def test_nothing_in_the_tree_names_a_place_on_somebodys_machine() -> None:
-    places = [
+    lines = [
         f"{file.relative_to(ROOT)}:{number}: {line.strip():.100}"
         for file in texts()
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
         if PLACE.search(line)
     ]
-    assert not places
+    assert not lines
 
 
 def test_what_counts_as_such_a_place() -> None:

@@ -28,7 +28,7 @@ SCORES, WORDS, _ = re.split(
 )
 STATION = re.compile(r"^(?:\d+\.|\*) [\w ,]*\[`(?P<path>[^`]+)`\]\((?P<link>[^)]+)\): (?P<names>`.+`)$", re.MULTILINE)
 ITEM = re.compile(r"^(?:\d+\.|\*) ", re.MULTILINE)
-MOST = 14  # files of the core that a reader opens to follow one example to its score
+MAX_STOPS = 14  # files of the core that a reader opens to follow one example to its score
 
 
 @dataclass(frozen=True, order=True)
@@ -46,9 +46,9 @@ def stops(section: str) -> list[Stop]:
     """The functions that a section names, in its order; every item of its lists must name some."""
     assert len(STATION.findall(section)) == len(ITEM.findall(section)) > 0
     return [
-        Stop((PAGE.parent / found["link"]).resolve(), name)
-        for found in STATION.finditer(section)
-        for name in re.findall(r"`([^`]+)`", found["names"])
+        Stop((PAGE.parent / match["link"]).resolve(), name)
+        for match in STATION.finditer(section)
+        for name in re.findall(r"`([^`]+)`", match["names"])
     ]
 
 
@@ -70,7 +70,7 @@ def calls_of(run: Callable[[], object]) -> list[Stop]:
 
     The call of a function that is made inside another one counts for the outer one.
     """
-    found: dict[Stop, None] = {}
+    first_calls: dict[Stop, None] = {}
     within = False
 
     def observe(frame: FrameType, event: str, _argument: Any) -> None:
@@ -79,7 +79,7 @@ def calls_of(run: Callable[[], object]) -> list[Stop]:
         if name == "_Session.do" and event in {"call", "return"}:
             within = event == "call"
         if within and event == "call":
-            found.setdefault(Stop(Path(frame.f_code.co_filename), name.partition(".<locals>")[0]))
+            first_calls.setdefault(Stop(Path(frame.f_code.co_filename), name.partition(".<locals>")[0]))
 
     before = sys.getprofile()
     sys.setprofile(observe)
@@ -87,16 +87,18 @@ def calls_of(run: Callable[[], object]) -> list[Stop]:
         run()
     finally:
         sys.setprofile(before)
-    return list({Stop(stop.file.resolve(), stop.name): None for stop in found})
+    return list({Stop(stop.file.resolve(), stop.name): None for stop in first_calls})
 
 
-def misplaced(named: list[Stop], calls: list[Stop]) -> list[str]:
+def misplaced(stops_of_page: list[Stop], calls: list[Stop]) -> list[str]:
     """The functions that are not called, or whose first call comes before that of the function named before them."""
-    places = {stop: place for place, stop in enumerate(calls)}
-    wrong = [f"{stop} is not called" for stop in named if stop not in places]
-    called = [stop for stop in named if stop in places]
+    indices = {stop: index for index, stop in enumerate(calls)}
+    wrong = [f"{stop} is not called" for stop in stops_of_page if stop not in indices]
+    called = [stop for stop in stops_of_page if stop in indices]
     return wrong + [
-        f"{later} is called before {earlier}" for earlier, later in pairwise(called) if places[later] < places[earlier]
+        f"{later} is called before {earlier}"
+        for earlier, later in pairwise(called)
+        if indices[later] < indices[earlier]
     ]
 
 
@@ -116,9 +118,9 @@ def test_the_functions_are_called_in_this_order(calls_for_scores: list[Stop]) ->
 
 
 def test_another_order_would_be_noticed(calls_for_scores: list[Stop]) -> None:
-    named = stops(SCORES)
-    for place in range(1, len(named)):
-        exchanged = [*named[: place - 1], named[place], named[place - 1], *named[place + 1 :]]
+    page_stops = stops(SCORES)
+    for index in range(1, len(page_stops)):
+        exchanged = [*page_stops[: index - 1], page_stops[index], page_stops[index - 1], *page_stops[index + 1 :]]
         assert misplaced(exchanged, calls_for_scores)
     assert misplaced([Stop(ROOT / "figeval" / "errors.py", "near")], calls_for_scores)
 
@@ -133,7 +135,7 @@ def test_replies_in_words_are_read_in_this_order(tmp_path: Path) -> None:
 def test_a_reader_opens_few_files() -> None:
     files = {stop.file for stop in stops(SCORES)}
     core = {file for file in files if file.is_relative_to(ROOT / "figeval")}
-    assert len(core) <= MOST
+    assert len(core) <= MAX_STOPS
     assert len(files - core) == 1  # the model
 
 

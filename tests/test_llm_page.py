@@ -21,14 +21,14 @@ def test_the_wordings_differ_by_what_the_page_says(cells: list[str]) -> None:
 
     metric, *numbers = cells
     (task,) = compare_runs(RUN, RUN, metric, prompts=("default", "lower")).tasks
-    found = task.comparison
-    assert (task.task, found.n, found.test) == ("epic_mcq", 250, "exact McNemar")
-    assert found.low is not None
-    assert found.high is not None
-    assert found.p is not None
-    difference, low, high = (signed(value) for value in (found.difference, found.low, found.high))
-    values = [short(found.value_a), short(found.value_b)]
-    assert numbers == [*values, f"{difference} [{low}, {high}]", short(found.p)]
+    comparison = task.comparison
+    assert (task.task, comparison.n, comparison.test) == ("epic_mcq", 250, "exact McNemar")
+    assert comparison.low is not None
+    assert comparison.high is not None
+    assert comparison.p is not None
+    difference, low, high = (signed(value) for value in (comparison.difference, comparison.low, comparison.high))
+    values = [short(comparison.value_a), short(comparison.value_b)]
+    assert numbers == [*values, f"{difference} [{low}, {high}]", short(comparison.p)]
 
 
 def test_both_wordings_are_in_the_table() -> None:
@@ -38,9 +38,9 @@ def test_both_wordings_are_in_the_table() -> None:
 @pytest.mark.skipif(not GENERATION.exists(), reason="the benchmark has not been stored")
 def test_all_answers_of_the_benchmark_are_those_of_prompts_alone() -> None:
     figures = json.loads(GENERATION.read_text(encoding="utf-8"))["figures"]
-    workloads = [found for found in figures.values() if isinstance(found, dict)]
+    workloads = [workload for workload in figures.values() if isinstance(workload, dict)]
     assert workloads
-    assert all(found["same"] == found["prompts"] for found in workloads)
+    assert all(workload["same"] == workload["prompts"] for workload in workloads)
 
 
 def signed(value: float) -> str:

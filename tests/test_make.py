@@ -37,9 +37,9 @@ def make(target: str, installed: Path, *variables: str, **environment: str) -> s
         *variables,
     ]
     outer = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}  # of the `make test` that this test may run under
-    own = {name: value for name, value in os.environ.items() if name not in outer}
-    whole = {**own, "HF_HUB_OFFLINE": "1", **environment}
-    return subprocess.run(command, cwd=ROOT, env=whole, capture_output=True, text=True, timeout=280, check=False)
+    inherited = {name: value for name, value in os.environ.items() if name not in outer}
+    environment = {**inherited, "HF_HUB_OFFLINE": "1", **environment}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
 
 
 def test_make_test_runs_ruff_mypy_and_pytest(tmp_path: Path) -> None:

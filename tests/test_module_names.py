@@ -47,7 +47,7 @@ def test_no_module_is_loaded_under_two_names(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(ROOT), json.dumps(COMMANDS)]
     done = subprocess.run(command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=True)
     names = json.loads(done.stdout.splitlines()[-1])
-    assert not {file: several for file, several in names.items() if len(several) > 1}
+    assert not {file: module_names for file, module_names in names.items() if len(module_names) > 1}
     loaded = {name.split(".")[2] for (name, *_) in names.values() if name.startswith("figeval.wings.")}
     assert loaded == {folder.parent.name for folder in (ROOT / "figeval/wings").glob("*/__init__.py")}
     assert len(names) > 200

@@ -29,8 +29,8 @@ def build(source: Path, target: str, folder: Path) -> Path:
     command = [sys.executable, "-m", "build", "--no-isolation", f"--{target}", "--outdir", str(folder), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    (made,) = folder.iterdir()
-    return made
+    (archive,) = folder.iterdir()
+    return archive
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +48,10 @@ def contents(wheel: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which the wheel is installed, to be put on PYTHONPATH."""
-    return installed(wheel, tmp_path_factory.mktemp("site"))
+    return install_wheel(wheel, tmp_path_factory.mktemp("site"))
 
 
-def installed(wheel: Path, target: Path) -> Path:
+def install_wheel(wheel: Path, target: Path) -> Path:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps"]
     subprocess.run([*pip, "--target", str(target), str(wheel)], check=True)
     return target
@@ -76,7 +76,7 @@ def test_the_version_is_the_same_wherever_it_is_written() -> None:
     assert all(dated), "headings are '## X.Y.Z (YYYY-MM-DD)'"
     released = [Version(match[1]) for match in dated if match]
     assert released == sorted(set(released), reverse=True)
-    assert all(Version(version) > one for one in released)
+    assert all(Version(version) > earlier for earlier in released)
     date = f" ({citation['date-released']})" if "date-released" in citation else None
     assert newest == (f"{version}{date}" if date else "Unreleased")
 
@@ -118,8 +118,8 @@ def test_what_has_no_place_in_a_wheel(contents: dict[str, bytes]) -> None:
     tops = {PurePosixPath(name).parts[0] for name in contents}
     assert tops == {"figeval"}
     strays = [name for name in contents if {"tests", "bench", ".ci", "__pycache__"} & {*PurePosixPath(name).parts}]
-    wanted = ("figeval/cli/scaffold/",)
-    assert not [name for name in strays if not name.startswith(wanted)]
+    scaffold = ("figeval/cli/scaffold/",)
+    assert not [name for name in strays if not name.startswith(scaffold)]
     assert not [name for name in contents if name.startswith("figeval/builtin/results/runs")]
     assert not [name for name in contents if name.endswith((".pyc", ".orig", ".part", ".lock"))]
 
@@ -155,9 +155,9 @@ def test_no_sentence_of_the_benchmarks_is_inside(contents: dict[str, bytes], rea
 
 @pytest.mark.slow
 def test_it_works_without_the_checkout(site: Path, tmp_path: Path) -> None:
-    where = [sys.executable, "-c", "import figeval, figeval.builtin as b; print(figeval.__file__, *b.__path__)"]
+    program = [sys.executable, "-c", "import figeval, figeval.builtin as b; print(figeval.__file__, *b.__path__)"]
     environment = {"PYTHONPATH": str(site), "FIGEVAL_PLUGINS": ""}
-    done = subprocess.run(where, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert all(path.startswith(str(site)) for path in done.stdout.split()), done.stdout
 
     assert "mini_pairs" in figeval("ls", "tasks", cwd=tmp_path, **environment).stdout
@@ -178,8 +178,8 @@ def test_it_gives_the_same_numbers_as_the_checkout(site: Path, tmp_path: Path) -
     command = ("run", "--tasks", "mini", "--model", "tfidf", "--no_baselines", "--output_path")
     figeval(*command, "installed", cwd=tmp_path, PYTHONPATH=str(site))
     figeval(*command, "checkout", cwd=tmp_path)
-    one, other = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("installed", "checkout"))
-    for task, same in zip(one["tasks"], other["tasks"], strict=True):
+    installed, other = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("installed", "checkout"))
+    for task, same in zip(installed["tasks"], other["tasks"], strict=True):
         keys = ("scores", "examples_sha256", "template_sha256", "route")
         assert [task[key] for key in keys] == [same[key] for key in keys]
 

@@ -43,8 +43,8 @@ def test_a_number_without_a_mark_is_found_and_what_only_looks_like_one_is_not() 
     fine = "Section 5.2, Python 3.11, lm-eval 0.4.13, `--lr 0.1`, 95 % intervals, 250 proverbs.\n| .123 | table |"
     assert list(pages.problems("docs/epic.md", fine)) == []
     for wrong in ("it gets .123 there", "by 43 % more", "2.26 times the speed"):
-        (found,) = pages.problems("docs/epic.md", f"{fine}\n{wrong}")
-        assert "docs/epic.md, line 3" in found
+        (problem,) = pages.problems("docs/epic.md", f"{fine}\n{wrong}")
+        assert "docs/epic.md, line 3" in problem
 
 
 @pytest.mark.slow
@@ -53,10 +53,14 @@ def test_a_difference_is_that_of_compare_and_a_claim_about_it_is_tested_in_pairs
     from tests.finished_runs import compare_runs
 
     measured = ROOT / "results" / "measured"
-    by_task = {one.task: one.comparison for one in compare_runs(measured / "minilm", measured / "glove").tasks}
+    by_task = {task.task: task.comparison for task in compare_runs(measured / "minilm", measured / "glove").tasks}
     expected = by_task["epic_retrieval_unseen"]
-    found = [pages.value_of("paired", f"minilm glove epic_retrieval_unseen acc{end}") for end in ("", " low", " high")]
-    assert [one and one.value for one in found] == pytest.approx([expected.difference, expected.low, expected.high])
+    differences = [
+        pages.value_of("paired", f"minilm glove epic_retrieval_unseen acc{end}") for end in ("", " low", " high")
+    ]
+    assert [difference and difference.value for difference in differences] == pytest.approx(
+        [expected.difference, expected.low, expected.high]
+    )
     claim = "<!-- holds: run minilm epic_retrieval_unseen acc > run glove epic_retrieval_unseen acc -->"
     assert list(pages.problems("docs/llm.md", claim)) == []
     monkeypatch.setattr(pages, "difference", lambda *_: pages.Value(0.1, -0.1, 0.3))
@@ -74,8 +78,8 @@ def test_a_negative_difference_has_a_minus_sign() -> None:
 def test_a_claim_holds_where_intervals_are_apart_and_not_the_other_way() -> None:
     assert list(pages.problems("docs/llm.md", f"<!-- holds: {RUN} > {LESS} -->")) == []
     for wrong in (f"{LESS} > {RUN}", f"{RUN} > {RUN}", f"{RUN} > run nobody epic_retrieval_seen acc"):
-        (found,) = pages.problems("docs/llm.md", f"<!-- holds: {wrong} -->")
-        assert "does not hold" in found
+        (problem,) = pages.problems("docs/llm.md", f"<!-- holds: {wrong} -->")
+        assert "does not hold" in problem
 
 
 def test_marks_that_lead_nowhere_are_found() -> None:

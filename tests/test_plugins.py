@@ -35,8 +35,8 @@ def plugin(**functions: Callable[..., Any]) -> SimpleNamespace:
 
 def hosting(*loaded: Any) -> PluginManager:
     manager = PluginManager()
-    for number, one in enumerate(loaded):
-        manager.load(f"p{number}", "a test", lambda one=one: one)
+    for number, plugin_ in enumerate(loaded):
+        manager.load(f"p{number}", "a test", lambda plugin_=plugin_: plugin_)
     return manager
 
 
@@ -116,32 +116,32 @@ def marking(hook: str, **options: bool) -> SimpleNamespace:
     return SimpleNamespace(**{hook: hookimpl(**options)(lambda: None)})
 
 
-PLAIN, FIRST, LAST = {}, {"tryfirst": True}, {"trylast": True}
+PLAIN, TRY_FIRST, TRY_LAST = {}, {"tryfirst": True}, {"trylast": True}
 ORDERS = [
     ([PLAIN, PLAIN, PLAIN], [2, 1, 0]),
-    ([FIRST, PLAIN, PLAIN], [0, 2, 1]),
-    ([FIRST, FIRST, PLAIN], [1, 0, 2]),
-    ([PLAIN, PLAIN, LAST], [1, 0, 2]),
-    ([LAST, PLAIN, LAST, FIRST], [3, 1, 0, 2]),
+    ([TRY_FIRST, PLAIN, PLAIN], [0, 2, 1]),
+    ([TRY_FIRST, TRY_FIRST, PLAIN], [1, 0, 2]),
+    ([PLAIN, PLAIN, TRY_LAST], [1, 0, 2]),
+    ([TRY_LAST, PLAIN, TRY_LAST, TRY_FIRST], [3, 1, 0, 2]),
 ]
 
 
 @pytest.mark.parametrize(("marks", "order"), ORDERS)
 def test_hooks_are_called_in_the_order_of_pluggy(marks: list[dict[str, bool]], order: list[int]) -> None:
     manager = hosting(*(marking("run_started", **mark) for mark in marks))
-    assert [name for name, _ in manager.implementations("run_started")] == [f"p{place}" for place in order]
+    assert [name for name, _ in manager.implementations("run_started")] == [f"p{index}" for index in order]
     reference = pluggy.PluginManager("figeval")
     reference.add_hookspecs(hooks)
     called: list[int] = []
-    for place, mark in enumerate(marks):
-        function = hookimpl(**mark)(lambda place=place: called.append(place))
+    for index, mark in enumerate(marks):
+        function = hookimpl(**mark)(lambda index=index: called.append(index))
         reference.register(SimpleNamespace(run_started=function))
     reference.hook.run_started(run=None)
     assert called == order
 
 
 def test_registration_hooks_are_called_in_the_order_of_loading_whatever_they_prefer() -> None:
-    manager = hosting(*(marking("register_metrics", **mark) for mark in (PLAIN, FIRST, LAST, PLAIN)))
+    manager = hosting(*(marking("register_metrics", **mark) for mark in (PLAIN, TRY_FIRST, TRY_LAST, PLAIN)))
     assert [name for name, _ in manager.implementations("register_metrics")] == ["p0", "p1", "p2", "p3"]
     assert manager.preference("register_metrics") == ["p1", "p0", "p3", "p2"]
 
@@ -235,8 +235,8 @@ def test_a_hook_that_returns_something_unrun_is_told(function: Callable[..., Any
     manager = hosting(plugin(run_started=lambda run: function(run), resolve_backend=lambda model: function(model)))
     manager.each("run_started", lambda _: {"run": None})
     assert manager.first("resolve_backend", model="m", options={}) is None
-    told = f"returned a {kind}, whose body never ran; write a plain function"
-    assert problems(manager)["p0"] == [f"run_started: {told}", f"resolve_backend: {told}"]
+    message = f"returned a {kind}, whose body never ran; write a plain function"
+    assert problems(manager)["p0"] == [f"run_started: {message}", f"resolve_backend: {message}"]
 
 
 def test_a_hook_that_changes_the_working_folder_does_not_change_it_for_others(
@@ -291,8 +291,8 @@ def test_two_distributions_with_one_name_are_both_loaded() -> None:
 
 
 def test_one_module_under_two_names_is_loaded_once() -> None:
-    one = plugin(run_started=lambda run: None)
-    manager = hosting(one, one)
+    module = plugin(run_started=lambda run: None)
+    manager = hosting(module, module)
     assert problems(manager) == {"p0": [], "p1": ["not loaded: the same plugin is already loaded as 'p0'"]}
 
 
@@ -306,9 +306,9 @@ def test_check_hooks_accepts_a_default_of_the_authors_own() -> None:
 
 
 def test_built_in_plugins_are_the_modules_of_two_folders() -> None:
-    found = list(plugins.builtin_modules())
-    assert {"figeval.builtin.tasks.mini", "figeval.builtin.plugins.baselines"} <= set(found)
-    assert not [name for name in found if name.rpartition(".")[2].startswith("_")]
+    modules = list(plugins.builtin_modules())
+    assert {"figeval.builtin.tasks.mini", "figeval.builtin.plugins.baselines"} <= set(modules)
+    assert not [name for name in modules if name.rpartition(".")[2].startswith("_")]
 
 
 def test_the_environment_replaces_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:

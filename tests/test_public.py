@@ -22,13 +22,13 @@ ROOT = Path(__file__).resolve().parent.parent
 def stubbed() -> dict[str, str]:
     """Name → module of what the stub exports."""
     tree = ast.parse((ROOT / "figeval/__init__.pyi").read_text())
-    found = {}
+    signatures = {}
     for statement in tree.body:
         assert isinstance(statement, ast.ImportFrom), "the stub has nothing but imports"
         for alias in statement.names:
             assert alias.asname == alias.name, "without `as` a type checker takes the name for private"
-            found[alias.name] = str(statement.module)
-    return found
+            signatures[alias.name] = str(statement.module)
+    return signatures
 
 
 def test_type_checkers_know_the_same_names_from_the_same_modules() -> None:

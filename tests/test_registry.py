@@ -26,19 +26,19 @@ from figeval.task_types.registry import TaskTypes
 
 
 def registry(*names: str) -> Registry[Any]:
-    made: Registry[Any] = Registry("model", "figeval ls models")
+    registry_: Registry[Any] = Registry("model", "figeval ls models")
     for name in names:
-        made.add(name, name.upper, "core")
-    return made
+        registry_.add(name, name.upper, "core")
+    return registry_
 
 
 def test_things_come_back_by_name_and_in_order() -> None:
-    made = registry("tfidf", "glove")
-    assert made.get("glove")() == "GLOVE"
-    assert [entry.name for entry in made] == ["tfidf", "glove"]
-    assert len(made) == 2
-    assert "glove" in made
-    assert "word2vec" not in made
+    registry_ = registry("tfidf", "glove")
+    assert registry_.get("glove")() == "GLOVE"
+    assert [entry.name for entry in registry_] == ["tfidf", "glove"]
+    assert len(registry_) == 2
+    assert "glove" in registry_
+    assert "word2vec" not in registry_
 
 
 def test_an_unknown_name_comes_with_near_ones_and_where_to_look() -> None:
@@ -48,20 +48,20 @@ def test_an_unknown_name_comes_with_near_ones_and_where_to_look() -> None:
 
 
 def test_a_taken_name_is_refused_with_both_owners() -> None:
-    made = registry("tfidf")
+    registry_ = registry("tfidf")
     with pytest.raises(DuplicateName) as caught:
-        made.add("tfidf", str, "acme")
+        registry_.add("tfidf", str, "acme")
     assert str(caught.value) == "model 'tfidf' of acme is already registered by core; rename it"
-    assert made.entry("tfidf").owner == "core"
+    assert registry_.entry("tfidf").owner == "core"
 
 
 def test_a_target_is_imported_when_asked_for() -> None:
-    made = registry()
-    made.add("dumps", "json:dumps", "core")
-    made.add("later", "no_such_module:thing", "acme")
-    assert made.get("dumps") is json.dumps
+    registry_ = registry()
+    registry_.add("dumps", "json:dumps", "core")
+    registry_.add("later", "no_such_module:thing", "acme")
+    assert registry_.get("dumps") is json.dumps
     with pytest.raises(PluginError, match=r"'no_such_module:thing' cannot be imported .*no_such_module"):
-        made.get("later")
+        registry_.get("later")
 
 
 def test_a_target_that_is_not_there_is_named_with_near_ones() -> None:
@@ -97,8 +97,8 @@ def test_a_taken_name_costs_one_registration_only() -> None:
         register("a", str)
         register("b", str)
 
-    made, manager = filled(lambda register: register("a", int), second)
-    assert {entry.name: entry.owner for entry in made} == {"a": "p0", "b": "p1"}
+    registry_, manager = filled(lambda register: register("a", int), second)
+    assert {entry.name: entry.owner for entry in registry_} == {"a": "p0", "b": "p1"}
     assert manager.plugins["p1"].problems == ["model 'a' of p1 is already registered by p0; rename it"]
     assert manager.plugins["p0"].problems == []
 
@@ -108,14 +108,14 @@ def test_what_was_registered_before_a_failure_stays() -> None:
         register("a", str)
         raise FigevalError("no licence; ask for one")
 
-    made, manager = filled(failing, lambda register: register("b", str))
-    assert [entry.name for entry in made] == ["a", "b"]
+    registry_, manager = filled(failing, lambda register: register("b", str))
+    assert [entry.name for entry in registry_] == ["a", "b"]
     assert manager.plugins["p0"].problems == ["register_backends: no licence; ask for one"]
 
 
 def test_a_register_called_wrongly_is_a_problem_of_the_caller() -> None:
-    made, manager = filled(lambda register: register(), lambda register: register("b", str))
-    assert [entry.name for entry in made] == ["b"]
+    registry_, manager = filled(lambda register: register(), lambda register: register("b", str))
+    assert [entry.name for entry in registry_] == ["b"]
     (problem,) = manager.plugins["p0"].problems
     assert problem == (
         "register_backends: missing a required argument: 'name'; call register(name, factory, summary='')"
@@ -127,16 +127,16 @@ def test_a_wrong_argument_of_a_register_is_named_with_the_right_one() -> None:
         register("a", str, sumary="a string")
         register("b", str)
 
-    made, manager = filled(misspelling)
-    assert [entry.name for entry in made] == ["b"], "it costs that one registration"
+    registry_, manager = filled(misspelling)
+    assert [entry.name for entry in registry_] == ["b"], "it costs that one registration"
     (problem,) = manager.plugins["p0"].problems
     assert "unexpected keyword argument 'sumary'; did you mean 'summary'?; call register(name, factory" in problem
 
 
 def test_a_method_that_a_register_does_not_have() -> None:
-    made, manager = filled(lambda register: register.folder("x"))
+    registry_, manager = filled(lambda register: register.folder("x"))
     assert "register of register_backends has no method 'folder'" in manager.plugins["p0"].problems[0]
-    assert not len(made)
+    assert not len(registry_)
 
 
 def test_a_name_that_is_none() -> None:
@@ -176,30 +176,30 @@ def registering(*names: str, **options: bool) -> SimpleNamespace:
 
 def collected(*plugins: Any) -> tuple[list[tuple[str, str]], PluginManager]:
     manager = PluginManager()
-    for number, one in enumerate(plugins):
-        manager.load(f"p{number}", "a test", lambda one=one: one)
-    made: Registry[Any] = Registry.collect(manager, "register_backends", "model", "figeval ls models")
-    return [(entry.name, entry.owner) for entry in made], manager
+    for number, module in enumerate(plugins):
+        manager.load(f"p{number}", "a test", lambda module=module: module)
+    registry_: Registry[Any] = Registry.collect(manager, "register_backends", "model", "figeval ls models")
+    return [(entry.name, entry.owner) for entry in registry_], manager
 
 
 def test_things_are_in_the_order_of_loading() -> None:
-    found, _ = collected(registering("b", "a"), registering("c"))
-    assert found == [("b", "p0"), ("a", "p0"), ("c", "p1")]
+    names, _ = collected(registering("b", "a"), registering("c"))
+    assert names == [("b", "p0"), ("a", "p0"), ("c", "p1")]
 
 
 def test_a_plugin_that_says_so_is_preferred_and_one_that_wants_is_last() -> None:
-    found, _ = collected(
+    names, _ = collected(
         registering("z", trylast=True),
         registering("a"),
         registering("b", tryfirst=True),
         registering("d", "c", tryfirst=True),
     )
-    assert [name for name, _ in found] == ["d", "c", "b", "a", "z"]
+    assert [name for name, _ in names] == ["d", "c", "b", "a", "z"]
 
 
 def test_preference_takes_no_name_from_anybody() -> None:
-    found, manager = collected(registering("a"), registering("a", "b", tryfirst=True))
-    assert found == [("b", "p1"), ("a", "p0")]
+    names, manager = collected(registering("a"), registering("a", "b", tryfirst=True))
+    assert names == [("b", "p1"), ("a", "p0")]
     assert manager.plugins["p1"].problems == ["model 'a' of p1 is already registered by p0; rename it"]
     assert not manager.plugins["p0"].problems
 
@@ -248,9 +248,9 @@ def calls(hook: str) -> list[str]:
 
 @pytest.mark.parametrize("hook", sorted(hooks.HOOKS))
 def test_the_docstring_says_how_it_is_called(hook: str) -> None:
-    told = " ".join((getattr(hooks, hook).__doc__ or "").split())
+    docstring = " ".join((getattr(hooks, hook).__doc__ or "").split())
     for call in calls(hook):
-        assert f"`{call}`" in told
+        assert f"`{call}`" in docstring
 
 
 @pytest.mark.parametrize("hook", sorted(hooks.HOOKS))
@@ -278,6 +278,6 @@ def test_what_receives_the_call_takes_what_the_registrar_declares(hook: str) -> 
     for method in methods_of(hook):
         takes = inspect.signature(register.methods[method]).parameters
         declared = signature_of(hook, method).parameters
-        if not any(one.kind is one.VAR_KEYWORD for one in takes.values()):
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
             assert [name for name in takes if name != "owner"] == list(declared)
         assert "owner" in takes

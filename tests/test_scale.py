@@ -23,7 +23,7 @@ def test_the_exponent_of_a_power_law_is_found(power: float) -> None:
 
 
 def test_noise_widens_the_interval_and_too_few_points_have_none() -> None:
-    noisy = exponent(PAIRS, [n * (1.3 if place % 2 else 0.8) for place, n in enumerate(PAIRS)], fixed=0.0)
+    noisy = exponent(PAIRS, [n * (1.3 if index % 2 else 0.8) for index, n in enumerate(PAIRS)], fixed=0.0)
     assert noisy["low"] < noisy["value"] < noisy["high"]
     assert noisy["high"] - noisy["low"] > 0.1
     assert exponent(PAIRS, [5.0, 5.0, 5.0, 9.0], fixed=5.0) == {"value": None, "low": None, "high": None}

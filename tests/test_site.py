@@ -55,7 +55,7 @@ class Fetched(HTMLParser):
             self.found.append(values.get(FETCHED[tag]) or "")
 
 
-def loaded(page: Path) -> list[str]:
+def collect_links(page: Path) -> list[str]:
     parser = Fetched()
     parser.feed(page.read_text(encoding="utf-8"))
     return parser.found
@@ -65,7 +65,7 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 50
     for page in pages:
-        elsewhere = [address for address in loaded(page) if urlsplit(address).scheme not in ("", "data")]
+        elsewhere = [address for address in collect_links(page) if urlsplit(address).scheme not in ("", "data")]
         assert not elsewhere, page.relative_to(site)
     for style in site.rglob("*.css"):
         assert not re.findall(r"url\(['\"]?(?:https?:)?//", style.read_text(encoding="utf-8")), style.name
@@ -77,8 +77,8 @@ def commands(context: click.Context) -> Iterator[click.Context]:
     for name in context.command.list_commands(context):
         command = context.command.get_command(context, name)
         assert command is not None
-        one = click.Context(command, parent=context, info_name=name)
-        yield from commands(one) if isinstance(command, click.Group) else [one]
+        context_of_command = click.Context(command, parent=context, info_name=name)
+        yield from commands(context_of_command) if isinstance(command, click.Group) else [context_of_command]
 
 
 def test_every_option_of_every_command_is_listed(site: Path) -> None:
@@ -86,7 +86,9 @@ def test_every_option_of_every_command_is_listed(site: Path) -> None:
         top = context.command_path.split()[1]
         page = (site / "reference" / "command_line" / f"{top}.html").read_text(encoding="utf-8")
         assert context.command_path in page
-        for option in (name for one in context.command.get_params(context) for name in one.opts if "--" in name):
+        for option in (
+            name for parameter in context.command.get_params(context) for name in parameter.opts if "--" in name
+        ):
             assert option in page, f"{option} of {context.command_path}"
 
 
@@ -115,8 +117,8 @@ PUBLIC = [
 
 def test_every_public_name_is_in_the_reference_once(site: Path) -> None:
     texts = [page.read_text(encoding="utf-8") for page in (site / "reference" / "api").glob("*.html")]
-    places = [name for text in texts for name in re.findall(r'<h\d id="([\w.]+)"', text)]
-    assert {name: places.count(name) for name in PUBLIC} == dict.fromkeys(PUBLIC, 1)
+    anchors = [name for text in texts for name in re.findall(r'<h\d id="([\w.]+)"', text)]
+    assert {name: anchors.count(name) for name in PUBLIC} == dict.fromkeys(PUBLIC, 1)
 
 
 def test_every_public_name_is_documented() -> None:
@@ -124,7 +126,9 @@ def test_every_public_name_is_documented() -> None:
 
     package = griffe.load("figeval", search_paths=[ROOT])
     names = [package[name] for name in figeval.__all__]
-    assert not [one.path for one in names if not (one.final_target if isinstance(one, griffe.Alias) else one).docstring]
+    assert not [
+        name.path for name in names if not (name.final_target if isinstance(name, griffe.Alias) else name).docstring
+    ]
 
 
 def test_every_benchmark_has_its_tasks_licences_and_files_on_its_page(site: Path) -> None:

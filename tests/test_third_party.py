@@ -388,7 +388,7 @@ def tried(tmp_path: Path) -> Tried:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         ("{one: 1.0 for one in requests}", "Model.score_pairs returned a dict; return a list or an array"),
         ("{float(len(one.left)) for one in requests}", "Model.score_pairs returned a set"),
@@ -397,11 +397,11 @@ def tried(tmp_path: Path) -> Tried:
         ("None", "Model.score_pairs returned None"),
     ],
 )
-def test_answers_without_an_order_fail_the_task_in_one_line(answer: str, said: str, tried: Tried) -> None:
+def test_answers_without_an_order_fail_the_task_in_one_line(answer: str, message: str, tried: Tried) -> None:
     _, record = tried.run(code=1, answer=answer)
     for task in record["tasks"]:
         assert task["status"] == "failed"
-        assert said in task["error"]
+        assert message in task["error"]
         assert "\n" not in task["error"]
 
 
@@ -411,7 +411,7 @@ def test_a_generator_of_the_right_length_is_an_answer(tried: Tried) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fingerprint", "said"),
+    ("fingerprint", "message"),
     [
         ("return ''", "fingerprint() of model 'mine' returned an empty text; return a text that changes"),
         ("return None", "fingerprint() of model 'mine' returned None"),
@@ -420,11 +420,11 @@ def test_a_generator_of_the_right_length_is_an_answer(tried: Tried) -> None:
     ],
 )
 def test_a_fingerprint_that_says_nothing_is_refused_before_anything_is_asked(
-    fingerprint: str, said: str, tried: Tried
+    fingerprint: str, message: str, tried: Tried
 ) -> None:
     error, record = tried.run(code=2, fingerprint=fingerprint)
     (line,) = error.splitlines()
-    assert line.startswith(f"figeval: {said}")
+    assert line.startswith(f"figeval: {message}")
     assert not record
 
 
@@ -460,7 +460,7 @@ MUTE = "type('Mute', (), {'__str__': lambda self: 1 / 0, '__repr__': lambda self
 
 
 @pytest.mark.parametrize(
-    ("described", "said"),
+    ("described", "message"),
     [
         ("return 1 / 0", "describe() of model 'mine' raised ZeroDivisionError"),
         ("return 3", "describe() of model 'mine' raised TypeError"),
@@ -468,11 +468,11 @@ MUTE = "type('Mute', (), {'__str__': lambda self: 1 / 0, '__repr__': lambda self
         ("raise SystemExit(3)", "describe() of model 'mine' raised SystemExit"),
     ],
 )
-def test_a_description_that_fails_costs_a_warning_and_no_answers(described: str, said: str, tried: Tried) -> None:
+def test_a_description_that_fails_costs_a_warning_and_no_answers(described: str, message: str, tried: Tried) -> None:
     _, record = tried.run(described=described)
     assert record["status"] == "complete"
     (warning,) = record["model"]["description"]["warnings"]
-    assert warning.startswith(said)
+    assert warning.startswith(message)
 
 
 @pytest.mark.parametrize("closed", ["1 / 0", "raise SystemExit(3)"])

@@ -19,7 +19,7 @@ import pytest
 
 from tests.loopback import answering
 from tests.processes import beside, figeval
-from tests.test_third_party_types import installed
+from tests.test_third_party_types import install_package
 
 READ, WROTE = 200, 1  # tokens that the server counts for each answer
 
@@ -89,7 +89,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder into which the distribution is installed, to be put on PYTHONPATH."""
-    return str(installed("figeval_acme", tmp_path_factory.mktemp("site")))
+    return str(install_package("figeval_acme", tmp_path_factory.mktemp("site")))
 
 
 def command(server: Server, output: str = "out", **options: object) -> list[str]:

@@ -79,20 +79,20 @@ class Site:
         """The same with another version of the distribution."""
         site = self.folder / "edited"
         shutil.copytree(self.site, site, ignore=shutil.ignore_patterns("__pycache__"))
-        place = site / self.package / file
-        text = place.read_text()
+        file_in_site = site / self.package / file
+        text = file_in_site.read_text()
         for old, new in changes:
             assert old in text
             text = text.replace(old, new)
-        place.write_text(text)
+        file_in_site.write_text(text)
         return Site(site, self.package, self.folder)
 
 
-def installed(package: str, target: Path) -> Path:
+def install_package(package: str, target: Path) -> Path:
     """The folder into which a distribution of `third_party` is installed, with the scripted model beside it."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]
-    where = ["--no-deps", "--no-build-isolation", "--target", str(target), str(HERE / package)]
-    subprocess.run([*pip, *where], check=True)
+    arguments = ["--no-deps", "--no-build-isolation", "--target", str(target), str(HERE / package)]
+    subprocess.run([*pip, *arguments], check=True)
     (target / "scripted.py").write_text(SCRIPTED)
     return target
 
@@ -120,7 +120,7 @@ def new_task_passes(site: Site, kind: str) -> None:
 
 @pytest.fixture(scope="module")
 def tokens_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return installed("figeval_tokens", tmp_path_factory.mktemp("tokens"))
+    return install_package("figeval_tokens", tmp_path_factory.mktemp("tokens"))
 
 
 @pytest.fixture
@@ -147,8 +147,8 @@ def scripted(site: Site) -> list[dict[str, Any]]:
     )
     replies = {" ".join(row["tokens"]): forms[number % 3](row) for number, row in enumerate(rows)}
     small = in_pairs(rows[-2], [tag.lower() for tag in rows[-2]["tags"]])
-    others = ("I cannot do that.", small, "")
-    replies |= {" ".join(row["tokens"]): reply for row, reply in zip(rows[-3:], others, strict=True)}
+    failures = ("I cannot do that.", small, "")
+    replies |= {" ".join(row["tokens"]): reply for row, reply in zip(rows[-3:], failures, strict=True)}
     (site.folder / "replies.json").write_text(json.dumps(replies))
     return rows
 
@@ -198,7 +198,7 @@ def test_a_language_model_tags_in_words(tokens: Site) -> None:
     assert tokens.scores("out") == {"token_acc": 1.0, "entity_f1": 1.0, "sentence_acc": 1.0, "readable": 0.75}
     record = tokens.record("out")
     assert (record["route"], record["extractor"]) == ("by_tags_in_words", "1")
-    assert [one["baseline"] for one in record["baselines"]] == ["tokens_majority"]
+    assert [baseline["baseline"] for baseline in record["baselines"]] == ["tokens_majority"]
 
 
 @pytest.mark.slow
@@ -262,7 +262,7 @@ def test_the_own_tests_of_tokens_pass(tokens_site: Path) -> None:
 
 @pytest.fixture(scope="module")
 def themes_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return installed("figeval_themes", tmp_path_factory.mktemp("themes"))
+    return install_package("figeval_themes", tmp_path_factory.mktemp("themes"))
 
 
 @pytest.fixture
@@ -282,7 +282,7 @@ def test_thresholds_decide_about_each_label_and_chance_is_an_expectation(themes:
     (record, *probes) = json.loads((themes.folder / "out/run.json").read_text())["tasks"]
     assert (record["route"], record["settings"]["threshold"]) == ("by_closeness", 0.1)
     assert [probe["task"] for probe in probes] == ["themes_sayings@no_query", "themes_sayings@shuffled_query"]
-    (chance,) = [one for one in record["baselines"] if one["baseline"] == "chance"]
+    (chance,) = [baseline for baseline in record["baselines"] if baseline["baseline"] == "chance"]
     scores = {score["metric"]: score for score in chance["scores"]}
     gold = 15  # labels are right, of 12 sayings with 4 each: half of all are predicted, and half of the right ones
     assert scores["exact"]["value"] == 1 / 16

@@ -11,7 +11,7 @@ import pytest
 import figeval as public
 from tests.processes import figeval
 from tests.test_docs import blocks
-from tests.test_third_party_types import installed, own_tests_pass
+from tests.test_third_party_types import install_package, own_tests_pass
 
 SOURCE = Path(__file__).parent / "third_party/figeval_hello/src/figeval_hello"
 PAGE = Path(__file__).parent.parent / "docs/wings.md"
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parent.parent / "docs/wings.md"
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which the distribution is installed, to be put on PYTHONPATH."""
-    return installed("figeval_hello", tmp_path_factory.mktemp("site"))
+    return install_package("figeval_hello", tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import figeval
-from tests.test_packaging import build, installed
+from tests.test_packaging import build, install_wheel
 from tests.wings_here import wing_of_name
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,7 +54,7 @@ def in_editable_installation(folder: Path) -> dict[str, str]:
 def in_wheel(folder: Path) -> dict[str, str]:
     python, site = new_environment(folder)
     (folder / "dist").mkdir()
-    installed(build(ROOT, "wheel", folder / "dist"), site)
+    install_wheel(build(ROOT, "wheel", folder / "dist"), site)
     return revealed(folder, "--python-executable", str(python))
 
 

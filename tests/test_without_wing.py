@@ -36,10 +36,10 @@ def test_the_page_says_which_wing_has_which_command() -> None:
         cli.add_command(type(cli)(group))
     plugin_manager().each("register_commands", lambda _: {"cli": cli})
     targets = {name: target.split(".") for name, (target, _) in cli.lazy.items()}
-    here = {name: parts[2] for name, parts in targets.items() if parts[1] == "wings"}
-    assert here == {command: wing for command, wing in commands().items() if not absent([wing])}
+    wing_of_command = {name: parts[2] for name, parts in targets.items() if parts[1] == "wings"}
+    assert wing_of_command == {command: wing for command, wing in commands().items() if not absent([wing])}
     wings = {name.rpartition(".")[2] for name in builtin_modules() if name.startswith("figeval.wings.")}
-    assert wings == set(here.values())
+    assert wings == set(wing_of_command.values())
 
 
 def test_a_wing_goes_with_those_that_import_it() -> None:

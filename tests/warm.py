@@ -159,9 +159,9 @@ def leave() -> None:
 def take(client: socket.socket) -> dict[str, Any]:
     """Receive a request, and replace the streams of this process by those of the client."""
     _, streams, _, _ = socket.recv_fds(client, 1, len(STREAMS))
-    for ours, theirs in zip(STREAMS, streams, strict=True):
-        os.dup2(theirs, ours)
-        os.close(theirs)
+    for ours, stream in zip(STREAMS, streams, strict=True):
+        os.dup2(stream, ours)
+        os.close(stream)
     order: dict[str, Any] = json.loads(client.makefile("rb").readline())
     return order
 
@@ -188,18 +188,18 @@ def obey(order: dict[str, Any], python: str) -> NoReturn:
     safe = "PYTHONSAFEPATH" in os.environ
     while arguments[0] in OPTIONS:
         safe |= arguments.pop(0) == "-P"
-    how, what, *sys.argv[1:] = arguments
-    found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:0] = [os.path.abspath(folder) for folder in ([] if safe else [order["folder"]]) + found if folder]
+    mode, target, *sys.argv[1:] = arguments
+    search_path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [os.path.abspath(folder) for folder in ([] if safe else [order["folder"]]) + search_path if folder]
     sys.executable = python
     code = 1
     try:
-        if how == "-c":
-            sys.argv[0] = how
-            exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+        if mode == "-c":
+            sys.argv[0] = mode
+            exec(compile(target, "<string>", "exec"), {"__name__": "__main__"})
         else:
-            sys.argv[0] = what
-            runpy.run_module(what, run_name="__main__")
+            sys.argv[0] = target
+            runpy.run_module(target, run_name="__main__")
         code = 0
     except SystemExit as ended:
         code = int(ended.code or 0)

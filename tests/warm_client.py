@@ -12,13 +12,13 @@ from contextlib import suppress
 
 STREAMS = (0, 1, 2)
 OPTIONS = ("-u", "-P")  # options of Python that may precede -m and -c
-OURS = ("figeval", "tests.")  # prefixes of the modules that the server runs
+OWN_PACKAGES = ("figeval", "tests.")  # prefixes of the modules that the server runs
 
 
 def ask(address: str, arguments: list[str]) -> int:
     """Let the server run `python ARGUMENTS …` in place of this process; return the exit code, negative for a signal."""
-    how, what, *_ = [*(argument for argument in arguments if argument not in OPTIONS), "", ""]
-    if how != "-c" and not (how == "-m" and what.startswith(OURS)):
+    mode, target, *_ = [*(argument for argument in arguments if argument not in OPTIONS), "", ""]
+    if mode != "-c" and not (mode == "-m" and target.startswith(OWN_PACKAGES)):
         os.execv(sys.executable, [sys.executable, *arguments])
     order = json.dumps({"folder": os.getcwd(), "environment": dict(os.environ), "arguments": arguments}).encode()
     with socket.socket(socket.AF_UNIX) as server:

@@ -77,20 +77,20 @@ def wing_of_name(name: str) -> str:
 
 def imported_by(file: Path) -> set[str]:
     """The wings that a module of tests imports at its top, itself or through others of `tests/` and `bench/`."""
-    found, seen, waiting = set(), set(), [file]
+    wings, seen, waiting = set(), set(), [file]
     while waiting:
         module = waiting.pop()
         seen.add(module)
         for name in _imports(module):
             parts = name.split(".")
             if parts[:2] == ["figeval", "wings"] and len(parts) > 2:
-                found.add(parts[2])
+                wings.add(parts[2])
             elif len(parts) == 2 and parts[0] == "figeval" and wing_of_name(parts[1]):
-                found.add(wing_of_name(parts[1]))
+                wings.add(wing_of_name(parts[1]))
             elif parts[0] in {"tests", "bench"}:
                 candidates = (ROOT.joinpath(*parts[:end]).with_suffix(".py") for end in (len(parts), len(parts) - 1))
                 waiting += [path for path in candidates if path.is_file() and path not in seen]
-    return found
+    return wings
 
 
 @cache

@@ -33,10 +33,10 @@ def with_dependants(wing: str) -> list[str]:
     """A wing, and the wings that cannot be loaded without it: `comparison` is one that others may import."""
     wings = {file.parent.name: file.parent for file in sorted((ROOT / "figeval/wings").glob("*/__init__.py"))}
     needs = {name: set().union(*map(imported_by, folder.rglob("*.py"))) - {name} for name, folder in wings.items()}
-    found = [wing]
-    for name in found:
-        found += [other for other in needs if name in needs[other] and other not in found]
-    return found
+    dependants = [wing]
+    for name in dependants:
+        dependants += [other for other in needs if name in needs[other] and other not in dependants]
+    return dependants
 
 
 def delete(wing: str, checkout: Path) -> None:

@@ -32,7 +32,7 @@ def hasty() -> Patience:
 
 
 @pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def list_files(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return a function that makes the catalogue list files as the benchmark `bench`."""
 
     def make(*files: DataFile) -> None:

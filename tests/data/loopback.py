@@ -23,19 +23,19 @@ class Site:
     plan: list[Behaviour] = field(default_factory=list)  # one per request; then it behaves
     ranges: bool = True
     etag: str = ""
-    asked: list[dict[str, str]] = field(default_factory=list)
+    requests: list[dict[str, str]] = field(default_factory=list)
     sent: int = 0
     over: threading.Event = field(default_factory=threading.Event)
 
     def file(self, path: str, body: bytes, member: str | None = None, content: bytes | None = None) -> DataFile:
         """Put a file on the server; `content` is what the archive `body` holds under `member`."""
         self.bodies[f"/{path}"] = body
-        wanted = body if content is None else content
+        served = body if content is None else content
         source = Source(
             path=path if member is None else member,
             url=f"{self.url}/{path}",
-            sha256=hashlib.sha256(wanted).hexdigest(),
-            bytes=len(wanted),
+            sha256=hashlib.sha256(served).hexdigest(),
+            bytes=len(served),
             member=member,
         )
         return DataFile("bench", source)
@@ -45,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
     site: Site
 
     def do_GET(self) -> None:
-        self.site.asked.append(dict(self.headers.items()) | {"path": self.path})
+        self.site.requests.append(dict(self.headers.items()) | {"path": self.path})
         behave = self.site.plan.pop(0) if self.site.plan else serve
         behave(self, self.site.bodies.get(self.path, b""))
 
@@ -63,16 +63,16 @@ class Handler(BaseHTTPRequestHandler):
     def part(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body as HTTP wants them for the range that was asked for."""
         headers = {"ETag": self.site.etag} if self.site.etag else {}
-        asked = self.headers.get("Range", "")
+        requested_range = self.headers.get("Range", "")
         same = self.headers.get("If-Range", self.site.etag) == self.site.etag
-        if not (asked and self.site.ranges and same):
+        if not (requested_range and self.site.ranges and same):
             return 200, headers | {"Content-Length": str(len(body))}, body
-        start = int(asked.removeprefix("bytes=").rstrip("-"))
+        start = int(requested_range.removeprefix("bytes=").rstrip("-"))
         if start >= len(body):
             return 416, headers | {"Content-Length": "0", "Content-Range": f"bytes */{len(body)}"}, b""
         rest = body[start:]
-        where = f"bytes {start}-{len(body) - 1}/{len(body)}"
-        return 206, headers | {"Content-Length": str(len(rest)), "Content-Range": where}, rest
+        content_range = f"bytes {start}-{len(body) - 1}/{len(body)}"
+        return 206, headers | {"Content-Length": str(len(rest)), "Content-Range": content_range}, rest
 
     def log_message(self, *_: object) -> None:
         pass
@@ -122,8 +122,8 @@ def answer(status: int, body: bytes = b"", **headers: str) -> Behaviour:
     """Send this status, body and headers, whatever was asked."""
 
     def behave(handler: Handler, _: bytes) -> None:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        handler.begin(status, {"Content-Length": str(len(body))} | named)
+        headers_by_name = {name.replace("_", "-"): value for name, value in headers.items()}
+        handler.begin(status, {"Content-Length": str(len(body))} | headers_by_name)
         handler.give(body)
 
     return behave

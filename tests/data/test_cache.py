@@ -41,61 +41,61 @@ def one_line(error: pytest.ExceptionInfo[FigevalError]) -> str:
     return message
 
 
-def test_upstream_fills_the_cache_and_is_not_asked_again(site: Site, listed: Listed, own_home: Path) -> None:
-    listed(site.file("sub/file.txt", BODY))
+def test_upstream_fills_the_cache_and_is_not_asked_again(site: Site, list_files: Listed, own_home: Path) -> None:
+    list_files(site.file("sub/file.txt", BODY))
     first = cache.fetch("bench", "sub/file.txt")
     assert first == own_home / "data" / "bench" / "sub" / "file.txt"
     assert first.read_bytes() == BODY
     assert cache.fetch("bench", "sub/file.txt") == first
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
 
 
 def test_a_mirror_folder_is_used_in_place(
-    site: Site, listed: Listed, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, list_files: Listed, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed(site.file("sub/file.txt", BODY))
+    list_files(site.file("sub/file.txt", BODY))
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(mirror(tmp_path / "disk", BODY)))
     assert cache.fetch("bench", "sub/file.txt") == tmp_path / "disk" / "bench" / "sub" / "file.txt"
-    assert site.asked == []
+    assert site.requests == []
     assert not own_home.exists(), "nothing is copied, nothing is locked"
 
 
 def test_the_cache_comes_before_the_mirror(
-    site: Site, listed: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, list_files: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed(site.file("sub/file.txt", BODY))
+    list_files(site.file("sub/file.txt", BODY))
     cached = cache.fetch("bench", "sub/file.txt")
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(mirror(tmp_path / "disk", BODY)))
     assert cache.fetch("bench", "sub/file.txt") == cached
 
 
 def test_places_without_the_file_are_passed_over(
-    site: Site, listed: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, list_files: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = site.file("sub/file.txt", BODY)
-    listed(file)
+    list_files(file)
     (tmp_path / "empty").mkdir()
     site.bodies["/mirror/bench/sub/file.txt"] = BODY
-    places = [str(tmp_path / "empty"), str(tmp_path / "nowhere"), f"{site.url}/void", f"{site.url}/mirror/"]
-    monkeypatch.setenv("FIGEVAL_DATA_MIRROR", ",".join(places))
+    mirrors = [str(tmp_path / "empty"), str(tmp_path / "nowhere"), f"{site.url}/void", f"{site.url}/mirror/"]
+    monkeypatch.setenv("FIGEVAL_DATA_MIRROR", ",".join(mirrors))
     assert cache.fetch("bench", "sub/file.txt").read_bytes() == BODY
-    assert [asked["path"] for asked in site.asked] == ["/void/bench/sub/file.txt", "/mirror/bench/sub/file.txt"]
+    assert [request["path"] for request in site.requests] == ["/void/bench/sub/file.txt", "/mirror/bench/sub/file.txt"]
 
 
 def test_a_wrong_sum_in_a_mirror_is_an_error_and_not_passed_over(
-    site: Site, listed: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, list_files: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed(site.file("sub/file.txt", BODY))
+    list_files(site.file("sub/file.txt", BODY))
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(mirror(tmp_path / "disk", b"edited")))
     with pytest.raises(DataError, match="replace it in that mirror") as error:
         cache.fetch("bench", "sub/file.txt")
     assert "disk/bench/sub/file.txt is corrupt: sha256 is" in one_line(error)
-    assert site.asked == []
+    assert site.requests == []
 
 
-def test_a_corrupt_cached_file_is_named_with_the_cure_which_works(site: Site, listed: Listed) -> None:
+def test_a_corrupt_cached_file_is_named_with_the_cure_which_works(site: Site, list_files: Listed) -> None:
     file = site.file("sub/file.txt", BODY)
-    listed(file)
+    list_files(file)
     cached = cache.fetch("bench", "sub/file.txt")
     cached.write_bytes(BODY + b"\n")
     with pytest.raises(DataError, match="run `figeval data fetch --force bench`") as error:
@@ -107,10 +107,10 @@ def test_a_corrupt_cached_file_is_named_with_the_cure_which_works(site: Site, li
 
 
 def test_fetching_puts_a_file_of_a_mirror_folder_into_the_cache_for_good(
-    site: Site, listed: Listed, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, list_files: Listed, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = site.file("sub/file.txt", BODY)
-    listed(file)
+    list_files(file)
     disk = mirror(tmp_path / "disk", BODY)
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(disk))
     stored = cache.store(file)
@@ -123,21 +123,21 @@ def test_fetching_puts_a_file_of_a_mirror_folder_into_the_cache_for_good(
     assert entry is not None
     assert entry["origin"] == str(disk / "bench" / "sub" / "file.txt")
     assert entry["sha256"] == file.source.sha256
-    assert site.asked == []
+    assert site.requests == []
 
 
-def test_what_was_downloaded_is_in_the_ledger_too(site: Site, listed: Listed) -> None:
+def test_what_was_downloaded_is_in_the_ledger_too(site: Site, list_files: Listed) -> None:
     file = site.file("sub/file.txt", BODY)
-    listed(file)
+    list_files(file)
     cache.fetch("bench", "sub/file.txt")
     entry = cache.entry_of(file)
     assert entry is not None
     assert entry["origin"] == file.source.url
 
 
-def test_a_damaged_ledger_knows_nothing_and_is_written_anew(site: Site, listed: Listed, own_home: Path) -> None:
+def test_a_damaged_ledger_knows_nothing_and_is_written_anew(site: Site, list_files: Listed, own_home: Path) -> None:
     file = site.file("sub/file.txt", BODY)
-    listed(file)
+    list_files(file)
     cache.store(file)
     (own_home / "data" / "bench" / ".fetched.json").write_text("[")
     assert cache.entry_of(file) is None
@@ -146,10 +146,10 @@ def test_a_damaged_ledger_knows_nothing_and_is_written_anew(site: Site, listed: 
 
 
 def test_force_replaces_a_corrupt_file_from_a_good_mirror_folder(
-    site: Site, listed: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, list_files: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = site.file("sub/file.txt", BODY)
-    listed(file)
+    list_files(file)
     cached = cache.fetch("bench", "sub/file.txt")
     cached.write_bytes(b"broken")
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(mirror(tmp_path / "disk", BODY)))
@@ -158,20 +158,20 @@ def test_force_replaces_a_corrupt_file_from_a_good_mirror_folder(
 
 
 def test_a_mirror_whose_file_changes_while_it_is_copied_leaves_nothing(
-    site: Site, listed: Listed, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, list_files: Listed, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = site.file("sub/file.txt", BODY)
-    listed(file)
+    list_files(file)
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(mirror(tmp_path / "disk", BODY)))
-    monkeypatch.setattr(cache.shutil, "copyfile", lambda _found, part: part.write_bytes(BODY[:-1]))
+    monkeypatch.setattr(cache.shutil, "copyfile", lambda _file, part: part.write_bytes(BODY[:-1]))
     with pytest.raises(DataError, match="changed while it was copied"):
         cache.store(file)
-    assert not [found for found in own_home.rglob("*.txt*") if found.is_file()]
+    assert not [file for file in own_home.rglob("*.txt*") if file.is_file()]
 
 
-def test_force_without_a_network_loses_nothing(site: Site, listed: Listed) -> None:
+def test_force_without_a_network_loses_nothing(site: Site, list_files: Listed) -> None:
     file = site.file("sub/file.txt", BODY)
-    listed(file)
+    list_files(file)
     cached = cache.fetch("bench", "sub/file.txt")
     site.plan = [answer(404)]
     with pytest.raises(DataError):
@@ -180,9 +180,9 @@ def test_force_without_a_network_loses_nothing(site: Site, listed: Listed) -> No
 
 
 def test_the_error_names_every_place_and_the_cure(
-    site: Site, listed: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, list_files: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed(site.file("sub/file.txt", BODY))
+    list_files(site.file("sub/file.txt", BODY))
     site.bodies.clear()
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", f"{tmp_path},{tmp_path / 'nowhere'}")
     with pytest.raises(DataError) as error:
@@ -192,9 +192,9 @@ def test_the_error_names_every_place_and_the_cure(
         assert words in message
 
 
-def test_a_download_that_breaks_off_is_never_taken_for_the_file(site: Site, listed: Listed) -> None:
+def test_a_download_that_breaks_off_is_never_taken_for_the_file(site: Site, list_files: Listed) -> None:
     file = site.file("sub/file.txt", BODY)
-    listed(file)
+    list_files(file)
     site.plan = [truncate(10)] + [answer(503)] * 3
     with pytest.raises(DataError):
         cache.fetch("bench", "sub/file.txt")
@@ -202,16 +202,16 @@ def test_a_download_that_breaks_off_is_never_taken_for_the_file(site: Site, list
     assert cache.fetch("bench", "sub/file.txt").read_bytes() == BODY
 
 
-def test_many_at_once_download_once(site: Site, listed: Listed) -> None:
-    listed(site.file("sub/file.txt", BODY))
+def test_many_at_once_download_once(site: Site, list_files: Listed) -> None:
+    list_files(site.file("sub/file.txt", BODY))
     with ThreadPoolExecutor(8) as pool:
         paths = set(pool.map(lambda _: cache.fetch("bench", "sub/file.txt"), range(8)))
     assert len(paths) == 1
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
 
 
-def test_unknown_names_get_near_ones(site: Site, listed: Listed) -> None:
-    listed(site.file("sub/file.txt", BODY))
+def test_unknown_names_get_near_ones(site: Site, list_files: Listed) -> None:
+    list_files(site.file("sub/file.txt", BODY))
     with pytest.raises(UnknownName, match="did you mean 'bench'"):
         cache.fetch("bnech", "sub/file.txt")
     with pytest.raises(DataError, match=r"did you mean 'sub/file\.txt'"):
@@ -219,9 +219,9 @@ def test_unknown_names_get_near_ones(site: Site, listed: Listed) -> None:
 
 
 def test_a_home_that_cannot_be_written_is_one_line(
-    site: Site, listed: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, list_files: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed(site.file("sub/file.txt", BODY))
+    list_files(site.file("sub/file.txt", BODY))
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path / "file"))
     with pytest.raises(DataError, match=r"cannot write .*set FIGEVAL_HOME") as error:
@@ -229,9 +229,9 @@ def test_a_home_that_cannot_be_written_is_one_line(
     one_line(error)
 
 
-def test_a_full_disk_is_one_line_and_the_next_try_goes_on(site: Site, listed: Listed, own_home: Path) -> None:
+def test_a_full_disk_is_one_line_and_the_next_try_goes_on(site: Site, list_files: Listed, own_home: Path) -> None:
     file = site.file("sub/file.txt", BODY)
-    listed(file)
+    list_files(file)
     program = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)); "
@@ -253,12 +253,12 @@ def test_a_full_disk_is_one_line_and_the_next_try_goes_on(site: Site, listed: Li
     assert cache.fetch("bench", "sub/file.txt").read_bytes() == BODY
 
 
-def test_status_asks_nobody(site: Site, listed: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_asks_nobody(site: Site, list_files: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = site.file("sub/file.txt", BODY)
-    listed(file)
+    list_files(file)
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", f"{site.url}/mirror")
     assert cache.status(file).state == "missing"
-    assert site.asked == []
+    assert site.requests == []
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(mirror(tmp_path / "disk", BODY)))
     assert cache.status(file).state == "mirror"
     monkeypatch.delenv("FIGEVAL_DATA_MIRROR")
@@ -268,9 +268,11 @@ def test_status_asks_nobody(site: Site, listed: Listed, tmp_path: Path, monkeypa
     assert cache.status(file).state == "corrupt"
 
 
-def test_a_file_is_hashed_once_unless_it_changes(site: Site, listed: Listed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_hashed_once_unless_it_changes(
+    site: Site, list_files: Listed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = site.file("sub/file.txt", BODY)
-    listed(file)
+    list_files(file)
     cached = cache.fetch("bench", "sub/file.txt")
     hashed: list[Path] = []
     real = web.digest

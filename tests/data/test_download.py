@@ -40,7 +40,7 @@ def test_arrives_whole_and_leaves_no_part(site: Site, target: Path, hasty: Patie
     download(file.source.url, file, target, hasty)
     assert target.read_bytes() == BODY
     assert left_over(target) == ["file.bin"]
-    assert site.asked[0]["Accept-Encoding"] == "identity"
+    assert site.requests[0]["Accept-Encoding"] == "identity"
 
 
 @pytest.mark.parametrize("announced", [True, False])
@@ -51,8 +51,8 @@ def test_goes_on_where_the_server_hung_up(site: Site, target: Path, hasty: Patie
     download(file.source.url, file, target, hasty)
     assert target.read_bytes() == BODY
     assert site.sent == len(BODY), "no byte twice"
-    assert [asked.get("Range") for asked in site.asked] == [None, "bytes=100000-", "bytes=150000-"]
-    assert site.asked[1]["If-Range"] == '"one"'
+    assert [request.get("Range") for request in site.requests] == [None, "bytes=100000-", "bytes=150000-"]
+    assert site.requests[1]["If-Range"] == '"one"'
 
 
 def test_a_stalled_server_is_asked_again(site: Site, target: Path, hasty: Patience) -> None:
@@ -112,7 +112,7 @@ def test_a_complete_part_needs_no_request(site: Site, target: Path, hasty: Patie
     file = site.file("file.bin", BODY)
     download(file.source.url, file, target, hasty)
     assert target.read_bytes() == BODY
-    assert site.asked == []
+    assert site.requests == []
 
 
 def test_a_range_that_the_server_cannot_give_starts_again(site: Site, target: Path, hasty: Patience) -> None:
@@ -130,7 +130,7 @@ def test_a_refusal_is_final(site: Site, target: Path, hasty: Patience, status: i
     file = site.file("file.bin", BODY)
     with pytest.raises(Unavailable, match=f"HTTP {status}"):
         download(file.source.url, file, target, hasty)
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
     assert left_over(target) == []
 
 
@@ -150,7 +150,7 @@ def test_a_server_that_stays_busy_is_given_up(site: Site, target: Path, hasty: P
     file = site.file("file.bin", BODY)
     with pytest.raises(Unavailable, match="HTTP 503, 3 times in a row"):
         download(file.source.url, file, target, hasty)
-    assert len(site.asked) == hasty.attempts
+    assert len(site.requests) == hasty.attempts
 
 
 @pytest.mark.slow
@@ -170,7 +170,7 @@ def test_a_server_that_asks_for_an_hour_is_given_up_at_once(site: Site, target: 
     file = site.file("file.bin", BODY)
     with pytest.raises(Unavailable, match="HTTP 429; the server asks to wait 3,600 s"):
         download(file.source.url, file, target, hasty)
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
 
 
 @pytest.mark.parametrize("value", ["", "soon", "-5", "Wed, 32 Nov 2020 00:00:00 GMT", "Wed, 01 Jan 2020 00:00:00 GMT"])
@@ -195,7 +195,7 @@ def test_a_file_of_another_size_is_refused_before_it_is_read(
     file = site.file("file.bin", BODY)
     with pytest.raises(DataError, match=f"of {size:,} bytes, expected {len(BODY):,}"):
         download(file.source.url, file, target, hasty)
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
     assert left_over(target) == []
 
 
@@ -248,12 +248,12 @@ def test_a_killed_download_goes_on_in_another_process(site: Site, target: Path, 
         time.sleep(0.01)
     child.send_signal(signal.SIGKILL)
     child.wait()
-    kept = part.stat().st_size
+    partial_size = part.stat().st_size
     assert not target.exists()
     sent_before = site.sent
     download(file.source.url, file, target, hasty)
     assert target.read_bytes() == BODY
-    assert site.sent - sent_before == len(BODY) - kept
+    assert site.sent - sent_before == len(BODY) - partial_size
 
 
 def zipped(name: str, content: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -263,7 +263,7 @@ def zipped(name: str, content: bytes, method: int = zipfile.ZIP_DEFLATED) -> byt
     return buffer.getvalue()
 
 
-def marked(archive: bytes, offset: int, value: int) -> bytes:
+def set_header_field(archive: bytes, offset: int, value: int) -> bytes:
     """Return an archive of one member with another value in a field of its two headers, such as its method."""
     changed = bytearray(archive)
     changed[offset] = changed[archive.rindex(b"PK\x01\x02") + offset + 2] = value
@@ -292,12 +292,12 @@ def test_a_member_of_an_archive_is_taken_out_and_checked(site: Site, target: Pat
             zipped("inner.txt", BODY, zipfile.ZIP_STORED).replace(BODY[:9], BODY[1:10]),
             "Bad CRC-32.*try again",
         ),
-        (marked(zipped("inner.txt", BODY), 16, 9), "damaged"),
+        (set_header_field(zipped("inner.txt", BODY), 16, 9), "damaged"),
         (
-            marked(zipped("inner.txt", BODY), 6, 1),
+            set_header_field(zipped("inner.txt", BODY), 6, 1),
             "is encrypted; unpack it yourself and put 'inner.txt' at bench/",
         ),
-        (marked(zipped("inner.txt", BODY), 8, 9), r"is packed by Deflate64, .*; unpack it yourself and put"),
+        (set_header_field(zipped("inner.txt", BODY), 8, 9), r"is packed by Deflate64, .*; unpack it yourself and put"),
         (zipped("inner.txt", BODY, zipfile.ZIP_BZIP2), r"is packed by bzip2, .*; unpack it yourself and put"),
     ],
     ids=[

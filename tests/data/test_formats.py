@@ -192,5 +192,5 @@ def test_what_a_spreadsheet_writes_is_read_back(
     writer = csv.writer(buffer, dialect=name, quoting=quoting, lineterminator=end)
     writer.writerows([("left", "right"), *rows])
     with tempfile.TemporaryDirectory() as folder:
-        found = read(Path(folder), dialect, buffer.getvalue().encode(encoding))
-    assert found == [{"left": left, "right": right} for left, right in rows if left.strip() or right.strip()]
+        rows_read = read(Path(folder), dialect, buffer.getvalue().encode(encoding))
+    assert rows_read == [{"left": left, "right": right} for left, right in rows if left.strip() or right.strip()]

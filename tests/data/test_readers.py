@@ -17,9 +17,9 @@ BODY = b"rows\n"
 
 
 def readers(opener: Opener) -> Registry[Opener]:
-    found: Registry[Opener] = Registry("data scheme", "figeval ls plugins")
-    found.add("bench", opener, "test")
-    return found
+    registry: Registry[Opener] = Registry("data scheme", "figeval ls plugins")
+    registry.add("bench", opener, "test")
+    return registry
 
 
 def fetched(path: str, context: DataContext) -> Iterator[Row]:
@@ -41,17 +41,17 @@ def copied(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def test_an_upstream_file_is_looked_for_and_neither_read_nor_fetched(
-    site: Site, listed: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, list_files: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A damaged file counts as there: whether it is whole is seen when it is read."""
-    listed(site.file("file.txt", BODY))
+    list_files(site.file("file.txt", BODY))
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", f"{tmp_path},{site.url}")
     assert availability("bench:file.txt", tmp_path, readers(fetched)) == "to be fetched"
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "file.txt").write_text("damaged")
     assert availability("bench:file.txt", tmp_path, readers(fetched)) == "here"
     assert availability("bench:other.txt", tmp_path, readers(fetched)) == "cannot be read"
-    assert site.asked == []
+    assert site.requests == []
 
 
 def test_a_copy_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,11 +68,11 @@ def test_a_copy_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_what_no_reader_can_read(reference: str, tmp_path: Path) -> None:
     from figeval.data.formats import open_jsonl
 
-    known = readers(fetched)
-    known.add("jsonl", open_jsonl, "test")
-    assert availability(reference, tmp_path, known) == "cannot be read"
+    registry = readers(fetched)
+    registry.add("jsonl", open_jsonl, "test")
+    assert availability(reference, tmp_path, registry) == "cannot be read"
     (tmp_path / "file.jsonl").write_text('{"id": "1"}\n')
-    assert availability("jsonl:file.jsonl", tmp_path, known) == "here"
+    assert availability("jsonl:file.jsonl", tmp_path, registry) == "here"
 
 
 @pytest.mark.parametrize("ending", ["bench", "BENCH", "txt"])

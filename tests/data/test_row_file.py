@@ -41,7 +41,7 @@ def zipped(*members: str, content: str = TABLE, method: int = zipfile.ZIP_DEFLAT
     return buffer.getvalue()
 
 
-def marked(archive: bytes, offset: int, value: int) -> bytes:
+def set_header_field(archive: bytes, offset: int, value: int) -> bytes:
     """Return an archive of one member with another value in a field of both of its headers, such as its method."""
     changed = bytearray(archive)
     for header, shift in ((b"PK\x03\x04", 0), (b"PK\x01\x02", 2)):
@@ -49,9 +49,9 @@ def marked(archive: bytes, offset: int, value: int) -> bytes:
     return bytes(changed)
 
 
-def flipped(packed: bytes, place: int) -> bytes:
+def flipped(packed: bytes, offset: int) -> bytes:
     changed = bytearray(packed)
-    changed[place] ^= 0xFF
+    changed[offset] ^= 0xFF
     return bytes(changed)
 
 
@@ -164,13 +164,17 @@ REFUSED: list[tuple[str, bytes | str, str]] = [
     ("a.ods", zipped("mimetype", "content.xml"), "is an OpenDocument file; save the sheet as CSV UTF-8"),
     ("cut.zip", ZIPPED[:-30], "cut.zip is damaged or cut off (File is not a zip file); copy or download it again"),
     ("wrong sum.zip", flipped(ZIPPED, ZIPPED.index(b"F01")), "is damaged or cut off (Bad CRC-32"),
-    ("encrypted.zip", marked(ZIPPED, 6, 1), "encrypted.zip is encrypted; unpack it with its password"),
+    ("encrypted.zip", set_header_field(ZIPPED, 6, 1), "encrypted.zip is encrypted; unpack it with its password"),
     (
         "bzip2.zip",
         zipped("a.csv", method=zipfile.ZIP_BZIP2),
         "bzip2.zip is packed by bzip2, which figeval does not",
     ),
-    ("deflate64.zip", marked(ZIPPED, 8, 9), "is packed by Deflate64, which figeval does not unpack; unpack it"),
+    (
+        "deflate64.zip",
+        set_header_field(ZIPPED, 8, 9),
+        "is packed by Deflate64, which figeval does not unpack; unpack it",
+    ),
     ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(9), "is an Excel workbook or another file of Office; save"),
     ("a.parquet", b"PAR1\x15\0", "is a Parquet file; save it as CSV or JSON Lines"),
     ("a.feather", b"ARROW1\0\0", "is an Arrow file; save it as CSV or JSON Lines"),
@@ -230,16 +234,16 @@ def test_refused(name: str, content: bytes | str, message: str, tmp_path: Path) 
 
 @given(
     name=st.sampled_from(["a.csv.gz", "a.csv.bz2", "a.jsonl.xz", "a.zip", "utf16.csv"]),
-    place=st.integers(0, 500),
+    offset=st.integers(0, 500),
     put=st.binary(max_size=4),
     cut=st.integers(0, 4),
 )
-def test_a_damaged_file_gives_its_rows_or_is_refused(name: str, place: int, put: bytes, cut: int) -> None:
-    whole = READ[name]
-    assert isinstance(whole, bytes)
-    start = place % len(whole)
+def test_a_damaged_file_gives_its_rows_or_is_refused(name: str, offset: int, put: bytes, cut: int) -> None:
+    original = READ[name]
+    assert isinstance(original, bytes)
+    start = offset % len(original)
     with tempfile.TemporaryDirectory() as folder, suppress(DataError):
-        read(name, whole[:start] + put + whole[start + cut :], Path(folder))
+        read(name, original[:start] + put + original[start + cut :], Path(folder))
 
 
 @pytest.mark.parametrize("kind", ["gz", "xz"])

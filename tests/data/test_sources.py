@@ -72,7 +72,7 @@ def package(tmp_path: Path, name: str, **files: str) -> None:
         (folder / key.replace("__", ".")).write_text(text)
 
 
-def loaded(*modules: str) -> plugins.PluginManager:
+def load_plugins(*modules: str) -> plugins.PluginManager:
     return plugins.load(modules)
 
 
@@ -80,7 +80,7 @@ def test_packages_of_plugins_are_searched(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(str(tmp_path))
     package(tmp_path, "acme_one", sources__yaml=GOOD, vectors__sources__yaml=GOOD)
     package(tmp_path, "acme_two", sources__yaml=GOOD)
-    manager = loaded("acme_one", "acme_one.plugin", "acme_two.plugin")
+    manager = load_plugins("acme_one", "acme_one.plugin", "acme_two.plugin")
     assert [(entry.name, entry.owner) for entry in load_catalogue(manager)] == [
         ("acme_one", "acme_one"),
         ("vectors", "acme_one"),
@@ -96,7 +96,7 @@ def test_a_broken_or_doubled_file_is_a_problem_of_its_plugin_only(
     package(tmp_path, "acme_good", shared__sources__yaml=GOOD)
     package(tmp_path, "acme_taker", shared__sources__yaml=GOOD, own__sources__yaml=GOOD)
     package(tmp_path, "acme_broken", sources__yaml="licence: [", fine__sources__yaml=GOOD)
-    manager = loaded("acme_good", "acme_taker", "acme_broken")
+    manager = load_plugins("acme_good", "acme_taker", "acme_broken")
     assert [entry.name for entry in load_catalogue(manager)] == ["shared", "own", "fine"]
     assert "'shared' of acme_taker is already registered by acme_good" in manager.plugins["acme_taker"].problems[0]
     assert "not valid YAML" in manager.plugins["acme_broken"].problems[0]
@@ -108,7 +108,7 @@ def test_a_plugin_without_a_package_has_no_sources(tmp_path: Path, monkeypatch: 
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "acme_lonely.py").write_text('"""One file."""\n')
     (tmp_path / "sources.yaml").write_text(GOOD)
-    assert len(load_catalogue(loaded("acme_lonely"))) == 0
+    assert len(load_catalogue(load_plugins("acme_lonely"))) == 0
 
 
 def test_built_in_sources_are_pinned_to_a_commit() -> None:

@@ -34,11 +34,11 @@ def test_labels(case: dict[str, Any]) -> None:
 def test_labels_name_the_flags_in_which_runs_of_one_model_differ(case: dict[str, Any]) -> None:
     runs = [
         run(
-            task(settings=one.get("settings", {})),
-            model=ModelRecord(name=one.get("model", "tiny"), backend="causal", options=one.get("options", {})),
-            config=one.get("config", {}),
+            task(settings=flags.get("settings", {})),
+            model=ModelRecord(name=flags.get("model", "tiny"), backend="causal", options=flags.get("options", {})),
+            config=flags.get("config", {}),
         )
-        for one in case["runs"]
+        for flags in case["runs"]
     ]
     assert conditions.labels(runs) == case["labels"]
 

@@ -25,7 +25,7 @@ MADE = st.builds(figeval.Interval, METHODS, NUMBERS, NUMBERS, st.none() | NUMBER
 SEEDS: dict[str, Any] = {"task": "t", "metric": "acc", "n": 1, "values": {}, "mean": None, "sd": None}
 
 
-def stored(**fields: Any) -> str:
+def dump_score(**fields: Any) -> str:
     """Return a score as a file has it."""
     return json.dumps({**score().model_dump(), **fields})
 
@@ -44,30 +44,36 @@ def test_words_and_limits_are_the_whole_interval(interval: figeval.Interval) -> 
 @example(", unreliable: fewer than 10 effective clusters")
 @example("wilson, unreliable: fewer than 9 effective clusters")
 def test_any_stored_words_are_kept(words: str) -> None:
-    assert json.loads(ScoreRecord.model_validate_json(stored(interval=words)).model_dump_json())["interval"] == words
+    assert (
+        json.loads(ScoreRecord.model_validate_json(dump_score(interval=words)).model_dump_json())["interval"] == words
+    )
     seeds = SeedScore.model_validate({**SEEDS, "low": None, "high": None, "interval": words})
     assert seeds.model_dump()["interval"] == words
 
 
 def test_what_words_say() -> None:
-    few = ScoreRecord.model_validate_json(stored(interval="clustered t, unreliable: fewer than 10 effective clusters"))
-    assert few.interval == figeval.Interval("clustered t", few.low, few.high, few.stderr, reliable=False)
-    none = ScoreRecord.model_validate_json(stored(low=None, high=None, interval=f"none: {CHOSEN_ON_TEST}"))
+    unreliable = ScoreRecord.model_validate_json(
+        dump_score(interval="clustered t, unreliable: fewer than 10 effective clusters")
+    )
+    assert unreliable.interval == figeval.Interval(
+        "clustered t", unreliable.low, unreliable.high, unreliable.stderr, reliable=False
+    )
+    none = ScoreRecord.model_validate_json(dump_score(low=None, high=None, interval=f"none: {CHOSEN_ON_TEST}"))
     assert (none.interval.reason, none.interval.method, none.seen) == (CHOSEN_ON_TEST, "", "chosen")
 
 
 def test_an_interval_that_is_no_text_is_refused() -> None:
     with pytest.raises(ValidationError, match="interval\n  Input should be a valid string"):
-        ScoreRecord.model_validate_json(stored(interval={"method": "t"}))
+        ScoreRecord.model_validate_json(dump_score(interval={"method": "t"}))
 
 
 def test_limits_change_with_the_interval_only() -> None:
-    known = score()
-    other = known.with_interval(figeval.Interval("t", 0.2, 0.3, 0.05), value=0.25)
+    original = score()
+    other = original.with_interval(figeval.Interval("t", 0.2, 0.3, 0.05), value=0.25)
     assert (other.value, other.low, other.high, other.stderr) == (0.25, 0.2, 0.3, 0.05)
-    assert (known.low, known.interval.method) == (0.1, "clustered t")
+    assert (original.low, original.interval.method) == (0.1, "clustered t")
     with pytest.raises(ValidationError):
-        known.low = None  # type: ignore[misc]
+        original.low = None  # type: ignore[misc]
 
 
 def test_scores_within_results_are_as_in_files() -> None:

@@ -21,7 +21,7 @@ from figeval.task_types.ranking import RankingExample
 from figeval.types import Example, Prediction
 from tests.finished_runs import finished
 
-LONG = 20  # characters of an example that a field may not repeat; names of idioms are those of the dictionary
+MIN_TEXT_CHARS = 20  # characters of an example that a field may not repeat; names of idioms are those of the dictionary
 ROWS = 40  # of each task
 
 
@@ -37,12 +37,12 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(part)
 
 
-def pieces(found: Iterator[str], texts: Sequence[str]) -> list[str]:
-    """The strings that share LONG characters with one of the texts."""
+def pieces(strings: Iterator[str], texts: Sequence[str]) -> list[str]:
+    """The strings that share MIN_TEXT_CHARS characters with one of the texts."""
     idioms = known_idioms()
-    long = [one for one in found if len(one) >= LONG and one not in idioms]
+    long = [text for text in strings if len(text) >= MIN_TEXT_CHARS and text not in idioms]
     lower = "\0".join(text.lower() for text in texts) if long else ""
-    return [one for one in long if any(part in lower for part in windows(one.lower()))]
+    return [text for text in long if any(part in lower for part in windows(text.lower()))]
 
 
 @cache
@@ -53,7 +53,7 @@ def known_idioms() -> frozenset[str]:
 
 def windows(text: str) -> Iterator[str]:
     """Every run of LONG characters of a text."""
-    return (text[start : start + LONG] for start in range(len(text) - LONG + 1))
+    return (text[start : start + MIN_TEXT_CHARS] for start in range(len(text) - MIN_TEXT_CHARS + 1))
 
 
 def texts_of(example: Example) -> list[str]:

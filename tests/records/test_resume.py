@@ -80,8 +80,8 @@ def test_a_killed_run_goes_on_and_ends_like_an_undisturbed_one(slow: None, tmp_p
     resumed = figeval("run", "--output_path", "run", *TASKS, cwd=tmp_path)
     assert "mini_fables: 20 examples, 20 of them kept from before" in resumed.stderr
     figeval("run", "--output_path", "whole", *TASKS, cwd=tmp_path)
-    one, other = (json.loads((tmp_path / name / "run.json").read_text())["tasks"] for name in ("run", "whole"))
-    assert [task["scores"] for task in one] == [task["scores"] for task in other]
+    killed, other = (json.loads((tmp_path / name / "run.json").read_text())["tasks"] for name in ("run", "whole"))
+    assert [task["scores"] for task in killed] == [task["scores"] for task in other]
     for task in ("mini_fables", "mini_proverbs"):
         same = [(tmp_path / name / f"predictions/{task}.jsonl").read_bytes() for name in ("run", "whole")]
         assert same[0] == same[1]

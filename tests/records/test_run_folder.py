@@ -33,7 +33,7 @@ TEXTS = st.text() | st.sampled_from(["谚语", "a\nb\r\n\u2028\x85c", "\ud800", 
 ROWS = st.lists(
     st.builds(lambda name, metrics: row(name, metrics=metrics), TEXTS, st.dictionaries(TEXTS, st.floats(0, 1))),
     max_size=6,
-    unique_by=lambda one: one["id"],
+    unique_by=lambda row: row["id"],
 )
 
 
@@ -56,9 +56,9 @@ def test_rows_come_back_as_they_were_written(rows: list[dict], tmp_path_factory:
 
 
 @pytest.mark.slow
-@given(rows=ROWS, more=ROWS, data=st.data())
+@given(rows=ROWS, later_rows=ROWS, data=st.data())
 def test_a_cut_anywhere_keeps_the_whole_lines_and_goes_on_after_them(
-    rows: list[dict], more: list[dict], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    rows: list[dict], later_rows: list[dict], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     write(folder, rows)
@@ -66,11 +66,11 @@ def test_a_cut_anywhere_keeps_the_whole_lines_and_goes_on_after_them(
     content = file.read_bytes()
     cut = data.draw(st.integers(0, len(content)))
     file.write_bytes(content[:cut])
-    kept = cleaned(rows, valid)[: content[:cut].count(b"\n")]
-    assert list(folder.rows("t")) == kept
-    others = [one for one in cleaned(more, valid) if one["id"] not in {row["id"] for row in kept}]
-    write(folder, others)
-    assert list(folder.rows("t")) == kept + others
+    whole_rows = cleaned(rows, valid)[: content[:cut].count(b"\n")]
+    assert list(folder.rows("t")) == whole_rows
+    new_rows = [row for row in cleaned(later_rows, valid) if row["id"] not in {row["id"] for row in whole_rows}]
+    write(folder, new_rows)
+    assert list(folder.rows("t")) == whole_rows + new_rows
 
 
 def test_a_torn_line_longer_than_a_block_is_dropped(tmp_path: Path) -> None:
@@ -128,14 +128,14 @@ def test_rows_are_put_in_order(tmp_path: Path) -> None:
 
 
 def test_rows_of_other_folders_are_taken_in_once(tmp_path: Path) -> None:
-    own, *others = (RunFolder(tmp_path / name) for name in "abc")
-    write(own, [row("3", cluster="a")])
-    write(others[0], [row("2", cluster="b"), row("4", cluster="b")])
-    write(others[1], [row("1", cluster="c"), row("3", cluster="c")])
-    with others[0].predictions_file("t").open("a") as file:
+    folder, *other_folders = (RunFolder(tmp_path / name) for name in "abc")
+    write(folder, [row("3", cluster="a")])
+    write(other_folders[0], [row("2", cluster="b"), row("4", cluster="b")])
+    write(other_folders[1], [row("1", cluster="c"), row("3", cluster="c")])
+    with other_folders[0].predictions_file("t").open("a") as file:
         file.write('{"id": "5", "of')
-    assert own.arrange("t", digests_of("12345"), others) == 4
-    assert [(row["id"], row["cluster"]) for row in own.rows("t")] == [("1", "c"), ("2", "b"), ("3", "a"), ("4", "b")]
+    assert folder.arrange("t", digests_of("12345"), other_folders) == 4
+    assert [(row["id"], row["cluster"]) for row in folder.rows("t")] == [("1", "c"), ("2", "b"), ("3", "a"), ("4", "b")]
 
 
 def test_no_room_for_a_smaller_file_leaves_the_larger_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,11 +178,11 @@ def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
     assert "RecordError: no space left for" in done.stderr
     assert "what was written is kept" in done.stderr
     folder = RunFolder(tmp_path)
-    kept = [row["id"] for row in folder.rows("t")]
-    assert kept == [str(number) for number in range(len(kept))]
-    assert 30 < len(kept) < 50
+    stored_ids = [row["id"] for row in folder.rows("t")]
+    assert stored_ids == [str(number) for number in range(len(stored_ids))]
+    assert 30 < len(stored_ids) < 50
     write(folder, [row("next")])
-    assert [row["id"] for row in folder.rows("t")] == [*kept, "next"]
+    assert [row["id"] for row in folder.rows("t")] == [*stored_ids, "next"]
 
 
 # ---- the folder -----------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_a_missing_record_says_what_to_give(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "changes", "why"),
+    ("section", "changes", "message"),
     [
         ("config", {"seed": "first"}, "config: seed must be an integer"),
         ("config", {"seed": None}, "config: seed must be an integer"),
@@ -295,18 +295,18 @@ def test_a_missing_record_says_what_to_give(tmp_path: Path) -> None:
         ("settings", {"verbalizer": []}, "tasks.0.settings: verbalizer must be a mapping"),
     ],
 )
-def test_settings_that_were_edited_are_named(where: str, changes: dict, why: str, tmp_path: Path) -> None:
+def test_settings_that_were_edited_are_named(section: str, changes: dict, message: str, tmp_path: Path) -> None:
     record = json.loads(RECORD.model_dump_json())
     task = {"task": "t", "version": 1, "task_type": "choice", "route": "by_cosine", "status": "done", "n": 1}
     task |= {"available": 1, "examples_sha256": "", "predictions": "predictions/t.jsonl", "settings": {"own": [1]}}
     record["tasks"] = [task]
     (tmp_path / "run.json").write_text(json.dumps(record))
     assert read_record(tmp_path / "run.json").tasks[0].settings == {"own": [1]}
-    (record["config"] if where == "config" else task["settings"]).update(changes)
+    (record["config"] if section == "config" else task["settings"]).update(changes)
     (tmp_path / "run.json").write_text(json.dumps(record))
     with pytest.raises(RecordError) as raised:
         read_record(tmp_path / "run.json")
-    assert why in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 

@@ -24,9 +24,9 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 
 
 def test_the_published_files_are_up_to_date() -> None:
-    for kind, made in json_schemas().items():
+    for kind, schema in json_schemas().items():
         committed = json.loads((SCHEMAS / f"{kind}.schema.json").read_text(encoding="utf-8"))
-        assert json.dumps(made, indent=2) == json.dumps(committed, indent=2), "run `make schema`"
+        assert json.dumps(schema, indent=2) == json.dumps(committed, indent=2), "run `make schema`"
 
 
 def test_a_run_keeps_to_them(mini_run: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_run_has_what_was_promised(mini_run: Path) -> None:
     for task in record["tasks"]:
         assert task["task"].startswith("mini_")
         assert task["route"].startswith("by_")
-        assert {one["baseline"] for one in task["baselines"]} >= {"chance"}
+        assert {baseline["baseline"] for baseline in task["baselines"]} >= {"chance"}
         for score in task["scores"]:
             assert {"metric", "value", "low", "high", "stderr", "n"} <= set(score)
     assert record["provenance"]["packages"]["figeval"]

@@ -28,25 +28,25 @@ TWO = SeedsRecord(
 
 
 def seeded(value: float, identity: str, macro: float | None, warning: str = "beware") -> RunRecord:
-    one = task(
+    mean = task(
         scores=[score(value=value), score("f1")],
         warnings=[warning],
         seconds=2.0,
         breakdowns=[BreakdownRecord(by="x", groups=[])],
     )
-    return run(one, identity=identity, macro=[MacroRecord(suite="s", metric="acc", value=macro, tasks=2)])
+    return run(mean, identity=identity, macro=[MacroRecord(suite="s", metric="acc", value=macro, tasks=2)])
 
 
 def test_means_take_the_place_of_scores() -> None:
     mean = mean_of(TWO, [seeded(0.25, "00000000", 0.2), seeded(0.5, "11111111", 0.4)])
-    (one,) = mean.tasks
-    (acc,) = one.scores
+    (task_mean,) = mean.tasks
+    (acc,) = task_mean.scores
     assert (acc.value, acc.sd, acc.low, acc.high, acc.n) == (0.375, 0.1768, 0.1, 0.65, 40)
     assert acc.interval.method == "t over seeds and examples"
     assert acc.stderr is None, "that of the first seed is none of the mean's"
-    assert (one.breakdowns, one.counts, one.predictions) == ([], {}, "")
-    assert (one.warnings, one.seconds) == (["beware"], 4.0)
-    assert one.baselines[0].scores[0].value == 0.2
+    assert (task_mean.breakdowns, task_mean.counts, task_mean.predictions) == ([], {}, "")
+    assert (task_mean.warnings, task_mean.seconds) == (["beware"], 4.0)
+    assert task_mean.baselines[0].scores[0].value == 0.2
     assert mean.model.name == "m on t, 2 seeds"
     assert mean.identity not in ("00000000", "11111111")
     assert mean.macro[0].value == pytest.approx(0.3)
@@ -58,9 +58,9 @@ def test_a_mean_that_a_seed_is_missing_from_is_none() -> None:
 
 def test_a_folder_of_seeds_and_one_of_a_run(tmp_path: Path) -> None:
     for seed, value in (("0", 0.25), ("1", 0.5)):
-        place = tmp_path / TWO.runs[seed]
-        place.mkdir(parents=True)
-        (place / "run.json").write_text(seeded(value, seed * 8, None).model_dump_json())
+        folder = tmp_path / TWO.runs[seed]
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text(seeded(value, seed * 8, None).model_dump_json())
     write(TWO, tmp_path / SEEDS)
     assert run_or_mean(tmp_path).tasks[0].scores[0].value == 0.375
     assert run_or_mean(tmp_path / SEEDS).model.name == "m on t, 2 seeds"

@@ -157,8 +157,8 @@ def test_an_entry_that_a_mapping_lacks_is_no_column_that_the_row_lacks(source, s
 
 def test_ids_are_stripped_and_columns_without_a_value_are_no_text():
     row = {**ROW, "n": "\ufeff\u00a0a b ", "idiom": float("nan"), "pair": float("nan")}
-    (made,) = build([row], **with_field("id", "row.n"), cluster=None)
-    assert (made.id, made.meta, made.group) == ("a b", {}, None)
+    (example,) = build([row], **with_field("id", "row.n"), cluster=None)
+    assert (example.id, example.meta, example.group) == ("a b", {}, None)
 
 
 @pytest.mark.parametrize("other", [1, " 1", "1\u00a0", "\uff11"])
@@ -263,7 +263,7 @@ def test_mistakes_in_the_data(row, changes, message):
 
 def test_rows_without_ids_get_their_number_or_a_hash_as_an_id():
     numbered = build([ROW, ROW], **with_field("id", "'beans-' ~ row_number"))
-    assert [one.id for one in numbered] == ["beans-1", "beans-2"]
+    assert [example.id for example in numbered] == ["beans-1", "beans-2"]
     (hashed,) = build([ROW], **with_field("id", "row.sentence | hash"))
     assert hashed.id == hashlib.sha256(ROW["sentence"].encode()).hexdigest()[:12]
 
@@ -315,7 +315,7 @@ def test_the_gold_answer_and_the_properties_of_options_follow_them_when_shuffled
         assert example.options[example.gold] == "second"
         assert example.prompted.options == tuple(map(str.upper, example.options))
         assert example.prompted.gold == example.gold
-        assert tuple(one["kind"] for one in example.option_meta) == example.options
+        assert tuple(properties["kind"] for properties in example.option_meta) == example.options
 
 
 def test_the_order_depends_on_seed_and_id_alone():
@@ -323,28 +323,28 @@ def test_the_order_depends_on_seed_and_id_alone():
     assert {example.id: example.options for example in shuffled("xcba")}.items() > alone.items()
     assert [example.options for example in shuffled("abc", shuffle_options={"seed": 1})] != list(alone.values())
     # By definition: the places sorted by the SHA-256 of seed, id and place.
-    order = sorted(range(4), key=lambda place: hashlib.sha256(f"0 a {place}".encode()).hexdigest())
-    assert alone["a"] == tuple(OPTIONS[place] for place in order)
+    order = sorted(range(4), key=lambda index: hashlib.sha256(f"0 a {index}".encode()).hexdigest())
+    assert alone["a"] == tuple(OPTIONS[index] for index in order)
 
 
 def test_shuffled_right_answers_are_at_all_places_and_hidden_ones_stay_hidden():
-    places = Counter(example.gold for example in shuffled(map(str, range(400))))
-    assert sorted(places) == [0, 1, 2, 3] and min(places.values()) > 75
+    gold_counts = Counter(example.gold for example in shuffled(map(str, range(400))))
+    assert sorted(gold_counts) == [0, 1, 2, 3] and min(gold_counts.values()) > 75
     assert all(example.gold is None for example in shuffled("ab", gold=None))
 
 
-@pytest.mark.parametrize("given", [False, None])
-def test_options_stay_in_their_order_unless_asked(given):
-    (example,) = shuffled("a", shuffle_options=given)
+@pytest.mark.parametrize("setting", [False, None])
+def test_options_stay_in_their_order_unless_asked(setting):
+    (example,) = shuffled("a", shuffle_options=setting)
     assert example.options == OPTIONS
 
 
 def test_examples_of_a_python_task_are_shuffled_too():
     @task(name="made", type="choice", shuffle_options={"seed": 3})
-    def made():
+    def questions():
         yield ChoiceExample(id="a", query="q", options=OPTIONS, gold=2)
 
-    (example,) = build_examples(made.bound(task_types()), ())
+    (example,) = build_examples(questions.bound(task_types()), ())
     (row,) = shuffled("a", gold=2, shuffle_options={"seed": 3})
     assert (example.options, example.gold) == (row.options, row.gold)
 
@@ -373,10 +373,10 @@ def examples(*ids):
 
 
 def test_survey_counts_and_fingerprints():
-    found = survey("t", examples("1", "2"))
-    assert (found.n, found.meta_keys) == (2, ("k",))
-    assert found.sha256 == survey("t", examples("1", "2")).sha256
-    assert found.sha256 != survey("t", examples("2", "1")).sha256
+    summary = survey("t", examples("1", "2"))
+    assert (summary.n, summary.meta_keys) == (2, ("k",))
+    assert summary.sha256 == survey("t", examples("1", "2")).sha256
+    assert summary.sha256 != survey("t", examples("2", "1")).sha256
 
 
 def test_survey_sees_every_change_of_a_long_candidate_list():
@@ -422,8 +422,8 @@ def test_what_is_known_of_the_options_is_as_long_as_they_are(source, message):
 
 
 def test_what_is_known_of_the_options_came_later_and_leaves_fingerprints_as_they_were():
-    def digest(**more):
-        example = ChoiceExample(id="1", query="q", options=("a", "b"), gold=0, **more)
+    def digest(**fields):
+        example = ChoiceExample(id="1", query="q", options=("a", "b"), gold=0, **fields)
         return survey("t", lambda: [example]).sha256
 
     assert digest() == digest(option_meta=()) != digest(option_meta=({"kind": "literal"}, {}))
@@ -445,20 +445,20 @@ CORPUS = {
 DOCUMENTS = [{"name": "sea", "body": "The sea."}, {"name": 7, "body": "The ship."}, {"name": "sky", "body": "The sky."}]
 
 
-def ranked(relevant, **more):
-    row = {"n": 1, "q": "q", "c": ["a", "b", "c"], "r": relevant, **more}
+def ranked(relevant, **fields):
+    row = {"n": 1, "q": "q", "c": ["a", "b", "c"], "r": relevant, **fields}
     (example,) = build_examples(bound(**RANKING), [row])
     return example.relevant, example.grades
 
 
 def of_corpus(*relevant, documents=DOCUMENTS, **changes):
-    rows = [{"n": n, "q": "q", "r": one} for n, one in enumerate(relevant)]
+    rows = [{"n": n, "q": "q", "r": targets} for n, targets in enumerate(relevant)]
     task = bound(**{**CORPUS, **changes})
     return list(build_examples(task, rows, corpus=lambda: read_corpus(task, documents)))
 
 
 @pytest.mark.parametrize(
-    ("given", "relevant", "grades"),
+    ("relevant_field", "relevant", "grades"),
     [
         (1, {1}, {}),
         ([0, 2], {0, 2}, {}),
@@ -469,8 +469,8 @@ def of_corpus(*relevant, documents=DOCUMENTS, **changes):
     ],
     ids=["an index", "indexes", "grades", "a grade of 0 is not relevant", "grades that are all 1 are none", "hidden"],
 )
-def test_what_is_relevant_and_to_which_degree(given, relevant, grades):
-    assert ranked(given) == (frozenset(relevant), grades)
+def test_what_is_relevant_and_to_which_degree(relevant_field, relevant, grades):
+    assert ranked(relevant_field) == (frozenset(relevant), grades)
 
 
 def test_a_row_of_json_grades_by_indexes_that_are_texts():
@@ -478,7 +478,7 @@ def test_a_row_of_json_grades_by_indexes_that_are_texts():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("relevant_field", "message"),
     [
         ({0: -1}, "-1 is not a grade of relevance; give a number of at least 0"),
         ({0: "much"}, "'much' is not a grade of relevance"),
@@ -492,17 +492,21 @@ def test_a_row_of_json_grades_by_indexes_that_are_texts():
         ({"first": 1}, "'first' is not an index"),
     ],
 )
-def test_grades_that_are_none(given, message):
+def test_grades_that_are_none(relevant_field, message):
     with pytest.raises(DataError, match=f"t: row 1 of 'jsonl:rows.jsonl', field 'relevant': {message}"):
-        ranked(given)
+        ranked(relevant_field)
 
 
 def test_documents_are_named_by_their_ids_and_stored_once():
     first, second, third = of_corpus("sky", [7, "sea"], {"sea": 2, "7": 1, "sky": 0})
     assert first.candidates == ("The sea.", "The ship.", "The sky.")
     assert first.candidates is second.candidates is third.candidates
-    assert [one.relevant for one in (first, second, third)] == [frozenset({2}), frozenset({0, 1}), frozenset({0, 1})]
-    assert [one.grades for one in (first, second, third)] == [{}, {}, {0: 2.0, 1: 1.0}]
+    assert [example.relevant for example in (first, second, third)] == [
+        frozenset({2}),
+        frozenset({0, 1}),
+        frozenset({0, 1}),
+    ]
+    assert [example.grades for example in (first, second, third)] == [{}, {}, {0: 2.0, 1: 1.0}]
 
 
 def test_near_documents_are_named_by_their_ids_as_well():

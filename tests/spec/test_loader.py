@@ -61,7 +61,7 @@ cluster: idiom
 
 
 @pytest.mark.parametrize(
-    ("own", "key", "expected"),
+    ("text", "key", "expected"),
     [
         ("data: {test: 'jsonl:z.jsonl'}", "data", {"test": "jsonl:z.jsonl", "train": "jsonl:y.jsonl"}),
         ("data: {train: null}", "data", {"test": "jsonl:x.jsonl"}),
@@ -82,15 +82,15 @@ cluster: idiom
         ("floor: null", "floor", None),  # a key that was not included
     ],
 )
-def test_mappings_of_an_included_file_are_merged_lists_replaced_and_null_removes(tmp_path, own, key, expected):
+def test_mappings_of_an_included_file_are_merged_lists_replaced_and_null_removes(tmp_path, text, key, expected):
     write(tmp_path, "_base.yaml", BASE)
-    read = read_item(write(tmp_path, "t.task.yaml", f"include: _base.yaml\nname: t\n{own}\n"), tmp_path)
+    read = read_item(write(tmp_path, "t.task.yaml", f"include: _base.yaml\nname: t\n{text}\n"), tmp_path)
     assert getattr(read, key) == expected
     assert read_item(write(tmp_path, "u.task.yaml", "include: _base.yaml\nname: u\n"), tmp_path).template == "x.jinja"
 
 
 @pytest.mark.parametrize(
-    ("own", "message"),
+    ("text", "message"),
     [
         (
             "fields: {meta: {knd: null}}",
@@ -106,9 +106,9 @@ def test_mappings_of_an_included_file_are_merged_lists_replaced_and_null_removes
         ("fields: {left: {a: row.a}}", ""),  # a mapping replaces a text
     ],
 )
-def test_mistakes_beside_an_include(tmp_path, own, message):
+def test_mistakes_beside_an_include(tmp_path, text, message):
     write(tmp_path, "_base.yaml", BASE)
-    file = write(tmp_path, "t.task.yaml", f"include: _base.yaml\nname: t\n{own}\n")
+    file = write(tmp_path, "t.task.yaml", f"include: _base.yaml\nname: t\n{text}\n")
     if not message:
         assert read_bound(file, tmp_path).fields["left"] == {"a": "row.a"}
         return
@@ -177,9 +177,9 @@ def test_a_key_of_the_first_edition_is_refused_with_what_to_write(tmp_path, old,
     text = YAML.replace(f"{new}\n", "") + f"{old}\n"
     with pytest.raises(TaskError) as caught:
         read_item(write(tmp_path, "t.task.yaml", text), tmp_path)
-    told = str(caught.value)
-    assert f"the key {old.partition(':')[0]!r} of figeval 0.1 has been renamed: write `{new}`" in told
-    assert str(tmp_path / "t.task.yaml") in told and "\n" not in told
+    message = str(caught.value)
+    assert f"the key {old.partition(':')[0]!r} of figeval 0.1 has been renamed: write `{new}`" in message
+    assert str(tmp_path / "t.task.yaml") in message and "\n" not in message
     assert read_bound(write(tmp_path, "t.task.yaml", text.replace(old, new)), tmp_path).type == "pairs"
 
 
@@ -281,14 +281,14 @@ def test_no_name_is_suggested_in_its_own_place():
 
 def test_a_task_in_python():
     @task(name="py", type="pairs", labels=("a", "b"))
-    def made():
+    def pairs():
         """Pairs made on the spot."""
         yield PairExample(id="1", left="x", right="y", label="a")
 
-    assert isinstance(made, TaskSpec)
-    assert (made.name, made.description) == ("py", "Pairs made on the spot.")
-    assert made.bound(task_types()).metrics == ("acc",)
-    assert [e.id for e in made.examples()] == ["1"]
+    assert isinstance(pairs, TaskSpec)
+    assert (pairs.name, pairs.description) == ("py", "Pairs made on the spot.")
+    assert pairs.bound(task_types()).metrics == ("acc",)
+    assert [e.id for e in pairs.examples()] == ["1"]
 
 
 def suites(folder: Path, members: dict[str, str]) -> Catalogue:

@@ -34,12 +34,12 @@ FIELDS = {
 SPANS = {"id": "1", "text": "the tea, the tea", "part": "a cup", "saying": "a cup of it", "words": "the tea"}
 PART = {"id": "1a", "given": "first", "known": "the first", "gold": "sea"}
 JOINT = {"id": "1", "text": "by the sea", "sayings": ["x", "y"], "right": 1, "parts": [PART, {**PART, "id": "1b"}]}
-WRITTEN = {"id": "1", "saying": "less is more", "words": ["go", "stay"], "refs": ["We stay."]}
+ROW = {"id": "1", "saying": "less is more", "words": ["go", "stay"], "refs": ["We stay."]}
 
 
 def task(task_type, **fields):
-    given = {**FIELDS[task_type], **fields}
-    return bound(name="t", type=task_type, data={"test": "jsonl:rows.jsonl"}, fields=given)
+    task_fields = {**FIELDS[task_type], **fields}
+    return bound(name="t", type=task_type, data={"test": "jsonl:rows.jsonl"}, fields=task_fields)
 
 
 def build(task_type, row, **fields):
@@ -138,7 +138,7 @@ def test_wrong_parts_are_named(parts, complaint):
 
 
 def test_inputs_are_texts_or_lists_of_texts():
-    example = build("generation", WRITTEN)
+    example = build("generation", ROW)
     assert example == GenerationExample(
         id="1", inputs={"saying": "less is more", "keywords": ("go", "stay")}, references=("We stay.",)
     )
@@ -156,7 +156,7 @@ def test_inputs_are_texts_or_lists_of_texts():
 )
 def test_wrong_inputs_are_named(change, complaint):
     with pytest.raises(DataError, match="row 1") as caught:
-        build("generation", {**WRITTEN, **change})
+        build("generation", {**ROW, **change})
     assert complaint in str(caught.value)
 
 
@@ -165,7 +165,7 @@ def test_a_similarity_example():
     assert build("similarity", row) == SimilarityExample(id="1", text="by the sea", category="s", anchors=("s", "t"))
 
 
-@pytest.mark.parametrize(("task_type", "row"), [("spans", SPANS), ("joint", JOINT), ("generation", WRITTEN)])
+@pytest.mark.parametrize(("task_type", "row"), [("spans", SPANS), ("joint", JOINT), ("generation", ROW)])
 def test_every_value_of_an_example_counts_in_its_fingerprint(task_type, row):
     def digest(**changes):
         return survey("t", lambda: build_examples(task(task_type), [{**row, **changes}])).sha256
@@ -183,8 +183,8 @@ def test_a_field_that_came_later_leaves_fingerprints_as_they_were():
     row = {"id": "1", "text": "t", "sayings": ["x", "y"], "right": 0, "alike": []}
     fields = {"id": "row.id", "query": "row.text", "candidates": "row.sayings", "relevant": "row.right"}
 
-    def digest(**more):
-        spec = {"name": "t", "type": "ranking", "data": {"test": "jsonl:r.jsonl"}, "fields": {**fields, **more}}
+    def digest(**extra):
+        spec = {"name": "t", "type": "ranking", "data": {"test": "jsonl:r.jsonl"}, "fields": {**fields, **extra}}
         return survey("t", lambda: build_examples(bound(**spec), [row])).sha256
 
     assert digest() == digest(near="row.alike") != digest(near="[1]")
@@ -217,8 +217,8 @@ def test_a_field_that_is_gone_leaves_fingerprints_as_they_were(task_type, row, d
 
 
 def test_grades_change_the_fingerprint_only_where_there_are_some():
-    def digest(**more):
-        example = RankingExample(id="1", query="q", candidates=("x", "y"), relevant=frozenset({0, 1}), **more)
+    def digest(**fields):
+        example = RankingExample(id="1", query="q", candidates=("x", "y"), relevant=frozenset({0, 1}), **fields)
         return survey("t", lambda: [example]).sha256
 
     assert digest() == digest(grades={}) != digest(grades={0: 2.0}) != digest(grades={0: 3.0})

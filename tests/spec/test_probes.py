@@ -48,16 +48,16 @@ def test_a_derangement_gives_everybody_one_of_another_cluster(numbers, seed):
         return
     given_to = derangement(clusters, seed)
     assert sorted(given_to) == list(range(len(clusters))), "each once"
-    assert all(clusters[place] != clusters[other] for place, other in enumerate(given_to))
+    assert all(clusters[index] != clusters[other] for index, other in enumerate(given_to))
     assert given_to == derangement(clusters, seed)
 
 
 def test_queries_are_exchanged_and_all_else_stays():
     examples = choices("aabbccdd")
     probed = list(shuffled_query(lambda: iter(examples), 1, "t")())
-    assert [replace(one, query="") for one in probed] == [replace(one, query="") for one in examples]
-    assert sorted(one.query for one in probed) == sorted(one.query for one in examples)
-    assert all(not one.query.endswith(f"of {one.cluster}") for one in probed)
+    assert [replace(example, query="") for example in probed] == [replace(example, query="") for example in examples]
+    assert sorted(example.query for example in probed) == sorted(example.query for example in examples)
+    assert all(not example.query.endswith(f"of {example.cluster}") for example in probed)
     other = list(shuffled_query(lambda: iter(examples), 2, "t")())
     assert other != probed
 

@@ -37,8 +37,8 @@ def published(kind: str) -> dict[str, Any]:
 
 def problems(text: str, kind: str = "task") -> list[str]:
     """The places of what is wrong with a file."""
-    found = [error.json_path for error in Draft7Validator(published(kind)).iter_errors(parse_yaml(text))]
-    return sorted(path.removeprefix("$").removeprefix(".") for path in found)
+    paths = [error.json_path for error in Draft7Validator(published(kind)).iter_errors(parse_yaml(text))]
+    return sorted(path.removeprefix("$").removeprefix(".") for path in paths)
 
 
 def refusal(text: str, folder: Path, kind: str = "task") -> str:
@@ -68,10 +68,10 @@ def test_all_files_of_the_repository_are_valid() -> None:
     }
     assert (len(files["task"]), len(files["suite"])) > (100, 10)
     wrong = {
-        str(file.relative_to(ROOT)): found
-        for kind, several in files.items()
-        for file in several
-        if (found := problems(file.read_text(encoding="utf-8"), kind))
+        str(file.relative_to(ROOT)): paths
+        for kind, paths_of_kind in files.items()
+        for file in paths_of_kind
+        if (paths := problems(file.read_text(encoding="utf-8"), kind))
     }
     assert not wrong
 
@@ -91,7 +91,7 @@ data: {test: "jsonl:rows.jsonl", train: "jsonl:train.jsonl"}
 fields: {id: row.id, left: row.a, right: row.b, label: row.label}
 prompts: {short: short.jinja}
 """
-WHOLE = f"name: one{BASE}"
+VALID_TASK = f"name: one{BASE}"
 RANKING = """
 name: one
 type: ranking
@@ -103,11 +103,11 @@ fields: {id: row.id, query: row.a, relevant: row.b}
 @pytest.mark.parametrize(
     "text",
     [
-        WHOLE,
-        f"{WHOLE}metrics: [acc, 'fscore@2']\nroute: by_magic\n",  # a plugin may have them
-        f"{WHOLE}verbalizer: {{same: 'Yes', other: ['No', 'Never']}}\ntemplate: null\nlanguage: [en]\n",
-        WHOLE.replace("left: row.a", "left: [row.a, 1, {word: row.c}]"),
-        WHOLE.replace("left: row.a", "left: 3.5"),
+        VALID_TASK,
+        f"{VALID_TASK}metrics: [acc, 'fscore@2']\nroute: by_magic\n",  # a plugin may have them
+        f"{VALID_TASK}verbalizer: {{same: 'Yes', other: ['No', 'Never']}}\ntemplate: null\nlanguage: [en]\n",
+        VALID_TASK.replace("left: row.a", "left: [row.a, 1, {word: row.c}]"),
+        VALID_TASK.replace("left: row.a", "left: 3.5"),
         f"{RANKING}corpus: {{data: 'jsonl:documents.jsonl'}}\n",
         "include: base.yaml\nname: one\n",
         "include: base.yaml\nname: one\ndata: {train: null}\nfields: {left: row.c}\nprompts: null\n",
@@ -120,23 +120,23 @@ def test_what_the_loader_reads_is_valid(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "places"),
+    ("text", "paths"),
     [
-        (f"{WHOLE}metrcs: [acc]\n", [""]),
-        (WHOLE.replace("type: pairs", "type: 3"), ["type"]),
-        (WHOLE.replace("type: pairs", ""), [""]),
-        (WHOLE.replace("name: one", "name: One!"), ["name"]),
-        (WHOLE.replace("fields: {", "settings: {").replace("row.", ""), [""]),  # no fields
-        (WHOLE.replace("label: row.label", "lable: row.label"), ["fields", "fields"]),  # unknown, and missing
-        (WHOLE.replace("left: row.a", "left: {word: 3}"), ["fields.left.word"]),
-        (WHOLE.replace("{test:", "{dev:"), ["data"]),
-        (f"{WHOLE}prompt_fields: {{label: row.a}}\n", ["prompt_fields"]),
-        (f"{WHOLE}metrics: acc\n", ["metrics"]),
-        (f"{WHOLE}metrics:\n", ["metrics"]),
-        (f"{WHOLE}vocabulary: {{options: proverb}}\n", ["vocabulary"]),
-        (f"{WHOLE}corpus: {{id: row.id}}\n", ["corpus"]),
-        (f"{WHOLE}augment: {{add: words}}\n", ["augment.add"]),
-        (f"{WHOLE}protocol: pairs\n", [""]),
+        (f"{VALID_TASK}metrcs: [acc]\n", [""]),
+        (VALID_TASK.replace("type: pairs", "type: 3"), ["type"]),
+        (VALID_TASK.replace("type: pairs", ""), [""]),
+        (VALID_TASK.replace("name: one", "name: One!"), ["name"]),
+        (VALID_TASK.replace("fields: {", "settings: {").replace("row.", ""), [""]),  # no fields
+        (VALID_TASK.replace("label: row.label", "lable: row.label"), ["fields", "fields"]),  # unknown, and missing
+        (VALID_TASK.replace("left: row.a", "left: {word: 3}"), ["fields.left.word"]),
+        (VALID_TASK.replace("{test:", "{dev:"), ["data"]),
+        (f"{VALID_TASK}prompt_fields: {{label: row.a}}\n", ["prompt_fields"]),
+        (f"{VALID_TASK}metrics: acc\n", ["metrics"]),
+        (f"{VALID_TASK}metrics:\n", ["metrics"]),
+        (f"{VALID_TASK}vocabulary: {{options: proverb}}\n", ["vocabulary"]),
+        (f"{VALID_TASK}corpus: {{id: row.id}}\n", ["corpus"]),
+        (f"{VALID_TASK}augment: {{add: words}}\n", ["augment.add"]),
+        (f"{VALID_TASK}protocol: pairs\n", [""]),
         (RANKING, ["fields"]),  # no candidates
         ("include: base.yaml\nname: one\nmetrics: acc\n", ["metrics"]),
         ("include: base.yaml\nname: one\ndata: {test: 3}\n", ["data.test"]),
@@ -144,19 +144,19 @@ def test_what_the_loader_reads_is_valid(text: str, tmp_path: Path) -> None:
         ("include: base.yaml\nname: one\nmetrcs: [acc]\n", [""]),
     ],
 )
-def test_a_mistake_is_found_where_it_is(text: str, places: list[str], tmp_path: Path) -> None:
+def test_a_mistake_is_found_where_it_is(text: str, paths: list[str], tmp_path: Path) -> None:
     assert refusal(text, tmp_path)
-    assert problems(text) == places
+    assert problems(text) == paths
 
 
 def test_the_type_of_a_plugin_is_no_mistake() -> None:
     """Editors complete the types that they know; the fields of others are not checked."""
-    other = WHOLE.replace("type: pairs", "type: acme").replace("left:", "leftmost:")
+    other = VALID_TASK.replace("type: pairs", "type: acme").replace("left:", "leftmost:")
     assert not problems(other)
 
 
 @pytest.mark.parametrize(
-    ("more", "places"),
+    ("line", "paths"),
     [
         ("", []),
         ("macro_mean: false\ncontrasts: {both: {tasks: a, within: idiom}}\n", []),
@@ -166,7 +166,7 @@ def test_the_type_of_a_plugin_is_no_mistake() -> None:
         ("contrasts: {both: [a, b]}\n", ["contrasts.both"]),
     ],
 )
-def test_suites(more: str, places: list[str], tmp_path: Path) -> None:
-    text = f"name: one\ntasks: [a, b]\n{more}"
-    assert bool(refusal(text, tmp_path, "suite")) == bool(places)
-    assert problems(text, "suite") == places
+def test_suites(line: str, paths: list[str], tmp_path: Path) -> None:
+    text = f"name: one\ntasks: [a, b]\n{line}"
+    assert bool(refusal(text, tmp_path, "suite")) == bool(paths)
+    assert problems(text, "suite") == paths

@@ -169,9 +169,9 @@ Path("tasks.json").write_text(json.dumps(told))
 
 
 @pytest.fixture(scope="module")
-def beside_its_own(options: list[str], warm: Path, shared: Path) -> Path:
+def beside_its_own(options: list[str], warm: Path, shared_folder: Path) -> Path:
     """The folder of a run of `lm-eval` with our stubs, made by whichever process needs it first."""
-    folder = shared / "beside-its-own"
+    folder = shared_folder / "beside-its-own"
     with FileLock(folder.with_suffix(".lock")):
         if not folder.exists():
             folder.mkdir()
