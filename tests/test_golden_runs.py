@@ -47,7 +47,7 @@ def mark_case(case: Case) -> ParameterSet:
 @pytest.mark.filterwarnings("ignore")
 def test_a_run_is_what_it_was(case: Case, models: Models, tmp_path: Path) -> None:
     new_names = names(files=case.files)
-    renamed_case = Case(**{**vars(case), "commands": [new_names.asked(command) for command in case.commands]})
+    renamed_case = Case(**{**vars(case), "commands": [new_names.rename_command(command) for command in case.commands]})
     current = outcomes(renamed_case, tmp_path, models)
     changes = differences([new_names.renamed(outcome) for outcome in case.outcomes], current, "outcomes")
     if shown := list(islice(changes, SHOWN)):
@@ -146,4 +146,4 @@ def test_new_names_are_applied_to_keys_values_and_texts() -> None:
     new_names = Names({"protocol": "type", "gone": None}, {"by_word": "word"}, {"by_word": "word", "protocol": "type"})
     golden = {"protocol": "by_word", "gone": 1, "rows": ["by_words", "by_word: 3 of protocol x"]}
     assert new_names.renamed(golden) == {"type": "word", "rows": ["by_words", "word: 3 of type x"]}
-    assert new_names.asked(["run", "--route", "pairs=by_word"]) == ["run", "--route", "pairs=word"]
+    assert new_names.rename_command(["run", "--route", "pairs=by_word"]) == ["run", "--route", "pairs=word"]

@@ -33,17 +33,17 @@ values: st.SearchStrategy[Any] = st.recursive(
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every value inside a value, its own first."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, one in inner for place in places(one, (*path, key)))]
+    return [path, *(path_inside for key, inner in inner for path_inside in places(inner, (*path, key)))]
 
 
-def replaced(value: Any, path: tuple[Any, ...], other: Any) -> Any:
+def replace_at(value: Any, path: tuple[Any, ...], other: Any) -> Any:
     """A copy of a value with another one at a place."""
     if not path:
         return other
     key, rest = path[0], path[1:]
     if isinstance(value, dict):
-        return {**value, key: replaced(value[key], rest, other)}
-    return [replaced(one, rest, other) if index == key else one for index, one in enumerate(value)]
+        return {**value, key: replace_at(value[key], rest, other)}
+    return [replace_at(inner, rest, other) if index == key else inner for index, inner in enumerate(value)]
 
 
 @st.composite
@@ -57,10 +57,10 @@ def damaged(draw: st.DrawFn, sound: Any) -> Any:
             parent = value
             for key in path[:-1]:
                 parent = parent[key]
-            renamed = {(other if key == path[-1] else key): one for key, one in parent.items()}
-            value = replaced(value, path[:-1], renamed)
+            renamed = {(other if key == path[-1] else key): inner for key, inner in parent.items()}
+            value = replace_at(value, path[:-1], renamed)
         else:
-            value = replaced(value, path, draw(values))
+            value = replace_at(value, path, draw(values))
     return value
 
 

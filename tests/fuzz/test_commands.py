@@ -18,7 +18,7 @@ from tests.warm import warm_figeval
 IMPORTED = ("figeval.cli.run", "figeval.runs", "figeval.reporting.table", "rich.console", "scipy.stats")
 # Of addresses, of which libraries reserve much more than they use; and of processor time.
 LIMITS = {resource.RLIMIT_AS: 4 << 30, resource.RLIMIT_CPU: 5}
-LONG = "n" * 300
+LONG_NAME = "n" * 300
 
 TASK = """
 name: t
@@ -42,12 +42,12 @@ TASKS: dict[str, tuple[str, str]] = {
     "a date": ("name: t", "name: 2024-13-45"),
     "a tag": ("name: t", "name: !!int abc"),
     "a long number": ("name: t", "version: " + "1" * 5_000 + "\nname: t"),
-    "a long name": ("name: t", f"name: {LONG}"),
+    "a long name": ("name: t", f"name: {LONG_NAME}"),
     "an include elsewhere": ("name: t", "name: t\ninclude: /etc/passwd"),
     "a device": ("name: t", "name: t\ninclude: /dev/zero"),
     "data elsewhere": ("jsonl:t.jsonl", "jsonl:/etc/passwd"),
     "data on a device": ("jsonl:t.jsonl", "jsonl:../../../../../../dev/zero"),
-    "a long path": ("jsonl:t.jsonl", f"jsonl:{LONG}"),
+    "a long path": ("jsonl:t.jsonl", f"jsonl:{LONG_NAME}"),
     "a sum of text and number": ("row.q,", "row.q + 1,"),
     "a division": ("row.q,", "1 / 0,"),
     "an infinite number": ("row.q,", "1e999,"),
@@ -79,14 +79,14 @@ RECORDS: dict[str, bytes] = {
 }
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     "a superscript": ("run", "--tasks", "mini_pairs", "--model", "overlap", "--batch_size", "²"),
-    "a long model": ("run", "--tasks", "mini_pairs", "--model", LONG),
+    "a long model": ("run", "--tasks", "mini_pairs", "--model", LONG_NAME),
     "nobody's home": ("run", "--tasks", "mini_pairs", "--model", "~nouser/model"),
-    "a long folder": ("run", "--tasks", "mini_pairs", "--model", "overlap", "--output_path", LONG),
+    "a long folder": ("run", "--tasks", "mini_pairs", "--model", "overlap", "--output_path", LONG_NAME),
     "deep options": ("run", "--tasks", "mini_pairs", "--model", "random", "--model_args", '{"a": ' + "[" * 100_000),
     "a device to show": ("show", "/dev/zero"),
     "a device to train by": ("train", "--config", "/dev/zero", "--output", "x"),
-    "a long path to show": ("show", LONG),
-    "a long path to check": ("validate", LONG),
+    "a long path to show": ("show", LONG_NAME),
+    "a long path to check": ("validate", LONG_NAME),
     "suites in a circle": ("run", "--tasks", "a", "--model", "overlap", "--include_path", "circle"),
     "suites that double": ("run", "--tasks", "s0", "--model", "overlap", "--include_path", "double"),
     "a null character": ("run", "--tasks", "t\ufffe", "--model", "overlap", "--limit", "٣"),
@@ -117,12 +117,12 @@ def told_in_one_line(done: subprocess.CompletedProcess[str]) -> None:
         assert len(done.stderr) < 3_000
 
 
-def task_folder(place: Path) -> None:
-    (place / "t.task.yaml").write_text(TASK)
-    (place / "t.jsonl").write_text(ROWS)
+def task_folder(folder: Path) -> None:
+    (folder / "t.task.yaml").write_text(TASK)
+    (folder / "t.jsonl").write_text(ROWS)
     for template, source in {"nested": NESTED, "self": "{% include 'self.jinja' %}", "latin": "é"}.items():
         blocks = "".join(f"{{% block {block} %}}{source}{{% endblock %}}" for block in ("context", "continuation"))
-        (place / f"{template}.jinja").write_text(blocks, encoding="latin-1")
+        (folder / f"{template}.jinja").write_text(blocks, encoding="latin-1")
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -65,22 +65,22 @@ def soon() -> Iterator[None]:
 JARGON = ("Traceback", "Input should be", "Field required", "dict object", "line contains invalid json", ".; ")
 
 
-def readable(message: str, *places: str) -> None:
+def readable(message: str, *locations: str) -> None:
     """A message is one line that a terminal can show, begins with what it is about, and is in the user's words."""
     assert message == clean_text(message) and "\n" not in message, ascii(message)
     assert message[:1].isalnum() or message[:1] in "-/'", message
     assert not [words for words in JARGON if words in message.removesuffix(")")], message
-    assert not places or any(place in message for place in places), message
+    assert not locations or any(location in message for location in locations), message
 
 
 @contextlib.contextmanager
-def clean(*more: type[Exception], places: tuple[str, ...] = ()) -> Iterator[None]:
+def clean(*more_errors: type[Exception], locations: tuple[str, ...] = ()) -> Iterator[None]:
     """Nothing but an error that a user can mend, in one line that is short enough to be read and names the place."""
     with soon():
         try:
             yield
-        except (FigevalError, *more) as error:
-            readable(str(error), *places)
+        except (FigevalError, *more_errors) as error:
+            readable(str(error), *locations)
 
 
 # ---- task files and rows ---------------------------------------------------------------------------------------------
@@ -151,9 +151,9 @@ def examples_of(item: Any, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("fuzz")
-    (place / "t.jsonl").write_bytes(as_json(ROW) + b"\n")
-    return place
+    empty_folder = tmp_path_factory.mktemp("fuzz")
+    (empty_folder / "t.jsonl").write_bytes(as_json(ROW) + b"\n")
+    return empty_folder
 
 
 sound_tasks = st.sampled_from(TASKS)
@@ -178,7 +178,7 @@ def test_rows(data: st.DataObject, folder: Path) -> None:
     scheme = data.draw(st.sampled_from(["jsonl", "json", "csv", "tsv"]))
     content = {"jsonl": lines, "json": as_json(rows)}.get(scheme, b"id,q,o,g,k\n" + lines)
     (folder / f"rows.{scheme}").write_bytes(data.draw(torn(content)))
-    with clean(places=("rows.",)):
+    with clean(locations=("rows.",)):
         examples_of(bound(**{**task, "data": {"test": f"{scheme}:rows.{scheme}"}}), folder)
 
 
@@ -217,7 +217,7 @@ expressions = st.recursive(atoms, deeper, max_leaves=5)
 @given(source=expressions, sound=sound_tasks)
 def test_expressions(source: str, sound: dict[str, Any], folder: Path) -> None:
     name = [*sound["fields"]][len(source) % len(sound["fields"])]
-    with clean(places=("field ",)):
+    with clean(locations=("field ",)):
         task = bound(**{**sound, "fields": {**sound["fields"], name: source}})
         for _ in build_examples(task, [ROW]):
             pass
@@ -249,7 +249,7 @@ templates = st.recursive(
 def test_templates(source: str, data: st.DataObject, folder: Path) -> None:
     text = f"{{% block context %}}{source}{{% endblock %}}".encode("utf-8", "surrogatepass")
     (folder / "t.jinja").write_bytes(data.draw(torn(text)))
-    with clean(places=("t.jinja",)):
+    with clean(locations=("t.jinja",)):
         load_template("t.jinja", folder).render("context", {"q": "a word", "o": ["a", "b"], "row": ROW})
 
 
@@ -259,10 +259,10 @@ def test_templates(source: str, data: st.DataObject, folder: Path) -> None:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run to be damaged and another one."""
-    place = tmp_path_factory.mktemp("runs")
-    finished(place / "sound", "mini_pairs", limit=8)
-    shutil.copytree(place / "sound", place / "run")
-    return place
+    run_folder = tmp_path_factory.mktemp("runs")
+    finished(run_folder / "sound", "mini_pairs", limit=8)
+    shutil.copytree(run_folder / "sound", run_folder / "run")
+    return run_folder
 
 
 def figeval(*arguments: str | Path) -> None:
@@ -333,8 +333,8 @@ STATUS = [200, 200, 200, 200, 400, 401, 403, 404, 408, 429, 500, 302]
 )
 def test_replies(sound: Any, status: int, header: str, given_value: Any, data: st.DataObject) -> None:
     body = data.draw(torn(as_json(data.draw(damaged(sound)))))
-    told = str(given_value)[:200].encode("ascii", "ignore").decode()
-    headers = {header: "".join(character for character in told if character.isprintable())}
+    text = str(given_value)[:200].encode("ascii", "ignore").decode()
+    headers = {header: "".join(character for character in text if character.isprintable())}
     openai = OpenAI(OpenAISettings(model="m"))
     dialect = Anthropic(ApiSettings(model="m")) if sound is ANTHROPIC else openai
     client = Client(dialect, Endpoint("http://127.0.0.1:1", ""), dialect.settings)

@@ -41,9 +41,9 @@ def copy(source: str, target: str) -> None:
 
 def cut(file: str, lines: str) -> None:
     """Leave the first lines of a file, as after a kill, and a part of the next one."""
-    kept = Path(file).read_bytes().splitlines(keepends=True)
-    after = kept[int(lines)][:20] if int(lines) < len(kept) else b""
-    Path(file).write_bytes(b"".join(kept[: int(lines)]) + after)
+    old_lines = Path(file).read_bytes().splitlines(keepends=True)
+    after = old_lines[int(lines)][:20] if int(lines) < len(old_lines) else b""
+    Path(file).write_bytes(b"".join(old_lines[: int(lines)]) + after)
 
 
 def forget_digests(file: str) -> None:
@@ -65,21 +65,23 @@ def date(file: str, day: str) -> None:
 def annotate(folder: str, sheet: str, annotator: str) -> None:
     """Fill in a sheet as an annotator who often agrees with others, skips some items and follows attention checks."""
     key = json.loads((Path(folder) / "key.json").read_text("utf-8"))
-    scales = {one["name"]: one["labels"] for one in key["criteria"]}
+    scales = {criterion["name"]: criterion["labels"] for criterion in key["criteria"]}
     file = Path(folder) / sheet
     with file.open(encoding="utf-8-sig", newline="") as stream:
         rows = list(csv.DictReader(stream))
     for row in rows:
-        wanted = key.get("checks", {}).get(row["item"], {})
+        checked_labels = key.get("checks", {}).get(row["item"], {})
         for criterion, labels in scales.items():
-            row[criterion] = wanted.get(criterion) or judged(row["item"], criterion, annotator, labels)
+            row[criterion] = checked_labels.get(criterion) or label_of_annotator(
+                row["item"], criterion, annotator, labels
+            )
     with file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
 
 
-def judged(item: str, criterion: str, annotator: str, labels: list[str]) -> str:
+def label_of_annotator(item: str, criterion: str, annotator: str, labels: list[str]) -> str:
     """Return the label that an annotator gives, in one of four cases another one than the majority would."""
     usual, other = (zlib.crc32(text.encode()) for text in (f"{item} {criterion}", f"{item} {criterion} {annotator}"))
     if other % 16 == 0:

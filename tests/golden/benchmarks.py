@@ -69,7 +69,7 @@ def files() -> list[Path]:
 def cases() -> list[BenchmarkCase]:
     """All cases of all files."""
     read = {file: json.loads(file.read_text("utf-8"))["cases"] for file in files()}
-    return [BenchmarkCase(file=file, **case) for file, found in read.items() for case in found]
+    return [BenchmarkCase(file=file, **case) for file, file_cases in read.items() for case in file_cases]
 
 
 def outcomes(case: BenchmarkCase, folder: Path, models: Models, mirror: Path) -> list[Tree]:
@@ -104,7 +104,7 @@ def outcome(command: list[str], stage: Stage, *, shown: bool) -> Tree:
     """Run a command: its exit code, what it printed, and the files that it wrote or changed."""
     before = {file: file.read_bytes() for file in written(stage.out)}
     done = stage.figeval(command)
-    text = printed(done.out, stage, shown=shown or command[0] in NUMERIC)
+    text = read_output(done.out, stage, shown=shown or command[0] in NUMERIC)
     result: dict[str, Tree] = {"code": done.code, "printed": text}
     if done.code not in (0, 1):
         result["complaint"] = steady(lines_of(done.err)[-1:], stage)
@@ -113,7 +113,7 @@ def outcome(command: list[str], stage: Stage, *, shown: bool) -> Tree:
     return result
 
 
-def printed(text: str, stage: Stage, *, shown: bool) -> Tree:
+def read_output(text: str, stage: Stage, *, shown: bool) -> Tree:
     """What a command printed, or its digest unless it may be shown."""
     if shown:
         return steady(lines_of(text), stage)

@@ -101,46 +101,46 @@ def outcomes(case: Case, folder: Path, models: Models) -> list[Tree]:
 def outcome(command: list[str], stage: Stage) -> Tree:
     """Run a command: its exit code, and the run or the training that it left behind, or else what it printed."""
     done = stage.figeval(command)
-    found: dict[str, Tree] = {"code": done.code}
+    tree: dict[str, Tree] = {"code": done.code}
     if done.code == 130:
-        return found  # how far it came is a matter of luck
+        return tree  # how far it came is a matter of luck
     if done.code not in (0, 1):
-        found |= {"complaint": lines_of(done.err)[-1:], "printed": printed(done.out)}
+        tree |= {"complaint": lines_of(done.err)[-1:], "printed": read_output(done.out)}
     elif command[0] == "run":
-        found |= run_in(Path(stage.filled(command[command.index("--output_path") + 1])))
+        tree |= run_in(Path(stage.filled(command[command.index("--output_path") + 1])))
     elif command[0] == "train":
-        found |= training_in(Path(stage.filled(command[command.index("--output") + 1])))
+        tree |= training_in(Path(stage.filled(command[command.index("--output") + 1])))
     else:
-        found["printed"] = printed(done.out)
+        tree["printed"] = read_output(done.out)
         if command[0] == "rescore":
-            found |= run_in(Path(stage.filled(command[1])))
-    return steady(found, stage)
+            tree |= run_in(Path(stage.filled(command[1])))
+    return steady(tree, stage)
 
 
 def step_outcome(command: list[str], stage: Stage) -> Tree:
     """Take a step of a case with files: what it printed and wrote, or the value of an action."""
     before = digests(stage.folder)
     if command[0] in ACTIONS:
-        found = acted(command, stage)
+        tree = acted(command, stage)
         if command[0] == "evaluate" and (files := written(stage.folder, before)):
-            found["files"] = files
-        return steady_step(found, stage)
+            tree["files"] = files
+        return steady_step(tree, stage)
     done = stage.figeval(command[1:] if command[0] == "prepare" else command)
-    found = {"code": done.code}
+    tree = {"code": done.code}
     if command[0] == "prepare":
         if done.code != 0:
             raise ValueError(f"figeval {' '.join(command[1:])}: {done.err}")
-        return found
+        return tree
     if done.code == 130:
-        return found  # how far it came is a matter of luck
-    found |= {"printed": printed(done.out), "told": lines_of(done.err)}
+        return tree  # how far it came is a matter of luck
+    tree |= {"printed": read_output(done.out), "told": lines_of(done.err)}
     if command[0] == "train":
         folder = Path(stage.filled(command[command.index("--output") + 1]))
-        found |= {**training_in(folder), "names": sorted(digests(folder))}
-        found["told"] = found["told"][-1:] if done.code else []  # lines with losses and seconds
+        tree |= {**training_in(folder), "names": sorted(digests(folder))}
+        tree["told"] = tree["told"][-1:] if done.code else []  # lines with losses and seconds
     elif files := written(stage.folder, before):
-        found["files"] = files
-    return steady_step(found, stage)
+        tree["files"] = files
+    return steady_step(tree, stage)
 
 
 def acted(command: list[str], stage: Stage) -> Tree:
@@ -154,7 +154,7 @@ def acted(command: list[str], stage: Stage) -> Tree:
     return {"code": 0} if value is None else {"code": 0, "value": value}
 
 
-def printed(text: str) -> Tree:
+def read_output(text: str) -> Tree:
     """What a command printed: the value where it is JSON, else its lines."""
     try:
         return json.loads(text)
@@ -180,8 +180,8 @@ def run_in(folder: Path) -> dict[str, Tree]:
     for task in record["tasks"]:
         task["rows"] = list(map(json.loads, (folder / task["predictions"]).read_text("utf-8").splitlines()))
         task["error"] = task["error"] and task["error"].strip().splitlines()[-1]
-    kept = ("name", "backend", "capabilities", "lineage")
-    record["model"] = {name: record["model"][name] for name in kept}
+    model_fields = ("name", "backend", "capabilities", "lineage")
+    record["model"] = {name: record["model"][name] for name in model_fields}
     return {"run": record}
 
 
@@ -215,7 +215,7 @@ def steady_step(tree: Tree, stage: Stage) -> Tree:
     identity = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, identities))})(?![\w]|\.\d)")
 
     def text(value: str) -> str:
-        value = identity.sub(lambda found: identities[found.group()], value)
+        value = identity.sub(lambda match: identities[match.group()], value)
         return undated(stage.emptied(value), VARYING_TEXTS_IN_FILES)
 
     def part(value: Tree) -> Tree:
@@ -257,53 +257,57 @@ class Names:
         if not self.texts:
             return text
         old = "|".join(map(re.escape, sorted(self.texts, key=len, reverse=True)))  # the longest first
-        return re.sub(rf"(?<!\w)(?:{old})(?!\w)", lambda found: self.texts[found.group()], text)
+        return re.sub(rf"(?<!\w)(?:{old})(?!\w)", lambda match: self.texts[match.group()], text)
 
-    def asked(self, command: list[str]) -> list[str]:
+    def rename_command(self, command: list[str]) -> list[str]:
         """A command in new names."""
         return [self.reworded(argument) for argument in command]
 
 
 def names(*, files: bool = False) -> Names:
     """The committed map from old names to new ones; cases with files were frozen later and have one of their own."""
-    told = json.loads(NAMES.read_text("utf-8"))
-    told = told["files"] if files else told
-    return Names(told["keys"], told["values"], told["texts"])
+    replacements = json.loads(NAMES.read_text("utf-8"))
+    replacements = replacements["files"] if files else replacements
+    return Names(replacements["keys"], replacements["values"], replacements["texts"])
 
 
-def differences(golden: Tree, now: Tree, place: str = "") -> Iterator[str]:
+def differences(golden: Tree, current: Tree, location: str = "") -> Iterator[str]:
     """The places where two outcomes differ, each with what stands there: `run.tasks[0].scores[1].value: 1 → 2`."""
-    if isinstance(golden, Mapping) and isinstance(now, Mapping):
-        yield from (f"{place}.{key}: is gone, it was {golden[key]!r:.80}" for key in golden if key not in now)
-        yield from (f"{place}.{key}: is new, {now[key]!r:.80}" for key in now if key not in golden)
+    if isinstance(golden, Mapping) and isinstance(current, Mapping):
+        yield from (f"{location}.{key}: is gone, it was {golden[key]!r:.80}" for key in golden if key not in current)
+        yield from (f"{location}.{key}: is new, {current[key]!r:.80}" for key in current if key not in golden)
         for key in golden:
-            if key in now:
-                yield from differences(golden[key], now[key], f"{place}.{key}" if place else key)
-    elif isinstance(golden, list) and isinstance(now, list):
-        if len(golden) != len(now):
-            yield f"{place}: {len(golden)} entries → {len(now)}"
-        for number, (one, other) in enumerate(zip(golden, now, strict=False)):
-            yield from differences(one, other, f"{place}[{number}]")
-    elif not same(golden, now):
-        yield f"{place}: {golden!r:.300} → {now!r:.300}"
+            if key in current:
+                yield from differences(golden[key], current[key], f"{location}.{key}" if location else key)
+    elif isinstance(golden, list) and isinstance(current, list):
+        if len(golden) != len(current):
+            yield f"{location}: {len(golden)} entries → {len(current)}"
+        for number, (part, other) in enumerate(zip(golden, current, strict=False)):
+            yield from differences(part, other, f"{location}[{number}]")
+    elif not same(golden, current):
+        yield f"{location}: {golden!r:.300} → {current!r:.300}"
 
 
-def same(golden: Tree, now: Tree) -> bool:
+def same(golden: Tree, current: Tree) -> bool:
     """Whether two leaves are equal: numbers nearly, in texts as well, and these whatever the width of their columns."""
-    if isinstance(golden, bool) or isinstance(now, bool):
-        return golden is now
-    if isinstance(golden, int | float) and isinstance(now, int | float):
-        both_nan = math.isnan(golden) and math.isnan(now)
-        return both_nan or math.isclose(golden, now, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-    if isinstance(golden, str) and isinstance(now, str):
-        return golden == now or nearly(golden, now)
-    return bool(golden == now)
+    if isinstance(golden, bool) or isinstance(current, bool):
+        return golden is current
+    if isinstance(golden, int | float) and isinstance(current, int | float):
+        both_nan = math.isnan(golden) and math.isnan(current)
+        return both_nan or math.isclose(golden, current, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    if isinstance(golden, str) and isinstance(current, str):
+        return golden == current or nearly(golden, current)
+    return bool(golden == current)
 
 
-def nearly(golden: str, now: str) -> bool:
+def nearly(golden: str, current: str) -> bool:
     """Whether two texts differ in nothing but blanks and the last digits of fractions."""
-    (one, numbers), (other, others) = ((NUMBER.sub("#", text), NUMBER.findall(text)) for text in (golden, now))
-    return one.split() == other.split() and all(same(float(a), float(b)) for a, b in zip(numbers, others, strict=False))
+    (text_form, numbers), (other, other_numbers) = (
+        (NUMBER.sub("#", text), NUMBER.findall(text)) for text in (golden, current)
+    )
+    return text_form.split() == other.split() and all(
+        same(float(a), float(b)) for a, b in zip(numbers, other_numbers, strict=False)
+    )
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------

@@ -100,12 +100,12 @@ def leaves(tree: Tree, path: str = "") -> Iterator[str]:
         yield f"{path} {tree}"
 
 
-def numbers(found: list[str]) -> Tree:
+def numbers(number_texts: list[str]) -> Tree:
     """Numbers as they are, or how many there are, and their mean and deviation, if there are many."""
-    if len(found) <= MAX_NUMBERS:
-        return {"numbers": found} if found else {}
-    values = [float(line.rsplit(maxsplit=1)[-1]) for line in found]
+    if len(number_texts) <= MAX_NUMBERS:
+        return {"numbers": number_texts} if number_texts else {}
+    values = [float(line.rsplit(maxsplit=1)[-1]) for line in number_texts]
     values = [value for value in values if math.isfinite(value)]
     mean = sum(values) / len(values)
     deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
-    return {"numbers": {"n": len(found), "mean": float(f"{mean:.9g}"), "deviation": float(f"{deviation:.9g}")}}
+    return {"numbers": {"n": len(number_texts), "mean": float(f"{mean:.9g}"), "deviation": float(f"{deviation:.9g}")}}

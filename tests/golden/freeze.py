@@ -21,14 +21,14 @@ def freeze(only: Collection[str], folder: Path) -> None:
     """Run the cases of these names, or all where there are none, and write their outcomes."""
     models = Models(folder / "models")
     for file in files():
-        whole = json.loads(file.read_text("utf-8"))
-        for told in whole["cases"]:
-            if only and told["name"] not in only:
+        document = json.loads(file.read_text("utf-8"))
+        for fields in document["cases"]:
+            if only and fields["name"] not in only:
                 continue
-            case, began = Case(file=file, **told), time.perf_counter()
-            told["outcomes"] = outcomes(case, folder / case.name, models)
+            case, began = Case(file=file, **fields), time.perf_counter()
+            fields["outcomes"] = outcomes(case, folder / case.name, models)
             print(f"{case.name}: {time.perf_counter() - began:.1f} s", flush=True)
-        file.write_text(laid_out(whole) + "\n", encoding="utf-8")
+        file.write_text(laid_out(document) + "\n", encoding="utf-8")
 
 
 def main() -> None:

@@ -43,23 +43,23 @@ def digest(question: str) -> int:
 def letter(question: str) -> Said:
     """The letter of an option, more or less."""
     number = digest(question)
-    one, other = LETTERS[number // 16 % 5], LETTERS[(number // 16 + 2) % 5]
+    letter, other = LETTERS[number // 16 % 5], LETTERS[(number // 16 + 2) % 5]
     styles = (
-        Said(one),
-        Said(f" {one}"),
-        Said(f"({one})"),
-        Said(f"**Answer:** {one}."),
-        Said(f"The story is about patience, so the answer is {one}, not {other}."),
-        Said(f"<think>It could be {other}. But no.</think>\n{one}"),
-        Said(one, thought=f"It could be {other}."),
-        Said(f"Either {one} or {other}."),
+        Said(letter),
+        Said(f" {letter}"),
+        Said(f"({letter})"),
+        Said(f"**Answer:** {letter}."),
+        Said(f"The story is about patience, so the answer is {letter}, not {other}."),
+        Said(f"<think>It could be {other}. But no.</think>\n{letter}"),
+        Said(letter, thought=f"It could be {other}."),
+        Said(f"Either {letter} or {other}."),
         Said("F"),
         Said("A purple one, I think."),
         Said("I'm sorry, but I can't help with that."),
         Said("", reason="content_filter"),
         Said(""),
         Said("Let us go through the options one after the other. The first", reason="length"),
-        Said(f"{one}. Because the story says so, and then", reason="length"),
+        Said(f"{letter}. Because the story says so, and then", reason="length"),
         Said(f"<think>It could be {other}, or it could", reason="length"),
     )
     return styles[number % len(styles)]
@@ -68,15 +68,15 @@ def letter(question: str) -> Said:
 def word(question: str) -> Said:
     """A word that expresses a label, more or less."""
     number = digest(question)
-    one, other = WORDS[number // 16 % 3], WORDS[(number // 16 + 1) % 3]
+    word, other = WORDS[number // 16 % 3], WORDS[(number // 16 + 1) % 3]
     styles = (
-        Said(one),
-        Said(f" {one.lower()}"),
-        Said(f"{one}."),
-        Said(f"**{one}**, the claim says the same in other words."),
-        Said(f"<think>Perhaps {other.lower()}.</think>{one}"),
-        Said(f"The answer is {one.lower()}."),
-        Said(f"{one} and {other.lower()}."),
+        Said(word),
+        Said(f" {word.lower()}"),
+        Said(f"{word}."),
+        Said(f"**{word}**, the claim says the same in other words."),
+        Said(f"<think>Perhaps {other.lower()}.</think>{word}"),
+        Said(f"The answer is {word.lower()}."),
+        Said(f"{word} and {other.lower()}."),
         Said("It depends on the weather."),
         Said("I cannot answer this question."),
         Said("", reason="content_filter"),
@@ -89,8 +89,8 @@ def word(question: str) -> Said:
 def quote(question: str) -> Said:
     """Some words of the story in JSON, more or less."""
     number = digest(question)
-    found = re.search(r"Story: (.*)", question)
-    words = found[1].split() if found else ["nothing"]
+    match = re.search(r"Story: (.*)", question)
+    words = match[1].split() if match else ["nothing"]
     start = number // 16 % max(1, len(words) - 6)
     words = words[start : start + 3 + number // 4096 % 4]
     text = " ".join(words).replace('"', "'")
@@ -115,8 +115,8 @@ def quote(question: str) -> Said:
 def lines(question: str) -> Said:
     """Some words of the sentence on lines of their own, more or less."""
     number = digest(question)
-    found = re.search(r"Sentence: (.*)", question)
-    words = found[1].split() if found else ["nothing"]
+    match = re.search(r"Sentence: (.*)", question)
+    words = match[1].split() if match else ["nothing"]
     start = number // 16 % max(1, len(words) - 3)
     text, other = " ".join(words[start : start + 3]), " ".join(words[-3:-1])
     styles = (
@@ -135,19 +135,19 @@ def lines(question: str) -> Said:
 def story(question: str) -> Said:
     """A short story with some of the keywords, more or less."""
     number = digest(question)
-    found = re.search(r"Keywords: (.*)", question)
-    keywords = found[1].split(", ") if found else ["kettle"]
+    match = re.search(r"Keywords: (.*)", question)
+    keywords = match[1].split(", ") if match else ["kettle"]
     plan = STORIES[number // 16 % len(STORIES)]
-    told = plan.format(*(keywords * 8)[: plan.count("{}")])
+    text = plan.format(*(keywords * 8)[: plan.count("{}")])
     styles = (
-        Said(told),
-        Said(f"Story: {told}"),
-        Said(f"<think>Something with a {keywords[0]}.</think>\n\n{told}"),
-        Said(told[: len(told) // 2], reason="length"),
+        Said(text),
+        Said(f"Story: {text}"),
+        Said(f"<think>Something with a {keywords[0]}.</think>\n\n{text}"),
+        Said(text[: len(text) // 2], reason="length"),
         Said("I'm sorry, but I can't write this story."),
         Said("", reason="content_filter"),
         Said(""),
-        Said(told.upper()),
+        Said(text.upper()),
     )
     return styles[number % len(styles)]
 

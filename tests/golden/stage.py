@@ -38,11 +38,13 @@ WRITE = "ForConditionalGeneration"
 
 def sentences() -> list[str]:
     """Every text of the sample, to learn a vocabulary from."""
-    found = []
+    sentence_list = []
     for name in ("proverbs", "narratives", "pairs"):
         rows = map(json.loads, (MINI / f"{name}.jsonl").read_text("utf-8").splitlines())
-        found += [row[key] for row in rows for key in ("proverb", "narrative", "premise", "hypothesis") if key in row]
-    return found
+        sentence_list += [
+            row[key] for row in rows for key in ("proverb", "narrative", "premise", "hypothesis") if key in row
+        ]
+    return sentence_list
 
 
 @contextmanager
@@ -140,7 +142,7 @@ class Models:
         words = sorted({word for text in sentences() for word in re.findall(r"[a-z]+", text.lower())})
         lines = []
         for word in words:
-            numbers = [zlib.crc32(f"{word}{place}".encode()) % 2001 / 1000 - 1 for place in range(8)]
+            numbers = [zlib.crc32(f"{word}{dimension}".encode()) % 2001 / 1000 - 1 for dimension in range(8)]
             lines += [" ".join([word, *(f"{number:.3f}" for number in numbers)])] if len(word) > 2 else []
         target.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -172,15 +174,15 @@ class Stage:
 
     def filled(self, text: str) -> str:
         """The text with its placeholders put in words; the models that it names are made."""
-        text = re.sub(r"\{models\}/(\w+)", lambda found: str(self.models(found[1])), text)
-        places = {"{out}": str(self.out), "{tasks}": str(TASKS), "{server}": self.server}
-        for name, place in places.items():
-            text = text.replace(name, place)
+        text = re.sub(r"\{models\}/(\w+)", lambda match: str(self.models(match[1])), text)
+        replacements = {"{out}": str(self.out), "{tasks}": str(TASKS), "{server}": self.server}
+        for name, path in replacements.items():
+            text = text.replace(name, path)
         return text
 
     def emptied(self, text: str) -> str:
         """The text with placeholders where machines and folders differ."""
-        places = {
+        replacements = {
             str(self.out): "{out}",
             str(self.models.folder): "{models}",
             str(TASKS): "{tasks}",
@@ -188,9 +190,9 @@ class Stage:
             str(self.folder): "{folder}",
         }
         if self.server:
-            places[self.server] = "{server}"
-        for place, name in places.items():
-            text = text.replace(place, name)
+            replacements[self.server] = "{server}"
+        for path, name in replacements.items():
+            text = text.replace(path, name)
         return text
 
     def identities(self) -> dict[str, str]:
@@ -205,23 +207,23 @@ class Stage:
         from figeval.cli.main import main
 
         filled = [self.filled(argument) for argument in arguments]
-        said, complained = io.StringIO(), io.StringIO()
+        printed, complained = io.StringIO(), io.StringIO()
         code = 0
-        with self.inside(), redirect_stdout(said), redirect_stderr(complained):
+        with self.inside(), redirect_stdout(printed), redirect_stderr(complained):
             try:
                 main(filled)
             except SystemExit as end:
                 code = int(end.code or 0)
-        return Done(code, said.getvalue(), complained.getvalue())
+        return Done(code, printed.getvalue(), complained.getvalue())
 
     @contextmanager
     def inside(self) -> Iterator[None]:
         """Be in the case's folder, with its environment."""
         self.folder.mkdir(parents=True, exist_ok=True)
         before = Path.cwd()
-        given = {"COLUMNS": "200", "FIGEVAL_HOME": str(self.folder / "home"), "FIGEVAL_PLUGINS": ""}
-        given |= {name: self.filled(value) for name, value in self.environment.items()}
-        with patch.dict(os.environ, given):
+        environment = {"COLUMNS": "200", "FIGEVAL_HOME": str(self.folder / "home"), "FIGEVAL_PLUGINS": ""}
+        environment |= {name: self.filled(value) for name, value in self.environment.items()}
+        with patch.dict(os.environ, environment):
             os.chdir(self.folder)
             try:
                 yield
@@ -243,23 +245,23 @@ def serving(script: str) -> Iterator[str]:
         yield ""
         return
     name, _, at = (INTERRUPTED if script == "interrupted" else script).partition("@")
-    reply, lock, asked = SCRIPTS[name], threading.Lock(), 0
+    reply, lock, request_count = SCRIPTS[name], threading.Lock(), 0
 
     def usual(handler: Handler, body: bytes) -> None:
-        nonlocal asked
+        nonlocal request_count
         with lock:
-            asked += 1
-            if at and asked == int(at):
+            request_count += 1
+            if at and request_count == int(at):
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        said = reply(question(body))
-        if said.status != 200:
-            says(said.status, {"error": {"message": "I have never heard of this"}})(handler, body)
+        answer = reply(question(body))
+        if answer.status != 200:
+            says(answer.status, {"error": {"message": "I have never heard of this"}})(handler, body)
             return
-        beside: dict[str, Any] = {"reasoning_content": said.thought} if said.thought else {}
+        reasoning: dict[str, Any] = {"reasoning_content": answer.thought} if answer.thought else {}
         if handler.path.endswith("/messages"):
-            handler.send(200, anthropic_answer(said.text, ANTHROPIC[said.reason], *thoughts(said.thought)))
+            handler.send(200, anthropic_answer(answer.text, ANTHROPIC[answer.reason], *thoughts(answer.thought)))
         else:
-            handler.send(200, openai_answer(said.text, said.reason, **beside))
+            handler.send(200, openai_answer(answer.text, answer.reason, **reasoning))
 
     with desk_open() as desk:
         desk.usual = usual

@@ -18,10 +18,10 @@ PRIVATE = ("home",)  # folder of `FIGEVAL_HOME`, with remembered replies
 
 def digests(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file below a folder without the times in it, by its path there."""
-    found = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
+    files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
     return {
         name: hashlib.sha256(TIME.sub(b"", file.read_bytes())).hexdigest()
-        for name, file in sorted(found.items())
+        for name, file in sorted(files.items())
         if name.split("/")[0] not in PRIVATE and file.suffix != ".lock" and file.name != ".lock"
     }
 
@@ -73,7 +73,7 @@ def table_rows(file: Path) -> Any:
     from pyarrow import parquet
 
     table = parquet.read_table(file)
-    return {"types": {one.name: str(one.type) for one in table.schema}, "rows": table.to_pylist()}
+    return {"types": {column.name: str(column.type) for column in table.schema}, "rows": table.to_pylist()}
 
 
 def text_or_digest(file: Path) -> Any:

@@ -25,13 +25,13 @@ GIVEN = {
     "letters": "ABCD",
 }
 ONE = frozenset({"context", "cloze", "description", "word"})
-SEVERAL = frozenset({"decision", "description", "list"})
+SET_BLOCKS = frozenset({"decision", "description", "list"})
 CHOICE = frozenset({"context", "continuation", "unconditional", "letter"})
 STEMS = {  # template → its blocks, and the labels that `option` is
     "_default/classification": (ONE, ("sarcastic", "earnest")),
-    "_default/multilabel": (SEVERAL, ("irony", "satire", "")),
+    "_default/multilabel": (SET_BLOCKS, ("irony", "satire", "")),
     "isarcasm/sarcastic": (ONE, ("sarcastic", "not_sarcastic")),
-    "isarcasm/types": (SEVERAL, ("irony", "rhetorical_question", "")),
+    "isarcasm/types": (SET_BLOCKS, ("irony", "rhetorical_question", "")),
     "isarcasm/which": (CHOICE, ("Be kind.", "Run.")),
     "mmfld/figurative": (ONE, ("figurative", "literal")),
 }
@@ -40,14 +40,14 @@ NAMES = [(f"{stem}.{wording}en.jinja", stem) for stem in STEMS if "_default" not
 ]
 
 
-def render(name: str, block: str, **more: Any) -> str:
-    return load_template(name).render(block, {**GIVEN, **more})
+def render(name: str, block: str, **extra: Any) -> str:
+    return load_template(name).render(block, {**GIVEN, **extra})
 
 
 def test_four_wordings_of_each_question() -> None:
-    made = {name for name, _ in NAMES if "_default" not in name}
-    there = {f"{room}/{file.name}" for room in ("isarcasm", "mmfld") for file in (TEMPLATES / room).iterdir()}
-    assert {name for name in there if name.endswith(".jinja")} == made
+    names = {name for name, _ in NAMES if "_default" not in name}
+    template_files = {f"{room}/{file.name}" for room in ("isarcasm", "mmfld") for file in (TEMPLATES / room).iterdir()}
+    assert {name for name in template_files if name.endswith(".jinja")} == names
 
 
 @pytest.mark.parametrize(("name", "stem"), NAMES)
@@ -75,9 +75,9 @@ def test_a_cloze_has_one_gap_behind_or_before_the_text(name: str, stem: str) -> 
 def test_descriptions_differ_by_label_alone(name: str, stem: str) -> None:
     """They are compared with the text, so they must not contain it, nor the name of a label as a program spells it."""
     _, options = STEMS[stem]
-    told = [render(name, "description", option=option) for option in options]
-    assert len(set(told)) == len(options)
-    for text in told:
+    questions = [render(name, "description", option=option) for option in options]
+    assert len(set(questions)) == len(options)
+    for text in questions:
         assert text == text.strip() != ""
         assert "_" not in text
         assert "\n" not in text
@@ -89,8 +89,8 @@ def test_descriptions_differ_by_label_alone(name: str, stem: str) -> None:
 def test_wordings_differ(stem: str) -> None:
     blocks, options = STEMS[stem]
     for block in blocks - {"continuation"}:
-        told = {render(f"{stem}.{wording}en.jinja", block, option=options[0]) for wording in WORDINGS}
-        assert len(told) == len(WORDINGS)
+        questions = {render(f"{stem}.{wording}en.jinja", block, option=options[0]) for wording in WORDINGS}
+        assert len(questions) == len(WORDINGS)
 
 
 @pytest.mark.parametrize("form", ["hyperbole", "idiom", "metaphor", "simile"])

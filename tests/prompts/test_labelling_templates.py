@@ -52,8 +52,8 @@ def test_markup_in_the_data_is_not_run(name: str) -> None:
 def test_a_solved_example_is_read_as_its_own_answer() -> None:
     tags = ("O", "O", "O", "B-FIG", "I-FIG", "O")
     context = PromptContext(block=lambda *_: "", labels=("B-FIG", "I-FIG", "O"))
-    for own in (tags, ("O",) * 6):
-        one = LabellingExample(id="1", tokens=TOKENS, tags=own)
-        said = Labelling().few_shot_answer("quotes", one, context)
-        assert said is not None
-        assert READER.read(one, context, Reply(text=said)).value == own
+    for example_tags in (tags, ("O",) * 6):
+        example = LabellingExample(id="1", tokens=TOKENS, tags=example_tags)
+        answer = Labelling().few_shot_answer("quotes", example, context)
+        assert answer is not None
+        assert READER.read(example, context, Reply(text=answer)).value == example_tags

@@ -44,7 +44,7 @@ def test_white_space_is_as_it_should_be(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_last_line_is_a_cue_for_the_answer(name: str) -> None:
     example = SpanExample(id="1", gold=None, **TEXTS)
-    brief = PromptContext(lambda block, one, **_: load_template(name).render(block, TEXTS), stop=("\n\n",))
+    brief = PromptContext(lambda block, _example, **_: load_template(name).render(block, TEXTS), stop=("\n\n",))
     (_, cue) = brief.prompt("json", example).stop
     assert re.fullmatch(r"\n\w+:", cue)
 

@@ -40,8 +40,10 @@ def render(name: str, block: str, **changes: Any) -> str:
 
 def test_four_wordings_of_every_question() -> None:
     rooms = {stem.split("/")[0] for stem in STEMS}
-    found = [f"{room}/{file.name}" for room in rooms for file in (ROOM / room).iterdir() if file.name.endswith("jinja")]
-    assert sorted(found) == sorted(NAMES)
+    template_files = [
+        f"{room}/{file.name}" for room in rooms for file in (ROOM / room).iterdir() if file.name.endswith("jinja")
+    ]
+    assert sorted(template_files) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -23,10 +23,10 @@ OUTLINE = ("cheese fell", "crow sang")
 
 
 def inputs(name: str, outline: tuple[str, ...] = OUTLINE) -> dict[str, Any]:
-    given = (
+    fields = (
         {"story": STORY} if "st2mo" in name else {"moral": "Pride falls.", "beginning": "A crow", "outline": outline}
     )
-    return {"inputs": given}
+    return {"inputs": fields}
 
 
 def render(name: str, block: str, variables: dict[str, Any]) -> str:
@@ -36,8 +36,8 @@ def render(name: str, block: str, variables: dict[str, Any]) -> str:
 def test_four_wordings_of_four_questions_in_two_languages() -> None:
     wordings = ("", "short.", "question.", "instruction.")
     stems, languages = ("moral", "faithfulness", "st2mo", "mo2st"), ("en", "zh")
-    made = [f"storal/{s}.{w}{language}.jinja" for s in stems for w in wordings for language in languages]
-    assert sorted(made) == NAMES
+    names = [f"storal/{s}.{w}{language}.jinja" for s in stems for w in wordings for language in languages]
+    assert sorted(names) == NAMES
 
 
 @pytest.mark.parametrize("name", CHOICES)
@@ -86,11 +86,11 @@ def test_without_an_outline_it_reads_well(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_markup_in_a_story_is_not_run_and_what_is_missing_is_an_error(name: str) -> None:
     hostile = "{{ 7 * 7 }} {% raw %} <b>&"
-    block, given = "context", CHOICE | PAIR | {"query": hostile, "left": hostile}
+    block, fields = "context", CHOICE | PAIR | {"query": hostile, "left": hostile}
     if name in TEXTS:
-        block, given = "write", inputs(name)
-        given["inputs"]["story" if "st2mo" in name else "beginning"] = hostile
-    assert hostile in render(name, block, given)
+        block, fields = "write", inputs(name)
+        fields["inputs"]["story" if "st2mo" in name else "beginning"] = hostile
+    assert hostile in render(name, block, fields)
     with pytest.raises(Exception, match="undefined"):
         render(name, block, {})
 

@@ -117,14 +117,14 @@ def test_shared_shots_are_one_order_without_the_question_s_cluster():
     questions = [ChoiceExample(id=f"q{n}", query="?", options=("a",), gold=0, cluster=c) for n, c in enumerate("xyzxw")]
     chosen = [shots.before(question) for question in questions]
     assert all(
-        shot.cluster != question.cluster for question, mine in zip(questions, chosen, strict=True) for shot in mine
+        shot.cluster != question.cluster for question, shots in zip(questions, chosen, strict=True) for shot in shots
     )
     assert chosen[0][0].id == chosen[3][0].id
     assert chosen[4] == Shots(shots.pool, 3, seed=1, shared=True).before(questions[4])
     order = [shot.id for shot in Shots(shots.pool, 9, seed=1, shared=True).before(questions[4])]
-    for mine in chosen:
-        places = [order.index(shot.id) for shot in mine]
-        assert places == sorted(places), "what is left of the one order"
+    for question_shots in chosen:
+        indices = [order.index(shot.id) for shot in question_shots]
+        assert indices == sorted(indices), "what is left of the one order"
     assert any(chosen[4] != Shots(shots.pool, 3, seed=seed, shared=True).before(questions[4]) for seed in range(2, 9))
 
 
@@ -142,12 +142,12 @@ def test_shared_shots_are_one_order_without_the_question_s_cluster():
 )
 def test_an_example_that_asks_the_same_is_never_shown(shared, twin, is_same):
     question = ChoiceExample(id="a", query="He spilled the beans.", options=("He ate.", "He told."), gold=1)
-    others = pool("vwxyz")
-    shown = [twin in Shots([twin, *others], 5, seed, shared=shared).before(question) for seed in range(20)]
+    other_examples = pool("vwxyz")
+    shown = [twin in Shots([twin, *other_examples], 5, seed, shared=shared).before(question) for seed in range(20)]
     assert any(shown) is not is_same
     if is_same:
         with pytest.raises(TaskError, match="only 5 training examples may be shown before it"):
-            Shots([twin, *others], 6, 1, shared=shared).before(question)
+            Shots([twin, *other_examples], 6, 1, shared=shared).before(question)
 
 
 def test_a_shared_premise_is_no_duplicate_and_marks_of_letters_count():
@@ -173,8 +173,8 @@ def test_inputs_of_a_text_and_parts_of_a_span_are_compared_together():
     def written(name, keyword):
         return GenerationExample(id=name, inputs={"proverb": "Haste makes waste", "k": (keyword,)}, references=("r",))
 
-    def span(name, given):
-        return SpanExample(id=name, text="He ran.", given=given, known="Run!", gold=None)
+    def span(name, quotation):
+        return SpanExample(id=name, text="He ran.", given=quotation, known="Run!", gold=None)
 
     for make in (written, span):
         assert question_keys(make("1", "a")) == question_keys(make("2", "A!"))

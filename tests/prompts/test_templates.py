@@ -70,7 +70,7 @@ GIVEN = {
 
 # Templates of task types that are put together of others: as what, in which blocks.
 RANKED = [("_default/ranking.jinja", "context"), ("_default/ranking.jinja", "continuation")]
-ALIKE = {
+BLOCKS_OF_OTHERS = {
     "_default/joint.jinja": [*RANKED, ("_default/spans.jinja", "json")],
     "_default/similarity.jinja": RANKED,
 }
@@ -87,8 +87,8 @@ def render(name: str, block: str, variables: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(("name", "block"), sorted(EXPECTED))
 def test_a_block_renders_exactly(name: str, block: str) -> None:
-    given = {key: value for key, value in (CHOICE | PAIR).items() if key in GIVEN[block]}
-    assert render(name, block, given) == EXPECTED[name, block]
+    fields = {key: value for key, value in (CHOICE | PAIR).items() if key in GIVEN[block]}
+    assert render(name, block, fields) == EXPECTED[name, block]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -154,23 +154,29 @@ PROMPTS = {
 }
 WORDINGS = ("short", "question", "instruction", "prose")
 FURTHER = [f"{stem}.{wording}.en.jinja" for stem in PROMPTS for wording in WORDINGS]
-WRITTEN = ("_default/generation", "epic/narrative")  # looked at in test_written_templates.py
+WRITTEN_ROOMS = ("_default/generation", "epic/narrative")  # looked at in test_written_templates.py
 STORIES = ("storal/",)  # looked at in test_storal_templates.py
 SETS = ("metaphor_paraphrase/", "mabl/", "analobench/", "figurative/")  # looked at in test_set_templates.py
 QUOTED = ("_default/spans", "epic/alignment")  # looked at in test_quoted_templates.py
 LABELLED = ("_default/classification", "_default/multilabel", "isarcasm/", "mmfld/")  # in test_label_templates.py
 WORDS = ("epie/", "id10m/", "meta4xnli/")  # looked at in test_labelling_templates.py
 JUDGED = ("_default/judge",)  # in tests/wings/annotation/test_annotate_judge.py
-SEEN = WRITTEN + STORIES + SETS + QUOTED + LABELLED + WORDS + JUDGED
+TESTED_ELSEWHERE = WRITTEN_ROOMS + STORIES + SETS + QUOTED + LABELLED + WORDS + JUDGED
 
 
 def test_every_template_is_looked_at() -> None:
-    found = [f"{room.name}/{file.name}" for room in TEMPLATES.iterdir() if room.is_dir() for file in room.iterdir()]
-    here = [name for name in found if name.endswith(".jinja") and not name.startswith(SEEN)]
-    assert sorted(here) == sorted([*NAMES, *FURTHER, *ALIKE])
+    template_files = [
+        f"{room.name}/{file.name}" for room in TEMPLATES.iterdir() if room.is_dir() for file in room.iterdir()
+    ]
+    template_names = [
+        name for name in template_files if name.endswith(".jinja") and not name.startswith(TESTED_ELSEWHERE)
+    ]
+    assert sorted(template_names) == sorted([*NAMES, *FURTHER, *BLOCKS_OF_OTHERS])
 
 
-@pytest.mark.parametrize(("name", "like", "block"), [(name, *pair) for name, pairs in ALIKE.items() for pair in pairs])
+@pytest.mark.parametrize(
+    ("name", "like", "block"), [(name, *pair) for name, pairs in BLOCKS_OF_OTHERS.items() for pair in pairs]
+)
 def test_a_task_type_that_is_made_of_others_asks_as_they_do(name: str, like: str, block: str) -> None:
     variables = CHOICE | {"option": "o", "text": "t", "given": "g", "known": "k"}
     assert render(name, block, variables) == render(like, block, variables)
@@ -199,9 +205,9 @@ def test_another_wording_asks_the_same_question(name: str, block: str) -> None:
     assert text == text.strip()
     assert text.endswith(":")
     assert "\n\n" not in text, "which parts solved examples"
-    asked = PAIR if "impli" in name else CHOICE
+    fields = PAIR if "impli" in name else CHOICE
     for part in ("query", "left", "right") if block != "unconditional" else ():
-        assert asked.get(part, "") in text
+        assert fields.get(part, "") in text
     if block == "letter":
         assert "\nA. Be kind.\nB. Run.\n" in text
 

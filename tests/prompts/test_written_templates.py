@@ -73,5 +73,7 @@ def test_a_missing_input_is_an_error(name: str) -> None:
 
 
 def test_every_such_template_is_looked_at() -> None:
-    found: list[Any] = [*files("figeval.builtin.templates").joinpath("epic").iterdir()]
-    assert sorted(f"epic/{file.name}" for file in found if file.name.startswith("narrative")) == sorted(NARRATIVES)
+    template_files: list[Any] = [*files("figeval.builtin.templates").joinpath("epic").iterdir()]
+    assert sorted(f"epic/{file.name}" for file in template_files if file.name.startswith("narrative")) == sorted(
+        NARRATIVES
+    )

@@ -39,9 +39,9 @@ def context(**settings: Any) -> PromptContext:
     return PromptContext(render, max_new_tokens=9, pool=lambda: POOL, few_shot_answer=answer, **settings)
 
 
-def answer(route: Any, backend: Any, given: PromptContext | None = None) -> Prediction:
-    told = given or context()
-    ((_, prediction),) = BatchScheduler(backend, lambda example: route(example, told)).predictions([EXAMPLE])
+def answer(route: Any, backend: Any, prompt_context: PromptContext | None = None) -> Prediction:
+    context_of_test = prompt_context or context()
+    ((_, prediction),) = BatchScheduler(backend, lambda example: route(example, context_of_test)).predictions([EXAMPLE])
     return prediction
 
 
@@ -138,12 +138,17 @@ def test_a_broken_model_takes_none() -> None:
 
 def test_all_examples_share_the_training_texts() -> None:
     first, second = (next(generation.by_retrieval(EXAMPLE, context())) for _ in range(2))
-    assert all(one is other for one, other in zip(first[1:], second[1:], strict=True))
+    assert all(candidates is other for candidates, other in zip(first[1:], second[1:], strict=True))
 
 
 def test_an_example_never_gets_its_own_text() -> None:
-    told = PromptContext(render, pool=lambda: [EXAMPLE, *POOL])
-    assert answer(BY_RETRIEVAL_SCORE, FakePairScorer(function=lambda _left, right: right == "he fell."), told).tied == 3
+    prompt_context = PromptContext(render, pool=lambda: [EXAMPLE, *POOL])
+    assert (
+        answer(
+            BY_RETRIEVAL_SCORE, FakePairScorer(function=lambda _left, right: right == "he fell."), prompt_context
+        ).tied
+        == 3
+    )
 
 
 @pytest.mark.parametrize("route", [generation.by_retrieval, BY_RETRIEVAL_SCORE])

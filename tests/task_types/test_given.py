@@ -45,12 +45,12 @@ def test_every_label_means_itself_and_nothing_means_two(labels: list[str], data:
     assert label_of(f" {label}\t", labels) == label
     for other in (label.swapcase(), f"{label}.0", label.replace(" ", "  ")):
         try:
-            found = label_of(other, labels)
+            meant = label_of(other, labels)
         except ValueError as error:
             assert "may mean" in str(error) or "is not among" in str(error)
         else:
-            alike = [one for one in labels if one.casefold() == found.casefold()]
-            assert found == other.strip() or alike == [found]
+            alike = [candidate for candidate in labels if candidate.casefold() == meant.casefold()]
+            assert meant == other.strip() or alike == [meant]
 
 
 @over(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists))

@@ -22,8 +22,8 @@ from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
 
 TEXT = "the cat sat on the mat"
 PARTS = tuple(
-    SpanExample(id=f"1S{n}", text=TEXT, given=given, known="cats sit", gold=Span(0, 3), weight=0.5)
-    for n, given in enumerate(("cats", "sit"), start=1)
+    SpanExample(id=f"1S{n}", text=TEXT, given=quotation, known="cats sit", gold=Span(0, 3), weight=0.5)
+    for n, quotation in enumerate(("cats", "sit"), start=1)
 )
 EXAMPLE = JointExample(
     id="1",
@@ -63,7 +63,9 @@ def way(name: str, *needs: str) -> Route:
 
 
 def answer(route: Route, backend: Any, example: JointExample = EXAMPLE) -> Prediction:
-    ((_, prediction),) = BatchScheduler(backend, lambda one: route.begin(one, CONTEXT)).predictions([example])
+    ((_, prediction),) = BatchScheduler(backend, lambda joint_example: route.begin(joint_example, CONTEXT)).predictions(
+        [example]
+    )
     return prediction
 
 
@@ -124,13 +126,15 @@ def test_an_error_in_a_part_is_an_error_of_the_whole() -> None:
 
 def test_solved_examples_of_a_part_are_parts() -> None:
     solved = JointExample(**{**vars_of(EXAMPLE), "id": "2"})
-    told = PromptContext(CONTEXT.block, shots=lambda _: [solved], few_shot_answer=Joint().few_shot_answer)
+    prompt_context = PromptContext(CONTEXT.block, shots=lambda _: [solved], few_shot_answer=Joint().few_shot_answer)
     backend = Writing(function=lambda _: "none")
     route = way("at_once", "loglikelihood", "generate")
-    list(BatchScheduler(backend, lambda one: route.begin(one, told)).predictions([EXAMPLE]))
+    list(
+        BatchScheduler(backend, lambda joint_example: route.begin(joint_example, prompt_context)).predictions([EXAMPLE])
+    )
     turns = [[message.content for message in prompt.messages] for prompt in backend.asked]
-    assert [one[-1] for one in turns] == ["json cats", "json sit"]
-    assert [one[0] for one in turns] == ["json cats", "json cats"], "the first part of the solved example"
+    assert [turn[-1] for turn in turns] == ["json cats", "json sit"]
+    assert [turn[0] for turn in turns] == ["json cats", "json cats"], "the first part of the solved example"
 
 
 def vars_of(example: JointExample) -> dict[str, Any]:
@@ -151,10 +155,10 @@ def vars_of(example: JointExample) -> dict[str, Any]:
     ],
 )
 def test_each_model_is_given_its_first_routes(needs: set[str], parts: tuple[str, str]) -> None:
-    found = choose("joint", frozenset(needs), routes())
-    assert (found.name, tuple(part.name for part in found.parts)) == ("at_once", parts)
-    assert found.needs == frozenset().union(*(part.needs for part in found.parts)) <= needs
-    assert found.renders == frozenset().union(*(part.renders for part in found.parts))
+    route = choose("joint", frozenset(needs), routes())
+    assert (route.name, tuple(part.name for part in route.parts)) == ("at_once", parts)
+    assert route.needs == frozenset().union(*(part.needs for part in route.parts)) <= needs
+    assert route.renders == frozenset().union(*(part.renders for part in route.parts))
 
 
 @pytest.mark.parametrize("needs", [{"find_spans"}, {"loglikelihood"}, {"generate"}, set()])
@@ -165,7 +169,7 @@ def test_one_half_is_not_enough(needs: set[str]) -> None:
 
 
 def test_a_route_whose_parts_are_not_known_cannot_begin() -> None:
-    route = next(one for one in routes() if one.name == "at_once")
+    route = next(route for route in routes() if route.name == "at_once")
     assert route.requirements == ("a ranking route", "a spans route")
     with pytest.raises(CapabilityError, match="combines a ranking and a spans route; choose a --model"):
         route.begin(EXAMPLE, CONTEXT)
@@ -183,9 +187,9 @@ def test_plugins_put_routes_together_as_the_core_does() -> None:
 
     manager = plugins.load(modules=())
     manager.load("p", "test", Plugin)
-    known = Harness(manager).routes
-    mine = next(one for one in known if one.name == "twice")
-    found = covered(mine, frozenset({"embed", "fill"}), known)
-    assert found is not None
-    assert next(found.begin(EXAMPLE, CONTEXT)) == ["by_cloze", "by_window_cosine"]
-    assert covered(mine, frozenset({"fill", "find_spans"}), known) is None
+    all_routes = Harness(manager).routes
+    plugin_route = next(route for route in all_routes if route.name == "twice")
+    is_covered = covered(plugin_route, frozenset({"embed", "fill"}), all_routes)
+    assert is_covered is not None
+    assert next(is_covered.begin(EXAMPLE, CONTEXT)) == ["by_cloze", "by_window_cosine"]
+    assert covered(plugin_route, frozenset({"fill", "find_spans"}), all_routes) is None

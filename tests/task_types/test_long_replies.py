@@ -38,13 +38,13 @@ def test_a_long_reply_answers_at_its_beginning_or_its_end() -> None:
 
 
 def test_the_middle_is_left_out_between_words() -> None:
-    whole = "word " * ((BEGINNING + END) // 5)
-    assert answering_part(whole) == whole
-    longer = answering_part(whole + "an answer")
+    long_text = "word " * ((BEGINNING + END) // 5)
+    assert answering_part(long_text) == long_text
+    longer = answering_part(long_text + "an answer")
     assert longer.startswith("word word") and longer.endswith("word an answer")
     assert set(longer.replace("\n\n", " ").split()) == {"word", "an", "answer"}
     assert BEGINNING + END - 10 < len(longer) <= BEGINNING + END + 2
-    assert answering_part(f"<think>{whole * 9}</think>B") == "B", "what a model thinks is not counted"
+    assert answering_part(f"<think>{long_text * 9}</think>B") == "B", "what a model thinks is not counted"
 
 
 def test_a_quotation_as_long_as_a_long_text() -> None:

@@ -30,7 +30,7 @@ WAYS = [
     (ranking.by_cosine, FakeEncoder),
     (
         ranking.by_pair_score,
-        lambda **given: FakePairScorer(function=lambda left, right: len(left) / (len(right) + 1), **given),
+        lambda **options: FakePairScorer(function=lambda left, right: len(left) / (len(right) + 1), **options),
     ),
 ]
 
@@ -54,14 +54,14 @@ def test_many_candidates_give_the_predictions_of_few(start, make, monkeypatch: p
     monkeypatch.setattr(routes, "MANY", 20)
     monkeypatch.setattr(capabilities, "BLOCK", 8)
     backend = make()
-    found = predicted(start, backend)
-    assert all(isinstance(one.scores, array) for one in found)
-    assert [replace(one, scores=tuple(one.scores)) for one in found] == expected
+    predictions = predicted(start, backend)
+    assert all(isinstance(prediction.scores, array) for prediction in predictions)
+    assert [replace(prediction, scores=tuple(prediction.scores)) for prediction in predictions] == expected
     assert max(map(len, backend.batches)) <= 8
-    for example, one, other in zip(EXAMPLES, found, expected, strict=True):
-        made = [prediction_row(Ranking(), example, each, {}, samples=True) for each in (one, other)]
-        assert made[0] == made[1]
-        assert [metric(example, one) for metric in (accuracy, mrr, recall_at_10)] == [
+    for example, prediction, other in zip(EXAMPLES, predictions, expected, strict=True):
+        rows = [prediction_row(Ranking(), example, each, {}, samples=True) for each in (prediction, other)]
+        assert rows[0] == rows[1]
+        assert [metric(example, prediction) for metric in (accuracy, mrr, recall_at_10)] == [
             metric(example, other) for metric in (accuracy, mrr, recall_at_10)
         ]
 
@@ -71,7 +71,9 @@ def test_candidates_are_embedded_once_for_all_examples() -> None:
     backend, memo = FakeEncoder(), Memo()
     predicted(ranking.by_cosine, backend, EXAMPLES[:3], memo)
     predicted(ranking.by_cosine, backend, EXAMPLES[3:6], memo)
-    assert sorted(one.text for one in backend.asked) == sorted([*CANDIDATES[:30], *(one.query for one in EXAMPLES[:6])])
+    assert sorted(request.text for request in backend.asked) == sorted(
+        [*CANDIDATES[:30], *(example.query for example in EXAMPLES[:6])]
+    )
     memo.clear()
     predicted(ranking.by_cosine, backend, EXAMPLES[:1], memo)
     assert len(backend.asked) == 36 + 31, "a model that was fitted again is asked again"
@@ -79,7 +81,7 @@ def test_candidates_are_embedded_once_for_all_examples() -> None:
 
 @pytest.mark.usefixtures("few")
 def test_a_candidate_that_was_cut_marks_every_example_and_nan_is_no_answer() -> None:
-    assert all(one.truncated for one in predicted(ranking.by_cosine, FakeEncoder(longest=30)))
+    assert all(prediction.truncated for prediction in predicted(ranking.by_cosine, FakeEncoder(longest=30)))
     (broken,) = predicted(ranking.by_pair_score, FakePairScorer(function=lambda _left, right: math.nan), EXAMPLES[:1])
     assert (broken.status, broken.value) == ("nan", None)
 

@@ -28,8 +28,8 @@ def block(name, example, **extra):
     return " ".join(f"{letter}={option}" for letter, option in zip("ABCDEFGH", example.options, strict=False))
 
 
-def asked(route, backend, wanted, example=EXAMPLE, seed=0):
-    start = in_orders(route, wanted, seed).start
+def predict_in_orders(route, backend, orders, example=EXAMPLE, seed=0):
+    start = in_orders(route, orders, seed).start
     ((_, prediction),) = BatchScheduler(backend, lambda e: start(e, PromptContext(block))).predictions([example])
     return prediction
 
@@ -47,8 +47,8 @@ def test_in_cyclic_orders_every_option_stands_everywhere_once(n):
     orders = orders_of(replace(EXAMPLE, options=tuple("abcdefghijklmnopqrstuvwxyz"[:n]), gold=0), "cyclic", 0)
     assert len(orders) == n
     assert orders[0] == tuple(range(n))
-    for place in range(n):
-        assert sorted(order[place] for order in orders) == list(range(n))
+    for index in range(n):
+        assert sorted(order[index] for order in orders) == list(range(n))
 
 
 def test_all_orders_of_five_options_and_of_no_more():
@@ -76,8 +76,12 @@ def test_what_is_seen_in_an_order_can_be_told_in_terms_of_the_options(order, dat
     shown = reordered(example, "options", tuple(order))
     assert shown.options[shown.gold] == options[gold]
     scores = tuple(float(option[1:]) for option in shown.options)
-    told = as_they_are(Prediction(example_id="1", value=shown.gold, scores=scores), tuple(order))
-    assert (told.value, told.scores, told.order) == (gold, tuple(map(float, range(len(order)))), tuple(order))
+    restored = as_they_are(Prediction(example_id="1", value=shown.gold, scores=scores), tuple(order))
+    assert (restored.value, restored.scores, restored.order) == (
+        gold,
+        tuple(map(float, range(len(order)))),
+        tuple(order),
+    )
 
 
 # ---- asked together --------------------------------------------------------------------------------------------------
@@ -85,7 +89,7 @@ def test_what_is_seen_in_an_order_can_be_told_in_terms_of_the_options(order, dat
 
 def test_all_orders_go_in_one_round_and_a_model_that_reads_is_consistent():
     backend = FakeGenerator(function=names)
-    prediction = asked(LETTER, backend, "cyclic")
+    prediction = predict_in_orders(LETTER, backend, "cyclic")
     assert len(backend.batches) == 1
     assert [prompt.messages[-1].content for prompt in backend.asked] == [
         *("A=wrong B=right C=silly", "A=right B=silly C=wrong", "A=silly B=wrong C=right")
@@ -96,7 +100,7 @@ def test_all_orders_go_in_one_round_and_a_model_that_reads_is_consistent():
 
 
 def test_a_liking_for_a_place_chooses_every_option_equally_often():
-    prediction = asked(LETTER, FakeGenerator(function=lambda _: "A"), "cyclic")
+    prediction = predict_in_orders(LETTER, FakeGenerator(function=lambda _: "A"), "cyclic")
     assert [answer.value for answer in prediction.answers] == [0, 1, 2]
     assert prediction.scores == (1 / 3, 1 / 3, 1 / 3)
     assert prediction.tied == 3
@@ -104,7 +108,7 @@ def test_a_liking_for_a_place_chooses_every_option_equally_often():
 
 def test_scores_are_told_in_terms_of_the_options():
     backend = FakeLanguageModel(function=lambda context, letter: -1.0 if f"{letter.strip()}=right" in context else -2.0)
-    prediction = asked(SCORED, backend, "all")
+    prediction = predict_in_orders(SCORED, backend, "all")
     assert {answer.scores for answer in prediction.answers} == {(-2.0, -1.0, -2.0)}
     assert prediction.value == 1
 
@@ -120,7 +124,7 @@ def test_dialogues_of_different_length_keep_their_own_outputs():
     sent = next(talk)
     with pytest.raises(StopIteration) as ended:
         while True:
-            sent = talk.send([f"<{one.context}>" for one in sent])
+            sent = talk.send([f"<{request.context}>" for request in sent])
     assert ended.value.value == [[["<a>", "<b>"]], [["<c>"], ["<d>", "<e>"], ["<f>"]]]
 
 
@@ -132,17 +136,17 @@ def test_a_route_that_shows_one_option_at_a_time_is_refused():
 # ---- one answer from several -----------------------------------------------------------------------------------------
 
 
-def one(value, status="ok", **more):
-    return Prediction(example_id="1", value=value, status=status, **more)
+def predict(value, status="ok", **extra):
+    return Prediction(example_id="1", value=value, status=status, **extra)
 
 
 @pytest.mark.parametrize(
     ("answers", "value", "status", "scores"),
     [
-        ([one(1), one(1), one(0)], 1, "ok", (1 / 3, 2 / 3, 0.0)),
-        ([one(1), one(None, "refusal"), one(0), one(1)], 1, "ok", (1 / 3, 2 / 3, 0.0)),
-        ([one(None, "empty"), one(None, "refusal"), one(None, "refusal")], None, "refusal", ()),
-        ([one(0, scores=(2.0, 2.0, 1.0), tied=2), one(1)], 1, "ok", (0.25, 0.75, 0.0)),
+        ([predict(1), predict(1), predict(0)], 1, "ok", (1 / 3, 2 / 3, 0.0)),
+        ([predict(1), predict(None, "refusal"), predict(0), predict(1)], 1, "ok", (1 / 3, 2 / 3, 0.0)),
+        ([predict(None, "empty"), predict(None, "refusal"), predict(None, "refusal")], None, "refusal", ()),
+        ([predict(0, scores=(2.0, 2.0, 1.0), tied=2), predict(1)], 1, "ok", (0.25, 0.75, 0.0)),
     ],
     ids=["majority", "of those that answered", "no answer", "a tie is half a vote each"],
 )
@@ -156,6 +160,6 @@ def test_an_error_in_one_order_is_an_error_of_the_whole():
     def moody(text):
         return Reply(text="", finish="error", error="timeout") if text.startswith("A=silly") else names(text)
 
-    prediction = asked(LETTER, FakeGenerator(function=moody), "cyclic")
+    prediction = predict_in_orders(LETTER, FakeGenerator(function=moody), "cyclic")
     assert (prediction.status, prediction.value, prediction.error) == ("error", None, "timeout")
     assert [answer.status for answer in prediction.answers] == ["ok", "ok", "error"]

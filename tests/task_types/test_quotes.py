@@ -36,11 +36,11 @@ def stretch(span, text=TEXT):
 
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["why"])
 def test_replies(case):
-    found = heard(case["reply"], finish=case.get("finish", "stop"))
+    reading = heard(case["reply"], finish=case.get("finish", "stop"))
     expected = case["expect"]
-    assert (found.status, stretch(found.value) or None) == (expected["status"], expected.get("text"))
-    assert (found.value == NO_SPAN) == expected.get("none", False)
-    assert (found.raw, found.finish) == (case["reply"], case.get("finish", "stop"))
+    assert (reading.status, stretch(reading.value) or None) == (expected["status"], expected.get("text"))
+    assert (reading.value == NO_SPAN) == expected.get("none", False)
+    assert (reading.raw, reading.finish) == (case["reply"], case.get("finish", "stop"))
 
 
 def test_the_corpus_has_a_reason_for_each_of_its_many_shapes():
@@ -58,10 +58,10 @@ def test_the_corpus_has_a_reason_for_each_of_its_many_shapes():
     ],
 )
 def test_only_what_stands_there_word_for_word_is_verbatim(quote, kind):
-    place = locate(quote, TEXT)
-    assert place.kind == kind
-    assert (place.likeness == 1) == (kind == "verbatim")
-    assert (place.span is None) == (place.likeness < CUTOFF)
+    location = locate(quote, TEXT)
+    assert location.kind == kind
+    assert (location.likeness == 1) == (kind == "verbatim")
+    assert (location.span is None) == (location.likeness < CUTOFF)
 
 
 def test_the_likeness_is_the_score():
@@ -87,8 +87,8 @@ def test_invisible_marks_and_composed_accents_do_not_matter():
 
 
 def test_an_error_is_no_answer():
-    found = READER.read(example(), CONTEXT, Reply(text="", finish="error", error="no route to host"))
-    assert (found.status, found.value, found.error) == ("error", None, "no route to host")
+    reading = READER.read(example(), CONTEXT, Reply(text="", finish="error", error="no route to host"))
+    assert (reading.status, reading.value, reading.error) == ("error", None, "no route to host")
 
 
 @pytest.mark.parametrize("text", ["", " ", "…"])
@@ -104,19 +104,19 @@ def test_any_stretch_quoted_verbatim_comes_back_with_its_own_text(text, data):
     start = data.draw(st.integers(0, len(text) - 1))
     quote = text[start : data.draw(st.integers(start + 1, len(text)))].strip()
     assume(any(map(str.isalnum, quote)))
-    place = locate(quote, text)
-    assert (place.kind, stretch(place.span, text), place.likeness) == ("verbatim", quote, 1.0)
+    location = locate(quote, text)
+    assert (location.kind, stretch(location.span, text), location.likeness) == ("verbatim", quote, 1.0)
     assume(quote.lower() not in {"none", "null", "na", "n", "a"} and fold(quote).text.strip(" .,'\"") != "none")
-    found = heard(json.dumps({"quote": quote}), text)
-    assert (found.status, stretch(found.value, text)) == ("ok", quote)
+    reading = heard(json.dumps({"quote": quote}), text)
+    assert (reading.status, stretch(reading.value, text)) == ("ok", quote)
 
 
 @given(texts, st.text(LETTERS, max_size=40))
 def test_a_place_lies_in_the_text_and_is_not_empty(text, quote):
-    place = locate(quote, text)
-    assert 0 <= place.likeness <= 1
-    if place.span is not None:
-        assert 0 <= place.span.start < place.span.end <= len(text)
+    location = locate(quote, text)
+    assert 0 <= location.likeness <= 1
+    if location.span is not None:
+        assert 0 <= location.span.start < location.span.end <= len(text)
 
 
 @given(st.text(max_size=60))
@@ -131,8 +131,8 @@ def test_a_folded_text_knows_where_its_characters_come_from(text):
 @example_of(reply="{{}: 1}", finish="stop")
 @given(st.text(max_size=200) | st.text('{}"[]:,\\quotespan \n', max_size=80), st.sampled_from(["stop", "length"]))
 def test_no_reply_raises(reply, finish):
-    found = quotation(Reply(text=reply, finish=finish), example())
-    assert (found.status == "ok") == bool(found.quote)
+    reading = quotation(Reply(text=reply, finish=finish), example())
+    assert (reading.status == "ok") == bool(reading.quote)
     assert heard(reply, finish=finish).status in {
         "ok",
         "absent",

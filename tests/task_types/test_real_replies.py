@@ -28,23 +28,24 @@ def test_digests_are_those_of_the_texts() -> None:
 def test_the_documentation_has_the_counts_of_all_samples() -> None:
     page = (ROOT / "docs" / "llm.md").read_text(encoding="utf-8").split("\n")
     for sample, name in SAMPLES.items():
-        right, of, found, answers, invented = count_readings(
+        right, of, quoted, answers, invented = count_readings(
             [row for row in STORED["replies"] if row["sample"] == sample]
         )
-        cells = (str(of), f"{right} ({right / of:.0%})".replace("%", " %"), f"{found} of {answers}", str(invented))
+        cells = (str(of), f"{right} ({right / of:.0%})".replace("%", " %"), f"{quoted} of {answers}", str(invented))
         assert f"| {sample}, {name} | {' | '.join(cells)} |" in page
 
 
 def test_the_documentation_tells_apart_what_an_earlier_sample_has_word_for_word() -> None:
     page = " ".join((ROOT / "docs" / "llm.md").read_text(encoding="utf-8").split())
-    told, known = [], {row["reply_sha256"] for row in STORED["replies"] if row["sample"] == 1}
+    readings, known_hashes = [], {row["reply_sha256"] for row in STORED["replies"] if row["sample"] == 1}
     for sample in (2, 3):
         rows = {row["reply_sha256"]: row for row in STORED["replies"] if row["sample"] == sample}
-        right, of, *_ = count_readings([row for digest, row in rows.items() if digest not in known])
-        told.append(f"{right} of {of} ({right / of:.0%})".replace("%", " %"))
-        known |= rows.keys()
+        right, of, *_ = count_readings([row for digest, row in rows.items() if digest not in known_hashes])
+        readings.append(f"{right} of {of} ({right / of:.0%})".replace("%", " %"))
+        known_hashes |= rows.keys()
     assert (
-        f"of the replies that no earlier sample has, each counted once, {told[0]} and {told[1]} are read right" in page
+        f"of the replies that no earlier sample has, each counted once, {readings[0]} and {readings[1]} are read right"
+        in page
     )
 
 

@@ -37,9 +37,9 @@ def context(**settings):
     return PromptContext(render, **{"labels": LABELS, "settings": {"threshold": 0.5}, **settings})
 
 
-def answer(route, example, backend, told=None):
-    told = told or context()
-    ((_, prediction),) = BatchScheduler(backend, lambda e: route(e, told)).predictions([example])
+def answer(route, example, backend, prompt_context=None):
+    prompt_context = prompt_context or context()
+    ((_, prediction),) = BatchScheduler(backend, lambda e: route(e, prompt_context)).predictions([example])
     return prediction
 
 
@@ -114,14 +114,19 @@ def test_pairs_by_cloze():
 
 def three_way(yes: float, no: float, maybe: float) -> dict[str, Prediction]:
     """What each route makes of the same three probabilities."""
-    told = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
+    prompt_context = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
     logs = {word: math.log(p) if p else -math.inf for word, p in (("Yes", yes), ("No", no), ("Maybe", maybe))}
     head = FakeClassifier(function=lambda left, right: {"non-entailment": (no, maybe), "entailment": (yes,)})
     return {
-        "by_head": answer(pairs.by_head, PAIR, head, told),
-        "by_cloze": answer(label_words.by_cloze, PAIR, FakeMaskFiller(function=lambda word, *_: logs[word] - 7), told),
+        "by_head": answer(pairs.by_head, PAIR, head, prompt_context),
+        "by_cloze": answer(
+            label_words.by_cloze, PAIR, FakeMaskFiller(function=lambda word, *_: logs[word] - 7), prompt_context
+        ),
         "by_verbalizer": answer(
-            label_words.by_verbalizer, PAIR, FakeLanguageModel(function=lambda _, word: logs[word.strip()] - 7), told
+            label_words.by_verbalizer,
+            PAIR,
+            FakeLanguageModel(function=lambda _, word: logs[word.strip()] - 7),
+            prompt_context,
         ),
     }
 
@@ -142,34 +147,34 @@ def test_every_route_takes_the_most_probable_of_three_classes_and_then_its_label
         assert (prediction.value, prediction.labels) == (value, LABELS), name
         assert prediction.scores == pytest.approx((probabilities[0], max(probabilities[1:]))), name
         assert prediction.tied == (2 if 0 < expected[0] < 1 else 1), name
-        found = [pair_accuracy(replace(PAIR, label=label), prediction) for label in LABELS]
-        assert found == pytest.approx(expected), name
+        accuracies = [pair_accuracy(replace(PAIR, label=label), prediction) for label in LABELS]
+        assert accuracies == pytest.approx(expected), name
         sums = [confusion(LABELS, replace(PAIR, label=label), prediction) for label in LABELS]
         assert [row[2:4] for row in sums] == [pytest.approx(expected)] * 2, name
 
 
 def test_words_that_are_all_impossible_tie_and_nan_is_no_answer():
-    told = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
-    nothing = answer(label_words.by_verbalizer, PAIR, FakeLanguageModel(function=lambda *_: -math.inf), told)
+    prompt_context = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
+    nothing = answer(label_words.by_verbalizer, PAIR, FakeLanguageModel(function=lambda *_: -math.inf), prompt_context)
     assert (nothing.status, nothing.tied, nothing.tied_labels) == (
         "ok",
         2,
         ("entailment", "non-entailment", "non-entailment"),
     )
     broken = FakeLanguageModel(function=lambda _, word: math.nan if word == " No" else -1.0)
-    assert answer(label_words.by_verbalizer, PAIR, broken, told).status == "nan"
+    assert answer(label_words.by_verbalizer, PAIR, broken, prompt_context).status == "nan"
 
 
 def test_a_cloze_without_a_gap_is_a_mistake_of_the_template():
-    told = PromptContext(lambda block, example, **extra: "no gap", labels=LABELS)
+    prompt_context = PromptContext(lambda block, example, **extra: "no gap", labels=LABELS)
     with pytest.raises(TaskError, match="exactly once"):
-        answer(label_words.by_cloze, PAIR, FakeMaskFiller(), told)
+        answer(label_words.by_cloze, PAIR, FakeMaskFiller(), prompt_context)
 
 
 def test_pairs_by_verbalizer():
     backend = FakeLanguageModel(function=lambda context, word: {" Yes": -1.0, " No": -2.0}[word])
-    told = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)})
-    assert answer(label_words.by_verbalizer, PAIR, backend, told).value == "entailment"
+    prompt_context = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)})
+    assert answer(label_words.by_verbalizer, PAIR, backend, prompt_context).value == "entailment"
 
 
 @pytest.mark.parametrize(("closeness", "value"), [(0.5, "entailment"), (0.4999, "non-entailment"), (1.0, "entailment")])
@@ -190,22 +195,22 @@ def test_unknown_closeness_is_no_verdict():
 
 
 def test_a_threshold_tells_two_labels_apart():
-    told = context(labels=("a", "b", "c"))
+    prompt_context = context(labels=("a", "b", "c"))
     with pytest.raises(CapabilityError, match="two labels"):
-        answer(pairs.by_threshold, PAIR, FakePairScorer(), told)
+        answer(pairs.by_threshold, PAIR, FakePairScorer(), prompt_context)
 
 
 @pytest.mark.parametrize(
-    ("legend", "told"),
+    ("legend", "explanation"),
     [
         ("", "threshold 0.5, mode cosine"),
         ("{labels[0]} from {threshold:.2f} on, else {labels[1]}", "a from 0.50 on, else b"),
     ],
 )
-def test_a_route_explains_its_settings(legend, told):
+def test_a_route_explains_its_settings(legend, explanation):
     settings = {"threshold": 0.5, "mode": "cosine"}
     route = Route(name="r", start="a.module:start", settings=settings, legend=legend)
-    assert route.explain({**settings, "of_another": 1}, ("a", "b")) == told
+    assert route.explain({**settings, "of_another": 1}, ("a", "b")) == explanation
 
 
 @pytest.mark.parametrize("legend", ["{margin}", "{labels[x]}", "{threshold:d}", "{threshold", "{}", "{threshold.x}"])
@@ -266,7 +271,7 @@ def test_a_second_route_of_the_same_name_is_refused(capsys):
 
     manager = plugins.load(modules=())
     manager.load("p", "test", Plugin)
-    found = Harness(manager).routes
-    mine = [route.owner for route in found if (route.task_type, route.name) == ("choice", "by_cosine")]
-    assert mine == ["figeval.defaults"]
+    all_routes = Harness(manager).routes
+    owners = [route.owner for route in all_routes if (route.task_type, route.name) == ("choice", "by_cosine")]
+    assert owners == ["figeval.defaults"]
     assert "route 'by_cosine' for choice of p is already registered by figeval.defaults" in capsys.readouterr().err

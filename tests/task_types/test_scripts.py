@@ -70,8 +70,8 @@ def reply_of(case: Case) -> Reply:
 
 @pytest.mark.parametrize("case", MARKS["choices"], ids=lambda case: case["why"])
 def test_choices(case: Case) -> None:
-    named = "ABC"[: len(case["options"])]
-    extracted = extract_choice(reply_of(case), case["options"], named, language=case["language"])
+    letters = "ABC"[: len(case["options"])]
+    extracted = extract_choice(reply_of(case), case["options"], letters, language=case["language"])
     assert (extracted.status, extracted.index) == (case["status"], case["index"]), extracted.rule
 
 
@@ -90,10 +90,10 @@ def test_numbers(case: Case) -> None:
 
 @pytest.mark.parametrize("case", MARKS["quotes"], ids=lambda case: case["why"])
 def test_quotations(case: Case) -> None:
-    place = locate(case["quote"], case["text"], case.get("language", ""))
-    found = None if place.span is None else [place.span.start, place.span.end]
-    assert (found, place.kind) == (case["found"], case["kind"])
-    assert (place.likeness == 1) == (case["kind"] == "verbatim")
+    location = locate(case["quote"], case["text"], case.get("language", ""))
+    limits = None if location.span is None else [location.span.start, location.span.end]
+    assert (limits, location.kind) == (case["found"], case["kind"])
+    assert (location.likeness == 1) == (case["kind"] == "verbatim")
 
 
 # ---- options that are denied ----------------------------------------------------------------------------------------
@@ -182,10 +182,10 @@ def test_a_place_lies_in_the_original_text(text: str, data: Any, form: str) -> N
     borders = st.sampled_from([index for index in range(len(text) + 1) if is_boundary(text, index)])
     start, end = sorted((data.draw(borders), data.draw(borders)))
     assume(letters(text[start:end]))
-    place = locate(unicodedata.normalize(form, text[start:end]), text)
-    assert place.span is not None
-    assert is_cluster_boundary(text, place.span.start) and is_cluster_boundary(text, place.span.end)
-    assert letters(text[place.span.start : place.span.end]) == letters(text[start:end])
+    location = locate(unicodedata.normalize(form, text[start:end]), text)
+    assert location.span is not None
+    assert is_cluster_boundary(text, location.span.start) and is_cluster_boundary(text, location.span.end)
+    assert letters(text[location.span.start : location.span.end]) == letters(text[start:end])
 
 
 @pytest.mark.parametrize(

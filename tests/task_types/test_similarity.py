@@ -115,12 +115,12 @@ def folder(tmp_path: Path) -> Path:
     """Two tasks over four texts, whose two numbers are their embedding, and their scores against two unit anchors."""
     texts = [{"id": key, "text": text, "motif": group, "anchors": ["1 0", "0 1"]} for key, text, group in ROWS]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in texts))
-    for name, anchors, metrics, baselines, more in (
+    for name, anchors, metrics, baselines, extra_fields in (
         ("near", ", anchors: row.anchors", "acc_l1, acc_jsd, tied_l1", "chance", ""),
         ("direct", ", anchors: row.anchors", "acc_l2", "chance", "route: by_embedding"),
         ("bare", "", "acc_l2", "", ""),
     ):
-        task = TASK.format(name=name, anchors=anchors, metrics=metrics, baselines=baselines, more=more)
+        task = TASK.format(name=name, anchors=anchors, metrics=metrics, baselines=baselines, more=extra_fields)
         (tmp_path / f"{name}.task.yaml").write_text(task)
     (tmp_path / "all.suite.yaml").write_text("name: all_of_them\ntasks: [near, direct]\n")
     return tmp_path
@@ -199,6 +199,6 @@ def test_a_temperature_that_is_not_positive_is_one_line(temperature: float) -> N
     keys: dict[str, Any] = {"name": "near", "type": "similarity", "data": {"test": "jsonl:t.jsonl"}}
     keys["fields"] = {"id": "row.id", "text": "row.t", "category": "row.m", "anchors": "row.a"}
     assert bound(**keys, settings={"temperature": 0.5}).settings == {"temperature": 0.5}
-    said = rf"^near\.task\.yaml: the setting 'temperature' is {temperature}; it must be above 0$"
-    with pytest.raises(TaskError, match=said):
+    message = rf"^near\.task\.yaml: the setting 'temperature' is {temperature}; it must be above 0$"
+    with pytest.raises(TaskError, match=message):
         bound(**keys, settings={"temperature": temperature}, origin="near.task.yaml")

@@ -23,16 +23,16 @@ BY_JSON = start_of(Spans, "by_json")
 class Pointing(FakeModel):
     """`find_spans` with one answer for all."""
 
-    found: list = field(default_factory=list)
+    spans: list = field(default_factory=list)
 
     def find_spans(self, requests):
         self.note(requests)
-        return [self.found for _ in requests]
+        return [self.spans for _ in requests]
 
 
 def answer(route, backend, example=EXAMPLE):
     brief = PromptContext(lambda *_, **__: "Where?\nJSON:", stop=("\n\n",), max_new_tokens=9)
-    ((_, prediction),) = BatchScheduler(backend, lambda one: route(one, brief)).predictions([example])
+    ((_, prediction),) = BatchScheduler(backend, lambda span_example: route(span_example, brief)).predictions([example])
     return prediction
 
 
@@ -44,7 +44,7 @@ def said(prediction):
 
 
 def test_a_head_is_asked_once_and_its_best_span_counts():
-    backend = Pointing(found=[ScoredSpan(Span(11, 18), -0.1), ScoredSpan(Span(0, 9), -2.0)])
+    backend = Pointing(spans=[ScoredSpan(Span(11, 18), -0.1), ScoredSpan(Span(0, 9), -2.0)])
     prediction = answer(spans.by_head, backend)
     assert (prediction.value, prediction.scores, prediction.tied, prediction.tied_spans) == (
         Span(11, 18),
@@ -60,13 +60,13 @@ def test_no_span_is_no_answer():
 
 
 def test_a_score_that_is_no_number_is_no_answer():
-    assert answer(spans.by_head, Pointing(found=[ScoredSpan(Span(0, 2), math.nan)])).status == "nan"
+    assert answer(spans.by_head, Pointing(spans=[ScoredSpan(Span(0, 2), math.nan)])).status == "nan"
 
 
 @pytest.mark.parametrize("span", [Span(0, 99), Span(-1, 2), Span(5, 3)])
 def test_a_span_outside_the_text_is_a_mistake_of_the_model(span):
     with pytest.raises(ValueError, match="'1', which has 43 characters"):
-        answer(spans.by_head, Pointing(found=[ScoredSpan(span, 0.0)]))
+        answer(spans.by_head, Pointing(spans=[ScoredSpan(span, 0.0)]))
 
 
 # ---- windows ---------------------------------------------------------------------------------------------------------
@@ -89,8 +89,8 @@ def test_the_window_with_the_best_score():
 
 
 def test_windows_that_the_model_knows_nothing_of_are_no_candidates():
-    known = FakeEncoder(function=lambda text: (float("cat" in text or "hound" in text), 0.0))
-    assert said(answer(spans.by_window_cosine, known)) == "the dog ran home, the cat slept."
+    encoder = FakeEncoder(function=lambda text: (float("cat" in text or "hound" in text), 0.0))
+    assert said(answer(spans.by_window_cosine, encoder)) == "the dog ran home, the cat slept."
     given_unknown = FakeEncoder(function=lambda text: (float("cat" in text), 0.0))
     assert answer(spans.by_window_cosine, given_unknown).status == "nan"
     nothing_known = FakeEncoder(function=lambda text: (0.0, 0.0))
@@ -108,7 +108,7 @@ def test_a_broken_model_does_not_look_like_one_that_answers():
 
 def test_all_windows_that_tie_are_kept_and_the_first_is_the_value():
     prediction = answer(spans.by_window_score, FakePairScorer(function=lambda _, right: float("cat" in right)))
-    assert [TEXT[one.start : one.end] for one in prediction.tied_spans] == [
+    assert [TEXT[span.start : span.end] for span in prediction.tied_spans] == [
         "the dog ran home, the cat slept.",
         "the cat slept.",
     ]
@@ -136,8 +136,8 @@ def test_a_quotation_is_found_again():
     prediction = answer(BY_JSON, backend)
     assert (said(prediction), prediction.status, prediction.scores) == ("the dog ran home", "ok", (1.0,))
     assert prediction.raw == '{"quote": "the dog ran home"}'
-    (asked,) = backend.asked
-    assert (asked.stop, asked.max_new_tokens) == (("\n\n", "\nJSON:"), 9)
+    (request,) = backend.asked
+    assert (request.stop, request.max_new_tokens) == (("\n\n", "\nJSON:"), 9)
 
 
 def test_a_quotation_that_is_nowhere_is_told_from_none():
@@ -153,6 +153,6 @@ def test_a_solved_example_shows_its_span_as_json():
     brief = PromptContext(
         lambda _, example, **__: example.id, shots=lambda _: [shot], few_shot_answer=Spans().few_shot_answer
     )
-    list(BatchScheduler(backend, lambda one: BY_JSON(one, brief)).predictions([EXAMPLE]))
+    list(BatchScheduler(backend, lambda span_example: BY_JSON(span_example, brief)).predictions([EXAMPLE]))
     (prompt,) = backend.asked
     assert [turn.content for turn in prompt.messages] == ["2", ' {"quote": "\\"no\\""}', "1"]

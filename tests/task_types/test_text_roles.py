@@ -39,7 +39,7 @@ class Sides(FakeEncoder):
         return {text for text, read_as in self.read if read_as == role}
 
 
-def asked(task: str, folder: Path, **options: Any) -> Sides:
+def sides_of_run(task: str, folder: Path, **options: Any) -> Sides:
     model = Sides()
     figeval.run(task, model, name="sides", limit=3, baselines=False, output_path=folder / "run", **options)
     return model
@@ -56,12 +56,12 @@ def asked(task: str, folder: Path, **options: Any) -> Sides:
     ],
 )
 def test_the_sides_of_each_type(task: str, roles: set[TextRole], tmp_path: Path) -> None:
-    model = asked(task, tmp_path)
+    model = sides_of_run(task, tmp_path)
     assert {role for _, role in model.read} == roles
 
 
 def test_a_question_is_the_query_and_its_options_are_documents(tmp_path: Path) -> None:
-    model = asked("mini_proverbs", tmp_path)
+    model = sides_of_run("mini_proverbs", tmp_path)
     rows = [json.loads(line) for line in Path("tasks/mini/proverbs.jsonl").read_text().splitlines()]
     proverbs = {row["proverb"] for row in rows if "proverb" in row}
     assert model.of("document") <= proverbs
@@ -69,7 +69,7 @@ def test_a_question_is_the_query_and_its_options_are_documents(tmp_path: Path) -
 
 
 def test_texts_that_represent_themselves_are_on_no_side(tmp_path: Path) -> None:
-    model = asked("mini_motif", tmp_path, routes={"similarity": "by_embedding"})
+    model = sides_of_run("mini_motif", tmp_path, routes={"similarity": "by_embedding"})
     assert {role for _, role in model.read} == SYMMETRIC
 
 
@@ -82,7 +82,7 @@ def test_labels_are_documents_and_two_sentences_are_alike(kind: str, tmp_path: P
         f"name: t\ndescription: t\ntype: {kind}\nlabels: {labels}\ndata: {{test: 'jsonl:t.jsonl'}}\n"
         f"fields: {{id: '\"1\"', {fields[1:]}\ntemplate: t.jinja\n"
     )
-    model = asked("t", tmp_path, include_path=tmp_path, routes={kind: "by_cosine"})
+    model = sides_of_run("t", tmp_path, include_path=tmp_path, routes={kind: "by_cosine"})
     assert {role for _, role in model.read} == roles
     if roles == SIDES:
         assert model.of("query") == {TEXT}

@@ -66,14 +66,14 @@ def test_a_text_without_full_stops_has_no_more_windows_than_it_should():
 
 @given(texts)
 def test_windows_lie_in_the_text_none_is_empty_and_all_of_it_is_covered(text):
-    found = windows(text)
-    for span in found:
+    windows_of_text = windows(text)
+    for span in windows_of_text:
         assert 0 <= span.start < span.end <= len(text)
         assert text[span.start : span.end] == text[span.start : span.end].strip() != ""
-    assert len(set(found)) == len(found)
-    assert list(found) == sorted(found, key=lambda span: (span.start, span.end))
-    covered = {place for span in found for place in range(span.start, span.end)}
-    assert all(character.isspace() for place, character in enumerate(text) if place not in covered)
+    assert len(set(windows_of_text)) == len(windows_of_text)
+    assert list(windows_of_text) == sorted(windows_of_text, key=lambda span: (span.start, span.end))
+    covered = {index for span in windows_of_text for index in range(span.start, span.end)}
+    assert all(character.isspace() for index, character in enumerate(text) if index not in covered)
 
 
 @given(texts)

@@ -28,8 +28,8 @@ def block(name, example, **extra):
 
 
 def answer(route, example, backend, **settings):
-    told = PromptContext(block, labels=LABELS, verbalizer=WORDS, **settings)
-    ((_, prediction),) = BatchScheduler(backend, lambda e: route(e, told)).predictions([example])
+    prompt_context = PromptContext(block, labels=LABELS, verbalizer=WORDS, **settings)
+    ((_, prediction),) = BatchScheduler(backend, lambda e: route(e, prompt_context)).predictions([example])
     return prediction
 
 
@@ -38,8 +38,8 @@ def test_a_letter_is_an_option():
     prediction = answer(BY_LETTER, EXAMPLE, backend, stop=("\n\n",), max_new_tokens=9)
     assert (prediction.value, prediction.status, prediction.scores) == (2, "ok", ())
     assert (prediction.raw, prediction.finish) == ("The answer is C.", "stop")
-    (asked,) = backend.asked
-    assert (asked.messages[-1].content, asked.stop, asked.max_new_tokens) == ("Which?", ("\n\n", "\nWhich?"), 9)
+    (request,) = backend.asked
+    assert (request.messages[-1].content, request.stop, request.max_new_tokens) == ("Which?", ("\n\n", "\nWhich?"), 9)
 
 
 def test_the_whole_text_is_kept_with_its_reasoning():
@@ -85,21 +85,21 @@ def test_a_reader_may_be_named_and_is_not_called_for_a_reply_that_did_not_come()
     assert (failed.status, failed.value, failed.raw, failed.error) == ("error", None, None, "HTTP 500")
     with pytest.raises(PluginError, match="has no 'no_such_reader'"):
         reader.read(EXAMPLE, PromptContext(block), "B")
-    named = ReplyReader("figeval.task_types.choice:read_letter", "1").read(EXAMPLE, PromptContext(block), "B")
-    assert (named.value, named.raw, named.finish) == (1, "B", "stop")
+    prediction = ReplyReader("figeval.task_types.choice:read_letter", "1").read(EXAMPLE, PromptContext(block), "B")
+    assert (prediction.value, prediction.raw, prediction.finish) == (1, "B", "stop")
 
 
 @pytest.mark.parametrize("text", ["Riddle: b", "The second riddle", "riddle two fits"])
 def test_a_task_says_what_replies_call_its_options(text):
-    told = PromptContext(block, vocabulary={"option": ("riddle",)})
-    assert READER.read(EXAMPLE, told, text).value == 1
+    prompt_context = PromptContext(block, vocabulary={"option": ("riddle",)})
+    assert READER.read(EXAMPLE, prompt_context, text).value == 1
     assert READER.read(EXAMPLE, PromptContext(block), text).value is None
 
 
 def test_what_the_right_option_is_called_does_not_count_options():
-    told = PromptContext(block, vocabulary={"answer": ("moral",)})
-    assert READER.read(EXAMPLE, told, "Moral: B").value == 1
-    assert READER.read(EXAMPLE, told, "The second moral").status == "unparseable"
+    prompt_context = PromptContext(block, vocabulary={"answer": ("moral",)})
+    assert READER.read(EXAMPLE, prompt_context, "Moral: B").value == 1
+    assert READER.read(EXAMPLE, prompt_context, "The second moral").status == "unparseable"
 
 
 def test_more_options_than_letters_are_not_asked():

@@ -21,44 +21,46 @@ CHOICE = {"Index": "0", "Sentence": "Haste fell.", "Options": OPTIONS, "Label": 
 BANK = {"Index": "0", "Sentence": "Haste fell.", "Options": "3,1,2", "Indices": "2"}
 
 
-def written(file: Path, found: Sequence[dict[str, str]], delimiter: str = ",") -> None:
+def written(file: Path, rows: Sequence[dict[str, str]], delimiter: str = ",") -> None:
     with file.open("w", encoding="utf-8", newline="") as opened:
-        writer = csv.DictWriter(opened, list(found[0]), delimiter=delimiter)
+        writer = csv.DictWriter(opened, list(rows[0]), delimiter=delimiter)
         writer.writeheader()
-        writer.writerows(found)
+        writer.writerows(rows)
 
 
 def read(task: str, folder: Path, **changes: str) -> list[Row]:
     """The rows of a task whose only question (T1) or first query (T2) has these changes."""
-    clusters = [{"cluster": str(place // 2), "sentence": one} for place, one in enumerate(SENTENCES)]
+    clusters = [{"cluster": str(number // 2), "sentence": sentence} for number, sentence in enumerate(SENTENCES)]
     written(folder / "clusters.tsv", clusters, "\t")
-    written(folder / "stories-10.csv", [{**one, "story": f"Once: {one['sentence']} \n"} for one in clusters])
+    written(
+        folder / "stories-10.csv", [{**cluster, "story": f"Once: {cluster['sentence']} \n"} for cluster in clusters]
+    )
     changed = {key: value for key, value in changes.items() if key in CHOICE}
     for size in ("Subset", "Full"):
         written(folder / f"AnaloBench-T1-{size}-S1.csv", [CHOICE | changed])
-    others = [{**BANK, "Index": str(n), "Sentence": one} for n, one in enumerate(SENTENCES[1:], 1)]
-    written(folder / "AnaloBench-T2-Base.csv", [BANK | changes if "Indices" in changes else BANK, *others])
+    other_items = [{**BANK, "Index": str(n), "Sentence": sentence} for n, sentence in enumerate(SENTENCES[1:], 1)]
+    written(folder / "AnaloBench-T2-Base.csv", [BANK | changes if "Indices" in changes else BANK, *other_items])
     return list(
         analobench_rows.open(task, DataContext(folder=folder, fetch=lambda _name, path: folder / Path(path).name))
     )
 
 
 def test_the_options_are_taken_apart(tmp_path: Path) -> None:
-    (found,) = read("t1", tmp_path)
-    assert found["options"] == ("Pride cracked.", "The hare ran and lost.", "Rain came.", "A vain king was bald.")
-    assert (found["gold"], found["cluster"]) == (1, "cluster 0")
+    (row,) = read("t1", tmp_path)
+    assert row["options"] == ("Pride cracked.", "The hare ran and lost.", "Rain came.", "A vain king was bald.")
+    assert (row["gold"], row["cluster"]) == (1, "cluster 0")
 
 
 def test_longer_stories_stand_in_the_place_of_sentences(tmp_path: Path) -> None:
-    (found,) = read("t1_s10", tmp_path)
-    assert found["story"] == "Once: Haste fell."
-    assert found["options"][1] == "Once: The hare ran and lost."
+    (row,) = read("t1_s10", tmp_path)
+    assert row["story"] == "Once: Haste fell."
+    assert row["options"][1] == "Once: The hare ran and lost."
 
 
 def test_a_bank_is_in_the_published_order(tmp_path: Path) -> None:
-    found = read("t2", tmp_path)[0]
-    assert found["candidates"] == (SENTENCES[3], SENTENCES[1], SENTENCES[2])
-    assert found["relevant"] == [1]
+    row = read("t2", tmp_path)[0]
+    assert row["candidates"] == (SENTENCES[3], SENTENCES[1], SENTENCES[2])
+    assert row["relevant"] == [1]
     assert read("t2_s10", tmp_path)[0]["candidates"][0] == f"Once: {SENTENCES[3]}"
 
 
@@ -83,14 +85,19 @@ def test_what_is_no_question_is_one_line(tmp_path: Path, task: str, changes: Any
 
 def test_the_real_files(real_data: str) -> None:
     context = DataContext(folder=Path(), fetch=fetch)
-    found = {task: list(analobench_rows.open(task, context)) for task in ("t1", "t1_full", "t2", "t2_s10")}
-    assert {task: len(one) for task, one in found.items()} == {"t1": 340, "t1_full": 2460, "t2": 340, "t2_s10": 340}
-    assert {len({row["cluster"] for row in one}) for one in found.values()} == {47}
-    assert {len(row["candidates"]) for row in found["t2"]} == {200}
-    sizes = Counter(row["cluster"] for row in found["t2"])
-    of = {row["story"]: row["cluster"] for row in found["t2"]}
-    for row in found["t2"]:  # exactly the other stories of its cluster are right
-        assert {of[row["candidates"][place]] for place in row["relevant"]} == {row["cluster"]}
+    rows_of_task = {task: list(analobench_rows.open(task, context)) for task in ("t1", "t1_full", "t2", "t2_s10")}
+    assert {task: len(rows) for task, rows in rows_of_task.items()} == {
+        "t1": 340,
+        "t1_full": 2460,
+        "t2": 340,
+        "t2_s10": 340,
+    }
+    assert {len({row["cluster"] for row in rows}) for rows in rows_of_task.values()} == {47}
+    assert {len(row["candidates"]) for row in rows_of_task["t2"]} == {200}
+    sizes = Counter(row["cluster"] for row in rows_of_task["t2"])
+    of = {row["story"]: row["cluster"] for row in rows_of_task["t2"]}
+    for row in rows_of_task["t2"]:  # exactly the other stories of its cluster are right
+        assert {of[row["candidates"][index]] for index in row["relevant"]} == {row["cluster"]}
         assert len(row["relevant"]) == sizes[row["cluster"]] - 1
-    itself = [row["id"] for row in found["t1"] if row["story"] in row["options"]]
+    itself = [row["id"] for row in rows_of_task["t1"] if row["story"] in row["options"]]
     assert itself == ["152", "163", "168", "188", "192"]

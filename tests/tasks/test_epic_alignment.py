@@ -43,7 +43,7 @@ def small(tmp_path: Path) -> Any:
     """A function of records that makes a corpus of them; the test split has them in reversed order."""
 
     def make(*records: dict[str, Any]) -> DataContext:
-        ids = [one["pk"] for one in reversed(records)]
+        ids = [record["pk"] for record in reversed(records)]
         (tmp_path / "full_dataset.json").write_text(json.dumps(records))
         (tmp_path / "task_1_proverb_only_seen_test_data_indices.json").write_text(json.dumps(ids))
         return DataContext(folder=tmp_path, fetch=lambda benchmark, path: tmp_path / path)
@@ -61,10 +61,10 @@ def examples(context: DataContext, task: str = TASKS[0]) -> list[Example]:
 
 
 def test_every_pair_is_a_row_with_a_share_of_its_narrative(small: Any) -> None:
-    found = list(epic_rows.open("alignment_seen_test", small(ONE, TWO)))
-    assert [row["id"] for row in found] == ["Q2N3S1", "Q2N3S2", "Q2N3S3", "Q2N1S1", "Q2N1S2"]
-    assert [row["weight"] for row in found] == [1 / 3, 1 / 3, 1 / 3, 0.5, 0.5]
-    assert (found[0]["span"], found[0]["span_lower"], found[0]["given_lower"]) == ("CALM", "calm", "still")
+    rows = list(epic_rows.open("alignment_seen_test", small(ONE, TWO)))
+    assert [row["id"] for row in rows] == ["Q2N3S1", "Q2N3S2", "Q2N3S3", "Q2N1S1", "Q2N1S2"]
+    assert [row["weight"] for row in rows] == [1 / 3, 1 / 3, 1 / 3, 0.5, 0.5]
+    assert (rows[0]["span"], rows[0]["span_lower"], rows[0]["given_lower"]) == ("CALM", "calm", "still")
 
 
 def test_gold_is_the_first_place_whatever_its_case(small: Any) -> None:
@@ -76,12 +76,12 @@ def test_gold_is_the_first_place_whatever_its_case(small: Any) -> None:
 
 def test_the_published_rows_go_by_file_lose_pairs_and_are_scored_against_the_first_batch(small: Any) -> None:
     many = [record(f"Q2N{n}", ("Still", "The lake" if n % 2 else "calm")) for n in range(4, 36)]
-    found = list(epic_rows.open("alignment_published", small(ONE, TWO, *many)))
-    assert [row["id"] for row in found[:5]] == ["Q2N1S1", "Q2N1S2", "Q2N3S3", "Q2N3S2", "Q2N4S1"]  # S3 in S1's place
-    assert [row["weight"] for row in found[2:4]] == [0.5, 0.5]
-    assert [row["reference_lower"] for row in found[:3]] == ["the lake", "calm", "a calm lake"]
-    assert [row["reference_lower"] for row in found[32:]] == ["the lake", "calm", "a calm lake", "it was"]
-    assert found[32]["span_lower"] != found[32]["reference_lower"]
+    rows = list(epic_rows.open("alignment_published", small(ONE, TWO, *many)))
+    assert [row["id"] for row in rows[:5]] == ["Q2N1S1", "Q2N1S2", "Q2N3S3", "Q2N3S2", "Q2N4S1"]  # S3 in S1's place
+    assert [row["weight"] for row in rows[2:4]] == [0.5, 0.5]
+    assert [row["reference_lower"] for row in rows[:3]] == ["the lake", "calm", "a calm lake"]
+    assert [row["reference_lower"] for row in rows[32:]] == ["the lake", "calm", "a calm lake", "it was"]
+    assert rows[32]["span_lower"] != rows[32]["reference_lower"]
 
 
 def test_a_span_that_is_not_in_its_text(small: Any) -> None:
@@ -115,29 +115,29 @@ def real(task: str, split: str = "test") -> list[SpanExample]:
     [("epic_alignment", "test", 2164, 1000), ("epic_alignment", "train", 3274, 1500), (TASKS[1], "test", 2100, 1000)],
 )
 def test_counts(task: str, split: str, n: int, narratives: int, real_data: str) -> None:
-    found = real(task, split)
-    assert len({one.id for one in found}) == len(found) == n
-    assert len({one.meta["narrative"] for one in found}) == narratives
-    assert sum(one.weight for one in found) == pytest.approx(narratives)
-    assert len({one.cluster for one in found}) == 250
-    assert all(one.gold and one.text == one.text.lower().strip() for one in found)
+    examples = real(task, split)
+    assert len({example.id for example in examples}) == len(examples) == n
+    assert len({example.meta["narrative"] for example in examples}) == narratives
+    assert sum(example.weight for example in examples) == pytest.approx(narratives)
+    assert len({example.cluster for example in examples}) == 250
+    assert all(example.gold and example.text == example.text.lower().strip() for example in examples)
 
 
 @pytest.mark.slow
 def test_the_rows_that_the_released_code_loses(real_data: str) -> None:
-    kept = {(one.text, one.given) for one in real(TASKS[0])}
-    assert len(kept) == 2100 == len(real(TASKS[1]))
+    kept_pairs = {(example.text, example.given) for example in real(TASKS[0])}
+    assert len(kept_pairs) == 2100 == len(real(TASKS[1]))
     assert (
-        len({one.answer for one in real(TASKS[1])})
+        len({example.answer for example in real(TASKS[1])})
         <= alignment.BATCH_ROWS
-        < len({one.answer for one in real(TASKS[0])})
+        < len({example.answer for example in real(TASKS[0])})
     )
 
 
 @pytest.mark.parametrize(("task", "folder"), [(TASKS[0], "tfidf"), (TASKS[1], "tfidf-published")])
 def test_measured_runs_have_the_examples_of_today(task: str, folder: str, real_data: str) -> None:
     record, _ = read_run(Path(__file__).parents[2] / "results" / "measured" / folder)
-    (measured,) = [one.examples_sha256 for one in record.tasks if one.task == task]
+    (measured,) = [task_record.examples_sha256 for task_record in record.tasks if task_record.task == task]
     assert survey(task, lambda: iter(real(task))).sha256 == measured
 
 
@@ -147,42 +147,42 @@ RIGHT = {"whole_text": (0.240, 0.954, 0.383), "last_sentence": (0.349, 0.518, 0.
 TRIALS = {"published": (0.0752, 0.0981, 0.0851), "right": (0.2739, 0.4132, 0.3294)}  # 30 seeds of a uniform span
 
 
-def published_scores(found: list[SpanExample], model: str) -> list[float]:
+def published_scores(examples: list[SpanExample], model: str) -> list[float]:
     respondent = open_model(Harness(plugins.plugin_manager()).backends, model, {}, {"seed": 0})
-    respondent.fit(found)
-    answers = respondent.backend.find_spans([_query(one) for one in found])
+    respondent.fit(examples)
+    answers = respondent.backend.find_spans([_query(example) for example in examples])
     scores = []
     for name in ("published_precision", "published_recall", "published_f1"):
         tally = MetricAggregator(name, getattr(epic_metrics, name))
-        for one, answer in zip(found, answers, strict=True):
-            count_in(tally, one, Prediction(example_id=one.id, value=answer[0].span))
+        for example, answer in zip(examples, answers, strict=True):
+            count_in(tally, example, Prediction(example_id=example.id, value=answer[0].span))
         scores.append(tally.score().value or 0.0)
     return scores
 
 
-def _query(one: SpanExample) -> Any:
+def _query(example: SpanExample) -> Any:
     from figeval.types import SpanQuery
 
-    return SpanQuery(one.text, one.given, one.known)
+    return SpanQuery(example.text, example.given, example.known)
 
 
 @pytest.mark.slow
 def test_a_perfect_model_gets_next_to_nothing_from_the_published_scoring(real_data: str) -> None:
-    found = real(TASKS[1])
+    examples = real(TASKS[1])
     for model, expected in PUBLISHED.items():
-        assert published_scores(found, model) == pytest.approx(expected, abs=0.0006), model
-    assert published_scores(found, "random") == pytest.approx(TRIALS["published"], abs=0.008)
+        assert published_scores(examples, model) == pytest.approx(expected, abs=0.0006), model
+    assert published_scores(examples, "random") == pytest.approx(TRIALS["published"], abs=0.008)
 
 
 @pytest.mark.slow
 def test_the_right_gold_spans_give_trivial_answers_far_more_than_what_was_printed(real_data: str) -> None:
-    found = [replace(one, reference=None) for one in real(TASKS[1])]
-    assert published_scores(found, "whole_text") == pytest.approx(RIGHT["whole_text"], abs=0.0006)
+    examples = [replace(example, reference=None) for example in real(TASKS[1])]
+    assert published_scores(examples, "whole_text") == pytest.approx(RIGHT["whole_text"], abs=0.0006)
     # Where a sentence ends is a matter of definition: ours keeps a closing quotation mark, and "mr." ends none.
-    assert published_scores(found, "last_sentence") == pytest.approx(RIGHT["last_sentence"], abs=0.004)
-    assert published_scores(found, "random") == pytest.approx(TRIALS["right"], abs=0.02)
-    assert published_scores(found, "oracle") == [1.0, 1.0, 1.0]
-    assert all(sentences(one.text) for one in found)
+    assert published_scores(examples, "last_sentence") == pytest.approx(RIGHT["last_sentence"], abs=0.004)
+    assert published_scores(examples, "random") == pytest.approx(TRIALS["right"], abs=0.02)
+    assert published_scores(examples, "oracle") == [1.0, 1.0, 1.0]
+    assert all(sentences(example.text) for example in examples)
 
 
 @pytest.mark.slow
@@ -200,7 +200,7 @@ def test_a_run_prints_the_three_floors_and_takes_the_published_task_in_its_place
         "squad_f1",
         "exact_match",
     ]
-    assert [one.baseline for one in task.baselines] == ["random", "last_sentence", "whole_text"]
+    assert [baseline.baseline for baseline in task.baselines] == ["random", "last_sentence", "whole_text"]
     assert [score.value for score in task.baselines[0].scores] == [score.value for score in task.scores]
     instead = RunConfig(tasks=TASKS[:1], model="random", output_path=tmp_path / "p", limit=60, protocol="published")
     (task,) = run(instead, harness, Deaf())[0].tasks

@@ -79,10 +79,10 @@ SMALL = AnalysedTexts(
 def test_sparse_products_are_jaccard(left: list[frozenset[str]], right: list[frozenset[str]]) -> None:
     matrix = overlap.incidence([*left, *right])
     jaccard, common = overlap.similarities(matrix[: len(left)], matrix[len(left) :])
-    for i, one in enumerate(left):
+    for i, row in enumerate(left):
         for j, other in enumerate(right):
-            assert common[i, j] == len(one & other)
-            assert jaccard[i, j] == pytest.approx(len(one & other) / len(one | other) if one | other else 0)
+            assert common[i, j] == len(row & other)
+            assert jaccard[i, j] == pytest.approx(len(row & other) / len(row | other) if row | other else 0)
 
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=2, max_size=5), st.data())
@@ -104,14 +104,14 @@ def test_no_narrative_is_paired_with_itself() -> None:
 
 
 def test_spans_of_a_small_corpus() -> None:
-    found = {one.name: one.value for one in spans.analyse(SMALL).findings}
-    assert found["pairs"] == 5 and found["narratives with 2 pairs"] == 2
-    assert found["narratives that use a proverb span twice"] == 1  # "Run" in Q1N1
-    assert found["narratives with overlapping spans"] == 2  # "he ran" and "ran", "Her dog" and "dog  barked"
-    assert found["ambiguous narrative spans"] == 2  # both of Q1N1: "She ran" holds "he ran"
-    assert found["proverb spans found as written"] == 5
-    assert found["narrative spans found as written"] == 4  # no "HE ran"
-    assert found["pairs not found"] == 0 and found["narratives with double spaces"] == 1
+    numbers = {finding.name: finding.value for finding in spans.analyse(SMALL).findings}
+    assert numbers["pairs"] == 5 and numbers["narratives with 2 pairs"] == 2
+    assert numbers["narratives that use a proverb span twice"] == 1  # "Run" in Q1N1
+    assert numbers["narratives with overlapping spans"] == 2  # "he ran" and "ran", "Her dog" and "dog  barked"
+    assert numbers["ambiguous narrative spans"] == 2  # both of Q1N1: "She ran" holds "he ran"
+    assert numbers["proverb spans found as written"] == 5
+    assert numbers["narrative spans found as written"] == 4  # no "HE ran"
+    assert numbers["pairs not found"] == 0 and numbers["narratives with double spaces"] == 1
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_occurrences_may_overlap_and_are_no_patterns(text: str, span: str, times
 
 
 def test_gendered_words_are_counted_as_words() -> None:
-    found = gender.analyse(SMALL)
-    assert found.narratives["male_mentions"] == {"Q1N1": 2, "Q1N2": 0, "Q2N1": 0}
-    assert found.narratives["female_mentions"] == {"Q1N1": 1, "Q1N2": 0, "Q2N1": 1}
-    assert found.details["narratives"] == {"male": 1, "female": 1, "equal": 0, "none": 1}
+    analysis = gender.analyse(SMALL)
+    assert analysis.narratives["male_mentions"] == {"Q1N1": 2, "Q1N2": 0, "Q2N1": 0}
+    assert analysis.narratives["female_mentions"] == {"Q1N1": 1, "Q1N2": 0, "Q2N1": 1}
+    assert analysis.details["narratives"] == {"male": 1, "female": 1, "equal": 0, "none": 1}
     assert gender.count("He's the ladies' hero, but there", gender.PRONOUNS) == {"male": 1, "female": 0}
-    assert "not coreference" in found.name
+    assert "not coreference" in analysis.name
     assert not gender.NOUNS["male"] & gender.NOUNS["female"]
     assert gender.percent({"male": 0, "female": 0}, "male") is None
 
@@ -149,8 +149,8 @@ def test_reading_ease_is_left_out_without_its_library(monkeypatch: pytest.Monkey
 
 
 def test_a_finding_agrees_in_the_digits_that_were_printed() -> None:
-    def finding(value: float | None, published: str, **more: Any) -> AnalysedNumber:
-        return AnalysedNumber(name="x", value=value, definition="", published=published, **more)
+    def finding(value: float | None, published: str, **extra: Any) -> AnalysedNumber:
+        return AnalysedNumber(name="x", value=value, definition="", published=published, **extra)
 
     assert finding(0.0258402, "0.0258").agrees and finding(16170, "16170").agrees
     assert finding(4.274, "4.26").agrees is False
@@ -180,10 +180,10 @@ def test_tokenisers_differ() -> None:
 def test_relations_are_symmetric_and_paraphrases_are_the_stricter_one() -> None:
     strict, generous = duplicates.near_duplicates(), duplicates.defensible()
     for relation in (strict, generous):
-        for one, others in relation.items():
-            assert others and one not in others
-            assert all(one in relation[other] for other in others)
-    assert all(others <= generous[one] for one, others in strict.items())
+        for proverb, paraphrases in relation.items():
+            assert paraphrases and proverb not in paraphrases
+            assert all(proverb in relation[other] for other in paraphrases)
+    assert all(paraphrases <= generous[proverb] for proverb, paraphrases in strict.items())
     assert strict["Q24"] == {"Q125"} and strict["Q53"] == {"Q160", "Q181"}
     assert "Q181" not in strict["Q160"]  # not transitive
 
@@ -201,10 +201,10 @@ def test_every_paraphrase_has_a_reason_in_words_of_our_own(real_data: str) -> No
     proverbs = real_corpus().proverbs
     for group in duplicates.read_lists()["paraphrases"]["groups"]:
         assert group["reason"].endswith(".") and set(group["proverbs"]) <= set(proverbs)
-        said = " ".join(language.words(group["reason"].lower()))
+        reason_words = " ".join(language.words(group["reason"].lower()))
         for key in group["proverbs"]:
             runs = ngrams(language.words(proverbs[key].lower()), 4)
-            assert not any(" ".join(run) in said for run in runs), key
+            assert not any(" ".join(run) in reason_words for run in runs), key
 
 
 # ---- the real data --------------------------------------------------------------------------------------------------
@@ -224,39 +224,42 @@ def real_corpus() -> AnalysedTexts:
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["part"])
 def test_real_numbers(case: dict[str, Any], nltk_data: Path) -> None:
     room = importlib.import_module(f"figeval.builtin.tasks.epic.analysis.{case['part']}")
-    found = {one.name: one for one in room.analyse(real_corpus()).findings}
+    findings = {finding.name: finding for finding in room.analyse(real_corpus()).findings}
     for name, value in case["findings"].items():
-        assert found[name].value == pytest.approx(value, abs=1e-4), name
-    assert {name for name, one in found.items() if one.agrees} == set(case["agree"])
-    assert {name for name, one in found.items() if one.agrees is False} == set(case["differ"])
-    assert all(one.definition for one in found.values())
+        assert findings[name].value == pytest.approx(value, abs=1e-4), name
+    assert {name for name, finding in findings.items() if finding.agrees} == set(case["agree"])
+    assert {name for name, finding in findings.items() if finding.agrees is False} == set(case["differ"])
+    assert all(finding.definition for finding in findings.values())
 
 
 @pytest.mark.slow
 def test_the_papers_random_draw_is_within_the_range_of_permutations(nltk_data: Path) -> None:
-    found = [one for one in overlap.analyse(real_corpus()).findings if one.name.endswith("random")]
-    assert len(found) == 6 and all(one.covers for one in found)
+    findings = [finding for finding in overlap.analyse(real_corpus()).findings if finding.name.endswith("random")]
+    assert len(findings) == 6 and all(finding.covers for finding in findings)
 
 
 def test_the_command_writes_what_it_prints(
     nltk_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = real_corpus()
-    kept = list(whole.narratives)[:40]
-    proverbs = {key.partition("N")[0] for key in kept}
-    few = AnalysedTexts(
-        {key: whole.narratives[key] for key in kept},
-        {key: text for key, text in whole.proverbs.items() if key in proverbs},
-        {key: whole.spans[key] for key in kept},
+    complete = real_corpus()
+    narrative_ids = list(complete.narratives)[:40]
+    proverbs = {key.partition("N")[0] for key in narrative_ids}
+    small_corpus = AnalysedTexts(
+        {key: complete.narratives[key] for key in narrative_ids},
+        {key: text for key, text in complete.proverbs.items() if key in proverbs},
+        {key: complete.spans[key] for key in narrative_ids},
     )
-    monkeypatch.setattr(corpus, "read", lambda _: few)
+    monkeypatch.setattr(corpus, "read", lambda _: small_corpus)
     main_ok("analyze", "epic", "--output", str(tmp_path / "out"), "--no_plots")
     printed = capsys.readouterr().out
     assert "5 files in" in printed and "no WordNet: give --wordnet" in printed
     record = json.loads((tmp_path / "out" / "analysis.json").read_text(encoding="utf-8"))
     assert record["data"]["sha256"].startswith("7191a542") and record["libraries"]["nltk"]
     assert record["parts"]["Table 2: size"]["findings"][0]["published"] == "16170"
-    for name, n in (("per_narrative.csv", len(few.narratives)), ("per_proverb.csv", len(few.proverbs))):
+    for name, n in (
+        ("per_narrative.csv", len(small_corpus.narratives)),
+        ("per_proverb.csv", len(small_corpus.proverbs)),
+    ):
         rows = table(tmp_path / "out" / name)
         assert len(rows) == n and "sentiment" in rows[0]
     assert all(row["definition"] for row in table(tmp_path / "out" / "tables.csv"))
@@ -373,8 +376,8 @@ def test_figures_have_titles_and_units(name: str) -> None:
 
 def axes(spec: Any) -> list[dict[str, Any]]:
     """Every x and y of a chart and its layers that has a title of its own."""
-    found = [spec["encoding"][key] for key in ("x", "y") if key in spec.get("encoding", {})]
-    return found + [axis for layer in spec.get("layer", []) for axis in axes(layer)]
+    encodings = [spec["encoding"][key] for key in ("x", "y") if key in spec.get("encoding", {})]
+    return encodings + [axis for layer in spec.get("layer", []) for axis in axes(layer)]
 
 
 @pytest.mark.slow

@@ -41,18 +41,18 @@ def test_a_scorer_without_preference_is_uniform(value):
 
 
 def test_nan_stays_nan_and_the_others_share_the_rest():
-    found = distractors.probabilities(np.array([[1.0, np.nan, 3.0], [np.nan] * 3]))
-    assert np.isnan(found).tolist() == [[False, True, False], [True] * 3]
-    assert found[0, [0, 2]].sum() == pytest.approx(1)
+    shares = distractors.probabilities(np.array([[1.0, np.nan, 3.0], [np.nan] * 3]))
+    assert np.isnan(shares).tolist() == [[False, True, False], [True] * 3]
+    assert shares[0, [0, 2]].sum() == pytest.approx(1)
 
 
 def test_a_nan_of_one_scorer_is_answered_by_the_others():
-    one, two = np.array([[1.0, 2.0, np.nan]]), np.array([[5.0, 5.0, 5.0]])
-    mean = distractors.average_probabilities({"one": one, "two": two})
+    first, two = np.array([[1.0, 2.0, np.nan]]), np.array([[5.0, 5.0, 5.0]])
+    mean = distractors.average_probabilities({"one": first, "two": two})
     assert mean[0, 2] == pytest.approx(1 / 3)
-    assert mean[0, :2] == pytest.approx((distractors.probabilities(one)[0, :2] + 1 / 3) / 2)
+    assert mean[0, :2] == pytest.approx((distractors.probabilities(first)[0, :2] + 1 / 3) / 2)
     with pytest.raises(ModelError, match=r"all scorers \(one\) give NaN for 1 pairs"):
-        distractors.average_probabilities({"one": one})
+        distractors.average_probabilities({"one": first})
 
 
 PROBABILITY = np.array([[0.30, 0.20, 0.15, 0.10, 0.09, 0.06, 0.05, 0.05]])
@@ -66,9 +66,9 @@ def test_what_is_probable_or_as_probable_as_the_gold_one_is_cheap():
 
 
 def test_random_costs_of_a_narrative_depend_on_its_name_alone():
-    one, other = distractors.uniform(7, ["a", "b"], 9), distractors.uniform(7, ["b"], 9)
-    assert all((mine[1] == alone[0]).all() for mine, alone in zip(one, other, strict=True))
-    assert len({row.tobytes() for cost in one for row in cost}) == 2 * distractors.SLOTS
+    first, other = distractors.uniform(7, ["a", "b"], 9), distractors.uniform(7, ["b"], 9)
+    assert all((row[1] == alone[0]).all() for row, alone in zip(first, other, strict=True))
+    assert len({row.tobytes() for cost in first for row in cost}) == 2 * distractors.SLOTS
 
 
 def test_in_each_block_every_proverb_is_right_once():
@@ -96,8 +96,8 @@ def test_every_proverb_is_offered_equally_often_wherever_it_is_right(problem):
     wrong = distractors.assign_distractors(
         distractors.adversarial(distractors.probabilities(scores), gold), gold, alike
     )
-    for right, others in zip(gold, wrong, strict=True):
-        together = [right, *others]
+    for right, wrong_options in zip(gold, wrong, strict=True):
+        together = [right, *wrong_options]
         assert len(set(together)) == 5
         assert alike[np.ix_(together, together)].sum() == 5  # each is like itself only
     for block in distractors.blocks(gold):
@@ -109,7 +109,7 @@ def test_the_cheapest_assignment_is_taken():
     """Each narrative likes one proverb, another one for each: all get what they like."""
     size = 9
     likes = [(np.arange(size) + shift) % size for shift in (1, 2, 3, 4)]
-    costs = [np.where(np.arange(size) == wanted[:, None], 0.0, 1.0) for wanted in likes]
+    costs = [np.where(np.arange(size) == preferred[:, None], 0.0, 1.0) for preferred in likes]
     wrong = distractors.assign_distractors(costs, np.arange(size), np.eye(size, dtype=bool))
     assert wrong == [[(right + shift) % size for shift in (1, 2, 3, 4)] for right in range(size)]
 
@@ -202,11 +202,13 @@ def test_the_same_seed_gives_the_same_files_and_another_seed_other_orders(invent
         run(tmp_path / folder, "--scorers", "letters,shared", "--seed", seed)
     a, b, c = ({path.name: path.read_bytes() for path in (tmp_path / f).iterdir()} for f in "abc")
     assert a == b and a.keys() == c.keys()
-    one, other = (
+    first, other = (
         {line["id"]: line["options"] for line in map(json.loads, f["mcq_items.jsonl"].splitlines())} for f in (a, c)
     )
-    assert {key: set(options) for key, options in one.items()} == {key: set(options) for key, options in other.items()}
-    assert one != other  # the seed moves no distractor, only their order
+    assert {key: set(options) for key, options in first.items()} == {
+        key: set(options) for key, options in other.items()
+    }
+    assert first != other  # the seed moves no distractor, only their order
 
 
 def test_scorers_are_fitted_to_the_narratives(invented):
@@ -259,13 +261,15 @@ def test_the_audit_on_the_page_is_that_of_the_items(column, real_data):
     from figeval.wings.audit.audit import audit
 
     harness = Harness()
-    found = audit(harness.catalogue.tasks.get(f"epic_{KINDS[column]}"), harness)
-    told = list(rows_of("blind rule | what it knows"))
-    assert [(row[0], row[1]) for row in told] == [(one.rule.name, one.rule.knows) for one in found.findings]
-    for row, one in zip(told, found.findings, strict=True):
+    item_audit = audit(harness.catalogue.tasks.get(f"epic_{KINDS[column]}"), harness)
+    table_rows = list(rows_of("blind rule | what it knows"))
+    assert [(row[0], row[1]) for row in table_rows] == [
+        (finding.rule.name, finding.rule.knows) for finding in item_audit.findings
+    ]
+    for row, finding in zip(table_rows, item_audit.findings, strict=True):
         numbers = [float(number) for number in re.findall(r"\.\d+", row[2 + column])]
-        assert numbers[0] == pytest.approx(one.score.value, abs=5.1e-4), one.rule.name
-        assert numbers[1:] == pytest.approx([one.score.low, one.score.high], abs=0.01), one.rule.name
+        assert numbers[0] == pytest.approx(finding.score.value, abs=5.1e-4), finding.rule.name
+        assert numbers[1:] == pytest.approx([finding.score.low, finding.score.high], abs=0.01), finding.rule.name
 
 
 TELLS = "spelt least like any other"  # in adversarial items: the page says by how much
@@ -281,37 +285,37 @@ def test_no_rule_that_reads_options_only_beats_chance(kind, real_data):
     from figeval.wings.audit.blind_rules import ALL, HALF, ITEM
 
     harness = Harness()
-    found = audit(harness.catalogue.tasks.get(f"epic_{kind}"), harness)
-    floors = [one for one in found.findings if one.rule.knows in (ITEM, ALL, HALF)]
+    item_audit = audit(harness.catalogue.tasks.get(f"epic_{kind}"), harness)
+    floors = [finding for finding in item_audit.findings if finding.rule.knows in (ITEM, ALL, HALF)]
     assert len(floors) == 18
-    for one in floors:
-        if kind == "mcq" and one.rule.name == TELLS:
-            assert one.score.low > 0.2
+    for floor in floors:
+        if kind == "mcq" and floor.rule.name == TELLS:
+            assert floor.score.low > 0.2
             continue
-        worse = one.score.value < 0.2 and one.rule.name in MAY_BE_WORSE
-        assert worse or not one.is_off, one.rule.name
+        worse = floor.score.value < 0.2 and floor.rule.name in MAY_BE_WORSE
+        assert worse or not floor.is_off, floor.rule.name
 
 
 def test_the_strength_on_the_page_is_that_of_the_record():
-    found = frozen("mcq")[1]["audit"]["averaged"]
+    averaged = frozen("mcq")[1]["audit"]["averaged"]
     text = " ".join(PAGE)
-    assert f"{found['best_two_among_ten']:.0%}".replace("%", " %") + " are among the ten most probable" in text
-    assert f"have a median rank of {found['median_rank']:g};" in text
-    assert f"pick the right proverb for {found['gold_picked']:.3f}".replace("0.", ".") in text
+    assert f"{averaged['best_two_among_ten']:.0%}".replace("%", " %") + " are among the ten most probable" in text
+    assert f"have a median rank of {averaged['median_rank']:g};" in text
+    assert f"pick the right proverb for {averaged['gold_picked']:.3f}".replace("0.", ".") in text
 
 
 def test_strength_is_measured_by_ranks():
-    found = distractors.strength(
+    strengths = distractors.strength(
         np.linspace(1, 0, 20)[None].repeat(2, 0), [[0, 1, 2, 12, 13], [3, 0, 11, 12, 19]], [0, 3]
     )
-    assert found == {"median_rank": (8 + 12.5) / 2, "best_two_among_ten": 0.75}
+    assert strengths == {"median_rank": (8 + 12.5) / 2, "best_two_among_ten": 0.75}
 
 
 def test_the_models_on_the_page_are_those_of_the_records():
-    told = {name.partition(" ")[0]: cells for name, *cells in rows_of("model | version 1")}
+    cells_of_model = {name.partition(" ")[0]: cells for name, *cells in rows_of("model | version 1")}
     for kind, column in zip(KINDS, (1, 3), strict=True):
         for name, share in frozen(kind)[1]["audit"]["scorers"].items():
-            assert told[name][column] == f"{share['gold_picked']:.3f}".removeprefix("0"), (kind, name)
+            assert cells_of_model[name][column] == f"{share['gold_picked']:.3f}".removeprefix("0"), (kind, name)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -363,9 +367,9 @@ def test_the_audit_can_be_recomputed(real_data):
     scores = {name: build.score_all(build.open_scorer(name), material) for name in ("tfidf", "glove")}
     for kind in KINDS:
         lines, record = frozen(kind)
-        found = build.audit(scores, material, lines)
+        recomputed = build.audit(scores, material, lines)
         for name in scores:
-            assert found["scorers"][name] == record["audit"]["scorers"][name]
+            assert recomputed["scorers"][name] == record["audit"]["scorers"][name]
 
 
 def test_the_random_items_can_be_rebuilt(real_data):

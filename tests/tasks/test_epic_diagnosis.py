@@ -28,14 +28,14 @@ def row(**fields: Any) -> dict[str, Any]:
     return {"tied": 1, "pred": 0, **fields}
 
 
-def run_of(*given: tuple[str, dict[str, float] | None], model: str = "m") -> AnsweredRun:
+def run_of(*answers_of_questions: tuple[str, dict[str, float] | None], model: str = "m") -> AnsweredRun:
     """Answers to narratives of these gold proverbs."""
-    questions, made = {}, {}
-    for number, (gold, picks) in enumerate(given):
+    questions, rows = {}, {}
+    for number, (gold, picks) in enumerate(answers_of_questions):
         key = f"{gold}N{number}"
         questions[key] = ProverbQuestion(gold, FOUR)
-        made[key] = ProverbAnswer(gold, (picks or {}).get(gold, 0.0), picks)
-    return AnsweredRun(model, questions, made)
+        rows[key] = ProverbAnswer(gold, (picks or {}).get(gold, 0.0), picks)
+    return AnsweredRun(model, questions, rows)
 
 
 # ---- stored rows ----------------------------------------------------------------------------------------------------
@@ -67,8 +67,8 @@ def test_a_tie_that_is_not_wholly_stored_is_unknown() -> None:
     many = [f"Q{n}" for n in range(250)]
     stored = row(tied=12, top=[[n, 0.5] for n in range(10)])
     assert answers.picks(stored, many) is None
-    whole = answers.picks({**stored, "all_scores": [0.5] * 12 + [0.0] * 238}, many)
-    assert whole == {f"Q{n}": 1 / 12 for n in range(12)}
+    picks = answers.picks({**stored, "all_scores": [0.5] * 12 + [0.0] * 238}, many)
+    assert picks == {f"Q{n}": 1 / 12 for n in range(12)}
 
 
 def test_rows_of_other_data_are_refused() -> None:
@@ -86,7 +86,7 @@ def test_rows_of_other_data_are_refused() -> None:
 def test_number_right_is_the_sum_of_independent_draws(chances: list[float]) -> None:
     expected = np.zeros(len(chances) + 1)
     for outcome in product((0, 1), repeat=len(chances)):
-        weights = [chance if one else 1 - chance for one, chance in zip(outcome, chances, strict=True)]
+        weights = [chance if outcome_bit else 1 - chance for outcome_bit, chance in zip(outcome, chances, strict=True)]
         expected[sum(outcome)] += np.prod(weights)
     assert accuracy.number_right(chances) == pytest.approx(expected)
 
@@ -136,28 +136,30 @@ def test_two_runs_cell_by_cell() -> None:
     right, wrong = {"Q1": 1.0}, {"Q2": 1.0}
     a = run_of(("Q1", right), ("Q1", right), ("Q3", {"Q3": 1.0}), model="a")
     b = run_of(("Q1", right), ("Q1", wrong), ("Q3", {"Q4": 1.0}), model="b")
-    found = versus.compare_runs(a, b)
-    assert (found.n, found.proverbs) == (3, 2)
-    assert found.cells.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
-    assert (found.both, found.only_a, found.only_b, found.neither) == (1, 2, 0, 0)
-    assert found.same == pytest.approx(1 / 3)
-    assert found.r is None  # two proverbs are too few
+    comparison = versus.compare_runs(a, b)
+    assert (comparison.n, comparison.proverbs) == (3, 2)
+    assert comparison.cells.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
+    assert (comparison.both, comparison.only_a, comparison.only_b, comparison.neither) == (1, 2, 0, 0)
+    assert comparison.same == pytest.approx(1 / 3)
+    assert comparison.r is None  # two proverbs are too few
 
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(CHANCES, st.randoms(use_true_random=False)), min_size=1, max_size=4))
 def test_the_heat_map_holds_every_proverb_once(groups: list[Any]) -> None:
-    made = [
+    answer_table = [
         [
             (ProverbAnswer("Q1", value, None), ProverbAnswer("Q1", other.choice([0.0, 0.5, 1.0]), None))
             for value in values
         ]
         for values, other in groups
     ]
-    cells = versus.heat_map(made)
+    cells = versus.heat_map(answer_table)
     assert cells.sum() == pytest.approx(len(groups))
     assert cells.sum(axis=1) == pytest.approx(
-        accuracy.spread({str(n): [a.right for a, _ in own] for n, own in enumerate(made)})
+        accuracy.spread(
+            {str(n): [a.right for a, _ in proverb_answers] for n, proverb_answers in enumerate(answer_table)}
+        )
     )
 
 
@@ -183,15 +185,15 @@ def test_the_heat_map_is_drawn(tmp_path: Path) -> None:
 @pytest.fixture
 def runs(real_data: str, tmp_path: Path) -> tuple[Path, Path]:
     """`random` and `chance` on the first narratives."""
-    tasks, few = ("epic_retrieval_seen", "epic_mcq_random"), {"limit": 60, "baselines": False}
-    a = finished(tmp_path / "a", *tasks, model="random", **few)
-    b = finished(tmp_path / "b", *tasks, model="chance", **few)
+    tasks, options = ("epic_retrieval_seen", "epic_mcq_random"), {"limit": 60, "baselines": False}
+    a = finished(tmp_path / "a", *tasks, model="random", **options)
+    b = finished(tmp_path / "b", *tasks, model="chance", **options)
     return a, b
 
 
 def call(*arguments: str | Path) -> int:
     with pytest.raises(SystemExit) as ended:
-        main([str(one) for one in arguments])
+        main([str(argument) for argument in arguments])
     return int(ended.value.code or 0)
 
 
@@ -204,18 +206,18 @@ def test_the_command_on_real_runs(runs: tuple[Path, Path], tmp_path: Path, capsy
     assert "correlation of accuracies over proverbs: undefined" in printed
     for task in ("epic_retrieval_seen", "epic_mcq_random"):
         record = json.loads((out / task / "diagnosis.json").read_text(encoding="utf-8"))
-        for place in "AB":
-            stored = json.loads((runs["AB".index(place)] / "run.json").read_text(encoding="utf-8"))
-            (acc,) = (one for one in stored["tasks"] if one["task"] == task)
-            plain = record["runs"][place]["accuracy"]["plain"]["score"]
+        for letter in "AB":
+            stored = json.loads((runs["AB".index(letter)] / "run.json").read_text(encoding="utf-8"))
+            (acc,) = (stored_task for stored_task in stored["tasks"] if stored_task["task"] == task)
+            plain = record["runs"][letter]["accuracy"]["plain"]["score"]
             assert plain["value"] == pytest.approx(acc["scores"][0]["value"])  # the run's own accuracy
-            assert sum(record["runs"][place]["proverbs_by_narratives_right"]) == pytest.approx(
+            assert sum(record["runs"][letter]["proverbs_by_narratives_right"]) == pytest.approx(
                 record["versus"]["proverbs"]
             )
         assert sum(map(sum, record["versus"]["cells"])) == pytest.approx(record["versus"]["proverbs"])
     seen = json.loads((out / "epic_retrieval_seen" / "diagnosis.json").read_text(encoding="utf-8"))["runs"]["B"]
-    for name, one in seen["accuracy"].items():
-        assert one["score"]["value"] == pytest.approx(one["chance"]), name  # all tie: the model is its own floor
+    for name, shares in seen["accuracy"].items():
+        assert shares["score"]["value"] == pytest.approx(shares["chance"]), name  # all tie: the model is its own floor
     with (out / "epic_mcq_random" / "confusion.csv").open(encoding="utf-8", newline="") as stream:
         pairs = list(csv.DictReader(stream))
     assert pairs and not any(pair["paraphrase"] == "True" for pair in pairs)  # the items exclude them

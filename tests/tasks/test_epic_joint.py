@@ -33,7 +33,7 @@ def small(tmp_path: Path) -> DataContext:
     slots = [f"span_{side}_{slot}" for side in ("quote", "narrative") for slot in range(1, 6)]
     records: list[dict[str, Any]] = []
     for key, quote in quotes.items():
-        spans = {f"span_quote_{n}": given for n, (given, _) in enumerate(PAIRS[key], 1)}
+        spans = {f"span_quote_{n}": quotation for n, (quotation, _) in enumerate(PAIRS[key], 1)}
         spans |= {f"span_narrative_{n}": gold for n, (_, gold) in enumerate(PAIRS[key], 1)}
         records.append(
             {"pk": key, "fields": {**dict.fromkeys(slots, ""), **spans, "quote": quote, "narrative": tales[key]}}
@@ -45,16 +45,16 @@ def small(tmp_path: Path) -> DataContext:
 
 
 def test_a_row_is_that_of_the_retrieval_task_with_all_its_spans(small: DataContext) -> None:
-    found = list(epic_rows.open("joint_seen_test", small))
-    assert [(row["id"], row["relevant"]) for row in found] == [("Q2N1", 1), ("Q1N1", 0)]
-    assert [part["id"] for part in found[0]["parts"]] == ["Q2N1S1", "Q2N1S2", "Q2N1S3"], "none is lost"
-    assert found[1]["parts"] == [
+    rows = list(epic_rows.open("joint_seen_test", small))
+    assert [(row["id"], row["relevant"]) for row in rows] == [("Q2N1", 1), ("Q1N1", 0)]
+    assert [part["id"] for part in rows[0]["parts"]] == ["Q2N1S1", "Q2N1S2", "Q2N1S3"], "none is lost"
+    assert rows[1]["parts"] == [
         {"id": "Q1N1S1", "given": "Before you", "known": "Look before you leap", "gold": "The Ice broke"}
     ]
-    assert found[1]["parts_lower"] == [
+    assert rows[1]["parts_lower"] == [
         {"id": "Q1N1S1", "given": "before you", "known": "look before you leap", "gold": "the ice broke"}
     ]
-    assert len({id(row["candidates_lower"]) for row in found}) == 1
+    assert len({id(row["candidates_lower"]) for row in rows}) == 1
 
 
 def test_a_narrative_without_spans_is_an_error_in_one_line(small: DataContext, tmp_path: Path) -> None:
@@ -69,15 +69,15 @@ def test_a_narrative_without_spans_is_an_error_in_one_line(small: DataContext, t
 def test_the_real_splits(real_data: str) -> None:
     harness = Harness(plugins.plugin_manager())
     for task in harness.catalogue.expand(["epic_joint", "epic_pipelined"]):
-        found = list(harness.examples(task))
-        assert all(isinstance(one, JointExample) for one in found)
-        parts = [part for one in found for part in one.parts]  # type: ignore[attr-defined]
-        assert (len(found), len(parts)) == (1000, 2164)
+        examples = list(harness.examples(task))
+        assert all(isinstance(example, JointExample) for example in examples)
+        parts = [part for example in examples for part in example.parts]  # type: ignore[attr-defined]
+        assert (len(examples), len(parts)) == (1000, 2164)
         assert sum(part.weight for part in parts) == pytest.approx(1000)
-        assert {len(one.candidates) for one in found} == {250}  # type: ignore[attr-defined]
-        assert len({one.cluster for one in found}) == 250
+        assert {len(example.candidates) for example in examples} == {250}  # type: ignore[attr-defined]
+        assert len({example.cluster for example in examples}) == 250
         train = list(harness.examples(task, "train"))
-        assert (len(train), sum(len(one.parts) for one in train)) == (1500, 3274)  # type: ignore[attr-defined]
+        assert (len(train), sum(len(example.parts) for example in train)) == (1500, 3274)  # type: ignore[attr-defined]
     (alignment,) = harness.catalogue.expand(["epic_alignment"])
     singles = {example.id: example for example in harness.examples(alignment)}
     assert [part.id for part in parts] == list(singles)
@@ -99,13 +99,13 @@ def test_the_rows_come_one_at_a_time(real_data: str) -> None:
 
 @pytest.mark.parametrize("model", ["random", "overlap", "tfidf"])
 def test_models_without_heads_answer_at_once_and_in_turn_alike(model: str, tmp_path: Path) -> None:
-    found = {}
+    predictions = {}
     for way in ("at_once", "in_turn"):
         folder = finished(tmp_path / way, "mini_joint", model=model, routes={"joint": way}, baselines=False)
         (task,) = read_record(folder / "run.json").tasks
         assert (task.route, task.n) == (way, 30)
-        found[way] = {score.metric: score.value for score in task.scores}
-    assert found["at_once"] == found["in_turn"]
+        predictions[way] = {score.metric: score.value for score in task.scores}
+    assert predictions["at_once"] == predictions["in_turn"]
 
 
 def test_a_model_that_only_finds_spans_is_refused(tmp_path: Path) -> None:

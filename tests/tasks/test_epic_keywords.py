@@ -25,11 +25,11 @@ TEXTS = [
 
 def sentence(text: str) -> list[Token]:
     """`He/PRP did/VBD` as tokens, at the places where they would stand in "He did"."""
-    tokens, place = [], 0
+    tokens, position = [], 0
     for part in text.split():
         word, _, tag = part.rpartition("/")
-        tokens.append(Token(place, place + len(word), word, tag))
-        place += len(word) + 1
+        tokens.append(Token(position, position + len(word), word, tag))
+        position += len(word) + 1
     return tokens
 
 
@@ -116,10 +116,10 @@ def test_nltk_reads_sentences(nltk_data: None) -> None:
 
 def test_keywords_stand_in_the_text(nltk_data: None) -> None:
     text = "“Don’t go,” said Mrs. O’Hara; ‘you’ll regret it’ — and she'd know, wouldn't she?\nANNA laughed.  "
-    (found,) = NltkExtractor().keywords([text])
-    assert found
-    assert all(keyword in text for keyword in found)
-    assert len({keyword.lower() for keyword in found}) == len(found)
+    (keyword_list,) = NltkExtractor().keywords([text])
+    assert keyword_list
+    assert all(keyword in text for keyword in keyword_list)
+    assert len({keyword.lower() for keyword in keyword_list}) == len(keyword_list)
 
 
 @pytest.mark.parametrize("text", ["", "   ", "...", "'", "\"''\"", "No verb here!"])
@@ -132,9 +132,9 @@ def test_missing_data_name_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(nltk.data, "path", [])
     cure = r"run `python -m nltk.downloader punkt_tab averaged_perceptron_tagger_eng`, or set NLTK_DATA"
-    with pytest.raises(DataError, match=cure) as found:
+    with pytest.raises(DataError, match=cure) as caught:
         _ = NltkExtractor().identity
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
     assert not packages.has(tagging.PACKAGES)
 
 
@@ -200,9 +200,9 @@ def test_a_pipeline_without_parts_of_speech(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
     pytest.importorskip("spacy")
     (tmp_path / "meta.json").write_text('{"lang": "en", "name": "x", "version": "1"}')
-    with pytest.raises(DataError, match="spaCy cannot load") as found:
+    with pytest.raises(DataError, match="spaCy cannot load") as caught:
         SpacyExtractor(tmp_path, str(tmp_path)).keywords(TEXTS)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_an_empty_variable_means_nltk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,8 +216,8 @@ def test_an_empty_variable_means_nltk(monkeypatch: pytest.MonkeyPatch) -> None:
 class Fixed:
     """An extractor that counts how often it is asked."""
 
-    def __init__(self, *found: tuple[str, ...], version: str = "1") -> None:
-        self.found, self.identity, self.asked = found, {"extractor": "fixed", "version": version}, 0
+    def __init__(self, *keyword_lists: tuple[str, ...], version: str = "1") -> None:
+        self.found, self.identity, self.asked = keyword_lists, {"extractor": "fixed", "version": version}, 0
 
     def keywords(self, texts: Any) -> list[tuple[str, ...]]:
         self.asked += 1
@@ -234,10 +234,10 @@ def fixed(monkeypatch: pytest.MonkeyPatch) -> Fixed:
 
 def test_keywords_are_found_once(fixed: Fixed, own_home: Path) -> None:
     texts, notes = {"Q1N1": "Bob Ran", "Q1N2": "none"}, dict[str, Any]()
-    found = keywords.keywords_of(texts, notes)
-    assert found == {"Q1N1": ("Ran", "Bob"), "Q1N2": ()}
+    keyword_lists = keywords.keywords_of(texts, notes)
+    assert keyword_lists == {"Q1N1": ("Ran", "Bob"), "Q1N2": ()}
     assert notes == {"keywords": {"extractor": "fixed", "version": "1"}}
-    assert keywords.keywords_of(texts, {}) == found
+    assert keywords.keywords_of(texts, {}) == keyword_lists
     assert fixed.asked == 1
     assert len(list((own_home / "keywords").iterdir())) == 1, "no half-written file is left"
     keywords.keywords_of({**texts, "Q1N2": "changed"}, {})
@@ -264,11 +264,15 @@ def test_a_home_that_cannot_be_written(fixed: Fixed, own_home: Path) -> None:
 
 
 def test_agreement() -> None:
-    one, other = Fixed(("a", "b"), (), ("c",)), Fixed(("b", "a"), (), ("d",))
-    found = keywords.agreement(one, other, ["1", "2", "3"])
-    assert (found.jaccard, found.equal, found.n) == (pytest.approx((1 + 1 + 0) / 3), pytest.approx(1 / 3), 3)
+    first, other = Fixed(("a", "b"), (), ("c",)), Fixed(("b", "a"), (), ("d",))
+    agreement = keywords.agreement(first, other, ["1", "2", "3"])
+    assert (agreement.jaccard, agreement.equal, agreement.n) == (
+        pytest.approx((1 + 1 + 0) / 3),
+        pytest.approx(1 / 3),
+        3,
+    )
     with pytest.raises(ValueError, match="no texts"):
-        keywords.agreement(one, other, [])
+        keywords.agreement(first, other, [])
 
 
 @pytest.mark.slow

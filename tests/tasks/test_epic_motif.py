@@ -16,11 +16,11 @@ TASKS = ("epic_motif", "epic_motif_direct")
 
 
 def test_what_the_tasks_ask_for() -> None:
-    whole, direct = Harness().catalogue.expand(TASKS)
-    assert (whole.route, direct.route) == (None, "by_embedding")
-    assert len(whole.metrics) == 16
-    assert [name for name in whole.metrics if not name.endswith("_jsd")] == list(direct.metrics)
-    assert whole.fields == direct.fields
+    task_set, direct = Harness().catalogue.expand(TASKS)
+    assert (task_set.route, direct.route) == (None, "by_embedding")
+    assert len(task_set.metrics) == 16
+    assert [name for name in task_set.metrics if not name.endswith("_jsd")] == list(direct.metrics)
+    assert task_set.fields == direct.fields
 
 
 def test_four_narratives_of_each_proverb(real_data: str) -> None:

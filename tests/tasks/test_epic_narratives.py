@@ -32,12 +32,14 @@ def context(real_data: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_splits_of_the_real_data(context: DataContext) -> None:
-    sizes, kept = {}, {}
+    sizes, rows_of_split = {}, {}
     for kind in ("seen", "unseen"):
-        for how in ("", "authors_"):
+        for style in ("", "authors_"):
             for part in ("train", "test"):
-                found = kept[kind, how, part] = list(epic_rows.open(f"narrative_{kind}_{how}{part}", context))
-                sizes[kind, how, part] = len(found), len({row["proverb_id"] for row in found})
+                rows = rows_of_split[kind, style, part] = list(
+                    epic_rows.open(f"narrative_{kind}_{style}{part}", context)
+                )
+                sizes[kind, style, part] = len(rows), len({row["proverb_id"] for row in rows})
     assert sizes == {
         ("seen", "", "train"): (1500, 250),
         ("seen", "", "test"): (1000, 250),
@@ -49,19 +51,19 @@ def test_splits_of_the_real_data(context: DataContext) -> None:
         ("unseen", "authors_", "test"): (500, 50),
     }
     for kind in ("seen", "unseen"):
-        for how in ("", "authors_"):
-            train, test = ({row["id"] for row in kept[kind, how, part]} for part in ("train", "test"))
+        for style in ("", "authors_"):
+            train, test = ({row["id"] for row in rows_of_split[kind, style, part]} for part in ("train", "test"))
             assert not train & test
             if kind == "unseen":
                 assert not {key.partition("N")[0] for key in train} & {key.partition("N")[0] for key in test}
-    assert set(Counter(row["proverb_id"] for row in kept["seen", "authors_", "test"]).values()) == {2}
+    assert set(Counter(row["proverb_id"] for row in rows_of_split["seen", "authors_", "test"]).values()) == {2}
     assert context.notes["keywords"]["extractor"] == "nltk"
-    check_keywords([row for found in kept.values() for row in found])
+    check_keywords([row for rows in rows_of_split.values() for row in rows])
 
 
-def check_keywords(found: list[Any]) -> None:
+def check_keywords(rows: list[Any]) -> None:
     """The human text has all keywords: whoever scores less than 1 there measures the tokeniser."""
-    by_id = {row["id"]: row for row in found}
+    by_id = {row["id"]: row for row in rows}
     assert len(by_id) == 2500
     assert all(keyword in row["narrative"] for row in by_id.values() for keyword in row["keywords"])
     assert 10.0 < sum(len(row["keywords"]) for row in by_id.values()) / 2500 < 11.0

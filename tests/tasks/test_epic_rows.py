@@ -52,25 +52,25 @@ def test_texts_are_stripped_and_lower_cased_once(small: DataContext) -> None:
 
 
 def test_candidates_stand_in_order_of_first_appearance_and_are_shared(small: DataContext) -> None:
-    found = list(epic_rows.open("retrieval_seen_test", small))
-    assert [row["id"] for row in found] == ["Q55N10", "Q2N10", "Q1N10"]
-    assert found[0]["candidates"] == ("Still WATERS run deep", "Look before you leap", "Mind your hat")
-    assert [row["relevant"] for row in found] == [2, 0, 1]
+    rows = list(epic_rows.open("retrieval_seen_test", small))
+    assert [row["id"] for row in rows] == ["Q55N10", "Q2N10", "Q1N10"]
+    assert rows[0]["candidates"] == ("Still WATERS run deep", "Look before you leap", "Mind your hat")
+    assert [row["relevant"] for row in rows] == [2, 0, 1]
     for key in ("candidates", "candidates_lower", "background", "background_lower"):
-        assert len({id(row[key]) for row in found}) == 1
+        assert len({id(row[key]) for row in rows}) == 1
 
 
 def test_unseen_test_has_its_own_candidates_and_the_others_behind(small: DataContext) -> None:
-    found = list(epic_rows.open("retrieval_unseen_test", small))
-    assert found[0]["candidates"] == ("Look before you leap", "Mind your hat")
-    assert found[0]["background"] == ("Still WATERS run deep",)
-    assert [row["relevant"] for row in found] == [1, 0, 0, 1]
+    rows = list(epic_rows.open("retrieval_unseen_test", small))
+    assert rows[0]["candidates"] == ("Look before you leap", "Mind your hat")
+    assert rows[0]["background"] == ("Still WATERS run deep",)
+    assert [row["relevant"] for row in rows] == [1, 0, 0, 1]
 
 
 def test_training_rows_do_not_see_the_test_proverbs(small: DataContext) -> None:
-    found = list(epic_rows.open("retrieval_unseen_train", small))
-    assert {row["background"] for row in found} == {()}
-    assert {row["candidates"] for row in found} == {("Still WATERS run deep",)}
+    rows = list(epic_rows.open("retrieval_unseen_train", small))
+    assert {row["background"] for row in rows} == {()}
+    assert {row["candidates"] for row in rows} == {("Still WATERS run deep",)}
 
 
 def test_items_get_their_texts(small: DataContext) -> None:
@@ -124,7 +124,7 @@ def real(real_data: str, tmp_path: Path) -> DataContext:
     return DataContext(folder=tmp_path, fetch=fetch)
 
 
-def opened(path: str, context: DataContext) -> list[Row]:
+def read_rows(path: str, context: DataContext) -> list[Row]:
     return list(epic_rows.open(path, context))
 
 
@@ -137,21 +137,21 @@ def test_real_counts(real: DataContext) -> None:
         "retrieval_unseen_test": (1000, 100, 150),
     }
     for path, (count, candidates, background) in expected.items():
-        found = opened(path, real)
-        assert len({row["id"] for row in found}) == count == len(found)
-        assert (len(found[0]["candidates"]), len(found[0]["background"])) == (candidates, background)
-        assert all(row["candidates"][row["relevant"]] == row["proverb"] for row in found)
+        rows = read_rows(path, real)
+        assert len({row["id"] for row in rows}) == count == len(rows)
+        assert (len(rows[0]["candidates"]), len(rows[0]["background"])) == (candidates, background)
+        assert all(row["candidates"][row["relevant"]] == row["proverb"] for row in rows)
 
 
 def test_real_splits_are_disjoint_and_complete(real: DataContext) -> None:
-    ids = {path: {row["id"] for row in opened(path, real)} for path in ("retrieval_all", *epic_rows.SPLITS)}
+    ids = {path: {row["id"] for row in read_rows(path, real)} for path in ("retrieval_all", *epic_rows.SPLITS)}
     for kind in ("seen", "unseen"):
         train, test = ids[f"retrieval_{kind}_train"], ids[f"retrieval_{kind}_test"]
         assert not train & test
         assert train | test == ids["retrieval_all"]
     assert set(Counter(epic_rows.proverb_of(key) for key in ids["retrieval_seen_test"]).values()) == {4}
     assert len(ids["retrieval_seen_test"] & ids["retrieval_unseen_test"]) == 400
-    unseen = opened("retrieval_unseen_test", real)[0]
+    unseen = read_rows("retrieval_unseen_test", real)[0]
     assert not set(unseen["candidates"]) & set(unseen["background"])
 
 
@@ -159,7 +159,7 @@ def test_real_label_order_is_the_released_one(real: DataContext) -> None:
     for kind, path in (("seen", "retrieval_seen_test"), ("unseen", "retrieval_unseen_train")):
         released = json.loads(fetch("epic", f"task_1_proverb_only_{kind}_label_map.json").read_text())
         labels = {name.removesuffix(epic_rows.SCRAPED_TAIL.lower()): number for name, number in released.items()}
-        candidates = opened(path, real)[0]["candidates_lower"]
+        candidates = read_rows(path, real)[0]["candidates_lower"]
         assert {text: number for number, text in enumerate(candidates)} == labels
 
 
@@ -173,19 +173,19 @@ def test_real_q55_is_clean_and_nothing_else_is_changed(real: DataContext) -> Non
 
 def test_solved_items_are_drawn_from_the_training_split(small: DataContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epic_rows, "DISTRACTORS", 2)
-    found = list(epic_rows.open("mcq_train", small))
-    assert [row["id"] for row in found] == ["Q2N1", "Q1N1", "Q55N1"]
-    for row in found:
+    rows = list(epic_rows.open("mcq_train", small))
+    assert [row["id"] for row in rows] == ["Q2N1", "Q1N1", "Q55N1"]
+    for row in rows:
         assert row["option_ids"][row["gold"]] == row["proverb_id"]
         assert len(set(row["options"])) == 3
-    assert found == list(epic_rows.open("mcq_train", small))
+    assert rows == list(epic_rows.open("mcq_train", small))
 
 
 def test_solved_items_of_the_real_data_are_no_test_items(real_data: None) -> None:
     context = DataContext(folder=Path(), fetch=fetch)
-    solved, asked = list(epic_rows.open("mcq_train", context)), list(epic_rows.open("mcq", context))
+    solved, question_rows = list(epic_rows.open("mcq_train", context)), list(epic_rows.open("mcq", context))
     assert len(solved) == 1500
-    assert not {row["id"] for row in solved} & {row["id"] for row in asked}
+    assert not {row["id"] for row in solved} & {row["id"] for row in question_rows}
     assert 200 < Counter(row["gold"] for row in solved)[0] < 400
 
 

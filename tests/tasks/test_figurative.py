@@ -28,9 +28,9 @@ def context(folder: Path) -> DataContext:
     return DataContext(folder=folder, fetch=lambda _name, path: folder / path, copies=lambda _name: [folder])
 
 
-def jsonl(file: Path, *found: dict[str, Any]) -> None:
+def jsonl(file: Path, *rows: dict[str, Any]) -> None:
     file.parent.mkdir(exist_ok=True)
-    file.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 # ---- readers ---------------------------------------------------------------------------------------------------------
@@ -38,22 +38,22 @@ def jsonl(file: Path, *found: dict[str, Any]) -> None:
 
 def test_sentences_are_taken_from_questions_in_words(tmp_path: Path) -> None:
     jsonl(tmp_path / "FLUTEfinaltrain.json", TRAIN)
-    (found,) = figurative_rows.flute("train", context(tmp_path))
-    assert (found["premise"], found["hypothesis"], found["label"]) == ("It rained.", 'It "poured" cats.', "entailment")
-    assert found["answer"] == "Entailment. Cats stand for heavy rain."
+    (row,) = figurative_rows.flute("train", context(tmp_path))
+    assert (row["premise"], row["hypothesis"], row["label"]) == ("It rained.", 'It "poured" cats.', "entailment")
+    assert row["answer"] == "Entailment. Cats stand for heavy rain."
 
 
 def test_gold_rows_know_their_figure_and_idiom(tmp_path: Path) -> None:
     jsonl(tmp_path / "testgolddata/idiom_test.jsonl", {**GOLD, "label": "Entailment", "idiom": "be broke"})
     for figure in figurative_rows.FIGURES[1:]:
         jsonl(tmp_path / f"testgolddata/{figure}_test.jsonl", {**GOLD, "label": "Contradiction"})
-    found = list(figurative_rows.flute("test", context(tmp_path)))
-    assert [(row["id"], row["figure"], row["label"]) for row in found][:2] == [
+    rows = list(figurative_rows.flute("test", context(tmp_path)))
+    assert [(row["id"], row["figure"], row["label"]) for row in rows][:2] == [
         ("idiom-0", "idiom", "entailment"),
         ("metaphor-0", "metaphor", "contradiction"),
     ]
-    assert len({row["cluster"] for row in found}) == 2  # the idiom, and the premise that three rows share
-    assert not any("broke" in row["cluster"] for row in found)  # rows that are stored hold no texts
+    assert len({row["cluster"] for row in rows}) == 2  # the idiom, and the premise that three rows share
+    assert not any("broke" in row["cluster"] for row in rows)  # rows that are stored hold no texts
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_irony_is_read_from_a_copy(tmp_path: Path) -> None:
     file = tmp_path / "data" / "irony" / "recast_irony.csv"
     file.parent.mkdir(parents=True)
     file.write_text(IRONY.format("test", "False"), encoding="utf-8")
-    (found,) = figurative_rows.fignli("published_irony", context(tmp_path))
-    assert (found["id"], found["hypothesis"], found["label"]) == ("irony-0", "Ann was ironic", "not_entailment")
+    (row,) = figurative_rows.fignli("published_irony", context(tmp_path))
+    assert (row["id"], row["hypothesis"], row["label"]) == ("irony-0", "Ann was ironic", "not_entailment")
     file.write_text(IRONY.format("train", "True"), encoding="utf-8")
     assert list(figurative_rows.fignli("published_irony", context(tmp_path))) == []
     file.write_text(IRONY.format("test", "yes"), encoding="utf-8")
@@ -128,13 +128,17 @@ def test_unknown_parts_are_named(reader: Any, tmp_path: Path) -> None:
 
 
 def test_the_real_files(real_data: str) -> None:
-    here = DataContext(folder=Path(), fetch=fetch)
-    test = list(figurative_rows.flute("test", here))
+    real_context = DataContext(folder=Path(), fetch=fetch)
+    test = list(figurative_rows.flute("test", real_context))
     assert Counter(row["figure"] for row in test) == {"idiom": 250, "metaphor": 248, "sarcasm": 750, "simile": 250}
     assert Counter(row["label"] for row in test) == {"entailment": 663, "contradiction": 835}
-    assert [len(list(figurative_rows.flute(split, here))) for split in ("train", "dev")] == [7035, 499]
-    assert [len(list(figurative_rows.figqa(split, here))) for split in ("train", "dev", "test")] == [8016, 1094, 1146]
-    assert [len(list(figurative_rows.fignli(figure, here))) for figure in ("metaphor", "simile")] == [613, 598]
+    assert [len(list(figurative_rows.flute(split, real_context))) for split in ("train", "dev")] == [7035, 499]
+    assert [len(list(figurative_rows.figqa(split, real_context))) for split in ("train", "dev", "test")] == [
+        8016,
+        1094,
+        1146,
+    ]
+    assert [len(list(figurative_rows.fignli(figure, real_context))) for figure in ("metaphor", "simile")] == [613, 598]
     assert all(explanations.parse_answer(row["answer"]) is not None for row in test)
 
 
@@ -142,7 +146,7 @@ def test_the_real_files(real_data: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "parsed"),
     [
         ("Entailment. Rain is wet.", ("entailment", "Rain is wet")),
         ("entails - it is wet", ("entailment", "it is wet")),
@@ -154,14 +158,14 @@ def test_the_real_files(real_data: str) -> None:
         ("", None),
     ],
 )
-def test_a_text_begins_with_its_label(text: str, found: tuple[str, str] | None) -> None:
-    assert explanations.parse_answer(text) == found
+def test_a_text_begins_with_its_label(text: str, parsed: tuple[str, str] | None) -> None:
+    assert explanations.parse_answer(text) == parsed
 
 
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
-    found = explanations.parse_answer(text)
-    assert found is None or found[0] in ("entailment", "contradiction")
+    parsed = explanations.parse_answer(text)
+    assert parsed is None or parsed[0] in ("entailment", "contradiction")
 
 
 class Judge:
@@ -175,12 +179,15 @@ class Judge:
         return None
 
     def answer(self, requests: Any) -> list[tuple[Any, bool]]:
-        return [(np.array([one.text.count("wet") + 0.1, one.text.count("dry") + 0.1]), False) for one in requests]
+        return [
+            (np.array([request.text.count("wet") + 0.1, request.text.count("dry") + 0.1]), False)
+            for request in requests
+        ]
 
 
 def explained_50(judge: Any) -> Any:
-    made = {"argument": "judge", "task": "t", "languages": ("en",), "trained": lambda _name: {}}
-    return explanations.explained_50(MetricContext(name="acc@50", model=lambda _name: judge, **made))
+    settings = {"argument": "judge", "task": "t", "languages": ("en",), "trained": lambda _name: {}}
+    return explanations.explained_50(MetricContext(name="acc@50", model=lambda _name: judge, **settings))
 
 
 def case(text: str | None, value: float | None) -> tuple[GenerationExample, Prediction, float | None]:
@@ -201,14 +208,14 @@ def test_a_label_counts_where_its_explanation_is_close_enough() -> None:
     of_labels = [1.0, 1.0, 1.0, 0.0, None, None]
     check_metric(
         explanations.label_accuracy,
-        [(example, said, value) for (example, said, _), value in zip(cases, of_labels, strict=True)],
+        [(example, explanation, value) for (example, explanation, _), value in zip(cases, of_labels, strict=True)],
     )
 
 
 def test_a_text_without_a_label_is_counted() -> None:
-    example, said, _ = case("Who knows?", None)
+    example, explanation, _ = case("Who knows?", None)
     assert explanations.label_accuracy.batch is not None
-    (measured,) = explanations.label_accuracy.batch([(example, said)])
+    (measured,) = explanations.label_accuracy.batch([(example, explanation)])
     assert (measured.value, measured.remarks) == (None, (explanations.NO_LABEL,))
 
 
@@ -223,6 +230,6 @@ def test_a_score_has_to_be_a_share() -> None:
     judge = Judge()
     judge.capabilities = frozenset({"score_pairs"})
     judge.answer = lambda requests: [(3.0, False) for _ in requests]  # type: ignore[method-assign]
-    example, said, _ = case("Entailment. So wet.", None)
+    example, explanation, _ = case("Entailment. So wet.", None)
     with pytest.raises(ModelError, match="the score 3 is not between 0 and 1"):
-        explained_50(judge).batch([(example, said)])
+        explained_50(judge).batch([(example, explanation)])

@@ -62,38 +62,42 @@ def test_an_idiom_is_as_flexible_as_its_premises_are() -> None:
         {"idiom": idiom, "surface": "spilling the beans", "premise_key": "3"},
         {"idiom": None, "surface": None, "premise_key": "4"},
     ]
-    found = flexibility.flexibilities(rows)
-    assert found == {idiom: IdiomCount(idiom, 3, 2)}
-    assert found[idiom].flexibility == pytest.approx(2 / 3)
+    flexibility_of_idiom = flexibility.flexibilities(rows)
+    assert flexibility_of_idiom == {idiom: IdiomCount(idiom, 3, 2)}
+    assert flexibility_of_idiom[idiom].flexibility == pytest.approx(2 / 3)
 
 
 def test_the_rank_correlation_is_that_of_scipy_with_an_interval() -> None:
     generator = np.random.default_rng(0)
     counts = {f"i{n}": IdiomCount(f"i{n}", 10, int(generator.integers(0, 11))) for n in range(40)}
     accuracy = {name: float(generator.integers(0, 5) / 4) for name in counts} | {"no count": 1.0}
-    found = flexibility.correlate("c", counts, accuracy)
+    correlation = flexibility.correlate("c", counts, accuracy)
     expected = spearmanr([counts[name].flexibility for name in counts], [accuracy[name] for name in counts])
-    assert (found.n, found.r, found.p) == (40, pytest.approx(expected.statistic), pytest.approx(expected.pvalue))
-    assert found.low is not None and found.high is not None and found.r is not None
-    half = 1.959964 * ((1 + found.r**2 / 2) / 37) ** 0.5
-    assert (found.low, found.high) == (
-        pytest.approx(np.tanh(np.arctanh(found.r) - half)),
-        pytest.approx(np.tanh(np.arctanh(found.r) + half)),
+    assert (correlation.n, correlation.r, correlation.p) == (
+        40,
+        pytest.approx(expected.statistic),
+        pytest.approx(expected.pvalue),
+    )
+    assert correlation.low is not None and correlation.high is not None and correlation.r is not None
+    half = 1.959964 * ((1 + correlation.r**2 / 2) / 37) ** 0.5
+    assert (correlation.low, correlation.high) == (
+        pytest.approx(np.tanh(np.arctanh(correlation.r) - half)),
+        pytest.approx(np.tanh(np.arctanh(correlation.r) + half)),
     )
 
 
 @pytest.mark.parametrize(
-    ("varied", "right", "why"),
+    ("varied", "right", "reason"),
     [
         (RISING[:9], RISING[:9], "fewer than 10 idioms"),
         ([2] * 10, RISING, "the same flexibility"),
         (RISING, [1] * 10, "the same accuracy"),
     ],
 )
-def test_what_has_no_correlation_says_why(varied: list[int], right: list[int], why: str) -> None:
-    found = correlated(varied, right)
-    assert found.r is None
-    assert why in found.why
+def test_what_has_no_correlation_says_why(varied: list[int], right: list[int], reason: str) -> None:
+    correlation = correlated(varied, right)
+    assert correlation.r is None
+    assert reason in correlation.why
 
 
 @pytest.mark.parametrize(
@@ -103,14 +107,14 @@ def test_a_perfect_correlation_has_no_interval_of_no_width_and_no_p_of_zero(
     varied: list[int], right: list[int], r: int
 ) -> None:
     """Fisher's z is infinite there. Of the third the true p is .1: one idiom of ten is the one that is flexible."""
-    found = correlated(varied, right)
-    assert (found.r, found.p, found.low, found.high) == (r, None, None, None)
-    assert found.why == "flexibility and accuracy rank the idioms identically or in reverse order"
+    correlation = correlated(varied, right)
+    assert (correlation.r, correlation.p, correlation.low, correlation.high) == (r, None, None, None)
+    assert correlation.why == "flexibility and accuracy rank the idioms identically or in reverse order"
 
 
 def correlated(varied: list[int], right: list[int]) -> flexibility.RankCorrelation:
-    counts = {f"i{n}": IdiomCount(f"i{n}", 10, one) for n, one in enumerate(varied)}
-    return flexibility.correlate("c", counts, {f"i{n}": one / 10 for n, one in enumerate(right)})
+    counts = {f"i{n}": IdiomCount(f"i{n}", 10, variations) for n, variations in enumerate(varied)}
+    return flexibility.correlate("c", counts, {f"i{n}": right_count / 10 for n, right_count in enumerate(right)})
 
 
 def test_the_misprint_of_the_paper_is_told() -> None:
@@ -132,26 +136,26 @@ def test_a_model_that_goes_by_likeness_alone_is_at_chance_on_matched_pairs() -> 
         similarity = float(generator.beta(4, 2) if entails else generator.beta(2, 4))
         says = generator.random() < similarity
         answers.append(answer(float(says == entails), entails=entails, similarity=similarity, cluster=f"c{n % 300}"))
-    (found,) = matching.matched_accuracies(answers)
-    assert found.plain.value is not None and found.plain.value > 0.6
-    assert found.matched.value == pytest.approx(0.5, abs=0.04)
-    assert found.matched.low is not None and found.matched.low < found.matched.value
-    assert (found.group, found.deciles, found.left_out) == ("idioms, gold", 10, 0)
+    (accuracies,) = matching.matched_accuracies(answers)
+    assert accuracies.plain.value is not None and accuracies.plain.value > 0.6
+    assert accuracies.matched.value == pytest.approx(0.5, abs=0.04)
+    assert accuracies.matched.low is not None and accuracies.matched.low < accuracies.matched.value
+    assert (accuracies.group, accuracies.deciles, accuracies.left_out) == ("idioms, gold", 10, 0)
 
 
 def test_a_model_that_knows_is_right_on_matched_pairs_too() -> None:
     answers = [answer(entails=bool(n % 2), similarity=n / 200) for n in range(200)]
-    (found,) = matching.matched_accuracies(answers)
-    assert (found.plain.value, found.matched.value) == (1.0, 1.0)
+    (accuracies,) = matching.matched_accuracies(answers)
+    assert (accuracies.plain.value, accuracies.matched.value) == (1.0, 1.0)
 
 
 def test_deciles_with_one_kind_of_pairs_are_left_out() -> None:
     answers = [answer(entails=n >= 50, similarity=n / 100) for n in range(100)]
     answers += [answer(0.0, entails=False, similarity=0.99, cluster=f"c{n}") for n in range(5)]
-    (found,) = matching.matched_accuracies(answers)
-    assert found.deciles == 2
-    assert found.left_out + found.matched.n == 105
-    assert matching.matched_accuracies([one for one in answers if one.is_entailment]) == []
+    (accuracies,) = matching.matched_accuracies(answers)
+    assert accuracies.deciles == 2
+    assert accuracies.left_out + accuracies.matched.n == 105
+    assert matching.matched_accuracies([pair for pair in answers if pair.is_entailment]) == []
 
 
 def test_a_decile_weighs_its_pairs_of_the_rarer_kind() -> None:
@@ -162,13 +166,13 @@ def test_a_decile_weighs_its_pairs_of_the_rarer_kind() -> None:
         for n in range(10):
             right = float(decile % 2 == 0)
             answers.append(answer(right, entails=n >= rare, similarity=decile + n / 100))
-    (found,) = matching.matched_accuracies(answers)
-    assert found.matched.value == pytest.approx(5 / 6)
+    (accuracies,) = matching.matched_accuracies(answers)
+    assert accuracies.matched.value == pytest.approx(5 / 6)
 
 
 def test_a_pair_that_two_tasks_ask_counts_once() -> None:
     answers = [answer(entails=bool(n % 2), similarity=n / 50, distance=n) for n in range(50)]
-    twice = [*answers, *(replace(one, task=f"{one.task}_clean") for one in answers[:30])]
+    twice = [*answers, *(replace(pair, task=f"{pair.task}_clean") for pair in answers[:30])]
     assert matching.matched_accuracies(twice) == matching.matched_accuracies(answers)
     assert figures.parts(twice) == figures.parts(answers)
 
@@ -179,7 +183,7 @@ def test_idioms_seen_and_unseen_are_matched_each_for_themselves() -> None:
         for name in ("seen", "unseen")
         for n in range(50)
     ]
-    assert [one.group for one in matching.matched_accuracies(answers)] == ["idioms, seen", "idioms, unseen"]
+    assert [matched.group for matched in matching.matched_accuracies(answers)] == ["idioms, seen", "idioms, unseen"]
 
 
 def test_pairs_of_other_sets_may_have_the_same_ids() -> None:
@@ -188,8 +192,8 @@ def test_pairs_of_other_sets_may_have_the_same_ids() -> None:
 
 
 def test_histograms_share_out_ties_and_leave_out_what_has_no_answer() -> None:
-    found = matching.histogram([answer(1.0, distance=4), answer(0.5, distance=5), answer(None)], 5)
-    assert found == {("entailment", True): {0: 1.0, 5: 0.5}, ("entailment", False): {5: 0.5}}
+    histogram = matching.histogram([answer(1.0, distance=4), answer(0.5, distance=5), answer(None)], 5)
+    assert histogram == {("entailment", True): {0: 1.0, 5: 0.5}, ("entailment", False): {5: 0.5}}
 
 
 def test_idioms_that_are_never_right_are_those_with_five_pairs() -> None:
@@ -210,7 +214,7 @@ def test_a_run_is_analyzed(real_data: str, tmp_path: Path, capsys: pytest.Captur
     assert "the printed r = .45 must be .045" in printed
     assert "idioms, gold" in printed
     content = json.loads((tmp_path / "out" / "analysis.json").read_text(encoding="utf-8"))
-    assert [one["column"] for one in content["flexibility"]] == list(tasks)
+    assert [column["column"] for column in content["flexibility"]] == list(tasks)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *("analysis.json", "idioms.csv", "distances.csv"),
         *(f"{name}.{ending}" for name in ("distances", "flexibility") for ending in ("png", "svg", "html")),

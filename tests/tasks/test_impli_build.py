@@ -63,17 +63,17 @@ def call(capsys, tmp_path, monkeypatch):
 
 
 def glossary(senses):
-    named = {name.partition("|")[0].strip().casefold(): name for name in senses}
-    return Glossary(named, {key: (Sense(senses[name], row),) for row, (key, name) in enumerate(named.items(), 1)})
+    names = {name.partition("|")[0].strip().casefold(): name for name in senses}
+    return Glossary(names, {key: (Sense(senses[name], row),) for row, (key, name) in enumerate(names.items(), 1)})
 
 
-def made(kind, case, senses, **fields):
+def hypothesis_or_reason(kind, case, senses, **fields):
     """The hypothesis of a golden case, or the reason why it has none."""
-    known = glossary(senses)
+    senses_of_idiom = glossary(senses)
     sentence = Sentence("1", 1, case["sentence"], FIGURATIVE, **fields)
     try:
-        found = kinds.locate(sentence, known, kinds.Lexicon(known.lines.values()))
-        return KINDS[kind].derive(kinds.Maker(known, wrong.Impostors(known), 0), found)
+        location = kinds.locate(sentence, senses_of_idiom, kinds.Lexicon(senses_of_idiom.lines.values()))
+        return KINDS[kind].derive(kinds.Maker(senses_of_idiom, wrong.Impostors(senses_of_idiom), 0), location)
     except Rejected as error:
         return error.reason
 
@@ -83,40 +83,42 @@ def made(kind, case, senses, **fields):
 
 @pytest.mark.parametrize("case", GOLDEN["substitutions"], ids=lambda case: case["why"][:60])
 def test_substitutions(case):
-    found = made("ent", case, {case["idiom"]: case["definition"]}, idiom=case["idiom"])
-    assert getattr(found, "hypothesis", found) == case.get("hypothesis", case.get("reason"))
+    hypothesis = hypothesis_or_reason("ent", case, {case["idiom"]: case["definition"]}, idiom=case["idiom"])
+    assert getattr(hypothesis, "hypothesis", hypothesis) == case.get("hypothesis", case.get("reason"))
 
 
 @pytest.mark.parametrize("case", GOLDEN["metaphors"], ids=lambda case: case["why"][:60])
 def test_metaphors(case):
-    found = made("met", case, {}, metaphor=case["metaphor"], replacement=case["replacement"])
-    assert getattr(found, "hypothesis", found) == case.get("hypothesis", case.get("reason"))
+    hypothesis = hypothesis_or_reason("met", case, {}, metaphor=case["metaphor"], replacement=case["replacement"])
+    assert getattr(hypothesis, "hypothesis", hypothesis) == case.get("hypothesis", case.get("reason"))
 
 
 @pytest.mark.parametrize("case", GOLDEN["antonyms"], ids=lambda case: case["why"][:60])
 def test_antonyms(case):
-    found = made("ant", case, {case["idiom"]: case["definition"]})
-    assert getattr(found, "hypothesis", found) == case.get("hypothesis", case.get("reason"))
+    hypothesis = hypothesis_or_reason("ant", case, {case["idiom"]: case["definition"]})
+    assert getattr(hypothesis, "hypothesis", hypothesis) == case.get("hypothesis", case.get("reason"))
 
 
 @pytest.mark.parametrize("case", GOLDEN["wrong"], ids=lambda case: case["why"][:60])
 def test_wrong_definitions(case):
-    found = made("adv", case, {case["idiom"]: case["right"], **case["others"]}, idiom=case["idiom"])
-    assert (found == wrong.NO_NEAR) if case["of"] is None else (found.provenance["of"] == case["of"])
+    hypothesis = hypothesis_or_reason(
+        "adv", case, {case["idiom"]: case["right"], **case["others"]}, idiom=case["idiom"]
+    )
+    assert (hypothesis == wrong.NO_NEAR) if case["of"] is None else (hypothesis.provenance["of"] == case["of"])
 
 
 @pytest.mark.parametrize("case", GOLDEN["located"], ids=lambda case: case["why"][:60])
 def test_where_an_idiom_stands(case):
-    known = glossary(dict.fromkeys(case["idioms"], "to be"))
+    glossary_of_case = glossary(dict.fromkeys(case["idioms"], "to be"))
     span = tuple(case["span"]) if "span" in case else None
     sentence = Sentence("1", 1, case["sentence"], FIGURATIVE, idiom=case.get("idiom", ""), span=span)
     try:
-        found = kinds.locate(sentence, known, kinds.Lexicon(known.lines.values())).occurrence
+        occurrence = kinds.locate(sentence, glossary_of_case, kinds.Lexicon(glossary_of_case.lines.values())).occurrence
     except Rejected as error:
         assert error.reason == case.get("reason")
     else:
-        assert case["sentence"][found.start : found.end] == found.surface == case["found"]
-        assert span is None or (found.start, found.end) == span
+        assert case["sentence"][occurrence.start : occurrence.end] == occurrence.surface == case["found"]
+        assert span is None or (occurrence.start, occurrence.end) == span
 
 
 # ---- properties ------------------------------------------------------------------------------------------------------
@@ -127,11 +129,13 @@ texts = st.text(alphabet="ab It's kicks the bucket, a an of to be (some) someone
 @given(before=texts, after=texts, definition=texts)
 def test_nothing_outside_of_the_idiom_changes_but_an_article(before, after, definition):
     sentence = f"{before} kicked the bucket {after}"
-    found = made("ent", {"sentence": sentence}, {"kick the bucket": definition or "?"}, idiom="kick the bucket")
-    if not isinstance(found, str):
-        assert found.hypothesis.startswith(before[: max(0, len(before) - 4)])
-        assert found.hypothesis.endswith(after)
-        assert found.hypothesis.casefold() != sentence.casefold()
+    hypothesis = hypothesis_or_reason(
+        "ent", {"sentence": sentence}, {"kick the bucket": definition or "?"}, idiom="kick the bucket"
+    )
+    if not isinstance(hypothesis, str):
+        assert hypothesis.hypothesis.startswith(before[: max(0, len(before) - 4)])
+        assert hypothesis.hypothesis.endswith(after)
+        assert hypothesis.hypothesis.casefold() != sentence.casefold()
 
 
 @given(texts, st.sampled_from(["verb", "noun", "modifier"]))
@@ -148,8 +152,8 @@ def test_any_definition_is_a_phrase_or_has_a_reason(definition, part):
 
 def test_antonyms_are_drawn_from_the_seed():
     case = {"sentence": "He came a cropper."}
-    known = {"come a cropper": "to be poor and weak and slow"}
-    drawn = {made("ant", case, known).hypothesis for _ in range(3)}
+    definitions = {"come a cropper": "to be poor and weak and slow"}
+    drawn = {hypothesis_or_reason("ant", case, definitions).hypothesis for _ in range(3)}
     assert len(drawn) == 1
 
 
@@ -210,12 +214,12 @@ def contents(folder):
 
 def test_pairs_say_where_they_come_from(call, inputs, tmp_path):
     call(*inputs, "--output", "out")
-    given = {str(number): row for number, row in enumerate(sentences(), 1)}
+    sentence_rows = {str(number): row for number, row in enumerate(sentences(), 1)}
     everything = list(read_jsonl(tmp_path / "out" / "all.jsonl"))
     pairs = [row for kind in KINDS for row in read_jsonl(tmp_path / "out" / f"{kind}.jsonl")]
     assert everything == sorted(pairs, key=lambda row: row["provenance"]["row"])
     for row in pairs:
-        source, provenance = given[row["id"].partition("-")[2]], row["provenance"]
+        source, provenance = sentence_rows[row["id"].partition("-")[2]], row["provenance"]
         assert row["label"] == LABELS.get(row["kind"], "entailment")
         assert row["premise"] == source["sentence"] != row["hypothesis"]
         assert row["premise"][row["idiom_start"] : row["idiom_end"]] == provenance["surface"]
@@ -240,7 +244,7 @@ def test_a_sheet_hides_the_kinds_and_is_read_back(call, inputs, tmp_path, capsys
     assert list(rows[0]) == ["item", "first sentence", "text", "ungrammatical", "does not follow", "comment"]
     assert len(rows) == sum(min(4, len(list(read_jsonl(tmp_path / "out" / f"{kind}.jsonl")))) for kind in KINDS)
     assert not any(kind in cell for row in rows for cell in row.values() for kind in ("adv-", "ent-"))
-    authors = {item: one["author"] for item, one in json.loads(key.read_text())["items"].items()}
+    authors = {item: pair["author"] for item, pair in json.loads(key.read_text())["items"].items()}
     for row in rows:
         row["does not follow"] = "no" if authors[row["item"]] in ("ent", "met") else "yes"
     with sheet.open("w", encoding="utf-8", newline="") as stream:
@@ -282,10 +286,10 @@ def test_what_makes_no_pair_is_counted(call, tmp_path):
         {"sentence": "She hit the roof.", "label": "figurative", "idiom": "hit the roof", "definition": "to get angry"},
         {"sentence": "She broke the ice.", "label": "figurative"},
     ]
-    several = [{"idiom": "break the ice", "definition": text} for text in ("to begin", "To begin.", "to start talking")]
+    idioms = [{"idiom": "break the ice", "definition": text} for text in ("to begin", "To begin.", "to start talking")]
     code, _, err = call(
         *("--sentences", written(tmp_path / "in.jsonl", rows), "--output", "out", "--kinds", "ent"),
-        *("--definitions", written(tmp_path / "meanings.jsonl", DEFINITIONS + several)),
+        *("--definitions", written(tmp_path / "meanings.jsonl", DEFINITIONS + idioms)),
     )
     assert code == 0, err
     refused = {

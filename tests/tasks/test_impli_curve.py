@@ -38,12 +38,12 @@ def training(**changes: Any) -> CurveTraining:
 
 
 def test_regimes_share_the_training_without_figurative_pairs() -> None:
-    names = [one.name.removeprefix("impli_curve_") for one in curve().trainings()]
+    names = [training.name.removeprefix("impli_curve_") for training in curve().trainings()]
     assert names == ["fold0_train0_none_seed0", "fold0_train3_both_seed0", "fold0_train3_entailment_seed0"]
-    whole = curve(
+    large_curve = curve(
         points=range(10), regimes=("both", "entailment", "non-entailment"), held_out=range(10), seeds=range(5)
     )
-    assert len(list(whole.trainings())) == (1 + 9 * 3) * 10 * 5
+    assert len(list(large_curve.trainings())) == (1 + 9 * 3) * 10 * 5
 
 
 def test_a_task_says_what_is_learned_and_asked() -> None:
@@ -74,9 +74,9 @@ def test_a_point_that_is_none_is_one_line(query: str, words: str) -> None:
         points.parse_query(query)
 
 
-def answered(accuracy: float, seed: int = 0, fold: int = 0, **changes: Any) -> results.AnsweredTraining:
+def answered_training(accuracy: float, seed: int = 0, fold: int = 0, **changes: Any) -> results.AnsweredTraining:
     """Forty pairs of a fold, ten idioms; the first `accuracy` of each label are right."""
-    found = []
+    rows = []
     for label, gold in (("e", "entailment"), ("n", "non-entailment")):
         for number in range(20):
             right = number < 20 * accuracy
@@ -87,70 +87,83 @@ def answered(accuracy: float, seed: int = 0, fold: int = 0, **changes: Any) -> r
                 "cluster": f"{fold} {number % 10}",
                 "scores": [score],
             }
-            found.append(row(f"{label}{number}", **about))
-    return results.AnsweredTraining(training(seed=seed, fold=fold, **changes), 50, found)  # type: ignore[arg-type]
+            rows.append(row(f"{label}{number}", **about))
+    return results.AnsweredTraining(training(seed=seed, fold=fold, **changes), 50, rows)  # type: ignore[arg-type]
 
 
 def test_accuracies_are_those_of_all_folds_together_and_areas_means_over_them() -> None:
-    found = {one.part: one for one in results.numbers([answered(0.5, fold=0), answered(1.0, fold=1)])}
-    assert {part: (one.n, one.value) for part, one in found.items()} == {
+    numbers_of_part = {
+        number.part: number
+        for number in results.numbers([answered_training(0.5, fold=0), answered_training(1.0, fold=1)])
+    }
+    assert {part: (number.n, number.value) for part, number in numbers_of_part.items()} == {
         "all": (80, 0.75),
         "entailment": (40, 0.75),
         "non-entailment": (40, 0.75),
-        "auc": (80, found["auc"].value),
+        "auc": (80, numbers_of_part["auc"].value),
     }
-    assert found["all"].low is not None and found["all"].low < 0.75
-    areas = [roc_auc_score(*zip(*gold_and_score(one), strict=True)) for one in (answered(0.5), answered(1.0))]
-    assert found["auc"].value == pytest.approx(sum(areas) / 2)
+    assert numbers_of_part["all"].low is not None and numbers_of_part["all"].low < 0.75
+    areas = [
+        roc_auc_score(*zip(*gold_and_score(training), strict=True))
+        for training in (answered_training(0.5), answered_training(1.0))
+    ]
+    assert numbers_of_part["auc"].value == pytest.approx(sum(areas) / 2)
 
 
-def gold_and_score(one: results.AnsweredTraining) -> list[tuple[bool, float]]:
-    return [(row["gold"] == "entailment", row["scores"][0]) for row in one.rows]
+def gold_and_score(training: results.AnsweredTraining) -> list[tuple[bool, float]]:
+    return [(row["gold"] == "entailment", row["scores"][0]) for row in training.rows]
 
 
 def test_scores_of_two_models_are_never_compared() -> None:
     """A model that gives all of its scores higher than another one loses nothing by it."""
-    low, high = answered(1.0, fold=0), answered(1.0, fold=1)
-    raised = [{**found, "scores": [found["scores"][0] + 5]} for found in high.rows]
-    found = results.numbers([low, results.AnsweredTraining(high.training, 50, raised)])  # type: ignore[arg-type]
-    assert {one.part: one.value for one in found}["auc"] == 1.0
+    low, high = answered_training(1.0, fold=0), answered_training(1.0, fold=1)
+    raised = [{**row, "scores": [row["scores"][0] + 5]} for row in high.rows]
+    numbers = results.numbers([low, results.AnsweredTraining(high.training, 50, raised)])  # type: ignore[arg-type]
+    assert {number.part: number.value for number in numbers}["auc"] == 1.0
 
 
 @pytest.mark.parametrize(("seeds", "words"), [(1, "between trainings"), (2, "no bands"), (3, "idioms and seeds")])
 def test_the_figure_says_what_its_bands_are(seeds: int, words: str) -> None:
-    behind, bands = figure.subtitle_lines(results.numbers([answered(0.5, seed) for seed in range(seeds)]), "m")
+    behind, bands = figure.subtitle_lines(results.numbers([answered_training(0.5, seed) for seed in range(seeds)]), "m")
     assert behind == f"m; 1 held-out fold, {seeds} seed{'s' * (seeds > 1)}"
     assert words in bands
 
 
 def test_seeds_have_a_mean_a_deviation_and_from_three_on_an_interval() -> None:
-    two, three = (results.numbers([answered(0.5 + seed / 10, seed) for seed in range(n)])[0] for n in (2, 3))
+    two, three = (results.numbers([answered_training(0.5 + seed / 10, seed) for seed in range(n)])[0] for n in (2, 3))
     assert (two.n, two.trainings, two.low) == (40, 2, None)
     assert two.value == pytest.approx(0.55)
     assert two.sd == pytest.approx(0.1 / 2**0.5)
     assert three.low is not None and three.high is not None
     assert three.low < 0.6 < three.high
-    area = results.numbers([answered(0.5 + seed / 10, seed) for seed in range(3)])[-1]
+    area = results.numbers([answered_training(0.5 + seed / 10, seed) for seed in range(3)])[-1]
     assert area.part == "auc" and area.value is not None and area.low is not None and area.high is not None
     assert area.low < area.value < area.high
 
 
 def test_a_pair_that_one_seed_left_unanswered_is_left_out_for_all() -> None:
-    one, other = answered(1.0, 0), answered(1.0, 1)
-    silent = [{**found, "metrics": {}} if found["id"] == "e0" else found for found in other.rows]
-    made = results.numbers([one, results.AnsweredTraining(other.training, 50, silent)])  # type: ignore[arg-type]
-    assert [found.n for found in made] == [39, 19, 20, 39]
+    first, other = answered_training(1.0, 0), answered_training(1.0, 1)
+    silent = [{**row, "metrics": {}} if row["id"] == "e0" else row for row in other.rows]
+    numbers = results.numbers([first, results.AnsweredTraining(other.training, 50, silent)])  # type: ignore[arg-type]
+    assert [number.n for number in numbers] == [39, 19, 20, 39]
 
 
 def test_the_figure_has_the_regimes_that_there_are_and_begins_each_with_the_shared_point() -> None:
-    found = results.numbers([answered(0.5, train=0, regime="none"), answered(0.6), answered(0.7, regime="entailment")])
+    numbers = results.numbers(
+        [
+            answered_training(0.5, train=0, regime="none"),
+            answered_training(0.6),
+            answered_training(0.7, regime="entailment"),
+        ]
+    )
     assert [
-        list(own) and [one.folds for one in own if one.part == "all"] for own in results.regimes_of(found).values()
+        list(numbers_of_regime) and [number.folds for number in numbers_of_regime if number.part == "all"]
+        for numbers_of_regime in results.regimes_of(numbers).values()
     ] == [
         [0, 3],
         [0, 3],
     ]
-    chart = figure.curves(found, "m").to_dict()
+    chart = figure.curves(numbers, "m").to_dict()
     assert json.dumps(chart).count('"domain": ["both", "entailment"]') >= 4
 
 
@@ -174,7 +187,7 @@ def test_what_is_no_curve_is_one_line(
 def pairs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Made-up pairs of forty idioms, six of each, and thirty literal ones."""
     none = dict.fromkeys(("surface", "idiom_start", "idiom_end", "idiom_confidence", "flaw"))
-    found = [
+    rows = [
         {
             "id": str(n),
             "premise": f"day {n} of idiom {n % 40}",
@@ -192,9 +205,9 @@ def pairs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     literal = [
         {"id": n, "premise": f"{n} is even", "hypothesis": "so it is", "label": labels[n % 3]} for n in range(30)
     ]
-    monkeypatch.setattr(impli_rows, "idiom_rows", lambda context: iter(found))
+    monkeypatch.setattr(impli_rows, "idiom_rows", lambda context: iter(rows))
     monkeypatch.setattr(union, "rows", lambda split, context: iter(literal))
-    return found
+    return rows
 
 
 def test_a_folder_with_another_curve_is_refused(tmp_path: Path, pairs: list[dict[str, Any]]) -> None:
@@ -235,19 +248,19 @@ def test_an_interrupted_curve_goes_on_where_it_stopped(
         "cpu",
         "--no_plots",
     ]
-    trained, asked = figeval.train, figeval.run
+    original_train, original_run = figeval.train, figeval.run
     calls: list[str] = []
     stopped: list[str] = []
 
-    def train(task: str, *more: Any, **options: Any) -> Any:
+    def train(task: str, *arguments: Any, **options: Any) -> Any:
         calls.append("try" if "max_steps" in options else task.removeprefix("impli_curve_"))
-        return trained(task, *more, **options)
+        return original_train(task, *arguments, **options)
 
-    def run(task: str, *more: Any, **options: Any) -> Any:
+    def run(task: str, *arguments: Any, **options: Any) -> Any:
         if task == "impli_curve_fold1_train0_none_seed0" and not stopped:
             stopped.append(task)
             raise KeyboardInterrupt
-        return asked(task, *more, **options)
+        return original_run(task, *arguments, **options)
 
     def curve_in(folder: str) -> list[Any]:
         with pytest.raises(SystemExit) as ended:
@@ -266,10 +279,12 @@ def test_an_interrupted_curve_goes_on_where_it_stopped(
 
     del calls[:]
     gone_on = curve_in("stopped")
-    others = [f"fold{fold}_train2_{regime}_seed0" for regime in ("both", "entailment") for fold in (0, 1)]
-    assert calls == ["try", "fold1_train0_none_seed0", *others]
-    assert "5 trainings on up to 20 pairs, each asked about" in capsys.readouterr().out
-    assert [(one["regime"], one["folds"], one["learned"]) for one in gone_on if one["part"] == "all"] == [
+    other_trainings = [f"fold{fold}_train2_{regime}_seed0" for regime in ("both", "entailment") for fold in (0, 1)]
+    assert calls == ["try", "fold1_train0_none_seed0", *other_trainings]
+    assert "5 trainings on up to 20 pairs, each original_run about" in capsys.readouterr().out
+    assert [
+        (number["regime"], number["folds"], number["learned"]) for number in gone_on if number["part"] == "all"
+    ] == [
         ("none", 0, 12),
         ("both", 2, 20),
         ("entailment", 2, 20),

@@ -25,32 +25,32 @@ ROWS = st.lists(
 ).map(lambda drawn: [row(n, i, p, "entailment" if e else "non-entailment") for n, (i, p, e) in enumerate(drawn)])
 
 
-def places(found: list[list[Any]], key: str) -> dict[str, set[int]]:
-    known: dict[str, set[int]] = {}
-    for place, fold in enumerate(found):
-        for one in fold:
-            if one[key] is not None:
-                known.setdefault(one[key], set()).add(place)
-    return known
+def places(folds_of_rows: list[list[Any]], key: str) -> dict[str, set[int]]:
+    folds_of_key: dict[str, set[int]] = {}
+    for index, fold in enumerate(folds_of_rows):
+        for row in fold:
+            if row[key] is not None:
+                folds_of_key.setdefault(row[key], set()).add(index)
+    return folds_of_key
 
 
 @given(ROWS, st.integers(0, 3))
 def test_no_idiom_and_no_premise_is_in_two_folds(given_rows: list[Any], seed: int) -> None:
-    found = folds.folds(given_rows, seed)
-    assert len(found) == folds.FOLDS
-    assert sorted((one["id"] for fold in found for one in fold), key=int) == [one["id"] for one in given_rows]
+    fold_list = folds.folds(given_rows, seed)
+    assert len(fold_list) == folds.FOLDS
+    assert sorted((row["id"] for fold in fold_list for row in fold), key=int) == [row["id"] for row in given_rows]
     for key in ("idiom", "premise_key"):
-        assert all(len(where) == 1 for where in places(found, key).values())
-    assert all([int(one["id"]) for one in fold] == sorted(int(one["id"]) for one in fold) for fold in found)
-    assert found == folds.folds(given_rows, seed)
+        assert all(len(fold_indices) == 1 for fold_indices in places(fold_list, key).values())
+    assert all([int(row["id"]) for row in fold] == sorted(int(row["id"]) for row in fold) for fold in fold_list)
+    assert fold_list == folds.folds(given_rows, seed)
 
 
 @given(ROWS)
 def test_the_parts_share_no_premise_and_the_unseen_ones_no_idiom(given_rows: list[Any]) -> None:
     parts = {name: folds.part(given_rows, name) for name in impli_rows.PARTS}
     assert sum(map(len, parts.values())) == len(given_rows)
-    premises = {name: {one["premise_key"] for one in part} for name, part in parts.items()}
-    idioms = {name: {one["idiom"] for one in part if one["idiom"]} for name, part in parts.items()}
+    premises = {name: {row["premise_key"] for row in part} for name, part in parts.items()}
+    idioms = {name: {row["idiom"] for row in part if row["idiom"]} for name, part in parts.items()}
     assert not premises["train"] & (premises["seen"] | premises["dev"] | premises["unseen"])
     assert not (idioms["train"] | idioms["seen"]) & (idioms["dev"] | idioms["unseen"])
     assert idioms["seen"] <= idioms["train"], "each of them was learned from in another sentence"
@@ -58,19 +58,19 @@ def test_the_parts_share_no_premise_and_the_unseen_ones_no_idiom(given_rows: lis
 
 @given(ROWS, st.integers(0, 9), st.integers(0, 8), st.none() | st.integers(1, 40))
 def test_fewer_folds_are_among_more(given_rows: list[Any], fold: int, train: int, pairs: int | None) -> None:
-    fewer, more = (folds.Point(fold=fold, train=n, pairs=pairs) for n in (train, train + 1))
-    ids = [[one["id"] for one in point.learned(given_rows)] for point in (fewer, more)]
+    fewer, point_after = (folds.Point(fold=fold, train=n, pairs=pairs) for n in (train, train + 1))
+    ids = [[row["id"] for row in point.learned(given_rows)] for point in (fewer, point_after)]
     assert set(ids[0]) <= set(ids[1])
-    held = {one["idiom"] for one in more.held_out(given_rows)} - {None}
-    assert not held & {one["idiom"] for one in more.learned(given_rows)}
+    held = {row["idiom"] for row in point_after.held_out(given_rows)} - {None}
+    assert not held & {row["idiom"] for row in point_after.learned(given_rows)}
 
 
 @given(ROWS, st.sampled_from(list(folds.REGIMES)))
 def test_a_regime_learns_from_its_label_alone(given_rows: list[Any], regime: str) -> None:
     point = folds.Point(fold=0, train=9, regime=regime)
     learned, held = point.learned(given_rows), point.held_out(given_rows)
-    wanted = [one for one in given_rows if one not in held and folds.REGIMES[regime] in (None, one["label"])]
-    assert sorted(one["id"] for one in learned) == sorted(one["id"] for one in wanted)
+    expected = [row for row in given_rows if row not in held and folds.REGIMES[regime] in (None, row["label"])]
+    assert sorted(row["id"] for row in learned) == sorted(row["id"] for row in expected)
 
 
 def test_regimes_learn_from_as_many_pairs() -> None:
@@ -96,18 +96,25 @@ def test_unknown_parts_get_near_names(real_data: str) -> None:
 def test_real_parts(real_data: str) -> None:
     harness = Harness()
     seen, unseen = harness.catalogue.expand(["impli_seen_unseen"])
-    found = {
+    parts = {
         "train": list(harness.examples(seen, "train")),
         "dev": list(harness.examples(seen, "dev")),
         "seen": list(harness.examples(seen)),
         "unseen": list(harness.examples(unseen)),
     }
-    assert {name: len(part) for name, part in found.items()} == {
+    assert {name: len(part) for name, part in parts.items()} == {
         "train": 17_013,
         "dev": 2_365,
         "seen": 1_928,
         "unseen": 2_344,
     }
-    idioms = {name: {one.meta["idiom"] for one in part if "idiom" in one.meta} for name, part in found.items()}
-    assert {name: len(own) for name, own in idioms.items()} == {"train": 755, "dev": 84, "seen": 410, "unseen": 92}
+    idioms = {
+        name: {example.meta["idiom"] for example in part if "idiom" in example.meta} for name, part in parts.items()
+    }
+    assert {name: len(idioms_of_part) for name, idioms_of_part in idioms.items()} == {
+        "train": 755,
+        "dev": 84,
+        "seen": 410,
+        "unseen": 92,
+    }
     assert not idioms["train"] & (idioms["dev"] | idioms["unseen"])

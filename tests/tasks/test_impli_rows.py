@@ -242,10 +242,10 @@ def test_real_flaws(real: DataContext, everything: list[Row]) -> None:
 
 
 def test_real_idioms(everything: list[Row]) -> None:
-    known = [row for row in everything if row["idiom"] is not None]
+    rows_with_idiom = [row for row in everything if row["idiom"] is not None]
     assert Counter(row["figure"] for row in everything if row["idiom"] is None) == {"metaphor": 1313, "idiom": 7}
-    assert all(row["premise"][row["idiom_start"] : row["idiom_end"]] == row["surface"] for row in known)
-    names = Counter(row["idiom"] for row in known)
+    assert all(row["premise"][row["idiom_start"] : row["idiom_end"]] == row["surface"] for row in rows_with_idiom)
+    names = Counter(row["idiom"] for row in rows_with_idiom)
     assert set(names) == set(impli_rows.lexicon().names), "no idiom of the list is idle"
     assert len(names) == 931
 
@@ -270,32 +270,34 @@ def test_checked_draws_are_those_of_their_seeds(everything: list[Row]) -> None:
 
 def test_readme_has_the_measured_precision_and_clusters(everything: list[Row]) -> None:
     """Precision: right among the named. Recall: right among the pairs with an idiom. Undecidable pairs do not count."""
-    found = {row["id"]: row["idiom"] for row in everything}
+    idiom_of_id = {row["id"]: row["idiom"] for row in everything}
     readme = files(impli_rows.__package__).joinpath("README.md").read_text(encoding="utf-8")
     stratified = [pair for draw in CHECKED["draws"] if draw["name"] in STRATIFIED for pair in draw["pairs"]]
     for column in IDIOM_COLUMNS:
         pairs = [pair for pair in stratified if column_of(pair["id"]) == column and not pair.get("undecidable")]
         before = [pair["before"] == "right" for pair in pairs if "before" in pair]
-        named = [pair for pair in pairs if found[pair["id"]] is not None]
-        right = sum(found[pair["id"]] == pair["idiom"] for pair in named)
+        pairs_with_idiom = [pair for pair in pairs if idiom_of_id[pair["id"]] is not None]
+        right = sum(idiom_of_id[pair["id"]] == pair["idiom"] for pair in pairs_with_idiom)
         sizes = Counter(row["idiom"] or row["id"] for row in everything if column_of(row["id"]) == column)
         effective = sum(sizes.values()) ** 2 / sum(size**2 for size in sizes.values())
-        cells = f"{sum(before)} of {len(before)} | {right} of {len(named)} | {right} of {len(pairs)}"
+        cells = f"{sum(before)} of {len(before)} | {right} of {len(pairs_with_idiom)} | {right} of {len(pairs)}"
         line = f"| `{column}` | {cells} | {OLD_CLUSTERS[column]} | {len(sizes)} | {effective:.1f} |"
         assert line in readme, line
     draws = {draw["name"]: draw["pairs"] for draw in CHECKED["draws"]}
     doubtful, third, blind = draws["doubtful"], draws["third"], draws["blind"]
-    right = sum(found[pair["id"]] == pair["idiom"] for pair in doubtful)
+    right = sum(idiom_of_id[pair["id"]] == pair["idiom"] for pair in doubtful)
     assert f"{right} of {len(doubtful)}\npairs with a confidence below 1" in readme
     decidable = [pair for pair in third if not pair.get("undecidable")]
-    right = sum(found[pair["id"]] == pair["idiom"] for pair in decidable)
+    right = sum(idiom_of_id[pair["id"]] == pair["idiom"] for pair in decidable)
     interval = wilson(right, len(decidable))
     assert f"{right} of {len(decidable)} (95 % interval {f'{interval[0]:.3f}'[1:]} to {interval[1]:g})" in readme
-    right = sum(found[pair["id"]] == pair["idiom"] for pair in blind)
+    right = sum(idiom_of_id[pair["id"]] == pair["idiom"] for pair in blind)
     low, _ = wilson(right, len(blind))
     same = sum("read" not in pair for pair in blind)
-    told = f"{same} of {len(blind)} names were the same and {right}\nare right by the rule ({f'{low:.3f}'[1:]} to 1)"
-    assert told in readme
+    sentence = (
+        f"{same} of {len(blind)} names were the same and {right}\nare right by the rule ({f'{low:.3f}'[1:]} to 1)"
+    )
+    assert sentence in readme
 
 
 def test_readme_has_the_comparison_with_published_lists() -> None:

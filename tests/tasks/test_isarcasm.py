@@ -41,10 +41,10 @@ def read(path: str) -> list[Any]:
 
 @pytest.mark.parametrize("part", list(SIZES))
 def test_every_part_has_its_rows(part: str, real_data: str) -> None:
-    found = read(part)
-    assert len(found) == SIZES[part]
-    assert len({row["id"] for row in found}) == len(found)
-    texts = [text for row in found for text in row.get("options", [row.get("text")])]
+    rows = read(part)
+    assert len(rows) == SIZES[part]
+    assert len({row["id"] for row in rows}) == len(rows)
+    texts = [text for row in rows for text in row.get("options", [row.get("text")])]
     assert all(text.strip() for text in texts)
 
 
@@ -114,15 +114,15 @@ def test_third_parties_score_as_the_annotation_files_say(
 def test_a_pair_that_nobody_voted_on_has_no_answer(real_data: str, tmp_path: Path) -> None:
     """One English pair of C reads otherwise in the annotation file: 199 are scored, and one is NaN, not wrong."""
     run = figeval.run("isarcasm_c_en", "isarcasm_third_party", baselines=False, output_path=tmp_path / "run")
-    (score,) = (one for one in run.record.tasks[0].scores if one.metric == "acc")
+    (score,) = (score for score in run.record.tasks[0].scores if score.metric == "acc")
     assert score.n == 199
     assert score.value == pytest.approx(193 / 199)
 
 
 def test_unknown_texts_and_labels(real_data: str) -> None:
     model = ThirdParty()
-    (found,) = model.label_texts([TextLabels("Nobody has ever posted this.", LABELS)])
-    assert math.isnan(found["sarcastic"])
+    (prediction,) = model.label_texts([TextLabels("Nobody has ever posted this.", LABELS)])
+    assert math.isnan(prediction["sarcastic"])
     (pair,) = model.score_options([OptionList("q", ("Nobody has posted this.", "Nor that."))])
     assert all(map(math.isnan, pair))
     with pytest.raises(CapabilityError, match="not for satire, irony"):

@@ -35,15 +35,15 @@ def put(folder: Path, path: str, text: str) -> None:
 def test_id10m_rows(tmp_path: Path) -> None:
     put(tmp_path, "resources/bio_format/english/test_english.tsv", BOOTS.format("IDIOM"))
     put(tmp_path, "resources/bio_format/english/dev_english.tsv", BOOT.format("IDIOM"))
-    own = context(tmp_path)
-    first, second = id10m.open("test_en", own)
+    data_context = context(tmp_path)
+    first, second = id10m.open("test_en", data_context)
     assert first["tokens"] == ["The", "boots", "kicked"]
     assert first["tags"] == ["O", "B-IDIOM", "I-IDIOM"]
     assert first["seen"] == [(1, 3)]  # up to inflection
     assert (first["id"], second["id"]) == ("test_en:1", "test_en:2")
     assert (second["seen"], second["expression"]) == ([], None)
-    assert own.notes == {"stripped_words": 3}
-    (trained,) = id10m.open("dev_en", own)
+    assert data_context.notes == {"stripped_words": 3}
+    (trained,) = id10m.open("dev_en", data_context)
     assert trained["seen"] is None
     assert trained["expression"] == first["expression"]  # so the same idiom is one cluster
     assert "boot" not in first["expression"]
@@ -53,12 +53,12 @@ def test_id10m_rows(tmp_path: Path) -> None:
 def test_meta4xnli_rows(tmp_path: Path) -> None:
     put(tmp_path, "data/cometa/cometa_test.tsv", BOOTS.format("METAPHOR").replace("kicked ", ""))
     put(tmp_path, "data/cometa/cometa_train.tsv", "El\tO\n\tO\nboots\tB-METAPHOR\n")
-    own = context(tmp_path)
-    first, second = meta4xnli.open("cometa_test", own)
+    data_context = context(tmp_path)
+    first, second = meta4xnli.open("cometa_test", data_context)
     assert (first["tokens"], first["metaphors"], first["seen"]) == (["The", "boots"], 1, [(1, 2)])
     assert second["metaphors"] == 0
-    assert own.notes == {"stripped_words": 2, "left_out_words": 1}
-    (trained,) = meta4xnli.open("cometa_train", own)
+    assert data_context.notes == {"stripped_words": 2, "left_out_words": 1}
+    (trained,) = meta4xnli.open("cometa_train", data_context)
     assert (trained["tokens"], trained["seen"]) == (["El", "boots"], None)
 
 
@@ -75,14 +75,14 @@ def epie_files(folder: Path, **changes: str) -> DataContext:
 
 
 def test_epie_rows(tmp_path: Path) -> None:
-    own = epie_files(tmp_path)
-    found = list(epie.sentences("formal", own))
-    assert [row["idiom"] for row in found] == ["formal:1", "formal:2", "formal:2"]
-    assert [row["use"] for row in found] == ["figurative", "figurative", "literal"]
-    assert found[1]["tags"] == ["O", "B-IDIOM", "I-IDIOM"]
-    assert found[2]["tags"] == ["O", "O", "O"]  # meant literally
-    parts = [row["id"] for split in epie.SPLITS for row in epie.open(f"formal_{split}", own)]
-    assert sorted(parts) == [row["id"] for row in found]
+    data_context = epie_files(tmp_path)
+    rows = list(epie.sentences("formal", data_context))
+    assert [row["idiom"] for row in rows] == ["formal:1", "formal:2", "formal:2"]
+    assert [row["use"] for row in rows] == ["figurative", "figurative", "literal"]
+    assert rows[1]["tags"] == ["O", "B-IDIOM", "I-IDIOM"]
+    assert rows[2]["tags"] == ["O", "O", "O"]  # meant literally
+    parts = [row["id"] for split in epie.SPLITS for row in epie.open(f"formal_{split}", data_context)]
+    assert sorted(parts) == [row["id"] for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_epie_files_that_do_not_fit(changes: dict[str, str], words: str, tmp_pat
 def test_the_split_of_an_idiom_is_drawn_by_a_rule() -> None:
     idioms = [f"formal:{number}" for number in range(2000)]
     assert Counter(map(epie.split_of, idioms)) == {"train": 1388, "test": 404, "dev": 208}
-    assert [epie.split_of(one, seed=1) for one in idioms] != [epie.split_of(one) for one in idioms]
+    assert [epie.split_of(idiom, seed=1) for idiom in idioms] != [epie.split_of(idiom) for idiom in idioms]
 
 
 @pytest.mark.parametrize(
@@ -136,19 +136,19 @@ REAL = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("task", "split"), REAL, ids=["-".join(one) for one in REAL])
+@pytest.mark.parametrize(("task", "split"), REAL, ids=["-".join(name_parts) for name_parts in REAL])
 def test_real_counts(task: str, split: str, real_data: str) -> None:
     harness = Harness(plugin_manager())
     examples = list(harness.examples(harness.catalogue.tasks.get(task), split))
-    sentences, words, found, stray, seen = REAL[task, split]
+    sentences, words, chunk_count, stray, seen = REAL[task, split]
     assert len(examples) == sentences
-    assert words in (None, sum(len(one.tokens) for one in examples))
-    assert sum(len(chunks(one.tags)) for one in examples) == found
-    assert sum(len(list(strays(one.tags))) for one in examples) == stray
+    assert words in (None, sum(len(example.tokens) for example in examples))
+    assert sum(len(chunks(example.tags)) for example in examples) == chunk_count
+    assert sum(len(list(strays(example.tags))) for example in examples) == stray
     if seen is not None:
-        assert sum(len(one.seen) for one in examples) == seen
+        assert sum(len(example.seen) for example in examples) == seen
     if split == "train":
-        assert all(one.seen is None for one in examples)
+        assert all(example.seen is None for example in examples)
 
 
 @pytest.mark.slow
@@ -157,7 +157,9 @@ def test_no_idiom_of_an_english_test_is_trained_on(real_data: str) -> None:
     harness = Harness(plugin_manager())
 
     def clusters(task: str, split: str) -> set[str]:
-        return {one.cluster for one in harness.examples(harness.catalogue.tasks.get(task), split) if one.cluster}
+        return {
+            example.cluster for example in harness.examples(harness.catalogue.tasks.get(task), split) if example.cluster
+        }
 
     shared = {task: len(clusters(task, "test") & clusters(task, "train")) for task in ("id10m_en", "epie_formal")}
     assert shared == {"id10m_en": 0, "epie_formal": 0}
@@ -165,7 +167,7 @@ def test_no_idiom_of_an_english_test_is_trained_on(real_data: str) -> None:
 
 
 def test_the_splits_of_epie_stay_as_they_are(real_data: str, tmp_path: Path) -> None:
-    own = DataContext(folder=tmp_path, fetch=fetch)
-    numbers = sorted({row["idiom"] for row in epie.open("formal_test", own)})
+    data_context = DataContext(folder=tmp_path, fetch=fetch)
+    numbers = sorted({row["idiom"] for row in epie.open("formal_test", data_context)})
     assert len(numbers) == 76
     assert sha256("\n".join(numbers).encode()).hexdigest()[:16] == "861a36b554324dd4"

@@ -27,7 +27,7 @@ GOOD = [
 COLUMNS = ("startphrase", "ending1", "ending2", "labels")
 
 
-def table(folder: Path, found: Sequence[Sequence[str]], columns: Sequence[str] = COLUMNS) -> DataContext:
+def table(folder: Path, rows: Sequence[Sequence[str]], columns: Sequence[str] = COLUMNS) -> DataContext:
     """A folder in which every language has these rows, the columns in this order."""
     for name in mabl_rows.FILES.values():
         file = folder / f"langdata/{name}.csv"
@@ -35,7 +35,7 @@ def table(folder: Path, found: Sequence[Sequence[str]], columns: Sequence[str] =
         with file.open("w", encoding="utf-8", newline="") as opened:
             writer = csv.DictWriter(opened, columns, extrasaction="ignore")
             writer.writeheader()
-            writer.writerows(dict(zip(COLUMNS, row, strict=True)) for row in found)
+            writer.writerows(dict(zip(COLUMNS, row, strict=True)) for row in rows)
     return DataContext(folder=folder, fetch=lambda _benchmark, path: folder / path)
 
 
@@ -44,10 +44,10 @@ def of(context: DataContext, name: str) -> list[Row]:
 
 
 def test_two_rows_that_follow_one_another_are_a_pair(tmp_path: Path) -> None:
-    found = of(table(tmp_path, GOOD), "hi")
-    assert [row["pair"] for row in found] == ["hi-0", "hi-0", "hi-2", "hi-2", "hi-4", "hi-4"]
-    assert [row["gold"] for row in found] == [0, 1] * 3
-    assert found[0] == {
+    rows = of(table(tmp_path, GOOD), "hi")
+    assert [row["pair"] for row in rows] == ["hi-0", "hi-0", "hi-2", "hi-2", "hi-4", "hi-4"]
+    assert [row["gold"] for row in rows] == [0, 1] * 3
+    assert rows[0] == {
         "id": "hi-0",
         "language": "hi",
         "phrase": "Her mind is a sieve",
@@ -59,14 +59,14 @@ def test_two_rows_that_follow_one_another_are_a_pair(tmp_path: Path) -> None:
 
 
 def test_pairs_with_a_phrase_or_their_endings_in_common_are_a_cluster(tmp_path: Path) -> None:
-    found = of(table(tmp_path, GOOD), "kn")
-    assert [row["cluster"] for row in found] == ["kn-0", "kn-0", "kn-2", "kn-2", "kn-0", "kn-0"]
+    rows = of(table(tmp_path, GOOD), "kn")
+    assert [row["cluster"] for row in rows] == ["kn-0", "kn-0", "kn-2", "kn-2", "kn-0", "kn-0"]
 
 
 def test_languages_take_turns_pair_by_pair(tmp_path: Path) -> None:
-    found = of(table(tmp_path, GOOD), "all")
-    assert [row["id"] for row in found[:16:2]] == [*(f"{name}-0" for name in mabl_rows.LANGUAGES), "hi-2"]
-    assert len(found) == 7 * len(GOOD)
+    rows = of(table(tmp_path, GOOD), "all")
+    assert [row["id"] for row in rows[:16:2]] == [*(f"{name}-0" for name in mabl_rows.LANGUAGES), "hi-2"]
+    assert len(rows) == 7 * len(GOOD)
 
 
 def test_columns_are_read_by_the_header(tmp_path: Path) -> None:
@@ -77,21 +77,21 @@ def test_columns_are_read_by_the_header(tmp_path: Path) -> None:
 def test_rows_without_a_partner_shift_the_pairs_behind_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(mabl_rows.UNPAIRED, "sw", frozenset({2, 5}))  # type: ignore[arg-type]
     shifted = [*GOOD[:2], ("Alone", "a", "b", "0"), *GOOD[2:4], ("Alone again", "c", "d", "1")]
-    found = of(table(tmp_path, shifted), "sw")
-    assert [row["pair"] for row in found] == ["sw-0", "sw-0", None, "sw-3", "sw-3", None]
+    rows = of(table(tmp_path, shifted), "sw")
+    assert [row["pair"] for row in rows] == ["sw-0", "sw-0", None, "sw-3", "sw-3", None]
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("rows", "words"),
     [
         ([GOOD[0], GOOD[0]], "rows 0 and 1, field 'labels': both are 0; the rows of a minimal pair have opposite"),
         (GOOD[:3], "row 2: it has no partner"),
         ([("a", "b", "c", "yes"), GOOD[1]], "row 0, field 'labels': 'yes' is neither 0 nor 1"),
     ],
 )
-def test_what_is_no_pair_is_one_line(tmp_path: Path, found: list[Any], words: str) -> None:
+def test_what_is_no_pair_is_one_line(tmp_path: Path, rows: list[Any], words: str) -> None:
     with pytest.raises(DataError, match=words):
-        of(table(tmp_path, found), "id")
+        of(table(tmp_path, rows), "id")
 
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
@@ -106,16 +106,16 @@ def test_a_language_that_nobody_knows_is_refused(tmp_path: Path) -> None:
 
 def test_the_real_files(real_data: str) -> None:
     context = DataContext(folder=Path(), fetch=fetch)
-    found = of(context, "all")
-    sizes = Counter(row["language"] for row in found)
+    rows = of(context, "all")
+    sizes = Counter(row["language"] for row in rows)
     assert sizes == {"hi": 1000, "id": 1140, "jv": 600, "kn": 1198, "su": 600, "sw": 1098, "yo": 730}
-    assert [row["id"] for row in found if row["pair"] is None] == ["sw-84", "sw-793"]
+    assert [row["id"] for row in rows if row["pair"] is None] == ["sw-84", "sw-793"]
     endings: dict[str, list[frozenset[str]]] = {}
-    for row in found:
+    for row in rows:
         if row["pair"] is not None:
-            endings.setdefault(row["pair"], []).append(frozenset(" ".join(one.split()) for one in row["endings"]))
-    unequal = Counter(pair[:2] for pair, (one, other) in endings.items() if one != other)
+            endings.setdefault(row["pair"], []).append(frozenset(" ".join(ending.split()) for ending in row["endings"]))
+    unequal = Counter(pair[:2] for pair, (ending, other) in endings.items() if ending != other)
     assert sum(unequal.values()) < 0.01 * len(endings), unequal  # so pairs are the right ones, in Swahili, too
     assert (len(of(context, "en")), len(of(context, "en_train"))) == (1094, 1458)
-    digest = json.dumps([row["gold"] for row in found])
+    digest = json.dumps([row["gold"] for row in rows])
     assert digest.count("0") == digest.count("1") == 3183

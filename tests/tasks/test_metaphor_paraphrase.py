@@ -32,16 +32,16 @@ def read(path: str, folder: Path, text: str = SMALL) -> list[Row]:
 
 
 def test_pairs_have_grades_and_sets_with_one_metaphor_are_one_cluster(tmp_path: Path) -> None:
-    found = read("corpus", tmp_path)
-    assert [row["id"] for row in found] == ["1-1", "1-2", "2-1", "2-2", "3-1", "4-1", "4-2"]
-    assert [row["grade"] for row in found] == [4, 1, 3, 1, None, 1, 1]
-    assert [row["set"] for row in found][:4] == ["set 1"] * 4
-    assert (found[1]["metaphor"], found[1]["candidate"]) == ("The night was a coat", "The night had sleeves")
+    rows = read("corpus", tmp_path)
+    assert [row["id"] for row in rows] == ["1-1", "1-2", "2-1", "2-2", "3-1", "4-1", "4-2"]
+    assert [row["grade"] for row in rows] == [4, 1, 3, 1, None, 1, 1]
+    assert [row["set"] for row in rows][:4] == ["set 1"] * 4
+    assert (rows[1]["metaphor"], rows[1]["candidate"]) == ("The night was a coat", "The night had sleeves")
 
 
 def test_a_ranking_needs_all_grades_and_one_above_the_lowest(tmp_path: Path) -> None:
-    found = read("corpus/sets", tmp_path)
-    assert [(row["id"], row["gains"]) for row in found] == [("1", {0: 3, 1: 0}), ("2", {0: 2, 1: 0})]
+    rows = read("corpus/sets", tmp_path)
+    assert [(row["id"], row["gains"]) for row in rows] == [("1", {0: 3, 1: 0}), ("2", {0: 2, 1: 0})]
 
 
 @pytest.mark.parametrize(

@@ -125,21 +125,21 @@ def test_every_row_has_exactly_its_fields_and_no_stray_blanks(name: str) -> None
 
 
 def test_counts_and_unique_ids() -> None:
-    whole = (*map(read, FILES), *map(read, TRAIN))
-    assert [len(rows) for rows in whole] == [30, 60, 60, 20, 120, 10, 10, 20, 5]
-    ids = [row["id"] for rows in whole for row in rows]
+    all_rows = (*map(read, FILES), *map(read, TRAIN))
+    assert [len(rows) for rows in all_rows] == [30, 60, 60, 20, 120, 10, 10, 20, 5]
+    ids = [row["id"] for rows in all_rows for row in rows]
     assert len(set(ids)) == len(ids)
 
 
 def test_ids_resolve_and_gold_is_the_answer() -> None:
-    for row, answer, known in [
+    for row, answer, right_texts in [
         *((row, row["proverb_id"], PROVERB) for row in NARRATIVES),
         *((row, row["id"], MORAL) for row in FABLES),
         *((row, row["proverb_id"], TRAIN_PROVERB) for row in TRAIN_NARRATIVES),
         *((row, row["id"], TRAIN_MORAL) for row in TRAIN_FABLES),
     ]:
         assert len(set(row["options"])) == 5
-        assert set(row["options"]) <= set(known)
+        assert set(row["options"]) <= set(right_texts)
         assert type(row["gold"]) is int
         assert row["gold"] in range(5)
         assert row["options"][row["gold"]] == answer
@@ -152,19 +152,22 @@ def test_lengths() -> None:
 
 
 def test_train_and_test_share_no_proverb_expression_or_moral() -> None:
-    for name, rows, others in [
+    for name, rows, training_rows in [
         ("proverb", PROVERBS, TRAIN_PROVERBS),
         ("expression", PAIRS, TRAIN_PAIRS),
         ("moral", FABLES, TRAIN_FABLES),
     ]:
-        known = {" ".join(words(row[name])) for row in rows}
-        assert known.isdisjoint(" ".join(words(row[name])) for row in others)
+        test_texts = {" ".join(words(row[name])) for row in rows}
+        assert test_texts.isdisjoint(" ".join(words(row[name])) for row in training_rows)
 
 
 def test_aligned_words_of_train_are_in_their_narratives() -> None:
-    told = {row["id"]: row for row in TRAIN_NARRATIVES}
+    narrative_of_id = {row["id"]: row for row in TRAIN_NARRATIVES}
     for row in read("train_alignments"):
-        narrative, proverb = told[row["id"]]["narrative"], TRAIN_PROVERB[told[row["id"]]["proverb_id"]]
+        narrative, proverb = (
+            narrative_of_id[row["id"]]["narrative"],
+            TRAIN_PROVERB[narrative_of_id[row["id"]]["proverb_id"]],
+        )
         assert all(narrative.count(part["words"]) == 1 and part["given"] in proverb for part in row["parts"])
         assert set(row["keywords"]) <= set(re.findall(r"\w+", narrative))
 
@@ -188,8 +191,8 @@ def test_two_narratives_for_every_proverb() -> None:
 
 
 def test_three_situations_to_train_on_for_every_proverb_and_one_for_dev() -> None:
-    found = Counter((row["proverb_id"], row["split"]) for row in SITUATIONS)
-    assert found == {(name, split): n for name in PROVERB for split, n in (("train", 3), ("dev", 1))}
+    situation_counts = Counter((row["proverb_id"], row["split"]) for row in SITUATIONS)
+    assert situation_counts == {(name, split): n for name in PROVERB for split, n in (("train", 3), ("dev", 1))}
 
 
 def test_pairs_are_balanced_over_label_and_figure() -> None:
@@ -223,9 +226,9 @@ def test_the_leak_check_sees_inflected_words() -> None:
     assert begun("She took the handover", "Many hands, hand") == {"handover"}
 
 
-@pytest.mark.parametrize(("row", "field", "known"), CHOICES, ids=[row["id"] for row, _, _ in CHOICES])
-def test_the_answers_words_are_not_in_the_text(row: dict[str, Any], field: str, known: dict[str, str]) -> None:
-    text, answer = row[field], known[row["options"][row["gold"]]]
+@pytest.mark.parametrize(("row", "field", "texts_of_ids"), CHOICES, ids=[row["id"] for row, _, _ in CHOICES])
+def test_the_answers_words_are_not_in_the_text(row: dict[str, Any], field: str, texts_of_ids: dict[str, str]) -> None:
+    text, answer = row[field], texts_of_ids[row["options"][row["gold"]]]
     assert len((content(text) & content(answer)) | begun(text, answer)) <= LEAKED_WORDS
 
 
@@ -237,8 +240,8 @@ def test_a_situation_shares_no_content_word_with_its_proverb() -> None:
 
 def test_no_offered_proverb_shares_content_words_with_its_narrative() -> None:
     for row in NARRATIVES + TRAIN_NARRATIVES:
-        known = PROVERB | TRAIN_PROVERB
-        assert not any(content(row["narrative"]) & content(known[option]) for option in row["options"]), row["id"]
+        proverbs = PROVERB | TRAIN_PROVERB
+        assert not any(content(row["narrative"]) & content(proverbs[option]) for option in row["options"]), row["id"]
 
 
 def test_near_synonyms_are_not_offered_against_the_answer() -> None:
@@ -251,9 +254,9 @@ def test_near_synonyms_are_not_offered_against_the_answer() -> None:
 def test_word_overlap_is_as_good_as_the_readme_says(field: str, stated: str) -> None:
     """Ties count by expectation, so an option that shares nothing is not a lucky first."""
     chances = []
-    for row, name, known in TEST_CHOICES:
+    for row, name, texts_of_ids in TEST_CHOICES:
         if name == field:
-            scores = [overlap(row[field], known[option]) for option in row["options"]]
+            scores = [overlap(row[field], texts_of_ids[option]) for option in row["options"]]
             best = [i for i, score in enumerate(scores) if score == max(scores)]
             chances.append((row["gold"] in best) / len(best))
     assert f"{mean(chances):.1%}".replace("%", " %") == stated
@@ -301,7 +304,7 @@ def test_no_item_occurs_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "texts"),
+    ("texts_name", "texts"),
     [
         ("proverbs", list(PROVERB.values())),
         ("narratives", [row["narrative"] for row in NARRATIVES]),
@@ -320,7 +323,7 @@ def test_no_item_occurs_twice() -> None:
         ("morals", list(TRAIN_MORAL.values())),
     ],
 )
-def test_the_readme_states_measured_lengths(what: str, texts: list[str]) -> None:
+def test_the_readme_states_measured_lengths(texts_name: str, texts: list[str]) -> None:
     lengths = [count(text) for text in texts]
-    line = f"| {what} | {len(lengths)} | {min(lengths)} | {median(lengths):.1f} | {max(lengths)} |"
+    line = f"| {texts_name} | {len(lengths)} | {min(lengths)} | {median(lengths):.1f} | {max(lengths)} |"
     assert line in MINI.joinpath("README.md").read_text(encoding="utf-8").splitlines()

@@ -29,12 +29,12 @@ def read(path: str) -> list[Any]:
 
 @pytest.mark.parametrize("form", list(TASKS))
 def test_every_form_has_its_rows(form: str, real_data: str) -> None:
-    found = read(form)
-    figurative = sum(row["label"] == "figurative" for row in found)
-    assert (len(found), figurative) == TASKS[form]
-    assert {row["language"] for row in found} == set(mmfld_rows.FORMS[form])
-    assert len({row["id"] for row in found}) == len(found)
-    assert all(row["text"].strip() for row in found)
+    rows = read(form)
+    figurative = sum(row["label"] == "figurative" for row in rows)
+    assert (len(rows), figurative) == TASKS[form]
+    assert {row["language"] for row in rows} == set(mmfld_rows.FORMS[form])
+    assert len({row["id"] for row in rows}) == len(rows)
+    assert all(row["text"].strip() for row in rows)
 
 
 def test_one_language_is_a_part_of_all(real_data: str) -> None:
@@ -60,9 +60,9 @@ def test_parallel_lines_are_one_item_and_so_are_equal_texts(real_data: str) -> N
 
 def test_the_first_rows_have_labels_and_languages_in_proportion(real_data: str) -> None:
     """`--limit 80` of 799 idioms sees a tenth of each of the eight files."""
-    whole = Counter((row["language"], row["label"]) for row in read("idiom"))
+    counts = Counter((row["language"], row["label"]) for row in read("idiom"))
     first = Counter((row["language"], row["label"]) for row in islice(read("idiom"), 80))
-    assert all(abs(first[file] - count / 10) <= 1 for file, count in whole.items())
+    assert all(abs(first[file] - count / 10) <= 1 for file, count in counts.items())
 
 
 @pytest.mark.parametrize(

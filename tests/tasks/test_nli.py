@@ -48,7 +48,7 @@ FILES = {
 Small = Callable[..., DataContext]
 
 
-def asked(premise: str, hypothesis: str, label: str) -> str:
+def multinli_line(premise: str, hypothesis: str, label: str) -> str:
     """A line of the MultiNLI sample."""
     cell = f'For the statement, ""{premise}"", does the hypothesis ""{hypothesis}"" represent'
     return f'"{cell} entailment, contradiction, or neutrality?",{label},mnli\n'
@@ -96,7 +96,7 @@ def test_a_quotation_mark_in_a_table_is_a_character_like_any_other(small: Small)
 
 
 def test_the_questions_of_the_multinli_sample_are_taken_apart_and_repeats_left_out(small: Small) -> None:
-    lines = [asked('It is ""so""', "It was, was it\n", "neutral"), asked("A", "B", "entailment")]
+    lines = [multinli_line('It is ""so""', "It was, was it\n", "neutral"), multinli_line("A", "B", "entailment")]
     context = small({"mnli_sample/mnli_train.csv": "Question,Answer,Origin\n" + lines[0] * 2 + lines[1]})
     read = list(nli_rows.open("mnli_train", context))
     assert texts(read) == [('It is "so"', "It was, was it\n", "neutral"), ("A", "B", "entailment")]
@@ -164,7 +164,7 @@ def test_what_med_and_taxinli_say_of_a_pair(small: Small) -> None:
         (
             "mnli_train",
             "mnli_sample/mnli_train.csv",
-            "Question\n" + asked('A"", does the hypothesis ""B', "C", "neutral"),
+            "Question\n" + multinli_line('A"", does the hypothesis ""B', "C", "neutral"),
             r"train\.csv:2: expected a question",
         ),
         ("snli_hard", "mnli_hard/snli_1.0_test_hard.jsonl", '{"sentence1": "A"}\n', r"hard\.jsonl:1: sentence1, sent"),
@@ -262,8 +262,8 @@ def real(real_data: str, tmp_path: Path) -> DataContext:
 @pytest.mark.parametrize("case", GOLDEN["parts"], ids=[case["part"] for case in GOLDEN["parts"]])
 def test_real_counts(case: Row, real: DataContext) -> None:
     read = list(nli_rows.open(case["part"], real))
-    found = Counter(row["label"] for row in read)
-    assert [found[label] for label in LABELS] == case["rows"]
+    label_counts = Counter(row["label"] for row in read)
+    assert [label_counts[label] for label in LABELS] == case["rows"]
     assert len({row["meta"]["premise"] for row in read}) == case["premises"]
     assert len({row["id"] for row in read}) == len(read)
 
@@ -276,13 +276,15 @@ def test_real_training_pairs_are_in_no_test(real: DataContext) -> None:
     train, dev = pairs(list(nli_rows.open("train", real))), pairs(list(nli_rows.open("dev", real)))
     assert not train & dev
     assert not {premise for premise, _ in train} & {premise for premise, _ in dev}
-    others = {part: pairs(list(nli_rows.open(part, real))) for part in union.TEST}
-    others["impli"] = pairs(list(impli.open("all", real)))
-    assert not {name: len(found & (train | dev)) for name, found in others.items() if found & (train | dev)}
+    tests = {part: pairs(list(nli_rows.open(part, real))) for part in union.TEST}
+    tests["impli"] = pairs(list(impli.open("all", real)))
+    assert not {
+        name: len(test_pairs & (train | dev)) for name, test_pairs in tests.items() if test_pairs & (train | dev)
+    }
     dropped = union.union(tuple(parts.fetch_part(part, real) for part in union.ALL_PARTS)).dropped
-    assert {part: {why: n for (name, why), n in dropped.items() if name == part} for part in union.TRAIN} == GOLDEN[
-        "dropped"
-    ]
+    assert {
+        part: {reason: n for (name, reason), n in dropped.items() if name == part} for part in union.TRAIN
+    } == GOLDEN["dropped"]
 
 
 def test_real_numbers_of_the_snli_sample_are_read_aright(real: DataContext) -> None:
@@ -292,9 +294,9 @@ def test_real_numbers_of_the_snli_sample_are_read_aright(real: DataContext) -> N
         read = nli_rows.open(part, real)
         return {(parts.fold(row["premise"]), parts.fold(row["hypothesis"])): row["label"] for row in read}
 
-    sample, known = labels("snli_train"), labels("cad_train")
-    both = sample.keys() & known.keys()
-    assert (len(both), sum(sample[pair] == known[pair] for pair in both)) == (52, 51)
+    sample, counts_of_cad = labels("snli_train"), labels("cad_train")
+    both = sample.keys() & counts_of_cad.keys()
+    assert (len(both), sum(sample[pair] == counts_of_cad[pair] for pair in both)) == (52, 51)
 
 
 @pytest.mark.slow

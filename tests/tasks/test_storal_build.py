@@ -87,8 +87,8 @@ def test_beginnings(case):
 
 @pytest.mark.parametrize("case", GOLDEN["outlines"], ids=lambda case: case["why"])
 def test_outlines(case):
-    found = outlines.outline(case["text"], "en")
-    assert [case["text"][start:end].lower() for start, end in found] == case["phrases"]
+    outline = outlines.outline(case["text"], "en")
+    assert [case["text"][start:end].lower() for start, end in outline] == case["phrases"]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -121,9 +121,9 @@ texts = st.text(alphabet="ab *+?[](){}^$\\|.,:!\"' -\n\t\u00a0İß1é", max_size
 def test_any_text_has_a_beginning_and_an_outline_within_its_rest(text):
     end, start = outlines.beginning(text, "en")
     assert 0 <= end <= start <= len(text)
-    found = outlines.outline(text, "en", ("a",))
-    assert len(found) <= 8
-    for left, right in found:
+    outline = outlines.outline(text, "en", ("a",))
+    assert len(outline) <= 8
+    for left, right in outline:
         assert start <= left < right <= len(text)
         assert text[left:right] == text[left:right].strip() != ""
 
@@ -139,15 +139,15 @@ def test_a_phrase_that_takes_exponential_time_as_a_pattern_is_searched_for_as_a_
 
 @pytest.mark.parametrize("case", GOLDEN["antonyms"], ids=lambda case: case["why"])
 def test_antonyms(wordnet, case):
-    found = {
-        (case["moral"][one.start : one.end], one.apply(case["moral"]))
+    replaced = {
+        (case["moral"][replacement.start : replacement.end], replacement.apply(case["moral"]))
         for word in antonyms.WordNetAntonyms().replacements(case["moral"])
-        for one in word
+        for replacement in word
     }
     if case["replaced"] is None:
-        assert not {replaced for word, replaced in found if word == case["word"]}
+        assert not {replaced for word, replaced in replaced if word == case["word"]}
     else:
-        assert (case["word"], case["replaced"]) in found
+        assert (case["word"], case["replaced"]) in replaced
 
 
 def test_stop_words_are_replaced_only_where_no_other_word_has_an_antonym(wordnet):
@@ -185,7 +185,7 @@ def test_the_number_of_topics_is_the_smallest_specific_one():
         [f"{kind}{number}" for number in range(40)] for kind in ("fox", "crow", "lion", "wolf", "goat", "frog", "hare")
     ]
     generator = random.Random(0)
-    morals = [" ".join(generator.sample(words[place % len(words)], 6)) for place in range(300)]
+    morals = [" ".join(generator.sample(words[number % len(words)], 6)) for number in range(300)]
     plain = [re.sub(r"\d", lambda digit: "abcdefghij"[int(digit.group())], moral) for moral in morals]
     learned = topics.learn(plain, "en", 0)
     assert learned.by_rule and min(learned.specificity) > 0.5
@@ -213,13 +213,13 @@ def test_negatives_are_balanced_and_of_other_topics(n, k, seed):
     morals += [morals[0], f"{morals[1].upper()}!"]
     of_topics = np.array([generator.randrange(k) for _ in range(n)])
     items = negatives.choose(morals, of_topics, str(seed))
-    assert max(Counter(items.gold).values()) - min(Counter(items.gold)[place] for place in range(5)) <= 1
-    for place, (options, gold) in enumerate(zip(items.options, items.gold, strict=True)):
-        assert options[gold] == place
+    assert max(Counter(items.gold).values()) - min(Counter(items.gold)[position] for position in range(5)) <= 1
+    for index, (options, gold) in enumerate(zip(items.options, items.gold, strict=True)):
+        assert options[gold] == index
         assert len({negatives.normalize(morals[option]) for option in options}) == 5
         if items.rules[0] < 2:
-            others = [option for option in options if option != place]
-            assert all(of_topics[other] != of_topics[place] for other in others)
+            wrong_options = [option for option in options if option != index]
+            assert all(of_topics[other] != of_topics[index] for other in wrong_options)
         if items.rules[0] == 0:
             assert len({of_topics[option] for option in options}) == 5
     if items.rules[0] < 3:
@@ -258,7 +258,7 @@ def test_frozen_items_hold_no_text():
                 *("id", "options", "gold", "topics", "place", "word", "beginning", "rest", "outline", "order")
             }
             assert all(set(version) == {"place", "word"} for version in versions)
-            assert all(len(one.get("word", "").split()) <= 2 for one in (item, *versions))
+            assert all(len(version.get("word", "").split()) <= 2 for version in (item, *versions))
 
 
 def test_frozen_items_fit_the_pairs(real_data):
@@ -294,12 +294,12 @@ PLACES = ["river", "forest", "village", "mountain", "meadow", "castle", "garden"
 
 def stories(n=60, *, split=None):
     for number in range(n):
-        animal, virtue, place = ANIMALS[number % 8], VIRTUES[number // 8 % 8], PLACES[number // 3 % 8]
+        animal, virtue, location = ANIMALS[number % 8], VIRTUES[number // 8 % 8], PLACES[number // 3 % 8]
         story = (
-            f"Once upon a time a {animal} number {number} lived beside a quiet {place}, all alone. "
-            f"A hungry neighbour begged for bread near the {place} bridge. The {animal} shared all and was {virtue}."
+            f"Once upon a time a {animal} number {number} lived beside a quiet {location}, all alone. "
+            f"A hungry neighbour begged for bread near the {location} bridge. The {animal} shared all and was {virtue}."
         )
-        row = {"story": story, "moral": f"Every {virtue} {animal} near the {place} finds {number} friends, at last."}
+        row = {"story": story, "moral": f"Every {virtue} {animal} near the {location} finds {number} friends, at last."}
         yield row if split is None else {**row, "split": split(number)}
 
 
@@ -364,12 +364,12 @@ def test_ids_may_be_numbers_from_0(call, wordnet, tmp_path):
     source = written(tmp_path / "in.jsonl", [{**row, "id": number} for number, row in enumerate(stories(9))])
     code, _, err = call("--pairs", source, "--output", "my tasks", "--tasks", "st2mo", "--name", "mine")
     assert code == 0, err
-    made = [
+    ids = [
         row["id"]
         for split in ("train", "valid", "test")
         for row in read_jsonl(tmp_path / "my tasks" / f"st2mo_{split}.jsonl")
     ]
-    assert sorted(made, key=int) == [str(number) for number in range(9)]
+    assert sorted(ids, key=int) == [str(number) for number in range(9)]
 
 
 def contents(folder):
@@ -430,9 +430,9 @@ def test_texts_are_the_same_that_have_the_same_wording(call, tmp_path):
     rows[7] |= {"story": rows[6]["story"].replace(" ", "12 ", 1)}
     source = written(tmp_path / "in.jsonl", rows)
     call("--pairs", source, "--output", "out", "--tasks", "st2mo")
-    made = [json.loads(line) for line in (tmp_path / "out" / "st2mo_train.jsonl").read_text("utf-8").splitlines()]
-    assert len({row["moral_group"] for row in made[:3]}) == 1
-    assert len({row["moral_group"] for row in made}) == len({wording(row["moral"]) for row in made})
+    built_rows = [json.loads(line) for line in (tmp_path / "out" / "st2mo_train.jsonl").read_text("utf-8").splitlines()]
+    assert len({row["moral_group"] for row in built_rows[:3]}) == 1
+    assert len({row["moral_group"] for row in built_rows}) == len({wording(row["moral"]) for row in built_rows})
     report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     assert report["duplicates"]["morals"]["pairs"] >= 3
     assert report["duplicates"]["stories"]["repeated"] == 1
@@ -441,10 +441,10 @@ def test_texts_are_the_same_that_have_the_same_wording(call, tmp_path):
 @pytest.mark.slow
 def test_a_build_in_chinese_and_one_in_german(call, tmp_path, real_data):
     chinese = [
-        {"story": f"从前有一只{animal}在{place}旁边住着。它每天{act}，后来遇到了一位老人。老人{act}很高兴。",
+        {"story": f"从前有一只{animal}在{location}旁边住着。它每天{act}，后来遇到了一位老人。老人{act}很高兴。",
          "moral": f"{animal}要诚实{act}。"}
         for animal in ("狐狸", "乌鸦", "狮子", "老鼠", "山羊")
-        for place in ("河流", "森林")
+        for location in ("河流", "森林")
         for act in ("努力工作", "帮助朋友", "认真学习")
     ]  # fmt: skip
     listed = tmp_path / "antonyms.tsv"
@@ -489,11 +489,11 @@ def test_memory_does_not_grow_with_the_stories(call, tmp_path):
 @pytest.mark.slow
 def test_few_words_in_common_make_topics_that_say_nothing(call, tmp_path):
     """With 20 words or fewer the 20 heaviest are all of them, so every topic would be specific."""
-    morals = [f"the wise {'fox' if place % 2 else 'crow'} {chr(97 + place) * 4}" for place in range(14)]
+    morals = [f"the wise {'fox' if number % 2 else 'crow'} {chr(97 + number) * 4}" for number in range(14)]
     learned = topics.learn(morals, "en", 0)
     assert (learned.by_rule, learned.vocabulary, learned.count) == (False, 3, 14)
-    rows = [row | {"moral": f"The wise {'fox' if place % 2 else 'crow'} {chr(97 + place) * 4}."}
-            for place, row in enumerate(stories(30))]  # fmt: skip
+    rows = [row | {"moral": f"The wise {'fox' if number % 2 else 'crow'} {chr(97 + number) * 4}."}
+            for number, row in enumerate(stories(30))]  # fmt: skip
     rows = [row for row in rows if row["moral"]]
     code, _, err = call("--pairs", written(tmp_path / "in.jsonl", rows), "--output", "out", "--tasks", "mocpt")
     assert code == 0, err
@@ -613,15 +613,15 @@ def test_versions_of_morals_are_built_where_they_are_asked_for(call, wordnet, tm
     code, _, err = call("--pairs", source, "--output", "own", "--tasks", "preference,st2mo")
     assert code == 0, err
     by_id = {str(number): row for number, row in enumerate(rows, 1)}
-    made = [
+    built_rows = [
         row
         for split in ("train", "valid", "test")
         for row in read_jsonl(tmp_path / "own" / f"preference_{split}.jsonl")
     ]
     report = json.loads((tmp_path / "own" / "report.json").read_text(encoding="utf-8"))
-    assert len(made) == sum(report["sizes"]["preference"].values())
-    assert len(made) + sum(sum(notes.values()) for notes in report["preference"].values()) == 60
-    for row in made:
+    assert len(built_rows) == sum(report["sizes"]["preference"].values())
+    assert len(built_rows) + sum(sum(notes.values()) for notes in report["preference"].values()) == 60
+    for row in built_rows:
         assert row["options"][row["gold"]] == by_id[row["id"]]["moral"]
         assert row["versions"][row["gold"]] == {"version": "moral"}
     run = ["run", "--include_path", "own", "--tasks", "own_preference", "--model", "overlap", "--output_path", "run"]

@@ -79,10 +79,10 @@ STORIES = [
 
 def made_of(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """Rows of st2mo; morals are named by the first row that has them."""
-    found = [
+    rows = [
         {"id": f"test-{n}", "story": story, "moral": moral, "language": "en"} for n, (story, moral) in enumerate(pairs)
     ]
-    return list(storal_rows.add_clusters(found))
+    return list(storal_rows.add_clusters(rows))
 
 
 PAIRS = st.lists(st.tuples(st.sampled_from("stuvwxyz"), st.sampled_from("ABCDEFGH")), min_size=2, max_size=30)
@@ -97,34 +97,36 @@ def test_who_reads_the_moral_alone_is_right_in_half_of_the_rows(
     pairs: list[tuple[str, str]], reads: Callable[[str], str]
 ) -> None:
     try:
-        made = list(storal_rows.matched_and_mismatched(made_of(pairs)))
+        rows = list(storal_rows.matched_and_mismatched(made_of(pairs)))
     except DataError:
         assume(False)
-    assert sum(reads(row["moral"]) == row["label"] for row in made) * 2 == len(made)
+    assert sum(reads(row["moral"]) == row["label"] for row in rows) * 2 == len(rows)
 
 
 @given(pairs=PAIRS)
 def test_no_story_gets_a_moral_of_its_own(pairs: list[tuple[str, str]]) -> None:
-    own: dict[str, set[str]] = {}
+    morals_of_story: dict[str, set[str]] = {}
     for story, moral in pairs:
-        own.setdefault(story, set()).add(moral)
+        morals_of_story.setdefault(story, set()).add(moral)
     try:
-        made = list(storal_rows.matched_and_mismatched(made_of(pairs)))
+        rows = list(storal_rows.matched_and_mismatched(made_of(pairs)))
     except DataError:
-        assert max(len(own[s]) for s in own) > 1 or max(Counter(m for _, m in pairs).values()) * 2 > len(pairs)
+        assert max(len(morals_of_story[s]) for s in morals_of_story) > 1 or max(
+            Counter(m for _, m in pairs).values()
+        ) * 2 > len(pairs)
         return
-    assert all((row["moral"] in own[row["story"]]) == (row["label"] == "matched") for row in made)
-    assert len({row["id"] for row in made}) == len(made) == 2 * len(pairs)
+    assert all((row["moral"] in morals_of_story[row["story"]]) == (row["label"] == "matched") for row in rows)
+    assert len({row["id"] for row in rows}) == len(rows) == 2 * len(pairs)
 
 
 @pytest.mark.slow
 @given(pairs=PAIRS, order=st.randoms(use_true_random=False))
 def test_the_permutation_is_a_function_of_the_ids(pairs: list[tuple[str, str]], order: Any) -> None:
-    found = made_of(pairs)
-    other = list(found)
+    rows = made_of(pairs)
+    other = list(rows)
     order.shuffle(other)
     try:
-        first = {row["id"]: row["moral_of"] for row in storal_rows.matched_and_mismatched(found)}
+        first = {row["id"]: row["moral_of"] for row in storal_rows.matched_and_mismatched(rows)}
     except DataError:
         assume(False)
     assert first == {row["id"]: row["moral_of"] for row in storal_rows.matched_and_mismatched(other)}
@@ -137,22 +139,22 @@ def test_too_many_equal_morals_are_an_error() -> None:
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_pairs_of_storal(split: str, real_data: str) -> None:
-    made = list(storal_rows.open(f"faithfulness_en_{split}", DataContext(Path(), fetch)))
-    assert Counter(row["label"] for row in made) == {"matched": SPLITS[split], "mismatched": SPLITS[split]}
+    rows = list(storal_rows.open(f"faithfulness_en_{split}", DataContext(Path(), fetch)))
+    assert Counter(row["label"] for row in rows) == {"matched": SPLITS[split], "mismatched": SPLITS[split]}
     morals = {
-        label: Counter(letters(r["moral"]) for r in made if r["label"] == label) for label in ("matched", "mismatched")
+        label: Counter(letters(r["moral"]) for r in rows if r["label"] == label) for label in ("matched", "mismatched")
     }
     assert morals["matched"] == morals["mismatched"]
-    assert all(row["moral_of"].startswith(f"{split}-") for row in made)
-    assert {row["same_moral"] for row in made} == {
+    assert all(row["moral_of"].startswith(f"{split}-") for row in rows)
+    assert {row["same_moral"] for row in rows} == {
         r["same_moral"] for r in storal_rows.open(f"st2mo_en_{split}", DataContext(Path(), fetch))
     }
 
 
 def test_the_pairs_of_the_published_chinese_rows(real_data: str) -> None:
     assert copies("storal")
-    made = list(storal_rows.open("examples_faithfulness_zh_test", DataContext(Path(), fetch)))
-    assert Counter(row["label"] for row in made) == {"matched": 5, "mismatched": 5}
+    rows = list(storal_rows.open("examples_faithfulness_zh_test", DataContext(Path(), fetch)))
+    assert Counter(row["label"] for row in rows) == {"matched": 5, "mismatched": 5}
     with pytest.raises(DataError, match="has 5 of the 421 published rows"):
         list(storal_rows.open("published_faithfulness_zh_test", DataContext(Path(), fetch)))
 
@@ -184,7 +186,7 @@ class Overlap:
     def label_pairs(self, requests: Sequence[PairLabel]) -> Outputs[dict[str, float]]:
         self.calls.append(len(requests))
         shares = [self.share(request.left.split(), request.right.split()) for request in requests]
-        cut = frozenset(place for place, one in enumerate(requests) if len(one.left.split()) > self.longest)
+        cut = frozenset(index for index, pair in enumerate(requests) if len(pair.left.split()) > self.longest)
         return Outputs([{"matched": share, "mismatched": 1 - share} for share in shares], cut)
 
     def share(self, story: list[str], moral: list[str]) -> float:
@@ -222,19 +224,19 @@ class Bench:
         write(self.judged, Lineage())
 
     def harness(self) -> Harness:
-        known = [
+        modules = [
             "figeval.builtin.tasks.storal",
             "figeval.builtin.plugins.baselines",
             "figeval.wings.exporters",
         ]
-        manager = plugins.load(modules=known)
+        manager = plugins.load(modules=modules)
         manager.load("models", "test", lambda: Models(judge=self.classifier, model=self.model))
         return Harness(manager, include=(self.path / "tasks",))
 
     def run(
-        self, *tasks: str, metrics: Sequence[str] = ("faithfulness=judge",), observer: Any = None, **more: Any
+        self, *tasks: str, metrics: Sequence[str] = ("faithfulness=judge",), observer: Any = None, **extra_metrics: Any
     ) -> RunRecord:
-        settings = {"model": "model", "output_path": self.path / "run", "metrics": tuple(metrics), **more}
+        settings = {"model": "model", "output_path": self.path / "run", "metrics": tuple(metrics), **extra_metrics}
         config = RunConfig(tasks=tasks or ("morals",), **settings)
         return run(config, self.harness(), observer or Deaf())[0]
 
@@ -242,10 +244,10 @@ class Bench:
         """The metric by this classifier, as runs get it."""
         harness = self.harness()
         spec = harness.catalogue.tasks.get(task)
-        (route,) = (one for one in harness.routes.of("generation") if one.name == "by_writing")
+        (route,) = (route for route in harness.routes.of("generation") if route.name == "by_writing")
         config = RunConfig(tasks=(task,), model="model", metrics=(f"{name}=judge",))
-        found = {one.name: one for one in metrics_of(spec, route, config, harness)}
-        return statistic_of(found[name], ())
+        metrics = {metric.name: metric for metric in metrics_of(spec, route, config, harness)}
+        return statistic_of(metrics[name], ())
 
 
 @pytest.fixture
@@ -254,7 +256,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def value(record: RunRecord, metric: str = "faithfulness", task: int = 0) -> tuple[float | None, int]:
-    (score,) = (one for one in record.tasks[task].scores if one.metric == metric)
+    (score,) = (score for score in record.tasks[task].scores if score.metric == metric)
     return score.value, score.n
 
 
@@ -299,22 +301,22 @@ def test_the_record_and_every_report_say_who_judged(bench: Bench) -> None:
     from figeval.wings.comparison.api import compare
 
     record = bench.run("morals", metrics=["faithfulness=judge", "faithfulness_probability=judge"])
-    told = record.tasks[0].settings["metric_arguments"]
-    assert list(told) == ["faithfulness", "faithfulness_probability"]
-    assert told["faithfulness"]["trained_on"] == "storal_faithfulness_en"
-    assert told["faithfulness"]["held_out"] == {key: HELD_OUT[key] for key in HELD_OUT if key != "clusters"}
-    assert told["faithfulness"]["fingerprint"].startswith("judge:")
+    metric_arguments = record.tasks[0].settings["metric_arguments"]
+    assert list(metric_arguments) == ["faithfulness", "faithfulness_probability"]
+    assert metric_arguments["faithfulness"]["trained_on"] == "storal_faithfulness_en"
+    assert metric_arguments["faithfulness"]["held_out"] == {key: HELD_OUT[key] for key in HELD_OUT if key != "clusters"}
+    assert metric_arguments["faithfulness"]["fingerprint"].startswith("judge:")
     right = "which is right in 75.0% [70.0%, 80.0%] of 712 held-out pairs (test)"
-    said = f"judged by judge, trained on storal_faithfulness_en, {right}"
+    note = f"judged by judge, trained on storal_faithfulness_en, {right}"
     console = Console(file=StringIO(), width=400)
     table.show(record, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert f"morals: faithfulness, faithfulness_probability: {said}" in shown
+    assert f"morals: faithfulness, faithfulness_probability: {note}" in shown
     exporters = load_exporters(bench.harness().manager)
     for name in ("csv", "json", "latex", "markdown"):
-        assert said in re.sub(r"\\([%_\[\]])", r"\1", exporters.get(name)([record])), name
+        assert note in re.sub(r"\\([%_\[\]])", r"\1", exporters.get(name)([record])), name
     notes = list(compare(bench.path / "run", bench.path / "run", metric="faithfulness").notes())
-    assert f"faithfulness: {said}" in notes
+    assert f"faithfulness: {note}" in notes
 
 
 @pytest.mark.wing("comparison")
@@ -351,11 +353,11 @@ def test_no_number_is_no_value(bench: Bench) -> None:
 
 def test_a_run_that_was_cut_short_and_rescore_give_the_same(bench: Bench) -> None:
     bench.model = FakeGenerator(function=lambda prompt: "steady wins" if "steady" in prompt else "the crow")
-    whole = bench.run("morals", output_path=bench.path / "whole")
+    uninterrupted = bench.run("morals", output_path=bench.path / "whole")
     with pytest.raises(KeyboardInterrupt):
         bench.run("morals", observer=Heard(stop_after=1))
     resumed = bench.run("morals")
-    assert resumed.tasks[0].scores == whole.tasks[0].scores
+    assert resumed.tasks[0].scores == uninterrupted.tasks[0].scores
     rows_of = [(bench.path / name / "predictions" / "morals.jsonl").read_bytes() for name in ("run", "whole")]
     assert rows_of[0] == rows_of[1]
     rescore(bench.path / "run", bench.harness())
@@ -372,10 +374,13 @@ def test_a_breakdown_of_stored_values_needs_no_classifier(bench: Bench) -> None:
     file.write_text(ST2MO.replace("references: [row.moral]", "references: [row.moral], meta: {kind: row.id}"))
     record = bench.run("morals", by=("kind",))
     (breakdown,) = record.tasks[0].breakdowns
-    found = {
-        group.value: one.value for group in breakdown.groups for one in group.scores if one.metric == "faithfulness"
+    scores = {
+        group.value: score.value
+        for group in breakdown.groups
+        for score in group.scores
+        if score.metric == "faithfulness"
     }
-    assert found == {"a": 1.0, "b": 1.0, "c": None}
+    assert scores == {"a": 1.0, "b": 1.0, "c": None}
 
 
 @pytest.mark.slow
@@ -387,21 +392,21 @@ def test_a_real_classifier_in_two_processes_says_what_it_says_in_one(tmp_path: P
     task = ST2MO.replace('test: "jsonl:stories.jsonl"', 'test: "mini:retrieval", train: "mini:retrieval"')
     task = task.replace("row.story", "row.narrative").replace("row.moral", "'row.candidates[row.relevant]'")
     (tmp_path / "tasks" / "morals.task.yaml").write_text(task)
-    asked = ("run", "--tasks", "morals", "--include_path", "tasks", "--model", "tfidf", "--no_baselines")
+    arguments = ("run", "--tasks", "morals", "--include_path", "tasks", "--model", "tfidf", "--no_baselines")
     for n in ("1", "2"):
-        more = ("--metrics", f"faithfulness={folder},faithfulness_probability={folder}", "--processes", n)
-        figeval(*asked, *more, "--output_path", n, cwd=tmp_path, python=warm / "python")
-    one, two = (
+        more_arguments = ("--metrics", f"faithfulness={folder},faithfulness_probability={folder}", "--processes", n)
+        figeval(*arguments, *more_arguments, "--output_path", n, cwd=tmp_path, python=warm / "python")
+    first, two = (
         [json.loads(line) for line in (tmp_path / n / "predictions" / "morals.jsonl").read_text().splitlines()]
         for n in ("1", "2")
     )
-    assert len(one) == 60
-    for row, other in zip(one, two, strict=True):
+    assert len(first) == 60
+    for row, other in zip(first, two, strict=True):
         assert row["metrics"] == pytest.approx(other["metrics"], abs=1e-6)
         assert row.get("remarks") == other.get("remarks")
-    probabilities = {row["metrics"]["faithfulness_probability"] for row in one}
+    probabilities = {row["metrics"]["faithfulness_probability"] for row in first}
     assert len(probabilities) > 30
-    assert all(0 <= one <= 1 for one in probabilities)
+    assert all(0 <= probability <= 1 for probability in probabilities)
 
 
 # ---- who may judge ---------------------------------------------------------------------------------------------------
@@ -427,7 +432,7 @@ def test_a_real_classifier_in_two_processes_says_what_it_says_in_one(tmp_path: P
         ({"held_out": {**HELD_OUT, "n": "712 | \x1b[2J"}}, "n must be an integer"),
         ({"held_out": {**HELD_OUT, "split": "test\x1b[2J"}}, "split must be 'test' or 'dev'"),
     ],
-    ids=lambda one: next(iter(one)) if isinstance(one, dict) else "",
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )  # fmt: skip
 def test_who_may_not(changes: dict[str, Any], message: str, bench: Bench) -> None:
     bench.declare(**changes)
@@ -447,7 +452,7 @@ def test_who_may_not(changes: dict[str, Any], message: str, bench: Bench) -> Non
         (["faithfulnes=judge"], "unknown metric 'faithfulnes'; did you mean 'faithfulness"),
         (["faithfulness=model"], "metric faithfulness=model: it was not trained by figeval"),
     ],
-    ids=lambda one: one[-1] if isinstance(one, list) else "",
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
 def test_an_argument_that_is_no_good(metrics: list[str], message: str, bench: Bench) -> None:
     with pytest.raises(FigevalError, match=message):

@@ -56,14 +56,14 @@ def example(reference: str, outline: Any = (), language: str = "en", name: str =
     return GenerationExample(id=name, inputs=inputs, references=(reference,), language=language)
 
 
-def answer(text: str | None, **more: Any) -> Prediction:
-    return Prediction(example_id="1", value=text, **more)
+def answer(text: str | None, **extra: Any) -> Prediction:
+    return Prediction(example_id="1", value=text, **extra)
 
 
-def value(name: str, one: GenerationExample, prediction: Prediction) -> float | None:
+def value(name: str, example: GenerationExample, prediction: Prediction) -> float | None:
     """The score of a single example."""
     total = MetricAggregator(name, statistic(name))
-    count_in(total, one, prediction)
+    count_in(total, example, prediction)
     return total.score().value
 
 
@@ -92,8 +92,8 @@ def test_golden(case: dict[str, Any], request: pytest.FixtureRequest) -> None:
     for name, expected in case["expected"].items():
         if name in TEXTS:
             request.getfixturevalue(TOKENS[language])
-        found = value(name, example(case["reference"], case.get("outline", ()), language), answer(text))
-        assert found == (None if expected is None else pytest.approx(expected, abs=1e-12)), (name, case["why"])
+        value_of_case = value(name, example(case["reference"], case.get("outline", ()), language), answer(text))
+        assert value_of_case == (None if expected is None else pytest.approx(expected, abs=1e-12)), (name, case["why"])
 
 
 def test_every_quirk_is_a_case() -> None:
@@ -101,9 +101,9 @@ def test_every_quirk_is_a_case() -> None:
 
 
 def test_a_missing_bigram_is_not_quite_zero(english: None) -> None:
-    found = value("bleu_2", example("a fox sang"), answer("sang fox"))
-    assert found is not None
-    assert 0 < found < 1e-100
+    bleu = value("bleu_2", example("a fox sang"), answer("sang fox"))
+    assert bleu is not None
+    assert 0 < bleu < 1e-100
 
 
 # ---- code written otherwise ------------------------------------------------------------------------------------------
@@ -137,15 +137,15 @@ def recalls(outline: list[str], story: str, language: str) -> list[float]:
         text = text.lower()
         text = " ".join(re.sub(r"\s", "", text)) if language == "zh" else re.sub(r"([,.\"?';:!…-])", r" \1 ", text)
         text = " ".join(text.split())
-        return [re.split(" ", " ".join(one.split())) for one in text.split(".") if one != ""]
+        return [re.split(" ", " ".join(sentence.split())) for sentence in text.split(".") if sentence != ""]
 
-    found = []
+    recall_list = []
     for phrase in outline:
-        parts, whole = sentences(phrase), sentences(story)
-        if parts and whole:
-            words = [matched(part, sentence)[0] for part in parts for sentence in whole]
-            found.append(len(set().union(*words)) / len({word for part in parts for word in part}))
-    return found
+        parts, story_sentences = sentences(phrase), sentences(story)
+        if parts and story_sentences:
+            words = [matched(part, sentence)[0] for part in parts for sentence in story_sentences]
+            recall_list.append(len(set().union(*words)) / len({word for part in parts for word in part}))
+    return recall_list
 
 
 def in_order(outline: list[str], reference: str, story: str, language: str) -> float:
@@ -159,15 +159,15 @@ def in_order(outline: list[str], reference: str, story: str, language: str) -> f
     rank: dict[str, int] = {}
     gold = reference.lower().strip()
     phrases = [phrase.lower().strip() for phrase in outline]
-    for place, index in enumerate(sorted(range(len(phrases)), key=lambda index: gold.find(phrases[index]))):
-        rank[phrases[index]] = place
-    places = []
+    for index_in_outline, index in enumerate(sorted(range(len(phrases)), key=lambda index: gold.find(phrases[index]))):
+        rank[phrases[index]] = index_in_outline
+    located = []
     for phrase in reversed(list(rank)):
         block = SequenceMatcher(None, spelled(phrase), spelled(story), False).find_longest_match()
         shared = spelled(phrase)[block.a : block.a + block.size]
         enough = len(shared.replace(" ", "")) > (1 if language == "zh" else 3)
-        places.append((block.b if enough else -1, rank[phrase]))
-    ranks = [one for _, one in sorted(places, key=lambda pair: pair[0])]
+        located.append((block.b if enough else -1, rank[phrase]))
+    ranks = [pair for _, pair in sorted(located, key=lambda pair: pair[0])]
     pairs = [(i, j) for i in range(len(ranks)) for j in range(i, len(ranks))]
     return 1 - sum(ranks[i] > ranks[j] for i, j in pairs) / len(pairs)
 
@@ -186,11 +186,11 @@ def test_chinese_stories_score_as_by_code_written_otherwise(outline: list[str], 
 
 def check_both(outline: list[str], reference: str, story: str, language: str) -> None:
     assume(story.strip())
-    one, prediction = example(reference, outline, language), answer(story)
+    example_, prediction = example(reference, outline, language), answer(story)
     expected = recalls(outline, story, language)
-    found = outline_metrics.coverage.features(one, prediction)
-    assert found == ((pytest.approx(sum(expected)), len(expected)) if expected else None)
-    assert outline_metrics.order(one, prediction) == pytest.approx(in_order(outline, reference, story, language))
+    features = outline_metrics.coverage.features(example_, prediction)
+    assert features == ((pytest.approx(sum(expected)), len(expected)) if expected else None)
+    assert outline_metrics.order(example_, prediction) == pytest.approx(in_order(outline, reference, story, language))
 
 
 @pytest.mark.parametrize("length", [985, 990, 991, 1000])
@@ -198,8 +198,8 @@ def test_what_python_cannot_read_recursively_is_left_out(length: int) -> None:
     generator = random.Random(length)
     story = "".join(generator.choices("天地人山水", k=length))
     depth = matched(list("狐水狸"), list(story))[1]
-    found = outline_metrics.coverage.features(example("狐狸", ["狐水狸"], "zh"), answer(story))
-    assert found == (None if depth > 991 else (pytest.approx(1 / 3), 1.0))
+    features = outline_metrics.coverage.features(example("狐狸", ["狐水狸"], "zh"), answer(story))
+    assert features == (None if depth > 991 else (pytest.approx(1 / 3), 1.0))
     assert value("coverage_corrected", example("狐狸", ["狐水狸"], "zh"), answer(story)) == pytest.approx(1 / 3)
 
 
@@ -210,8 +210,8 @@ def test_bleu_is_that_of_nltk(english: None) -> None:
     text, reference = "the fox ran to the old barn.", "the old fox ran into the barn, and slept."
     pair = [[word_tokenize(reference)]], [word_tokenize(text)]
     for n in (1, 2):
-        found = value(f"bleu_{n}", example(reference), answer(text))
-        assert found == pytest.approx(corpus_bleu(*pair, weights=[1 / n] * n))
+        bleu = value(f"bleu_{n}", example(reference), answer(text))
+        assert bleu == pytest.approx(corpus_bleu(*pair, weights=[1 / n] * n))
 
 
 # ---- any text --------------------------------------------------------------------------------------------------------
@@ -220,38 +220,38 @@ def test_bleu_is_that_of_nltk(english: None) -> None:
 @given(WORDS, WORDS, st.lists(WORDS.map(lambda words: words[:3]), max_size=4))
 def test_shares_are_shares(english: None, text: list[str], reference: list[str], outline: list[list[str]]) -> None:
     phrases = [" ".join(phrase) for phrase in outline if any(map(str.isalpha, phrase))]
-    one, prediction = example(" ".join(reference), phrases), answer(" ".join(text))
+    example_, prediction = example(" ".join(reference), phrases), answer(" ".join(text))
     for name in {*TEXTS, *OUTLINES} - {"length_published"}:
-        found = value(name, one, prediction)
-        assert found is None or 0.0 <= found <= 1.0 + 1e-12, name
-        assert text or found is None, name
+        share = value(name, example_, prediction)
+        assert share is None or 0.0 <= share <= 1.0 + 1e-12, name
+        assert text or share is None, name
 
 
 @pytest.mark.slow
 @given(st.lists(st.from_regex("[a-z]{4,8}", fullmatch=True), min_size=2, max_size=20, unique=True), st.randoms())
 def test_the_human_story_scores_one(english: None, words: list[str], generator: random.Random) -> None:
-    assume(not any(one in other for one in words for other in words if one != other))
+    assume(not any(word in other for word in words for other in words if word != other))
     outline = generator.sample(words, k=min(5, len(words)))
-    one, prediction = example(" ".join(words), outline), answer(" ".join(words).upper())
+    example_, prediction = example(" ".join(words), outline), answer(" ".join(words).upper())
     for name in ("bleu_1", "bleu_2", *OUTLINES):
-        assert value(name, one, prediction) == pytest.approx(1.0), name
+        assert value(name, example_, prediction) == pytest.approx(1.0), name
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_long_texts_cost_little(language: str) -> None:
     phrase = "狐狸吃羊" * 50 if language == "zh" else "the fox " * 50
     story = ("天地狐人山羊" if language == "zh" else "a goat met a fox, ") * 3000
-    one = example(story, [phrase, phrase[:9]], language)
+    example_ = example(story, [phrase, phrase[:9]], language)
     for name in OUTLINES:  # a sentence of thousands of words is too deep for the script
-        assert (value(name, one, answer(story)) is None) == (name == "coverage"), name
+        assert (value(name, example_, answer(story)) is None) == (name == "coverage"), name
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_metrics_keep_to_the_contract(language: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(TOKENS[language])
     fox = {"en": ("The amber fox met a goat!", ["amber fox", "goat"]), "zh": ("红狐狸遇见山羊!", ["红狐狸", "山羊"])}
-    one = example(*fox[language], language)
-    cases = [(one, answer(text)) for text in (one.references[0], one.references[0][3:], "")]
+    example_ = example(*fox[language], language)
+    cases = [(example_, answer(text)) for text in (example_.references[0], example_.references[0][3:], "")]
     for name in {*TEXTS, *OUTLINES}:
         if language == "zh" or not name.endswith("full_width"):
             check_metric(statistic(name), cases)
@@ -262,10 +262,10 @@ def test_metrics_keep_to_the_contract(language: str, request: pytest.FixtureRequ
 
 def distinct(name: str, texts: list[str | None], language: str = "en") -> float | None:
     """The score of texts together; None is a text that was not written."""
-    made = statistic(name)
+    statistic_ = statistic(name)
     rows = [{"pred": text, "status": "empty" if text is None else "ok", "language": language} for text in texts]
-    total = MetricAggregator(name, made)
-    for features in made.family(rows, [name], {})[name]:
+    total = MetricAggregator(name, statistic_)
+    for features in statistic_.family(rows, [name], {})[name]:
         if features is not None:
             total.add(None, features)
     return total.score().value
@@ -303,16 +303,16 @@ baselines: []
 def test_a_run_scores_and_says_with_what(english: None, tmp_path: Path) -> None:
     (tmp_path / "outlined.jsonl").write_text(ROWS.strip(), "utf-8")
     (tmp_path / "outlined.task.yaml").write_text(TASK, "utf-8")
-    where = ["--include_path", str(tmp_path), "--output_path", str(tmp_path / "run")]
+    options = ["--include_path", str(tmp_path), "--output_path", str(tmp_path / "run")]
     with pytest.raises(SystemExit, match="0"):
-        main(["run", "--tasks", "outlined", "--model", "echo", *where])
+        main(["run", "--tasks", "outlined", "--model", "echo", *options])
     record = json.loads((tmp_path / "run" / "run.json").read_text("utf-8"))["tasks"][0]
-    found = {score["metric"]: score["value"] for score in record["scores"]}
-    assert found["length_published"] == 3.0  # two and four tokens
-    assert (found["coverage"], found["phrases_found"]) == (1.0, 1.0)
-    assert found["order"] == pytest.approx((1 + 2 / 3) / 2)
-    assert found["order_corrected"] == 0.5
-    assert found["distinct_4"] == 1.0
+    scores = {score["metric"]: score["value"] for score in record["scores"]}
+    assert scores["length_published"] == 3.0  # two and four tokens
+    assert (scores["coverage"], scores["phrases_found"]) == (1.0, 1.0)
+    assert scores["order"] == pytest.approx((1 + 2 / 3) / 2)
+    assert scores["order_corrected"] == 0.5
+    assert scores["distinct_4"] == 1.0
     assert record["settings"]["signatures"]["bleu_1"].startswith("case:lc|tok:word_tokenize,jieba|nltk:3.")
 
 
@@ -327,10 +327,10 @@ def test_the_language_of_a_task_is_that_of_rows_that_name_none(chinese: None, tm
     fields = "fields: {id: row.id, inputs: {outline: row.outline}, references: '[row.story]', meta: {half: row.half}}\n"
     metrics = "metrics: [bleu_1, length_published, distinct_2_published]\nbaselines: [echo]\n"
     data = f'type: generation\ndata: {{test: "jsonl:rows.jsonl"}}\nlanguage: zh\n{metrics}'
-    said = fields.replace("{id:", "{language: \"'zh'\", id:")
+    fields_with_language = fields.replace("{id:", "{language: \"'zh'\", id:")
     (tmp_path / "rows.jsonl").write_text(CHINESE_ROWS.strip(), "utf-8")
     (tmp_path / "task.task.yaml").write_text(f"name: of_task\n{data}{fields}", "utf-8")
-    (tmp_path / "row.task.yaml").write_text(f"name: of_row\n{data}{said}", "utf-8")
+    (tmp_path / "row.task.yaml").write_text(f"name: of_row\n{data}{fields_with_language}", "utf-8")
     run = figeval.run(["of_task", "of_row"], "echo", include_path=tmp_path, output_path=tmp_path / "run")
     assert run.complete, run.record
     first, second = run.record.tasks
@@ -413,13 +413,13 @@ def test_published_outputs_score_as_by_the_script(
     pairs = published(case["task"], case["language"])
     for name, expected in case["expected"].items():
         if name in VARIETY:
-            found = distinct(name, [prediction.value for _, prediction in pairs], case["language"])
+            distinct_share = distinct(name, [prediction.value for _, prediction in pairs], case["language"])
         else:
             total = MetricAggregator(name, statistic(name))
-            for one, prediction in pairs:
-                count_in(total, one, prediction)
-            found = total.score().value
-        assert found == pytest.approx(expected, abs=5e-7), name
+            for example, prediction in pairs:
+                count_in(total, example, prediction)
+            distinct_share = total.score().value
+        assert distinct_share == pytest.approx(expected, abs=5e-7), name
 
 
 def test_without_punkt_bleu_would_be_another(published: Any, english: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -427,6 +427,6 @@ def test_without_punkt_bleu_would_be_another(published: Any, english: None, monk
 
     storal_metrics.tokens.cache_clear()
     monkeypatch.setitem(storal_metrics.TOKENIZERS, "en", lambda text: word_tokenize(text, preserve_line=True))
-    found = [value("bleu_1", *pair) for pair in published("mo2st", "en")]
+    values = [value("bleu_1", *pair) for pair in published("mo2st", "en")]
     storal_metrics.tokens.cache_clear()
-    assert sum(one or 0.0 for one in found) / 5 == pytest.approx(0.340803, abs=5e-7)
+    assert sum(bleu or 0.0 for bleu in values) / 5 == pytest.approx(0.340803, abs=5e-7)

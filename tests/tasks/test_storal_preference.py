@@ -57,7 +57,7 @@ def wordnet(real_data: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def example(kinds: Sequence[str | None]) -> ChoiceExample:
     """A question whose options are of these kinds."""
     columns = tuple({} if kind is None else {"version": kind} for kind in kinds)
-    options = tuple(f"option {place}" for place in range(len(kinds)))
+    options = tuple(f"option {number}" for number in range(len(kinds)))
     return ChoiceExample(id="1", query="a story", options=options, gold=0, option_meta=columns)
 
 
@@ -67,8 +67,8 @@ def answer(scores: Sequence[float], **fields: Any) -> Prediction:
     return Prediction(**{"example_id": "1", "value": value, "scores": tuple(scores), **fields})
 
 
-def value(name: str, one: ChoiceExample, prediction: Prediction) -> float | None:
-    features = getattr(win_rates, name).features(one, prediction)
+def value(name: str, example: ChoiceExample, prediction: Prediction) -> float | None:
+    features = getattr(win_rates, name).features(example, prediction)
     return None if features is None else features[0]
 
 
@@ -77,22 +77,22 @@ def value(name: str, one: ChoiceExample, prediction: Prediction) -> float | None
 
 @pytest.mark.parametrize("case", GOLDEN["versions"], ids=lambda case: case["why"])
 def test_versions(wordnet: None, case: dict[str, str]) -> None:
-    found = versions(case["moral"], "0")
+    versions_ = versions(case["moral"], "0")
     if "dropped" in case:
-        assert found == Dropped(case["dropped"])
+        assert versions_ == Dropped(case["dropped"])
         return
-    assert not isinstance(found, Dropped)
-    made = found.synonym.apply(case["moral"]), found.antonym.apply(case["moral"])
-    assert made == (case["synonym"], case["antonym"])
+    assert not isinstance(versions_, Dropped)
+    replaced = versions_.synonym.apply(case["moral"]), versions_.antonym.apply(case["moral"])
+    assert replaced == (case["synonym"], case["antonym"])
 
 
 def test_all_orders_are_equally_frequent_and_morals_without_versions_are_counted(wordnet: None) -> None:
     pairs = [Pair(f"test-{n}", "A story.", "Friends help." if n % 3 else "The crow.", "test") for n in range(37)]
-    made = preference(pairs, 0)
-    assert len(made.items) == 24
-    assert sorted(Counter(tuple(item["order"]) for item in made.items).values()) == [4] * 6
-    assert made.notes == {"no word with a synonym and an antonym of one sense": 13}
-    assert preference(pairs, 0) == made != preference(pairs, 1)
+    rows = preference(pairs, 0)
+    assert len(rows.items) == 24
+    assert sorted(Counter(tuple(item["order"]) for item in rows.items).values()) == [4] * 6
+    assert rows.notes == {"no word with a synonym and an antonym of one sense": 13}
+    assert preference(pairs, 0) == rows != preference(pairs, 1)
 
 
 def test_without_the_tagger_a_build_says_in_one_line_what_to_install(
@@ -114,9 +114,9 @@ def test_without_the_tagger_a_build_says_in_one_line_what_to_install(
 
 @pytest.mark.parametrize("split", SIZES)
 def test_the_frozen_versions_replace_the_same_word(split: str, real_data: str) -> None:
-    made = list(storal_rows.open(f"preference_en_{split}", DataContext(Path(), fetch)))
-    assert len(made) == SIZES[split]
-    for row in made:
+    rows = list(storal_rows.open(f"preference_en_{split}", DataContext(Path(), fetch)))
+    assert len(rows) == SIZES[split]
+    for row in rows:
         kinds = [columns["version"] for columns in row["versions"]]
         assert sorted(kinds) == sorted(KINDS)
         texts = dict(zip(kinds, row["options"], strict=True))
@@ -124,14 +124,14 @@ def test_the_frozen_versions_replace_the_same_word(split: str, real_data: str) -
         assert len({text.lower() for text in texts.values()}) == 3
         assert len({len(text.split()) for text in texts.values()}) == 1
         words = [text.split() for text in (texts["moral"], texts["synonym"], texts["antonym"])]
-        places = [
-            {place for place, pair in enumerate(zip(words[0], other, strict=True)) if pair[0] != pair[1]}
+        changed_indices = [
+            {index for index, pair in enumerate(zip(words[0], other, strict=True)) if pair[0] != pair[1]}
             for other in words[1:]
         ]
-        assert places[0] & places[1]  # beside the word, an article may differ
-        assert all(max(found) - min(found) <= 1 for found in places)
-    places = Counter(row["gold"] for row in made)
-    assert max(places.values()) - min(places.values()) <= 2
+        assert changed_indices[0] & changed_indices[1]  # beside the word, an article may differ
+        assert all(max(indices) - min(indices) <= 1 for indices in changed_indices)
+    changed_indices = Counter(row["gold"] for row in rows)
+    assert max(changed_indices.values()) - min(changed_indices.values()) <= 2
 
 
 # ---- win rates -------------------------------------------------------------------------------------------------------
@@ -147,13 +147,13 @@ def test_win_rates(case: dict[str, Any]) -> None:
 
 @given(SCORES, st.permutations(KINDS))
 def test_win_rates_are_what_they_are_in_any_order(scores: list[float], order: list[str]) -> None:
-    one, of = example(order), dict(zip(order, scores, strict=True))
+    example_, of = example(order), dict(zip(order, scores, strict=True))
     wins = {
         kind: 1.0 if of["moral"] > of[kind] else 0.5 if of["moral"] == of[kind] else 0.0
         for kind in ("antonym", "synonym")
     }
-    found = [value(name, one, answer(scores)) for name in NAMES]
-    assert found == [wins["antonym"], wins["synonym"], wins["antonym"] - wins["synonym"]]
+    rates = [value(name, example_, answer(scores)) for name in NAMES]
+    assert rates == [wins["antonym"], wins["synonym"], wins["antonym"] - wins["synonym"]]
 
 
 def test_of_several_orders_those_with_scores_count() -> None:
@@ -180,16 +180,16 @@ def test_metrics_keep_to_the_contract() -> None:
 @pytest.mark.parametrize("case", GOLDEN["sign_tests"], ids=lambda case: case["why"])
 def test_sign_tests(case: dict[str, Any]) -> None:
     wins, ties, losses, p = case["expected"]
-    found = sign_test([(value, cluster) for value, cluster in case["values"]], case.get("no_preference", 0.5))
-    assert (found.wins, found.ties, found.losses) == (wins, ties, losses)
-    assert found.p == (None if p is None else pytest.approx(p))
+    test = sign_test([(value, cluster) for value, cluster in case["values"]], case.get("no_preference", 0.5))
+    assert (test.wins, test.ties, test.losses) == (wins, ties, losses)
+    assert test.p == (None if p is None else pytest.approx(p))
 
 
-def counted(values: Sequence[tuple[float, str | None]]) -> tuple[int, int, float | None]:
+def count_wins(values: Sequence[tuple[float, str | None]]) -> tuple[int, int, float | None]:
     """Wins, losses and p by another way: whole halves, and the sum over the tails of the binomial distribution."""
     signs = []
-    named = {cluster for _, cluster in values if cluster is not None}
-    groups = [[value for value, own in values if own == cluster] for cluster in named]
+    clusters = {cluster for _, cluster in values if cluster is not None}
+    groups = [[value for value, cluster_of_value in values if cluster_of_value == cluster] for cluster in clusters]
     for group in groups + [[value] for value, cluster in values if cluster is None]:
         signs.append(sum(round(2 * value) - 1 for value in group))
     wins, losses = sum(sign > 0 for sign in signs), sum(sign < 0 for sign in signs)
@@ -200,12 +200,12 @@ def counted(values: Sequence[tuple[float, str | None]]) -> tuple[int, int, float
 
 @given(VALUES)
 def test_the_sign_test_agrees_with_an_independent_computation(values: list[tuple[float, str | None]]) -> None:
-    found = sign_test(values, 0.5)
-    wins, losses, p = counted(values)
-    assert (found.wins, found.losses) == (wins, losses)
-    assert found.p == (None if p is None else pytest.approx(p))
+    test = sign_test(values, 0.5)
+    wins, losses, p = count_wins(values)
+    assert (test.wins, test.losses) == (wins, losses)
+    assert test.p == (None if p is None else pytest.approx(p))
     mirrored = sign_test([(1 - value, cluster) for value, cluster in values], 0.5)
-    assert (mirrored.wins, mirrored.ties, mirrored.losses) == (found.losses, found.ties, found.wins)
+    assert (mirrored.wins, mirrored.ties, mirrored.losses) == (test.losses, test.ties, test.wins)
     assert mirrored.p == (None if p is None else pytest.approx(p))
 
 
@@ -217,7 +217,7 @@ def test_p_is_not_too_small_when_morals_repeat() -> None:
     for _ in range(runs):
         inclined = generator.choice([0.1, 0.9], size=40)
         wins = generator.random((40, 5)) < inclined[:, None]
-        values = [(float(win), f"moral {place}") for place, own in enumerate(wins) for win in own]
+        values = [(float(win), f"moral {number}") for number, wins_of_moral in enumerate(wins) for win in wins_of_moral]
         for name, rows_ in (("clusters", values), ("questions", [(value, None) for value, _ in values])):
             p = sign_test(rows_, 0.5).p
             below[name] += p is not None and p <= 0.05
@@ -249,17 +249,17 @@ floor: no_query
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A task of eight questions, of which word overlap finds the moral closer than the antonym in six."""
     monkeypatch.chdir(tmp_path)
-    made = [
+    rows = [
         {
-            "id": str(place),
-            "story": "An amber fox." if place < 6 else "A brown goat.",
+            "id": str(number),
+            "story": "An amber fox." if number < 6 else "A brown goat.",
             "options": ["amber fox", "amber vixen", "brown goat"],
             "gold": 0,
-            "moral": f"moral {place // 2}",
+            "moral": f"moral {number // 2}",
         }
-        for place in range(8)
+        for number in range(8)
     ]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made), "utf-8")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     (tmp_path / "own.task.yaml").write_text(TASK.format(name="own_versions"), "utf-8")
     return tmp_path
 
@@ -276,11 +276,13 @@ def test_a_run_of_any_task_with_versions_is_tested(folder: Path, capsys: pytest.
     capsys.readouterr()
     with pytest.raises(SystemExit, match="0"):
         main(["analyze", "preference", str(run), "--format", "json"])
-    found = {(one["task"], one["metric"]): one for one in json.loads(capsys.readouterr().out)}
-    assert found["own_versions", "win_antonym"]["test"] == {"wins": 3, "ties": 0, "losses": 1, "p": 0.625}
-    assert found["own_versions", "win_antonym"]["score"]["value"] == 0.75
-    assert found["own_versions", "win_synonym"]["test"] == {"wins": 3, "ties": 1, "losses": 0, "p": 0.25}
-    assert found["own_versions@no_query", "win_antonym"]["test"]["p"] is None
+    preferences_of_task = {
+        (preference_["task"], preference_["metric"]): preference_ for preference_ in json.loads(capsys.readouterr().out)
+    }
+    assert preferences_of_task["own_versions", "win_antonym"]["test"] == {"wins": 3, "ties": 0, "losses": 1, "p": 0.625}
+    assert preferences_of_task["own_versions", "win_antonym"]["score"]["value"] == 0.75
+    assert preferences_of_task["own_versions", "win_synonym"]["test"] == {"wins": 3, "ties": 1, "losses": 0, "p": 0.25}
+    assert preferences_of_task["own_versions@no_query", "win_antonym"]["test"]["p"] is None
     with pytest.raises(SystemExit, match="0"):
         main(["analyze", "preference", str(run)])
     shown = capsys.readouterr().out
@@ -294,13 +296,13 @@ def test_questions_that_a_model_has_seen_are_left_out(folder: Path, seen: int) -
     run = run_of(folder)
     file = run / "predictions" / "own_versions.jsonl"
     rows_ = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    rows_ = [row | {"seen": "trained" if place < seen else None} for place, row in enumerate(rows_)]
+    rows_ = [row | {"seen": "trained" if index < seen else None} for index, row in enumerate(rows_)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows_), "utf-8")
     record = json.loads((run / "run.json").read_text("utf-8"))
-    own = record["tasks"][0]
-    own["predictions_sha256"] = None
-    rest = [score | {"n": 8 - seen} for score in own["scores"]] if seen < 8 else []
-    own["overlap"] = {"trained": seen, "chosen": 0, "rest": 8 - seen, "scores": rest}
+    task = record["tasks"][0]
+    task["predictions_sha256"] = None
+    rest = [score | {"n": 8 - seen} for score in task["scores"]] if seen < 8 else []
+    task["overlap"] = {"trained": seen, "chosen": 0, "rest": 8 - seen, "scores": rest}
     (run / "run.json").write_text(json.dumps(record), "utf-8")
     antonym, *_, beyond = preferences(run)[:4]
     assert (antonym.seen, antonym.unknown, beyond.seen, beyond.unknown) == (seen, 0, seen, 0)
@@ -335,8 +337,8 @@ def test_the_difference_is_held_against_the_one_without_the_story(
     )
     with pytest.raises(SystemExit, match="0"):
         main(["analyze", "preference", str(folder / "run"), "--format", "json"])
-    found = json.loads(capsys.readouterr().out)
-    (beyond,) = [one for one in found if one["minus"]]
+    preferences_ = json.loads(capsys.readouterr().out)
+    (beyond,) = [preference_ for preference_ in preferences_ if preference_["minus"]]
     assert (beyond["task"], beyond["metric"], beyond["minus"]) == ("own_versions", "win_difference", "no_query")
     assert beyond["test"] == {"wins": 0, "ties": 0, "losses": 4, "p": 0.125}
     # Four morals of two questions with means of −1, −1, −1 and −1.5: t with three degrees of freedom is 3.182.
@@ -360,17 +362,23 @@ def test_without_the_floor_a_note_says_so(folder: Path, capsys: pytest.CaptureFi
     with pytest.raises(SystemExit, match="0"):
         main(["analyze", "preference", str(run)])
     shown = capsys.readouterr().out
-    why = "no test, the run has no answers without the story; run it without --no_baselines, or with --probes"
-    assert f"overlap, own_versions, win_difference − no_query: {why}" in shown
+    reason = "no test, the run has no answers without the story; run it without --no_baselines, or with --probes"
+    assert f"overlap, own_versions, win_difference − no_query: {reason}" in shown
     beyond = preferences(run)[-1]
     assert (beyond.minus, beyond.score.value, beyond.score.n, beyond.test) == ("no_query", None, 0, None)
 
 
 def test_each_task_is_held_against_its_floor_once(folder: Path) -> None:
     """Neither the floor itself nor another probe is."""
-    found = preferences(run_of(folder, "--probes"))
-    assert [(one.task, one.minus) for one in found if one.minus] == [("own_versions", "shuffled_query")]
-    assert {one.task for one in found} == {"own_versions", "own_versions@no_query", "own_versions@shuffled_query"}
+    preferences_ = preferences(run_of(folder, "--probes"))
+    assert [(preference_.task, preference_.minus) for preference_ in preferences_ if preference_.minus] == [
+        ("own_versions", "shuffled_query")
+    ]
+    assert {preference_.task for preference_ in preferences_} == {
+        "own_versions",
+        "own_versions@no_query",
+        "own_versions@shuffled_query",
+    }
 
 
 def test_a_run_without_win_rates_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -46,40 +46,40 @@ def examples(real_data: str) -> list[Path]:
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_options_are_balanced_morals_of_the_split(split: str, english: DataContext) -> None:
-    made = list(storal_rows.open(f"mocpt_en_{split}", english))
-    assert len(made) == MADE[split]
-    morals = {row["id"]: letters(row["options"][row["gold"]]) for row in made}
-    for row in made:
+    rows = list(storal_rows.open(f"mocpt_en_{split}", english))
+    assert len(rows) == MADE[split]
+    morals = {row["id"]: letters(row["options"][row["gold"]]) for row in rows}
+    for row in rows:
         texts = [letters(option) for option in row["options"]]
         assert len(set(texts)) == 5
         assert row["option_ids"][row["gold"]] == row["id"]
         assert set(row["option_ids"]) <= morals.keys()
-        assert row["topics"][row["gold"]] not in [t for place, t in enumerate(row["topics"]) if place != row["gold"]]
-    offered = Counter(letters(option) for row in made for option in row["options"])
+        assert row["topics"][row["gold"]] not in [t for index, t in enumerate(row["topics"]) if index != row["gold"]]
+    offered = Counter(letters(option) for row in rows for option in row["options"])
     right = Counter(morals.values())
     assert all(offered[moral] == 5 * count for moral, count in right.items())
-    assert max(Counter(row["gold"] for row in made).values()) - len(made) // 5 <= 1
+    assert max(Counter(row["gold"] for row in rows).values()) - len(rows) // 5 <= 1
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_wrong_moral_has_one_place_replaced(split: str, english: DataContext) -> None:
-    made = list(storal_rows.open(f"mopref_en_{split}", english))
-    assert len(made) == PREFERENCES[split]
-    for row in made:
+    rows = list(storal_rows.open(f"mopref_en_{split}", english))
+    assert len(rows) == PREFERENCES[split]
+    for row in rows:
         right, wrong = row["options"][row["gold"]], row["options"][1 - row["gold"]]
         assert letters(right) != letters(wrong)
         assert right[:1].isupper() == wrong[:1].isupper()
         assert abs(len(right.split()) - len(wrong.split())) <= 1
-    places = Counter(row["gold"] for row in made)
-    assert abs(places[0] - places[1]) <= 1
+    gold_counts = Counter(row["gold"] for row in rows)
+    assert abs(gold_counts[0] - gold_counts[1]) <= 1
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_beginning_and_rest_are_the_story_and_phrases_stand_in_the_rest(split: str, english: DataContext) -> None:
     stories = {row["id"]: row["story"] for row in storal_rows.open(f"st2mo_en_{split}", english)}
-    made = list(storal_rows.open(f"mo2st_en_{split}", english))
-    assert (len(stories), len(made)) == (MADE[split], OUTLINES[split])
-    for row in made:
+    rows = list(storal_rows.open(f"mo2st_en_{split}", english))
+    assert (len(stories), len(rows)) == (MADE[split], OUTLINES[split])
+    for row in rows:
         story = stories[row["id"]]
         assert story.startswith(row["beginning"])
         assert story.endswith(row["rest"])
@@ -89,16 +89,16 @@ def test_beginning_and_rest_are_the_story_and_phrases_stand_in_the_rest(split: s
 
 
 def test_stories_with_one_moral_are_a_cluster(english: DataContext) -> None:
-    made = [row for split in SPLITS for row in storal_rows.open(f"st2mo_en_{split}", english)]
-    by_cluster = Counter(row["same_moral"] for row in made)
+    rows = [row for split in SPLITS for row in storal_rows.open(f"st2mo_en_{split}", english)]
+    by_cluster = Counter(row["same_moral"] for row in rows)
     assert sum(count > 1 for count in by_cluster.values()) == 108
     assert sum(count for count in by_cluster.values() if count > 1) == 233
 
 
 def test_footnotes_of_the_source_do_not_make_a_moral_another(english: DataContext) -> None:
     """Without digits behind words 15 more morals occur again: 93 are equal as they stand."""
-    made = [row for split in SPLITS for row in storal_rows.open(f"st2mo_en_{split}", english)]
-    as_they_stand = Counter(letters(row["moral"]) for row in made)
+    rows = [row for split in SPLITS for row in storal_rows.open(f"st2mo_en_{split}", english)]
+    as_they_stand = Counter(letters(row["moral"]) for row in rows)
     assert sum(count > 1 for count in as_they_stand.values()) == 93
     cluster = {}
     for row in add_clusters([{"moral": moral} for moral in ("Pride2 falls.3", "pride falls", "7 fall", "8 fall")]):
@@ -143,7 +143,7 @@ def test_both_forms_of_the_examples_have_the_same_rows(language: str, split: str
     )
     assert [row["moral"] for row in st2mo] == [row["moral"] for row in bert] == [row["moral"] for row in mo2st]
     assert [row["story"] for row in st2mo] == [row["story"] for row in bert]
-    assert all(row["story"].startswith(one["beginning"]) for row, one in zip(st2mo, mo2st, strict=True))
+    assert all(row["story"].startswith(outline_row["beginning"]) for row, outline_row in zip(st2mo, mo2st, strict=True))
     assert all(1 <= len(row["outline"]) <= 8 for row in mo2st)
     assert not any("extra_id" in str(row) or "</s>" in str(row) for row in (*bert, *st2mo, *mo2st))
 
@@ -153,9 +153,13 @@ def test_the_first_english_pairs_are_the_published_ones(split: str, english: Dat
     """Beginnings, rests and sets of phrases are those of the published rows, in all 15 of them."""
     ours = {row["id"]: row for row in storal_rows.open(f"mo2st_en_{split}", english)}
     for row in published_rows("mo2st", "en", split, examples, complete=False):
-        mine = ours[row["id"]]
-        assert (mine["moral"], mine["beginning"].strip(), mine["rest"]) == (row["moral"], row["beginning"], row["rest"])
-        assert sorted(mine["outline"]) == sorted(row["outline"])
+        our_row = ours[row["id"]]
+        assert (our_row["moral"], our_row["beginning"].strip(), our_row["rest"]) == (
+            row["moral"],
+            row["beginning"],
+            row["rest"],
+        )
+        assert sorted(our_row["outline"]) == sorted(row["outline"])
 
 
 def test_the_examples_do_not_pass_for_the_archive(examples: list[Path]) -> None:
@@ -169,36 +173,36 @@ def archive(folder: Path, language: str = "zh", split: str = "test", n: int | No
     for task, count in {"mocpt": 5, "mopref": 2}.items():
         size = n or (PAPER_MOPREF if task == "mopref" else PAPER_SIZES)[language][split]
         data = [{"text": masked(MORALS[:count], f"Story {row}."), "label": row % count + 1} for row in range(size)]
-        place = folder / task / f"data_{language}"
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"{split}.json").write_text(json.dumps({"data": data}), encoding="utf-8")
+        split_folder = folder / task / f"data_{language}"
+        split_folder.mkdir(parents=True, exist_ok=True)
+        (split_folder / f"{split}.json").write_text(json.dumps({"data": data}), encoding="utf-8")
     return folder
 
 
 def masked(candidates: list[str], story: str) -> str:
-    return "".join(f"[MASK]{one} " for one in candidates) + f"[P]{story}"
+    return "".join(f"[MASK]{candidate} " for candidate in candidates) + f"[P]{story}"
 
 
 def test_a_copy_is_found_by_the_number_of_candidates(tmp_path: Path) -> None:
     folder = archive(tmp_path)
     for task, count in {"mocpt": 5, "mopref": 2}.items():
-        found = list(published_rows(task, "zh", "test", [folder]))
-        assert len(found) == {"mocpt": 421, "mopref": 411}[task]
-        assert found[3]["gold"] == 3 % count
-        assert found[3]["options"] == tuple(MORALS[:count])
+        rows = list(published_rows(task, "zh", "test", [folder]))
+        assert len(rows) == {"mocpt": 421, "mopref": 411}[task]
+        assert rows[3]["gold"] == 3 % count
+        assert rows[3]["options"] == tuple(MORALS[:count])
 
 
 def test_the_hubs_form_of_mo2st_is_read(tmp_path: Path) -> None:
-    place = tmp_path / "mo2st_data_zh"
-    place.mkdir()
+    copy = tmp_path / "mo2st_data_zh"
+    copy.mkdir()
     row = {"id": 1, "beginning": "从前，", "story": "从前，有一只乌鸦。", "moral": "骄兵必败。"}
-    (place / "test.json").write_text(json.dumps([row]), encoding="utf-8")
-    (found,) = published_rows("mo2st", "zh", "test", [tmp_path], complete=False)
-    assert (found["rest"], found["outline"], found["language"]) == ("有一只乌鸦。", (), "zh")
+    (copy / "test.json").write_text(json.dumps([row]), encoding="utf-8")
+    (published_row,) = published_rows("mo2st", "zh", "test", [tmp_path], complete=False)
+    assert (published_row["rest"], published_row["outline"], published_row["language"]) == ("有一只乌鸦。", (), "zh")
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         ({"label": 1}, "row 1: there is no text 'text' (it has 'label')"),
         ({"text": "[MASK]a [MASK]b story", "label": 1}, "field 'text': there is no [P] before the story"),
@@ -209,27 +213,27 @@ def test_the_hubs_form_of_mo2st_is_read(tmp_path: Path) -> None:
         ("a line", "row 1: there is no text 'text' (it has no columns)"),
     ],
 )
-def test_an_archive_with_other_columns_is_told_in_one_line(row: Any, told: str, tmp_path: Path) -> None:
-    place = tmp_path / "data_en"
-    place.mkdir()
-    (place / "test.json").write_text(json.dumps({"data": [row]}), encoding="utf-8")
+def test_an_archive_with_other_columns_is_told_in_one_line(row: Any, message: str, tmp_path: Path) -> None:
+    copy = tmp_path / "data_en"
+    copy.mkdir()
+    (copy / "test.json").write_text(json.dumps({"data": [row]}), encoding="utf-8")
     with pytest.raises(DataError) as raised:
         list(published_rows("mocpt", "en", "test", [tmp_path]))
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 def test_a_file_of_two_tasks_is_refused(tmp_path: Path) -> None:
-    place = tmp_path / "data_en"
-    place.mkdir()
+    copy = tmp_path / "data_en"
+    copy.mkdir()
     data = [{"text": masked(MORALS[:count], "s"), "label": 1} for count in (2, 5)]
-    (place / "test.json").write_text(json.dumps({"data": data}), encoding="utf-8")
+    (copy / "test.json").write_text(json.dumps({"data": data}), encoding="utf-8")
     with pytest.raises(DataError, match="row 2: it belongs to mocpt, but the rows before it to mopref"):
         list(published_rows("mopref", "en", "test", [tmp_path], complete=False))
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "told"),
+    ("source", "target", "message"),
     [
         (b"Once upon a time.\n", None, "has no test.target next to it; complete your copy"),
         ("Es w\u00e4re.\n".encode("latin-1"), b"A.\n", "is not utf-8"),
@@ -237,24 +241,24 @@ def test_a_file_of_two_tasks_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_text_files_that_cannot_be_read_are_told_in_one_line(
-    source: bytes, target: bytes | None, told: str, tmp_path: Path
+    source: bytes, target: bytes | None, message: str, tmp_path: Path
 ) -> None:
-    place = tmp_path / "st2mo_data_en"
-    place.mkdir()
-    (place / "test.source").write_bytes(source)
+    copy = tmp_path / "st2mo_data_en"
+    copy.mkdir()
+    (copy / "test.source").write_bytes(source)
     if target is not None:
-        (place / "test.target").write_bytes(target)
-    with pytest.raises(DataError, match=told):
+        (copy / "test.target").write_bytes(target)
+    with pytest.raises(DataError, match=message):
         list(published_rows("st2mo", "en", "test", [tmp_path], complete=False))
 
 
 def test_separators_of_unicode_end_no_line(tmp_path: Path) -> None:
-    place = tmp_path / "st2mo_data_en"
-    place.mkdir()
-    (place / "test.source").write_bytes("Once\u2028upon\x0ba time.\n".encode())
-    (place / "test.target").write_bytes(b"A.\n")
-    (found,) = published_rows("st2mo", "en", "test", [tmp_path], complete=False)
-    assert found["story"] == "Once\u2028upon\x0ba time."
+    copy = tmp_path / "st2mo_data_en"
+    copy.mkdir()
+    (copy / "test.source").write_bytes("Once\u2028upon\x0ba time.\n".encode())
+    (copy / "test.target").write_bytes(b"A.\n")
+    (row,) = published_rows("st2mo", "en", "test", [tmp_path], complete=False)
+    assert row["story"] == "Once\u2028upon\x0ba time."
 
 
 @pytest.mark.parametrize(
@@ -276,14 +280,17 @@ def test_the_listing_says_which_tasks_need_a_copy(tmp_path: Path, monkeypatch: p
     archive(tmp_path / "mirror" / "storal", n=5)
     needed = {"mocpt_en_published", "mopref_en_published", "mo2st_en_published"}
     needed |= {f"{task}_zh" for task in storal_rows.PUBLISHED} | {"mocpt_zh_validation", "mopref_zh_validation"}
-    found = listed()
-    assert {name for name, availability in found.items() if availability == "needs your copy"} == needed
-    assert {found[f"{task}_en"] for task in storal_rows.PUBLISHED} == {"to be fetched"}
+    notes = list_data_notes()
+    assert {name for name, availability in notes.items() if availability == "needs your copy"} == needed
+    assert {notes[f"{task}_en"] for task in storal_rows.PUBLISHED} == {"to be fetched"}
     monkeypatch.setenv("FIGEVAL_DATA_COPIES", f"storal={archive(tmp_path / 'copy')}")
-    assert {name for name, availability in listed().items() if availability == "here"} == {"mocpt_zh", "mopref_zh"}
+    assert {name for name, availability in list_data_notes().items() if availability == "here"} == {
+        "mocpt_zh",
+        "mopref_zh",
+    }
 
 
-def listed() -> dict[str, str]:
+def list_data_notes() -> dict[str, str]:
     """What `figeval ls tasks` says of the data of each task."""
     listing = json.loads(CliRunner().invoke(cli, ["ls", "tasks", "storal_*", "--json"]).output)
     return {row["name"].removeprefix("storal_"): row["availability"] for row in listing}
@@ -292,8 +299,8 @@ def listed() -> dict[str, str]:
 @pytest.mark.slow
 def test_chinese_runs_on_a_users_copy(tmp_path: Path) -> None:
     archive(tmp_path / "copy")
-    asked = ("--tasks", "storal_mocpt_zh", "--model", "overlap", "--output_path", "run", "--data", "storal=copy")
-    figeval("run", *asked, cwd=tmp_path)
+    arguments = ("--tasks", "storal_mocpt_zh", "--model", "overlap", "--output_path", "run", "--data", "storal=copy")
+    figeval("run", *arguments, cwd=tmp_path)
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert [(task["task"], task["n"]) for task in record["tasks"]] == [
         ("storal_mocpt_zh", 421),

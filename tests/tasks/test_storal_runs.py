@@ -39,23 +39,23 @@ def language(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ROUTES)
 def test_every_route_with_its_floor(model: str, language: str, workshop: Workshop, tmp_path: Path) -> None:
-    (kind, head), own, others = ROUTES[model]
+    (kind, head), baselines, other_baselines = ROUTES[model]
     checkpoint = workshop(kind, head, **CONFIG.get(model, {}))
-    for route in (own, *others):
+    for route in (baselines, *other_baselines):
         record = figeval.run(
             TASKS[language],
             model=f"{model}:{checkpoint}",
             model_args=ARGUMENTS.get(model, {}),
-            routes={} if route == own else {"choice": route},
+            routes={} if route == baselines else {"choice": route},
             limit=3,
             output_path=tmp_path / route,
         ).record
-        found = {task.task: task for task in record.tasks}
+        tasks = {task.task: task for task in record.tasks}
         for name in TASKS[language]:
-            task = found[name]
+            task = tasks[name]
             assert (task.status, task.n, task.route) == ("done", 3, route)
-            assert {one.baseline for one in task.baselines} == {"chance", "overlap", "no_query"}
-            assert found[f"{name}@no_query"].is_floor
+            assert {baseline.baseline for baseline in task.baselines} == {"chance", "overlap", "no_query"}
+            assert tasks[f"{name}@no_query"].is_floor
             scored = {score.metric for score in task.scores}
             assert ("acc_pmi" in scored) == (route == "by_loglikelihood")
             if language == "en":
@@ -67,14 +67,14 @@ def test_every_route_with_its_floor(model: str, language: str, workshop: Worksho
 def test_win_rates_are_known_where_options_have_scores(
     model: str, real_data: str, workshop: Workshop, tmp_path: Path
 ) -> None:
-    (kind, head), own, others = ROUTES[model]
+    (kind, head), baselines, other_baselines = ROUTES[model]
     checkpoint = workshop(kind, head, **CONFIG.get(model, {}))
-    for route in (own, *others):
+    for route in (baselines, *other_baselines):
         (task, floor) = figeval.run(
             "storal_preference_en",
             model=f"{model}:{checkpoint}",
             model_args=ARGUMENTS.get(model, {}),
-            routes={} if route == own else {"choice": route},
+            routes={} if route == baselines else {"choice": route},
             limit=3,
             output_path=tmp_path / route,
         ).record.tasks

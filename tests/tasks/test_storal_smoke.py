@@ -22,9 +22,9 @@ def test_an_encoder_decoder_is_trained_on_morals_and_scored(real_data: str, tmp_
     """A smoke test and nothing more: every score is a number, whatever number it is."""
     model = Workshop(tmp_path)("t5", "ForConditionalGeneration")
     task, small = ("--device", "cpu"), ("--limit", "16", "--batch_size", "8", "--max_steps", "3", "--select_on", "none")
-    asked = ("train", "--task", "storal_st2mo_en", "--model", model, "--head", "seq2seq", *task, *small)
-    asked += ("--head_args", "num_beams=1,max_new_tokens=8", "--evaluate", "", "--output", "morals")
-    figeval(*asked, cwd=tmp_path, python=warm / "python")
+    arguments = ("train", "--task", "storal_st2mo_en", "--model", model, "--head", "seq2seq", *task, *small)
+    arguments += ("--head_args", "num_beams=1,max_new_tokens=8", "--evaluate", "", "--output", "morals")
+    figeval(*arguments, cwd=tmp_path, python=warm / "python")
     history = [json.loads(line) for line in (tmp_path / "morals/training/history.jsonl").read_text().splitlines()]
     assert len(history) == 3 and all(isfinite(step["loss"]) for step in history)
     run = ("run", "--tasks", "storal_st2mo_en", "--model", "morals", *task, "--limit", "4", "--output_path", "run")

@@ -76,14 +76,15 @@ class LLM:
         auto = AutoModel if args.runner == "pooling" else AutoModelForCausalLM
         self.network = auto.from_pretrained(model).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(model)
-        most = int(self.network.config.max_position_embeddings)
-        if args.max_model_len and args.max_model_len > most:
+        max_tokens = int(self.network.config.max_position_embeddings)
+        if args.max_model_len and args.max_model_len > max_tokens:
             raise ValueError(
                 "1 validation error for ModelConfig\n  Value error, User-specified max_model_len "
-                f"({args.max_model_len}) is greater than the derived max_model_len ({most}). [type=value_error, …]"
+                f"({args.max_model_len}) is greater than the derived max_model_len ({max_tokens}). "
+                "[type=value_error, …]"
             )
         self.model_config = SimpleNamespace(
-            max_model_len=args.max_model_len or most,
+            max_model_len=args.max_model_len or max_tokens,
             pooler_config=None,
             try_get_generation_config=lambda: self.network.generation_config.to_diff_dict(),
         )
@@ -104,11 +105,11 @@ class LLM:
         self.queue.append((request_id, ids, params))
 
     def abort_request(self, request_ids: list[str]) -> None:
-        self.queue = [one for one in self.queue if one[0] not in request_ids]
+        self.queue = [request for request in self.queue if request[0] not in request_ids]
 
     def step(self) -> list[Any]:
-        now, self.queue = self.queue[:STEP], self.queue[STEP:]
-        return [self.answer(*one) for one in now][::-1]
+        current, self.queue = self.queue[:STEP], self.queue[STEP:]
+        return [self.answer(*request) for request in current][::-1]
 
     def answer(self, request_id: str, ids: list[int], params: Any) -> Any:
         import torch
@@ -121,7 +122,7 @@ class LLM:
                 )
             table = self.network(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
             written = self.written(ids, params) if params.detokenize else ([], "length")
-        known = self.covered(ids) if not params.skip_reading_prefix_cache else 0
+        cached_tokens = self.covered(ids) if not params.skip_reading_prefix_cache else 0
         self.blocks |= {tuple(ids[:end]) for end in range(BLOCK, len(ids) + 1, BLOCK)}
         words = params.logprob_token_ids or []
         output = SimpleNamespace(
@@ -130,12 +131,12 @@ class LLM:
             logprobs=[{word: Logprob(float(table[-1, word])) for word in words}],
         )
         prompt = [None, *({word: Logprob(float("nan"))} for word in ids[1:])]
-        for place in range(max(1, known + 1), len(ids)):
-            prompt[place] = {ids[place]: Logprob(float(table[place - 1, ids[place]]))}
+        for position in range(max(1, cached_tokens + 1), len(ids)):
+            prompt[position] = {ids[position]: Logprob(float(table[position - 1, ids[position]]))}
         return SimpleNamespace(
             request_id=request_id,
             finished=True,
-            num_cached_tokens=known,
+            num_cached_tokens=cached_tokens,
             outputs=[output],
             prompt_logprobs=prompt if params.prompt_logprobs is not None else None,
         )
@@ -173,8 +174,8 @@ class LLM:
 
         if held is None:
             return None
-        known = TokenizerInfo.from_huggingface(self.tokenizer, vocab_size=self.network.config.vocab_size)
-        return GrammarMatcher(GrammarCompiler(known, max_threads=1).compile_grammar(held.grammar))
+        tokenizer_info = TokenizerInfo.from_huggingface(self.tokenizer, vocab_size=self.network.config.vocab_size)
+        return GrammarMatcher(GrammarCompiler(tokenizer_info, max_threads=1).compile_grammar(held.grammar))
 
     def held(self, matcher: Any, scores: Any) -> int:
         """The likeliest token that may follow."""
