@@ -42,7 +42,10 @@ def test_streaming_is_batch(rows: list[tuple[str | None, float]]) -> None:
     spread = spread_of(*by_cluster(values, names), binary=binary)
     assert (score.n, score.clusters) == (len(rows), spread.clusters)
     assert score.value == pytest.approx(np.mean(values), abs=1e-12)
-    equal = len({sum(name == own for own in names) for name in names if name} | ({1} if None in names else set())) == 1
+    equal = (
+        len({sum(name == name_set for name_set in names) for name in names if name} | ({1} if None in names else set()))
+        == 1
+    )
     effective = None if equal else pytest.approx(spread.effective_clusters)
     assert score.effective_clusters == effective
     expected = interval_of_mean(spread, (0.0, 1.0))
@@ -88,8 +91,8 @@ def test_a_bootstrapped_mean_is_near_the_closed_form(seed: int) -> None:
 def test_bootstrap_of_rows_without_clusters_keeps_only_distinct_vectors() -> None:
     rows = [(None, float(i % 3 == 0)) for i in range(999)]
     alone = tally(rows, TOTALS)
-    named = tally(((str(i), value) for i, (_, value) in enumerate(rows)), TOTALS)
-    assert alone.score(7) == named.score(7)
+    named_tally = tally(((str(i), value) for i, (_, value) in enumerate(rows)), TOTALS)
+    assert alone.score(7) == named_tally.score(7)
     assert alone.score(7).interval.method == "bootstrap"
 
 
@@ -116,9 +119,9 @@ def test_a_perfect_macro_f1_claims_no_certainty() -> None:
 @pytest.mark.parametrize("cluster", [None, "c"])
 def test_a_share_that_rounding_moves_past_its_bounds_keeps_them(cluster: str | None) -> None:
     shares = [1.0 + 2e-16, 1.0, 0.5, -1e-17] * 5
-    rounded = tally([(cluster and f"{cluster}{place}", value) for place, value in enumerate(shares)]).score()
+    rounded = tally([(cluster and f"{cluster}{index}", value) for index, value in enumerate(shares)]).score()
     exact = [min(1.0, max(0.0, value)) for value in shares]
-    assert rounded == tally([(cluster and f"{cluster}{place}", value) for place, value in enumerate(exact)]).score()
+    assert rounded == tally([(cluster and f"{cluster}{index}", value) for index, value in enumerate(exact)]).score()
     assert rounded.interval.method == tally([(None, value) for value in exact]).score().interval.method
 
 

@@ -34,8 +34,8 @@ def test_agrees_with_a_naive_loop() -> None:
     values = resample(sums, ratio, seed=6)
     assert np.mean(values) == pytest.approx(np.mean(naive), abs=2e-3)
     assert np.std(values) == pytest.approx(np.std(naive), rel=0.05)
-    ours, theirs = (interval_of_statistic(np.asarray(one), "bootstrap") for one in (values, naive))
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=5e-3)
+    ours, of_loop = (interval_of_statistic(np.asarray(method), "bootstrap") for method in (values, naive))
+    assert (ours.low, ours.high) == pytest.approx((of_loop.low, of_loop.high), abs=5e-3)
 
 
 def test_repeats_stand_for_repeated_rows() -> None:

@@ -103,10 +103,10 @@ def test_hidden_gold_is_left_out_by_every_metric() -> None:
     for target in (classification.macro_f1, classification.balanced_accuracy):
         assert as_statistic(target, LABELS).features(hidden, chosen((0.2, 0.3, 0.5), LABELS)) is None
     part = SpanExample(id="e", text="a b", given="g", known="k", gold=None)
-    found = Prediction(example_id="e", value=Span(0, 1))
+    span_prediction = Prediction(example_id="e", value=Span(0, 1))
     for span_metric in SPANS.values():
-        assert span_metric(part, found) is None
+        assert span_metric(part, span_prediction) is None
     joint = JointExample(id="e", query="a b", candidates=("x", "y"), relevant=frozenset({0}), parts=(part,))
-    asked = Prediction(example_id="e", value=0, scores=(0.9, 0.1), parts=(found,))
-    assert spans.joint_squad_f1(joint, asked) is None
-    assert spans.joint_f1.features(joint, asked) is None
+    prediction = Prediction(example_id="e", value=0, scores=(0.9, 0.1), parts=(span_prediction,))
+    assert spans.joint_squad_f1(joint, prediction) is None
+    assert spans.joint_f1.features(joint, prediction) is None

@@ -29,9 +29,9 @@ LABELS = ("entailment", "neutral", "contradiction")
 ROWS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1, max_size=30)
 
 
-def decided(scores: tuple[float, ...], **given: object) -> Prediction:
+def decided(scores: tuple[float, ...], **predictions: object) -> Prediction:
     best = max(scores)
-    return Prediction(example_id="e", value=scores.index(best), scores=scores, tied=scores.count(best), **given)
+    return Prediction(example_id="e", value=scores.index(best), scores=scores, tied=scores.count(best), **predictions)
 
 
 def choice(gold: int | None, *options: str) -> ChoiceExample:
@@ -135,15 +135,15 @@ def test_no_interval_of_an_area_extends_beyond_1(shift: float) -> None:
     generator = np.random.default_rng(3)
     shown = np.concatenate((generator.normal(shift, 1, 25), generator.normal(0, 1, 25)))
     rows = [
-        {"status": "ok", "pred": "a", "gold": "a" if place < 25 else "b", "scores": [float(score), 0.0]}
-        for place, score in enumerate(shown)
+        {"status": "ok", "pred": "a", "gold": "a" if number < 25 else "b", "scores": [float(score), 0.0]}
+        for number, score in enumerate(shown)
     ]
     metric = Harness(plugins.plugin_manager()).metrics.get("roc_auc", "classification")
     statistic = as_statistic(loaded(metric.target), ("a", "b"))
     aggregator = MetricAggregator("roc_auc", statistic)
     for features in statistic.family(rows, ["roc_auc"], {"labels": ["a", "b"]})["roc_auc"]:
         aggregator.add(None, features)
-    found = aggregator.score()
-    assert found.interval.method == "bootstrap"
-    assert found.low is not None and found.high is not None and found.value is not None
-    assert 0 <= found.low < found.value < found.high <= 1
+    score = aggregator.score()
+    assert score.interval.method == "bootstrap"
+    assert score.low is not None and score.high is not None and score.value is not None
+    assert 0 <= score.low < score.value < score.high <= 1

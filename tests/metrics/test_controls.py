@@ -27,8 +27,8 @@ PAIR = PairExample(id="1", left="l", right="r", label="yes")
 CYCLIC = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
 
 
-def said(value, status="ok", **more):
-    return Prediction(example_id="1", value=value, status=status, **more)
+def said(value, status="ok", **extra):
+    return Prediction(example_id="1", value=value, status=status, **extra)
 
 
 def in_cyclic_orders(*values):

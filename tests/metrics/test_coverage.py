@@ -57,15 +57,15 @@ def results(study: str, rule: str = "figeval") -> list[dict[str, Any]]:
 
 def test_it_holds_wherever_there_are_ten_effective_clusters() -> None:
     """.93 less two standard errors of the simulation, in every cell; about as wide as before in the middle."""
-    found = results("grid")
-    assert {row["p"] for row in found} >= {"0.004", "0.05", "0.5", "0.95"}
-    assert {row["correlation"] for row in found} == {"0.0", "0.1", "0.3"}
-    assert len(found) >= 150
+    rows = results("grid")
+    assert {row["p"] for row in rows} >= {"0.004", "0.05", "0.5", "0.95"}
+    assert {row["correlation"] for row in rows} == {"0.0", "0.1", "0.3"}
+    assert len(rows) >= 150
     least = 0.93 - 2 * np.sqrt(0.93 * 0.07 / 4000)
-    assert [row for row in found if float(row["effective"]) >= 10 and float(row["share"]) < least] == []
+    assert [row for row in rows if float(row["effective"]) >= 10 and float(row["share"]) < least] == []
     wider = [
         float(row["width"]) / float(old["width"])
-        for row, old in zip(found, results("grid", "first edition"), strict=True)
+        for row, old in zip(rows, results("grid", "first edition"), strict=True)
         if row["p"] == "0.5"
     ]
     assert np.mean(wider) < 1.1
@@ -78,7 +78,7 @@ def test_cells_come_out_again(clustered: ModuleType, sizes: str, p: float, corre
     generator = clustered.seeded_generator("test", sizes, p, correlation)
     right = generator.binomial(counts, clustered.accuracies(generator, len(counts), p, correlation)).astype(float)
     again = dict(clustered.of_sums(right, counts, p))
-    for rule, found in again.items():
+    for rule, predictions in again.items():
         stored = next(
             row
             for row in results("grid", rule)
@@ -86,8 +86,8 @@ def test_cells_come_out_again(clustered: ModuleType, sizes: str, p: float, corre
         )
         share = float(stored["share"])
         noise = 4 * np.sqrt(max(share * (1 - share), 0.01) * (1 / RUNS + 1 / 4000))
-        assert found["share"] == pytest.approx(share, abs=noise), rule
-        assert found["width"] == pytest.approx(float(stored["width"]), rel=0.15), rule
+        assert predictions["share"] == pytest.approx(share, abs=noise), rule
+        assert predictions["width"] == pytest.approx(float(stored["width"]), rel=0.15), rule
 
 
 @pytest.mark.parametrize(

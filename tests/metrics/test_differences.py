@@ -23,7 +23,7 @@ def drawn(generator: Any, sizes: Any, effect: float, shift: float = 0.0) -> tupl
     difference = np.repeat(np.where(rare, 9 * effect, -effect) + shift, sizes)
     share, decided = np.maximum(0.1, np.abs(difference)), generator.random(sizes.sum())
     a, b = decided < (share + difference) / 2, (decided >= (share + difference) / 2) & (decided < share)
-    names = [f"c{place}" for place in np.repeat(np.arange(len(sizes)), sizes)]
+    names = [f"c{cluster}" for cluster in np.repeat(np.arange(len(sizes)), sizes)]
     return a.astype(float).tolist(), b.astype(float).tolist(), names
 
 
@@ -40,31 +40,31 @@ def test_clusters_of_equal_size_keep_the_sign_flip_and_cr2(clusters: list[tuple[
     sums, sizes, within = by_cluster(values.ravel(), names)
     spread = spread_of_differences(sums, sizes, within)
     assert spread.stderr == pytest.approx(spread_of(sums, sizes, within).stderr)
-    found = paired(values.ravel().tolist(), [0.0] * values.size, names, bounds=None)
-    assert (found.test, found.p) == ("sign flip", sign_flip(sums))
+    comparison = paired(values.ravel().tolist(), [0.0] * values.size, names, bounds=None)
+    assert (comparison.test, comparison.p) == ("sign flip", sign_flip(sums))
 
 
 def test_interval_and_p_agree_in_clusters_of_unequal_size() -> None:
     generator, both = np.random.default_rng(3), 0
     for shift in np.linspace(-0.2, 0.2, 40):
         a, b, names = drawn(generator, ZIPF, 0.02, shift)
-        found = paired(a, b, names)
-        assert found.p is not None and found.low is not None and found.high is not None
-        excluded = not found.low <= 0 <= found.high
-        assert found.test == "sign flip and t" and (excluded or found.p > 0.05)
+        comparison = paired(a, b, names)
+        assert comparison.p is not None and comparison.low is not None and comparison.high is not None
+        excluded = not comparison.low <= 0 <= comparison.high
+        assert comparison.test == "sign flip and t" and (excluded or comparison.p > 0.05)
         both += excluded
     assert both > 5
 
 
 def test_one_language_is_the_comparison_of_its_rows() -> None:
     a, b, names = drawn(np.random.default_rng(0), ZIPF, 0.05, 0.1)
-    alone, found = paired(a, b, names), paired_over_languages({"de": a}, {"de": b}, {"de": names})
-    assert (found.test, found.p) == (alone.test, pytest.approx(alone.p))
+    alone, over_languages = paired(a, b, names), paired_over_languages({"de": a}, {"de": b}, {"de": names})
+    assert (over_languages.test, over_languages.p) == (alone.test, pytest.approx(alone.p))
 
 
 def test_what_a_few_clusters_can_miss_is_said() -> None:
-    found = paired([1.0] * 40, [0.0, 0.0, 0.0, 1.0] * 10, [f"c{row // 2}" for row in range(40)])
-    assert found.p is not None and found.p < 0.05
-    assert "12% of samples of 20 clusters include none" in found.note
-    more = paired([1.0] * 80, [0.0, 0.0, 0.0, 1.0] * 20, [f"c{row // 2}" for row in range(80)])
-    assert more.note == ""
+    comparison = paired([1.0] * 40, [0.0, 0.0, 0.0, 1.0] * 10, [f"c{row // 2}" for row in range(40)])
+    assert comparison.p is not None and comparison.p < 0.05
+    assert "12% of samples of 20 clusters include none" in comparison.note
+    larger = paired([1.0] * 80, [0.0, 0.0, 0.0, 1.0] * 20, [f"c{row // 2}" for row in range(80)])
+    assert larger.note == ""

@@ -28,19 +28,19 @@ EXAMPLES = st.lists(
 )
 
 
-def both(judged: list[Judged]) -> bool:
-    return len({one.positive for one in judged}) == 2
+def has_both_kinds(judged: list[Judged]) -> bool:
+    return len({judgement.positive for judgement in judged}) == 2
 
 
 @given(EXAMPLES)
 def test_the_area_is_that_of_scikit_learn(judged: list[Judged]) -> None:
     score = auc(judged)
     assert score.n == len(judged)
-    if not both(judged):
-        which = f"{'negative ' if judged[0].positive else 'positive '}" if judged else ""
-        assert (score.value, score.low, score.interval.reason) == (None, None, f"no {which}examples")
+    if not has_both_kinds(judged):
+        kind = f"{'negative ' if judged[0].positive else 'positive '}" if judged else ""
+        assert (score.value, score.low, score.interval.reason) == (None, None, f"no {kind}examples")
         return
-    expected = roc_auc_score([one.positive for one in judged], [one.score for one in judged])
+    expected = roc_auc_score([judgement.positive for judgement in judged], [judgement.score for judgement in judged])
     assert score.value == pytest.approx(expected)
     if score.low is not None:
         assert 0 <= score.low <= score.value <= score.high <= 1
@@ -49,17 +49,19 @@ def test_the_area_is_that_of_scikit_learn(judged: list[Judged]) -> None:
 @given(EXAMPLES)
 def test_balanced_accuracy_is_the_mean_of_two_accuracies(judged: list[Judged]) -> None:
     score = balanced_accuracy(judged)
-    if both(judged):
-        parts = [[one.right for one in judged if one.positive == kind] for kind in (True, False)]
+    if has_both_kinds(judged):
+        parts = [[judgement.right for judgement in judged if judgement.positive == kind] for kind in (True, False)]
         assert score.value == pytest.approx(np.mean([np.mean(part) for part in parts]))
 
 
 @given(EXAMPLES)
 def test_within_strata_the_area_is_the_mean_of_theirs(judged: list[Judged]) -> None:
     score = auc(judged, within=True)
-    strata = [[one for one in judged if one.stratum == name] for name in ("x", "y")]
+    strata = [[judgement for judgement in judged if judgement.stratum == name] for name in ("x", "y")]
     areas = [
-        roc_auc_score([one.positive for one in part], [one.score for one in part]) for part in strata if both(part)
+        roc_auc_score([judgement.positive for judgement in part], [judgement.score for judgement in part])
+        for part in strata
+        if has_both_kinds(part)
     ]
     assert score.n == len(areas)
     assert score.value == (pytest.approx(np.mean(areas)) if areas else None)
@@ -70,21 +72,29 @@ def test_the_standard_error_of_independent_examples_is_delongs() -> None:
     generator = np.random.default_rng(0)
     positive, negative = generator.normal(1, 1, 300), generator.normal(0, 1, 150)
     wins = (positive[:, None] > negative).astype(float)
-    parts = [wins.mean(axis=other).var(ddof=1) / len(own) for other, own in ((1, positive), (0, negative))]
-    judged = [Judged(positive=kind, score=float(one)) for kind, own in ((1, positive), (0, negative)) for one in own]
+    parts = [
+        wins.mean(axis=other).var(ddof=1) / len(wins_of_kind) for other, wins_of_kind in ((1, positive), (0, negative))
+    ]
+    judged = [
+        Judged(positive=kind, score=float(score))
+        for kind, scores_of_kind in ((1, positive), (0, negative))
+        for score in scores_of_kind
+    ]
     assert auc(judged).stderr == pytest.approx(np.sqrt(sum(parts)), rel=0.02), "a prior of half an event is in it"
 
 
 def clustered(generator: np.random.Generator, copies: int = 1) -> list[Judged]:
     """Sixty clusters with both kinds of examples, each example `copies` times."""
-    found = []
+    judgements = []
     for cluster in range(60):
         shift = generator.normal()
         for _ in range(int(generator.integers(1, 8))):
             positive = bool(generator.random() < 0.6)
             score = float(positive + shift + generator.normal())
-            found += [Judged(positive=positive, score=score, right=float(score > 0), cluster=str(cluster))] * copies
-    return found
+            judgements += [
+                Judged(positive=positive, score=score, right=float(score > 0), cluster=str(cluster))
+            ] * copies
+    return judgements
 
 
 @pytest.mark.slow
@@ -94,12 +104,12 @@ def test_the_standard_error_is_that_of_a_bootstrap_of_clusters(metric) -> None: 
     judged = clustered(generator)
     score = metric(judged)
     by_cluster: dict[str | None, list[Judged]] = {}
-    for one in judged:
-        by_cluster.setdefault(one.cluster, []).append(one)
+    for judgement in judged:
+        by_cluster.setdefault(judgement.cluster, []).append(judgement)
     values = []
     for _ in range(400):
         drawn = generator.choice(list(by_cluster), len(by_cluster))
-        values.append(metric([one for name in drawn for one in by_cluster[name]]).value)
+        values.append(metric([judgement for name in drawn for judgement in by_cluster[name]]).value)
     assert score.stderr == pytest.approx(np.std(values), rel=0.15)
     assert score.clusters == 60
 
@@ -112,7 +122,10 @@ def test_copies_of_examples_in_their_clusters_tell_nothing_new() -> None:
 
 def test_only_the_order_of_scores_counts() -> None:
     judged = clustered(np.random.default_rng(3))
-    moved = [Judged(positive=one.positive, score=math.exp(one.score or 0.0), cluster=one.cluster) for one in judged]
+    moved = [
+        Judged(positive=judgement.positive, score=math.exp(judgement.score or 0.0), cluster=judgement.cluster)
+        for judgement in judged
+    ]
     assert auc(moved) == auc([Judged(positive=o.positive, score=o.score, cluster=o.cluster) for o in judged])
 
 
@@ -157,7 +170,7 @@ def test_a_kind_of_one_cluster_has_no_interval() -> None:
 
 @given(EXAMPLES)
 def test_intervals_hold_the_value_and_stay_between_0_and_1(judged: list[Judged]) -> None:
-    in_three = [replace(one, fold=place % 3) for place, one in enumerate(judged)]
+    in_three = [replace(judgement, fold=index % 3) for index, judgement in enumerate(judged)]
     for metric in (auc, balanced_accuracy):
         for within in (True, False):
             for given_ in (judged, in_three):
@@ -177,21 +190,23 @@ def test_examples_without_a_score_or_an_answer_are_left_out() -> None:
 
 def folds(generator: np.random.Generator, number: int = 5) -> list[list[Judged]]:
     """Clusters that are each in one fold; every fold's model gives scores of its own height."""
-    found = []
+    folds_ = []
     for fold in range(number):
-        height, own = 10 * generator.normal(), []
+        height, fold_judgements = 10 * generator.normal(), []
         for cluster in range(12):
             shift = generator.normal()
-            for place in range(int(generator.integers(2, 6))):
-                score = place % 2 + shift + generator.normal()
+            for cluster_number in range(int(generator.integers(2, 6))):
+                score = cluster_number % 2 + shift + generator.normal()
                 name = f"{fold} {cluster}"
-                own.append(Judged(positive=place % 2 == 1, score=score + height, right=float(score > 0), cluster=name))
-        found.append(own)
-    return found
+                fold_judgements.append(
+                    Judged(positive=cluster_number % 2 == 1, score=score + height, right=float(score > 0), cluster=name)
+                )
+        folds_.append(fold_judgements)
+    return folds_
 
 
 def in_folds(parts: list[list[Judged]]) -> list[Judged]:
-    return [replace(one, fold=fold) for fold, part in enumerate(parts) for one in part]
+    return [replace(judgement, fold=fold) for fold, part in enumerate(parts) for judgement in part]
 
 
 @pytest.mark.parametrize("metric", [auc, balanced_accuracy])
@@ -204,7 +219,9 @@ def test_over_folds_it_is_the_mean_of_theirs(metric) -> None:  # type: ignore[no
     assert together.stderr == pytest.approx(np.sqrt(sum(score.stderr**2 for score in alone)) / 5, rel=0.15)
     assert together.low < together.value < together.high
     if metric is auc:
-        assert together.value > auc([one for part in parts for one in part]).value, "scores of two models are no match"
+        assert together.value > auc([judgement for part in parts for judgement in part]).value, (
+            "scores of two models are no match"
+        )
 
 
 def test_one_fold_is_no_fold() -> None:
@@ -224,7 +241,7 @@ def test_folds_of_the_same_examples_tell_nothing_new() -> None:
 
 def test_a_fold_without_both_kinds_is_named() -> None:
     parts = folds(np.random.default_rng(7), 3)
-    parts[1] = [one for one in parts[1] if one.positive]
+    parts[1] = [judgement for judgement in parts[1] if judgement.positive]
     score = auc(in_folds(parts))
     assert (score.value, score.low, score.interval.reason) == (None, None, "no negative examples in fold 1")
 

@@ -37,8 +37,8 @@ def loop(name: str, points: np.ndarray) -> np.ndarray:
 
 def nearest(square: np.ndarray) -> list[set[int]]:
     """All nearest others of each row. Distances below 1e-100 count as none: their squares underflow."""
-    apart = np.where(square < 1e-100, 0.0, square) + np.diag(np.full(len(square), np.inf))
-    return [set(np.flatnonzero(row == row.min())) for row in apart]
+    distances = np.where(square < 1e-100, 0.0, square) + np.diag(np.full(len(square), np.inf))
+    return [set(np.flatnonzero(row == row.min())) for row in distances]
 
 
 def sharp(rows: int, columns: int, temperature: float) -> np.ndarray:
@@ -60,28 +60,28 @@ def test_distances_and_nearest_are_scipys(name: str, scores: np.ndarray, tempera
     points = points[~np.isnan(points).any(axis=1)]
     if len(points) < 2:
         return
-    ours, theirs = DISTANCES[name](points), loop(name, points)
-    np.testing.assert_allclose(ours**2, theirs**2, rtol=1e-9, atol=1e-12)
+    ours, of_scipy = DISTANCES[name](points), loop(name, points)
+    np.testing.assert_allclose(ours**2, of_scipy**2, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(ours, ours.T)
-    assert nearest(ours) == nearest(theirs)
+    assert nearest(ours) == nearest(of_scipy)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.1, 0.03, 0.01])
 @pytest.mark.parametrize("name", DISTANCES)
 def test_sharp_distributions_have_scipys_nearest_neighbours(name: str, temperature: float) -> None:
     points = sharp(120, 30, temperature)
-    ours, theirs = DISTANCES[name](points), loop(name, points)
-    assert nearest(ours) == nearest(theirs)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+    ours, of_scipy = DISTANCES[name](points), loop(name, points)
+    assert nearest(ours) == nearest(of_scipy)
+    np.testing.assert_allclose(ours, of_scipy, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["cosine", "l2", "l1"])
 def test_vectors_need_not_be_distributions(name: str) -> None:
     points = GENERATOR.normal(scale=30.0, size=(40, 12))
     points[5] = points[4] * (1 + 1e-13)
-    ours, theirs = DISTANCES[name](points), loop(name, points)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
-    assert nearest(ours) == nearest(theirs)
+    ours, of_scipy = DISTANCES[name](points), loop(name, points)
+    np.testing.assert_allclose(ours, of_scipy, rtol=1e-9, atol=1e-9)
+    assert nearest(ours) == nearest(of_scipy)
 
 
 @pytest.mark.parametrize("name", DISTANCES)
@@ -113,10 +113,12 @@ def test_a_nan_row_is_at_distance_nan_from_all_and_changes_no_other(name: str) -
     clean = DISTANCES[name](points)
     points[2, 1] = np.nan
     ours = DISTANCES[name](points)
-    kept = [0, 1, 3, 4, 5]
-    assert np.isnan(ours[2, kept]).all()
-    assert np.isnan(ours[kept, 2]).all()
-    np.testing.assert_allclose(ours[np.ix_(kept, kept)], clean[np.ix_(kept, kept)], rtol=1e-12)
+    rest_indices = [0, 1, 3, 4, 5]
+    assert np.isnan(ours[2, rest_indices]).all()
+    assert np.isnan(ours[rest_indices, 2]).all()
+    np.testing.assert_allclose(
+        ours[np.ix_(rest_indices, rest_indices)], clean[np.ix_(rest_indices, rest_indices)], rtol=1e-12
+    )
 
 
 def test_the_angle_of_a_zero_vector_is_unknown() -> None:

@@ -105,9 +105,9 @@ def all_distances(points: list[list[float]]) -> dict[str, Any]:
 
 
 def look_around(distances: list[list[float]], groups: list[str]) -> dict[str, Any]:
-    found = neighbours.neighbours(np.array(distances, dtype=float), groups)
+    measures = neighbours.neighbours(np.array(distances, dtype=float), groups)
     return {
-        name: [None if each is None else measure(each) for each in found]
+        name: [None if each is None else measure(each) for each in measures]
         for name, measure in neighbours.MEASURES.items()
     }
 
@@ -115,8 +115,8 @@ def look_around(distances: list[list[float]], groups: list[str]) -> dict[str, An
 CALLS: dict[str, Callable[..., Any]] = {
     "distances": all_distances,
     "neighbours": look_around,
-    "profiles": lambda **given: neighbours.profiles(**given).ravel().tolist(),
-    "wilson": lambda **given: list(intervals.wilson(**given)),
+    "profiles": lambda **arguments: neighbours.profiles(**arguments).ravel().tolist(),
+    "wilson": lambda **arguments: list(intervals.wilson(**arguments)),
     "tally": tally,
     "strict": strict,
     "ranking": rank,
@@ -126,7 +126,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "mcnemar": paired.mcnemar,
     "sign_flip": lambda sums: paired.sign_flip(np.array(sums, dtype=float)),
     "holm": paired.holm,
-    "paired": lambda **given: paired.paired(**given).to_dict(),
+    "paired": lambda **arguments: paired.paired(**arguments).to_dict(),
 }
 CASES = [(path.stem, case) for path in sorted(GOLDEN.glob("*.json")) for case in json.loads(path.read_text("utf-8"))]
 

@@ -33,26 +33,26 @@ METRICS = {
 }
 
 
-def graded(grades: Sequence[float], /, **more: Any) -> RankingExample:
+def graded(grades: Sequence[float], /, **extra: Any) -> RankingExample:
     """An example whose candidates have these grades, 0 for one that is not relevant."""
     relevant = {index: grade for index, grade in enumerate(grades) if grade}
     names = tuple(f"candidate {index}" for index in range(len(grades)))
-    given_ = {"candidates": names, "relevant": frozenset(relevant), "grades": relevant} | more
+    given_ = {"candidates": names, "relevant": frozenset(relevant), "grades": relevant} | extra
     return RankingExample(id="e", query="q", **given_)
 
 
-def scored(scores: Sequence[float], **more: Any) -> Prediction:
-    return Prediction(example_id="e", value=0, scores=tuple(scores), **more)
+def scored(scores: Sequence[float], **extra: Any) -> Prediction:
+    return Prediction(example_id="e", value=0, scores=tuple(scores), **extra)
 
 
 def defined(gains: Sequence[float]) -> dict[str, float]:
     """The metrics of one order without ties, from their definitions; `gains` are the grades of places 1, 2, …"""
     hits = [float(gain > 0) for gain in gains]
     total = sum(hits)
-    precisions = [sum(hits[:place]) / place for place in range(1, len(hits) + 1)]
+    precisions = [sum(hits[:position]) / position for position in range(1, len(hits) + 1)]
 
     def dcg(values: Sequence[float]) -> float:
-        return sum(value / log2(place + 1) for place, value in enumerate(values, start=1))
+        return sum(value / log2(position + 1) for position, value in enumerate(values, start=1))
 
     best = sorted(gains, reverse=True)
     return {
@@ -76,7 +76,7 @@ def test_every_metric_is_the_mean_over_all_orders_of_tied_candidates(data: st.Da
     orders = [
         order
         for order in permutations(range(len(scores)))
-        if all(scores[one] >= scores[other] for one, other in pairwise(order))
+        if all(scores[candidate] >= scores[other] for candidate, other in pairwise(order))
     ]
     rows = [defined([grades[index] for index in order]) for order in orders]
     for name, metric in METRICS.items():
@@ -166,11 +166,11 @@ def test_random_lists_without_ties_have_the_values_of_trec_eval() -> None:
         names = [str(index) for index in range(n)]
         judged = {"e": dict(zip(names, map(int, grades), strict=True))}
         evaluator = pytrec_eval.RelevanceEvaluator(judged, MEASURES)
-        theirs = evaluator.evaluate({"e": dict(zip(names, map(float, scores), strict=True))})["e"]
+        of_trec_eval = evaluator.evaluate({"e": dict(zip(names, map(float, scores), strict=True))})["e"]
         for name, metric in THEIRS.items():
-            mine = metric(graded([int(grade) for grade in grades]), scored([float(score) for score in scores]))
-            assert mine is not None
-            worst = max(worst, abs(mine - theirs[name]))
+            ours = metric(graded([int(grade) for grade in grades]), scored([float(score) for score in scores]))
+            assert ours is not None
+            worst = max(worst, abs(ours - of_trec_eval[name]))
     assert worst < 1e-12
 
 
@@ -183,29 +183,31 @@ def answer(scores: Sequence[float], priors: Sequence[float] = ()) -> Prediction:
     return scored(scores, priors=tuple(priors))
 
 
-def told(gold: int) -> RankingExample:
+def ranking_with_gold(gold: int) -> RankingExample:
     return RankingExample(id="e", query="q", candidates=CANDIDATES, relevant=frozenset({gold}))
 
 
 def test_norm_ranks_by_the_log_likelihood_per_character() -> None:
     scores = [-6.0, -11.5, -12.0]  # −1.2, −.5 and −1 per character
-    assert ranking.accuracy(told(1), answer(scores)) == 0.0
-    assert ranking.acc_norm(told(1), answer(scores)) == 1.0
-    assert [ranking.mrr_norm(told(gold), answer(scores)) for gold in range(3)] == [1 / 3, 1.0, 0.5]
+    assert ranking.accuracy(ranking_with_gold(1), answer(scores)) == 0.0
+    assert ranking.acc_norm(ranking_with_gold(1), answer(scores)) == 1.0
+    assert [ranking.mrr_norm(ranking_with_gold(gold), answer(scores)) for gold in range(3)] == [1 / 3, 1.0, 0.5]
 
 
 def test_pmi_ranks_by_what_the_query_adds() -> None:
     scores, priors = [-1.0, -3.0, -9.0], [-1.0, -9.0, -9.0]
-    assert ranking.acc_pmi(told(1), answer(scores, priors)) == 1.0
-    assert [ranking.mrr_pmi(told(gold), answer(scores, priors)) for gold in (0, 2)] == [(1 / 2 + 1 / 3) / 2] * 2
-    assert ranking.acc_pmi(told(1), answer(scores)) is None
+    assert ranking.acc_pmi(ranking_with_gold(1), answer(scores, priors)) == 1.0
+    assert [ranking.mrr_pmi(ranking_with_gold(gold), answer(scores, priors)) for gold in (0, 2)] == [
+        (1 / 2 + 1 / 3) / 2
+    ] * 2
+    assert ranking.acc_pmi(ranking_with_gold(1), answer(scores)) is None
     impossible = [-inf, -1.0, -1.0]
-    assert ranking.mrr_pmi(told(1), answer(impossible, impossible)) is None
-    assert ranking.mrr_pmi(told(0), answer(impossible, priors)) == 1 / 3
+    assert ranking.mrr_pmi(ranking_with_gold(1), answer(impossible, impossible)) is None
+    assert ranking.mrr_pmi(ranking_with_gold(0), answer(impossible, priors)) == 1 / 3
     with pytest.raises(ValueError, match="2 priors for 3 scores"):
-        ranking.acc_pmi(told(1), answer(scores, priors[:2]))
+        ranking.acc_pmi(ranking_with_gold(1), answer(scores, priors[:2]))
     with pytest.raises(ValueError, match="NaN among its scores or priors"):
-        ranking.acc_pmi(told(1), answer(scores, [nan, -1.0, -1.0]))
+        ranking.acc_pmi(ranking_with_gold(1), answer(scores, [nan, -1.0, -1.0]))
 
 
 @given(st.lists(st.sampled_from([-1.0, -2.0, -4.0]), min_size=2, max_size=6), st.data())

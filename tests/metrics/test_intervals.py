@@ -31,7 +31,7 @@ CLUSTERED = st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=6), min_size
 
 def spread(rows: list[list[float]]) -> Spread:
     """The spread of clusters of rows."""
-    names = [str(place) for place, cluster in enumerate(rows) for _ in cluster]
+    names = [str(index) for index, cluster in enumerate(rows) for _ in cluster]
     return spread_of(*by_cluster([value for cluster in rows for value in cluster], names))
 
 
@@ -85,32 +85,32 @@ def test_cr2_is_that_of_a_regression_on_a_constant(rows: list[list[float]]) -> N
     ends = np.cumsum([0, *map(len, rows)])
     residuals = values - values.mean()
     weights = np.zeros((len(rows), n))
-    for place, (start, end) in enumerate(pairwise(ends)):
+    for index, (start, end) in enumerate(pairwise(ends)):
         block = np.eye(end - start) - hat[start:end, start:end]
         shares, vectors = np.linalg.eigh(block)
         root = vectors @ np.diag(1 / np.sqrt(shares)) @ vectors.T
-        weights[place, start:end] = root.sum(axis=0) / n
+        weights[index, start:end] = root.sum(axis=0) / n
     terms = weights @ residuals
     projected = weights @ (np.eye(n) - hat)
     omega = projected @ projected.T
-    found = spread(rows)
-    assert found.stderr**2 == pytest.approx(float(terms @ terms), rel=1e-9, abs=1e-14)
-    assert found.freedom == pytest.approx(np.trace(omega) ** 2 / np.trace(omega @ omega), rel=1e-9)
+    spread_ = spread(rows)
+    assert spread_.stderr**2 == pytest.approx(float(terms @ terms), rel=1e-9, abs=1e-14)
+    assert spread_.freedom == pytest.approx(np.trace(omega) ** 2 / np.trace(omega @ omega), rel=1e-9)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=30))
 def test_one_row_per_cluster_is_the_usual_standard_error(values: list[float]) -> None:
-    found = spread([[value] for value in values])
-    assert found.stderr == pytest.approx(float(stats.sem(values)), abs=1e-9)
-    assert found.freedom == pytest.approx(len(values) - 1)
-    assert found.effective_clusters == pytest.approx(len(values))
+    spread_ = spread([[value] for value in values])
+    assert spread_.stderr == pytest.approx(float(stats.sem(values)), abs=1e-9)
+    assert spread_.freedom == pytest.approx(len(values) - 1)
+    assert spread_.effective_clusters == pytest.approx(len(values))
 
 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=2, max_size=8))
 def test_equal_clusters_are_one_number_each(rows: list[list[float]]) -> None:
-    found = spread(rows)
-    assert found.stderr == pytest.approx(float(stats.sem([np.mean(cluster) for cluster in rows])), abs=1e-9)
-    assert found.freedom == pytest.approx(len(rows) - 1)
+    spread_ = spread(rows)
+    assert spread_.stderr == pytest.approx(float(stats.sem([np.mean(cluster) for cluster in rows])), abs=1e-9)
+    assert spread_.freedom == pytest.approx(len(rows) - 1)
 
 
 @given(CLUSTERED)
@@ -133,11 +133,11 @@ def test_the_variance_by_the_steps_of_the_page(rows: list[list[float]]) -> None:
     events, square = n * m * (1 - m) / effect, float(np.var(values, ddof=1))
     half = 0.5 * min(1, square / min(m, 1 - m) ** 2)
     square = (events * square + half * m * (1 - m)) / (events + half)
-    expected = max(g / (g - 1) * sum(one**2 for one in u) / n**2, square / n * effect)
-    found = spread(rows)
-    assert found.effective_clusters == pytest.approx(n / k)
-    assert variance_of_mean(found, UNIT) == pytest.approx(expected, rel=1e-6, abs=1e-14)
-    interval = interval_of_mean(found, UNIT)
+    expected = max(g / (g - 1) * sum(deviation**2 for deviation in u) / n**2, square / n * effect)
+    spread_ = spread(rows)
+    assert spread_.effective_clusters == pytest.approx(n / k)
+    assert variance_of_mean(spread_, UNIT) == pytest.approx(expected, rel=1e-6, abs=1e-14)
+    interval = interval_of_mean(spread_, UNIT)
     limits = effective_wilson(m, expected, max(1, n / k - 1))
     assert (interval.low, interval.high) == pytest.approx(limits, abs=1e-7)
     assert interval.stderr == pytest.approx(math.sqrt(expected), rel=1e-6)
@@ -146,24 +146,24 @@ def test_the_variance_by_the_steps_of_the_page(rows: list[list[float]]) -> None:
 @given(CLUSTERED)
 def test_other_bounds_are_the_same_on_another_scale(rows: list[list[float]]) -> None:
     varied(rows)
-    one = interval_of_mean(spread(rows), UNIT)
+    on_unit_scale = interval_of_mean(spread(rows), UNIT)
     other = interval_of_mean(spread([[10 * value - 4 for value in cluster] for cluster in rows]), (-4.0, 6.0))
-    assert one.low is not None and one.high is not None and one.stderr is not None
-    assert (other.low, other.high) == pytest.approx((10 * one.low - 4, 10 * one.high - 4), abs=1e-6)
-    assert other.stderr == pytest.approx(10 * one.stderr, rel=1e-6)
+    assert on_unit_scale.low is not None and on_unit_scale.high is not None and on_unit_scale.stderr is not None
+    assert (other.low, other.high) == pytest.approx((10 * on_unit_scale.low - 4, 10 * on_unit_scale.high - 4), abs=1e-6)
+    assert other.stderr == pytest.approx(10 * on_unit_scale.stderr, rel=1e-6)
 
 
 @given(st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.floats(-5, 5)), min_size=1, max_size=25))
 def test_rows_without_a_cluster_are_clusters_of_one(rows: list[tuple[str | None, float]]) -> None:
     """Kept as moments or as clusters: the same spread."""
-    alone, named = Moments(), [(name, value) for name, value in rows if name is not None]
+    alone, with_names = Moments(), [(name, value) for name, value in rows if name is not None]
     for name, value in rows:
         if name is None:
             alone.add(value)
-    whole = spread_of(*by_cluster([value for _, value in rows], [name for name, _ in rows]))
-    parts = spread_of(*by_cluster([value for _, value in named], [name for name, _ in named]), alone=alone)
+    all_at_once = spread_of(*by_cluster([value for _, value in rows], [name for name, _ in rows]))
+    parts = spread_of(*by_cluster([value for _, value in with_names], [name for name, _ in with_names]), alone=alone)
     for field in ("mean", "n", "clusters", "squared_sizes", "squares", "corrected", "between", "within", "freedom"):
-        assert getattr(parts, field) == pytest.approx(getattr(whole, field), rel=1e-9, abs=1e-9), field
+        assert getattr(parts, field) == pytest.approx(getattr(all_at_once, field), rel=1e-9, abs=1e-9), field
 
 
 def test_few_events_do_not_hide_the_correlation() -> None:
@@ -188,11 +188,11 @@ def test_without_bounds_it_is_t_with_fewer_degrees_of_freedom() -> None:
     """One cluster of ninety and ten of one are not eleven clusters."""
     generator = np.random.default_rng(3)
     rows = [generator.normal(size=90).tolist(), *generator.normal(size=(10, 1)).tolist()]
-    found = spread(rows)
-    assert found.effective_clusters == pytest.approx(100**2 / (90**2 + 10))
-    assert found.freedom < 1.5
-    assert interval_of_mean(found, None) == interval_by_t(found)
-    interval = interval_by_t(found)
+    spread_ = spread(rows)
+    assert spread_.effective_clusters == pytest.approx(100**2 / (90**2 + 10))
+    assert spread_.freedom < 1.5
+    assert interval_of_mean(spread_, None) == interval_by_t(spread_)
+    interval = interval_by_t(spread_)
     assert (interval.method, interval.reliable) == ("clustered t", False)
 
 
@@ -205,12 +205,12 @@ def test_with_one_bound_no_interval_extends_beyond_it(rows: list[list[int]], bou
     sign = -1.0 if bounds[1] == 0 else 1.0
     values = spread([[sign * value for value in cluster] for cluster in rows])
     assume(not values.alike)
-    found = interval_of_mean(values, bounds)
-    assert found.low is not None and found.high is not None
-    assert bounds[0] <= found.low < values.mean < found.high <= bounds[1]
+    interval = interval_of_mean(values, bounds)
+    assert interval.low is not None and interval.high is not None
+    assert bounds[0] <= interval.low < values.mean < interval.high <= bounds[1]
     bound = bounds[1] if sign < 0 else bounds[0]
-    assert (found.low - bound) * (found.high - bound) == pytest.approx((values.mean - bound) ** 2)
-    assert found.stderr == interval_by_t(values).stderr
+    assert (interval.low - bound) * (interval.high - bound) == pytest.approx((values.mean - bound) ** 2)
+    assert interval.stderr == interval_by_t(values).stderr
 
 
 def test_one_bound_is_the_limit_of_two() -> None:
@@ -224,9 +224,9 @@ def test_one_bound_is_the_limit_of_two() -> None:
 
 def test_with_one_bound_many_rows_have_the_interval_by_t() -> None:
     rows = spread([[value] for value in np.random.default_rng(0).poisson(8, 4000).astype(float)])
-    found, by_t = interval_of_mean(rows, (0.0, math.inf)), interval_by_t(rows)
-    assert (found.low, found.high) == pytest.approx((by_t.low, by_t.high), rel=1e-3)
-    assert found.method == "score above 0"
+    interval, by_t = interval_of_mean(rows, (0.0, math.inf)), interval_by_t(rows)
+    assert (interval.low, interval.high) == pytest.approx((by_t.low, by_t.high), rel=1e-3)
+    assert interval.method == "score above 0"
 
 
 def test_clipping_keeps_to_the_bounds() -> None:
@@ -252,5 +252,5 @@ def test_without_bounds_no_variation_means_no_interval() -> None:
 
 def test_rounding_is_not_variation() -> None:
     """Three clusters of ten rows of 0.1: sums of 0.1 leave residuals of 1e-16."""
-    found = spread([[0.1] * 10] * 3)
-    assert interval_of_mean(found, UNIT).method.startswith("wilson on clusters")
+    spread_ = spread([[0.1] * 10] * 3)
+    assert interval_of_mean(spread_, UNIT).method.startswith("wilson on clusters")

@@ -32,10 +32,10 @@ def example(*golds: Span | None) -> JointExample:
     return JointExample(id="1", query=TEXT, candidates=("a", "b", "c"), relevant=frozenset({0}), parts=parts)
 
 
-def predicted(scores: tuple[float, ...], *found: Span | None) -> Prediction:
+def predicted(scores: tuple[float, ...], *spans_of_parts: Span | None) -> Prediction:
     parts = tuple(
         Prediction(example_id=f"S{n}", value=span, status="ok" if span else "unparseable")
-        for n, span in enumerate(found)
+        for n, span in enumerate(spans_of_parts)
     )
     return Prediction(example_id="1", value=int(np.argmax(scores)), scores=scores, parts=parts)
 
@@ -45,16 +45,16 @@ RIGHT, WRONG, TIED = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 1.0, 0.0)
 
 def value(statistic: Statistic, *rows: tuple[JointExample, Prediction]) -> float:
     features = [statistic.features(*row) for row in rows]
-    return float(statistic.combine(np.array([one for one in features if one is not None]).sum(axis=0)))
+    return float(statistic.combine(np.array([feature for feature in features if feature is not None]).sum(axis=0)))
 
 
 def test_a_narrative_by_hand() -> None:
     """Gold "old cat" and "the mat"; found "cat sat" (P = R = 1/2) and everything (P 2/6: the, mat; R 1)."""
-    asked = example(Span(4, 11), Span(19, 26))
-    found = (Span(8, 15), Span(0, 26))
+    example_ = example(Span(4, 11), Span(19, 26))
+    span_pair = (Span(8, 15), Span(0, 26))
     precision, recall = (1 / 2 + 2 / 6) / 2, (1 / 2 + 1) / 2
     for scores, gate in ((RIGHT, 1.0), (TIED, 0.5), (WRONG, 0.0)):
-        row = asked, predicted(scores, *found)
+        row = example_, predicted(scores, *span_pair)
         assert value(spans.joint_precision, row) == pytest.approx(gate * precision)
         assert value(spans.joint_recall, row) == pytest.approx(gate * recall)
         f1 = 2 * precision * recall / (precision + recall)
@@ -74,26 +74,26 @@ def test_f1_is_the_harmonic_mean_of_means_over_narratives() -> None:
 
 
 def test_what_was_not_asked_for_after_a_wrong_candidate_counts_nothing() -> None:
-    asked = example(Span(4, 11), Span(19, 26))
+    example_ = example(Span(4, 11), Span(19, 26))
     for answered in (predicted(WRONG), predicted(WRONG, Span(4, 11), Span(19, 26)), predicted(WRONG, None, Span(0, 3))):
-        assert spans.joint_precision.features(asked, answered) == (0.0, 1.0)
-        assert spans.joint_f1.features(asked, answered) == (0.0, 0.0, 1.0)
-        assert spans.joint_squad_f1(asked, answered) == 0.0
-    assert spans.joint_f1_ungated.features(asked, predicted(WRONG)) is None
+        assert spans.joint_precision.features(example_, answered) == (0.0, 1.0)
+        assert spans.joint_f1.features(example_, answered) == (0.0, 0.0, 1.0)
+        assert spans.joint_squad_f1(example_, answered) == 0.0
+    assert spans.joint_f1_ungated.features(example_, predicted(WRONG)) is None
 
 
 def test_a_part_without_an_answer_is_unknown_and_not_wrong() -> None:
-    asked = example(Span(4, 11), Span(19, 26))
-    assert spans.joint_recall.features(asked, predicted(RIGHT, Span(4, 11), None)) == (0.5, 0.5)
-    assert spans.joint_recall.features(asked, predicted(RIGHT, None, None)) is None
-    assert spans.joint_squad_f1(asked, predicted(RIGHT, Span(4, 11), None)) == 1.0
-    assert spans.joint_squad_f1(asked, predicted(RIGHT, None, None)) is None
+    example_ = example(Span(4, 11), Span(19, 26))
+    assert spans.joint_recall.features(example_, predicted(RIGHT, Span(4, 11), None)) == (0.5, 0.5)
+    assert spans.joint_recall.features(example_, predicted(RIGHT, None, None)) is None
+    assert spans.joint_squad_f1(example_, predicted(RIGHT, Span(4, 11), None)) == 1.0
+    assert spans.joint_squad_f1(example_, predicted(RIGHT, None, None)) is None
     hidden = example(Span(4, 11), None)
     assert spans.joint_recall.features(hidden, predicted(WRONG, Span(4, 11), Span(0, 3))) == (0.0, 0.5)
 
 
 def test_without_a_candidate_nothing_is_known_but_the_spans() -> None:
-    asked = example(Span(4, 11))
+    example_ = example(Span(4, 11))
     broken = Prediction(
         example_id="1",
         value=None,
@@ -101,10 +101,10 @@ def test_without_a_candidate_nothing_is_known_but_the_spans() -> None:
         scores=(float("nan"),) * 3,
         parts=(Prediction(example_id="S0", value=Span(4, 11)),),
     )
-    assert accuracy(asked, broken) is None
-    assert spans.joint_f1.features(asked, broken) is None
-    assert spans.joint_squad_f1(asked, broken) is None
-    assert value(spans.joint_f1_ungated, (asked, broken)) == 1.0
+    assert accuracy(example_, broken) is None
+    assert spans.joint_f1.features(example_, broken) is None
+    assert spans.joint_squad_f1(example_, broken) is None
+    assert value(spans.joint_f1_ungated, (example_, broken)) == 1.0
 
 
 ROWS = st.lists(
@@ -120,37 +120,39 @@ ROWS = st.lists(
 @given(ROWS)
 def test_against_the_metrics_of_single_spans(rows: list[Any]) -> None:
     """Ungated they are those of the spans one by one; gated those with nothing found where the candidate is wrong."""
-    asked = [
+    answered_examples = [
         (example(*(gold for gold, _ in pairs)), predicted(scores, *(f for _, f in pairs))) for scores, pairs in rows
     ]
-    singles = [pair for one, answer in asked for pair in zip(one.parts, answer.parts, strict=True)]
-    for mine, theirs in (
+    singles = [
+        pair for example_, answer in answered_examples for pair in zip(example_.parts, answer.parts, strict=True)
+    ]
+    for joint_metric, span_metric in (
         (spans.joint_precision_ungated, spans.span_precision),
         (spans.joint_recall_ungated, spans.span_recall),
         (spans.joint_f1_ungated, spans.span_f1),
     ):
         if any(answer.status == "ok" for _, answer in singles):
-            assert value(mine, *asked) == pytest.approx(value(theirs, *singles))  # type: ignore[arg-type]
+            assert value(joint_metric, *answered_examples) == pytest.approx(value(span_metric, *singles))  # type: ignore[arg-type]
     gated = 0.0
     weight = 0.0
-    for one, answer in asked:
-        right = accuracy(one, answer)
+    for example_, answer in answered_examples:
+        right = accuracy(example_, answer)
         assert right is not None
-        for single, found in zip(one.parts, answer.parts, strict=True):
-            features = spans.span_precision.features(single, found)
+        for single, prediction in zip(example_.parts, answer.parts, strict=True):
+            features = spans.span_precision.features(single, prediction)
             if right == 0:
                 weight += single.weight
             elif features is not None:
                 gated, weight = gated + right * features[0], weight + features[1]
     if weight:
-        assert value(spans.joint_precision, *asked) == pytest.approx(gated / weight)
+        assert value(spans.joint_precision, *answered_examples) == pytest.approx(gated / weight)
 
 
 def test_single_spans_are_scored_as_before() -> None:
-    single, found = part(0, Span(4, 11), 2), Prediction(example_id="S0", value=Span(8, 15))
+    single, prediction = part(0, Span(4, 11), 2), Prediction(example_id="S0", value=Span(8, 15))
     metrics = Harness(plugins.load(modules=())).metrics
     f1, squad_f1 = (loaded(metrics.get(name, "spans").target) for name in ("span_f1", "squad_f1"))
-    assert f1.features(single, found) == spans.span_f1.features(single, found) == (0.25, 0.25, 0.5)
-    assert squad_f1(single, found) == spans.squad_f1(single, found) == 0.5
+    assert f1.features(single, prediction) == spans.span_f1.features(single, prediction) == (0.25, 0.25, 0.5)
+    assert squad_f1(single, prediction) == spans.squad_f1(single, prediction) == 0.5
     of_joint = {name: loaded(metrics.get(name, "joint").target) for name in ("span_f1", "squad_f1")}
     assert of_joint == {"span_f1": spans.joint_f1, "squad_f1": spans.joint_squad_f1}

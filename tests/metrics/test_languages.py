@@ -34,7 +34,7 @@ def part(language: str, rows: Rows, statistic: Statistic = MEAN) -> LanguageScor
 
 
 def mean(*languages: Rows, statistic: Statistic = MEAN) -> Score:
-    return mean_over_languages([part(str(place), rows, statistic) for place, rows in enumerate(languages)])
+    return mean_over_languages([part(str(number), rows, statistic) for number, rows in enumerate(languages)])
 
 
 def drawn(seed: int, clusters: int, size: int, prefix: str = "", effect: np.ndarray | None = None) -> Rows:
@@ -52,21 +52,21 @@ def test_every_language_counts_the_same() -> None:
 
 
 def test_without_shared_clusters_squared_margins_add_up() -> None:
-    one, other = part("en", drawn(1, 30, 5, "en")), part("zh", drawn(2, 20, 8, "zh"))
-    score = mean_over_languages([one, other])
+    first, other = part("en", drawn(1, 30, 5, "en")), part("zh", drawn(2, 20, 8, "zh"))
+    score = mean_over_languages([first, other])
     for limit in ("low", "high"):
-        margins = [getattr(each.score, limit) - (each.score.value or 0) for each in (one, other)]
+        margins = [getattr(each.score, limit) - (each.score.value or 0) for each in (first, other)]
         assert abs(getattr(score, limit) - score.value) == pytest.approx(np.hypot(*margins) / 2)
-    assert score.stderr == pytest.approx(np.hypot(one.score.stderr or 0, other.score.stderr or 0) / 2)
+    assert score.stderr == pytest.approx(np.hypot(first.score.stderr or 0, other.score.stderr or 0) / 2)
     assert (score.interval.method, score.clusters) == ("over languages", 50)
 
 
 def test_a_language_twice_is_no_new_evidence() -> None:
     """The same rows under two names: the mean has the interval of one of them."""
     rows = drawn(3, 25, 6)
-    one, both = part("en", rows).score, mean(rows, rows)
-    assert (both.low, both.high, both.stderr) == pytest.approx((one.low, one.high, one.stderr))
-    assert (both.n, both.clusters) == (2 * one.n, one.clusters)
+    score, both = part("en", rows).score, mean(rows, rows)
+    assert (both.low, both.high, both.stderr) == pytest.approx((score.low, score.high, score.stderr))
+    assert (both.n, both.clusters) == (2 * score.n, score.clusters)
 
 
 @settings(max_examples=30, deadline=None)
@@ -74,8 +74,8 @@ def test_a_language_twice_is_no_new_evidence() -> None:
 def test_it_lies_between_independence_and_identity(seed: int, languages: int, shared: bool) -> None:
     effect = np.random.default_rng(seed).beta(1, 1, 12) if shared else None
     parts = [
-        part(str(place), drawn(seed + place, 12, 4, "" if shared else f"{place} ", effect))
-        for place in range(languages)
+        part(str(number), drawn(seed + number, 12, 4, "" if shared else f"{number} ", effect))
+        for number in range(languages)
     ]
     score = mean_over_languages(parts)
     below = [(each.score.value or 0) - (each.score.low or 0) for each in parts]
@@ -88,13 +88,16 @@ def test_the_correlation_is_that_of_the_clusters_residuals() -> None:
     effect = np.random.default_rng(5).beta(1, 1, 400)
     rows = [drawn(seed, 400, 6, effect=effect) for seed in (6, 7)]
     sums = [part("x", each).sums for each in rows]
-    means = [[np.mean([v for c, v in each if c == str(place)]) for place in range(400)] for each in rows]
-    found = correlation(*(Clustered(one.clusters_by_name(), one.spread()) for one in sums))
-    assert found == pytest.approx(np.corrcoef(means)[0, 1])
-    apart = part("x", drawn(8, 400, 6, "other ")).sums
+    means = [[np.mean([v for c, v in each if c == str(cluster)]) for cluster in range(400)] for each in rows]
+    estimate = correlation(
+        *(Clustered(language_sums.clusters_by_name(), language_sums.spread()) for language_sums in sums)
+    )
+    assert estimate == pytest.approx(np.corrcoef(means)[0, 1])
+    unrelated_sums = part("x", drawn(8, 400, 6, "other ")).sums
     assert (
         correlation(
-            Clustered(sums[0].clusters_by_name(), sums[0].spread()), Clustered(apart.clusters_by_name(), apart.spread())
+            Clustered(sums[0].clusters_by_name(), sums[0].spread()),
+            Clustered(unrelated_sums.clusters_by_name(), unrelated_sums.spread()),
         )
         == 0
     )
@@ -103,29 +106,29 @@ def test_the_correlation_is_that_of_the_clusters_residuals() -> None:
 def test_a_language_without_differences_counts_as_wholly_correlated() -> None:
     right = [(str(c), 1.0) for c in range(12) for _ in range(3)]
     mixed = drawn(9, 12, 3)
-    together, apart = mean(right, mixed), mean([(f"other {c}", v) for c, v in right], mixed)
-    assert (together.high or 0) - (together.low or 0) > (apart.high or 0) - (apart.low or 0)
+    together, unrelated = mean(right, mixed), mean([(f"other {c}", v) for c, v in right], mixed)
+    assert (together.high or 0) - (together.low or 0) > (unrelated.high or 0) - (unrelated.low or 0)
 
 
 def test_the_bootstrap_draws_clusters_with_all_their_languages() -> None:
     """A ratio of sums is a mean: the interval of the bootstrap is about that of the linearisation, shared or not."""
     effect = np.random.default_rng(10).beta(1, 1, 150)
-    one, other = (drawn(seed, 150, 6, effect=effect) for seed in (11, 12))
+    first, other = (drawn(seed, 150, 6, effect=effect) for seed in (11, 12))
     for second in (other, [(f"other {c}", value) for c, value in other]):
-        by_draws, exact = mean(one, second, statistic=SHARE), mean(one, second)
+        by_draws, exact = mean(first, second, statistic=SHARE), mean(first, second)
         assert by_draws.interval.method == "cluster bootstrap over languages"
         assert by_draws.value == exact.value
         assert (by_draws.low, by_draws.high) == pytest.approx((exact.low, exact.high), abs=0.008)
         assert by_draws.stderr == pytest.approx(exact.stderr, rel=0.08)
-    alone = [[(None, value) for _, value in rows] for rows in (one, other)]
+    alone = [[(None, value) for _, value in rows] for rows in (first, other)]
     assert mean(*alone, statistic=SHARE).interval.method == "bootstrap over languages"
     assert mean(*alone, statistic=SHARE).stderr == pytest.approx(mean(*alone).stderr, rel=0.08)
 
 
 def test_reasons() -> None:
-    few, many = [(None, 1.0)] * 10 + [(None, 0.0)] * 10, [(None, 1.0)] * 30 + [(None, 0.0)] * 30
-    assert mean(few, few, statistic=SHARE).interval.reason == "fewer than 40 rows"
-    assert mean(many, few, statistic=SHARE).interval.reason == "in 1, fewer than 40 rows"
+    few_rows, many = [(None, 1.0)] * 10 + [(None, 0.0)] * 10, [(None, 1.0)] * 30 + [(None, 0.0)] * 30
+    assert mean(few_rows, few_rows, statistic=SHARE).interval.reason == "fewer than 40 rows"
+    assert mean(many, few_rows, statistic=SHARE).interval.reason == "in 1, fewer than 40 rows"
     empty = mean(many, [])
     assert (empty.value, empty.interval.reason) == (None, "in 1, no examples")
     assert not mean(drawn(1, 5, 9), drawn(2, 30, 9, "x")).interval.reliable
@@ -134,8 +137,8 @@ def test_reasons() -> None:
 def test_a_correlation_from_few_clusters_is_unreliable() -> None:
     rows = [[(str(c), float(c % 2)) for c in range(5)], [(str(c), float(c % 3 == 0)) for c in range(5)]]
     assert not mean(*rows).interval.reliable
-    apart = [[(f"{place} {c}", value) for c, value in own] for place, own in enumerate(rows)]
-    assert mean(*apart).interval.reliable
+    unrelated = [[(f"{number} {c}", value) for c, value in language_rows] for number, language_rows in enumerate(rows)]
+    assert mean(*unrelated).interval.reliable
 
 
 def test_two_runs_over_languages() -> None:
@@ -147,12 +150,12 @@ def test_two_runs_over_languages() -> None:
     }
     b = {name: list(generator.binomial(1, 0.5, len(values)).astype(float)) for name, values in a.items()}
     none = {name: [None] * len(values) for name, values in a.items()}
-    found = paired_over_languages(a, b, none)
+    comparison = paired_over_languages(a, b, none)
     each = [paired(a[name], b[name]) for name in a]
-    assert found.difference == pytest.approx(np.mean([one.difference for one in each]))
-    margins = [(one.high or 0) - (one.difference or 0) for one in each]
-    assert (found.high or 0) - (found.difference or 0) == pytest.approx(np.hypot(*margins) / 2)
-    assert (found.n, found.clusters, found.test) == (240, 240, "sign flip")
+    assert comparison.difference == pytest.approx(np.mean([of_language.difference for of_language in each]))
+    margins = [(of_language.high or 0) - (of_language.difference or 0) for of_language in each]
+    assert (comparison.high or 0) - (comparison.difference or 0) == pytest.approx(np.hypot(*margins) / 2)
+    assert (comparison.n, comparison.clusters, comparison.test) == (240, 240, "sign flip")
     shared = {name: [f"c{row % 20}" for row in range(len(values))] for name, values in a.items()}
     assert paired_over_languages(a, b, shared).clusters == 20
     missing = paired_over_languages({**a, "zh": [None] * 40}, b, none)
@@ -176,9 +179,9 @@ def committed() -> list[dict[str, str]]:
 
 
 def test_it_holds_in_every_cell() -> None:
-    found = [row for row in committed() if row["rule"] == "figeval"]
-    assert len(found) >= 120
-    assert min(float(row["share"]) for row in found) >= 0.93
+    rows = [row for row in committed() if row["rule"] == "figeval"]
+    assert len(rows) >= 120
+    assert min(float(row["share"]) for row in rows) >= 0.93
     ignoring = [row for row in committed() if row["rule"] == "independent languages"]
     assert min(float(row["share"]) for row in ignoring) < 0.8  # why the covariance is needed
 
@@ -196,32 +199,37 @@ def test_it_holds_in_every_cell() -> None:
 def test_cells_come_out_again(
     simulation: ModuleType, sizes: str, case: str, alike: float | None, pair: tuple[float, float], icc: float
 ) -> None:
-    for found in simulation.one_cell(sizes, simulation.designs()[sizes], case, alike, pair, icc):
-        about = {key: str(found[key]) for key in ("sizes", "case", "p", "correlation", "rule")}
+    for cell in simulation.one_cell(sizes, simulation.designs()[sizes], case, alike, pair, icc):
+        about = {key: str(cell[key]) for key in ("sizes", "case", "p", "correlation", "rule")}
         (stored,) = (row for row in committed() if about.items() <= row.items())
         share = float(stored["share"])
         noise = 4 * np.sqrt(max(share * (1 - share), 0.01) * (1 / RUNS + 1 / 4000))
-        assert found["share"] == pytest.approx(share, abs=noise)
-        assert found["width"] == pytest.approx(float(stored["width"]), rel=0.1)
+        assert cell["share"] == pytest.approx(share, abs=noise)
+        assert cell["width"] == pytest.approx(float(stored["width"]), rel=0.1)
 
 
 @pytest.mark.slow
 def test_the_paired_mean_over_languages_keeps_its_level() -> None:
     """Two equal runs in two languages of unequal sizes that share half of their clusters."""
     generator, wrong, outside, repeats = np.random.default_rng(6), 0, 0, 1000
-    clusters = {"de": [f"c{place // 4}" for place in range(120)], "en": [f"c{place // 2}" for place in range(30)]}
+    clusters = {"de": [f"c{number // 4}" for number in range(120)], "en": [f"c{number // 2}" for number in range(30)]}
     for _ in range(repeats):
-        better = {f"c{place}": generator.normal(0, 0.7) for place in range(30)}
+        better = {f"c{number}": generator.normal(0, 0.7) for number in range(30)}
         sides: list[dict[str, list[float]]] = []
         for sign in (1, -1):
-            own = {one: np.array([sign * better[name] for name in names]) for one, names in clusters.items()}
+            better_of_language = {
+                language: np.array([sign * better[name] for name in names]) for language, names in clusters.items()
+            }
             sides.append(
-                {one: (generator.normal(size=len(x)) + x > 0).astype(float).tolist() for one, x in own.items()}
+                {
+                    language: (generator.normal(size=len(x)) + x > 0).astype(float).tolist()
+                    for language, x in better_of_language.items()
+                }
             )
-        found = paired_over_languages(sides[0], sides[1], clusters)
-        wrong += (found.p or 1) < 0.05
-        outside += not (found.low or 0) <= 0 <= (found.high or 0)
-        assert found.stderr
-        assert found.freedom
+        comparison = paired_over_languages(sides[0], sides[1], clusters)
+        wrong += (comparison.p or 1) < 0.05
+        outside += not (comparison.low or 0) <= 0 <= (comparison.high or 0)
+        assert comparison.stderr
+        assert comparison.freedom
     assert wrong / repeats < 0.065
     assert outside / repeats < 0.08

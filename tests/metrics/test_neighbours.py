@@ -17,15 +17,15 @@ from figeval.metrics.neighbours import DISTANCES, MEASURES, measure_neighbours, 
 from figeval.types import JSON
 
 
-def brute_force(row: list[float], own: set[int]) -> tuple[float, float, float]:
+def brute_force(row: list[float], relevant: set[int]) -> tuple[float, float, float]:
     """acc, mrr and recall@3 averaged over all orders of the others that respect the distances."""
-    found = []
+    measures = []
     for order in permutations(range(len(row))):
         if all(row[a] <= row[b] for a, b in pairwise(order)):
-            first = next(place for place, item in enumerate(order, 1) if item in own)
-            hits = sum(item in own for item in order[:3])
-            found.append((float(order[0] in own), 1 / first, hits / len(own)))
-    acc, mrr, recall = (fmean(column) for column in zip(*found, strict=True))
+            first = next(position for position, item in enumerate(order, 1) if item in relevant)
+            hits = sum(item in relevant for item in order[:3])
+            measures.append((float(order[0] in relevant), 1 / first, hits / len(relevant)))
+    acc, mrr, recall = (fmean(column) for column in zip(*measures, strict=True))
     return acc, mrr, recall
 
 
@@ -36,19 +36,21 @@ def test_expectation_over_ties_is_the_mean_over_all_orders(data: st.DataObject, 
     upper = np.triu(np.array(cells).reshape(n, n), 1)
     distances = upper + upper.T
     groups = data.draw(st.lists(st.sampled_from("ab"), min_size=n, max_size=n))
-    for i, found in enumerate(neighbours(distances, groups)):
-        others = [j for j in range(n) if j != i]
-        own = {place for place, j in enumerate(others) if groups[j] == groups[i]}
-        row = [distances[i, j] for j in others]
-        if not own:
-            assert found is None
+    for i, neighbours_found in enumerate(neighbours(distances, groups)):
+        other_indices = [j for j in range(n) if j != i]
+        relevant_positions = {position for position, j in enumerate(other_indices) if groups[j] == groups[i]}
+        row = [distances[i, j] for j in other_indices]
+        if not relevant_positions:
+            assert neighbours_found is None
             continue
-        expected = (*brute_force(row, own), float(row.count(min(row)) > 1))
-        assert [MEASURES[name](found) for name in ("acc", "mrr", "recall@3", "tied")] == pytest.approx(expected)
+        expected = (*brute_force(row, relevant_positions), float(row.count(min(row)) > 1))
+        assert [MEASURES[name](neighbours_found) for name in ("acc", "mrr", "recall@3", "tied")] == pytest.approx(
+            expected
+        )
 
 
 def values(measure: str, distances: np.ndarray, groups: Sequence[str]) -> list[float | None]:
-    return [None if found is None else MEASURES[measure](found) for found in neighbours(distances, groups)]
+    return [None if measures is None else MEASURES[measure](measures) for measures in neighbours(distances, groups)]
 
 
 def test_a_constant_model_gets_chance_exactly() -> None:
@@ -94,8 +96,8 @@ ROWS = [row("a", 0.0, 1.0), row("a", 0.0, 1.2), row("b", 0.0, 5.0), row("b", "-i
 
 def test_each_metric_is_found_by_its_name() -> None:
     names = ["acc_cosine", "mrr_jsd", "recall@3_l1", "tied_l2"]
-    found = measure_neighbours(ROWS, names, {"temperature": 1.0})
-    assert found == {name: [(float(name != "tied_l2"), 1.0)] * 4 for name in names}
+    measures = measure_neighbours(ROWS, names, {"temperature": 1.0})
+    assert measures == {name: [(float(name != "tied_l2"), 1.0)] * 4 for name in names}
 
 
 def test_temperature_makes_distributions_of_scores() -> None:
@@ -118,8 +120,8 @@ def test_without_a_temperature_scores_are_vectors() -> None:
 
 @pytest.mark.parametrize("lost", [row("a", None, 1.0, status="nan"), row("a", status="error"), row("a", None, 1.0)])
 def test_a_row_without_an_answer_has_no_value_and_takes_no_place(lost: JSON) -> None:
-    found = measure_neighbours([*ROWS, lost], ["acc_jsd"], {"temperature": 1.0})
-    assert found["acc_jsd"] == [(1.0, 1.0)] * 4 + [None]
+    measures = measure_neighbours([*ROWS, lost], ["acc_jsd"], {"temperature": 1.0})
+    assert measures["acc_jsd"] == [(1.0, 1.0)] * 4 + [None]
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
@@ -140,5 +142,5 @@ def test_neighbours_of_1000_random_narratives_are_no_better_than_chance() -> Non
     scores = np.random.default_rng(3).normal(size=(1000, 250))
     rows = [row(str(i // 4), *scores[i].tolist()) for i in range(1000)]
     names = [f"{measure}_{distance}" for measure in MEASURES for distance in DISTANCES]
-    found = measure_neighbours(rows, names, {"temperature": 1.0})
-    assert np.mean([features[0] for features in found["acc_cosine"] if features]) < 0.02
+    measures = measure_neighbours(rows, names, {"temperature": 1.0})
+    assert np.mean([features[0] for features in measures["acc_cosine"] if features]) < 0.02

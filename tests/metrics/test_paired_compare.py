@@ -66,12 +66,12 @@ def test_one_large_cluster_does_not_decide() -> None:
 @given(BITS)
 def test_swapping_the_runs_mirrors_the_result(rows: list[tuple[int, int]]) -> None:
     a, b = zip(*rows, strict=True)
-    one, other = paired(a, b), paired(b, a)
-    assert one.p == other.p
-    assert one.difference == pytest.approx(-(other.difference or 0.0))
-    assert (one.a_only, one.b_only) == (other.b_only, other.a_only)
-    if one.low is not None and other.high is not None:
-        assert one.low == pytest.approx(-other.high)
+    forward, other = paired(a, b), paired(b, a)
+    assert forward.p == other.p
+    assert forward.difference == pytest.approx(-(other.difference or 0.0))
+    assert (forward.a_only, forward.b_only) == (other.b_only, other.a_only)
+    if forward.low is not None and other.high is not None:
+        assert forward.low == pytest.approx(-other.high)
 
 
 @given(BITS, st.booleans())
@@ -126,22 +126,22 @@ def test_few_clusters_are_said() -> None:
     uneven = paired([1.0, 0.0] * 50, [0.0, 0.0] * 50, ["big"] * 89 + [f"c{i}" for i in range(11)])
     assert uneven.note.startswith("too few clusters (1.26 effective): ")
     assert "cannot fall" not in uneven.note
-    one = paired(*rows, ["c"] * 15)
-    assert (one.low, one.p) == (None, None)
-    assert one.note.startswith("no interval: one cluster; too few clusters (1)")
+    single_cluster = paired(*rows, ["c"] * 15)
+    assert (single_cluster.low, single_cluster.p) == (None, None)
+    assert single_cluster.note.startswith("no interval: one cluster; too few clusters (1)")
     assert paired([1.0, 0.0] * 20, [0.0, 0.0] * 20).note == ""
 
 
-FEW = "too few examples (6): the test has little power"
+FEW_EXAMPLES = "too few examples (6): the test has little power"
 
 
 def test_identical_runs() -> None:
     """0/1 values have a score interval, ± z² / (n + z²); nothing is known about other values."""
     result = paired([1, 0, 1, 1, 0, 1], [1, 0, 1, 1, 0, 1])
-    assert (result.difference, result.p, result.interval.method, result.note) == (0.0, 1.0, "score", FEW)
+    assert (result.difference, result.p, result.interval.method, result.note) == (0.0, 1.0, "score", FEW_EXAMPLES)
     assert result.high == -(result.low or 0) == pytest.approx(1.95996**2 / (6 + 1.95996**2), abs=1e-5)
     other = paired([0.5, 0, 1, 1, 0, 1], [0.5, 0, 1, 1, 0, 1])
-    assert (other.p, other.low, other.note) == (1.0, None, f"no interval: no row differs; {FEW}")
+    assert (other.p, other.low, other.note) == (1.0, None, f"no interval: no row differs; {FEW_EXAMPLES}")
 
 
 @given(BITS)
@@ -157,9 +157,9 @@ def test_independent_0_1_values_have_the_interval_of_the_score_test(rows: list[t
 
 
 def test_runs_that_always_differ_are_not_called_alike() -> None:
-    found = paired([1.0] * 8, [0.0] * 8, ["a", "a", "b", "b", "c", "c", "d", "d"])
-    assert found.note.startswith("no interval: every cluster differs by the same amount")
-    assert found.p == 2 / 2**4
+    comparison = paired([1.0] * 8, [0.0] * 8, ["a", "a", "b", "b", "c", "c", "d", "d"])
+    assert comparison.note.startswith("no interval: every cluster differs by the same amount")
+    assert comparison.p == 2 / 2**4
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -184,8 +184,8 @@ def test_holm_steps_down(pvalues: list[float]) -> None:
     for level in (0.001, 0.01, 0.05, 0.2):
         order = sorted(range(len(pvalues)), key=pvalues.__getitem__)
         rejected = set()
-        for place, index in enumerate(order):
-            if (len(order) - place) * pvalues[index] > level:
+        for step, index in enumerate(order):
+            if (len(order) - step) * pvalues[index] > level:
                 break
             rejected.add(index)
         assert rejected == {index for index, p in enumerate(adjusted) if p <= level}

@@ -18,48 +18,48 @@ from figeval.metrics.paired import benjamini_hochberg, paired, paired_over_seeds
 def test_one_training_each_is_the_t_test_of_examples() -> None:
     generator = np.random.default_rng(1)
     a, b = generator.random((2, 30))
-    found = paired_over_seeds([a.tolist()], [b.tolist()], [None] * 30)
+    comparison = paired_over_seeds([a.tolist()], [b.tolist()], [None] * 30)
     expected = stats.ttest_rel(a, b)
-    assert (found.p, found.freedom) == (pytest.approx(expected.pvalue), pytest.approx(29))
-    assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval()))
+    assert (comparison.p, comparison.freedom) == (pytest.approx(expected.pvalue), pytest.approx(29))
+    assert (comparison.low, comparison.high) == pytest.approx(tuple(expected.confidence_interval()))
 
 
 def test_seeds_that_differ_make_the_interval_wider() -> None:
     """V = SE² + s_A² / S_A, with Satterthwaite's degrees of freedom; TF-IDF has no seeds."""
     examples = np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0])
     trainings = np.array([np.roll(examples, shift) * factor for shift, factor in ((1, 1.0), (2, 0.5), (3, 0.8))])
-    found = paired_over_seeds(trainings.tolist(), [examples.tolist()], [None] * 10)
+    comparison = paired_over_seeds(trainings.tolist(), [examples.tolist()], [None] * 10)
     item = stats.sem(trainings.mean(axis=0) - examples) ** 2
     seed = trainings.mean(axis=1).var(ddof=1) / 3
-    assert found.stderr == pytest.approx(math.sqrt(item + seed))
-    assert found.freedom == pytest.approx((item + seed) ** 2 / (item**2 / 9 + seed**2 / 2))
-    assert found.test == "t over 3 and 1 seeds"
+    assert comparison.stderr == pytest.approx(math.sqrt(item + seed))
+    assert comparison.freedom == pytest.approx((item + seed) ** 2 / (item**2 / 9 + seed**2 / 2))
+    assert comparison.test == "t over 3 and 1 seeds"
 
 
 def test_a_single_training_has_the_variance_of_the_other_runs_seeds() -> None:
     """V = SE² + s² (1 + 1 / S): the single training is one more draw; TF-IDF would be none."""
     generator = np.random.default_rng(3)
     seeds, single = generator.random((4, 30)), generator.random((1, 30))
-    found = paired_over_seeds(seeds.tolist(), single.tolist(), [None] * 30, varies=(False, True))
+    comparison = paired_over_seeds(seeds.tolist(), single.tolist(), [None] * 30, varies=(False, True))
     item = stats.sem(seeds.mean(axis=0) - single[0]) ** 2
-    assert found.stderr == pytest.approx(math.sqrt(item + seeds.mean(axis=1).var(ddof=1) * 1.25))
-    assert found.note == "B is a single training, and its variance over seeds is taken to be that of A"
+    assert comparison.stderr == pytest.approx(math.sqrt(item + seeds.mean(axis=1).var(ddof=1) * 1.25))
+    assert comparison.note == "B is a single training, and its variance over seeds is taken to be that of A"
     swapped = paired_over_seeds(single.tolist(), seeds.tolist(), [None] * 30, varies=(True, True))
-    assert (swapped.p, swapped.note[:1]) == (pytest.approx(found.p), "A")
+    assert (swapped.p, swapped.note[:1]) == (pytest.approx(comparison.p), "A")
 
 
 def test_two_seeds_have_no_test() -> None:
     rows = [[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]]
-    found = paired_over_seeds(rows, rows[:1], [None] * 3)
-    assert (found.p, found.low) == (None, None)
-    assert found.note == "no test and no interval: fewer than three seeds"
+    comparison = paired_over_seeds(rows, rows[:1], [None] * 3)
+    assert (comparison.p, comparison.low) == (None, None)
+    assert comparison.note == "no test and no interval: fewer than three seeds"
 
 
 def test_seeds_that_always_differ_have_a_p_value() -> None:
     """Nothing varies, neither over seeds nor over examples, so only the signs of the examples are left."""
-    found = paired_over_seeds([[1.0] * 12] * 3, [[0.0] * 12] * 3, [None] * 12)
-    assert (found.test, found.p) == ("sign flip", 2 / 2**12)
-    assert found.note == "no interval: every row differs by the same amount"
+    comparison = paired_over_seeds([[1.0] * 12] * 3, [[0.0] * 12] * 3, [None] * 12)
+    assert (comparison.test, comparison.p) == ("sign flip", 2 / 2**12)
+    assert comparison.note == "no interval: every row differs by the same amount"
     assert paired_over_seeds([[1.0] * 12] * 3, [[1.0] * 12] * 3, [None] * 12).p == 1
 
 
@@ -68,9 +68,9 @@ def test_benjamini_hochberg_is_the_step_up_procedure(pvalues: list[float]) -> No
     adjusted = benjamini_hochberg(pvalues)
     order = sorted(range(len(pvalues)), key=pvalues.__getitem__)
     smallest = 1.0
-    for place in range(len(order) - 1, -1, -1):
-        smallest = min(smallest, pvalues[order[place]] * len(pvalues) / (place + 1))
-        assert adjusted[order[place]] == pytest.approx(smallest)
+    for step in range(len(order) - 1, -1, -1):
+        smallest = min(smallest, pvalues[order[step]] * len(pvalues) / (step + 1))
+        assert adjusted[order[step]] == pytest.approx(smallest)
 
 
 @pytest.mark.slow
@@ -82,9 +82,9 @@ def test_score_intervals_cover_the_difference_if_hardly_any_example_differs(n: i
     """Summed over all outcomes; an interval by t covers .80 to .87 of these, except for the last."""
     covered = by_t = 0.0
     for differing in range(n + 1):
-        given = stats.binom.pmf(differing, n, of_a + of_b)
-        for a in range(differing + 1) if given > 1e-9 else ():
-            chance = given * stats.binom.pmf(a, differing, of_a / (of_a + of_b))
+        probabilities = stats.binom.pmf(differing, n, of_a + of_b)
+        for a in range(differing + 1) if probabilities > 1e-9 else ():
+            chance = probabilities * stats.binom.pmf(a, differing, of_a / (of_a + of_b))
             low, high = score_interval(a, differing - a, n)
             covered += chance * (low - 1e-9 <= of_a - of_b <= high + 1e-9)
             estimate = (2 * a - differing) / n
@@ -107,14 +107,14 @@ def test_runs_that_always_agree_have_a_score_interval() -> None:
 def test_intervals_over_seeds_cover_the_difference_of_the_procedures() -> None:
     generator, covered = np.random.default_rng(12), 0
     sizes = np.maximum(1, generator.lognormal(1, 0.8, size=60).astype(int))
-    names = [f"c{place}" for place, size in enumerate(sizes) for _ in range(size)]
+    names = [f"c{number}" for number, size in enumerate(sizes) for _ in range(size)]
     for _ in range(400):
         cluster = np.repeat(generator.normal(0, 0.1, size=(2, 60)), sizes, axis=1)
         seeds = generator.normal(0, 0.03, size=(2, 4, 1))
         share = np.clip(0.6 + cluster[:, None, :] + seeds, 0, 1)
         values = (generator.random((2, 4, len(names))) < share).astype(float)
-        found = paired_over_seeds(values[0].tolist(), values[1].tolist(), names)
-        covered += (found.low or 1) <= 0 <= (found.high or -1)
+        comparison = paired_over_seeds(values[0].tolist(), values[1].tolist(), names)
+        covered += (comparison.low or 1) <= 0 <= (comparison.high or -1)
     assert covered >= 370  # 380 expected, and the interval errs on the wide side
 
 
@@ -126,7 +126,7 @@ def test_intervals_over_seeds_cover_the_difference_of_the_procedures() -> None:
 def test_comparisons_of_unequal_numbers_of_seeds_keep_their_level(of_a: int, of_b: int, spread: float) -> None:
     """Two equal procedures: up to 6 % false alarms; with one training that adds no variance, 15 % and more."""
     generator, rejected, repeats = np.random.default_rng(2), {True: 0, False: 0}, 2000
-    clusters = [f"c{place // 4}" for place in range(200)]
+    clusters = [f"c{number // 4}" for number in range(200)]
     for _ in range(repeats):
         hard = generator.normal(0, 0.8, 200) + np.repeat(generator.normal(0, 0.5, 50), 4)
 
@@ -163,7 +163,7 @@ def test_intervals_are_too_narrow_only_where_they_say_so(clusters: int, size: in
         a_only, b_only = (generator.beta(share * 7 / 3 + 1e-9, (1 - share) * 7 / 3, clusters) for share in (of_a, of_b))
         drawn = generator.random(len(index))
         a, b = drawn < a_only[index], drawn > 1 - b_only[index]
-        result = paired(a.astype(float).tolist(), b.astype(float).tolist(), [f"c{one}" for one in index])
+        result = paired(a.astype(float).tolist(), b.astype(float).tolist(), [f"c{cluster}" for cluster in index])
         if result.low is not None and result.high is not None and not result.note:
             alone += 1
             covered += result.low <= of_a - of_b <= result.high

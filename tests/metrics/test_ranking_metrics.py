@@ -24,8 +24,8 @@ def example(n: int, relevant: frozenset[int], background: int = 0) -> RankingExa
     )
 
 
-def prediction(scores: list[float], **given: object) -> Prediction:
-    return Prediction(example_id="e", value=0, scores=tuple(scores), **given)
+def prediction(scores: list[float], **extra: object) -> Prediction:
+    return Prediction(example_id="e", value=0, scores=tuple(scores), **extra)
 
 
 def brute_force(scores: list[float], relevant: frozenset[int], k: int) -> tuple[float, float, float]:
@@ -33,7 +33,7 @@ def brute_force(scores: list[float], relevant: frozenset[int], k: int) -> tuple[
     rows = []
     for order in permutations(range(len(scores))):
         if all(scores[a] >= scores[b] for a, b in pairwise(order)):
-            first = next(place for place, item in enumerate(order, 1) if item in relevant)
+            first = next(position for position, item in enumerate(order, 1) if item in relevant)
             hits = sum(item in relevant for item in order[:k])
             rows.append((float(order[0] in relevant), 1 / first, hits / len(relevant)))
     accuracy, mrr, recall = (fmean(column) for column in zip(*rows, strict=True))

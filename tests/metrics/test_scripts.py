@@ -59,18 +59,18 @@ def test_words_are_those_of_the_script(case: Case) -> None:
 
 @scripts
 def test_the_same_word_is_the_same_in_every_form_and_others_are_not(case: Case) -> None:
-    for one, other in case["same"]:
-        assert split_words(one, case["language"]) == split_words(other, case["language"]), (one, other)
-    for one, other in case["different"]:
-        assert split_words(one, case["language"]) != split_words(other, case["language"]), (one, other)
+    for word, other in case["same"]:
+        assert split_words(word, case["language"]) == split_words(other, case["language"]), (word, other)
+    for word, other in case["different"]:
+        assert split_words(word, case["language"]) != split_words(other, case["language"]), (word, other)
 
 
 @scripts
 def test_a_copy_a_near_copy_and_another_text(case: Case) -> None:
-    text, near, apart, n = case["text"], case["near"], case["apart"], len(case["words"])
+    text, near, another_text, n = case["text"], case["near"], case["apart"], len(case["words"])
     assert value(texts.rouge_l, case, text, decomposed(text)) == 1.0
     assert value(texts.rouge_l, case, text, near) == pytest.approx((n - 1) / n)
-    assert value(texts.rouge_l, case, text, apart) == 0.0
+    assert value(texts.rouge_l, case, text, another_text) == 0.0
     assert value(texts.word_count, case, text, near) == n
     assert value(texts.bleu4, case, text, text) == 1.0
     assert value(texts.repetition_4, case, text, text) == 0.0
@@ -179,9 +179,9 @@ def test_a_tokenizer_of_sacrebleu_that_misses_its_library_is_refused(monkeypatch
 def test_rouge_of_english_is_rouge_scores(reference: str, text: str) -> None:
     from rouge_score.rouge_scorer import RougeScorer
 
-    theirs = RougeScorer(["rougeL"]).score(reference, text)["rougeL"].fmeasure
-    assert value(texts.rouge_l, {"language": ""}, reference, text) == theirs
-    assert value(texts.rouge_l, {"language": "en"}, reference, text) == theirs
+    of_rouge_score = RougeScorer(["rougeL"]).score(reference, text)["rougeL"].fmeasure
+    assert value(texts.rouge_l, {"language": ""}, reference, text) == of_rouge_score
+    assert value(texts.rouge_l, {"language": "en"}, reference, text) == of_rouge_score
 
 
 @given(st.lists(st.tuples(ENGLISH, ENGLISH), min_size=1, max_size=4), st.sampled_from(["", "de"]))
@@ -223,8 +223,8 @@ def test_leakage_has_a_value_in_english_only() -> None:
 def score(name: str, language: str, pairs: list[tuple[str, list[str]]]) -> float | None:
     tally = MetricAggregator(name, as_statistic(getattr(texts, name)))
     for number, (text, references) in enumerate(pairs):
-        made = GenerationExample(id=str(number), inputs={}, references=tuple(references), language=language)
-        count_in(tally, made, Prediction(example_id=str(number), value=text))
+        example = GenerationExample(id=str(number), inputs={}, references=tuple(references), language=language)
+        count_in(tally, example, Prediction(example_id=str(number), value=text))
     return tally.score().value
 
 
@@ -232,8 +232,10 @@ def score(name: str, language: str, pairs: list[tuple[str, list[str]]]) -> float
 def test_chrf_is_sacrebleus(pairs: list[tuple[str, str]]) -> None:
     from sacrebleu.metrics.chrf import CHRF
 
-    theirs = CHRF().corpus_score([text for text, _ in pairs], [[reference for _, reference in pairs]]).score / 100
-    assert score("chrf", "", [(text, [reference]) for text, reference in pairs]) == pytest.approx(theirs, abs=1e-9)
+    of_sacrebleu = CHRF().corpus_score([text for text, _ in pairs], [[reference for _, reference in pairs]]).score / 100
+    assert score("chrf", "", [(text, [reference]) for text, reference in pairs]) == pytest.approx(
+        of_sacrebleu, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("text", ["봄이 오면 산에 들에", "ọ̀rọ̀ àgbà", "ὁ λόγος ἐστίν", "Đi một ngày đàng"])
@@ -246,10 +248,10 @@ def test_chrf_of_a_decomposed_copy_is_1(text: str) -> None:
 def test_chrf_of_many_sums_at_once_is_that_of_each() -> None:
     sums = np.random.default_rng(0).integers(0, 4, size=(3, 20, 18)).astype(float)
     sums[..., 2::3] = np.minimum(sums[..., 0::3], sums[..., 1::3])
-    whole = texts.chrf.combine(sums)
-    assert whole.shape == (3, 20)
-    assert np.array_equal(whole[1, 7], texts.chrf.combine(sums[1, 7]))
-    assert ((whole >= 0) & (whole <= 1)).all()
+    combined = texts.chrf.combine(sums)
+    assert combined.shape == (3, 20)
+    assert np.array_equal(combined[1, 7], texts.chrf.combine(sums[1, 7]))
+    assert ((combined >= 0) & (combined <= 1)).all()
 
 
 @pytest.mark.parametrize(
@@ -261,8 +263,8 @@ def test_corpus_bleu_takes_the_tokenizer_of_the_language(language: str, tokenize
     pairs = [("坚持就是胜利。ไปมา मिल", "坚持才是胜利。ไปหา मिल"), ("骄傲必败", "骄傲失败")]
     if language == "hi":
         pairs = [("धीरे चलने वाला हमेशा जीतता है। 胜", "धीरे चलने वाला हमेशा हारता है। 胜")]
-    theirs = BLEU(lowercase=True, tokenize=tokenizer).corpus_score([t for t, _ in pairs], [[r for _, r in pairs]])
-    assert score("corpus_bleu", language, [(t, [r]) for t, r in pairs]) == pytest.approx(theirs.score / 100)
+    of_sacrebleu = BLEU(lowercase=True, tokenize=tokenizer).corpus_score([t for t, _ in pairs], [[r for _, r in pairs]])
+    assert score("corpus_bleu", language, [(t, [r]) for t, r in pairs]) == pytest.approx(of_sacrebleu.score / 100)
     assert texts.corpus_bleu.signature_in is not None
     assert f"|tok:{tokenizer}|" in texts.corpus_bleu.signature_in([language])
 
@@ -310,11 +312,11 @@ def test_bleu_compares_words_as_the_language_does(language: str, reference: str,
 def test_bleu_of_english_is_of_lower_cased_texts_as_they_are(reference: str, text: str) -> None:
     from sacrebleu.metrics.bleu import BLEU
 
-    theirs = BLEU(lowercase=True).corpus_score([text.lower()], [[reference]])
+    of_sacrebleu = BLEU(lowercase=True).corpus_score([text.lower()], [[reference]])
     counts = texts._counts(
         GenerationExample(id="1", inputs={}, references=(reference,)), Prediction(example_id="1", value=text)
     )
-    assert counts == [*theirs.counts, *theirs.totals, theirs.sys_len, theirs.ref_len]
+    assert counts == [*of_sacrebleu.counts, *of_sacrebleu.totals, of_sacrebleu.sys_len, of_sacrebleu.ref_len]
 
 
 def test_the_signature_of_several_languages_names_each_tokenizer() -> None:
@@ -334,5 +336,5 @@ def test_the_classifier_learns_from_words_of_every_script() -> None:
     model.use_words(TaskWords(Reading("zh")))
     rows = [("龟慢慢走", "slow"), ("兔很快跑", "fast"), ("龟再慢走", "slow"), ("兔再快跑", "fast")]
     model.fit([ClassificationExample(id=text, text=text, label=label) for text, label in rows])
-    (found,) = model.label_texts([TextLabels("龟", ("slow", "fast"))])
-    assert found["slow"] > 0.5
+    (prediction,) = model.label_texts([TextLabels("龟", ("slow", "fast"))])
+    assert prediction["slow"] > 0.5

@@ -20,8 +20,8 @@ from figeval.metrics.seeds import (
 
 
 def test_mean_and_standard_deviation() -> None:
-    found = over_seeds([0.2, 0.4, 0.6])
-    assert (found.mean, found.sd) == (pytest.approx(0.4), pytest.approx(0.2))
+    summary = over_seeds([0.2, 0.4, 0.6])
+    assert (summary.mean, summary.sd) == (pytest.approx(0.4), pytest.approx(0.2))
     assert over_seeds([0.2]).sd is None
 
 
@@ -38,11 +38,11 @@ def test_by_hand() -> None:
     variance = examples + seeds
     freedom = variance**2 / (examples**2 / 3 + seeds**2 / 2)
     quantile = stdtrit(freedom, 0.975)
-    found = interval_over_seeds(values, [None] * 4, (0.0, 1.0))
+    interval = interval_over_seeds(values, [None] * 4, (0.0, 1.0))
     n = 0.25 / variance
     low, high = np.sort(np.roots([n + quantile**2, -n - quantile**2, n / 4]).real)
-    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
-    assert (found.method, found.stderr) == ("wilson over seeds and examples", pytest.approx(math.sqrt(variance)))
+    assert (interval.low, interval.high) == (pytest.approx(low), pytest.approx(high))
+    assert (interval.method, interval.stderr) == ("wilson over seeds and examples", pytest.approx(math.sqrt(variance)))
     free = interval_over_seeds(values, [None] * 4, None)
     variance = square / 4 + seeds
     freedom = variance**2 / ((square / 4) ** 2 / 3 + seeds**2 / 2)
@@ -51,7 +51,7 @@ def test_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "clusters", "why"),
+    ("values", "clusters", "reason"),
     [
         ([[1, 0]], [None, None], "fewer than three seeds"),
         ([[1, 0], [0, 1]], [None, None], "fewer than three seeds"),
@@ -59,9 +59,9 @@ def test_by_hand() -> None:
         ([[1, 1], [1, 1], [1, 1]], ["a", "b"], "nothing differs"),
     ],
 )
-def test_where_there_is_none(values: list[list[float]], clusters: list[str | None], why: str) -> None:
-    found = interval_over_seeds(values, clusters, (0.0, 1.0))
-    assert (found.reason, found.low, found.high) == (why, None, None)
+def test_where_there_is_none(values: list[list[float]], clusters: list[str | None], reason: str) -> None:
+    interval = interval_over_seeds(values, clusters, (0.0, 1.0))
+    assert (interval.reason, interval.low, interval.high) == (reason, None, None)
 
 
 def simulated(
@@ -77,13 +77,13 @@ def simulated(
 
 def test_numbers_of_words_over_seeds_are_not_negative() -> None:
     values = [[4.0, 12.0, 1.0], [2.0, 30.0, 0.0], [5.0, 9.0, 2.0]]
-    found = interval_over_seeds(values, [None] * 3, (0.0, math.inf))
+    interval = interval_over_seeds(values, [None] * 3, (0.0, math.inf))
     by_t = interval_over_seeds(values, [None] * 3, None)
     assert by_t.low is not None and by_t.low < 0
-    assert found.low is not None and found.high is not None
-    assert 0 < found.low < np.mean(values) < found.high
-    assert found.low * found.high == pytest.approx(np.mean(values) ** 2)
-    assert (found.stderr, found.method) == (by_t.stderr, "score over seeds and examples")
+    assert interval.low is not None and interval.high is not None
+    assert 0 < interval.low < np.mean(values) < interval.high
+    assert interval.low * interval.high == pytest.approx(np.mean(values) ** 2)
+    assert (interval.stderr, interval.method) == (by_t.stderr, "score over seeds and examples")
 
 
 def test_it_covers_where_others_do_not() -> None:
@@ -93,9 +93,9 @@ def test_it_covers_where_others_do_not() -> None:
     times = 1000
     for _ in range(times):
         values, clusters = simulated(generator, 3, 30, 4)
-        found = interval_over_seeds(values, clusters, None)
-        assert found.low is not None and found.high is not None
-        held += found.low <= 0 <= found.high
+        interval = interval_over_seeds(values, clusters, None)
+        assert interval.low is not None and interval.high is not None
+        held += interval.low <= 0 <= interval.high
         means = values.mean(axis=0).reshape(30, 4).mean(axis=1)
         held_by_examples += abs(means.mean()) <= stdtrit(29, 0.975) * means.std(ddof=1) / math.sqrt(30)
     assert 0.93 < held / times < 0.99
@@ -114,50 +114,58 @@ def test_languages_by_hand() -> None:
     generator = np.random.default_rng(3)
     names = {"en": range(20), "zh": range(10, 30)}
     parts = {
-        language: table(generator, seeds, [f"c{c}" for c in own for _ in range(4)])
-        for (language, own), seeds in zip(names.items(), np.array([[0.1, 0.2, 0.4], [0.5, 0.3, 0.9]]), strict=True)
+        language: table(generator, seeds, [f"c{c}" for c in cluster_numbers for _ in range(4)])
+        for (language, cluster_numbers), seeds in zip(
+            names.items(), np.array([[0.1, 0.2, 0.4], [0.5, 0.3, 0.9]]), strict=True
+        )
     }
-    found = interval_over_languages(parts)
+    interval = interval_over_languages(parts)
     means, errors, residuals, margins = [], [], [], []
-    for one in parts.values():
-        each = one.values.mean(axis=0)
+    for language_table in parts.values():
+        each = language_table.values.mean(axis=0)
         means.append(each.mean())
         sums = {
-            str(name): (each - each.mean())[4 * place : 4 * place + 4].sum()
-            for place, name in enumerate(dict.fromkeys(one.clusters))
+            str(name): (each - each.mean())[4 * number : 4 * number + 4].sum()
+            for number, name in enumerate(dict.fromkeys(language_table.clusters))
         }
         residuals.append(sums)
         errors.append(20 / 19 * sum(total**2 for total in sums.values()) / 80**2)
-        alone = interval_over_seeds(one.values, one.clusters, None)
+        alone = interval_over_seeds(language_table.values, language_table.clusters, None)
         assert alone.low is not None
         margins.append(means[-1] - alone.low)
     shared = sum(total * residuals[1].get(name, 0.0) for name, total in residuals[0].items())
-    rho = max(0.0, shared / math.prod(math.sqrt(sum(total**2 for total in one.values())) for one in residuals))
-    scores = [one.values.mean(axis=1) for one in parts.values()]
-    of_seeds = [np.var(one, ddof=1) / 3 for one in scores]
+    rho = max(
+        0.0,
+        shared / math.prod(math.sqrt(sum(total**2 for total in residual_sums.values())) for residual_sums in residuals),
+    )
+    scores = [language_table.values.mean(axis=1) for language_table in parts.values()]
+    of_seeds = [np.var(seed_scores, ddof=1) / 3 for seed_scores in scores]
     together = sum((a - means[0]) * (b - means[1]) for a, b in zip(*scores, strict=True)) / 2 / 3
     assert rho > 0 and together > 0, "both parts matter in this case"
     covariance = rho * math.sqrt(errors[0] * errors[1]) + together
-    variances = [one + other for one, other in zip(errors, of_seeds, strict=True)]
+    variances = [error + other for error, other in zip(errors, of_seeds, strict=True)]
     correlation = covariance / math.sqrt(variances[0] * variances[1])
     margin = math.sqrt(margins[0] ** 2 + margins[1] ** 2 + 2 * correlation * margins[0] * margins[1]) / 2
     centre = sum(means) / 2
-    assert (found.low, found.high) == (pytest.approx(centre - margin), pytest.approx(centre + margin))
-    assert found.stderr == pytest.approx(math.sqrt(sum(variances) + 2 * covariance) / 2)
-    assert found.method == "over languages, seeds and examples"
+    assert (interval.low, interval.high) == (pytest.approx(centre - margin), pytest.approx(centre + margin))
+    assert interval.stderr == pytest.approx(math.sqrt(sum(variances) + 2 * covariance) / 2)
+    assert interval.method == "over languages, seeds and examples"
 
 
 def test_a_language_twice_is_no_new_evidence_over_seeds_either() -> None:
-    one = table(np.random.default_rng(4), np.array([0.1, 0.2, 0.4]), [f"c{row // 3}" for row in range(60)])
-    alone, twice = interval_over_seeds(one.values, one.clusters, None), interval_over_languages({"en": one, "zh": one})
+    table_ = table(np.random.default_rng(4), np.array([0.1, 0.2, 0.4]), [f"c{row // 3}" for row in range(60)])
+    alone, twice = (
+        interval_over_seeds(table_.values, table_.clusters, None),
+        interval_over_languages({"en": table_, "zh": table_}),
+    )
     assert (twice.low, twice.high, twice.stderr) == pytest.approx((alone.low, alone.high, alone.stderr))
 
 
 def test_a_language_without_an_interval_over_seeds() -> None:
-    one = table(np.random.default_rng(5), np.array([0.1, 0.2, 0.4]), [f"c{row // 3}" for row in range(60)])
+    table_ = table(np.random.default_rng(5), np.array([0.1, 0.2, 0.4]), [f"c{row // 3}" for row in range(60)])
     flat = SeededValues(np.ones((3, 8)), [None] * 8, (0.0, 1.0))
-    assert interval_over_languages({"en": one, "zh": flat}).reason == "in zh, nothing differs"
-    two = SeededValues(one.values[:2], one.clusters, None)
+    assert interval_over_languages({"en": table_, "zh": flat}).reason == "in zh, nothing differs"
+    two = SeededValues(table_.values[:2], table_.clusters, None)
     assert interval_over_languages({"en": two, "zh": two}).reason == "fewer than three seeds"
 
 
@@ -174,12 +182,15 @@ def test_it_covers_the_mean_over_languages() -> None:
             name: SeededValues(seeds[:, None] + effects + generator.normal(0, 0.4, (5, 120)), clusters, None)
             for name in ("en", "de", "zh")
         }
-        found = interval_over_languages(parts)
-        assert found.low is not None and found.high is not None
-        held += found.low <= 0 <= found.high
-        alone = [interval_over_seeds(one.values, one.clusters, None) for one in parts.values()]
-        margin = math.sqrt(sum(((one.high or 0) - (one.low or 0)) ** 2 / 4 for one in alone)) / 3
-        held_apart += abs((found.low + found.high) / 2) <= margin
+        interval = interval_over_languages(parts)
+        assert interval.low is not None and interval.high is not None
+        held += interval.low <= 0 <= interval.high
+        alone = [
+            interval_over_seeds(language_table.values, language_table.clusters, None)
+            for language_table in parts.values()
+        ]
+        margin = math.sqrt(sum(((interval.high or 0) - (interval.low or 0)) ** 2 / 4 for interval in alone)) / 3
+        held_apart += abs((interval.low + interval.high) / 2) <= margin
     assert held / times >= 0.93
     assert held_apart / times < 0.85
 
@@ -188,14 +199,14 @@ def judged_by(generator: np.random.Generator, seeds: int, clusters: int, rows: i
     """Scores with parts of the cluster, the example and nothing; the seed's part is how well kinds are told apart."""
     cluster = np.repeat(generator.normal(0, 0.5, clusters), rows)
     example = generator.normal(0, 0.5, clusters * rows)
-    found = []
+    judgements = []
     for _ in range(seeds):
         noise = generator.normal(0, 0.7, clusters * rows)
-        apart = 1 + generator.normal(0, 0.25)
-        scores = cluster + example + noise + apart * (np.arange(clusters * rows) % 2)
+        spread = 1 + generator.normal(0, 0.25)
+        scores = cluster + example + noise + spread * (np.arange(clusters * rows) % 2)
         about = enumerate(scores)
-        found.append([Judged(positive=n % 2 == 1, score=float(s), cluster=f"c{n // rows}") for n, s in about])
-    return found
+        judgements.append([Judged(positive=n % 2 == 1, score=float(s), cluster=f"c{n // rows}") for n, s in about])
+    return judgements
 
 
 @pytest.mark.slow
@@ -206,10 +217,10 @@ def test_areas_over_seeds_cover_where_those_of_examples_do_not() -> None:
     held, held_by_examples, times = 0, 0, 200
     for _ in range(times):
         seeds = judged_by(generator, 5, 50, 4)
-        found = discrimination_over_seeds(auc, seeds)
-        folds = auc([replace(one, fold=seed) for seed, judged in enumerate(seeds) for one in judged])
-        assert None not in (found.low, found.high, folds.low, folds.high)
-        held += found.low <= truth <= found.high  # type: ignore[operator]
+        interval = discrimination_over_seeds(auc, seeds)
+        folds = auc([replace(judgement, fold=seed) for seed, judged in enumerate(seeds) for judgement in judged])
+        assert None not in (interval.low, interval.high, folds.low, folds.high)
+        held += interval.low <= truth <= interval.high  # type: ignore[operator]
         held_by_examples += folds.low <= truth <= folds.high  # type: ignore[operator]
     assert held / times > 0.93
     assert held_by_examples / times < held / times - 0.02
@@ -219,7 +230,10 @@ def test_areas_over_seeds_that_agree_are_those_of_one() -> None:
     """But for half an event, which counts for less beside three times the rows."""
     judged = judged_by(np.random.default_rng(4), 1, 30, 4)[0]
     for clusters in (True, False):
-        own = [one if clusters else replace(one, cluster=None) for one in judged]
-        alone, found = auc(own), discrimination_over_seeds(auc, [own] * 3)
-        assert (found.low, found.high) == (pytest.approx(alone.low, abs=0.01), pytest.approx(alone.high, abs=0.01))
+        judgements = [judgement if clusters else replace(judgement, cluster=None) for judgement in judged]
+        alone, over_seeds_ = auc(judgements), discrimination_over_seeds(auc, [judgements] * 3)
+        assert (over_seeds_.low, over_seeds_.high) == (
+            pytest.approx(alone.low, abs=0.01),
+            pytest.approx(alone.high, abs=0.01),
+        )
     assert discrimination_over_seeds(auc, [judged] * 2).reason == "fewer than three seeds"

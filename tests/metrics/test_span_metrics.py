@@ -24,8 +24,8 @@ MEANS = ("squad_f1", "squad_f1_of_all", "exact_match", "verbatim")
 SILENT = ("unparseable", "absent", "refusal", "empty", "truncated", "ambiguous", "nan")
 
 
-def found(text, start, end, identity="1", **more):
-    return Prediction(example_id=identity, value=Span(start, end), **more)
+def span_of(text, start, end, identity="1", **extra):
+    return Prediction(example_id=identity, value=Span(start, end), **extra)
 
 
 def statistic(name):
@@ -43,7 +43,7 @@ def row(case):
         reference=case.get("reference"),
     )
     start = text.index(case["found"])
-    return example, found(text, start, start + len(case["found"]))
+    return example, span_of(text, start, start + len(case["found"]))
 
 
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["why"])
@@ -67,12 +67,12 @@ def example_of(text, gold, weight=1.0, cluster=None):
 def test_weights_make_means_by_narrative_and_f1_is_that_of_the_means():
     text = "a b c d"
     gold = Span(0, 3)  # a b
-    one = [(example_of(text, gold, 0.5), found(text, 0, 3)), (example_of(text, gold, 0.5), found(text, 4, 7))]
-    two = [(example_of(text, gold), found(text, 0, 7))]
-    assert score("span_precision", one + two) == pytest.approx((0.5 + 0.5) / 2)
-    assert score("span_recall", one + two) == pytest.approx((0.5 + 1) / 2)
-    assert score("span_f1", one + two) == pytest.approx(2 * 0.5 * 0.75 / 1.25)
-    assert score("squad_f1", one + two) == pytest.approx((1 + 0 + 2 / 3) / 3)
+    pairs = [(example_of(text, gold, 0.5), span_of(text, 0, 3)), (example_of(text, gold, 0.5), span_of(text, 4, 7))]
+    two = [(example_of(text, gold), span_of(text, 0, 7))]
+    assert score("span_precision", pairs + two) == pytest.approx((0.5 + 0.5) / 2)
+    assert score("span_recall", pairs + two) == pytest.approx((0.5 + 1) / 2)
+    assert score("span_f1", pairs + two) == pytest.approx(2 * 0.5 * 0.75 / 1.25)
+    assert score("squad_f1", pairs + two) == pytest.approx((1 + 0 + 2 / 3) / 3)
 
 
 @pytest.mark.parametrize("status", SILENT)
@@ -88,25 +88,25 @@ def test_an_error_or_a_hidden_gold_is_not_even_that():
     assert m.squad_f1_of_all(example_of("a b", Span(0, 1)), broken) is None
     hidden = example_of("a b", None)
     for name in (*STATISTICS, "squad_f1", "squad_f1_of_all", "exact_match"):
-        assert statistic(name).features(hidden, found("a b", 0, 1)) is None
+        assert statistic(name).features(hidden, span_of("a b", 0, 1)) is None
 
 
 def test_a_span_without_words_is_an_answer_and_a_wrong_one():
-    example, empty = example_of("a — b", Span(0, 1)), found("a — b", 2, 3)
+    example, empty = example_of("a — b", Span(0, 1)), span_of("a — b", 2, 3)
     for name in ("span_precision", "span_recall", "span_f1", "squad_f1", "squad_f1_of_all", "exact_match"):
         assert score(name, [(example, empty)]) == 0
-    assert score("published_precision", [(example, found("a — b", 1, 2))]) == 0  # white space alone
+    assert score("published_precision", [(example, span_of("a — b", 1, 2))]) == 0  # white space alone
 
 
 def test_a_gold_without_words_says_nothing():
     example = example_of("a — b", Span(2, 3))
-    assert score("span_recall", [(example, found("a — b", 0, 1))]) is None
-    assert score("squad_f1", [(example, found("a — b", 0, 1))]) is None
+    assert score("span_recall", [(example, span_of("a — b", 0, 1))]) is None
+    assert score("squad_f1", [(example, span_of("a — b", 0, 1))]) is None
 
 
 def test_ties_are_scored_by_expectation():
     text = "a b c d"
-    tied = found(text, 0, 1, tied_spans=(Span(0, 1), Span(4, 5)), tied=2)
+    tied = span_of(text, 0, 1, tied_spans=(Span(0, 1), Span(4, 5)), tied=2)
     example = example_of(text, Span(0, 1))
     for name in ("span_precision", "span_recall", "span_f1", "squad_f1", "exact_match", "published_f1"):
         assert score(name, [(example, tied)]) == pytest.approx(0.5)
@@ -115,8 +115,8 @@ def test_ties_are_scored_by_expectation():
 def test_verbatim_is_a_share_of_what_was_quoted():
     example = example_of("a b", Span(0, 1))
     rows = [
-        (example, found("a b", 0, 1, scores=(1.0,))),
-        (example, found("a b", 0, 1, scores=(0.99,))),
+        (example, span_of("a b", 0, 1, scores=(1.0,))),
+        (example, span_of("a b", 0, 1, scores=(0.99,))),
         (example, Prediction(example_id="1", value=None, status="absent", scores=(0.2,))),
         (example, Prediction(example_id="1", value=None, status="unparseable")),
     ]
@@ -125,7 +125,7 @@ def test_verbatim_is_a_share_of_what_was_quoted():
 
 def test_clusters_make_the_interval():
     text = "a b c d"
-    rows = [(example_of(text, Span(0, 3), cluster=f"Q{n % 60}"), found(text, 0, 1 + 2 * (n % 4))) for n in range(240)]
+    rows = [(example_of(text, Span(0, 3), cluster=f"Q{n % 60}"), span_of(text, 0, 1 + 2 * (n % 4))) for n in range(240)]
     tally = MetricAggregator("span_f1", m.span_f1)
     for example, prediction in rows:
         count_in(tally, example, prediction)
@@ -150,30 +150,30 @@ def bare(token):
 
 @given(rows)
 def test_against_brute_force(drawn):
-    made, precisions, recalls, weights, f1s = [], [], [], [], []
+    f1_of_rows, precisions, recalls, weights, f1s = [], [], [], [], []
     for words, first, last, parts in drawn:
         text = " ".join(words)
         gold_words = [bare(word) for word in words if bare(word)]
         if not gold_words:
             continue
-        mine = words[first : max(first, last)]
+        span_words = words[first : max(first, last)]
         start = len(" ".join(words[:first])) + (0 < first < len(words))
-        end = start + len(" ".join(mine))
-        made.append(
-            (example_of(text, Span(0, len(text)), 1 / parts), found(text, min(start, len(text)), min(end, len(text))))
+        end = start + len(" ".join(span_words))
+        f1_of_rows.append(
+            (example_of(text, Span(0, len(text)), 1 / parts), span_of(text, min(start, len(text)), min(end, len(text))))
         )
-        got = [bare(word) for word in mine if bare(word)]
+        got = [bare(word) for word in span_words if bare(word)]
         shared = len(set(got) & set(gold_words))
         precisions.append(shared / len(set(got)) if got else 0)
         recalls.append(shared / len(set(gold_words)))
         weights.append(1 / parts)
         f1s.append(2 * sum((Counter(got) & Counter(gold_words)).values()) / (len(got) + len(gold_words)))
-    if made:
+    if f1_of_rows:
         p, r = np.average(precisions, weights=weights), np.average(recalls, weights=weights)
-        assert score("span_precision", made) == pytest.approx(p)
-        assert score("span_recall", made) == pytest.approx(r)
-        assert score("span_f1", made) == pytest.approx(2 * p * r / (p + r) if p + r else 0)
-        assert score("squad_f1", made) == pytest.approx(np.mean(f1s))
+        assert score("span_precision", f1_of_rows) == pytest.approx(p)
+        assert score("span_recall", f1_of_rows) == pytest.approx(r)
+        assert score("span_f1", f1_of_rows) == pytest.approx(2 * p * r / (p + r) if p + r else 0)
+        assert score("squad_f1", f1_of_rows) == pytest.approx(np.mean(f1s))
 
 
 @given(st.text(max_size=40))
@@ -196,14 +196,14 @@ def test_what_has_no_appearance_is_no_part_of_a_token():
 def test_that_no_span_is_right_is_an_answer_of_its_own(name):
     text = "a b c d"
     absent, present = example_of(text, NO_SPAN), example_of(text, Span(0, 3))
-    none, some, mark = found(text, 0, 0), found(text, 0, 3), found("a - b", 2, 3)
+    none, first_word, mark = span_of(text, 0, 0), span_of(text, 0, 3), span_of("a - b", 2, 3)
     assert score(name, [(absent, none)]) == 1
-    assert score(name, [(absent, some)]) == 0
+    assert score(name, [(absent, first_word)]) == 0
     assert score(name, [(present, none)]) == 0
     assert score(name, [(example_of("a - b", NO_SPAN), mark)]) == 0, "a dash is a span, though it has no word"
-    assert score(name, [(absent, none), (present, some), (absent, some)]) == pytest.approx(2 / 3)
+    assert score(name, [(absent, none), (present, first_word), (absent, first_word)]) == pytest.approx(2 / 3)
     assert score(name, [(example_of(text, None), none)]) is None, "hidden is not absent"
 
 
 def test_the_answer_that_there_is_no_span_quotes_nothing():
-    assert score("verbatim", [(example_of("a b", NO_SPAN), found("a b", 0, 0))]) is None
+    assert score("verbatim", [(example_of("a b", NO_SPAN), span_of("a b", 0, 0))]) is None

@@ -26,7 +26,7 @@ FUNCTIONS = {"bleu4": texts.bleu4, "length": texts.word_count} | {
     name: getattr(epic if name.startswith("keyword") else texts, name)
     for name in ("rouge_l", "keyword_recall", "keyword_recall_lemma", "leakage", "repetition_4", "cut_off")
 }
-WRITTEN = st.lists(
+TEXTS = st.lists(
     st.sampled_from(["the", "cat", "sat", "on", "a", "mat,", "and", "then", "went", "home.", "Again!"]),
     min_size=1,
     max_size=30,
@@ -38,8 +38,8 @@ def example(references: Any = ("none",), keywords: Any = (), proverb: str = "", 
     return GenerationExample(id=name, inputs=inputs, references=tuple(references))
 
 
-def answer(text: str | None, status: Any = "ok", **more: Any) -> Prediction:
-    return Prediction(example_id="1", value=text, status=status, **more)
+def answer(text: str | None, status: Any = "ok", **extra: Any) -> Prediction:
+    return Prediction(example_id="1", value=text, status=status, **extra)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["why"][:50] for case in CASES])
@@ -73,13 +73,13 @@ def score(pairs: list[tuple[str, list[str]]]) -> float | None:
     return tally.score().value
 
 
-@given(st.lists(st.tuples(WRITTEN, WRITTEN), min_size=1, max_size=6))
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=6))
 def test_corpus_bleu_is_sacrebleus(pairs: list[tuple[list[str], list[str]]]) -> None:
     from sacrebleu.metrics.bleu import BLEU
 
     written = [(" ".join(text), [" ".join(reference)]) for text, reference in pairs]
-    theirs = BLEU(lowercase=True).corpus_score([t for t, _ in written], [[r[0] for _, r in written]])
-    assert score(written) == pytest.approx(theirs.score / 100, abs=1e-9)
+    of_sacrebleu = BLEU(lowercase=True).corpus_score([t for t, _ in written], [[r[0] for _, r in written]])
+    assert score(written) == pytest.approx(of_sacrebleu.score / 100, abs=1e-9)
 
 
 def test_corpus_bleu_with_two_references_is_sacrebleus() -> None:
@@ -88,17 +88,19 @@ def test_corpus_bleu_with_two_references_is_sacrebleus() -> None:
     generator, vocabulary = random.Random(3), ["the", "cat", "sat", "on", "a", "mat", "while", "it", "rained"]
     draw = lambda: " ".join(generator.choices(vocabulary, k=generator.randint(1, 25)))  # noqa: E731
     written = [(draw(), [draw(), draw()]) for _ in range(20)]
-    theirs = BLEU(lowercase=True).corpus_score([t for t, _ in written], [[r[i] for _, r in written] for i in (0, 1)])
-    assert score(written) == pytest.approx(theirs.score / 100, abs=1e-9)
+    of_sacrebleu = BLEU(lowercase=True).corpus_score(
+        [t for t, _ in written], [[r[i] for _, r in written] for i in (0, 1)]
+    )
+    assert score(written) == pytest.approx(of_sacrebleu.score / 100, abs=1e-9)
 
 
 def test_corpus_bleu_of_many_sums_at_once_is_that_of_each() -> None:
     sums = np.random.default_rng(0).integers(0, 5, size=(3, 50, 10)).astype(float)
     sums[..., 4:8] += sums[..., :4]
-    whole = texts.corpus_bleu.combine(sums)
-    assert whole.shape == (3, 50)
-    assert np.array_equal(whole[1, 7], texts.corpus_bleu.combine(sums[1, 7]))
-    assert not np.isnan(whole).any()
+    combined = texts.corpus_bleu.combine(sums)
+    assert combined.shape == (3, 50)
+    assert np.array_equal(combined[1, 7], texts.corpus_bleu.combine(sums[1, 7]))
+    assert not np.isnan(combined).any()
 
 
 def test_corpus_bleu_says_how_it_counts() -> None:
@@ -110,7 +112,7 @@ def test_corpus_bleu_says_how_it_counts() -> None:
 # ---- any text --------------------------------------------------------------------------------------------------------
 
 
-@given(WRITTEN, WRITTEN, st.lists(st.sampled_from(["cat", "mat", "went home", "dog"]), max_size=4))
+@given(TEXTS, TEXTS, st.lists(st.sampled_from(["cat", "mat", "went home", "dog"]), max_size=4))
 def test_shares_are_shares(text: list[str], reference: list[str], keywords: list[str]) -> None:
     given_ = example([" ".join(reference)], keywords, "the cat sat")
     for name in set(FUNCTIONS) - {"length"}:
@@ -118,7 +120,7 @@ def test_shares_are_shares(text: list[str], reference: list[str], keywords: list
         assert value is None or 0.0 <= value <= 1.0 + 1e-12, name
 
 
-@given(WRITTEN)
+@given(TEXTS)
 def test_what_stands_in_a_text_is_found_there(tokens: list[str]) -> None:
     text = " ".join(tokens)
     keywords = [" ".join(tokens[start : start + 2]) for start in range(len(tokens))]
@@ -126,17 +128,17 @@ def test_what_stands_in_a_text_is_found_there(tokens: list[str]) -> None:
     assert epic.keyword_recall_lemma(example(keywords=keywords), answer(text)) == 1.0
 
 
-@given(st.lists(st.one_of(st.none(), WRITTEN), min_size=1, max_size=8))
+@given(st.lists(st.one_of(st.none(), TEXTS), min_size=1, max_size=8))
 def test_distinct_adds_up_to_different_over_all(written: list[list[str] | None]) -> None:
     rows = [
         {"status": "empty", "pred": None} if tokens is None else {"status": "ok", "pred": " ".join(tokens)}
         for tokens in written
     ]
     assert texts.distinct_2.family is not None
-    found = texts.distinct_2.family(rows, ["distinct_1", "distinct_2"], {})
+    distinct = texts.distinct_2.family(rows, ["distinct_1", "distinct_2"], {})
     for n in (1, 2):
         grams = [gram for row in rows if row["pred"] for gram in ngrams(words(row["pred"]), n)]
-        features = [pair for pair in found[f"distinct_{n}"] if pair is not None]
+        features = [pair for pair in distinct[f"distinct_{n}"] if pair is not None]
         assert len(features) == sum(row["status"] == "ok" for row in rows)
         assert sum(pair[0] for pair in features) == len(set(grams))
         assert sum(pair[1] for pair in features) == len(grams)

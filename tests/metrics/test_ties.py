@@ -19,9 +19,9 @@ from tests.metrics.test_graded_ranking import graded, scored
 SCORES = st.lists(st.sampled_from([-inf, 0.0, 0.5, 1.0]), min_size=1, max_size=6)
 
 
-def number(order: Sequence[int]) -> float:
+def order_number(order: Sequence[int]) -> float:
     """A number that depends on every place."""
-    return sum((index + 1) ** 2 / (place + 2) for place, index in enumerate(order))
+    return sum((index + 1) ** 2 / (position + 2) for position, index in enumerate(order))
 
 
 @settings(max_examples=80, deadline=None)
@@ -30,10 +30,10 @@ def test_it_is_the_mean_over_all_orders(scores: list[float], top: int | None) ->
     orders = [
         order
         for order in permutations(range(len(scores)))
-        if all(scores[one] >= scores[other] for one, other in pairwise(order))
+        if all(scores[candidate] >= scores[other] for candidate, other in pairwise(order))
     ]
-    expected = fmean(number(order[:top]) for order in orders)
-    assert expected_over_ties(scores, number, top=top) == pytest.approx(expected)
+    expected = fmean(order_number(order[:top]) for order in orders)
+    assert expected_over_ties(scores, order_number, top=top) == pytest.approx(expected)
 
 
 @given(st.lists(st.floats(-9, 9), min_size=1, max_size=30, unique=True))
@@ -55,34 +55,34 @@ def test_random_orders_are_within_the_error_of_the_closed_form(tied: int) -> Non
     grades, scores = [3, 1] + [0] * (tied - 2), [0.0] * tied
     exact = ranking.mrr(graded(grades), scored(scores))
     for seed in ("a", "b", 3):
-        found = expected_over_ties(scores, lambda order: 1 / (1 + min(map(order.index, (0, 1)))), seed=seed)
-        assert found == pytest.approx(exact, abs=5 * 0.5 / DRAWS**0.5)
+        expected = expected_over_ties(scores, lambda order: 1 / (1 + min(map(order.index, (0, 1)))), seed=seed)
+        assert expected == pytest.approx(exact, abs=5 * 0.5 / DRAWS**0.5)
 
 
 def test_few_places_of_many_tied_candidates_are_exact() -> None:
-    found = expected_over_ties([0.0] * 100, lambda order: float(7 in order), top=2)
-    assert found == pytest.approx(2 / 100, abs=1e-12)
+    expected = expected_over_ties([0.0] * 100, lambda order: float(7 in order), top=2)
+    assert expected == pytest.approx(2 / 100, abs=1e-12)
 
 
 def test_the_seed_decides() -> None:
     scores = [0.0] * 30
-    assert expected_over_ties(scores, number, seed="x", draws=50) == expected_over_ties(
-        scores, number, seed="x", draws=50
+    assert expected_over_ties(scores, order_number, seed="x", draws=50) == expected_over_ties(
+        scores, order_number, seed="x", draws=50
     )
-    assert expected_over_ties(scores, number, seed="x", draws=50) != expected_over_ties(
-        scores, number, seed="y", draws=50
+    assert expected_over_ties(scores, order_number, seed="x", draws=50) != expected_over_ties(
+        scores, order_number, seed="y", draws=50
     )
 
 
 def test_nan_has_no_place() -> None:
     with pytest.raises(ValueError, match="NaN among its scores"):
-        expected_over_ties([0.0, nan], number)
+        expected_over_ties([0.0, nan], order_number)
 
 
 def test_tied_answers_are_indexes_or_labels() -> None:
     tied = Prediction(example_id="e", value=0, scores=(0.5, 0.1, 0.5), tied=2)
     assert tied_answers(tied) == (0, 2)
-    named = Prediction(example_id="e", value="a", scores=(0.5, 0.5), labels=("a", "b"), tied=2)
-    assert tied_answers(named) == ("a", "b")
+    labelled = Prediction(example_id="e", value="a", scores=(0.5, 0.5), labels=("a", "b"), tied=2)
+    assert tied_answers(labelled) == ("a", "b")
     assert tied_answers(Prediction(example_id="e", value="a", tied_labels=("a", "b", "b"), tied=3)) == ("a", "b", "b")
     assert tied_answers(Prediction(example_id="e", value=1)) == (1,)

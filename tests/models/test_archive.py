@@ -61,19 +61,19 @@ def test_several_processes_write_side_by_side(tmp_path: Path) -> None:
 def test_a_kill_loses_neither_answers_nor_prices(tmp_path: Path) -> None:
     file = tmp_path / "a"
     process = subprocess.Popen([sys.executable, "-c", WRITER, str(file), "x", "100000"])
-    while not kept(file):
+    while not has_spent(file):
         assert process.poll() is None
         time.sleep(0.01)
     time.sleep(0.2)
     process.send_signal(signal.SIGKILL)
     process.wait()
     with open_archive(file) as archive:
-        found = len(archive.known(f"x{number}" for number in range(100_000)))
-        assert found
-        assert archive.spent("run") == Usage(2 * found, found)
+        known_count = len(archive.known(f"x{number}" for number in range(100_000)))
+        assert known_count
+        assert archive.spent("run") == Usage(2 * known_count, known_count)
 
 
-def kept(file: Path) -> bool:
+def has_spent(file: Path) -> bool:
     if not file.exists():
         return False
     with open_archive(file) as archive:

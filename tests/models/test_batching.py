@@ -160,8 +160,8 @@ def test_requests_of_a_plugin_go_to_the_method_that_they_name():
         counts = yield [Syllables(option) for option in example.options]
         return Prediction(example_id=example.id, value=counts.index(min(counts)))
 
-    asked = ChoiceExample(id="1", query="", options=("lantern", "crow", "umbrella"), gold=1)
-    ((_, prediction),) = BatchScheduler(Counter(), shortest).predictions([asked])
+    example = ChoiceExample(id="1", query="", options=("lantern", "crow", "umbrella"), gold=1)
+    ((_, prediction),) = BatchScheduler(Counter(), shortest).predictions([example])
     assert prediction.value == 1
 
 
@@ -197,17 +197,17 @@ def test_examples_end_with_the_part_that_answers_them():
     scheduler = BatchScheduler(backend, ask_once)
     seen = []
     for part in scheduler.parts(EXAMPLES):
-        seen.append([one.prediction.example_id for one in part])
+        seen.append([answer.prediction.example_id for answer in part])
         assert len(backend.batches) == len(seen), "the next part is computed once this one is stored"
     assert seen == [["4", "5"], ["2", "3"], ["1"]]
 
 
 def test_parts_and_rounds_give_the_same_predictions_in_the_order_of_the_examples():
-    found = list(BatchScheduler(Gradual(), ask_twice, pace=Pace(size=3)).predictions(EXAMPLES))
-    assert [prediction.raw for _, prediction in found] == ["?" * number + "!" for number in range(1, 6)]
-    assert [prediction.truncated for _, prediction in found] == [True, False, True, False, True]
+    answers = list(BatchScheduler(Gradual(), ask_twice, pace=Pace(size=3)).predictions(EXAMPLES))
+    assert [prediction.raw for _, prediction in answers] == ["?" * number + "!" for number in range(1, 6)]
+    assert [prediction.truncated for _, prediction in answers] == [True, False, True, False, True]
     in_parts = BatchScheduler(Gradual(), ask_twice, pace=Pace(size=3)).parts(EXAMPLES)
-    assert {one.prediction for part in in_parts for one in part} == {prediction for _, prediction in found}
+    assert {answer.prediction for part in in_parts for answer in part} == {prediction for _, prediction in answers}
 
 
 @pytest.mark.parametrize(
@@ -262,6 +262,8 @@ def test_a_text_that_is_read_alike_in_two_roles_is_read_once(prompts, texts, len
 
     encoder = RoleEncoder(prompts=prompts)
     scheduler = BatchScheduler(encoder, start, pace=Pace(size=size, largest=size))
-    predictions = [made.scores for _, made in scheduler.predictions([example(number) for number in range(4)])]
+    predictions = [
+        prediction.scores for _, prediction in scheduler.predictions([example(number) for number in range(4)])
+    ]
     assert predictions == [lengths] * 4
     assert encoder.texts == texts

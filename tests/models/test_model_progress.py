@@ -58,12 +58,12 @@ def test_a_model_is_announced_by_the_name_that_the_user_gave() -> None:
 def test_requests_that_are_sent_at_the_same_time_are_counted_together() -> None:
     class Server:
         def embed(self, requests: Sequence[Text]) -> list[list[float]]:
-            async def one(number: int) -> list[float]:
+            async def embed_number(number: int) -> list[float]:
                 advance(1 / len(requests))
                 return [float(number)]
 
             async def every() -> list[list[float]]:
-                return list(await asyncio.gather(*map(one, range(len(requests)))))
+                return list(await asyncio.gather(*map(embed_number, range(len(requests)))))
 
             return asyncio.run(every())
 

@@ -32,8 +32,8 @@ from tests.fakes import FakeChatModel, FakeEncoder, FakeGenerator, FakeLanguageM
 
 
 def factory(model="", pooling="mean", device=None):
-    known = {"deterministic_by_name": True, "score_pairs": lambda pairs: []}
-    return SimpleNamespace(model=model, pooling=pooling, device=device, **known)
+    module_fields = {"deterministic_by_name": True, "score_pairs": lambda pairs: []}
+    return SimpleNamespace(model=model, pooling=pooling, device=device, **module_fields)
 
 
 class Plugin:
@@ -126,9 +126,9 @@ class Parrot:
         return [prompt.text for prompt in prompts]
 
 
-@pytest.mark.parametrize("made", [Parrot, lambda: Parrot(), lambda *, model: Parrot()])
-def test_a_factory_that_takes_no_model(backends, made):
-    backends.registry.add("parrot", made, "a test")
+@pytest.mark.parametrize("factory", [Parrot, lambda: Parrot(), lambda *, model: Parrot()])
+def test_a_factory_that_takes_no_model(backends, factory):
+    backends.registry.add("parrot", factory, "a test")
     with pytest.raises(PluginError, match=r"factory of model 'parrot' takes no `model`; write `def __init__\(self"):
         open_model(backends, "parrot", {})
 
@@ -149,9 +149,9 @@ def test_an_error_inside_a_factory_is_its_own(backends):
 # ---- who it is ------------------------------------------------------------------------------------------------------
 
 
-def opening(backends, made):
+def opening(backends, model_):
     """Open a model of the object `made`."""
-    backends.registry.add("made", lambda model, size=1: made, "a test")
+    backends.registry.add("made", lambda model, size=1: model_, "a test")
     return open_model(backends, "made", {"size": 2})
 
 
@@ -174,9 +174,9 @@ def test_a_model_that_cannot_be_told_from_another_one_is_refused(backends, decla
         opening(backends, SimpleNamespace(**declared))
 
 
-@pytest.mark.parametrize("said", ["", "  ", None, 7, b"7"])
-def test_a_fingerprint_that_says_nothing(backends, said):
-    opened = opening(backends, SimpleNamespace(fingerprint=lambda: said))
+@pytest.mark.parametrize("fingerprint", ["", "  ", None, 7, b"7"])
+def test_a_fingerprint_that_says_nothing(backends, fingerprint):
+    opened = opening(backends, SimpleNamespace(fingerprint=lambda: fingerprint))
     with pytest.raises(ModelError, match=r"fingerprint\(\) of model 'made' returned .*; return a text that changes"):
         opened.fingerprint()
 
@@ -195,9 +195,9 @@ def test_an_interrupt_is_an_interrupt(backends, method):
         raise KeyboardInterrupt
 
     names = {"description": "describe"}
-    made = SimpleNamespace(**{"fingerprint": lambda: "1", names.get(method, method): interrupted})
+    model = SimpleNamespace(**{"fingerprint": lambda: "1", names.get(method, method): interrupted})
     with pytest.raises(KeyboardInterrupt):
-        getattr(opening(backends, made), method)()
+        getattr(opening(backends, model), method)()
 
 
 def test_resolve_backend_that_returns_no_name(backends):

@@ -30,9 +30,9 @@ def test_the_console_decides() -> None:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that progress sees, in its only item."""
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    return now
+    seconds = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: seconds[0])
+    return seconds
 
 
 def test_plain_lines_say_what_is_done_now_and_then(clock: list[float]) -> None:
@@ -254,11 +254,11 @@ def test_a_run_without_a_terminal_prints_lines_on_stderr_and_the_table_on_stdout
 def test_a_run_on_a_terminal_shows_a_bar(tmp_path: Path) -> None:
     import pty
 
-    ours, theirs = pty.openpty()
+    ours, terminal = pty.openpty()
     command = [sys.executable, "-m", "figeval", *COMMAND, "--output_path", "run"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=theirs) as process:
-        os.close(theirs)
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=terminal) as process:
+        os.close(terminal)
         seen = b""
         while piece := read(ours):
             seen += piece

@@ -21,7 +21,7 @@ def console() -> Console:
 
 
 def test_seeds() -> None:
-    whole = SeedScore(metric="acc", low=0.1, high=0.65, interval=Interval("t over seeds and examples"), **TWO)
+    three_seeds = SeedScore(metric="acc", low=0.1, high=0.65, interval=Interval("t over seeds and examples"), **TWO)
     chosen = SeedScore(metric="mrr", low=None, high=None, interval=Interval(reason=CHOSEN_ON_TEST), **TWO)
     record = SeedsRecord(
         task="t",
@@ -29,7 +29,7 @@ def test_seeds() -> None:
         seeds=[0, 1],
         wanted=[0, 1],
         runs={},
-        scores=[whole, chosen],
+        scores=[three_seeds, chosen],
         warnings=["t: beware"],
     )
     screen = console()

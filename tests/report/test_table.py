@@ -26,7 +26,7 @@ from tests.finished_runs import run, score, task
 from tests.typed import route_of
 
 
-def printed(record: RunRecord, **console: Any) -> str:
+def print_table(record: RunRecord, **console: Any) -> str:
     out = io.StringIO()
     show(record, Console(file=out, **console))
     return out.getvalue()
@@ -52,9 +52,9 @@ def test_effective_clusters_are_printed_where_they_differ(effective: float | Non
 
 
 def test_an_unreliable_interval_is_marked() -> None:
-    few = run(task(scores=[score(interval=Interval("wilson on effective n", reliable=False))]))
-    assert next(rows(few))[4] == "0.100 to 0.500*"
-    assert list(notes(few)) == ["* fewer than 10 effective clusters: the interval is unreliable"]
+    unreliable = run(task(scores=[score(interval=Interval("wilson on effective n", reliable=False))]))
+    assert next(rows(unreliable))[4] == "0.100 to 0.500*"
+    assert list(notes(unreliable)) == ["* fewer than 10 effective clusters: the interval is unreliable"]
 
 
 PARTIAL = [score(value=1.0, n=10), score("macro_f1", n=10), score("acc_of_all"), score("parse_rate")]
@@ -67,13 +67,13 @@ def test_the_score_of_all_examples_comes_first_where_answers_are_missing() -> No
     ]
     limits = "if all 40 had one, acc would be between 0.2500 and 1.0000"
     assert f"proverbs: only 10 of 40 examples have an answer (acc, macro_f1); {limits}" in notes(part)
-    whole = run(task(scores=[score(), score("acc_of_all")]))
-    assert [(row[2], row[5]) for row in rows(whole)] == [("acc", "40"), ("acc_of_all", "40")]
+    both_scores = run(task(scores=[score(), score("acc_of_all")]))
+    assert [(row[2], row[5]) for row in rows(both_scores)] == [("acc", "40"), ("acc_of_all", "40")]
 
 
 def test_there_are_no_limits_where_the_scores_are_no_means_of_the_same_examples() -> None:
     other = [score(value=0.5, n=10), score("acc_of_all")]  # 5 and 10 right answers: means over languages, for example
-    (note,) = (one for one in notes(run(task(scores=other, counts={"ok": 10, "empty": 30}))) if "only" in one)
+    (note,) = (note for note in notes(run(task(scores=other, counts={"ok": 10, "empty": 30}))) if "only" in note)
     assert note == "proverbs: only 10 of 40 examples have an answer (acc)"
 
 
@@ -84,9 +84,9 @@ def test_why_a_metric_has_no_value_is_told() -> None:
 
 def test_examples_without_answers_are_still_examples() -> None:
     none = score(value=None, low=None, high=None, stderr=None, n=0, interval="none: no examples")
-    kept = task(scores=[none, score("acc_of_all", value=0.0)], counts={"truncated": 40})
-    assert "proverbs: no acc: no example has an answer" in notes(run(kept))
-    assert "proverbs: no acc: no examples" in notes(run(kept.model_copy(update={"counts": {"ok": 40}})))
+    stored = task(scores=[none, score("acc_of_all", value=0.0)], counts={"truncated": 40})
+    assert "proverbs: no acc: no example has an answer" in notes(run(stored))
+    assert "proverbs: no acc: no examples" in notes(run(stored.model_copy(update={"counts": {"ok": 40}})))
 
 
 def test_why_scores_have_no_interval_is_told_once_for_all_tasks() -> None:
@@ -138,7 +138,7 @@ def test_everything_odd_is_a_note() -> None:
 
 def test_how_the_model_was_asked_stands_under_the_table() -> None:
     added = {"add": "concepts", "from": "train", "k": 3, "retriever": "minilm"}
-    text = printed(run(task(settings={"augment": added, "num_fewshot": 2})))
+    text = print_table(run(task(settings={"augment": added, "num_fewshot": 2})))
     assert text.splitlines()[3:] == [
         "  augmented: concepts of the 3 nearest training examples (minilm)",
         "  2-shot: training examples drawn for each question",
@@ -156,13 +156,13 @@ def test_probes_are_marked_and_prompts_are_named() -> None:
 def test_a_floor_has_rows_only_if_probes_were_asked_for_or_its_scores_are_nowhere_else() -> None:
     floor = BaselineRecord(baseline="no_query", scores=[score(value=0.2)])
     about = {"kind": "probe", "of": "proverbs", "variant": "no_query", "is_floor": True, "baselines": []}
-    whole, probe = task(baselines=[floor]), task("proverbs@no_query", **about)
-    assert [row[0] for row in rows(run(whole, probe))] == ["proverbs"]
-    assert "no_query 0.200" in printed(run(whole, probe))
+    with_floor, probe = task(baselines=[floor]), task("proverbs@no_query", **about)
+    assert [row[0] for row in rows(run(with_floor, probe))] == ["proverbs"]
+    assert "no_query 0.200" in print_table(run(with_floor, probe))
     for shown in (
-        run(whole, probe, config={"probes": True}),
+        run(with_floor, probe, config={"probes": True}),
         run(task(baselines=[]), probe),
-        run(whole, probe.model_copy(update={"status": "failed", "scores": []})),
+        run(with_floor, probe.model_copy(update={"status": "failed", "scores": []})),
     ):
         assert [row[0] for row in rows(shown)] == ["proverbs", "proverbs@no_query (probe)"]
 
@@ -170,7 +170,7 @@ def test_a_floor_has_rows_only_if_probes_were_asked_for_or_its_scores_are_nowher
 def test_the_spread_over_prompts_stands_under_the_table() -> None:
     about = {"lowest": 0.2, "lowest_prompt": "short", "highest": 0.35, "highest_prompt": "default"}
     spread = SpreadRecord(task="proverbs", metric="acc", prompts=3, mean=0.25, range=0.15, **about)
-    lines = printed(run(task(), spreads=[spread])).splitlines()
+    lines = print_table(run(task(), spreads=[spread])).splitlines()
     assert lines[3:] == [
         "",
         "over prompts",
@@ -191,12 +191,12 @@ proverbs  by_cosine  acc     0.2500  0.100 to 0.500  40        20  chance 0.200 
 
 def test_plain_output_is_aligned_text_however_narrow_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
-    assert printed(run(task(counts={"ties": 3}))) == PLAIN
+    assert print_table(run(task(counts={"ties": 3}))) == PLAIN
 
 
 def test_what_the_model_says_of_itself_is_said() -> None:
     described = {"scoring": "plain rows", "fell_back_because": "packed trees: no", "warnings": ["2 opening tokens"]}
-    text = printed(run(task("t"), model=ModelRecord(name="m", backend="causal", description=described)))
+    text = print_table(run(task("t"), model=ModelRecord(name="m", backend="causal", description=described)))
     assert "\n  2 opening tokens\n  log-likelihoods from plain rows (packed trees: no)\n" in text
 
 
@@ -204,7 +204,7 @@ def test_brackets_are_no_markup_and_colons_no_emoji() -> None:
     about = ModelRecord(name="hf:a[/]b", backend="[red]x")
     record = run(task("t:fire:", warnings=["[bold]see[/bold] [/] :x:"]), model=about)
     for console in ({}, {"force_terminal": True, "width": 200, "no_color": True}):
-        text = printed(record, **console)
+        text = print_table(record, **console)
         assert "hf:a[/]b ([red]x)" in text
         assert "[bold]see[/bold] [/] :x:" in text
         assert "t:fire:" in text
@@ -212,7 +212,7 @@ def test_brackets_are_no_markup_and_colons_no_emoji() -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
 def test_nothing_is_cut_on_a_terminal(width: int) -> None:
-    text = printed(run(task("impli_idioms_silver_ent")), force_terminal=True, width=width, color_system=None)
+    text = print_table(run(task("impli_idioms_silver_ent")), force_terminal=True, width=width, color_system=None)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     letters = sorted("".join(text.split()))
@@ -283,8 +283,10 @@ def test_thresholds_that_differ_are_told_by_task() -> None:
 @pytest.mark.parametrize("labels", [{}, {"labels": ["a"]}, {"labels": ["open", "closed"]}])
 def test_what_a_route_does_not_explain_is_not_guessed(labels: dict[str, list[str]]) -> None:
     settings = {"threshold": 0.05, "margin": 2}
-    own = Route(name="by_closeness", start="a.module:start", settings=settings)
-    themes = task("sayings", route=own.name, settings={**labels, **settings}, legend=own.explain(settings, ()))
+    plugin_route = Route(name="by_closeness", start="a.module:start", settings=settings)
+    themes = task(
+        "sayings", route=plugin_route.name, settings={**labels, **settings}, legend=plugin_route.explain(settings, ())
+    )
     assert list(notes(run(themes))) == ["by_closeness: threshold 0.05, margin 2"]
 
 

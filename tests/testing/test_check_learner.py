@@ -22,8 +22,8 @@ class Network(torch.nn.Module):
         super().__init__()
         self.layer = torch.nn.Linear(1, 1)
 
-    def forward(self, batches: Sequence[dict[str, Any]], beside: Sequence[dict[str, Any]]) -> Any:
-        return torch.cat([self.layer(one["x"])[:, 0] ** 2 for one in batches])
+    def forward(self, batches: Sequence[dict[str, Any]], shared_inputs: Sequence[dict[str, Any]]) -> Any:
+        return torch.cat([self.layer(batch["x"])[:, 0] ** 2 for batch in batches])
 
 
 class Features:
@@ -64,24 +64,24 @@ class Plain:
 
 
 class Halved(Network):
-    def forward(self, batches: Any, beside: Any) -> Any:
-        return super().forward(batches, beside).half()
+    def forward(self, batches: Any, shared_inputs: Any) -> Any:
+        return super().forward(batches, shared_inputs).half()
 
 
 class Averaging(Network):
-    def forward(self, batches: Any, beside: Any) -> Any:
-        losses = super().forward(batches, beside)
+    def forward(self, batches: Any, shared_inputs: Any) -> Any:
+        losses = super().forward(batches, shared_inputs)
         return losses + losses.mean()
 
 
 class Detached(Network):
-    def forward(self, batches: Any, beside: Any) -> Any:
-        return super().forward(batches, beside).detach() + 0 * self.layer.bias
+    def forward(self, batches: Any, shared_inputs: Any) -> Any:
+        return super().forward(batches, shared_inputs).detach() + 0 * self.layer.bias
 
 
 class Summed(Network):
-    def forward(self, batches: Any, beside: Any) -> Any:
-        return super().forward(batches, beside).sum()
+    def forward(self, batches: Any, shared_inputs: Any) -> Any:
+        return super().forward(batches, shared_inputs).sum()
 
 
 class Drawn(Features):
@@ -90,10 +90,10 @@ class Drawn(Features):
 
 
 def features(**changes: Any) -> Any:
-    made = Features(5)
+    features_ = Features(5)
     for name, value in changes.items():
-        setattr(made, name, value)
-    return made
+        setattr(features_, name, value)
+    return features_
 
 
 BROKEN: dict[str, tuple[str, Any, str]] = {
@@ -117,12 +117,12 @@ def test_a_sound_learner_passes() -> None:
     check_learner(Plain, Setup(model=""), EXAMPLES)
 
 
-@pytest.mark.parametrize(("method", "wrong", "said"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_learner_is_told_what_is_wrong(method: str, wrong: Any, said: str) -> None:
+@pytest.mark.parametrize(("method", "wrong", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_learner_is_told_what_is_wrong(method: str, wrong: Any, message: str) -> None:
     def factory(setup: Setup) -> Any:
         learner = Plain(setup)
         setattr(learner, method, wrong)
         return learner
 
-    with pytest.raises(AssertionError, match=said):
+    with pytest.raises(AssertionError, match=message):
         check_learner(factory, Setup(model=""), EXAMPLES)

@@ -31,10 +31,10 @@ def test_built_in_metrics_are_sound() -> None:
     check_metric(classification.choice_accuracy, [(EXAMPLE, RIGHT, 1.0), (EXAMPLE, WRONG, 0.0), (EXAMPLE, TIED, 0.5)])
     check_metric(classification.choice_accuracy_of_all, CASES)
     check_metric(classification.parse_rate, CASES)
-    for one in (ranking.mrr, ranking.recall_at_1):
-        check_metric(one, [(RANKED, prediction) for _, prediction in CASES])
-    for one in (classification.macro_f1, classification.balanced_accuracy):
-        check_metric(one, PAIRS, labels=("yes", "no"))
+    for metric in (ranking.mrr, ranking.recall_at_1):
+        check_metric(metric, [(RANKED, prediction) for _, prediction in CASES])
+    for metric in (classification.macro_f1, classification.balanced_accuracy):
+        check_metric(metric, PAIRS, labels=("yes", "no"))
 
 
 def right(example: Any, prediction: Any) -> float | None:
@@ -70,9 +70,9 @@ BROKEN: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("metric", "said"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_metric_is_told_what_is_wrong(metric: Any, said: str) -> None:
-    with pytest.raises(AssertionError, match=said):
+@pytest.mark.parametrize(("metric", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_metric_is_told_what_is_wrong(metric: Any, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
         check_metric(metric, CASES)
 
 

@@ -63,14 +63,14 @@ def test_built_in_models_without_weights_are_sound(model: Callable[[], Any]) -> 
     check_model(model, empty=True, checks=[LABEL_TEXTS])
 
 
-def scoring(answer: Callable[[Any], Any], **more: Any) -> Any:
+def scoring(answer: Callable[[Any], Any], **methods: Any) -> Any:
     """A model whose `score_pairs` is a function of the list of requests."""
-    body = {"score_pairs": lambda self, requests: answer(requests), "fingerprint": lambda self: "1", **more}
+    body = {"score_pairs": lambda self, requests: answer(requests), "fingerprint": lambda self: "1", **methods}
     return type("Model", (), body)
 
 
 def fair(requests: Any) -> list[float]:
-    return [float(len(one.left)) for one in requests]
+    return [float(len(request.left)) for request in requests]
 
 
 def first_apart(requests: Any) -> list[float]:
@@ -92,7 +92,10 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "raising": (scoring(lambda requests: 1 / 0), "Model.score_pairs raised ZeroDivisionError"),
     "sorted": (scoring(lambda requests: sorted(fair(requests))), "not in the order of the requests"),
     "ranks": (scoring(lambda requests: list(range(len(requests)))), "not in the order of the requests"),
-    "relative": (scoring(lambda requests: [one / sum(fair(requests)) for one in fair(requests)]), "what else is in"),
+    "relative": (
+        scoring(lambda requests: [score / sum(fair(requests)) for score in fair(requests)]),
+        "what else is in",
+    ),
     "nothing": (scoring(first_apart), r"\(\[\]\) raised IndexError"),
     "cut": (scoring(lambda requests: Outputs(fair(requests), frozenset({9}))), "truncated has 9, not an index"),
     "no fingerprint": (scoring(fair, fingerprint=None), "Model.* has no fingerprint"),
@@ -107,9 +110,9 @@ BROKEN: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("model", "said"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_model_is_told_what_is_wrong(model: Any, said: str) -> None:
-    with pytest.raises(AssertionError, match=said):
+@pytest.mark.parametrize(("model", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_model_is_told_what_is_wrong(model: Any, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
         check_model(model, empty=True)
 
 
@@ -125,7 +128,7 @@ def ragged(text: str) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("fake", "said"),
+    ("fake", "message"),
     [
         (FakeLanguageModel(function=lambda context, continuation: 0.5), "a log-probability must be at most 0"),
         (
@@ -138,8 +141,8 @@ def ragged(text: str) -> list[float]:
         (FakeEncoder(function=lambda text: (math.inf, 1.0)), "the number is not finite"),
     ],
 )
-def test_what_each_capability_promises(fake: Any, said: str) -> None:
-    with pytest.raises(AssertionError, match=said):
+def test_what_each_capability_promises(fake: Any, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
         check_model(fake)
 
 
@@ -153,21 +156,21 @@ def test_vectors_of_different_lengths() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spans", "said"),
+    ("spans", "message"),
     [
         ([ScoredSpan(Span(0, 1), 0.0), ScoredSpan(Span(0, 2), 1.0)], "the best span is not the first"),
         ([ScoredSpan(Span(0, 10**6), 0.0)], "a span is outside the text"),
         ([Span(0, 1)], "Span is not a figeval.ScoredSpan"),
     ],
 )
-def test_spans_that_are_wrong(spans: list[Any], said: str) -> None:
+def test_spans_that_are_wrong(spans: list[Any], message: str) -> None:
     class Finder:
         deterministic_by_name = True
 
         def find_spans(self, requests: Any) -> Any:
             return [spans for _ in requests]
 
-    with pytest.raises(AssertionError, match=said):
+    with pytest.raises(AssertionError, match=message):
         check_model(Finder)
 
 

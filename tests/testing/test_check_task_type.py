@@ -177,8 +177,8 @@ def reading(**changes: Any) -> Any:
     """A type whose reader makes something else of a prediction."""
 
     def read(*heard: Any) -> Prediction:
-        found = first_word(*heard)
-        return replace(found, **{name: value(found) if callable(value) else value for name, value in changes.items()})
+        label = first_word(*heard)
+        return replace(label, **{name: value(label) if callable(value) else value for name, value in changes.items()})
 
     return broken(routes=(by_reply("by_word", "word", ReplyReader(read, "1")),))
 
@@ -189,8 +189,8 @@ def rendering(example: Any, context: Any, reply: Reply) -> Prediction:
 
 
 def obeying(example: Any, context: Any, reply: Reply) -> Prediction:
-    found = first_word(example, context, reply)
-    return replace(found, value=found.value and f"{found.value} {context.settings['threshold']}")
+    label = first_word(example, context, reply)
+    return replace(label, value=label.value and f"{label.value} {context.settings['threshold']}")
 
 
 def by_size(example: Any, _context: Any) -> Any:
@@ -252,16 +252,22 @@ BROKEN: dict[str, tuple[Any, str]] = {
         broken(routes=(replace(BY_WORD, reader=ReplyReader(first_word, "")),)),
         "reader of route 'by_word' has no version",
     ),
-    "a reader that raises": (reading(value=lambda found: found.value[0]), "of the reply '', raised TypeError"),
+    "a reader that raises": (
+        reading(value=lambda prediction: prediction.value[0]),
+        "of the reply '', raised TypeError",
+    ),
     "no prediction": (
         broken(routes=(by_reply("by_word", "word", ReplyReader(lambda e, c, r: r.text, "1")),)),
         "the reader of replies returned a str; return a figeval.Prediction",
     ),
     "an answer that is no JSON": (
-        reading(value=lambda found: {found.value}),
+        reading(value=lambda prediction: {prediction.value}),
         "row.. returns values that cannot be written",
     ),
-    "an answer that comes back otherwise": (reading(value=lambda found: (found.value,)), "which from_json reads as"),
+    "an answer that comes back otherwise": (
+        reading(value=lambda prediction: (prediction.value,)),
+        "which from_json reads as",
+    ),
     "a status that there is not": (reading(status="fine"), r"returns values that cannot be stored \(status must be "),
     "a reader that wants a template": (
         broken(routes=(by_reply("by_word", "word", ReplyReader(rendering, "1")),)),
@@ -317,8 +323,8 @@ def test_the_small_type_itself_is_sound() -> None:
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_broken_is_named(name: str) -> None:
-    task_type, said = BROKEN[name]
-    with pytest.raises(AssertionError, match=said):
+    task_type, message = BROKEN[name]
+    with pytest.raises(AssertionError, match=message):
         check_task_type(task_type, ROWS)
 
 

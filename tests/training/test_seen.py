@@ -120,8 +120,8 @@ def test_a_text_with_another_word_is_not_known(template: str) -> None:
     """Minimal pairs differ in one word, often the last or the first one."""
     for text in (STORY, "He kicked the bucket at noon."):
         words = text.split()
-        for place in (0, 1, len(words) // 2, len(words) - 1):
-            other = " ".join([*words[:place], "otherwise", *words[place + 1 :]])
+        for index in (0, 1, len(words) // 2, len(words) - 1):
+            other = " ".join([*words[:index], "otherwise", *words[index + 1 :]])
             framed = template.format(other)
             assert read_before(framed).role(choice(text)) is None
             assert trained_on(choice(framed)).role(choice(text)) is None
@@ -203,14 +203,14 @@ def test_a_damaged_file_is_one_line_with_the_cure(tmp_path: Path, old: str, new:
         read(file)
 
 
-def folder(place: Path, name: str, origin: str, line: Lineage | None = None) -> Path:
+def folder(parent: Path, name: str, origin: str, line: Lineage | None = None) -> Path:
     """A trained model; without a `line` an older figeval made it."""
-    made = place / name
-    made.mkdir()
-    (made / "figeval.json").write_text(json.dumps({"about": {"trained_from": origin}}))
+    folder = parent / name
+    folder.mkdir()
+    (folder / "figeval.json").write_text(json.dumps({"about": {"trained_from": origin}}))
     if line is not None:
-        write(made, lineage_of(origin, Path(origin) if Path(origin).is_dir() else None) | line)
-    return made
+        write(folder, lineage_of(origin, Path(origin) if Path(origin).is_dir() else None) | line)
+    return folder
 
 
 def test_digests_are_those_of_all_ancestors_also_when_these_are_gone(tmp_path: Path) -> None:
@@ -218,14 +218,14 @@ def test_digests_are_those_of_all_ancestors_also_when_these_are_gone(tmp_path: P
     second = folder(tmp_path, "second", str(first), trained_on(choice("two")))
     shutil.rmtree(first)
     line = lineage_of("second", second)
-    assert [one.model for one in line.ancestors] == ["second", str(first), "minilm"]
+    assert [ancestor.model for ancestor in line.ancestors] == ["second", str(first), "minilm"]
     assert (line.role(choice("one")), line.role(choice("two")), line.unknown) == ("trained", "trained", ())
 
 
 @pytest.mark.parametrize("origin", ["~nouser/x", "n" * 300, "a\0b"])
 def test_an_origin_that_no_path_has_is_a_model_without_a_folder(tmp_path: Path, origin: str) -> None:
     line = lineage_of("first", folder(tmp_path, "first", origin))
-    assert [one.model for one in line.ancestors] == ["first", origin]
+    assert [ancestor.model for ancestor in line.ancestors] == ["first", origin]
 
 
 def test_without_a_copy_the_parents_folder_is_read(tmp_path: Path) -> None:
@@ -255,8 +255,8 @@ def test_a_model_is_known_by_its_weights_where_it_is_a_folder(tmp_path: Path) ->
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.safetensors").write_bytes(weights)
     names = ("minilm", "copy", "other")
-    one, copy, other = (lineage_of(name, tmp_path / name).ancestors[0].identified().weights for name in names)
-    assert one == copy != other
+    original, copy, other = (lineage_of(name, tmp_path / name).ancestors[0].identified().weights for name in names)
+    assert original == copy != other
 
 
 def test_weights_are_hashed_again_only_if_they_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

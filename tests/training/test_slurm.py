@@ -78,8 +78,8 @@ def test_every_machine_runs_the_same_command_with_its_number(cluster: Path) -> N
     ):
         assert f"\n#SBATCH {line}\n" in script
     assert submitted(cluster, 2).wait(30) == 0
-    asked, *commands = (cluster / "said").read_text().splitlines()
-    assert asked == "scontrol show hostnames node-[a,b]"
+    submission, *commands = (cluster / "said").read_text().splitlines()
+    assert submission == "scontrol show hostnames node-[a,b]"
     typed = [*ASKED, "--nodes", "2", "--processes", "4", "--master", "node-a:32345"]
     assert [command.split("|")[:-1] for command in commands] == [
         ["-m", "figeval", "train", *typed, "--node_rank", str(number)] for number in range(2)
@@ -95,12 +95,12 @@ def test_a_run_starts_ray_on_every_machine(cluster: Path) -> None:
         assert f"\n#SBATCH {line}\n" in script
     (cluster / "job.sh").write_text(script.replace("/dev/tcp/$first/${master##*:}", "/dev/null"))
     assert submitted(cluster, 2, SLURM_CPUS_PER_TASK="4", MACHINES="2").wait(30) == 0
-    said = [line.split("|")[:-1] for line in (cluster / "said").read_text().splitlines()]
-    started = [line for line in said if "ray.scripts.scripts" in line]
+    calls = [line.split("|")[:-1] for line in (cluster / "said").read_text().splitlines()]
+    started = [line for line in calls if "ray.scripts.scripts" in line]
     assert [line[3] for line in started] == ["--head", "--address=node-a:32345"]
     assert "--port=32345" in started[0]
     assert all("--num-cpus=4" in line and "--block" in line for line in started)
-    (command,) = [line for line in said if line[1:2] == ["figeval"]]
+    (command,) = [line for line in calls if line[1:2] == ["figeval"]]
     assert command == ["-m", "figeval", *typed, "--gpus_per_worker", "2", "--ray", "node-a:32345"]
 
 
@@ -109,15 +109,15 @@ def test_a_folder_and_an_interpreter_with_spaces_and_quotes(cluster: Path, monke
     folder.mkdir()
     write(folder / "python", PYTHON)
     monkeypatch.setattr("sys.executable", str(folder / "python"))
-    asked = ["run", "--tasks", "mini", "--system_instruction", "it's\n$HOME `x`"]
-    script = spread_script(asked, folder, "100 %", 2, 0.0)
+    arguments = ["run", "--tasks", "mini", "--system_instruction", "it's\n$HOME `x`"]
+    script = spread_script(arguments, folder, "100 %", 2, 0.0)
     assert write_script(cluster / "job.sh", script).endswith(f"sbatch {cluster}/job.sh")
     assert "it'\"'\"'s mine/100 %%-slurm-%j.log'\n" in script
     (cluster / "job.sh").write_text(script.replace("/dev/tcp/$first/${master##*:}", "/dev/null"))
     assert submitted(cluster, 2, SLURM_CPUS_PER_TASK="4", MACHINES="2").wait(30) == 0
-    said = [line.split("|")[:-1] for line in (folder / "said").read_text().replace("'s\n", "'s ").splitlines()]
-    assert [line[3] for line in said if "ray.scripts.scripts" in line] == ["--head", "--address=node-a:32345"]
-    assert ["-m", "figeval", *asked[:-1], "it's $HOME `x`", "--ray", "node-a:32345"] in said
+    calls = [line.split("|")[:-1] for line in (folder / "said").read_text().replace("'s\n", "'s ").splitlines()]
+    assert [line[3] for line in calls if "ray.scripts.scripts" in line] == ["--head", "--address=node-a:32345"]
+    assert ["-m", "figeval", *arguments[:-1], "it's $HOME `x`", "--ray", "node-a:32345"] in calls
 
 
 @pytest.mark.parametrize("port", ["/no/port", "/dev/null"])  # closed; open, but not all machines are there
@@ -145,12 +145,12 @@ def test_seeds_start_ray_on_every_machine(cluster: Path) -> None:
 
 
 def test_a_run_that_is_not_possible_gets_no_script(cluster: Path) -> None:
-    asked = ("run", "--tasks", "mini", "--model", "tfidf", "--slurm", "job.sh")
-    assert "give only one of them" in figeval(*asked, "--processes", "2", cwd=cluster, code=2).stderr
-    done = figeval(*asked, "--ray", "10.0.0.1:6379", cwd=cluster, code=2)
+    arguments = ("run", "--tasks", "mini", "--model", "tfidf", "--slurm", "job.sh")
+    assert "give only one of them" in figeval(*arguments, "--processes", "2", cwd=cluster, code=2).stderr
+    done = figeval(*arguments, "--ray", "10.0.0.1:6379", cwd=cluster, code=2)
     assert "--slurm starts Ray on the machines of its job; leave out --ray 10.0.0.1:6379" in done.stderr
-    asked = ("run", "--tasks", "mini", "--model", "openai:gpt", "--slurm", "job.sh")  # here, where no key is
-    done = figeval(*asked, cwd=cluster, code=2, OPENAI_API_KEY="")
+    arguments = ("run", "--tasks", "mini", "--model", "openai:gpt", "--slurm", "job.sh")  # here, where no key is
+    done = figeval(*arguments, cwd=cluster, code=2, OPENAI_API_KEY="")
     assert done.stderr == "figeval: openai:gpt already answers many requests in parallel; leave out --slurm\n"
     assert not (cluster / "job.sh").exists()
 

@@ -28,7 +28,7 @@ def wrong(request, tags):
     return "" if len(tags) == len(request.tokens) and set(tags) <= set(request.tags) else "not a tag for each token"
 
 
-TAGGING = CapabilityCheck("tag_tokens", [TagTokens(one.tokens, TAGS) for one in EXAMPLES[:2]], wrong)
+TAGGING = CapabilityCheck("tag_tokens", [TagTokens(example.tokens, TAGS) for example in EXAMPLES[:2]], wrong)
 
 
 def test_the_task_type_keeps_to_the_contract():

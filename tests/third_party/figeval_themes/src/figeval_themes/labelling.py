@@ -24,7 +24,7 @@ from figeval import (
 )
 
 METRICS = "figeval_themes.metrics"
-NOTHING = "none"  # what a list says that has no label in it
+NO_LABEL = "none"  # what a list says that has no label in it
 HOLDS, HOLDS_NOT = "entailment", "non-entailment"  # labels that NLI heads know
 THRESHOLD = {"threshold": 0.5}  # at or above it a label holds
 
@@ -81,8 +81,8 @@ def by_entailment(example, context):
     A model that finds both as probable has no preference; metrics count such a label half.
     """
     claims = [f"This is about {words(context, label)}." for label in context.labels]
-    told = yield [PairLabel(example.text, claim, (HOLDS, HOLDS_NOT)) for claim in claims]
-    margins = [likeliest(one[HOLDS]) - likeliest(one[HOLDS_NOT]) for one in told]
+    probabilities = yield [PairLabel(example.text, claim, (HOLDS, HOLDS_NOT)) for claim in claims]
+    margins = [likeliest(answer[HOLDS]) - likeliest(answer[HOLDS_NOT]) for answer in probabilities]
     return decided(example, context, margins, undecided=True)
 
 
@@ -129,14 +129,14 @@ def decided(example, context, margins, *, undecided=False):
 def read_list(example, context, reply):
     """The labels that a reply lists, separated by commas or lines; every part has to be one of them."""
     text = strip_reasoning(reply.text).strip().rstrip(".").lower()
-    known = {word.lower(): label for label in context.labels for word in (label, *context.words(label))}
+    label_of_word = {word.lower(): label for label in context.labels for word in (label, *context.words(label))}
     parts = [part.strip(" -*\t") for part in re.split(r"[,;\n]", text)]
-    said = [] if text == NOTHING else [known.get(part) for part in parts]
-    understood = bool(text) and None not in said
+    labels = [] if text == NO_LABEL else [label_of_word.get(part) for part in parts]
+    understood = bool(text) and None not in labels
     wrong = "refusal" if reply.finish == "refusal" else "unparseable" if text else "empty"
     return Prediction(
         example_id=example.id,
-        value=frozenset(said) if understood else None,
+        value=frozenset(labels) if understood else None,
         labels=context.labels,
         status="ok" if understood else wrong,
     )
@@ -173,8 +173,8 @@ class Themes(TaskType[ThemesExample]):
 
     def few_shot_answer(self, block, example, context):
         """The words of its labels in the order of the task."""
-        found = [words(context, label) for label in context.labels if label in example.themes]
-        return f" {', '.join(found) or NOTHING}"
+        label_words = [words(context, label) for label in context.labels if label in example.themes]
+        return f" {', '.join(label_words) or NO_LABEL}"
 
     def to_json(self, value):
         """A sorted list, since JSON knows no sets."""
@@ -186,7 +186,7 @@ class Themes(TaskType[ThemesExample]):
 
     def shown_gold(self, example):
         """For `figeval show`."""
-        return "(hidden)" if example.themes is None else ", ".join(sorted(example.themes)) or NOTHING
+        return "(hidden)" if example.themes is None else ", ".join(sorted(example.themes)) or NO_LABEL
 
     def gold_class(self, example):
         """The set as a whole is what is right."""

@@ -50,9 +50,9 @@ def micro(sums):
 def macro(sums):
     """The mean F1 of the labels that there are, or were predicted."""
     each = f1(by_label(sums))
-    known = ~np.isnan(each)
-    total, whole = known.sum(axis=-1), np.where(known, each, 0).sum(axis=-1)
-    return np.divide(whole, total, out=np.full(np.shape(total), np.nan), where=total != 0)
+    is_number = ~np.isnan(each)
+    total, summed = is_number.sum(axis=-1), np.where(is_number, each, 0).sum(axis=-1)
+    return np.divide(summed, total, out=np.full(np.shape(total), np.nan), where=total != 0)
 
 
 MICRO_F1 = PerLabel(lambda labels: Statistic(counts(labels), micro))

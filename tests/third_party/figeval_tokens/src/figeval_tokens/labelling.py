@@ -126,14 +126,14 @@ class Tokens(TaskType[TokensExample]):
     def oddities(self, example):
         """An entity that goes on where none began can be scored, but is hardly meant."""
         before = OUTSIDE
-        for place, tag in enumerate(example.tags or ()):
+        for index, tag in enumerate(example.tags or ()):
             if tag.startswith("I-") and before[2:] != tag[2:]:
-                yield "goes on with what has not begun", f"token {place} ({tag})"
+                yield "goes on with what has not begun", f"token {index} ({tag})"
             before = tag
 
     def check_training(self, task, train):
         """No tagger learns a tag of which there is no example."""
-        found = {tag for example in train for tag in example.tags or ()}
-        missing = [tag for tag in task.labels if tag not in found]
+        tags = {tag for example in train for tag in example.tags or ()}
+        missing = [tag for tag in task.labels if tag not in tags]
         if missing:
             raise ValueError(f"no training example has the tag {missing[0]!r}; raise --limit")

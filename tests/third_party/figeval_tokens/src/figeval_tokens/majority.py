@@ -17,7 +17,7 @@ class MajorityTag:
 
     def tag_tokens(self, requests):
         """The same tag for all; of tags that are as frequent the first one of the task."""
-        return [[max(one.tags, key=lambda tag: self.counts[tag])] * len(one.tokens) for one in requests]
+        return [[max(request.tags, key=lambda tag: self.counts[tag])] * len(request.tokens) for request in requests]
 
     def fingerprint(self):
         """Changes with the counts."""

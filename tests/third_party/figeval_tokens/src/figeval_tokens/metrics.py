@@ -7,22 +7,22 @@ from figeval import Statistic
 
 def entities(tags):
     """(start, end, kind) of every B-… I-… stretch; an I-… that follows nothing of its kind begins one."""
-    found, start = set(), None
-    for place, tag in enumerate((*tags, "O")):
+    spans, start = set(), None
+    for index, tag in enumerate((*tags, "O")):
         kind = tags[start][2:] if start is not None else None
         if start is not None and tag != f"I-{kind}":
-            found.add((start, place, kind))
+            spans.add((start, index, kind))
             start = None
         if start is None and tag != "O":
-            start = place
-    return found
+            start = index
+    return spans
 
 
 def right_tokens(example, prediction):
     """(right, all) tokens; None where there is no answer, or none is known."""
     if example.tags is None or prediction.value is None:
         return None
-    right = sum(one == other for one, other in zip(example.tags, prediction.value, strict=True))
+    right = sum(tag == other for tag, other in zip(example.tags, prediction.value, strict=True))
     return float(right), float(len(example.tags))
 
 

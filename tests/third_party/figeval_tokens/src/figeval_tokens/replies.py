@@ -11,11 +11,11 @@ def read_tags(example, context, reply):
     """The tags that a reply gives, if it gives one of the task's for each token."""
     text = strip_reasoning(reply.text).strip()
     tags = in_json(text) or in_pairs(text, example.tokens)
-    found = tags is not None and len(tags) == len(example.tokens) and set(tags) <= set(context.labels)
+    is_complete = tags is not None and len(tags) == len(example.tokens) and set(tags) <= set(context.labels)
     return Prediction(
         example_id=example.id,
-        value=tags if found else None,
-        status="ok" if found else why_not(reply, text),
+        value=tags if is_complete else None,
+        status="ok" if is_complete else why_not(reply, text),
     )
 
 

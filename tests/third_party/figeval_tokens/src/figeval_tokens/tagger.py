@@ -41,7 +41,7 @@ class Network(nn.Module):
         """Of shape (rows, tokens, tags), for buckets of shape (rows, tokens, 4)."""
         return self.out(torch.tanh(self.buckets(buckets).sum(dim=2)))
 
-    def forward(self, batches, beside):
+    def forward(self, batches, shared_inputs):
         """The losses of the rows of all batches."""
         return torch.cat([self.losses(**batch) for batch in batches])
 
@@ -57,20 +57,20 @@ class Features:
     truncated = 0
 
     def __init__(self, examples, tags):
-        place = {tag: number for number, tag in enumerate(tags)}
+        tag_number = {tag: number for number, tag in enumerate(tags)}
         self.buckets = [hashed(example.tokens) for example in examples]
         for example in examples:
             if example.tags is None:
                 raise TrainError(f"the tags of {example.id!r} are hidden, so there is nothing to learn from it")
-        self.gold = [[place[tag] for tag in example.tags] for example in examples]
+        self.gold = [[tag_number[tag] for tag in example.tags] for example in examples]
         self.lengths = [len(row) for row in self.gold]
         self.weights = [float(length) for length in self.lengths]
 
     def batch(self, rows, draw):
         """The rows, filled up to the longest."""
-        most = max(self.lengths[row] for row in rows)
-        buckets = [self.buckets[row] + [[0] * 4] * (most - self.lengths[row]) for row in rows]
-        gold = [self.gold[row] + [IGNORED] * (most - self.lengths[row]) for row in rows]
+        max_tokens = max(self.lengths[row] for row in rows)
+        buckets = [self.buckets[row] + [[0] * 4] * (max_tokens - self.lengths[row]) for row in rows]
+        gold = [self.gold[row] + [IGNORED] * (max_tokens - self.lengths[row]) for row in rows]
         return {"buckets": torch.tensor(buckets), "gold": torch.tensor(gold)}
 
     def beside(self, rows):
@@ -127,9 +127,9 @@ class Tagger:
     @classmethod
     def of(cls, network):
         """A tagger with these very weights."""
-        made = cls.__new__(cls)
-        made.network = network
-        return made
+        tagger = cls.__new__(cls)
+        tagger.network = network
+        return tagger
 
     @torch.no_grad()
     def tag_tokens(self, requests):
@@ -139,10 +139,10 @@ class Tagger:
     def tagged(self, request):
         """The tags of one request."""
         tags = self.network.tags
-        known = torch.tensor([tag in request.tags for tag in tags])
+        allowed = torch.tensor([tag in request.tags for tag in tags])
         device = self.network.out.weight.device
         logits = self.network.logits(torch.tensor([hashed(request.tokens)], device=device))[0].cpu()
-        return [tags[place] for place in logits.masked_fill(~known, float("-inf")).argmax(dim=1).tolist()]
+        return [tags[index] for index in logits.masked_fill(~allowed, float("-inf")).argmax(dim=1).tolist()]
 
     def fingerprint(self):
         """A digest of the weights."""
