@@ -45,7 +45,7 @@ def test_a_command_does_what_it_did(case: BenchmarkCase, models: Models, real_da
     if missing := case.missing(mirror):
         pytest.skip(f"{case.name} needs {', '.join(missing)}")
     renames = names()
-    fields = {**vars(case), "commands": [renames.asked(command) for command in case.commands]}
+    fields = {**vars(case), "commands": [renames.rename_command(command) for command in case.commands]}
     current = outcomes(BenchmarkCase(**fields), tmp_path, models, mirror)
     changes = differences([renames.renamed(outcome) for outcome in case.outcomes], current, "outcomes")
     if shown := list(islice(changes, MAX_SHOWN)):

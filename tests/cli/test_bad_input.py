@@ -180,13 +180,13 @@ def test_a_damaged_file(
 def test_a_file_with_a_wrong_sum(
     complaint: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_home: Path
 ) -> None:
-    for place, cure in ((tmp_path / "mirror", "replace it in that mirror"), (own_home / "data", "--force epic")):
-        (place / "epic").mkdir(parents=True)
+    for folder, cure in ((tmp_path / "mirror", "replace it in that mirror"), (own_home / "data", "--force epic")):
+        (folder / "epic").mkdir(parents=True)
         for name in ("full_dataset.json", "all_proverbs.json"):
-            (place / "epic" / name).write_text("[]")
+            (folder / "epic" / name).write_text("[]")
         monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(tmp_path / "mirror"))
         line = complaint("--tasks", "epic_retrieval_all")
-        assert str(place / "epic") in line
+        assert str(folder / "epic") in line
         assert (
             "is corrupt: sha256 is 4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945, expected" in line
         )
@@ -198,9 +198,9 @@ def test_a_file_with_a_wrong_sum(
 
 def test_a_folder_that_cannot_be_made(complaint: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    for place in ("file", "file/out"):
-        assert f"cannot write {place}" in complaint("--output_path", place)
-        assert "with --output_path" in complaint("--output_path", place)
+    for path in ("file", "file/out"):
+        assert f"cannot write {path}" in complaint("--output_path", path)
+        assert "with --output_path" in complaint("--output_path", path)
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -220,14 +220,16 @@ def test_a_folder_of_another_run(cli: Cli, tasks: Path, tmp_path: Path) -> None:
     command = ("run", "--tasks", "t", "--model", "overlap", "--include_path", tasks, "--output_path", "out")
     assert cli(*command).code == 0
     before = {file: file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file()}
-    for change, told in (
+    for change, difference in (
         (("--model", "random"), "model was overlap, is random"),
         (("--tasks", "mini_pairs"), 'tasks was ["t"], is ["t", "mini_pairs"]'),
         (("--limit", "3"), "limit was not set, is 3"),
         (("--seed", "1"), "seed was 0, is 1"),
     ):
         line = cli(*command, *change).complaint
-        assert f"out contains another run ({told}); choose another --output_path, or start over with --fresh" in line
+        assert (
+            f"out contains another run ({difference}); choose another --output_path, or start over with --fresh" in line
+        )
     assert {file: file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file()} == before
 
 
@@ -254,15 +256,15 @@ def test_a_folder_with_a_record_of_something_else(
 
 # ---- paths -----------------------------------------------------------------------------------------------------------
 
-LONG = "n" * 300
+LONG_NAME = "n" * 300
 
 
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (("show", LONG), "File name too long"),
-        (("validate", LONG), "File name too long"),
-        pytest.param(("compare", LONG, LONG), "File name too long", marks=pytest.mark.wing("comparison")),
+        (("show", LONG_NAME), "File name too long"),
+        (("validate", LONG_NAME), "File name too long"),
+        pytest.param(("compare", LONG_NAME, LONG_NAME), "File name too long", marks=pytest.mark.wing("comparison")),
         (("show", "/dev/zero"), "/dev/zero: not a regular file"),
         (("train", "--config", "/dev/zero", "--output", "x"), "/dev/zero: not a regular file"),
     ],
@@ -277,7 +279,7 @@ def test_a_path_that_is_none(command: tuple[str, ...], words: str, cli: Cli) -> 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--model", LONG), f"there is no folder '{LONG}'"),
+        (("--model", LONG_NAME), f"there is no folder '{LONG_NAME}'"),
         (("--model", "~nouser/model"), "there is no folder '~nouser/model'"),
         (
             ("--model", "tagger"),
@@ -295,14 +297,14 @@ def test_a_value_that_is_none(arguments: tuple[str, ...], words: str, complaint:
     assert words in complaint(*arguments)
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../secret.jsonl", "link.jsonl", "deep/../../secret.jsonl", LONG])
+@pytest.mark.parametrize("path", ["/etc/passwd", "../secret.jsonl", "link.jsonl", "deep/../../secret.jsonl", LONG_NAME])
 def test_data_outside_of_the_folder_of_the_task(
     path: str, complaint: Callable[..., str], cli: Cli, tasks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tasks / "t.jsonl").rename(tasks.parent / "secret.jsonl")
     (tasks / "link.jsonl").symlink_to(tasks.parent / "secret.jsonl")
     edit(tasks / "t.task.yaml", "jsonl:t.jsonl", f"jsonl:{path}")
-    words = "there is no data file" if path == LONG else f"'{path}' leads out of"
+    words = "there is no data file" if path == LONG_NAME else f"'{path}' leads out of"
     assert words in complaint()
     monkeypatch.setenv("FIGEVAL_ALLOW_EXTERNAL_FILES", "")  # set by the flag, and taken back after the test
     if path in ("../secret.jsonl", "link.jsonl"):

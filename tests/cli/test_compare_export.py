@@ -58,11 +58,11 @@ def test_a_table_is_replaced_as_a_whole(cli: Cli, tmp_path: Path, monkeypatch: p
 @pytest.mark.wing("comparison")
 def test_export_in_a_layout(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     flags = ("--to", "latex", "--layout", "comparison", "--tasks", "mini_pairs,mini_fables", "--metrics", "acc")
-    made = cli("export", *runs, *flags, "--examples").out
-    assert made.index(r"mini\_pairs & acc") < made.index(r"mini\_fables & acc")
-    assert "mini\\_retrieval &" not in made
-    assert "Bold" not in made, "the runs answered different examples, so none is the best of two"
-    assert "dagger" not in made
+    table = cli("export", *runs, *flags, "--examples").out
+    assert table.index(r"mini\_pairs & acc") < table.index(r"mini\_fables & acc")
+    assert "mini\\_retrieval &" not in table
+    assert "Bold" not in table, "the runs answered different examples, so none is the best of two"
+    assert "dagger" not in table
     third = finished(tmp_path / "tfidf", "mini_fables", model="tfidf", baselines=False)
     both = cli("export", runs[0], third, *flags[:4], "--tasks", "mini", "--against", third).out
     assert "Bold: the best run. $\\dagger$ differs from tfidf" in both
@@ -102,16 +102,16 @@ def test_no_output_replaces_a_part_of_a_run(command: tuple[str, ...], name: str,
 
 def test_links_below_an_output_folder_are_not_followed(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_fables", baselines=False, limit=2)
-    asked = ("export", "run", "--to", "lm_eval", "--output")
-    assert cli(*asked, "first").code == 0
-    made = sorted(file.relative_to(tmp_path / "first") for file in (tmp_path / "first").rglob("*.json*"))
+    arguments = ("export", "run", "--to", "lm_eval", "--output")
+    assert cli(*arguments, "first").code == 0
+    written_files = sorted(file.relative_to(tmp_path / "first") for file in (tmp_path / "first").rglob("*.json*"))
     (tmp_path / "precious").write_text("precious")
-    (tmp_path / "second" / made[0].parent).mkdir(parents=True)
-    (tmp_path / "second" / made[0]).symlink_to(tmp_path / "precious")
-    assert cli(*asked, "second").code == 0
+    (tmp_path / "second" / written_files[0].parent).mkdir(parents=True)
+    (tmp_path / "second" / written_files[0]).symlink_to(tmp_path / "precious")
+    assert cli(*arguments, "second").code == 0
     assert (tmp_path / "precious").read_text() == "precious"
     (tmp_path / "outside").mkdir()
     (tmp_path / "third").mkdir()
-    (tmp_path / "third" / made[0].parts[0]).symlink_to(tmp_path / "outside")
-    assert "is a symbolic link" in cli(*asked, "third").complaint
+    (tmp_path / "third" / written_files[0].parts[0]).symlink_to(tmp_path / "outside")
+    assert "is a symbolic link" in cli(*arguments, "third").complaint
     assert not list((tmp_path / "outside").iterdir())

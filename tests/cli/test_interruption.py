@@ -91,9 +91,9 @@ def wait(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         time.sleep(0.001)
 
 
-def end(process: subprocess.Popen[str], how: signal.Signals) -> tuple[int, str]:
+def end(process: subprocess.Popen[str], signal_number: signal.Signals) -> tuple[int, str]:
     """(exit code, stderr) after a signal."""
-    process.send_signal(how)
+    process.send_signal(signal_number)
     _, errors = process.communicate(timeout=60)
     return process.returncode, errors
 
@@ -103,20 +103,22 @@ def same(run: Run, undisturbed: Run) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("signal_number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_what_an_interrupted_command_has_is_kept_and_the_same_command_goes_on(
-    how: signal.Signals, expected: int, make: Callable[[str], Run], undisturbed: Run, warm_start: None
+    signal_number: signal.Signals, expected: int, make: Callable[[str], Run], undisturbed: Run, warm_start: None
 ) -> None:
     run = make("out")
     process = run.start(seconds=0.005)
     wait(lambda: run.lines() >= 64, process)
-    code, errors = end(process, how)
-    kept = run.lines()
+    code, errors = end(process, signal_number)
+    stored_lines = run.lines()
     assert code == expected
     assert errors.splitlines()[-1].startswith("figeval: interrupted; results so far are kept")
     assert "Traceback" not in errors
-    assert 64 <= kept < N
-    assert f"{kept} of them kept from before" in run.finish().stderr
+    assert 64 <= stored_lines < N
+    assert f"{stored_lines} of them kept from before" in run.finish().stderr
     assert same(run, undisturbed)
 
 
@@ -146,10 +148,10 @@ def test_ctrl_c_before_the_first_answer(make: Callable[[str], Run], undisturbed:
 def test_killed_again_and_again_while_writing(make: Callable[[str], Run], undisturbed: Run, warm_start: None) -> None:
     run = make("out")
     for _ in range(3):
-        process, kept = run.start(seconds=0.002), run.lines()
-        wait(lambda kept=kept: run.lines() > kept, process)  # type: ignore[misc]
+        process, stored_lines = run.start(seconds=0.002), run.lines()
+        wait(lambda stored_lines=stored_lines: run.lines() > stored_lines, process)  # type: ignore[misc]
         assert end(process, signal.SIGKILL)[0] == -signal.SIGKILL
-        assert kept < run.lines() < N
+        assert stored_lines < run.lines() < N
     run.finish()
     assert same(run, undisturbed)
 
@@ -207,19 +209,19 @@ def test_two_at_once_in_one_folder(make: Callable[[str], Run], undisturbed: Run)
 def test_sigterm_while_texts_are_written(tmp_path: Path, warm_start: None) -> None:
     """Those that have ended are kept, and the others are written anew, as in a run that nobody disturbs."""
     model = Workshop(tmp_path)("llama", "ForCausalLM", max_position_embeddings=2048)
-    whole, run = (Run(tmp_path, name) for name in ("whole", "cut"))
-    for one in (whole, run):
-        one.command = (
+    uninterrupted, run = (Run(tmp_path, name) for name in ("whole", "cut"))
+    for run_ in (uninterrupted, run):
+        run_.command = (
             *("run", "--tasks", "mini_narrative", "--model", f"causal:{model}", "--batch_size", "2"),
-            *("--max_new_tokens", "64", "--limit", "12", "--output_path", one.record_file.parent.name),
+            *("--max_new_tokens", "64", "--limit", "12", "--output_path", run_.record_file.parent.name),
         )
-        one.file = one.record_file.parent / "predictions" / "mini_narrative.jsonl"
-    whole.finish()
+        run_.file = run_.record_file.parent / "predictions" / "mini_narrative.jsonl"
+    uninterrupted.finish()
     process = run.start(seconds=0)
     wait(lambda: run.lines() >= 3, process)
     code, errors = end(process, signal.SIGTERM)
-    kept = run.lines()
+    stored_lines = run.lines()
     assert (code, "Traceback" in errors) == (143, False)
-    assert 3 <= kept < whole.lines() == 12
-    assert f"{kept} of them kept from before" in run.finish().stderr
-    assert same(run, whole)
+    assert 3 <= stored_lines < uninterrupted.lines() == 12
+    assert f"{stored_lines} of them kept from before" in run.finish().stderr
+    assert same(run, uninterrupted)

@@ -53,7 +53,7 @@ REFUSED = {"rescore finished", "compare finished interrupted", "annotate judge h
 
 
 @pytest.fixture
-def kept(cli: Cli, tmp_path: Path) -> Cli:
+def cli_in_copies(cli: Cli, tmp_path: Path) -> Cli:
     """The command line in a folder with copies of what was kept."""
     shutil.copytree(KEPT, tmp_path, dirs_exist_ok=True)
     return cli
@@ -72,8 +72,8 @@ def with_wing(line: str) -> Any:
 
 
 @pytest.mark.parametrize("command", [with_wing(line) for line in READING])
-def test_commands_read_what_was_kept(command: str, kept: Cli) -> None:
-    done = kept(*command.split())
+def test_commands_read_what_was_kept(command: str, cli_in_copies: Cli) -> None:
+    done = cli_in_copies(*command.split())
     assert orderly(done), (done.code, done.out, done.err)
     assert (done.code == 2) == (command in REFUSED), (done.code, done.out, done.err)
 
@@ -86,7 +86,7 @@ def test_commands_read_what_was_kept(command: str, kept: Cli) -> None:
         (resumed_contamination, "half_measured", 22, 10),
     ],
 )
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("cli_in_copies")
 def test_what_was_interrupted_goes_on(
     resumed: Callable[[Path, Writer], Any], folder: str, questions: int, left: int, tmp_path: Path
 ) -> None:
@@ -100,12 +100,12 @@ def test_what_was_interrupted_goes_on(
         assert model.asked == left < questions
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("cli_in_copies")
 def test_a_resumed_run_is_as_if_it_had_not_been_interrupted(tmp_path: Path) -> None:
     resumed = resumed_run(tmp_path / "interrupted", Writer())
-    whole = resumed_run(tmp_path / "whole", Writer())
-    for task in whole.tasks:
-        assert resumed.predictions(task).equals(whole.predictions(task))
+    uninterrupted = resumed_run(tmp_path / "whole", Writer())
+    for task in uninterrupted.tasks:
+        assert resumed.predictions(task).equals(uninterrupted.predictions(task))
 
 
 def test_what_is_kept_is_small_and_half_of_it_is_unfinished() -> None:

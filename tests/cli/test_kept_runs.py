@@ -17,7 +17,7 @@ from tests.finished_runs import finished
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Path:
+def packed_runs(tmp_path: Path) -> Path:
     """Two runs on mini, as `results/measured` keeps them."""
     for model in ("overlap", "random"):
         run = finished(tmp_path / "runs" / model, "mini_pairs", "mini_alignment", model=model)
@@ -25,8 +25,8 @@ def kept(tmp_path: Path) -> Path:
     return tmp_path / "kept"
 
 
-def test_rows_are_packed_without_scores_and_texts(kept: Path) -> None:
-    folder = kept / "overlap" / "predictions"
+def test_rows_are_packed_without_scores_and_texts(packed_runs: Path) -> None:
+    folder = packed_runs / "overlap" / "predictions"
     assert sorted(file.name for file in folder.iterdir()) == ["mini_alignment.jsonl.gz", "mini_pairs.jsonl.gz"]
     with gzip.open(folder / "mini_pairs.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
@@ -34,75 +34,77 @@ def test_rows_are_packed_without_scores_and_texts(kept: Path) -> None:
     assert {key for row in rows for key in row} == set(measure.KEPT_FIELDS)
 
 
-def test_the_same_rows_give_the_same_bytes(kept: Path, tmp_path: Path) -> None:
+def test_the_same_rows_give_the_same_bytes(packed_runs: Path, tmp_path: Path) -> None:
     measure.keep(tmp_path / "runs" / "overlap", tmp_path / "again")
-    for file in sorted((kept / "overlap" / "predictions").iterdir()):
+    for file in sorted((packed_runs / "overlap" / "predictions").iterdir()):
         assert (tmp_path / "again" / "predictions" / file.name).read_bytes() == file.read_bytes()
 
 
 @pytest.mark.wing("comparison")
-def test_they_are_compared_and_broken_down_as_the_runs_themselves(kept: Path, tmp_path: Path, cli: Cli) -> None:
+def test_they_are_compared_and_broken_down_as_the_runs_themselves(packed_runs: Path, tmp_path: Path, cli: Cli) -> None:
     for command, *names in (
         ["compare", "overlap", "random"],
         ["show", "overlap", "--by", "idiom"],
         ["export", "random", "--to", "csv"],
     ):
-        said = []
-        for place in (tmp_path / "runs", kept):
-            done = cli(command, *(str(place / name) if name in ("overlap", "random") else name for name in names))
+        outputs = []
+        for folder in (tmp_path / "runs", packed_runs):
+            done = cli(command, *(str(folder / name) if name in ("overlap", "random") else name for name in names))
             assert done.code == 0, done.err
-            said.append(done.out.replace(str(place), "PLACE"))
-        assert said[0] == said[1]
+            outputs.append(done.out.replace(str(folder), "PLACE"))
+        assert outputs[0] == outputs[1]
 
 
-def test_changed_or_torn_predictions_are_refused(kept: Path) -> None:
-    file = kept / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
-    whole = file.read_bytes()
-    rows = gzip.decompress(whole)
+def test_changed_or_torn_predictions_are_refused(packed_runs: Path) -> None:
+    file = packed_runs / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
+    archive = file.read_bytes()
+    rows = gzip.decompress(archive)
     file.write_bytes(gzip.compress(rows.replace(b'"acc":0.0', b'"acc":1.0')))
     with pytest.raises(RecordError, match="has been changed since mini_pairs was scored"):
-        read_run(kept / "overlap")
-    for broken in (whole[:-20], b"no gzip", whole[:40] + b"\0" * 40 + whole[80:]):
+        read_run(packed_runs / "overlap")
+    for broken in (archive[:-20], b"no gzip", archive[:40] + b"\0" * 40 + archive[80:]):
         file.write_bytes(broken)
         with pytest.raises(RecordError, match=r"mini_pairs\.jsonl\.gz") as caught:
-            list(RunFolder(kept / "overlap").rows("mini_pairs"))
+            list(RunFolder(packed_runs / "overlap").rows("mini_pairs"))
         assert "\n" not in str(caught.value)
 
 
-def test_an_archive_that_holds_too_much_is_refused(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_that_holds_too_much_is_refused(packed_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two gigabytes of zeros are two megabytes of gzip."""
     monkeypatch.setattr(rows_file, "MAX_UNPACKED", 1 << 16)
-    file = kept / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
+    file = packed_runs / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
     file.write_bytes(gzip.compress(bytes(1 << 20)))
     with pytest.raises(RecordError, match=r"holds more than 65,536 bytes; gunzip it"):
-        read_run(kept / "overlap")
+        read_run(packed_runs / "overlap")
 
 
-def test_an_archive_that_expands_like_no_predictions_is_refused(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_that_expands_like_no_predictions_is_refused(
+    packed_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rows_file, "RATIO_FROM", 1 << 10)
-    (kept / "overlap" / "predictions" / "mini_pairs.jsonl.gz").write_bytes(gzip.compress(b"[]\n" * (1 << 18)))
+    (packed_runs / "overlap" / "predictions" / "mini_pairs.jsonl.gz").write_bytes(gzip.compress(b"[]\n" * (1 << 18)))
     with pytest.raises(RecordError, match=r"holds more than [0-9,]+ bytes; gunzip it"):
-        read_run(kept / "overlap")
+        read_run(packed_runs / "overlap")
 
 
-def test_rows_without_examples_are_refused(kept: Path) -> None:
+def test_rows_without_examples_are_refused(packed_runs: Path) -> None:
     """Readers keep the rows in memory, so their number is bounded by the record."""
-    file = kept / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
+    file = packed_runs / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
     rows = gzip.decompress(file.read_bytes())
     file.write_bytes(gzip.compress(rows + rows.splitlines(keepends=True)[0].replace(b'"id":"', b'"id":"x')))
-    content = json.loads((kept / "overlap" / "run.json").read_text("utf-8"))
+    content = json.loads((packed_runs / "overlap" / "run.json").read_text("utf-8"))
     for task in content["tasks"]:
         task["predictions_sha256"] = None
-    (kept / "overlap" / "run.json").write_text(json.dumps(content), "utf-8")
+    (packed_runs / "overlap" / "run.json").write_text(json.dumps(content), "utf-8")
     with pytest.raises(RecordError, match="has more rows than mini_pairs has examples"):
-        read_run(kept / "overlap")
+        read_run(packed_runs / "overlap")
 
 
-def test_a_long_line_is_refused(kept: Path) -> None:
-    file = kept / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
+def test_a_long_line_is_refused(packed_runs: Path) -> None:
+    file = packed_runs / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
     file.write_bytes(gzip.compress(b"[" * (1 << 22) + b"\n"))
     with pytest.raises(RecordError, match="line 1, is larger than 4,194,304 bytes"):
-        list(RunFolder(kept / "overlap").rows("mini_pairs"))
+        list(RunFolder(packed_runs / "overlap").rows("mini_pairs"))
 
 
 def test_a_text_in_meta_is_not_kept(tmp_path: Path) -> None:
@@ -122,7 +124,7 @@ def test_what_is_kept_takes_little_room_and_holds_what_the_pages_need() -> None:
 
 
 @pytest.mark.wing("comparison")
-def test_compare_needs_predictions_packed_or_not(kept: Path) -> None:
+def test_compare_needs_predictions_packed_or_not(packed_runs: Path) -> None:
     from tests.finished_runs import compare_runs
 
-    assert compare_runs(kept / "overlap", kept / "random", "acc").tasks
+    assert compare_runs(packed_runs / "overlap", packed_runs / "random", "acc").tasks

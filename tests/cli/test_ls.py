@@ -24,8 +24,8 @@ LISTINGS = listings(plugin_manager())
 def rows(cli: Cli, *arguments: str) -> list[dict[str, Any]]:
     done = cli("ls", *arguments, "--json")
     assert (done.code, done.err) == (0, "")
-    found: list[dict[str, Any]] = json.loads(done.out)
-    return found
+    listing: list[dict[str, Any]] = json.loads(done.out)
+    return listing
 
 
 def test_alone_it_says_what_can_be_listed(cli: Cli) -> None:
@@ -45,9 +45,9 @@ def test_text_has_a_heading_and_one_line_for_each_row(kind: str, cli: Cli) -> No
 
 
 def test_tasks(cli: Cli) -> None:
-    found = {row["name"]: row for row in rows(cli, "tasks")}
-    assert set(found) >= MINI
-    pairs = found["mini_pairs"]
+    tasks = {row["name"]: row for row in rows(cli, "tasks")}
+    assert set(tasks) >= MINI
+    pairs = tasks["mini_pairs"]
     assert pairs["type"] == "pairs"
     assert pairs["data"]["test"] == "jsonl:pairs.jsonl"
     assert pairs["metrics"] == ["acc", "macro_f1"]
@@ -66,23 +66,23 @@ def test_suites_models_metrics_and_routes(cli: Cli) -> None:
 
 
 def test_task_types(cli: Cli) -> None:
-    found = {row["name"]: row for row in rows(cli, "types")}
-    own = [name for name, row in found.items() if row["owner"] == "figeval.defaults"]
-    assert own == ["choice", "ranking", "pairs", "spans", "joint", "generation", "similarity"]
-    assert found["epic_published_spans"]["owner"] == "figeval.builtin.tasks.epic"
-    choice = found["choice"]
+    types = {row["name"]: row for row in rows(cli, "types")}
+    core_types = [name for name, row in types.items() if row["owner"] == "figeval.defaults"]
+    assert core_types == ["choice", "ranking", "pairs", "spans", "joint", "generation", "similarity"]
+    assert types["epic_published_spans"]["owner"] == "figeval.builtin.tasks.epic"
+    choice = types["choice"]
     assert choice["fields"] == ["query", "options", "gold", "option_meta"]
     assert (choice["default_metrics"], choice["owner"]) == (["acc"], "figeval.defaults")
     assert set(choice["metrics"]) >= {"acc", "acc_norm", "parse_rate"}
-    assert all(row["description"] and row["metrics"] for row in found.values())
-    for row in found.values():
+    assert all(row["description"] and row["metrics"] for row in types.values())
+    for row in types.values():
         Draft202012Validator.check_schema(row["schema"])
         assert {"id", *row["fields"]} <= set(row["schema"]["properties"])
     schema = Draft202012Validator(choice["schema"])
     assert schema.is_valid({"id": 1, "query": "q", "options": ["a"], "gold": 0})
     assert not schema.is_valid({"id": 1, "query": "q", "gold": 0})
     shown = cli("ls", "types").out
-    assert all(f"\n{name} " in f"\n{shown}" for name in found)
+    assert all(f"\n{name} " in f"\n{shown}" for name in types)
 
 
 @pytest.mark.wing("training")
@@ -95,14 +95,14 @@ def test_heads_and_presets(cli: Cli) -> None:
 
 
 def test_plugins(cli: Cli) -> None:
-    found = {row["name"]: row for row in rows(cli, "plugins")}
-    assert found["figeval.defaults"]["origin"] == "core"
-    assert found["figeval.builtin.tasks.mini"]["offers"] == ["sources", "tasks"]
-    assert not [row for row in found.values() if row["problems"]]
+    plugins = {row["name"]: row for row in rows(cli, "plugins")}
+    assert plugins["figeval.defaults"]["origin"] == "core"
+    assert plugins["figeval.builtin.tasks.mini"]["offers"] == ["sources", "tasks"]
+    assert not [row for row in plugins.values() if row["problems"]]
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found"),
+    ("pattern", "expected"),
     [
         ("mini", MINI),
         ("MINI_P", {"mini_pairs", "mini_proverbs"}),
@@ -110,8 +110,8 @@ def test_plugins(cli: Cli) -> None:
         ("mini_?a*", {"mini_pairs", "mini_fables", "mini_narrative"}),
     ],
 )
-def test_a_pattern_is_a_part_of_the_name_or_a_glob(pattern: str, found: set[str], cli: Cli) -> None:
-    assert {row["name"] for row in rows(cli, "tasks", pattern)} == found
+def test_a_pattern_is_a_part_of_the_name_or_a_glob(pattern: str, expected: set[str], cli: Cli) -> None:
+    assert {row["name"] for row in rows(cli, "tasks", pattern)} == expected
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_nothing_of_that_name(arguments: tuple[str, ...], words: str, cli: Cli) 
 
 @pytest.mark.wing("exporters")
 def test_layouts(cli: Cli) -> None:
-    found = {row["name"]: row for row in rows(cli, "layouts")}
-    assert next(iter(found)) == "comparison"
-    assert found["epic_table_7"]["tasks"] == ["epic_retrieval_seen", "epic_retrieval_unseen"]
-    assert found["epic_table_7"]["owner"] == "figeval.builtin.tasks.epic"
+    layouts = {row["name"]: row for row in rows(cli, "layouts")}
+    assert next(iter(layouts)) == "comparison"
+    assert layouts["epic_table_7"]["tasks"] == ["epic_retrieval_seen", "epic_retrieval_unseen"]
+    assert layouts["epic_table_7"]["owner"] == "figeval.builtin.tasks.epic"

@@ -189,8 +189,8 @@ def test_a_plugins_command_takes_no_name_that_another_has(
             for name in ("run", "build", f"{text}_only", "shared"):
                 cli.add_command(click.Command(name, help=text))
             cli.commands["build"].add_command(click.Command("keywords", help=text))
-            more = cli.group("more")(lambda: None) if text == "first" else cli.commands["more"]
-            more.add_command(click.Command("inner", help=text))
+            other_group = cli.group("more")(lambda: None) if text == "first" else cli.commands["more"]
+            other_group.add_command(click.Command("inner", help=text))
 
         return register_commands
 
@@ -237,8 +237,8 @@ def test_the_exit_status_of_a_plugins_command(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    own = Figeval("figeval")
-    own.group("build")(lambda: None)
+    figeval_cli = Figeval("figeval")
+    figeval_cli.group("build")(lambda: None)
 
     def register_commands(cli: click.Group) -> None:
         leaving = click.Command("leaving", callback=lambda: sys.exit(left_with))  # type: ignore[arg-type]
@@ -250,7 +250,7 @@ def test_the_exit_status_of_a_plugins_command(
     manager = PluginManager()
     manager.load("p", "a test", lambda: plugin)
     monkeypatch.setattr("figeval.plugins.plugin_manager", lambda: manager)
-    monkeypatch.setattr("figeval.cli.main.cli", own)
+    monkeypatch.setattr("figeval.cli.main.cli", figeval_cli)
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == code

@@ -152,9 +152,9 @@ def environment(folder: Path) -> Path:
     """A virtual environment that sees all that is installed here: what is installed there stays there."""
     venv.create(folder, with_pip=False, symlinks=True)
     scheme = {"base": str(folder), "platbase": str(folder)}
-    here = sysconfig.get_path("purelib")
-    there = Path(sysconfig.get_path("purelib", vars=scheme))
-    (there / "here.pth").write_text(f"import site; site.addsitedir({here!r})\n")
+    site_packages = sysconfig.get_path("purelib")
+    site_packages_of_environment = Path(sysconfig.get_path("purelib", vars=scheme))
+    (site_packages_of_environment / "here.pth").write_text(f"import site; site.addsitedir({site_packages!r})\n")
     return folder / "bin" / "python"
 
 

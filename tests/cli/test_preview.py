@@ -16,16 +16,16 @@ from tests.runs.conftest import write_task
 
 def blocks(out: str) -> dict[str, list[tuple[str, str]]]:
     """Route → (name, text) of everything shown below it."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    text_blocks: dict[str, list[tuple[str, str]]] = {}
     shown: list[tuple[str, str]] = []
     for line in out.splitlines():
         if heading := re.match(r"  (\w+) \(", line):
-            shown = found.setdefault(heading[1], [])
+            shown = text_blocks.setdefault(heading[1], [])
         elif entry := re.match(r"    (\S+(?: \w+)?) *│(.*)", line):
             shown.append((entry[1], entry[2]))
-        elif more := re.match(r"     +│(.*)", line):
-            shown[-1] = (shown[-1][0], f"{shown[-1][1]}\n{more[1]}")
-    return found
+        elif continuation := re.match(r"     +│(.*)", line):
+            shown[-1] = (shown[-1][0], f"{shown[-1][1]}\n{continuation[1]}")
+    return text_blocks
 
 
 def test_every_route_of_a_pairs_task(cli: Cli) -> None:
@@ -122,7 +122,7 @@ def test_the_texts_of_a_request_by_name() -> None:
     assert parts(Continuation("a", " b")) == {"context": "a", "continuation": " b"}
     assert parts(Cloze("a ", " b", ("Yes", "No"))) == {"cloze": "a [____] b", "words": "Yes | No"}
     assert parts(PairLabel("a", "b", ("x", "y")))["labels"] == "x | y"
-    asked = Prompt((Message("system", "s"), Message("user", "a")), ("\n",), 8)
-    assert parts(asked) == {"1 system": "s", "2 user": "a", "stop": "\n", "max_new_tokens": "8"}
-    assert parts(replace(asked, answer=AnswerFormat(("A", "B"))))["answer"] == "one of A | B"
-    assert parts(replace(asked, answer=AnswerFormat(schema="{}")))["answer"] == "{}"
+    prompt = Prompt((Message("system", "s"), Message("user", "a")), ("\n",), 8)
+    assert parts(prompt) == {"1 system": "s", "2 user": "a", "stop": "\n", "max_new_tokens": "8"}
+    assert parts(replace(prompt, answer=AnswerFormat(("A", "B"))))["answer"] == "one of A | B"
+    assert parts(replace(prompt, answer=AnswerFormat(schema="{}")))["answer"] == "{}"

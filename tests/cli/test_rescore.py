@@ -35,8 +35,8 @@ def test_before_and_after(cli: Cli, written: Path) -> None:
     head, line = cli("rescore", "run", "--include_path", "tasks").out.splitlines()
     assert head.split() == ["task", "answers", "changed", "before", "after", "acc", "before", "acc", "after"]
     assert line.split() == ["t", "20", "0", *("11", "empty", "·", "9", "ok") * 2, *("0.3333",) * 2]
-    (one,) = json.loads(cli("rescore", "run", "--include_path", "tasks", "--json").out)
-    assert (one["task"], one["changed"], one["after"]) == ("t", 0, {"empty": 11, "ok": 9})
+    (rescored,) = json.loads(cli("rescore", "run", "--include_path", "tasks", "--json").out)
+    assert (rescored["task"], rescored["changed"], rescored["after"]) == ("t", 0, {"empty": 11, "ok": 9})
 
 
 @pytest.mark.parametrize(

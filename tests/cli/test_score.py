@@ -22,7 +22,7 @@ def test_scored_predictions_are_read_like_any_run(tmp_path: Path) -> None:
     assert "ours (predictions)" in done.stdout
     assert "1 of 3 examples has no prediction; it counts as an empty answer, not as a wrong one" in done.stdout
     record = json.loads((tmp_path / "ours" / "run.json").read_text(encoding="utf-8"))
-    assert [one["baseline"] for one in record["tasks"][0]["baselines"]] == ["chance", "overlap"]
+    assert [baseline["baseline"] for baseline in record["tasks"][0]["baselines"]] == ["chance", "overlap"]
     figeval("run", "-t", "mini_fables", "-m", "overlap", "--limit", "3", "-o", "overlap", cwd=tmp_path)
     assert "left out 1 without a valid answer" in figeval("compare", "ours", "overlap", cwd=tmp_path).stdout
     table = figeval("export", "ours", "overlap", "--to", "csv", cwd=tmp_path).stdout
@@ -127,27 +127,27 @@ def filled_in(file: Path) -> str:
         row["prediction"] = ANSWERS[row["task"]]
     if file.suffix in (".json", ".jsonl"):
         return json.dumps(rows) if file.suffix == ".json" else "\n".join(map(json.dumps, rows))
-    made = io.StringIO()
-    writer = csv.DictWriter(made, rows[0], delimiter="," if file.suffix == ".csv" else "\t")
+    template = io.StringIO()
+    writer = csv.DictWriter(template, rows[0], delimiter="," if file.suffix == ".csv" else "\t")
     writer.writeheader()
     writer.writerows(rows)
-    return made.getvalue()
+    return template.getvalue()
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "json"])
 def test_a_template_has_a_row_for_every_example_that_is_scored(suffix: str, cli: Cli) -> None:
-    asked = ("-t", "mini_pairs,mini_fables", "--sample", "5")
+    arguments = ("-t", "mini_pairs,mini_fables", "--sample", "5")
     file = Path(f"new/given.{suffix}")
-    written = cli("score", *asked, "--write_template", str(file), "--seeds", "3,8")
+    written = cli("score", *arguments, "--write_template", str(file), "--seeds", "3,8")
     assert written.code == 0, written.err
     assert "20 rows" in written.out
     assert "mini_pairs: 5 examples; write one of the labels: entailment, non-entailment" in written.out
     assert "mini_fables: 5 examples; write the index of an option" in written.out
-    assert "there are no predictions for mini_pairs" in cli("score", *asked, "-p", str(file)).err
-    both = cli("score", *asked, "--limit", "5", "--write_template", f"two.{suffix}")
+    assert "there are no predictions for mini_pairs" in cli("score", *arguments, "-p", str(file)).err
+    both = cli("score", *arguments, "--limit", "5", "--write_template", f"two.{suffix}")
     assert (both.code, "give only one of them" in both.err) == (2, True)
     file.write_text(filled_in(file), encoding="utf-8")
-    done = cli("score", *asked, "-p", str(file), "--no_baselines", "-o", "run")
+    done = cli("score", *arguments, "-p", str(file), "--no_baselines", "-o", "run")
     assert done.code == 0, done.err
     for seed in (3, 8):
         record = json.loads(Path(f"run/seed-{seed}/run.json").read_text(encoding="utf-8"))

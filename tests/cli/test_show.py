@@ -165,8 +165,8 @@ def test_a_training(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_training_says_whether_it_helped(cli: Cli, tmp_path: Path) -> None:
     """The model before training is step 0, which is never the best one."""
-    known = {"before": {"acc": 0.5, "mrr": None}, "improved": False}
-    lines = cli("show", training(tmp_path, **known)).out.splitlines()
+    shares = {"before": {"acc": 0.5, "mrr": None}, "improved": False}
+    lines = cli("show", training(tmp_path, **shares)).out.splitlines()
     assert lines[2].split() == ["0", "0.5000", "–", "before", "training"]
     gained = "  on dev, before training → step 6: acc 0.5000 → 0.5000, mrr – → –"
     assert f"{gained}; no checkpoint was better than the model before training" in lines

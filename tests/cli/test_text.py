@@ -44,10 +44,10 @@ def test_what_is_left_of_a_text(text: str, expected: str) -> None:
 
 @given(HOSTILE)
 def test_a_clean_text_is_harmless_and_stays_as_it_is(text: str) -> None:
-    found = clean(text)
-    found.encode()
-    assert UNSAFE.search(found) is None
-    assert clean(found) == found
+    cleaned = clean(text)
+    cleaned.encode()
+    assert UNSAFE.search(cleaned) is None
+    assert clean(cleaned) == cleaned
     assert "\n" not in one_line(text)
     assert valid(text) == text or any("\ud800" <= letter <= "\udfff" for letter in text)
 
@@ -146,8 +146,8 @@ SHOWN = "=cmd|'/C calc'!A0 [red]x[/] :x: <img src=x> ![p](http://x) `a|b`"
 def foreign(tmp_path: Path) -> Path:
     folder = RunFolder(tmp_path / "run")
     folder.predictions_file("x").parent.mkdir(parents=True)
-    told = {"warnings": [EVIL], "error": EVIL, "status": "failed", "scores": [score(EVIL)]}
-    record = run(task("proverbs", **told), warnings=[EVIL])
+    task_fields = {"warnings": [EVIL], "error": EVIL, "status": "failed", "scores": [score(EVIL)]}
+    record = run(task("proverbs", **task_fields), warnings=[EVIL])
     record.model.name = record.model.backend = EVIL
     folder.write(record)
     return folder.path

@@ -34,8 +34,8 @@ def edit(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def write_pairs(folder: Path, rows: list[dict[str, Any]], *more: str) -> Path:
-    (folder / "pairs.task.yaml").write_text("\n".join([PAIRS, *more, ""]))
+def write_pairs(folder: Path, rows: list[dict[str, Any]], *lines: str) -> Path:
+    (folder / "pairs.task.yaml").write_text("\n".join([PAIRS, *lines, ""]))
     (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder / "pairs.task.yaml"
 
@@ -410,8 +410,8 @@ def pairs_of(*labels: str) -> list[dict[str, Any]]:
     return [{"id": f"p{i}", "a": f"left {i}", "b": f"right {i}", "label": label} for i, label in enumerate(labels)]
 
 
-def ungrouped(folder: Path, rows: list[dict[str, Any]], *more: str) -> Path:
-    file = write_pairs(folder, rows, *more)
+def ungrouped(folder: Path, rows: list[dict[str, Any]], *lines: str) -> Path:
+    file = write_pairs(folder, rows, *lines)
     edit(file, "group: row.pair\n", "")
     return file
 
@@ -480,9 +480,9 @@ def test_a_suite_that_cannot_be_run(suite: str, message: str, task: Path, cli: C
     rows = [{"id": n, "a": f"{n}", "b": "b", "label": PAIR_LABELS[n % 2], "pair": n // 2} for n in range(4)]
     file = write_pairs(task.parent, rows)
     edit(file, "label: row.label}", "label: row.label, meta: {idiom: row.pair}}")
-    named = task.parent / "s.suite.yaml"
-    named.write_text(f"name: s\n{suite}\n")
-    for target in (task.parent, named):
+    suite_file = task.parent / "s.suite.yaml"
+    suite_file.write_text(f"name: s\n{suite}\n")
+    for target in (task.parent, suite_file):
         done = cli("validate", target)
         assert done.code == 2
         assert message in done.out
@@ -492,7 +492,7 @@ def test_test_rows_in_train_are_counted_and_what_shots_can_be_met(tmp_path: Path
     row = {"id": "a", "q": "He spilled the beans.", "o": ["He ate.", "He told."], "g": 1}
     train = [{**row, "id": "b", "q": "he spilled the beans"}, {**row, "id": "c", "q": "She left."}]
     (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")
-    (tmp_path / "train.jsonl").write_text("".join(json.dumps(one) + "\n" for one in train))
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in train))
     (tmp_path / "shots.task.yaml").write_text(
         "name: shots\ntype: choice\n"
         'data: {test: "jsonl:test.jsonl", train: "jsonl:train.jsonl", validation: "jsonl:train.jsonl"}\n'
@@ -502,8 +502,8 @@ def test_test_rows_in_train_are_counted_and_what_shots_can_be_met(tmp_path: Path
     assert (done.code, done.out.splitlines()[-1]) == (0, "1 task, 0 errors, 2 warnings")
     assert done.out.count("1 of 1 test rows is in") == 2 and "('a' as 'b')" in done.out
     assert "--num_fewshot 1 is possible; 2 is impossible for 1 of 1 test rows" in done.out
-    more = cli("validate", tmp_path / "shots.task.yaml", "--num_fewshot", "2")
-    assert "--num_fewshot 2 is impossible for 1 of 1 test rows ('a')" in more.out
+    few_shot = cli("validate", tmp_path / "shots.task.yaml", "--num_fewshot", "2")
+    assert "--num_fewshot 2 is impossible for 1 of 1 test rows ('a')" in few_shot.out
     refused = cli("run", "--tasks", "shots", "--include_path", tmp_path, "-m", "overlap", "--num_fewshot", "2")
     assert refused.code == 2
     preview = cli("preview", "shots", "--include_path", tmp_path, "--num_fewshot", "1").out

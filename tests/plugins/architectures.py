@@ -72,7 +72,7 @@ PLAIN = {  # neither
         "num_key_value_heads": 1,
     },
 }
-ALL = {**PACKED, **SHARING, **PLAIN}
+CONFIGS = {**PACKED, **SHARING, **PLAIN}
 MIXING = {  # rows of a batch change one another
     "Rwkv": {"hidden_size": 32, "num_hidden_layers": 3, "vocab_size": WORDS, "attention_hidden_size": 32},
     "MiniMax": {
@@ -90,7 +90,7 @@ def build(name: str, **further: Any) -> Any:
     import transformers
 
     torch.manual_seed(0)
-    config = getattr(transformers, f"{name}Config")(**{**(ALL | MIXING)[name], **further})
+    config = getattr(transformers, f"{name}Config")(**{**(CONFIGS | MIXING)[name], **further})
     model = transformers.AutoModelForCausalLM.from_config(config).float().eval()
     for parameter in model.parameters():
         if parameter.dim() > 1:

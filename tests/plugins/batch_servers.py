@@ -46,7 +46,7 @@ class BatchDesk:
     fate: Fate = lambda _question, _attempt: "ok"
     reply: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: answer_to(body)
     quotes: str = ""  # what its messages quote
-    most: int = 1000  # requests of a batch
+    max_requests: int = 1000  # requests of a batch
     hang_up: str = ""  # "before" or "after" a batch is created, once
     pause: float = 0.0  # seconds between the creation of a batch and the answer that says so
     faults: int = 0  # GETs that fail from now on
@@ -61,7 +61,7 @@ class BatchDesk:
     files: dict[str, bytes] = field(default_factory=dict)
     processed: Counter[str] = field(default_factory=Counter)  # question → times that it was answered, and billed
     attempts: Counter[str] = field(default_factory=Counter)
-    asked: Counter[str] = field(default_factory=Counter)  # method and path
+    request_counts: Counter[str] = field(default_factory=Counter)  # method and path
     live: int = 0  # requests outside of batches
     lock: threading.RLock = field(default_factory=threading.RLock)
     dice: random.Random = field(default_factory=lambda: random.Random(7))
@@ -87,19 +87,19 @@ class BatchDesk:
 
 def answer_to(body: dict[str, Any]) -> dict[str, Any]:
     """The last question in capitals, in the format of chat completions."""
-    said = body["messages"][-1]["content"].upper()
+    text = body["messages"][-1]["content"].upper()
     return {
         "model": "served",
-        "choices": [{"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}],
+        "choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 10, "completion_tokens": 5},
     }
 
 
 def message(body: dict[str, Any]) -> dict[str, Any]:
     """The same in the format of messages."""
-    said = body["messages"][-1]["content"].upper()
+    text = body["messages"][-1]["content"].upper()
     used = {"input_tokens": 10, "output_tokens": 5}
-    return {"model": "served", "content": [{"type": "text", "text": said}], "stop_reason": "end_turn", "usage": used}
+    return {"model": "served", "content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "usage": used}
 
 
 class BatchHandler(BaseHTTPRequestHandler):
@@ -116,15 +116,15 @@ class BatchHandler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def refuse(self, status: int, why: str) -> None:
-        self.send(status, {"error": {"message": why, "type": "invalid_request_error"}})
+    def refuse(self, status: int, reason: str) -> None:
+        self.send(status, {"error": {"message": reason, "type": "invalid_request_error"}})
 
     # ---- questions --------------------------------------------------------------------------------------------------
 
     def do_GET(self) -> None:
         path, desk = urlsplit(self.path).path, self.desk
         with desk.lock:
-            desk.asked[f"GET {path}"] += 1
+            desk.request_counts[f"GET {path}"] += 1
             if path == "/v1/models":
                 return self.refuse(404, "no list of models")
             if desk.faults:
@@ -134,9 +134,9 @@ class BatchHandler(BaseHTTPRequestHandler):
                 return self.list_batches()
             if not path.startswith("/v1/"):
                 return self.refuse(404, "no such path")
-            return self.one(path.removeprefix("/v1/messages").removeprefix("/v1").split("/")[1:])
+            return self.send_batch(path.removeprefix("/v1/messages").removeprefix("/v1").split("/")[1:])
 
-    def one(self, parts: list[str]) -> None:
+    def send_batch(self, parts: list[str]) -> None:
         desk = self.desk
         kind, name, *rest = parts
         if kind == "files" and rest == ["content"] and name in desk.files:
@@ -147,21 +147,23 @@ class BatchHandler(BaseHTTPRequestHandler):
         if rest == ["results"]:
             return self.lines(b"".join(anthropic_line(*result) for result in batch.results if result[2] != "lost"))
         desk.look(batch)
-        return self.send(200, self.told(batch))
+        return self.send(200, self.batch_fields(batch))
 
     def list_batches(self) -> None:
         desk, query = self.desk, parse_qs(urlsplit(self.path).query)
         assert int(query["limit"][0]) <= 100
         if desk.listed is not None:
             return self.refuse(404, "no list") if desk.listed == "none" else self.send(200, desk.listed)
-        newest = sorted(desk.batches.values(), key=lambda one: -one.created)
+        newest = sorted(desk.batches.values(), key=lambda batch: -batch.created)
         after = query.get("after_id" if desk.anthropic else "after", [""])[0]
-        names = [one.name for one in newest]
+        names = [batch.name for batch in newest]
         rest = newest[names.index(after) + 1 :] if after else newest
         shown = rest[: desk.page]
-        return self.send(200, {"data": [self.told(one) for one in shown], "has_more": len(rest) > len(shown)})
+        return self.send(
+            200, {"data": [self.batch_fields(batch) for batch in shown], "has_more": len(rest) > len(shown)}
+        )
 
-    def told(self, batch: Batch) -> dict[str, Any]:
+    def batch_fields(self, batch: Batch) -> dict[str, Any]:
         ended = batch.status != "in_progress"
         n, failed = len(batch.requests), sum(fate != "ok" for _, _, fate in batch.results)
         if self.desk.anthropic:
@@ -188,18 +190,18 @@ class BatchHandler(BaseHTTPRequestHandler):
         }
 
     def written(self, batch: Batch) -> dict[str, str]:
-        found = {}
-        for key, wanted in (("output_file_id", True), ("error_file_id", False)):
+        files = {}
+        for key, succeeded in (("output_file_id", True), ("error_file_id", False)):
             lines = [
-                openai_line(*one, self.desk.reply)
-                for one in batch.results
-                if (one[2] == "ok") == wanted and one[2] != "lost"
+                openai_line(*line, self.desk.reply)
+                for line in batch.results
+                if (line[2] == "ok") == succeeded and line[2] != "lost"
             ]
             if lines:
-                found[key] = f"{key}_{batch.name}"
-                told = f"not executed in time {self.desk.quotes}".encode()
-                self.desk.files[found[key]] = b"".join(lines).replace(b"not executed in time", told)
-        return found
+                files[key] = f"{key}_{batch.name}"
+                message = f"not executed in time {self.desk.quotes}".encode()
+                self.desk.files[files[key]] = b"".join(lines).replace(b"not executed in time", message)
+        return files
 
     def lines(self, content: bytes) -> None:
         desk = self.desk
@@ -211,12 +213,12 @@ class BatchHandler(BaseHTTPRequestHandler):
             content = b"".join([*lines[: desk.garbled], b'{"custom_id": "half\n', *lines[desk.garbled + 1 :]])
         if desk.cut < 0:
             return self.send(200, content)
-        kept = b"\n".join(content.split(b"\n")[: desk.cut]) + b"\n"
+        whole_lines = b"\n".join(content.split(b"\n")[: desk.cut]) + b"\n"
         desk.cut = -1
         self.send_response(200)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(kept)
+        self.wfile.write(whole_lines)
         self.close_connection = True
         return None
 
@@ -226,13 +228,15 @@ class BatchHandler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         path, desk = urlsplit(self.path).path, self.desk
         with desk.lock:
-            desk.asked[f"POST {path}"] += 1
+            desk.request_counts[f"POST {path}"] += 1
             if path == "/v1/files":
                 return self.upload(body)
             if path == "/v1/batches":
                 return self.create(json.loads(body))
             if path == "/v1/messages/batches":
-                return self.submit([(one["custom_id"], one["params"]) for one in json.loads(body)["requests"]], "")
+                return self.submit(
+                    [(request["custom_id"], request["params"]) for request in json.loads(body)["requests"]], ""
+                )
             if path not in ("/v1/chat/completions", "/v1/messages"):
                 return self.refuse(404, "no such path")
             desk.live += 1
@@ -249,17 +253,17 @@ class BatchHandler(BaseHTTPRequestHandler):
         self.desk.files[name] = content
         self.send(200, {"id": name, "object": "file", "purpose": "batch"})
 
-    def create(self, asked: dict[str, Any]) -> None:
-        assert asked["completion_window"] == "24h" and asked["endpoint"] == "/v1/chat/completions"
-        lines = [json.loads(line) for line in self.desk.files[asked["input_file_id"]].splitlines()]
+    def create(self, submission: dict[str, Any]) -> None:
+        assert submission["completion_window"] == "24h" and submission["endpoint"] == "/v1/chat/completions"
+        lines = [json.loads(line) for line in self.desk.files[submission["input_file_id"]].splitlines()]
         assert {(line["method"], line["url"]) for line in lines} == {("POST", "/v1/chat/completions")}
-        self.submit([(line["custom_id"], line["body"]) for line in lines], asked["metadata"]["figeval"])
+        self.submit([(line["custom_id"], line["body"]) for line in lines], submission["metadata"]["figeval"])
 
     def submit(self, requests: list[tuple[str, dict[str, Any]]], label: str) -> None:
         desk = self.desk
         names = [name for name, _ in requests]
-        if len(requests) > desk.most:
-            return self.refuse(400, f"a batch has at most {desk.most} requests")
+        if len(requests) > desk.max_requests:
+            return self.refuse(400, f"a batch has at most {desk.max_requests} requests")
         if not all(map(CUSTOM_ID.fullmatch, names)) or len(set(names)) < len(names):
             return self.refuse(400, "custom_id must be unique and match the pattern")
         fault, desk.hang_up = desk.hang_up, ""
@@ -271,7 +275,7 @@ class BatchHandler(BaseHTTPRequestHandler):
             self.close_connection = True
             return None
         time.sleep(desk.pause)
-        return self.send(200, self.told(batch))
+        return self.send(200, self.batch_fields(batch))
 
 
 def openai_line(key: str, body: dict[str, Any], fate: str, reply: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
@@ -300,9 +304,9 @@ def anthropic_line(key: str, body: dict[str, Any], fate: str) -> bytes:
 
 
 @contextmanager
-def batch_desk(**what: Any) -> Iterator[BatchDesk]:
+def batch_desk(**desk_options: Any) -> Iterator[BatchDesk]:
     """A server with both APIs on a free port of this machine."""
-    desk = BatchDesk(**what)
+    desk = BatchDesk(**desk_options)
     handler = type("OwnHandler", (BatchHandler,), {"desk": desk})
     server = Server(("127.0.0.1", 0), handler)
     with answering(server) as address:

@@ -76,7 +76,7 @@ def word_pieces() -> Any:
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     names = ["[UNK]", "[CLS]", "[SEP]", "|", ":", "the", "answer", "is", "un", "##like", "##ly", "unlike", "like"]
-    tokenizer = Tokenizer(models.WordPiece({name: place for place, name in enumerate(names)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(models.WordPiece({name: index for index, name in enumerate(names)}, unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -96,12 +96,14 @@ def causal_checkpoint(folder: Path, tokenizer: Callable[[], Any] = byte_pairs) -
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    made = tokenizer()
+    tokenizer_ = tokenizer()
     torch.manual_seed(3)
-    ids = {"bos_token_id": made.bos_token_id, "eos_token_id": made.eos_token_id}
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(made), n_embd=16, n_layer=2, n_head=2, n_positions=256, **ids))
+    ids = {"bos_token_id": tokenizer_.bos_token_id, "eos_token_id": tokenizer_.eos_token_id}
+    model = GPT2LMHeadModel(
+        GPT2Config(vocab_size=len(tokenizer_), n_embd=16, n_layer=2, n_head=2, n_positions=256, **ids)
+    )
     spread(model)
-    save(model, made, folder)
+    save(model, tokenizer_, folder)
     return folder
 
 
@@ -112,10 +114,10 @@ def masked_checkpoint(folder: Path) -> Path:
 
     from tests.plugins.tiny import SMALL
 
-    made = byte_pairs()
-    made.add_special_tokens({"mask_token": "<mask>", "pad_token": "<pad>"})
+    tokenizer_ = byte_pairs()
+    tokenizer_.add_special_tokens({"mask_token": "<mask>", "pad_token": "<pad>"})
     torch.manual_seed(3)
-    model = BertForMaskedLM(BertConfig(vocab_size=len(made), max_position_embeddings=256, **SMALL))
+    model = BertForMaskedLM(BertConfig(vocab_size=len(tokenizer_), max_position_embeddings=256, **SMALL))
     spread(model)
-    save(model, made, folder)
+    save(model, tokenizer_, folder)
     return folder

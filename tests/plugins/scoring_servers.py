@@ -27,7 +27,7 @@ class Imitated:
     folder: Path
     kind: str
     url: str = ""
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
     faults: list[int] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
 
@@ -40,14 +40,14 @@ class Imitated:
     def logprobs(self, ids: list[int]) -> list[float | None]:
         with self.lock, torch.inference_mode():
             table = self.network(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
-        return [None, *(float(table[place - 1, ids[place]]) for place in range(1, len(ids)))]
+        return [None, *(float(table[index - 1, ids[index]]) for index in range(1, len(ids)))]
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         answers = {"vllm": self.vllm, "sglang": self.sglang, "llama_cpp": self.llama_cpp}
-        known = {"vllm": "/v1/completions", "sglang": "/generate", "llama_cpp": "/v1/completions"}
-        if path != known[self.kind]:
+        paths = {"vllm": "/v1/completions", "sglang": "/generate", "llama_cpp": "/v1/completions"}
+        if path != paths[self.kind]:
             return 404, {"error": {"message": f"no {path} here"}}
-        self.asked.append(body)
+        self.requests.append(body)
         if self.faults:
             return self.faults.pop(0), {"error": {"message": "not now"}}
         return 200, answers[self.kind](body)
@@ -81,7 +81,7 @@ class Imitated:
             table = self.network(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
         listed = [*ids[after:], int(table[-1].argmax())]
         rows = zip(listed, table, strict=False)  # without BOS, there is a token more than there are rows
-        pairs = [(self.tokenizer.decode([one]), float(row[one])) for one, row in rows if one != bos]
+        pairs = [(self.tokenizer.decode([token]), float(row[token])) for token, row in rows if token != bos]
         tokens, values = [token for token, _ in pairs], [None, *(value for _, value in pairs[1:])]
         usage = {"prompt_tokens": len(ids), "completion_tokens": 1}
         logprobs = {"tokens": tokens, "token_logprobs": values}

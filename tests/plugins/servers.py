@@ -85,7 +85,7 @@ class Desk:
     upstream: str = ""  # the base URL of the server behind; without one it answers by itself
     plan: list[Behaviour] = field(default_factory=list)  # one per request; then `usual`
     usual: Behaviour = field(default_factory=lambda: well)
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     delivered: Counter[str] = field(default_factory=Counter)  # question → whole answers sent
@@ -108,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         desk = self.desk
         with desk.lock:
-            desk.asked.append(json.loads(body))
+            desk.requests.append(json.loads(body))
             desk.headers.append({name.lower(): value for name, value in self.headers.items()})
             desk.times.append(time.monotonic())
             desk.at_once += 1
@@ -183,16 +183,16 @@ def question(body: bytes) -> str:
 
 def canned(path: str, body: bytes) -> bytes:
     """An answer without a model: the question in capitals."""
-    said = question(body).upper()
-    return anthropic_answer(said) if path.endswith("/messages") else openai_answer(said)
+    question_text = question(body).upper()
+    return anthropic_answer(question_text) if path.endswith("/messages") else openai_answer(question_text)
 
 
-def openai_answer(said: str | None, reason: str | None = "stop", used: bool = True, **message: Any) -> bytes:
+def openai_answer(text: str | None, reason: str | None = "stop", used: bool = True, **message: Any) -> bytes:
     """An answer of chat completions that took 10 tokens and wrote 5."""
     answer: dict[str, Any] = {
         "model": "served-1",
         "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": said, **message}, "finish_reason": reason}
+            {"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": reason}
         ],
     }
     if used:
@@ -200,9 +200,9 @@ def openai_answer(said: str | None, reason: str | None = "stop", used: bool = Tr
     return json.dumps(answer).encode()
 
 
-def anthropic_answer(said: str, reason: str = "end_turn", *blocks: dict[str, str]) -> bytes:
+def anthropic_answer(text: str, reason: str = "end_turn", *blocks: dict[str, str]) -> bytes:
     """An answer of the messages API that took 10 tokens and wrote 5."""
-    content = [*blocks, {"type": "text", "text": said}]
+    content = [*blocks, {"type": "text", "text": text}]
     used = {"input_tokens": 7, "cache_read_input_tokens": 3, "output_tokens": 5}
     return json.dumps({"model": "served-2", "content": content, "stop_reason": reason, "usage": used}).encode()
 
@@ -227,12 +227,12 @@ def says(status: int, body: Any = b"", **headers: str) -> Behaviour:
     return behave
 
 
-def after(seconds: float, then: Behaviour = well) -> Behaviour:
+def after(seconds: float, behaviour: Behaviour = well) -> Behaviour:
     """Take some time."""
 
     def behave(handler: Handler, body: bytes) -> None:
         handler.desk.over.wait(seconds)
-        then(handler, body)
+        behaviour(handler, body)
 
     return behave
 

@@ -25,7 +25,7 @@ from tests.typed import route_of
 TEXT = "he let the cat out of the bag before noon"
 CHOICE = ChoiceExample(id="1", query="q", options=("cat", "dog", "cow", "hen", "fox"), gold=0)
 PAIR = PairExample(id="1", left="l", right="r", label="entailment")
-MANY = MultilabelExample(id="1", text="t", labels=None)
+MULTILABEL = MultilabelExample(id="1", text="t", labels=None)
 RATED = RatingExample(id="1", left="a", right="b", grade=None)
 SPAN = SpanExample(id="1", text=TEXT, given="betrayed a secret", known="k", gold=None)
 WORDS = LabellingExample(id="1", tokens=tuple(TEXT.split()), tags=None)
@@ -42,18 +42,18 @@ CONTEXTS: dict[Any, dict[str, Any]] = {
 }
 
 
-def asked(task_type: Any, name: str, example: Any) -> tuple[AnswerFormat, Any]:
+def format_and_reader(task_type: Any, name: str, example: Any) -> tuple[AnswerFormat, Any]:
     """The format of a route, and a function that reads a text in it."""
-    route, context = route_of(task_type, name), PromptContext(block=lambda *_, **_more: "", **CONTEXTS[task_type])
+    route, context = route_of(task_type, name), PromptContext(block=lambda *_, **_options: "", **CONTEXTS[task_type])
     assert route.answer_format is not None and route.reader is not None
     reader = route.reader
-    wanted = route.answer_format(example, context)
+    answer_format = route.answer_format(example, context)
 
     def read(text: str) -> Prediction:
-        jsonschema.validate(json.loads(text) if wanted.schema else text, wanted.json_schema)
+        jsonschema.validate(json.loads(text) if answer_format.schema else text, answer_format.json_schema)
         return reader.read(example, context, Reply(text=text))
 
-    return wanted, read
+    return answer_format, read
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,16 @@ def asked(task_type: Any, name: str, example: Any) -> tuple[AnswerFormat, Any]:
     ],
 )
 def test_every_choice_is_read(task_type: Any, name: str, example: Any, values: list[Any]) -> None:
-    wanted, read = asked(task_type, name, example)
-    found = [read(choice) for choice in wanted.choices]
-    assert [(one.status, one.value) for one in found] == [("ok", value) for value in values]
+    answer_format, read = format_and_reader(task_type, name, example)
+    readings = [read(choice) for choice in answer_format.choices]
+    assert [(reading.status, reading.value) for reading in readings] == [("ok", value) for value in values]
 
 
 @given(st.sets(st.sampled_from(["irony", "sarcasm", "satire"])), st.sampled_from([None, 2]))
 def test_every_list_of_labels_is_read(labels: set[str], indent: int | None) -> None:
-    _, read = asked(Multilabel, "by_list", MANY)
-    found = read(json.dumps({"labels": sorted(labels)}, indent=indent))
-    assert (found.status, found.value) == ("ok", frozenset(labels))
+    _, read = format_and_reader(Multilabel, "by_list", MULTILABEL)
+    reading = read(json.dumps({"labels": sorted(labels)}, indent=indent))
+    assert (reading.status, reading.value) == ("ok", frozenset(labels))
     assert read(json.dumps({"labels": ["mockery"]}, indent=indent)).value == {"satire"}
 
 
@@ -84,18 +84,18 @@ def test_every_quotation_is_read(data: st.DataObject, indent: int | None) -> Non
     start = data.draw(st.integers(0, len(words) - 1))
     end = data.draw(st.integers(start + 1, len(words)))
     quote = " ".join(words[start:end])
-    _, read = asked(Spans, "by_json", SPAN)
+    _, read = format_and_reader(Spans, "by_json", SPAN)
     assert read(json.dumps({"quote": quote}, indent=indent)).status == "ok"
     assert quotation(Reply(text=json.dumps({"quote": quote}, indent=indent)), SPAN).quote == quote
-    _, several = asked(Labelling, "by_quotes", WORDS)
-    found = several(json.dumps({"quotes": [quote]}, indent=indent))
-    assert found.status == "ok" and found.value is not None
-    assert any(" ".join(words[one.start : one.end]) == quote for one in chunks(found.value))
+    _, read_quotes = format_and_reader(Labelling, "by_quotes", WORDS)
+    reading = read_quotes(json.dumps({"quotes": [quote]}, indent=indent))
+    assert reading.status == "ok" and reading.value is not None
+    assert any(" ".join(words[chunk.start : chunk.end]) == quote for chunk in chunks(reading.value))
 
 
 def test_that_there_is_nothing_is_read() -> None:
-    _, several = asked(Labelling, "by_quotes", WORDS)
-    found = several('{"quotes": []}')
-    assert (found.status, found.value) == ("ok", ("O",) * len(WORDS.tokens))
-    _, one = asked(Spans, "by_json", SPAN)
-    assert one('{"quote": ""}').status == "ok"
+    _, read_quotes = format_and_reader(Labelling, "by_quotes", WORDS)
+    reading = read_quotes('{"quotes": []}')
+    assert (reading.status, reading.value) == ("ok", ("O",) * len(WORDS.tokens))
+    _, read_span = format_and_reader(Spans, "by_json", SPAN)
+    assert read_span('{"quote": ""}').status == "ok"

@@ -69,12 +69,12 @@ def model(desk: Desk) -> Open:
     return lambda **options: openai("m", **{"base_url": desk.url, **options})
 
 
-def ask(*texts: str, stop: tuple[str, ...] = (), most: int = 16) -> list[Prompt]:
-    return [Prompt((Message("user", text),), stop, most) for text in texts]
+def ask(*texts: str, stop: tuple[str, ...] = (), max_tokens: int = 16) -> list[Prompt]:
+    return [Prompt((Message("user", text),), stop, max_tokens) for text in texts]
 
 
-def error(message: str, **more: Any) -> dict[str, Any]:
-    return {"error": {"message": message, **more}}
+def error(message: str, **extra: Any) -> dict[str, Any]:
+    return {"error": {"message": message, **extra}}
 
 
 # ---- questions and answers -------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_what_openai_is_asked(desk: Desk, model: Open) -> None:
     turns = (Message("system", "Be brief."), Message("user", "1?"), Message("assistant", " A"), Message("user", "2?"))
     prompt = Prompt(turns, ("\n", "b", "c", "d", "e"), 7)
     model(top_p=0.9, reasoning_effort="low", reasoning_tokens=100, seed=3, extra_body='{"top_k": 1}').generate([prompt])
-    assert desk.asked == [
+    assert desk.requests == [
         {
             "model": "m",
             "messages": [
@@ -117,7 +117,7 @@ def test_what_anthropic_is_asked(desk: Desk, monkeypatch: pytest.MonkeyPatch) ->
     prompt = Prompt((Message("system", "Be brief."), Message("user", "Which?")), ("\n\n", "END"), 9)
     backend = anthropic("claude", base_url=desk.url, seed=0)
     assert backend.generate([prompt]) == [Reply(text="B", reasoning="hm")]
-    assert desk.asked == [
+    assert desk.requests == [
         {
             "model": "claude",
             "messages": [{"role": "user", "content": "Which?"}],
@@ -166,7 +166,7 @@ ANSWERS = [
 def test_what_an_answer_amounts_to(status: int, body: Any, reply: Reply, desk: Desk, model: Open) -> None:
     desk.usual = says(status, body)
     assert model().generate(ask("x")) == [reply]
-    assert len(desk.asked) == 1
+    assert len(desk.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -181,14 +181,14 @@ def test_how_anthropic_says_that_an_answer_ended(reason: str, finish: str, desk:
 def test_a_stop_text_is_cut_off_whatever_the_server_was_told(desk: Desk, model: Open) -> None:
     desk.usual = says(200, openai_answer("B\nBecause", "length"))
     assert model(send_stop="off").generate(ask("x", stop=("\n",))) == [Reply(text="B")]
-    assert "stop" not in desk.asked[0]
+    assert "stop" not in desk.requests[0]
 
 
 @given(st.text(alphabet="ab\n"), st.lists(st.text(alphabet="ab\n", max_size=2), max_size=3))
 def test_a_cut_reply_holds_no_stop_text(text: str, stops: list[str]) -> None:
-    found = cut_at_stops(Reply(text=text), stops).text
-    assert text.startswith(found)
-    assert not any(stop in found for stop in stops if stop)
+    cut_text = cut_at_stops(Reply(text=text), stops).text
+    assert text.startswith(cut_text)
+    assert not any(stop in cut_text for stop in stops if stop)
 
 
 @given(st.builds(Reply, text=st.text(), reasoning=st.text()))
@@ -258,7 +258,7 @@ def test_what_may_pass_is_tried_again(kind: str, fault: Any, desk: Desk, model: 
     backend = model(timeout=0.3, max_concurrent=1)
     assert [reply.text for reply in backend.generate(ask("a", "b", "c"))] == ["A", "B", "C"]
     assert backend.describe()["faults"] == {kind: 2}
-    assert len(desk.asked) == 5
+    assert len(desk.requests) == 5
 
 
 def test_what_does_not_pass_becomes_a_reply_that_says_so_and_is_asked_again_later(desk: Desk, model: Open) -> None:
@@ -267,7 +267,7 @@ def test_what_does_not_pass_becomes_a_reply_that_says_so_and_is_asked_again_late
     assert first == Reply(text="A")
     assert second == Reply(text="", finish="error", error="500 oops (after 3 attempts)")
     assert [reply.text for reply in model().generate(ask("a", "b"))] == ["A", "B"]
-    assert len(desk.asked) == 5
+    assert len(desk.requests) == 5
 
 
 @pytest.mark.parametrize("header", ["0.4", formatdate(time.time() + 2, usegmt=True)], ids=["seconds", "date"])
@@ -308,7 +308,7 @@ def test_a_server_that_fails_on_and_on_is_left_in_peace(desk: Desk, model: Open)
     desk.usual = says(400, error("bad"))
     backend = model(max_concurrent=1)
     replies = backend.generate(ask(*map(str, range(100))))
-    assert len(desk.asked) == 21
+    assert len(desk.requests) == 21
     assert replies[0] == Reply(text="0")
     assert [reply.error for reply in replies[1:21]] == ["400 bad"] * 20
     assert {reply.error for reply in replies[21:]} == {"not sent: 20 consecutive requests had failed (400 bad)"}
@@ -320,7 +320,7 @@ def test_a_server_that_never_answers_anything_is_an_error(desk: Desk, model: Ope
         ModelError, match="20 requests in a row failed and none was answered; the last one: 400 unknown"
     ):
         model().generate(ask(*map(str, range(100))))
-    assert len(desk.asked) <= 28
+    assert len(desk.requests) <= 28
 
 
 def test_a_server_that_goes_down_in_the_middle_loses_nothing(desk: Desk, model: Open) -> None:
@@ -361,7 +361,7 @@ def test_what_is_the_same_for_all_ends_the_run_at_once(fault: Any, message: str,
     desk.usual = fault
     with pytest.raises(ModelError, match=message):
         model(max_concurrent=2).generate(ask(*map(str, range(30))))
-    assert len(desk.asked) <= 4
+    assert len(desk.requests) <= 4
     desk.usual = well
     assert len(model().generate(ask("0"))) == 1
     assert desk.upstream_saw["0"] == 1, "what was answered before is kept"
@@ -444,9 +444,9 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
     assert {headers["authorization"] for headers in desk.headers} == {f"Bearer {KEY}"}
     assert replies[0].text == "your key is [key]"
     parts = (backend, backend.client, backend.settings, backend.session, backend.budget, backend.client.endpoint)
-    told = [repr(replies), str(refused.value), repr(refused.value), backend.fingerprint(), caplog.text]
-    told += [json.dumps(backend.describe()), *map(repr, parts)]
-    assert not any("sk-very" in text for text in told)
+    outputs = [repr(replies), str(refused.value), repr(refused.value), backend.fingerprint(), caplog.text]
+    outputs += [json.dumps(backend.describe()), *map(repr, parts)]
+    assert not any("sk-very" in text for text in outputs)
     assert archive_file().is_relative_to(own_home)
     assert b"sk-very" not in archive_file().read_bytes()
 
@@ -472,7 +472,7 @@ def test_nothing_is_asked_twice(desk: Desk, model: Open) -> None:
     first = model().generate(ask("a", "b", "a"))
     again = model()
     assert again.generate(ask("b", "a")) == [first[1], first[0]]
-    assert len(desk.asked) == 2
+    assert len(desk.requests) == 2
     assert again.describe()["from_memo"] == 2
     assert (again.describe()["requests"], again.describe()["answered"]) == (0, 0)
 
@@ -485,7 +485,7 @@ def test_nothing_is_asked_twice(desk: Desk, model: Open) -> None:
 def test_other_decoding_is_another_question(change: dict[str, Any], desk: Desk, model: Open) -> None:
     model().generate(ask("a"))
     model(**change).generate(ask("a"))
-    assert len(desk.asked) == 2
+    assert len(desk.requests) == 2
     assert model().fingerprint() != model(**change).fingerprint()
 
 
@@ -493,7 +493,7 @@ def test_another_model_or_server_is_another_question(desk: Desk, model: Open) ->
     model().generate(ask("a"))
     openai("other", base_url=desk.url).generate(ask("a"))
     openai("m", base_url=desk.url.replace("127.0.0.1", "localhost")).generate(ask("a"))
-    assert len(desk.asked) == 3
+    assert len(desk.requests) == 3
 
 
 LISTS = [
@@ -502,28 +502,30 @@ LISTS = [
 ]
 
 
-@pytest.mark.parametrize(("before", "now"), LISTS, ids=["vLLM", "llama.cpp"])
+@pytest.mark.parametrize(("before", "later"), LISTS, ids=["vLLM", "llama.cpp"])
 def test_another_model_behind_the_same_address_and_name_is_another_question(
-    before: Any, now: Any, desk: Desk, model: Open
+    before: Any, later: Any, desk: Desk, model: Open
 ) -> None:
-    desk.models = {"data": [one | {"created": 1} for one in before]}
+    desk.models = {"data": [model_entry | {"created": 1} for model_entry in before]}
     first = model()
     first.generate(ask("a"))
-    desk.models = {"data": [one | {"created": 2} for one in before]}  # started anew
+    desk.models = {"data": [model_entry | {"created": 2} for model_entry in before]}  # started anew
     restarted = model()
     restarted.generate(ask("a"))
-    assert len(desk.asked) == 1
+    assert len(desk.requests) == 1
     assert first.fingerprint() == restarted.fingerprint()
-    desk.models = {"data": now}
+    desk.models = {"data": later}
     changed = model()
     changed.generate(ask("a"))
-    assert len(desk.asked) == 2
+    assert len(desk.requests) == 2
     assert first.fingerprint() != changed.fingerprint()
 
 
-@pytest.mark.parametrize("told", [None, [], {"data": 3}, {"data": [1]}, {"data": [{"id": str(n)} for n in range(9)]}])
-def test_a_list_of_models_that_says_nothing_of_this_one(told: Any, desk: Desk, model: Open) -> None:
-    desk.models = told
+@pytest.mark.parametrize(
+    "listing", [None, [], {"data": 3}, {"data": [1]}, {"data": [{"id": str(n)} for n in range(9)]}]
+)
+def test_a_list_of_models_that_says_nothing_of_this_one(listing: Any, desk: Desk, model: Open) -> None:
+    desk.models = listing
     assert model().client.served_models() == ""
     assert model().generate(ask("a")) == [Reply(text="A")]
 
@@ -541,10 +543,10 @@ def test_a_list_of_models_that_comes_byte_by_byte_is_not_waited_for(model: Open)
                     connection.sendall(b" ")
 
         threading.Thread(target=drip, daemon=True).start()
-        asked = model(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}/v1", timeout=0.3)
+        model_ = model(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}/v1", timeout=0.3)
         try:
             with pytest.raises(ModelError, match=r"within 0\.3 s which model it serves; if it is busy"):
-                asked.client.served_models()
+                model_.client.served_models()
         finally:
             over.set()
 
@@ -567,25 +569,25 @@ def test_how_it_is_asked_makes_no_other_question(desk: Desk, model: Open) -> Non
     model().generate(ask("a"))
     changed = model(timeout=9, max_concurrent=1, max_retries=0, max_tokens=10_000, seed=7, **PRICES)
     changed.generate(ask("a"))
-    assert len(desk.asked) == 1
+    assert len(desk.requests) == 1
     assert model().fingerprint() == changed.fingerprint()
 
 
 def test_samples_are_told_apart_by_their_seed(desk: Desk, model: Open) -> None:
     for seed in (0, 1, 0):
         model(temperature=1, seed=seed).generate(ask("a"))
-    assert [body["seed"] for body in desk.asked] == [0, 1]
+    assert [body["seed"] for body in desk.requests] == [0, 1]
     for seed in (0, 1, 0):  # Anthropic takes none, but two samples are two all the same
         anthropic("m", base_url=desk.url, temperature=1, seed=seed).generate(ask("a"))
-    assert len(desk.asked) == 4
+    assert len(desk.requests) == 4
 
 
 def test_the_memo_can_be_switched_off(desk: Desk, model: Open) -> None:
     for _ in range(2):
         model(memo="off").generate(ask("a"))
-    assert len(desk.asked) == 2
+    assert len(desk.requests) == 2
     model().generate(ask("a"))
-    assert len(desk.asked) == 3, "nor was anything kept"
+    assert len(desk.requests) == 3, "nor was anything kept"
 
 
 def test_a_memo_that_is_none(model: Open, own_home: Any) -> None:
@@ -625,15 +627,15 @@ def test_a_damaged_row_of_the_memo_is_asked_again(damaged: Any, desk: Desk, mode
     again = model()
     assert "2 requests" in again.estimate(ask("a", "b"))
     assert again.generate(ask("a", "b")) == [Reply(text="A"), Reply(text="B")]
-    assert (len(desk.asked), again.describe()["from_memo"]) == (4, 0)
+    assert (len(desk.requests), again.describe()["from_memo"]) == (4, 0)
     model().generate(ask("a", "b"))
-    assert len(desk.asked) == 4, "the rows are whole again"
+    assert len(desk.requests) == 4, "the rows are whole again"
 
 
 # ---- what servers should not say -------------------------------------------------------------------------------------
 
 
-def told(answer: bytes, **changes: Any) -> bytes:
+def change_answer(answer: bytes, **changes: Any) -> bytes:
     return json.dumps({**json.loads(answer), **changes}).encode()
 
 
@@ -641,21 +643,21 @@ IMPOSSIBLE = [-5, -(10**30), 10**30, 12.5, "12", True, None, [1], {}]
 
 
 @pytest.mark.parametrize("count", IMPOSSIBLE)
-@pytest.mark.parametrize("place", ["prompt_tokens", "completion_tokens"])
+@pytest.mark.parametrize("field", ["prompt_tokens", "completion_tokens"])
 def test_usage_that_cannot_be_true_is_charged_as_the_most_there_can_be(
-    place: str, count: Any, desk: Desk, model: Open
+    field: str, count: Any, desk: Desk, model: Open
 ) -> None:
-    used = {"prompt_tokens": 10, "completion_tokens": 5, place: count}
-    desk.usual = says(200, told(openai_answer("A" * 40), usage=used))
+    used = {"prompt_tokens": 10, "completion_tokens": 5, field: count}
+    desk.usual = says(200, change_answer(openai_answer("A" * 40), usage=used))
     backend = model(max_tokens=100, account="run")
     with pytest.raises(BudgetExhausted, match="99 tokens spent"):  # a byte, 16 for its turn, and an answer of 16
         backend.generate(ask(*map(str, range(10))))
-    assert len(desk.asked) == 3
+    assert len(desk.requests) == 3
 
 
 @pytest.mark.parametrize("usage", [*IMPOSSIBLE[:5], [1], "none", {"prompt_tokens": 0, "completion_tokens": 0}])
 def test_usage_of_any_form_costs_no_answer(usage: Any, desk: Desk, model: Open) -> None:
-    desk.usual = says(200, told(openai_answer("A"), usage=usage))
+    desk.usual = says(200, change_answer(openai_answer("A"), usage=usage))
     backend = model()
     assert backend.generate(ask("a")) == [Reply(text="A")]
     assert backend.describe()["tokens_in"] > 0
@@ -665,7 +667,7 @@ EVIL = "\x1b[31mred\x1b[0m \x1b]0;title\x07\x9b2J\u202eevil\ud800 \r\nsecond\x00
 
 
 def test_text_of_servers_is_cleaned_where_it_comes_in(desk: Desk, model: Open) -> None:
-    desk.plan = [says(200, told(openai_answer("A\ud83d and \ud83d\ude00", reason=EVIL), model=EVIL))]
+    desk.plan = [says(200, change_answer(openai_answer("A\ud83d and \ud83d\ude00", reason=EVIL), model=EVIL))]
     backend = model()
     assert backend.generate(ask("a")) == [Reply(text="A\ufffd and 😀")]
     assert backend.describe()["answered_as"] == ["red evil\ufffd second"]
@@ -685,7 +687,7 @@ def test_a_budget_is_never_exceeded(desk: Desk, model: Open) -> None:
     backend = model(max_tokens=100, account="run")
     with pytest.raises(BudgetExhausted, match=r"\(--max_tokens 100\) does not allow another request: 75 tokens spent"):
         backend.generate(ask(*map(str, range(50))))
-    assert len(desk.asked) == 5
+    assert len(desk.requests) == 5
     assert backend.describe()["tokens_in"] + backend.describe()["tokens_out"] == 75
     with open_archive(archive_file()) as archive:
         assert archive.spent("run") == Usage(50, 25)
@@ -714,16 +716,18 @@ COUNTS: list[tuple[str, Callable[[str], int], float, float]] = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tokens", "least", "most"), [one[1:] for one in COUNTS], ids=[one[0] for one in COUNTS])
+@pytest.mark.parametrize(
+    ("tokens", "least", "highest"), [case[1:] for case in COUNTS], ids=[case[0] for case in COUNTS]
+)
 def test_a_budget_holds_with_many_requests_at_once(
-    tokens: Callable[[str], int], least: float, most: float, desk: Desk, model: Open
+    tokens: Callable[[str], int], least: float, highest: float, desk: Desk, model: Open
 ) -> None:
     desk.usual = counting(tokens)
     backend = model(max_tokens=20_000, max_concurrent=32)
     with pytest.raises(BudgetExhausted) as caught:
         backend.generate(ask(*(f"{number:03d} {PROSE}" for number in range(250))))
     spent = backend.budget.spent.total
-    assert 20_000 * least <= spent <= 20_000 * most
+    assert 20_000 * least <= spent <= 20_000 * highest
     assert ("more than --max_tokens" in str(caught.value)) == (spent > 20_000)
     assert desk.most_at_once > 8
 
@@ -737,13 +741,17 @@ def test_a_budget_holds_where_texts_with_few_tokens_precede_dense_ones(sizes: tu
     pending: list[tuple[ApiCall, Usage]] = []
     answers = 0
     while True:
-        while waiting and len(pending) < (32 if answers else 1) and budget.allows(most := budget.max_usage(waiting[0])):
-            budget.reserved += most
-            pending.append((waiting.pop(0), most))
+        while (
+            waiting
+            and len(pending) < (32 if answers else 1)
+            and budget.allows(max_usage := budget.max_usage(waiting[0]))
+        ):
+            budget.reserved += max_usage
+            pending.append((waiting.pop(0), max_usage))
         if not pending:
             break
-        call, most = pending.pop(0)
-        budget.reserved -= most
+        call, max_usage = pending.pop(0)
+        budget.reserved -= max_usage
         used = Usage((call.size // 40 if call.size > 1000 else call.size) + template, 16)
         budget.learn(call, used)
         budget.spent += used
@@ -815,9 +823,9 @@ def test_with_more_the_same_command_goes_on(desk: Desk, model: Open) -> None:
         model(max_tokens=100, account="run").generate(prompts)
     with pytest.raises(BudgetExhausted):  # what was spent before counts
         model(max_tokens=100, account="run").generate(prompts)
-    assert len(desk.asked) <= 6
+    assert len(desk.requests) <= 6
     assert len(model(max_tokens=200, account="run").generate(prompts)) == 10
-    assert len(desk.asked) == 10
+    assert len(desk.requests) == 10
     assert set(desk.upstream_saw.values()) == {1}
     model(max_tokens=100, account="another").generate(ask("new"))
 
@@ -826,9 +834,9 @@ def test_a_cost_is_counted_with_the_prices(desk: Desk, model: Open) -> None:
     prices = {"input_price": 1_000_000, "output_price": 2_000_000}  # 10 + 2 · 5 each
     backend = model(max_cost=100, **prices)
     with pytest.raises(BudgetExhausted, match=r"--max_cost 100\) .* 75 tokens at a cost of 100.0000 spent"):
-        backend.generate(ask(*map(str, range(50)), most=5))
+        backend.generate(ask(*map(str, range(50)), max_tokens=5))
     assert backend.describe()["cost"] == 100.0
-    assert len(desk.asked) == 5
+    assert len(desk.requests) == 5
 
 
 def test_a_server_that_does_not_count_is_estimated(desk: Desk, model: Open) -> None:
@@ -853,9 +861,9 @@ def test_an_answer_lost_on_the_way_is_on_the_bill(desk: Desk, model: Open) -> No
 def test_what_it_would_take_is_known_beforehand(desk: Desk, model: Open) -> None:
     backend = model(input_price=1, output_price=2, max_tokens=74)
     backend.generate(ask("a" * 40))
-    told = backend.estimate(ask("a" * 40, "b" * 40, "c" * 40, "c" * 40))
-    assert told == (
+    estimate = backend.estimate(ask("a" * 40, "b" * 40, "c" * 40, "c" * 40))
+    assert estimate == (
         "2 requests, about 28 input tokens and at most 32 output tokens, a cost of at most 0.0001; 1 answer "
         "already cached; spent so far: 15 tokens at a cost of 0.0000; the budget may not be sufficient"
     )
-    assert len(desk.asked) == 1
+    assert len(desk.requests) == 1

@@ -60,8 +60,8 @@ def test_a_run_is_submitted_left_and_collected(desk: BatchDesk, command: list[st
     record = json.loads((tmp_path / "out/run.json").read_text(encoding="utf-8"))
     assert record["status"] == "complete"
     assert [task["counts"]["ok"] for task in record["tasks"]] == [N, N]
-    told = record["model"]["description"]
-    assert (told["batches"], told["cost"]) == (["batch_0"], pytest.approx(0.5 * 15 * n / 1e6))
+    description = record["model"]["description"]
+    assert (description["batches"], description["cost"]) == (["batch_0"], pytest.approx(0.5 * 15 * n / 1e6))
     assert (len(desk.batches), desk.live, set(desk.processed.values())) == (1, 0, {1}), "one batch for both tasks"
 
 
@@ -120,10 +120,12 @@ class Slow:
 def plan_of(*dialogues: Callable[[], Any]) -> Any:
     examples = [Example(id=str(number)) for number in range(len(dialogues))]
     route = SimpleNamespace(begin=lambda example, _context: dialogues[int(example.id)]())
-    return SimpleNamespace(name="t", route=route, context=None, asked=lambda one: one, examples=lambda: iter(examples))
+    return SimpleNamespace(
+        name="t", route=route, context=None, asked=lambda function: function, examples=lambda: iter(examples)
+    )
 
 
-NOTHING: Any = SimpleNamespace(rows=lambda _name: iter(()))
+NO_ROWS: Any = SimpleNamespace(rows=lambda _name: iter(()))
 
 
 def asks(*questions: str) -> Callable[[], Any]:
@@ -140,7 +142,7 @@ def asks(*questions: str) -> Callable[[], Any]:
 
 def test_rounds_of_all_dialogues_go_together() -> None:
     model = Slow()
-    answer_in_batches(model, [plan_of(asks("a", "c"), asks("b")), plan_of(asks("a", "d", "e"), asks())], NOTHING)
+    answer_in_batches(model, [plan_of(asks("a", "c"), asks("b")), plan_of(asks("a", "d", "e"), asks())], NO_ROWS)
     assert model.batches == [["a", "b"], ["c", "d"], ["e"]], "equal questions are asked once"
 
 
@@ -150,5 +152,5 @@ def test_a_dialogue_that_fails_does_not_keep_the_others_waiting() -> None:
         raise ValueError("a reader fails")
 
     model = Slow()
-    answer_in_batches(model, [plan_of(broken, asks("a", "b"))], NOTHING)
+    answer_in_batches(model, [plan_of(broken, asks("a", "b"))], NO_ROWS)
     assert model.batches == [["x", "a"], ["b"]]

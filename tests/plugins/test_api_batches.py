@@ -69,14 +69,14 @@ def texts(replies: Sequence[Reply]) -> list[str]:
 CAPITALS = [text.upper() for text in ASKED]
 
 
-def finish(model: Open, desk: BatchDesk, *asked: str, most: int = 12, **options: Any) -> list[str]:
+def finish(model: Open, desk: BatchDesk, *questions: str, attempts: int = 12, **options: Any) -> list[str]:
     """What the command gives at last, if it is called again and again, each time in another process."""
-    for _ in range(most):
+    for _ in range(attempts):
         try:
-            return texts(model(**options).generate(prompts(*asked)))
+            return texts(model(**options).generate(prompts(*questions)))
         except NotFinished:
             continue
-    raise AssertionError(f"not finished: {desk.asked}")
+    raise AssertionError(f"not finished: {desk.request_counts}")
 
 
 # ---- as it should be -------------------------------------------------------------------------------------------------
@@ -84,18 +84,22 @@ def finish(model: Open, desk: BatchDesk, *asked: str, most: int = 12, **options:
 
 def test_submit_leave_and_collect(desk: BatchDesk, model: Open) -> None:
     desk.polls = 2
-    said = left(model())
-    assert said.startswith("127.0.0.1: 0 of 7 requests of batch_0 are done; to collect the answers, call figeval.run")
+    message = left(model())
+    assert message.startswith(
+        "127.0.0.1: 0 of 7 requests of batch_0 are done; to collect the answers, call figeval.run"
+    )
     for _ in range(2):
         assert "0 of 7 requests of batch_0" in left(model())
     backend = model()
     assert texts(backend.generate(prompts())) == CAPITALS, "each its own answer, although they were shuffled"
     assert (desk.processed, len(desk.batches), desk.live) == (dict.fromkeys(ASKED, 1), 1, 0)
-    told = backend.describe()
-    assert (told["batches"], told["tokens_in"], told["tokens_out"]) == (["batch_0"], 70, 35)
-    before = desk.asked.total()
+    description = backend.describe()
+    assert (description["batches"], description["tokens_in"], description["tokens_out"]) == (["batch_0"], 70, 35)
+    before = desk.request_counts.total()
     assert texts(model().generate(prompts())) == CAPITALS
-    assert desk.asked.total() - before <= 1, "all are remembered; a server on this machine is asked for its models"
+    assert desk.request_counts.total() - before <= 1, (
+        "all are remembered; a server on this machine is asked for its models"
+    )
 
 
 def test_a_batch_is_asked_exactly_what_live_requests_are(desk: BatchDesk, model: Open) -> None:
@@ -131,14 +135,14 @@ def test_two_processes_submit_at_the_same_time(desk: BatchDesk, model: Open, mon
     """The second comes when the first has written its batch down, and the server does not have it yet."""
     begin, second = BatchArchive.begin, model()
 
-    def overtaken(*given: Any) -> None:
-        begin(*given)
+    def overtaken(*arguments: Any) -> None:
+        begin(*arguments)
         with pytest.raises(RecordError, match="another figeval run with the same flags is busy with its batches"):
             second.generate(prompts())
         left(model(account="another run"), "something else")
 
     with monkeypatch.context() as once:
-        once.setattr(BatchArchive, "begin", lambda *given: once.undo() or overtaken(*given))
+        once.setattr(BatchArchive, "begin", lambda *arguments: once.undo() or overtaken(*arguments))
         left(model())
     assert finish(model, desk) == CAPITALS
     assert [len(batch.requests) for batch in desk.batches.values()] == [1, 7]
@@ -160,16 +164,16 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("moment", PLACES)
 def test_a_kill_at_any_place_submits_nothing_twice(
-    place: str, desk: BatchDesk, model: Open, monkeypatch: pytest.MonkeyPatch
+    moment: str, desk: BatchDesk, model: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owner, name, when = PLACES[place]
+    owner, name, when = PLACES[moment]
     method = getattr(owner, name)
 
-    def killed(*arguments: Any, **named: Any) -> None:
+    def killed(*arguments: Any, **options: Any) -> None:
         if when == "after":
-            method(*arguments, **named)
+            method(*arguments, **options)
         raise Killed
 
     with monkeypatch.context() as once:
@@ -185,8 +189,8 @@ def test_a_kill_at_any_place_submits_nothing_twice(
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_connection_that_breaks_during_the_submission(when: str, desk: BatchDesk, model: Open) -> None:
     desk.hang_up = when
-    said = left(model())
-    assert ("whether a batch of" in said) == (when == "before")
+    message = left(model())
+    assert ("whether a batch of" in message) == (when == "before")
     assert finish(model, desk) == CAPITALS
     assert (desk.processed, len(desk.batches)) == (dict.fromkeys(ASKED, 1), 1)
 
@@ -207,11 +211,11 @@ def test_a_batch_of_somebody_else_is_not_taken_for_ours(
         once.setattr(BatchArchive, "created", lambda *_, **__: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             model().generate(prompts())
-    theirs = desk.create([(f"x{number}", {"messages": [{"content": "theirs"}]}) for number in range(7)], "x")
+    other_batch = desk.create([(f"x{number}", {"messages": [{"content": "theirs"}]}) for number in range(7)], "x")
     assert finish(model, desk) == CAPITALS
     assert desk.processed.keys() - {"theirs"} == set(ASKED)
     assert {desk.processed[text] for text in ASKED} == {1}
-    assert theirs.name in desk.batches
+    assert other_batch.name in desk.batches
 
 
 def test_results_that_break_off_or_come_twice_are_paid_once(
@@ -260,8 +264,8 @@ def test_a_batch_that_expired_as_a_whole(desk: BatchDesk, model: Open) -> None:
 
 def test_a_request_that_is_refused_becomes_an_error_that_the_next_run_asks_again(desk: BatchDesk, model: Open) -> None:
     desk.fate = lambda question, _: "invalid" if question == "question 4" else "ok"
-    found = finish(model, desk)
-    assert found[:4] == CAPITALS[:4] and found[4].startswith("(400 ")
+    texts_ = finish(model, desk)
+    assert texts_[:4] == CAPITALS[:4] and texts_[4].startswith("(400 ")
     assert len(desk.batches) == 1, "the server would refuse it again"
     left(model())
     assert [len(batch.requests) for batch in desk.batches.values()] == [7, 1]
@@ -287,8 +291,8 @@ def test_a_request_that_always_fails_is_given_up(desk: BatchDesk, model: Open) -
 
 def test_a_batch_that_somebody_cancelled_is_not_submitted_again_at_once(desk: BatchDesk, model: Open) -> None:
     desk.ends, desk.fate = "cancelled", lambda question, _: "ok" if question < "question 3" else "lost"
-    found = finish(model, desk)
-    assert found[:3] == CAPITALS[:3] and found[3] == "(the batch batch_0 was cancelled)"
+    texts_ = finish(model, desk)
+    assert texts_[:3] == CAPITALS[:3] and texts_[3] == "(the batch batch_0 was cancelled)"
     assert len(desk.batches) == 1
     desk.ends, desk.fate = "completed", lambda *_: "ok"
     assert finish(model, desk) == CAPITALS, "the next command does"
@@ -312,9 +316,9 @@ def test_no_key_gets_into_a_message(desk: BatchDesk, model: Open, monkeypatch: p
     key = "sk-very-secret-0123456789"
     monkeypatch.setenv("ANTHROPIC_API_KEY" if desk.anthropic else "OPENAI_API_KEY", key)
     desk.quotes, desk.fate = key, lambda question, _: "expired" if question == "question 1" else "ok"
-    found = finish(model, desk)
-    assert found[1].startswith("(") and key not in found[1]
-    assert desk.anthropic or found[1] == "(not executed in time [key])"
+    texts_ = finish(model, desk)
+    assert texts_[1].startswith("(") and key not in texts_[1]
+    assert desk.anthropic or texts_[1] == "(not executed in time [key])"
     if not desk.anthropic:  # which has no batches that fail as a whole
         desk.ends = "failed"
         left(model(), "another")
@@ -323,32 +327,32 @@ def test_no_key_gets_into_a_message(desk: BatchDesk, model: Open, monkeypatch: p
             model().generate(prompts("another"))
 
 
-def lose(desk: BatchDesk, how: str) -> None:
+def lose(desk: BatchDesk, way: str) -> None:
     """Let the server forget its batches, or have no results for them."""
-    if how == "404":
+    if way == "404":
         desk.batches.clear()
     else:
-        desk.fate = lambda question, _: "lost" if how == "empty" or question == "question 3" else "ok"
+        desk.fate = lambda question, _: "lost" if way == "empty" or question == "question 3" else "ok"
 
 
-@pytest.mark.parametrize("how", ["404", "empty", "partly"])
+@pytest.mark.parametrize("way", ["404", "empty", "partly"])
 def test_what_a_server_lost_is_submitted_again_only_by_a_flag(
-    how: str, desk: BatchDesk, model: Open, capsys: pytest.CaptureFixture[str]
+    way: str, desk: BatchDesk, model: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk.polls = 0
     left(model(max_tokens=2000))
-    lose(desk, how)
-    submitted = desk.asked["POST /v1/messages/batches"] + desk.asked["POST /v1/batches"]
+    lose(desk, way)
+    submitted = desk.request_counts["POST /v1/messages/batches"] + desk.request_counts["POST /v1/batches"]
     for _ in range(2):
         backend = model(max_tokens=2000)
         replies = backend.generate(prompts())
         lost = [reply for reply in replies if reply.finish == "error"]
-        assert len(lost) == (1 if how == "partly" else 7)
+        assert len(lost) == (1 if way == "partly" else 7)
         assert all("batch_0" in reply.error and "--resubmit_lost" in reply.error for reply in lost)
         assert "may have been billed" in capsys.readouterr().err
         with backend.archive():
             assert backend.budget.waiting.total >= 40 * len(lost), "what may be billed is reserved"
-    assert desk.asked["POST /v1/messages/batches"] + desk.asked["POST /v1/batches"] == submitted
+    assert desk.request_counts["POST /v1/messages/batches"] + desk.request_counts["POST /v1/batches"] == submitted
     with pytest.raises(BudgetExhausted):
         model(max_tokens=backend.budget.spent.total + backend.budget.waiting.total + 20, resubmit_lost=True).generate(
             prompts()
@@ -363,10 +367,10 @@ def test_what_a_server_lost_is_submitted_again_only_by_a_flag(
 def test_results_that_come_late_are_collected(desk: BatchDesk, model: Open) -> None:
     desk.polls = 0
     left(model())
-    kept = dict(desk.batches)
+    batches = dict(desk.batches)
     desk.batches.clear()
     assert {reply.finish for reply in model().generate(prompts())} == {"error"}
-    desk.batches.update(kept)
+    desk.batches.update(batches)
     assert texts(model().generate(prompts())) == CAPITALS
     assert desk.processed == dict.fromkeys(ASKED, 1)
 
@@ -398,7 +402,7 @@ def test_a_server_without_a_batch_api(desk: BatchDesk, model: Open) -> None:
 
 
 def test_a_batch_that_is_too_large_for_the_server(desk: BatchDesk, model: Open) -> None:
-    desk.most = 5
+    desk.max_requests = 5
     with pytest.raises(ModelError, match="did not accept the batch: 400 a batch has at most 5 requests"):
         model().generate(prompts())
     assert finish(model, desk, "a", "b") == ["A", "B"]
@@ -418,21 +422,21 @@ def test_a_run_that_is_too_large_for_one_batch_has_several(
 
 
 @pytest.mark.parametrize(
-    ("listed", "said"),
+    ("listed", "message"),
     [
         ({"data": [{"created_at": "new"}], "has_more": True}, r"an unexpected response \(it has no id\)"),
         ({"data": [{"id": "b", "created_at": 10**400}], "has_more": False}, "whether a batch of"),
         (None, "has no batch API"),
     ],
 )
-def test_a_list_of_batches_that_is_none(desk: BatchDesk, model: Open, listed: Any, said: str) -> None:
+def test_a_list_of_batches_that_is_none(desk: BatchDesk, model: Open, listed: Any, message: str) -> None:
     """It is read when it is not known whether a batch was submitted; the batch stays written down until it is."""
     desk.hang_up = "before"
     assert "whether a batch of" in left(model())
     new = '"2999-01-01T00:00:00+00:00"' if desk.anthropic else "9e9"
     desk.listed = json.loads(json.dumps(listed).replace('"new"', new)) or "none"
     desk.hang_up = "before"
-    with pytest.raises((ModelError, NotFinished), match=said):
+    with pytest.raises((ModelError, NotFinished), match=message):
         model().generate(prompts())
     desk.listed = None
     assert finish(model, desk) == CAPITALS
@@ -460,9 +464,9 @@ def test_half_a_key_is_none_in_a_message_either(monkeypatch: pytest.MonkeyPatch)
     key = "sk-very-secret-0123456789"
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with batch_desk(quotes="x" * 165 + key, fate=lambda *_: "expired") as desk:
-        found = finish(lambda **_: openai("m", base_url=desk.url, batch=True, account="run"), desk)
-    assert "not executed in time xxx" in found[0]
-    assert key[:8] not in found[0]
+        texts_ = finish(lambda **_: openai("m", base_url=desk.url, batch=True, account="run"), desk)
+    assert "not executed in time xxx" in texts_[0]
+    assert key[:8] not in texts_[0]
 
 
 @pytest.mark.parametrize("fate", ["lost", "cancelled"])
@@ -471,8 +475,8 @@ def test_a_batch_whose_id_is_the_key(fate: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with batch_desk(fate=lambda *_: "lost", ends="cancelled" if fate == "cancelled" else "completed") as desk:
         monkeypatch.setattr(desk, "prefix", key)
-        found = finish(lambda **_: openai("m", base_url=desk.url, batch=True, account="run"), desk)
-    assert found[0].startswith("(the batch [key]")
+        texts_ = finish(lambda **_: openai("m", base_url=desk.url, batch=True, account="run"), desk)
+    assert texts_[0].startswith("(the batch [key]")
 
 
 @pytest.mark.parametrize(
@@ -537,8 +541,8 @@ def test_an_answer_that_was_cut_off_while_thinking_is_in_a_second_batch() -> Non
 
 @pytest.mark.parametrize("size", [1, 2, 5, 100])
 def test_results_are_split_into_lines_wherever_they_are_cut(size: int) -> None:
-    whole = b'{"a":1}\n\n{"b":2}\r\n{"c":3}'
-    pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
+    content = b'{"a":1}\n\n{"b":2}\r\n{"c":3}'
+    pieces = [content[start : start + size] for start in range(0, len(content), size)]
     assert [json.loads(line) for line, _ in split_lines(iter(pieces))] == [{"a": 1}, {"b": 2}, {"c": 3}]
 
 

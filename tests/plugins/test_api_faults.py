@@ -52,9 +52,9 @@ def test_what_a_server_says_has_one_meaning(case: dict[str, Any], desk: Desk) ->
         return
     (reply,) = backend.generate(ask("x"))
     if "retried" in case:
-        assert (backend.describe()["faults"], len(desk.asked), reply.finish) == ({case["retried"]: 3}, 3, "error")
+        assert (backend.describe()["faults"], len(desk.requests), reply.finish) == ({case["retried"]: 3}, 3, "error")
     else:
-        assert (reply.text, reply.finish, len(desk.asked)) == ("", case.get("finish", "error"), 1)
+        assert (reply.text, reply.finish, len(desk.requests)) == ("", case.get("finish", "error"), 1)
         assert reply.error == case.get("error", reply.error)
 
 
@@ -69,7 +69,7 @@ def test_thoughts_that_only_the_total_contains_are_spent(details: Any, thought: 
     with pytest.raises(BudgetExhausted, match="2,030 tokens spent"):
         backend.generate(ask(*"abcdef"))
     (reply,) = model(account="run").generate(ask("a"))
-    assert (reply.answer_tokens, reply.reasoning_tokens, len(desk.asked)) == (5, thought, 2)
+    assert (reply.answer_tokens, reply.reasoning_tokens, len(desk.requests)) == (5, thought, 2)
 
 
 @pytest.mark.parametrize("status", [200, 500])
@@ -79,7 +79,7 @@ def test_what_a_server_counts_beside_an_error_is_spent(status: int, desk: Desk, 
     backend = model(max_tokens=1_000, max_concurrent=1, max_retries=9)
     with pytest.raises(BudgetExhausted, match="1,200 tokens spent"):
         backend.generate(ask("x"))
-    assert len(desk.asked) == 4
+    assert len(desk.requests) == 4
 
 
 @pytest.mark.parametrize("content", [{"type": "text", "text": "B"}, [{"type": "text", "text": "B"}]])
@@ -92,7 +92,7 @@ def test_a_withheld_answer_is_kept_with_its_reason(desk: Desk, model: Open) -> N
     desk.usual = says(200, {"choices": [], "promptFeedback": {"blockReason": "SAFETY"}})
     expected = [Reply(text="", finish="refusal", error="SAFETY")]
     assert model().generate(ask("x")) == expected == model().generate(ask("x"))
-    assert len(desk.asked) == 1
+    assert len(desk.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_a_withheld_answer_is_kept_with_its_reason(desk: Desk, model: Open) -> N
 def test_an_error_without_values_beside_an_answer_is_none(error: Any, desk: Desk, model: Open) -> None:
     desk.usual = says(200, {**json.loads(openai_answer("B")), "error": error})
     assert [reply.text for reply in model().generate(ask("x"))] == ["B"]
-    assert len(desk.asked) == 1
+    assert len(desk.requests) == 1
 
 
 @pytest.mark.parametrize(
-    "beside",
+    "fields",
     [
         {"base_resp": {"status_code": 0, "status_msg": "success"}},
         {"base_resp": {"status_code": None}},
@@ -114,10 +114,10 @@ def test_an_error_without_values_beside_an_answer_is_none(error: Any, desk: Desk
         {"candidates": [{"finishReason": "SAFETY"}]},
     ],
 )
-def test_a_code_of_success_beside_an_answer_is_no_error(beside: dict[str, Any], desk: Desk, model: Open) -> None:
-    desk.usual = says(200, {**json.loads(openai_answer("B")), **beside})
+def test_a_code_of_success_beside_an_answer_is_no_error(fields: dict[str, Any], desk: Desk, model: Open) -> None:
+    desk.usual = says(200, {**json.loads(openai_answer("B")), **fields})
     assert [reply.text for reply in model().generate(ask("x"))] == ["B"]
-    assert len(desk.asked) == 1
+    assert len(desk.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_403_beside_answers_refuses_only_its_own_question(width: int, desk: De
     replies = model(max_concurrent=width).generate(ask("a", "b", "c", "d"))
     assert [reply.finish for reply in replies] == ["refusal", "stop", "refusal", "stop"]
     assert replies[0].error == "no"
-    assert len(desk.asked) == 4
+    assert len(desk.requests) == 4
 
 
 def test_a_403_after_the_answers_of_an_earlier_session_refuses_its_question(desk: Desk, model: Open) -> None:
@@ -158,7 +158,7 @@ def test_a_key_that_permits_nothing_ends_the_run_soon(desk: Desk, model: Open) -
     desk.usual = FORBIDDEN
     with pytest.raises(ModelError, match=r"answered 403 \(no\); the key in OPENAI_API_KEY does not permit this"):
         model(max_concurrent=2).generate(ask(*map(str, range(50))))
-    assert len(desk.asked) <= request_batch.MAX_FIRST_FORBIDDEN + 1
+    assert len(desk.requests) <= request_batch.MAX_FIRST_FORBIDDEN + 1
 
 
 def test_a_key_that_permits_nothing_any_more_ends_the_run(desk: Desk, model: Open) -> None:

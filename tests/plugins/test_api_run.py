@@ -43,9 +43,14 @@ pytestmark = pytest.mark.usefixtures("warm_start")
 @pytest.fixture(scope="module")
 def served(workshop: Workshop, warm: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """(base URL, model) of a real server."""
-    made, place = workshop("llama", "ForCausalLM", max_position_embeddings=512), tmp_path_factory.mktemp("served")
-    folder = talkative(Path(shutil.copytree(made, place / "chat")))  # other tests use the checkpoint without a template
-    with transformers_serve(folder, place / "log", warm / "python") as url:
+    checkpoint, weights_folder = (
+        workshop("llama", "ForCausalLM", max_position_embeddings=512),
+        tmp_path_factory.mktemp("served"),
+    )
+    folder = talkative(
+        Path(shutil.copytree(checkpoint, weights_folder / "chat"))
+    )  # other tests use the checkpoint without a template
+    with transformers_serve(folder, weights_folder / "log", warm / "python") as url:
         yield url, str(folder)
 
 
@@ -72,9 +77,9 @@ def command(tmp_path: Path) -> Callable[..., list[str]]:
     write_task(tmp_path / "tasks", "t", N)
 
     def build(desk: Desk, output: str, *flags: str, model: str = "m", **options: Any) -> list[str]:
-        told = json.dumps({"base_url": desk.url, **options})
+        arguments_ = json.dumps({"base_url": desk.url, **options})
         fixed = ["run", "--tasks", "t", "--include_path", "tasks", "--max_new_tokens", "3"]
-        return [*fixed, "--model", f"openai:{model}", "--model_args", told, "--output_path", output, *flags]
+        return [*fixed, "--model", f"openai:{model}", "--model_args", arguments_, "--output_path", output, *flags]
 
     return build
 
@@ -99,7 +104,7 @@ def test_two_hundred_questions_through_a_faulty_proxy(served: tuple[str, str], m
         assert proxy.delivered == dict.fromkeys(texts, 1), "none twice"
         lost_on_the_way = proxy.done["truncated"] + proxy.done["invalid"]
         assert sum(proxy.upstream_saw.values()) == 200 + lost_on_the_way
-        assert backend.describe()["requests"] == 200 + faults == len(proxy.asked)
+        assert backend.describe()["requests"] == 200 + faults == len(proxy.requests)
         with open_archive(archive_file()) as archive:
             keys = {backend.call(prompt).key for prompt in prompts}
             assert len(archive.known(keys)) == 200
@@ -164,17 +169,17 @@ def test_failed_examples_are_asked_again_by_the_same_command(
     assert [row["id"] for row in rows(tmp_path / "out") if row["status"] == "error"] == ["t0", "t16", "t32"]
     score = record(tmp_path / "out")["tasks"][0]["scores"][0]
     assert (score["metric"], score["n"]) == ("acc", N - 3)
-    asked = len(desk.asked)
+    request_count = len(desk.requests)
     desk.usual = usual
     mended = figeval(*arguments, cwd=tmp_path)
-    assert len(desk.asked) == asked + 3
+    assert len(desk.requests) == request_count + 3
     assert f"t: {N} examples, {N - 3} of them kept from before" in mended.stderr
     assert "3 requests, about" in mended.stderr
     assert "failed" not in mended.stdout
     figeval(*command(desk, "undisturbed"), cwd=tmp_path)
     same = [(tmp_path / name / "predictions/t.jsonl").read_bytes() for name in ("out", "undisturbed")]
     assert same[0] == same[1], "in the same order, too"
-    assert len(desk.asked) == asked + 3, "another folder asks nothing either"
+    assert len(desk.requests) == request_count + 3, "another folder asks nothing either"
     tasks = [record(tmp_path / name)["tasks"][0] for name in ("out", "undisturbed")]
     assert tasks[0]["scores"] == tasks[1]["scores"]
 
@@ -189,7 +194,7 @@ def test_a_server_that_went_down_leaves_examples_for_later(
     arguments = command(desk, "out", max_retries=0)
     figeval(*arguments, cwd=tmp_path, code=1)
     assert sum(row["status"] == "error" for row in rows(tmp_path / "out")) == N - 20
-    assert len(desk.asked) <= 20 + 8 + 20 + 8, "the breaker"
+    assert len(desk.requests) <= 20 + 8 + 20 + 8, "the breaker"
     desk.usual = usual
     figeval(*command(desk, "out", max_retries=1, max_concurrent=2), cwd=tmp_path)  # still the same run
     assert record(tmp_path / "out")["status"] == "complete"
@@ -208,7 +213,7 @@ def test_ctrl_c_keeps_every_finished_reply(desk: Desk, command: Callable[..., li
     arguments = command(desk, "out", max_concurrent=2)
     program = [starting["python"], "-m", "figeval", *arguments]
     process = subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while len(desk.asked) < 20:
+    while len(desk.requests) < 20:
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -216,7 +221,7 @@ def test_ctrl_c_keeps_every_finished_reply(desk: Desk, command: Callable[..., li
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     figeval(*arguments, cwd=tmp_path)
-    assert len(desk.asked) <= N + 2, "two were on their way"
+    assert len(desk.requests) <= N + 2, "two were on their way"
 
 
 # ---- budgets ---------------------------------------------------------------------------------------------------------
@@ -233,14 +238,14 @@ def test_a_budget_ends_the_run_and_more_of_it_goes_on(
     assert "the budget may not be sufficient" in spent.stderr
     complaint = spent.stderr.splitlines()[-1]
     assert complaint.startswith("figeval: the budget (--max_tokens 300) does not allow another request:")
-    asked = len(desk.asked)
-    assert 0 < asked <= 20
-    assert record(tmp_path / "out")["model"]["description"]["tokens_in"] == 10 * asked
+    request_count = len(desk.requests)
+    assert 0 < request_count <= 20
+    assert record(tmp_path / "out")["model"]["description"]["tokens_in"] == 10 * request_count
     again = figeval(*command(desk, "out", "--max_tokens", "310", **prices), cwd=tmp_path, code=2)
-    assert f"{asked} answers already cached; spent so far: {15 * asked} tokens" in again.stderr
-    assert len(desk.asked) <= asked + 1
+    assert f"{request_count} answers already cached; spent so far: {15 * request_count} tokens" in again.stderr
+    assert len(desk.requests) <= request_count + 1
     figeval(*command(desk, "out", "--max_tokens", "90000", **prices), cwd=tmp_path)
-    assert len(desk.asked) == N
+    assert len(desk.requests) == N
     described = record(tmp_path / "out")["model"]["description"]
     assert (described["tokens_in"], described["tokens_out"]) == (10 * N, 5 * N)
     assert described["cost"] == pytest.approx((10 * 100 + 5 * 200) * N / 1e6)
@@ -260,7 +265,7 @@ def test_what_is_refused_before_anything_is_asked(
     done = figeval(*command(desk, "out", *flags, **options), cwd=tmp_path, code=2)
     (line,) = done.stderr.splitlines()
     assert message in line
-    assert not desk.asked
+    assert not desk.requests
 
 
 def test_a_budget_for_a_model_that_costs_nothing(tmp_path: Path) -> None:
@@ -284,12 +289,12 @@ def test_the_key_is_in_nothing_that_is_written_or_printed(
 ) -> None:
     desk.plan = [says(500, f"<p>{KEY}".encode()), says(400, {"error": {"message": f"{KEY} is odd"}})]
     arguments = command(desk, "out", "--log_samples", api_key_env="MY_KEY", max_concurrent=1)
-    told = figeval(*arguments, cwd=tmp_path, code=1, MY_KEY=KEY)
+    outputs = figeval(*arguments, cwd=tmp_path, code=1, MY_KEY=KEY)
     desk.usual = says(401, {"error": {"message": f"Incorrect API key: {KEY}"}})
     refused = figeval(*arguments, cwd=tmp_path, code=2, MY_KEY=KEY)
     assert desk.headers[0]["authorization"] == f"Bearer {KEY}"
-    assert "Incorrect API key: [key]" in told.stdout + refused.stderr
-    printed = (told.stdout, told.stderr, refused.stdout, refused.stderr)
+    assert "Incorrect API key: [key]" in outputs.stdout + refused.stderr
+    printed = (outputs.stdout, outputs.stderr, refused.stdout, refused.stderr)
     assert not any("sk-very" in text for text in printed)
     files = [file for folder in (tmp_path, own_home) for file in folder.rglob("*") if file.is_file()]
     assert len(files) >= 4
@@ -322,9 +327,19 @@ def test_texts_are_written_through_the_network(desk: Desk, tmp_path: Path) -> No
         openai_answer("", reason="content_filter"),
         openai_answer("The end.", reasoning_content="A roof, then."),
     ]
-    desk.plan = [lambda handler, _body, said=said: handler.send(200, said) for said in replies]  # type: ignore[misc]
-    told = json.dumps({"base_url": desk.url, "max_concurrent": 1})
-    command = ("run", "--tasks", "tell", "--include_path", "tasks", "--model", "openai:m", "--model_args", told)
+    desk.plan = [lambda handler, _body, body=body: handler.send(200, body) for body in replies]  # type: ignore[misc]
+    model_arguments = json.dumps({"base_url": desk.url, "max_concurrent": 1})
+    command = (
+        "run",
+        "--tasks",
+        "tell",
+        "--include_path",
+        "tasks",
+        "--model",
+        "openai:m",
+        "--model_args",
+        model_arguments,
+    )
     figeval(*command, "--output_path", "out", cwd=tmp_path, OPENAI_API_KEY=KEY)
     (task,) = record(tmp_path / "out")["tasks"]
     assert task["counts"] == {"ok": 3, "refusal": 1}
@@ -332,6 +347,6 @@ def test_texts_are_written_through_the_network(desk: Desk, tmp_path: Path) -> No
     assert scores["parse_rate"] == 0.75
     assert scores["keyword_recall"] == pytest.approx(2 / 3)
     assert scores["cut_off"] == pytest.approx(1 / 3)
-    found = (tmp_path / "out" / "predictions" / "tell.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [json.loads(line)["pred"] for line in found] == ["The roof leaked.", "The roof", None, "The end."]
-    assert {len(asked["messages"]) for asked in desk.asked} == {1}
+    stored_lines = (tmp_path / "out" / "predictions" / "tell.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["pred"] for line in stored_lines] == ["The roof leaked.", "The roof", None, "The end."]
+    assert {len(request["messages"]) for request in desk.requests} == {1}

@@ -23,9 +23,9 @@ KEY = "sk-very-secret_0123456789"
 WAYS: dict[str, Callable[[str], str]] = {
     "as it is": str,
     "hyphens in URLs": lambda key: key.replace("-", "%2D"),
-    "every character in URLs": lambda key: "".join(f"%{ord(one):02x}" for one in key),
-    "URL in a URL": lambda key: urllib.parse.quote("".join(f"%{ord(one):02X}" for one in key)),
-    "quoted-printable": lambda key: "".join(f"={ord(one):02X}" for one in key),
+    "every character in URLs": lambda key: "".join(f"%{ord(character):02x}" for character in key),
+    "URL in a URL": lambda key: urllib.parse.quote("".join(f"%{ord(character):02X}" for character in key)),
+    "quoted-printable": lambda key: "".join(f"={ord(character):02X}" for character in key),
     "capitals": str.upper,
     "small letters": str.lower,
     "zero width": "\u200b".join,
@@ -42,23 +42,27 @@ WAYS: dict[str, Callable[[str], str]] = {
     "Hangul filler": "\u3164".join,
     "Braille blank": "\u2800".join,
     "marks of music": "\U0001d173".join,
-    "Markdown": lambda key: "".join(one if one.isalnum() else f"\\{one}" for one in key),
+    "Markdown": lambda key: "".join(character if character.isalnum() else f"\\{character}" for character in key),
     "superscripts": lambda key: key.translate(dict(zip(map(ord, "0123456789"), "⁰¹²³⁴⁵⁶⁷⁸⁹", strict=True))),
-    "mathematical digits": lambda key: "".join(chr(0x1D7CE + int(one)) if one.isdigit() else one for one in key),
-    "circled letters": lambda key: "".join(chr(0x24D0 + ord(one) - 97) if "a" <= one <= "z" else one for one in key),
-    "wide in JSON": lambda key: "".join(f"\\u{ord(one) + 0xFEE0:04x}" for one in key),
+    "mathematical digits": lambda key: "".join(
+        chr(0x1D7CE + int(character)) if character.isdigit() else character for character in key
+    ),
+    "circled letters": lambda key: "".join(
+        chr(0x24D0 + ord(character) - 97) if "a" <= character <= "z" else character for character in key
+    ),
+    "wide in JSON": lambda key: "".join(f"\\u{ord(character) + 0xFEE0:04x}" for character in key),
     "soft hyphens": "\xad".join,
     "variation selectors": "\ufe0f".join,
     "lines": lambda key: f"{key[:9]}\n{key[9:]}",
     "blanks": " ".join,
-    "JSON": lambda key: "".join(f"\\u{ord(one):04x}" for one in key),
-    "JSON in JSON": lambda key: "".join(f"\\\\u{ord(one):04X}" for one in key),
+    "JSON": lambda key: "".join(f"\\u{ord(character):04x}" for character in key),
+    "JSON in JSON": lambda key: "".join(f"\\\\u{ord(character):04X}" for character in key),
     "a line break in JSON": lambda key: rf"{key[:5]}\n{key[5:]}",
-    "Python": lambda key: "".join(f"\\x{ord(one):02x}" for one in key),
-    "HTML": lambda key: "".join(f"&#{ord(one)};" for one in key),
-    "HTML, hexadecimal": lambda key: "".join(f"&#x{ord(one):X};" for one in key),
+    "Python": lambda key: "".join(f"\\x{ord(character):02x}" for character in key),
+    "HTML": lambda key: "".join(f"&#{ord(character)};" for character in key),
+    "HTML, hexadecimal": lambda key: "".join(f"&#x{ord(character):X};" for character in key),
     "colours": "\x1b[31m".join,
-    "wide": lambda key: "".join(chr(ord(one) + 0xFEE0) for one in key),
+    "wide": lambda key: "".join(chr(ord(character) + 0xFEE0) for character in key),
     "typographic hyphens": lambda key: key.replace("-", "\u2011"),
     "backwards": lambda key: key[::-1],
     "base64": lambda key: base64.b64encode(key.encode()).decode()[: len(key) // 3 * 4],
@@ -72,17 +76,19 @@ CODES: dict[str, Callable[[str], str]] = {  # of which a mark may stay before an
     "base32 in lines": lambda key: re.sub("(.{8})", r"\1\n", base64.b32encode(key.encode()).decode()),
     "the other base32": lambda key: base64.b32hexencode(key.encode()).decode(),
     "base64 backwards": lambda key: base64.b64encode(key.encode()).decode()[::-1],
-    "octal in C": lambda key: "".join(f"\\{ord(one):03o}" for one in key),
-    "octal in JSON": lambda key: "".join(f"\\\\0{ord(one):03o}" for one in key),
-    "octal in Perl": lambda key: "".join(f"\\o{{{ord(one):o}}}" for one in key),
-    "octal numbers": lambda key: " ".join(f"{ord(one):o}" for one in key),
-    "punctuation in octal": lambda key: "".join(one if one.isalnum() else f"\\{ord(one):03o}" for one in key),
+    "octal in C": lambda key: "".join(f"\\{ord(character):03o}" for character in key),
+    "octal in JSON": lambda key: "".join(f"\\\\0{ord(character):03o}" for character in key),
+    "octal in Perl": lambda key: "".join(f"\\o{{{ord(character):o}}}" for character in key),
+    "octal numbers": lambda key: " ".join(f"{ord(character):o}" for character in key),
+    "punctuation in octal": lambda key: "".join(
+        character if character.isalnum() else f"\\{ord(character):03o}" for character in key
+    ),
     "decimal numbers": lambda key: str(list(key.encode())),
-    "entities of entities": lambda key: "".join(f"&amp;#0{ord(one)};" for one in key),
-    "hexadecimal numbers": lambda key: ", ".join(f"0x{ord(one):02x}" for one in key),
+    "entities of entities": lambda key: "".join(f"&amp;#0{ord(character)};" for character in key),
+    "hexadecimal numbers": lambda key: ", ".join(f"0x{ord(character):02x}" for character in key),
     "hexadecimal with colons": lambda key: key.encode().hex(":"),
-    "escapes of CSS": lambda key: "".join(f"\\{ord(one):x} " for one in key),
-    "binary numbers": lambda key: " ".join(f"{ord(one):08b}" for one in key),
+    "escapes of CSS": lambda key: "".join(f"\\{ord(character):x} " for character in key),
+    "binary numbers": lambda key: " ".join(f"{ord(character):08b}" for character in key),
 }
 keys = st.text(alphabet=string.ascii_letters + string.digits + "-_.+/=", min_size=12, max_size=60).filter(
     lambda key: any(map(str.isdigit, key)) and len(set(key.lower())) > 3
@@ -142,7 +148,7 @@ def test_a_key_that_is_quoted_is_in_no_reply_and_no_file(
     prompts = [Prompt((Message("user", text),), (), 16) for text in "abc"]
     backend = openai("m", base_url=desk.url, max_concurrent=1)
     replies = backend.generate(prompts)
-    written = json.dumps([[one.text, one.reasoning, one.error] for one in replies], ensure_ascii=False)
+    written = json.dumps([[reply.text, reply.reasoning, reply.error] for reply in replies], ensure_ascii=False)
     assert written.count(MASK) == 4
     stored = b"".join(file.read_bytes() for file in own_home.rglob("*") if file.is_file()).decode("latin-1")
     assert stored.count(MASK) >= 3

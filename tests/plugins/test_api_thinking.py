@@ -29,12 +29,12 @@ THOUGHT = 300  # tokens that every server here needs for thinking
 pytestmark = pytest.mark.usefixtures("no_keys")
 
 
-def asked(answer: AnswerFormat | None = None, stop: tuple[str, ...] = ()) -> list[Prompt]:
+def prompts_of(answer: AnswerFormat | None = None, stop: tuple[str, ...] = ()) -> list[Prompt]:
     return [Prompt((Message("user", "A or B?"),), stop, 16, answer)]
 
 
-def refused(handler: Handler, why: str) -> None:
-    handler.send(400, json.dumps({"error": {"message": why, "type": "invalid_request_error"}}).encode())
+def refused(handler: Handler, reason: str) -> None:
+    handler.send(400, json.dumps({"error": {"message": reason, "type": "invalid_request_error"}}).encode())
 
 
 def chat(handler: Handler, reason: str, used: dict[str, Any], **message: Any) -> None:
@@ -47,34 +47,42 @@ def chat(handler: Handler, reason: str, used: dict[str, Any], **message: Any) ->
 
 def like_vllm(handler: Handler, body: bytes) -> None:
     """The template decides whether it thinks; thoughts come apart from the text, and are not counted apart."""
-    said = json.loads(body)
-    thinks = said.get("chat_template_kwargs", {}).get("enable_thinking", True)
-    wanted = said.get("structured_outputs", {})
-    text = wanted["choice"][1] if "choice" in wanted else '{"quote": "x"}' if "json" in wanted else "The answer is B."
-    if "response_format" in said:
-        schema = said["response_format"]["json_schema"]["schema"]
-        text = json.dumps({name: one.get("enum", ["x"])[-1] for name, one in schema["properties"].items()})
+    request = json.loads(body)
+    thinks = request.get("chat_template_kwargs", {}).get("enable_thinking", True)
+    structure = request.get("structured_outputs", {})
+    text = (
+        structure["choice"][1]
+        if "choice" in structure
+        else '{"quote": "x"}'
+        if "json" in structure
+        else "The answer is B."
+    )
+    if "response_format" in request:
+        schema = request["response_format"]["json_schema"]["schema"]
+        text = json.dumps(
+            {name: property_schema.get("enum", ["x"])[-1] for name, property_schema in schema["properties"].items()}
+        )
     if not thinks:
         return chat(handler, "stop", {"prompt_tokens": 9, "completion_tokens": 4}, content=text, reasoning=None)
-    enough = said["max_tokens"] >= THOUGHT + 4
-    used = {"prompt_tokens": 9, "completion_tokens": THOUGHT + 4 if enough else said["max_tokens"]}
+    enough = request["max_tokens"] >= THOUGHT + 4
+    used = {"prompt_tokens": 9, "completion_tokens": THOUGHT + 4 if enough else request["max_tokens"]}
     reason, content = ("stop", text) if enough else ("length", None)
     return chat(handler, reason, used, content=content, reasoning="A or B? Stop! B.")
 
 
 def like_openai(handler: Handler, body: bytes) -> None:
     """Thoughts are hidden but counted; a model that thinks takes neither temperature nor stop texts."""
-    said = json.loads(body)
-    thinks = said.get("reasoning_effort", "medium") != "none"
-    if thinks and ("temperature" in said or "stop" in said):
+    request = json.loads(body)
+    thinks = request.get("reasoning_effort", "medium") != "none"
+    if thinks and ("temperature" in request or "stop" in request):
         return refused(handler, "Unsupported parameter")
     text = "The answer is B."
-    if "response_format" in said:
-        form = said["response_format"]
+    if "response_format" in request:
+        form = request["response_format"]
         if form["type"] != "json_schema" or form["json_schema"]["schema"]["type"] != "object":
             return refused(handler, "schema must be a JSON Schema of 'type: \"object\"'")
         text = json.dumps({"answer": "B"})
-    limit = said.get("max_completion_tokens", said.get("max_tokens"))
+    limit = request.get("max_completion_tokens", request.get("max_tokens"))
     enough = limit >= THOUGHT + 4 or not thinks
     thought = min(THOUGHT, limit) if thinks else 0
     used = {
@@ -87,22 +95,22 @@ def like_openai(handler: Handler, body: bytes) -> None:
 
 def like_anthropic(handler: Handler, body: bytes) -> None:
     """Thoughts are blocks; budgets have a least size and are less than the limit; temperature is 1 or absent."""
-    said = json.loads(body)
-    thinking = said.get("thinking", {"type": "disabled"})
+    request = json.loads(body)
+    thinking = request.get("thinking", {"type": "disabled"})
     thinks = thinking["type"] != "disabled"
-    budget = thinking.get("budget_tokens", said["max_tokens"] - 1)
-    if thinks and said.get("temperature", 1) != 1:
+    budget = thinking.get("budget_tokens", request["max_tokens"] - 1)
+    if thinks and request.get("temperature", 1) != 1:
         return refused(handler, "temperature may only be set to 1 when thinking is enabled")
-    if thinks and not 1024 <= budget < said["max_tokens"]:
+    if thinks and not 1024 <= budget < request["max_tokens"]:
         return refused(handler, "max_tokens must be greater than thinking.budget_tokens")
-    if thinks and "tool_choice" in said:
+    if thinks and "tool_choice" in request:
         return refused(handler, "Thinking may not be enabled when tool_choice forces tool use.")
     text: dict[str, Any] = {"type": "text", "text": "The answer is B."}
-    if "output_config" in said:
-        assert "maxItems" not in json.dumps(said["output_config"])
+    if "output_config" in request:
+        assert "maxItems" not in json.dumps(request["output_config"])
         text["text"] = json.dumps({"answer": "B"})
-    if "tool_choice" in said:
-        text = {"type": "tool_use", "id": "1", "name": said["tool_choice"]["name"], "input": {"answer": "B"}}
+    if "tool_choice" in request:
+        text = {"type": "tool_use", "id": "1", "name": request["tool_choice"]["name"], "input": {"answer": "B"}}
     blocks = [{"type": "thinking", "thinking": "A or B?", "signature": "s"}] if thinks else []
     used = {"input_tokens": 9, "output_tokens": 304 if thinks else 4}
     answer = {"model": "served", "content": [*blocks, text], "stop_reason": "end_turn", "usage": used}
@@ -121,14 +129,14 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 def family(request: pytest.FixtureRequest, desk: Desk) -> Callable[..., Any]:
     """`family(reasoning=…)`: a model at a server of one of the families."""
     factory, desk.usual, options = FAMILIES[request.param]
-    return lambda **more: factory("m", **{"base_url": desk.url, **options, **more})
+    return lambda **extra: factory("m", **{"base_url": desk.url, **options, **extra})
 
 
 def test_thoughts_are_apart_from_the_answer(family: Callable[..., Any], desk: Desk) -> None:
     backend = family(reasoning=Reasoning.parse("budget=2000"))
-    (reply,) = backend.generate(asked(stop=("Stop!",)))
+    (reply,) = backend.generate(prompts_of(stop=("Stop!",)))
     assert (reply.text, reply.finish) == ("The answer is B.", "stop")
-    body = desk.asked[0]
+    body = desk.requests[0]
     assert body.get("max_tokens", body.get("max_completion_tokens")) == 16 + 2000
     assert not {"stop", "stop_sequences"} & body.keys(), "it would fire within thoughts"
     assert (reply.answer_tokens, reply.reasoning_tokens) in [(None, None), (4, THOUGHT)], "unknown, or what was counted"
@@ -137,9 +145,9 @@ def test_thoughts_are_apart_from_the_answer(family: Callable[..., Any], desk: De
 
 def test_a_model_can_be_asked_not_to_think(family: Callable[..., Any], desk: Desk) -> None:
     backend = family(reasoning=Reasoning.parse("off"))
-    (reply,) = backend.generate(asked())
+    (reply,) = backend.generate(prompts_of())
     assert (reply.text, reply.reasoning, reply.answer_tokens, reply.reasoning_tokens) == ("The answer is B.", "", 4, 0)
-    assert desk.asked[0].get("max_tokens", desk.asked[0].get("max_completion_tokens")) == 16
+    assert desk.requests[0].get("max_tokens", desk.requests[0].get("max_completion_tokens")) == 16
     assert "warnings" not in backend.describe()
 
 
@@ -147,15 +155,15 @@ def test_a_model_can_be_asked_not_to_think(family: Callable[..., Any], desk: Des
 def test_a_letter_comes_without_its_envelope(family: Callable[..., Any], reasoning: str | None, desk: Desk) -> None:
     thinking = {"reasoning_tokens": 900} if reasoning is None else {"reasoning": Reasoning.parse(reasoning)}
     backend = family(**thinking)
-    (reply,) = backend.generate(asked(LETTERS))
+    (reply,) = backend.generate(prompts_of(LETTERS))
     assert reply.text == "B"
     assert "warnings" not in backend.describe()
-    assert len(desk.asked) == 1
+    assert len(desk.requests) == 1
 
 
 def test_without_the_flags_nothing_of_this_is_sent(family: Callable[..., Any], desk: Desk) -> None:
-    family().generate(asked())
-    assert desk.asked[0].keys() <= {"model", "messages", "max_tokens", "temperature"}
+    family().generate(prompts_of())
+    assert desk.requests[0].keys() <= {"model", "messages", "max_tokens", "temperature"}
 
 
 # ---- what each family is asked ---------------------------------------------------------------------------------------
@@ -177,14 +185,14 @@ def test_without_the_flags_nothing_of_this_is_sent(family: Callable[..., Any], d
 )
 def test_how_thinking_is_asked_for(style: str, reasoning: str, fields: dict[str, Any], desk: Desk) -> None:
     desk.usual = like_vllm
-    openai("m", base_url=desk.url, reasoning_style=style, reasoning=Reasoning.parse(reasoning)).generate(asked())
-    assert desk.asked[0].items() >= fields.items()
+    openai("m", base_url=desk.url, reasoning_style=style, reasoning=Reasoning.parse(reasoning)).generate(prompts_of())
+    assert desk.requests[0].items() >= fields.items()
 
 
 def test_the_address_decides_how_thinking_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none-at-all")
     on = Reasoning.parse("on")
-    (prompt,) = asked()
+    (prompt,) = prompts_of()
     bodies = {
         url: openai("m", base_url=url, reasoning=on).dialect.body(prompt, on)
         for url in (
@@ -219,9 +227,9 @@ def test_how_a_format_is_asked_for(
 ) -> None:
     desk.usual = lambda handler, _: chat(handler, "stop", {}, content="A")
     model = openai("m", base_url=desk.url, structured=way)
-    model.generate(asked())
-    model.generate(asked(answer))
-    free, held = desk.asked
+    model.generate(prompts_of())
+    model.generate(prompts_of(answer))
+    free, held = desk.requests
     assert held.items() >= fields.items()
     assert held["max_tokens"] - free["max_tokens"] == around
 
@@ -229,9 +237,9 @@ def test_how_a_format_is_asked_for(
 def test_anthropic_is_asked_as_its_models_need(desk: Desk) -> None:
     desk.usual = like_anthropic
     for options in ({"reasoning": Reasoning.parse("on")}, {"reasoning": Reasoning.parse("budget=1500")}):
-        anthropic("m", base_url=desk.url, **options).generate(asked())
-    (reply,) = anthropic("m", base_url=desk.url, structured="tool").generate(asked(LETTERS))
-    assert [body.get("thinking") for body in desk.asked] == [
+        anthropic("m", base_url=desk.url, **options).generate(prompts_of())
+    (reply,) = anthropic("m", base_url=desk.url, structured="tool").generate(prompts_of(LETTERS))
+    assert [body.get("thinking") for body in desk.requests] == [
         {"type": "adaptive"},
         {"type": "enabled", "budget_tokens": 1500},
         None,
@@ -247,46 +255,46 @@ def test_an_answer_that_was_cut_off_while_thinking_is_asked_for_once_more(name: 
     factory, desk.usual, options = FAMILIES[name]
     settings = {"base_url": desk.url, **options, "input_price": 1, "output_price": 1}
     backend = factory("m", **settings, reasoning=Reasoning.parse("budget=200"))
-    (reply,) = backend.generate(asked())
+    (reply,) = backend.generate(prompts_of())
     assert (reply.text, reply.finish) == ("The answer is B.", "stop")
-    limits = [body.get("max_tokens", body.get("max_completion_tokens")) for body in desk.asked]
+    limits = [body.get("max_tokens", body.get("max_completion_tokens")) for body in desk.requests]
     assert limits == [16 + 200, 16 + 400]
-    told = backend.describe()
-    assert told["asked_again_with_more_room"] == 1
-    assert told["tokens_out"] == 216 + THOUGHT + 4, "both attempts are paid for"
+    description = backend.describe()
+    assert description["asked_again_with_more_room"] == 1
+    assert description["tokens_out"] == 216 + THOUGHT + 4, "both attempts are paid for"
     again = factory("m", **settings, reasoning=Reasoning.parse("budget=200"))
-    assert again.generate(asked()) == [reply]
-    assert len(desk.asked) == 2, "both are remembered"
+    assert again.generate(prompts_of()) == [reply]
+    assert len(desk.requests) == 2, "both are remembered"
 
 
 def test_after_the_second_attempt_an_answer_is_truncated(desk: Desk) -> None:
     desk.usual = like_vllm
-    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("budget=100")).generate(asked())
-    assert (reply.text, reply.finish, len(desk.asked)) == ("", "length", 2)
+    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("budget=100")).generate(prompts_of())
+    assert (reply.text, reply.finish, len(desk.requests)) == ("", "length", 2)
 
 
 def test_a_limit_that_the_server_refuses_leaves_the_answer_truncated(desk: Desk) -> None:
     desk.usual = lambda handler, body: (
         refused(handler, "maximum context length is 300 tokens") if b":416," in body else like_vllm(handler, body)
     )
-    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("budget=200")).generate(asked())
-    assert (reply.text, reply.finish, len(desk.asked)) == ("", "length", 2)
+    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("budget=200")).generate(prompts_of())
+    assert (reply.text, reply.finish, len(desk.requests)) == ("", "length", 2)
 
 
 def test_a_budget_of_money_covers_the_second_attempt(desk: Desk) -> None:
     desk.usual = like_vllm
     options = {"base_url": desk.url, "reasoning": Reasoning.parse("budget=200"), "account": "a"}
     with pytest.raises(BudgetExhausted):
-        openai("m", **options, max_tokens=400).generate(asked())
-    assert len(desk.asked) == 1, "the second attempt would cost more than is left"
-    (reply,) = openai("m", **options, max_tokens=4000).generate(asked())
-    assert (reply.text, len(desk.asked)) == ("The answer is B.", 2), "the first one is not paid for twice"
+        openai("m", **options, max_tokens=400).generate(prompts_of())
+    assert len(desk.requests) == 1, "the second attempt would cost more than is left"
+    (reply,) = openai("m", **options, max_tokens=4000).generate(prompts_of())
+    assert (reply.text, len(desk.requests)) == ("The answer is B.", 2), "the first one is not paid for twice"
 
 
 def test_a_limit_of_the_answer_is_not_asked_for_again(desk: Desk) -> None:
     desk.usual = lambda handler, _: chat(handler, "length", {}, content="B, because", reasoning="B.")
-    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on")).generate(asked())
-    assert (reply.text, reply.finish, len(desk.asked)) == ("B, because", "length", 1)
+    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on")).generate(prompts_of())
+    assert (reply.text, reply.finish, len(desk.requests)) == ("B, because", "length", 1)
 
 
 # ---- bad servers -----------------------------------------------------------------------------------------------------
@@ -313,28 +321,28 @@ def test_thoughts_within_the_text_are_taken_out(
         {"prompt_tokens": 1, "completion_tokens": 9, "completion_tokens_details": None},
         content=content,
     )
-    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on")).generate(asked(stop=("Stop!",)))
+    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on")).generate(prompts_of(stop=("Stop!",)))
     assert (reply.text, reply.reasoning) == (text, thoughts)
 
 
 def test_a_blank_line_after_separate_thoughts_is_no_stop_text(desk: Desk) -> None:
     desk.usual = lambda handler, _: chat(handler, "stop", {}, content="\n\nB\n\nSo.", reasoning_content="A? No.")
     backend = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on"))
-    (reply,) = backend.generate(asked(stop=("\n\n",)))
+    (reply,) = backend.generate(prompts_of(stop=("\n\n",)))
     assert (reply.text, reply.reasoning) == ("B", "A? No.")
 
 
 def test_a_server_that_ignores_the_flags_is_found_out(desk: Desk) -> None:
     desk.usual = lambda handler, _: chat(handler, "stop", USED, content="Well, B")
     backend = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on"))
-    (reply,) = backend.generate(asked(LETTERS))
+    (reply,) = backend.generate(prompts_of(LETTERS))
     assert reply.text == "Well, B", "the extractor may still read it"
     held, thinks = backend.describe()["warnings"]
     assert held.startswith("1 of 1 answers do not keep to the format of --constrain;")
     assert thinks.startswith("--reasoning on: none of 1 answers shows a sign of reasoning;")
     silent = openai("m", base_url=desk.url, reasoning=Reasoning.parse("off"))
     desk.usual = lambda handler, _: chat(handler, "stop", USED, content="B", reasoning="Hm.")
-    silent.generate(asked())
+    silent.generate(prompts_of())
     (warned,) = silent.describe()["warnings"]
     assert warned == "--reasoning off: the model reasoned all the same before 1 of 1 answers"
 
@@ -345,7 +353,7 @@ def test_a_server_that_ignores_the_flags_is_found_out(desk: Desk) -> None:
 def test_impossible_counts_of_thoughts_are_unknown(details: Any, desk: Desk) -> None:
     used = {"prompt_tokens": 1, "completion_tokens": 9, "completion_tokens_details": details}
     desk.usual = lambda handler, _: chat(handler, "stop", used, content="B", reasoning="Hm.")
-    (reply,) = openai("m", base_url=desk.url).generate(asked())
+    (reply,) = openai("m", base_url=desk.url).generate(prompts_of())
     assert (reply.answer_tokens, reply.reasoning_tokens) == (None, None)
 
 
@@ -384,7 +392,7 @@ def test_a_budget_that_leaves_no_room_is_refused_before_anything_is_asked(
         ModelError, match="--reasoning budget=2000 leaves no room for an answer: 2,000 tokens of thinking"
     ):
         figeval.run("mini_pairs", "openai:m", model_args={"base_url": desk.url}, reasoning="budget=2000")
-    assert not desk.asked
+    assert not desk.requests
 
 
 @given(st.text(alphabet="ab <>/think[]THINK\n", max_size=60))

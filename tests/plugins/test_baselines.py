@@ -43,8 +43,8 @@ def test_all_are_registered_with_a_summary():
     from figeval.models.model import Backends
 
     backends = Backends(load(["figeval.builtin.plugins.baselines"]))
-    guesses, places = ("chance", "random", "majority"), ("last_sentence", "whole_text", "oracle")
-    assert [entry.name for entry in backends.registry] == [*guesses, "overlap", "echo", *places]
+    guesses, extractors = ("chance", "random", "majority"), ("last_sentence", "whole_text", "oracle")
+    assert [entry.name for entry in backends.registry] == [*guesses, "overlap", "echo", *extractors]
     assert all(entry.summary for entry in backends.registry)
 
 
@@ -239,9 +239,9 @@ def test_overlap_golden(case):
 
 @given(st.one_of(texts, sentences), st.one_of(texts, sentences))
 def test_jaccard_is_symmetric_bounded_and_one_for_equal_sets_only(left, right):
-    there, back = Overlap().score_pairs(pairs((left, right), (right, left)))
-    assert there == back and 0 <= there <= 1
-    assert (there == 1) == (word_set(left) == word_set(right) and bool(word_set(left)))
+    forth, back = Overlap().score_pairs(pairs((left, right), (right, left)))
+    assert forth == back and 0 <= forth <= 1
+    assert (forth == 1) == (word_set(left) == word_set(right) and bool(word_set(left)))
 
 
 def test_equal_ratios_are_exact_ties():
@@ -272,6 +272,6 @@ def test_outputs_pass_through_ask():
 
 
 @given(st.lists(sentences, min_size=1, max_size=12), sentences)
-def test_overlap_of_a_text_with_many_others_is_that_of_the_pairs(others: list[str], left: str) -> None:
-    expected = Overlap().score_pairs([TextPair(left, right) for right in others])
-    assert Overlap().score_many(ManyPairs(left, tuple(others))).tolist() == expected
+def test_overlap_of_a_text_with_many_others_is_that_of_the_pairs(texts: list[str], left: str) -> None:
+    expected = Overlap().score_pairs([TextPair(left, right) for right in texts])
+    assert Overlap().score_many(ManyPairs(left, tuple(texts))).tolist() == expected

@@ -35,11 +35,11 @@ def answer(text: str | None, status: str = "ok") -> Prediction:
 def test_it_is_the_librarys_number_on_lower_cased_texts(model: Path) -> None:
     from bert_score import BERTScorer
 
-    theirs = BERTScorer(model_type=str(model), num_layers=2).score(
+    of_library = BERTScorer(model_type=str(model), num_layers=2).score(
         ["a stitch in time"], [["the roof leaked.", "he kicked the bucket."]]
     )
     features = bertscore.bertscore.features(EXAMPLE, answer("A stitch in time"))
-    assert features == (pytest.approx(float(theirs[2][0]), abs=1e-6), 1.0)
+    assert features == (pytest.approx(float(of_library[2][0]), abs=1e-6), 1.0)
 
 
 def test_the_reference_itself_scores_one(model: Path) -> None:
@@ -70,6 +70,6 @@ def test_a_model_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp
     pytest.importorskip("bert_score")
     monkeypatch.setenv(bertscore.VARIABLE, str(tmp_path / "nowhere"))
     assert bertscore.bertscore.signature is not None
-    with pytest.raises(ModelError, match="set FIGEVAL_BERTSCORE_MODEL to another model") as found:
+    with pytest.raises(ModelError, match="set FIGEVAL_BERTSCORE_MODEL to another model") as caught:
         bertscore.bertscore.signature()
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)

@@ -15,7 +15,7 @@ from figeval.builtin.plugins.lm_eval_bridge.releases import instances
 from figeval.errors import ModelError, TaskError
 from figeval.models.capabilities import capabilities
 from figeval.types import Continuation, Message, Prompt
-from tests.plugins.tiny import LINES, LONG, POSITIONS, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, POSITIONS, Workshop
 
 REQUESTS = [
     *(Continuation(line, f" {other}") for line in LINES[:3] for other in ("Yes", "No, it does not.")),
@@ -31,28 +31,28 @@ def naive(folder: Path, request: Continuation) -> float:
 
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
     context = request.context.rstrip()
-    whole = tokenizer(request.context + request.continuation)["input_ids"]
+    all_ids = tokenizer(request.context + request.continuation)["input_ids"]
     begin = len(tokenizer(context)["input_ids"])
     if not context:
-        whole, begin = [tokenizer.eos_token_id, *whole], 1
+        all_ids, begin = [tokenizer.eos_token_id, *all_ids], 1
     with torch.inference_mode():
-        table = model(input_ids=torch.tensor([whole])).logits[0].double().log_softmax(-1)
-    return sum(float(table[position - 1, whole[position]]) for position in range(begin, len(whole)))
+        table = model(input_ids=torch.tensor([all_ids])).logits[0].double().log_softmax(-1)
+    return sum(float(table[position - 1, all_ids[position]]) for position in range(begin, len(all_ids)))
 
 
 def test_loglikelihood_is_the_naive_sum_in_any_batch(workshop: Workshop) -> None:
     folder = workshop("gpt2", "LMHeadModel")
-    wanted = [naive(folder, request) for request in REQUESTS]
+    expected = [naive(folder, request) for request in REQUESTS]
     for size in (1, 64, "auto"):
         output = hf(str(folder), batch_size=size).loglikelihood(REQUESTS)
-        np.testing.assert_allclose(output.values, wanted, rtol=1e-4, err_msg=f"{size}")
+        np.testing.assert_allclose(output.values, expected, rtol=1e-4, err_msg=f"{size}")
         assert output.truncated == set()
-    assert max(wanted) - min(wanted) > 1
+    assert max(expected) - min(expected) > 1
 
 
 def test_a_long_context_loses_its_beginning_and_is_reported(workshop: Workshop) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
-    output = backend.loglikelihood([Continuation(LONG, " Yes"), REQUESTS[0]])
+    output = backend.loglikelihood([Continuation(LONG_TEXT, " Yes"), REQUESTS[0]])
     assert output.truncated == {0}
     assert all(math.isfinite(value) for value in output.values)
     assert backend.describe()["max_length"] == POSITIONS
@@ -79,7 +79,7 @@ def test_generation_stops_where_it_is_told(workshop: Workshop) -> None:
     stop = texts[0][2:4]
     (stopped,) = backend.generate([Prompt((Message("user", LINES[0]),), stop=(stop,), max_new_tokens=6)]).values
     assert stopped.text == texts[0].partition(stop)[0]
-    assert backend.generate([Prompt((Message("user", LONG),), max_new_tokens=4)]).truncated == {0}
+    assert backend.generate([Prompt((Message("user", LONG_TEXT),), max_new_tokens=4)]).truncated == {0}
     with pytest.raises(TaskError, match=f"no room for a prompt: the model takes {POSITIONS} tokens"):
         backend.generate([Prompt((Message("user", "Yes"),), max_new_tokens=POSITIONS)])
 
@@ -87,8 +87,8 @@ def test_generation_stops_where_it_is_told(workshop: Workshop) -> None:
 @pytest.mark.parametrize(("kind", "head"), [("llama", "ForCausalLM"), ("t5", "ForConditionalGeneration")])
 def test_other_kinds(kind: str, head: str, workshop: Workshop) -> None:
     folder = str(workshop(kind, head))
-    one, many = (hf(folder, batch_size=size).loglikelihood(REQUESTS[:6]).values for size in (1, 64))
-    np.testing.assert_allclose(one, many, rtol=1e-4)
+    alone, many = (hf(folder, batch_size=size).loglikelihood(REQUESTS[:6]).values for size in (1, 64))
+    np.testing.assert_allclose(alone, many, rtol=1e-4)
     backend = hf(folder)
     assert len(backend.generate([Prompt((Message("user", LINES[0]),), max_new_tokens=3)]).values) == 1
     assert backend.describe()["kind"] == ("seq2seq" if kind == "t5" else "causal")
@@ -97,7 +97,7 @@ def test_other_kinds(kind: str, head: str, workshop: Workshop) -> None:
 def test_memory_that_runs_out_once_halves_the_budget(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     requests = [Continuation(f"{n} {line}", " Yes") for line in LINES for n in range(4)]
-    wanted = backend.loglikelihood(requests).values
+    expected = backend.loglikelihood(requests).values
     original, failed = backend.network.model.forward, []
 
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -107,7 +107,7 @@ def test_memory_that_runs_out_once_halves_the_budget(workshop: Workshop, monkeyp
         return original(*args, **kwargs)
 
     monkeypatch.setattr(backend.network.model, "forward", forward)
-    np.testing.assert_allclose(backend.loglikelihood(requests).values, wanted, rtol=1e-4)
+    np.testing.assert_allclose(backend.loglikelihood(requests).values, expected, rtol=1e-4)
     assert backend.describe()["halved"] == 1
 
 
@@ -120,7 +120,7 @@ def test_weights_that_are_no_numbers_give_scores_that_are_none(workshop: Worksho
 
 def test_nothing_is_printed(workshop: Workshop, capfd: pytest.CaptureFixture[str]) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
-    backend.loglikelihood([*REQUESTS, Continuation(LONG, " Yes")])
+    backend.loglikelihood([*REQUESTS, Continuation(LONG_TEXT, " Yes")])
     backend.generate([Prompt((Message("user", LINES[0]),), max_new_tokens=2)])
     captured = capfd.readouterr()
     assert captured.out == ""
@@ -139,7 +139,7 @@ def test_options_of_lm_eval_are_passed_on(workshop: Workshop) -> None:
 def test_an_option_that_cannot_be_scored_costs_no_other_one_its_score(workshop: Workshop) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     good = backend.loglikelihood(REQUESTS).values
-    bad = [Continuation("It means", option) for option in ("", " ", LONG)]
+    bad = [Continuation("It means", option) for option in ("", " ", LONG_TEXT)]
     values = backend.loglikelihood([bad[0], *REQUESTS[:2], bad[1], bad[2], *REQUESTS[2:]]).values
     assert [math.isnan(value) for value in values] == [True, False, False, True, True, *[False] * len(REQUESTS[2:])]
     np.testing.assert_allclose([value for value in values if not math.isnan(value)], good, rtol=1e-5)
@@ -170,8 +170,8 @@ def lm_eval_says(folder: str, requests: list[Continuation], **options: Any) -> l
     from lm_eval.api.registry import get_model
 
     lm = get_model("hf").create_from_arg_obj({"pretrained": folder, **options}, {"batch_size": 4, "device": "cpu"})
-    asked = instances("loglikelihood", [(request.context, request.continuation) for request in requests])
-    return [value for value, _ in lm.loglikelihood(asked, disable_tqdm=True)]
+    lm_eval_requests = instances("loglikelihood", [(request.context, request.continuation) for request in requests])
+    return [value for value, _ in lm.loglikelihood(lm_eval_requests, disable_tqdm=True)]
 
 
 @pytest.mark.parametrize(
@@ -186,11 +186,11 @@ def lm_eval_says(folder: str, requests: list[Continuation], **options: Any) -> l
 def test_the_numbers_of_lm_eval(kind: str, head: str, scoring: str, workshop: Workshop) -> None:
     """Of a tokenizer that would put a token after every text, lm-eval would score that one instead of the first."""
     folder = str(workshop(kind, head))
-    requests = [*REQUESTS[:-1], *(Continuation(LONG, f" {word}") for word in ("Yes", "No, it does not."))]
+    requests = [*REQUESTS[:-1], *(Continuation(LONG_TEXT, f" {word}") for word in ("Yes", "No, it does not."))]
     backend = hf(folder, max_length=POSITIONS, add_bos_token=False)
     output = backend.loglikelihood(requests)
-    wanted = lm_eval_says(folder, requests, max_length=POSITIONS, add_bos_token=False)
-    assert list(output.values) == pytest.approx(wanted, abs=1e-3, rel=1e-5)
+    expected = lm_eval_says(folder, requests, max_length=POSITIONS, add_bos_token=False)
+    assert list(output.values) == pytest.approx(expected, abs=1e-3, rel=1e-5)
     assert output.truncated == {len(requests) - 2, len(requests) - 1}
     described = backend.describe()
     assert described["scoring"] == scoring
@@ -284,8 +284,8 @@ def test_the_probability_of_every_token(workshop: Workshop) -> None:
     texts = ["A stitch in time saves nine", "Yes"]
     scores = model.token_scores(texts)
     sums = model.loglikelihood([Continuation("", text) for text in texts]).values
-    assert [one[:, 0].sum() for one in scores.values] == pytest.approx(list(sums), rel=1e-4)
-    assert all((one[:, 1] < 0).all() and (one[:, 2] > 0).all() for one in scores.values)
+    assert [token_scores[:, 0].sum() for token_scores in scores.values] == pytest.approx(list(sums), rel=1e-4)
+    assert all((token_scores[:, 1] < 0).all() and (token_scores[:, 2] > 0).all() for token_scores in scores.values)
     assert model.token_scores(["word " * 400]).truncated == {0}
     assert not hasattr(seq2seq(str(workshop("t5", "ForConditionalGeneration"))), "token_scores")
 

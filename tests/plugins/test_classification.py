@@ -36,7 +36,7 @@ MARKS = json.loads((Path(__file__).parents[1] / "golden/task_types/answers_marks
 LABELS = tuple(GOLDEN["labels"])
 TWO = ("sarcastic", "earnest")
 SINGLE = {"f1": POSITIVE_F1, "macro_f1": macro_f1, "balanced_acc": balanced_accuracy, "acc": pair_accuracy}
-SEVERAL = {"exact_match": exact_match, "micro_f1": MICRO_F1, "macro_f1": MACRO_F1}
+METRICS_OF_SETS = {"exact_match": exact_match, "micro_f1": MICRO_F1, "macro_f1": MACRO_F1}
 QUIPS = [
     {"id": "1", "text": "Lovely, the bus left a minute early again.", "label": "sarcastic"},
     {"id": "2", "text": "The bus left a minute early this morning.", "label": "earnest"},
@@ -61,7 +61,7 @@ def total(metric: Any, cases: Sequence[tuple[Any, Prediction]], labels: tuple[st
     return aggregator.score(0).value
 
 
-def one(gold: str | None, predicted: Sequence[str] | None, labels: tuple[str, ...] = LABELS) -> Any:
+def label_case(gold: str | None, predicted: Sequence[str] | None, labels: tuple[str, ...] = LABELS) -> Any:
     """An example, and a prediction that ties between these labels."""
     example = ClassificationExample(id="1", text="t", label=gold)
     if predicted is None:
@@ -70,7 +70,7 @@ def one(gold: str | None, predicted: Sequence[str] | None, labels: tuple[str, ..
     return example, Prediction(example_id="1", value=predicted[0], scores=scores, labels=labels, tied=len(predicted))
 
 
-def some(gold: Sequence[str], predicted: Sequence[str], either: Sequence[str] = ()) -> Any:
+def set_case(gold: Sequence[str], predicted: Sequence[str], either: Sequence[str] = ()) -> Any:
     """An example with a set of labels, and a set that is predicted."""
     example = MultilabelExample(id="1", text="t", labels=frozenset(gold))
     tied = 2 ** len(either)
@@ -98,12 +98,16 @@ def test_several_labels_keep_to_the_contract() -> None:
 
 @pytest.mark.parametrize("metric", list(SINGLE.values()))
 def test_metrics_of_one_label_keep_to_the_contract(metric: Any) -> None:
-    check_metric(metric, [one("sarcastic", ["sarcastic"]), one("earnest", ["sarcastic", "earnest"])], labels=LABELS)
+    check_metric(
+        metric, [label_case("sarcastic", ["sarcastic"]), label_case("earnest", ["sarcastic", "earnest"])], labels=LABELS
+    )
 
 
-@pytest.mark.parametrize("metric", list(SEVERAL.values()))
+@pytest.mark.parametrize("metric", list(METRICS_OF_SETS.values()))
 def test_metrics_of_several_labels_keep_to_the_contract(metric: Any) -> None:
-    check_metric(metric, [some(["sarcastic"], ["sarcastic"]), some(["earnest"], [], ["earnest"])], labels=LABELS)
+    check_metric(
+        metric, [set_case(["sarcastic"], ["sarcastic"]), set_case(["earnest"], [], ["earnest"])], labels=LABELS
+    )
 
 
 # ---- replies ---------------------------------------------------------------------------------------------------------
@@ -122,9 +126,9 @@ def read(text: str, finish: Any = "stop") -> Prediction:
 
 @pytest.mark.parametrize("case", LISTS["cases"], ids=lambda case: case["why"])
 def test_lists_of_labels(case: dict[str, Any]) -> None:
-    found = read(case["reply"], case.get("finish", "stop"))
-    assert found.status == case["status"]
-    assert found.value == (None if case["value"] is None else frozenset(case["value"]))
+    reading = read(case["reply"], case.get("finish", "stop"))
+    assert reading.status == case["status"]
+    assert reading.value == (None if case["value"] is None else frozenset(case["value"]))
 
 
 @pytest.mark.parametrize("case", MARKS["lists"], ids=lambda case: case["why"])
@@ -140,8 +144,8 @@ def test_lists_in_other_scripts(case: dict[str, Any]) -> None:
 
 @given(st.text(max_size=80), st.sampled_from(["stop", "length"]))
 def test_any_list_is_read(text: str, finish: Any) -> None:
-    found = read(text, finish)
-    assert (found.value is None) == (found.status != "ok")
+    reading = read(text, finish)
+    assert (reading.value is None) == (reading.status != "ok")
 
 
 @given(
@@ -157,15 +161,15 @@ def test_labels_with_anything_between_them_are_read(labels: set[str], joint: str
 @pytest.mark.parametrize("case", GOLDEN["single"], ids=lambda case: case["why"])
 @pytest.mark.parametrize("name", list(SINGLE))
 def test_golden_metrics_of_one_label(case: dict[str, Any], name: str) -> None:
-    cases = [one(gold, predicted) for gold, predicted in zip(case["gold"], case["predicted"], strict=True)]
+    cases = [label_case(gold, predicted) for gold, predicted in zip(case["gold"], case["predicted"], strict=True)]
     assert total(SINGLE[name], cases) == near(case[name]), case["why"]
 
 
 @pytest.mark.parametrize("case", GOLDEN["several"], ids=lambda case: case["why"])
-@pytest.mark.parametrize("name", list(SEVERAL))
+@pytest.mark.parametrize("name", list(METRICS_OF_SETS))
 def test_golden_metrics_of_several_labels(case: dict[str, Any], name: str) -> None:
-    cases = [some(*row) for row in zip(case["gold"], case["predicted"], case["open"], strict=True)]
-    assert total(SEVERAL[name], cases) == near(case[name]), case["why"]
+    cases = [set_case(*row) for row in zip(case["gold"], case["predicted"], case["open"], strict=True)]
+    assert total(METRICS_OF_SETS[name], cases) == near(case[name]), case["why"]
 
 
 def area(gold: Sequence[int], scores: Sequence[float]) -> float | None:
@@ -195,13 +199,15 @@ sets = st.sets(st.sampled_from(LABELS))
 @given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1, max_size=30))
 def test_scores_of_one_label_are_those_of_scikit_learn(answers: list[tuple[str, str]]) -> None:
     gold, predicted = zip(*answers, strict=True)
-    cases = [one(right, [said]) for right, said in answers]
+    cases = [label_case(right, [predicted]) for right, predicted in answers]
     every = sklearn_metrics.f1_score(gold, predicted, labels=LABELS, average=None, zero_division=0)
     assert total(POSITIVE_F1, cases) == near(every[0] if LABELS[0] in gold else None)
     assert total(macro_f1, cases) == near(sklearn_metrics.f1_score(gold, predicted, average="macro", zero_division=0))
     assert total(pair_accuracy, cases) == near(sklearn_metrics.accuracy_score(gold, predicted))
     recalls = [
-        np.mean([said == label for right, said in answers if right == label]) for label in LABELS if label in gold
+        np.mean([predicted == label for right, predicted in answers if right == label])
+        for label in LABELS
+        if label in gold
     ]
     assert total(balanced_accuracy, cases) == near(np.mean(recalls))
 
@@ -209,7 +215,7 @@ def test_scores_of_one_label_are_those_of_scikit_learn(answers: list[tuple[str, 
 @pytest.mark.slow
 @given(st.lists(st.tuples(sets, sets), min_size=1, max_size=20))
 def test_scores_of_sets_are_those_of_scikit_learn(answers: list[tuple[set[str], set[str]]]) -> None:
-    cases = [some(sorted(right), sorted(said)) for right, said in answers]
+    cases = [set_case(sorted(right), sorted(predicted)) for right, predicted in answers]
     sides = zip(*answers, strict=True)
     gold, predicted = (np.array([[label in each for label in LABELS] for each in side]) for side in sides)
     used = gold.any(axis=0) | predicted.any(axis=0)
@@ -232,7 +238,7 @@ def test_the_area_is_that_of_scikit_learn(answers: list[tuple[bool, int]]) -> No
 
 @given(st.lists(st.tuples(st.sampled_from(TWO), st.sampled_from(TWO)), min_size=1, max_size=8))
 def test_ties_are_the_mean_over_fair_draws_of_accuracy(answers: list[tuple[str, str]]) -> None:
-    cases = [one(gold, list(TWO), TWO) for gold, _ in answers]
+    cases = [label_case(gold, list(TWO), TWO) for gold, _ in answers]
     assert total(pair_accuracy, cases, TWO) == 0.5
     assert all(set(tied_answers(prediction)) == set(TWO) for _, prediction in cases)
 
@@ -318,8 +324,8 @@ def test_texts_of_one_class_are_warned_of_and_f1_is_no_number(
 ) -> None:
     folder_of(tmp_path, [{**QUIPS[1], "id": str(number)} for number in range(12)])
     figeval("validate", tmp_path / "quips.task.yaml")
-    said = " ".join("".join(capsys.readouterr()).split())
-    assert "12 gold answers are 'earnest', so a constant answer is always right" in said
+    output = " ".join("".join(capsys.readouterr()).split())
+    assert "12 gold answers are 'earnest', so a constant answer is always right" in output
     code, record = run(tmp_path, "random")
     values = {score["metric"]: score["value"] for score in record["tasks"][0]["scores"]}
     assert code == 0
@@ -333,7 +339,8 @@ def test_chance_and_majority_are_exact(tmp_path: Path) -> None:
     task = record["tasks"][0]
     assert {score["metric"]: score["value"] for score in task["scores"]}["acc"] == 0.5
     baselines = {
-        one["baseline"]: {score["metric"]: score["value"] for score in one["scores"]} for one in task["baselines"]
+        baseline["baseline"]: {score["metric"]: score["value"] for score in baseline["scores"]}
+        for baseline in task["baselines"]
     }
     assert baselines["majority"] == {"acc": 0.6, "f1": 0.75, "macro_f1": 0.375, "roc_auc": 0.5}
 
@@ -378,8 +385,8 @@ def test_trivial_models_answer_both_kinds_of_requests() -> None:
     assert majority.label_texts(ASKED[:1]) == [{"sarcastic": 0.6, "earnest": 0.4}]
     sayings = [MultilabelExample(id=row["id"], text=row["text"], labels=frozenset(row["labels"])) for row in SAYINGS]
     majority.fit(sayings)
-    (found,) = majority.label_texts([TextLabels("t", ("patience", "greed"), several=True)])
-    assert found == pytest.approx({"patience": 2 / 3, "greed": 1 / 3})
+    (guess,) = majority.label_texts([TextLabels("t", ("patience", "greed"), several=True)])
+    assert guess == pytest.approx({"patience": 2 / 3, "greed": 1 / 3})
     assert sum(Random().label_texts(ASKED[:1])[0].values()) == pytest.approx(1)
 
 
@@ -403,15 +410,17 @@ def test_a_regression_learns_words_and_is_no_oracle() -> None:
     with pytest.raises(ModelError, match="before fit"):
         TfidfLogreg().label_texts(ASKED)
     with pytest.raises(FigevalError, match="no labelled example"):
-        TfidfLogreg().fit([replace(one, label=None) for one in examples()])
+        TfidfLogreg().fit([replace(example, label=None) for example in examples()])
 
 
 def test_a_regression_gives_labels_probabilities_of_their_own() -> None:
     model = TfidfLogreg()
     model.fit([MultilabelExample(id=row["id"], text=row["text"], labels=frozenset(row["labels"])) for row in SAYINGS])
-    (found,) = model.label_texts([TextLabels("Apples and rivers", ("patience", "greed", "pride"), several=True)])
-    assert 0 < found["patience"] < 1
-    assert found["pride"] == 0  # no text of the train split has it
+    (probabilities,) = model.label_texts(
+        [TextLabels("Apples and rivers", ("patience", "greed", "pride"), several=True)]
+    )
+    assert 0 < probabilities["patience"] < 1
+    assert probabilities["pride"] == 0  # no text of the train split has it
 
 
 def problem_of(request: TextLabels, answer: dict[str, float]) -> str:

@@ -14,14 +14,14 @@ from figeval.testing import check_model
 from tests.plugins.tiny import Workshop
 
 
-def opened(model: str, **options: Any) -> Callable[[], Any]:
+def model_factory(model: str, **options: Any) -> Callable[[], Any]:
     """A factory of the model that `--model` names, as `check_model` takes it."""
     backends = Backends(plugins.plugin_manager())
     return lambda: open_model(backends, model, options, {"device": "cpu"}).backend
 
 
 def test_an_encoder(sentence_folder: Path) -> None:
-    check_model(opened(str(sentence_folder)), tolerance=1e-4)
+    check_model(model_factory(str(sentence_folder)), tolerance=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_an_encoder(sentence_folder: Path) -> None:
     ],
 )
 def test_a_model_of_transformers(backend: str, kind: str, head: str, workshop: Workshop) -> None:
-    check_model(opened(f"{backend}:{workshop(kind, head)}"), tolerance=1e-3)
+    check_model(model_factory(f"{backend}:{workshop(kind, head)}"), tolerance=1e-3)

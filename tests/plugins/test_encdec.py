@@ -20,8 +20,8 @@ def lm_eval_says(folder: str, requests: list[Continuation]) -> list[tuple[float,
     from lm_eval.api.registry import get_model
 
     lm = get_model("hf").create_from_arg_obj({"pretrained": folder}, {"batch_size": 4, "device": "cpu"})
-    asked = instances("loglikelihood", [(request.context, request.continuation) for request in requests])
-    return [tuple(answer) for answer in lm.loglikelihood(asked, disable_tqdm=True)]
+    lm_eval_requests = instances("loglikelihood", [(request.context, request.continuation) for request in requests])
+    return [tuple(answer) for answer in lm.loglikelihood(lm_eval_requests, disable_tqdm=True)]
 
 
 @pytest.mark.slow
@@ -32,9 +32,9 @@ def test_the_numbers_of_lm_eval(kind: str, rows: Any, workshop: Workshop) -> Non
     backend = seq2seq(folder, batch_size=rows)
     values = backend.loglikelihood(REQUESTS).values
     # lm-eval pads stories of a batch without hiding the padding from BART's encoder: one at a time it is exact.
-    wanted = [lm_eval_says(folder, [request])[0][0] for request in REQUESTS]
-    assert list(values) == pytest.approx(wanted, rel=2e-5)
-    assert max(wanted) - min(wanted) > 1
+    expected = [lm_eval_says(folder, [request])[0][0] for request in REQUESTS]
+    assert list(values) == pytest.approx(expected, rel=2e-5)
+    assert max(expected) - min(expected) > 1
 
 
 def test_a_story_is_encoded_once_for_all_its_choices(workshop: Workshop) -> None:

@@ -21,8 +21,8 @@ texts = st.tuples(blanks, st.sampled_from(["a", " yes", "é", LINES[2]]), blanks
 
 @pytest.fixture(scope="session")
 def models(workshop: Workshop) -> dict[str, Any]:
-    made = {kind: hf(str(workshop(kind, head))).network for kind, head in KINDS}
-    return {**made, "llama, bos": hf(str(workshop("llama", "ForCausalLM")), add_bos_token=True).network}
+    networks = {kind: hf(str(workshop(kind, head))).network for kind, head in KINDS}
+    return {**networks, "llama, bos": hf(str(workshop("llama", "ForCausalLM")), add_bos_token=True).network}
 
 
 @pytest.mark.parametrize("kind", [*(kind for kind, _ in KINDS), "llama, bos"])
@@ -30,9 +30,9 @@ def models(workshop: Workshop) -> dict[str, Any]:
 @settings(max_examples=60, deadline=None)
 def test_as_lm_eval_encodes(kind: str, pairs: list[tuple[str, str]], models: dict[str, Any]) -> None:
     lm = models[kind]
-    wanted = [lm._encode_pair(*pair) for pair in pairs]
-    assume(all(after for _, after in wanted))
-    assert encode_pairs(lm, pairs) == [(list(before), list(after)) for before, after in wanted]
+    expected = [lm._encode_pair(*pair) for pair in pairs]
+    assume(all(after for _, after in expected))
+    assert encode_pairs(lm, pairs) == [(list(before), list(after)) for before, after in expected]
 
 
 def test_an_empty_context_is_what_opens_a_text(models: dict[str, Any]) -> None:

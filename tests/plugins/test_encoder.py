@@ -16,7 +16,7 @@ from figeval.builtin.plugins.encoders.encoder import Encoder, encoder, minilm
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.types import Text
-from tests.plugins.tiny import ENCODERS, LINES, LONG, POSITIONS, Workshop, change_config
+from tests.plugins.tiny import ENCODERS, LINES, LONG_TEXT, POSITIONS, Workshop, change_config
 
 TEXTS = [*LINES, "Yes.", "", "a", LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer jagen 東京"] * 3
 REQUESTS = [Text(text) for text in TEXTS]
@@ -55,20 +55,20 @@ def test_declared_poolings(pooling: str, workshop: Workshop) -> None:
 
     folder = workshop("bert", "Model")
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
-    found = vectors(encoder(str(folder), pooling=pooling), LINES[:3])
-    for text, vector in zip(LINES[:3], found, strict=True):
+    embeddings = vectors(encoder(str(folder), pooling=pooling), LINES[:3])
+    for text, vector in zip(LINES[:3], embeddings, strict=True):
         with torch.inference_mode():
             output = model(**tokenizer(text, return_tensors="pt"))
-        wanted = by_hand(output.last_hidden_state[0], output.pooler_output[0])[pooling]
-        np.testing.assert_allclose(vector, wanted.numpy(), atol=1e-5)
+        expected = by_hand(output.last_hidden_state[0], output.pooler_output[0])[pooling]
+        np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5)
 
 
 def test_a_decoder_serves_as_encoder_with_its_last_token(workshop: Workshop) -> None:
     """GPT-2's tokenizer has no padding token and adds no special ones: an empty text has no vector at all."""
     backend = encoder(str(workshop("gpt2", "Model")), pooling="last")
-    found = vectors(backend, ["A stitch", "", "A stitch in time saves nine"])
-    assert np.isnan(found[1]).all()
-    np.testing.assert_allclose(found[[0, 2]], [vectors(backend, [text])[0] for text in (TEXTS[0][:8], TEXTS[0][:27])],
+    rows = vectors(backend, ["A stitch", "", "A stitch in time saves nine"])
+    assert np.isnan(rows[1]).all()
+    np.testing.assert_allclose(rows[[0, 2]], [vectors(backend, [text])[0] for text in (TEXTS[0][:8], TEXTS[0][:27])],
                                atol=1e-5)  # fmt: skip
 
 
@@ -83,8 +83,8 @@ def test_sentence_transformers_run_all_their_modules(sentence_folder: Path) -> N
 
     backend = encoder(str(sentence_folder))
     output = backend.embed(REQUESTS)
-    wanted = SentenceTransformer(str(sentence_folder), device="cpu").encode(TEXTS)
-    np.testing.assert_allclose(output.values, wanted, atol=1e-5)
+    expected = SentenceTransformer(str(sentence_folder), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(output.values, expected, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(output.values, axis=1), 1, atol=1e-5)
     assert backend.describe()["pooling"] == "Pooling+Dense+Normalize"
     assert backend.describe()["max_length"] == 32
@@ -113,7 +113,7 @@ def test_static_word_vectors_go_through_the_library_itself(tmp_path: Path, works
 
 def test_what_is_too_long_is_cut_and_reported(workshop: Workshop) -> None:
     folder = str(workshop("roberta", "Model"))
-    output = encoder(folder, pooling="mean").embed([Text("Yes."), Text(LONG), Text("No.")])
+    output = encoder(folder, pooling="mean").embed([Text("Yes."), Text(LONG_TEXT), Text("No.")])
     assert output.truncated == {1}
     assert encoder(folder, pooling="mean").embed([Text("Yes.")]).truncated == set()
     shorter = encoder(folder, pooling="mean", max_length=4).embed([Text("Yes."), Text(LINES[0])])
@@ -125,7 +125,7 @@ def test_what_is_too_long_is_cut_and_reported(workshop: Workshop) -> None:
 
 def test_memory_that_runs_out_once_halves_the_budget(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = encoder(str(workshop("bert", "Model")), pooling="cls")
-    wanted = vectors(backend, TEXTS)
+    expected = vectors(backend, TEXTS)
     original, failed = backend.network.model.forward, []
 
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -136,7 +136,7 @@ def test_memory_that_runs_out_once_halves_the_budget(workshop: Workshop, monkeyp
 
     monkeypatch.setattr(backend.network.model, "forward", forward)
     before = backend.budget.tokens
-    np.testing.assert_allclose(vectors(backend, TEXTS), wanted, atol=1e-5)
+    np.testing.assert_allclose(vectors(backend, TEXTS), expected, atol=1e-5)
     assert backend.describe()["halved"] == 1
     assert backend.describe()["tokens_per_batch"] < before
 

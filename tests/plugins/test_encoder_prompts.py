@@ -15,16 +15,16 @@ from figeval.builtin.plugins.encoders.encoder import Encoder, encoder
 from figeval.cli.main import main
 from figeval.errors import ModelError
 from figeval.types import Text, TextRole
-from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
-TEXTS = [*LINES, "", "a", LONG]
+TEXTS = [*LINES, "", "a", LONG_TEXT]
 ROLES: tuple[TextRole, ...] = ("query", "document", "")
 E5 = {"query": "does it follow: ", "document": "the answer: "}
 Prompted = Callable[..., Path]
 
 
 @pytest.fixture
-def prompted(sentence_folder: Path, tmp_path: Path) -> Prompted:
+def with_prompts(sentence_folder: Path, tmp_path: Path) -> Prompted:
     """Copy a checkpoint, with these prompts in its configuration."""
 
     def copy(prompts: Any, default: str | None = None, name: str = "copy") -> Path:
@@ -50,11 +50,11 @@ def plain(folder: Path, prompt: str) -> Any:
 
 @pytest.mark.parametrize("batch_size", [1, "auto"])
 @pytest.mark.parametrize("default", [None, "query", "document"])
-def test_each_side_gets_its_own_prompt(default: str | None, batch_size: Any, prompted: Prompted) -> None:
+def test_each_side_gets_its_own_prompt(default: str | None, batch_size: Any, with_prompts: Prompted) -> None:
     """The default prompt, too, is never put before the other side's texts."""
     from sentence_transformers import SentenceTransformer
 
-    folder = prompted(E5, default)
+    folder = with_prompts(E5, default)
     library, backend = SentenceTransformer(str(folder), device="cpu"), encoder(str(folder), batch_size=batch_size)
     mixed = backend.embed([Text(text, role) for text in TEXTS for role in ("query", "document")]).values
     np.testing.assert_allclose(mixed[::2], library.encode_query(TEXTS), atol=1e-5)
@@ -78,17 +78,17 @@ def test_each_side_gets_its_own_prompt(default: str | None, batch_size: Any, pro
     ],
 )
 def test_where_declared_prompts_go(
-    declared: Any, default: str | None, read: tuple[str, ...], prompted: Prompted
+    declared: Any, default: str | None, read: tuple[str, ...], with_prompts: Prompted
 ) -> None:
-    backend = encoder(str(prompted(declared, default)))
+    backend = encoder(str(with_prompts(declared, default)))
     assert tuple(map(backend.prompts.of, ROLES)) == read
 
 
-def test_prompts_are_given_by_name_or_as_text_and_switched_off(prompted: Prompted) -> None:
-    folder = str(prompted({"s2p_query": "find: ", "s2s_query": "same: "}))
+def test_prompts_are_given_by_name_or_as_text_and_switched_off(with_prompts: Prompted) -> None:
+    folder = str(with_prompts({"s2p_query": "find: ", "s2s_query": "same: "}))
     read = {role: encoder(folder, query_prompt="s2p_query", document_prompt="say: ").prompts.of(role) for role in ROLES}
     assert read == {"query": "find: ", "document": "say: ", "": "find: "}
-    e5 = prompted(E5, "query", name="e5")
+    e5 = with_prompts(E5, "query", name="e5")
     off = encoder(str(e5), query_prompt="", document_prompt="")
     for role in ROLES:
         np.testing.assert_allclose(vectors(off, role), plain(e5, ""), atol=1e-5)
@@ -103,16 +103,16 @@ def test_a_raw_encoder_has_the_prompts_that_are_given_or_in_its_figeval_json(
     workshop: Workshop, tmp_path: Path
 ) -> None:
     raw = workshop("bert", "Model")
-    given = encoder(str(raw), pooling="mean", query_prompt="does it follow: ")
+    with_option = encoder(str(raw), pooling="mean", query_prompt="does it follow: ")
     folder = shutil.copytree(raw, tmp_path / "raw")
     (folder / "figeval.json").write_text(json.dumps({"pooling": "mean", "query_prompt": "does it follow: "}))
     bare = encoder(str(raw), pooling="mean").embed([Text("does it follow: " + text) for text in TEXTS]).values
-    for backend in (given, encoder(str(folder))):
+    for backend in (with_option, encoder(str(folder))):
         np.testing.assert_allclose(vectors(backend, "query"), bare, atol=1e-5)
 
 
-def test_prompts_are_in_record_and_fingerprint_and_only_if_there_are_any(prompted: Prompted) -> None:
-    e5, none = str(prompted(E5)), prompted({"query": "", "document": ""}, name="none")
+def test_prompts_are_in_record_and_fingerprint_and_only_if_there_are_any(with_prompts: Prompted) -> None:
+    e5, none = str(with_prompts(E5)), with_prompts({"query": "", "document": ""}, name="none")
     backends = [encoder(e5), encoder(e5, query_prompt=""), encoder(e5, query_prompt="", document_prompt="")]
     assert len({backend.fingerprint() for backend in backends}) == 3
     assert backends[0].describe()["prompts"] == {**E5, "text": E5["query"]}
@@ -122,8 +122,8 @@ def test_prompts_are_in_record_and_fingerprint_and_only_if_there_are_any(prompte
     assert not {"prompts", "warnings"} & set(without.describe())
 
 
-def test_prompts_that_cannot_be_placed_are_a_warning_with_the_options(prompted: Prompted) -> None:
-    folder = str(prompted({"query": "", "document": "", "s2p_query": "find: "}, "s2p_query"))
+def test_prompts_that_cannot_be_placed_are_a_warning_with_the_options(with_prompts: Prompted) -> None:
+    folder = str(with_prompts({"query": "", "document": "", "s2p_query": "find: "}, "s2p_query"))
     (warning,) = encoder(folder).describe()["warnings"]
     assert "'s2p_query'" in warning
     assert "query_prompt=NAME,document_prompt=NAME" in warning
@@ -131,18 +131,18 @@ def test_prompts_that_cannot_be_placed_are_a_warning_with_the_options(prompted: 
     assert "document_prompt=" in rest
     assert "query_prompt" not in rest
     assert "warnings" not in encoder(folder, query_prompt="s2p_query", document_prompt="").describe()
-    assert "warnings" not in encoder(str(prompted(E5 | {"Clustering": "c: "}, name="e5"))).describe()
+    assert "warnings" not in encoder(str(with_prompts(E5 | {"Clustering": "c: "}, name="e5"))).describe()
 
 
 @pytest.mark.parametrize(("prompts", "default"), [(["query: "], None), ({"query": 3}, None), (E5, "nowhere")])
-def test_a_damaged_declaration_is_one_line(prompts: Any, default: str | None, prompted: Prompted) -> None:
+def test_a_damaged_declaration_is_one_line(prompts: Any, default: str | None, with_prompts: Prompted) -> None:
     with pytest.raises(ModelError, match=r"config_sentence_transformers\.json") as caught:
-        encoder(str(prompted(prompts, default)))
+        encoder(str(with_prompts(prompts, default)))
     assert "\n" not in str(caught.value)
 
 
-def test_a_maximum_length_holds_beside_a_default_prompt(prompted: Prompted) -> None:
-    backend = encoder(str(prompted(E5, "query")), max_length=24)
+def test_a_maximum_length_holds_beside_a_default_prompt(with_prompts: Prompted) -> None:
+    backend = encoder(str(with_prompts(E5, "query")), max_length=24)
     assert backend.embed([Text("a", "query"), Text(LINES[0], "document")]).truncated == {1}
     assert backend.describe()["max_length"] == 24
 
@@ -167,7 +167,7 @@ def test_a_prompt_that_is_no_part_of_the_vector(mode: str, workshop: Workshop, t
     mixed = backend.embed([Text(text, role) for text in TEXTS for role in ("query", "document")])
     np.testing.assert_allclose(mixed.values[::2], library.encode_query(TEXTS), atol=1e-5)
     np.testing.assert_allclose(mixed.values[1::2], library.encode_document(TEXTS), atol=1e-5)
-    assert {2 * TEXTS.index(LONG), 2 * TEXTS.index(LONG) + 1} <= mixed.truncated
+    assert {2 * TEXTS.index(LONG_TEXT), 2 * TEXTS.index(LONG_TEXT) + 1} <= mixed.truncated
 
 
 def test_a_network_for_each_side(workshop: Workshop, tmp_path: Path) -> None:
@@ -185,8 +185,8 @@ def test_a_network_for_each_side(workshop: Workshop, tmp_path: Path) -> None:
         encoder(str(tmp_path / "sides"), max_length=16).embed([Text("a")])
 
 
-def test_a_run_reads_the_text_of_a_prompt_with_its_blank(prompted: Prompted, tmp_path: Path) -> None:
-    folder = prompted({"s2p": "find: "})
+def test_a_run_reads_the_text_of_a_prompt_with_its_blank(with_prompts: Prompted, tmp_path: Path) -> None:
+    folder = with_prompts({"s2p": "find: "})
     options = "query_prompt=ask: ,document_prompt=s2p,batch_size=4"
     arguments = ["run", "--tasks", "mini_proverbs", "--limit", "4", "--model", str(folder), "--model_args", options]
     with pytest.raises(SystemExit) as ended:

@@ -24,7 +24,7 @@ from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.builtin.plugins.torch_models.precision import computing_in
 from figeval.errors import ModelError
 from figeval.types import Continuation
-from tests.plugins.architectures import ALL, MIXING, PACKED, PLAIN, SHARING, build
+from tests.plugins.architectures import CONFIGS, MIXING, PACKED, PLAIN, SHARING, build
 from tests.plugins.tiny import Workshop
 
 CPU = torch.device("cpu")
@@ -148,7 +148,7 @@ def test_a_kernel_that_ignores_masks_in_half_precision_is_found(monkeypatch: pyt
 # ---- small copies --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*ALL, *MIXING])
+@pytest.mark.parametrize("name", [*CONFIGS, *MIXING])
 def test_a_copy_has_the_kinds_of_layers_of_its_model(name: str) -> None:
     model = build(name).to(torch.bfloat16)
     state = torch.random.get_rng_state()
@@ -198,7 +198,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+def count_trials(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """The number of strategies that were tested."""
     tests: list[Any] = []
     examine = SelfTest.examine
@@ -211,33 +211,33 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return lambda: len(tests)
 
 
-def test_a_verdict_is_kept_for_the_same_model_only(home: Path, counted: Callable[[], int]) -> None:
+def test_a_verdict_is_kept_for_the_same_model_only(home: Path, count_trials: Callable[[], int]) -> None:
     first = settled(build("Llama").to(torch.bfloat16))
-    tests = counted()
+    tests = count_trials()
     again = settled(build("Llama").to(torch.bfloat16))
-    assert counted() == tests
+    assert count_trials() == tests
     assert again.describe() == first.describe()
     assert again.strategy.name == first.strategy.name == "packed trees"
     other = build("Llama").to(torch.bfloat16)
     with torch.no_grad():
         other.lm_head.weight[0, 0] += 1
     for model in (other, build("Llama"), build("Qwen2").to(torch.bfloat16)):
-        tests = counted()
+        tests = count_trials()
         settled(model)
-        assert counted() > tests
+        assert count_trials() > tests
     files = list((home / "self_tests").glob("*.json"))
     assert len(files) == 4
     assert all(json.loads(file.read_text())["strategy"].startswith("packed") for file in files)
 
 
-def test_a_damaged_verdict_is_made_again(home: Path, counted: Callable[[], int]) -> None:
+def test_a_damaged_verdict_is_made_again(home: Path, count_trials: Callable[[], int]) -> None:
     settled(build("Llama"))
     (file,) = (home / "self_tests").glob("*.json")
     for content in ("{", "[]", '{"strategy": 3}', '{"strategy": "packed trees", "reach": "far"}', '{"surprise": 1}'):
         file.write_text(content)
-        tests = counted()
+        tests = count_trials()
         assert settled(build("Llama")).strategy.name == "packed trees"
-        assert counted() > tests
+        assert count_trials() > tests
 
 
 def test_a_home_that_cannot_be_written_costs_only_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -246,11 +246,11 @@ def test_a_home_that_cannot_be_written_costs_only_time(monkeypatch: pytest.Monke
     assert settled(build("Llama")).strategy.name == "packed trees"
 
 
-def test_rows_are_read_if_the_user_wants_them(counted: Callable[[], int]) -> None:
+def test_rows_are_read_if_the_user_wants_them(count_trials: Callable[[], int]) -> None:
     engine = settled(build("Llama"), "rows")
     assert engine.describe()["scoring"] == "plain rows"
     assert "fell_back_because" not in engine.describe()
-    assert counted() == 0
+    assert count_trials() == 0
 
 
 def test_packed_trees_are_read_if_the_user_wants_them_and_the_architecture_can(
@@ -298,11 +298,11 @@ def test_a_copy_answers_for_architectures_of_full_size(name: str) -> None:
     assert planted_gap > 0.1
 
 
-def test_an_attention_that_is_exchanged_is_tested_anew(home: Path, counted: Callable[[], int]) -> None:
+def test_an_attention_that_is_exchanged_is_tested_anew(home: Path, count_trials: Callable[[], int]) -> None:
     settled(build("Llama"))
-    tests = counted()
+    tests = count_trials()
     settled(build("Llama", attn_implementation="eager"))
-    assert counted() > tests
+    assert count_trials() > tests
     assert len(list((home / "self_tests").iterdir())) == 2
 
 

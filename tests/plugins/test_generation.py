@@ -35,8 +35,8 @@ from tests.plugins.tiny import LINES, Workshop
 TEXTS = [line[:length] for line in LINES for length in (5, 24)]
 
 
-def prompts(most: int = 24, stop: tuple[str, ...] = ()) -> list[Prompt]:
-    return [Prompt((Message("user", text),), stop=stop, max_new_tokens=most) for text in TEXTS]
+def prompts(max_tokens: int = 24, stop: tuple[str, ...] = ()) -> list[Prompt]:
+    return [Prompt((Message("user", text),), stop=stop, max_new_tokens=max_tokens) for text in TEXTS]
 
 
 # ---- the model ---------------------------------------------------------------------------------------------------
@@ -49,10 +49,10 @@ def test_a_prompt_gets_the_same_text_alone_and_in_a_batch(kind: str, head: str, 
     alone, together = hf(folder, batch_size=1), hf(folder)
     free = alone.generate(prompts()).values
     stop = free[0].text[6:8], free[3].text[10:11]
-    for asked in (prompts(), prompts(stop=stop), [*prompts(9, stop)[:5], *prompts(3)[5:]]):
-        assert together.generate(asked).values == alone.generate(asked).values
+    for batch in (prompts(), prompts(stop=stop), [*prompts(9, stop)[:5], *prompts(3)[5:]]):
+        assert together.generate(batch).values == alone.generate(batch).values
     cut = together.generate(prompts(stop=stop)).values
-    assert any(len(reply.text) < len(whole.text) for reply, whole in zip(cut, free, strict=True))
+    assert any(len(reply.text) < len(uncut.text) for reply, uncut in zip(cut, free, strict=True))
 
 
 def test_a_stop_text_ends_an_answer_whatever_tokens_it_is_written_with(workshop: Workshop) -> None:
@@ -61,14 +61,14 @@ def test_a_stop_text_ends_an_answer_whatever_tokens_it_is_written_with(workshop:
     assert len(backend.tokenizer.encode("forgivingly")) < len("forgivingly") - 2
 
     def spelt(read: Any, scores: Any) -> Any:
-        told = scores.clone().fill_(-100.0)
-        told[0, letters[read.shape[1] - length]] = 0
-        return told
+        dictated = scores.clone().fill_(-100.0)
+        dictated[0, letters[read.shape[1] - length]] = 0
+        return dictated
 
     length = len(backend.tokenizer.encode(TEXTS[0]))
     backend.network.writer.processors = spelt
-    asked = Prompt((Message("user", TEXTS[0]),), stop=("forgivingly",), max_new_tokens=len(letters))
-    (reply,) = backend.generate([asked]).values
+    prompt = Prompt((Message("user", TEXTS[0]),), stop=("forgivingly",), max_new_tokens=len(letters))
+    (reply,) = backend.generate([prompt]).values
     assert (reply.text, reply.finish, reply.answer_tokens) == ("sand", "stop", len(letters) - len("and"))
 
 
@@ -78,11 +78,11 @@ def spied(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     forward = model.forward
 
     @wraps(forward)  # transformers reads its signature
-    def counted(**inputs: Any) -> Any:
+    def count_forward(**inputs: Any) -> Any:
         shapes.append(tuple(inputs["input_ids"].shape))
         return forward(**inputs)
 
-    monkeypatch.setattr(model, "forward", counted)
+    monkeypatch.setattr(model, "forward", count_forward)
     return shapes
 
 
@@ -109,7 +109,7 @@ def test_memory_that_runs_out_halves_the_batch_and_loses_no_text(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
-    wanted = backend.generate(prompts()).values
+    expected = backend.generate(prompts()).values
     model = backend.network.model
     forward, seen = model.forward, []
 
@@ -123,31 +123,31 @@ def test_memory_that_runs_out_halves_the_batch_and_loses_no_text(
 
     monkeypatch.setattr(model, "forward", small)
     parts = list(backend.generate(prompts()).parts)
-    assert {part.rows[0]: part.values[0] for part in parts} == dict(enumerate(wanted))
+    assert {part.rows[0]: part.values[0] for part in parts} == dict(enumerate(expected))
     assert len(parts) == len(TEXTS)
     assert backend.describe()["writing"]["halved"] == 1
 
 
-@pytest.mark.parametrize("most", [5, 0])
-def test_prompts_that_do_not_fit_are_read_in_smaller_batches(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("max_rows", [5, 0])
+def test_prompts_that_do_not_fit_are_read_in_smaller_batches(max_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model = build("Llama")
     writer = writer_for(model, 0, TokenBudget(16_384))
     forward = model.forward
 
     @wraps(forward)
     def small(**inputs: Any) -> Any:
-        if len(inputs["input_ids"]) > most:
+        if len(inputs["input_ids"]) > max_rows:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return forward(**inputs)
 
     monkeypatch.setattr(model, "forward", small)
     rows = rows_of(SHORT)
-    if most == 0:
+    if max_rows == 0:
         with pytest.raises(ModelError, match="does not fit into memory"):
             list(writer.write(rows))
         return
     list(writer.write(rows))
-    assert [row.written for row in rows] == [alone(model, row) for row in rows]
+    assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
 
 
 def test_texts_that_ended_with_their_first_token_survive_memory_that_runs_out_next(
@@ -165,26 +165,26 @@ def test_texts_that_ended_with_their_first_token_survive_memory_that_runs_out_ne
         return forward(**inputs)
 
     monkeypatch.setattr(model, "forward", small)
-    rows = [Row([5 + place, 6, 7], (1, 4)[place % 2], END) for place in range(6)]
+    rows = [Row([5 + number, 6, 7], (1, 4)[number % 2], END) for number in range(6)]
     assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
 
 
 # ---- the writers ---------------------------------------------------------------------------------------------------
 
 END = End(None, frozenset({0}))
-LONG, SHORT = 70, 9  # tokens that prompts share: more than `reading_plan.PASS`, and not worth a pass
+LONG_TOKENS, SHORT = 70, 9  # tokens that prompts share: more than `reading_plan.PASS`, and not worth a pass
 
 
 def rows_of(shared: int) -> list[Row]:
     """Rows of several lengths that begin alike; two of them are equal, and one continues another."""
     generator = torch.Generator().manual_seed(3)
-    begin, *others = (torch.randint(5, 60, (n,), generator=generator).tolist() for n in (shared, 3, 17, 1, 30, 8))
-    texts = [[*begin, *other] for other in others]
-    texts += [texts[1], [*texts[1], 7, 8], others[4]]
+    begin, *other_ids = (torch.randint(5, 60, (n,), generator=generator).tolist() for n in (shared, 3, 17, 1, 30, 8))
+    texts = [[*begin, *other] for other in other_ids]
+    texts += [texts[1], [*texts[1], 7, 8], other_ids[4]]
     return [Row(text, room, END) for text, room in zip(texts, (4, 9, 1, 7, 12, 5, 9, 12), strict=True)]
 
 
-def alone(model: Any, row: Row) -> list[int]:
+def greedy_tokens(model: Any, row: Row) -> list[int]:
     """The likeliest tokens, each from a pass of its own over the whole text."""
     ids = list(row.prompt)
     with torch.inference_mode():
@@ -200,7 +200,7 @@ def test_every_row_gets_its_own_text(name: str) -> None:
     rows = rows_of(SHORT)
     assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
     for row in rows:
-        assert row.written == alone(model, row)
+        assert row.written == greedy_tokens(model, row)
         assert row.finish == ("stop" if row.written[-1] == 0 else "length")
 
 
@@ -210,10 +210,10 @@ def test_rows_of_every_architecture_come_and_go(name: str) -> None:
     model = build(name)
     writer = writer_for(model, 0, TokenBudget(16_384, rows=3))
     assert isinstance(writer, Decoder), writer.describe()
-    rows = rows_of(LONG)
-    assert LONG > WINDOW
+    rows = rows_of(LONG_TOKENS)
+    assert LONG_TOKENS > WINDOW
     list(writer.write(rows))
-    assert [row.written for row in rows] == [alone(model, row) for row in rows]
+    assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -223,28 +223,28 @@ def test_a_model_with_a_cache_of_its_own_keeps_its_rows_and_says_why(name: str) 
     assert "Error" in writer.describe()["because"]
 
 
-@pytest.mark.parametrize(("name", "apart"), [("Mamba", True), ("Rwkv", False), ("MiniMax", False)])
-def test_a_model_that_mixes_up_the_rows_of_a_batch_writes_one_at_a_time(name: str, apart: bool) -> None:
+@pytest.mark.parametrize(("name", "separate"), [("Mamba", True), ("Rwkv", False), ("MiniMax", False)])
+def test_a_model_that_mixes_up_the_rows_of_a_batch_writes_one_at_a_time(name: str, separate: bool) -> None:
     model = build(name)
     model.generation_config.eos_token_id = 0
     writer = writer_for(model, 0, TokenBudget(16_384))
     assert isinstance(writer, WholeBatches)
-    assert ("each is written alone" in writer.describe()["because"]) is not apart
+    assert ("each is written alone" in writer.describe()["because"]) is not separate
     rows = rows_of(SHORT)
     assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
-    assert [row.written for row in rows] == [alone(model, row) for row in rows]
+    assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
 
 
 def test_what_prompts_begin_with_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     writer = writer_for(build("Llama"), 0, TokenBudget(16_384))
     shapes = spied(writer.model, monkeypatch)
-    first, again = rows_of(LONG), rows_of(LONG)
+    first, again = rows_of(LONG_TOKENS), rows_of(LONG_TOKENS)
     list(writer.write(first))
     read = sum(rows * columns for rows, columns in shapes if columns > 1)
-    assert read < 4 * LONG
+    assert read < 4 * LONG_TOKENS
     shapes.clear()
     list(writer.write(again))  # the next call knows it already
-    assert sum(rows * columns for rows, columns in shapes if columns > 1) <= read - LONG + 1
+    assert sum(rows * columns for rows, columns in shapes if columns > 1) <= read - LONG_TOKENS + 1
     assert [row.written for row in first] == [row.written for row in again]
 
 
@@ -258,8 +258,8 @@ def test_options_of_a_generation_config_hold_for_each_row_alone() -> None:
     rows = rows_of(SHORT)
     list(writer_for(model, 0, TokenBudget(16_384)).write(rows))
     for row in rows:
-        whole = model.generate(torch.tensor([row.prompt]), max_new_tokens=row.room, do_sample=False, pad_token_id=0)
-        assert row.written == whole[0, len(row.prompt) :].tolist()
+        output = model.generate(torch.tensor([row.prompt]), max_new_tokens=row.room, do_sample=False, pad_token_id=0)
+        assert row.written == output[0, len(row.prompt) :].tolist()
     assert [row.written for row in rows] != [row.written for row in plain]
 
 
@@ -276,14 +276,16 @@ def test_stop_texts_of_a_generation_config_end_an_answer(kind: str, workshop: Wo
     folder = workshop(kind, {"gpt2": "LMHeadModel", "bart": "ForConditionalGeneration"}[kind])
     free = hf(str(folder)).generate(prompts()).values
     stop = free[0].text[3:4]
-    told = hf(told_to(folder, tmp_path / "m", stop_strings=stop)).generate(prompts()).values
-    assert told == hf(str(folder)).generate(prompts(stop=(stop,))).values != free
+    replies = hf(told_to(folder, tmp_path / "m", stop_strings=stop)).generate(prompts()).values
+    assert replies == hf(str(folder)).generate(prompts(stop=(stop,))).values != free
 
 
 def test_a_generation_config_asks_for_one_text_of_each_beam_search(workshop: Workshop, tmp_path: Path) -> None:
     folder = workshop("bart", "ForConditionalGeneration")
-    one, two = (hf(told_to(folder, tmp_path / str(count), num_beams=2, num_return_sequences=count)) for count in (1, 2))
-    assert two.generate(prompts()).values == one.generate(prompts()).values
+    single, two = (
+        hf(told_to(folder, tmp_path / str(count), num_beams=2, num_return_sequences=count)) for count in (1, 2)
+    )
+    assert two.generate(prompts()).values == single.generate(prompts()).values
 
 
 @pytest.mark.parametrize(
@@ -308,11 +310,11 @@ def test_unusual_decoding_is_left_to_transformers(options: dict[str, int]) -> No
         setattr(model.generation_config, name, value)
     writer = writer_for(model, 0, TokenBudget(16_384))
     assert writer.describe()["because"] == f"the generation config sets {next(iter(options))}"
-    rows = [Row(one.prompt, 6, END) for one in rows_of(SHORT)[:3]]
+    rows = [Row(row.prompt, 6, END) for row in rows_of(SHORT)[:3]]
     list(writer.write(rows))
     for row in rows:
-        whole = model.generate(torch.tensor([row.prompt]), max_new_tokens=6, do_sample=False, pad_token_id=0)
-        assert row.written == whole[0, len(row.prompt) :].tolist()
+        output = model.generate(torch.tensor([row.prompt]), max_new_tokens=6, do_sample=False, pad_token_id=0)
+        assert row.written == output[0, len(row.prompt) :].tolist()
 
 
 # ---- formats -------------------------------------------------------------------------------------------------------
@@ -330,22 +332,22 @@ def is_acceptable(answer: AnswerFormat, text: str) -> bool:
 
 def test_answers_keep_to_their_formats(workshop: Workshop) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
-    asked = [replace(prompt, answer=answer) for prompt in prompts(40)[:4] for answer in FORMATS]
+    requests = [replace(prompt, answer=answer) for prompt in prompts(40)[:4] for answer in FORMATS]
     free = backend.generate([prompts(40)[0]]).values[0].text
     assert free[:1] not in ("B", "C", "{")
-    for prompt, reply in zip(asked, backend.generate(asked).values, strict=True):
+    for prompt, reply in zip(requests, backend.generate(requests).values, strict=True):
         assert prompt.answer is not None
         assert reply.finish == "stop"
         assert is_acceptable(prompt.answer, reply.text), reply.text
-    (cut,) = backend.generate([replace(asked[2], max_new_tokens=3)]).values
+    (cut,) = backend.generate([replace(requests[2], max_new_tokens=3)]).values
     assert cut.finish == "length"
 
 
 def test_whole_batches_keep_to_formats_too_and_what_a_tokenizer_cannot_write_ends(workshop: Workshop) -> None:
     backend = hf(str(workshop("t5", "ForConditionalGeneration")))
     short, impossible = AnswerFormat(choices=("No", "Yes")), FORMATS[2]  # its tokens have no braces
-    asked = [replace(prompt, answer=answer) for prompt in prompts(9)[:2] for answer in (short, impossible)]
-    replies = backend.generate([*asked, prompts(9)[0]]).values
+    requests = [replace(prompt, answer=answer) for prompt in prompts(9)[:2] for answer in (short, impossible)]
+    replies = backend.generate([*requests, prompts(9)[0]]).values
     assert [reply.text.strip() in short.choices for reply in replies[::2]] == [True, True, False]
     assert [reply.text for reply in replies[1::2]] == ["", ""]
 
@@ -357,11 +359,11 @@ def test_a_format_outranks_what_a_generation_config_forces_and_forbids(
     head = {"gpt2": "LMHeadModel", "bart": "ForConditionalGeneration"}[kind]
     forced = {} if kind == "gpt2" else {"forced_bos_token_id": 0, "forced_eos_token_id": 2, "min_length": 30}
     backend = hf(told_to(workshop(kind, head), tmp_path / "m", no_repeat_ngram_size=1, **forced))
-    asked = [replace(prompt, answer=answer) for prompt in prompts(40)[:3] for answer in FORMATS]
-    for prompt, reply in zip(asked, backend.generate(asked).values, strict=True):
+    requests = [replace(prompt, answer=answer) for prompt in prompts(40)[:3] for answer in FORMATS]
+    for prompt, reply in zip(requests, backend.generate(requests).values, strict=True):
         assert prompt.answer is not None
         assert is_acceptable(prompt.answer, reply.text), reply.text
-    (cut,) = backend.generate([replace(asked[2], max_new_tokens=3)]).values
+    (cut,) = backend.generate([replace(requests[2], max_new_tokens=3)]).values
     assert cut.finish == "length"
 
 
@@ -399,10 +401,10 @@ def parents(beginning: Any) -> Iterator[Any]:
 
 @given(alike())
 def test_every_prompt_has_one_place_and_begins_with_its_beginning(texts: list[list[int]]) -> None:
-    found = by_beginning(texts)
-    assert sorted(index for index, _ in found) == list(range(len(texts)))
-    for index, beginning in found:
-        for one in parents(beginning):
-            assert texts[index][: len(one.ids)] == list(one.ids)
-    order = [beginning for _, beginning in found]
+    groups = by_beginning(texts)
+    assert sorted(index for index, _ in groups) == list(range(len(texts)))
+    for index, beginning in groups:
+        for parent in parents(beginning):
+            assert texts[index][: len(parent.ids)] == list(parent.ids)
+    order = [beginning for _, beginning in groups]
     assert len(set(map(id, order))) == 1 + sum(a is not b for a, b in pairwise(order))

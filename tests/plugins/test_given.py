@@ -24,15 +24,15 @@ EXAMPLES: dict[str, tuple[figeval.Example, tuple[str, ...]]] = {
 }
 
 
-def stored(task_type: str, row: dict[str, Any], folder: Path) -> dict[str, Any]:
+def stored_row(task_type: str, row: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the row that is stored for what a file says about the only example of a task."""
     example, labels = EXAMPLES[task_type]
     task = figeval.task(name="one", type=task_type, labels=labels)(lambda: iter([example]))
     run = figeval.score(task, [{"id": "1", **row}], name="system", output_path=folder / "run", baselines=False)
     assert run.complete, run.warnings
     (line,) = (run.path / "predictions" / "one.jsonl").read_text(encoding="utf-8").splitlines()
-    found: dict[str, Any] = json.loads(line)
-    return found
+    row_: dict[str, Any] = json.loads(line)
+    return row_
 
 
 def test_a_label_may_be_called_none(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_a_label_may_be_called_none(tmp_path: Path) -> None:
     ],
 )
 def test_forms_of_a_prediction(task_type: str, row: dict[str, Any], pred: Any, tmp_path: Path) -> None:
-    found = stored(task_type, row, tmp_path)
-    assert (found["status"], found["pred"]) == ("ok", pred)
+    row_ = stored_row(task_type, row, tmp_path)
+    assert (row_["status"], row_["pred"]) == ("ok", pred)
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_forms_of_a_prediction(task_type: str, row: dict[str, Any], pred: Any, t
 )
 def test_refused(task_type: str, row: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(figeval.DataError, match=message):
-        stored(task_type, row, tmp_path)
+        stored_row(task_type, row, tmp_path)

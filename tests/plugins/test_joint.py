@@ -21,9 +21,11 @@ from figeval.records.run_folder import read_record
 from figeval.types import SpanQuery, Text
 from tests.finished_runs import finished
 from tests.plugins.headed import declare, joint_checkpoint
-from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
-QUERIES = [SpanQuery(text, given, LINES[0]) for text in LINES[:4] for given in ("in time", "saves nine", "noise")]
+QUERIES = [
+    SpanQuery(text, quotation, LINES[0]) for text in LINES[:4] for quotation in ("in time", "saves nine", "noise")
+]
 
 
 @pytest.fixture
@@ -43,8 +45,8 @@ def by_hand(folder: Path, query: SpanQuery) -> tuple[str, float]:
     with torch.inference_mode():
         states = model(**encoded).last_hidden_state[0, 1:-1]
         vector = model(**tokenizer(query.given, return_tensors="pt")).last_hidden_state[0, 0]
-    beside = torch.cat((states, vector.expand_as(states)), dim=1)
-    mixed = beside @ weights["joint.weight"].T + weights["joint.bias"]
+    joined = torch.cat((states, vector.expand_as(states)), dim=1)
+    mixed = joined @ weights["joint.weight"].T + weights["joint.bias"]
     starts, ends = (
         (mixed @ weights[f"{name}.weight"][0] + weights[f"{name}.bias"]).double().log_softmax(0).tolist()
         for name in ("start", "end")
@@ -56,20 +58,20 @@ def by_hand(folder: Path, query: SpanQuery) -> tuple[str, float]:
 
 @pytest.mark.parametrize("size", [1, 64, "auto"])
 def test_spans_are_those_of_the_branch_in_any_batch(size: int | str, folder: Path) -> None:
-    found = joint(str(folder), batch_size=size).find_spans(QUERIES)
-    assert not found.truncated
-    for query, (best,) in zip(QUERIES, found.values, strict=True):
-        wanted, score = by_hand(folder, query)
-        assert query.text[best.span.start : best.span.end] == wanted
+    answers = joint(str(folder), batch_size=size).find_spans(QUERIES)
+    assert not answers.truncated
+    for query, (best,) in zip(QUERIES, answers.values, strict=True):
+        span, score = by_hand(folder, query)
+        assert query.text[best.span.start : best.span.end] == span
         assert best.score == pytest.approx(score, abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra"])
 def test_other_encoders_serve_as_well(kind: str, workshop: Workshop, tmp_path: Path) -> None:
-    made = joint_checkpoint(workshop(kind, "Model"), tmp_path / kind, pooling="mean")
+    checkpoint = joint_checkpoint(workshop(kind, "Model"), tmp_path / kind, pooling="mean")
     for size in (1, "auto"):
-        found = joint(str(made), batch_size=size).find_spans(QUERIES).values
-        assert all(0 <= best.span.start < best.span.end and best.score < 0 for (best,) in found)
+        answers = joint(str(checkpoint), batch_size=size).find_spans(QUERIES).values
+        assert all(0 <= best.span.start < best.span.end and best.score < 0 for (best,) in answers)
 
 
 def test_it_ranks_as_its_folder_declares(folder: Path, workshop: Workshop, tmp_path: Path) -> None:
@@ -87,9 +89,11 @@ def test_it_ranks_as_its_folder_declares(folder: Path, workshop: Workshop, tmp_p
 
 
 def test_long_texts_are_read_in_windows_and_long_parts_cut_and_reported(folder: Path) -> None:
-    found = joint(str(folder)).find_spans([SpanQuery(LONG, "in time", ""), SpanQuery("He knows.", LONG, "")])
-    assert found.truncated == {1}
-    assert all(len(one) == 1 for one in found.values)
+    answers = joint(str(folder)).find_spans(
+        [SpanQuery(LONG_TEXT, "in time", ""), SpanQuery("He knows.", LONG_TEXT, "")]
+    )
+    assert answers.truncated == {1}
+    assert all(len(spans) == 1 for spans in answers.values)
     assert joint(str(folder)).find_spans([SpanQuery(" ", "in time", "")]).values == [[]]
 
 
@@ -97,10 +101,10 @@ def test_its_head_is_part_of_its_fingerprint_and_it_can_be_forgotten(folder: Pat
     from safetensors.torch import load_file, save_file
 
     backend = joint(str(folder))
-    before, found = backend.fingerprint(), backend.find_spans(QUERIES).values
+    before, answers = backend.fingerprint(), backend.find_spans(QUERIES).values
     backend.close()
     assert not {"network", "branch"} & set(vars(backend))
-    assert backend.find_spans(QUERIES).values == found
+    assert backend.find_spans(QUERIES).values == answers
     weights = load_file(folder / FILE)
     save_file({**weights, "start.bias": weights["start.bias"] * math.nan}, folder / FILE)
     broken = joint(str(folder))
@@ -110,9 +114,9 @@ def test_its_head_is_part_of_its_fingerprint_and_it_can_be_forgotten(folder: Pat
 
 def test_a_span_may_be_bounded(folder: Path) -> None:
     short = joint(str(folder), max_span=1).find_spans(QUERIES).values
-    whole = joint(str(folder)).find_spans(QUERIES).values
+    unbounded = joint(str(folder)).find_spans(QUERIES).values
     assert all(best.span.end - best.span.start <= 15 for (best,) in short)
-    assert all(one[0].score <= other[0].score + 1e-9 for one, other in zip(short, whole, strict=True))
+    assert all(spans[0].score <= other[0].score + 1e-9 for spans, other in zip(short, unbounded, strict=True))
 
 
 def test_folders_that_are_none(folder: Path, workshop: Workshop, tmp_path: Path) -> None:
@@ -139,9 +143,9 @@ def test_folders_that_are_none(folder: Path, workshop: Workshop, tmp_path: Path)
 def test_a_fine_tuned_encoder_declares_itself(declared: dict[str, Any], workshop: Workshop, tmp_path: Path) -> None:
     folder = str(declare(workshop("roberta", "Model"), tmp_path / "tuned", **declared))
     assert resolve_backend(folder, {}) == "encoder"
-    backend, asked = encoder(folder), encoder(folder, pooling="last", similarity="cosine")
+    backend, declared_backend = encoder(folder), encoder(folder, pooling="last", similarity="cosine")
     assert ("dot" in capabilities(backend)) == (declared.get("similarity") == "dot")
-    assert (asked.setup.settings.pooling, asked.similarity) == ("last", "cosine")
+    assert (declared_backend.setup.settings.pooling, declared_backend.similarity) == ("last", "cosine")
     plain = encoder(str(workshop("roberta", "Model")), pooling=declared["pooling"])
     requests = [Text(line) for line in LINES]
     np.testing.assert_array_equal(backend.embed(requests).values, plain.embed(requests).values)
@@ -153,7 +157,7 @@ def test_a_joint_checkpoint_answers_by_its_head(folder: Path, tmp_path: Path) ->
     assert task.settings["routes"] == {"ranking": "by_dot", "spans": "by_head"}
     scores = {score.metric: score.value for score in task.scores}
     assert 0 <= (scores["span_f1"] or 0) <= (scores["span_f1_ungated"] or 0)
-    assert [one.baseline for one in task.baselines] == ["random"]
+    assert [baseline.baseline for baseline in task.baselines] == ["random"]
     row = json.loads((run / "predictions" / "mini_joint.jsonl").read_text().splitlines()[0])
     assert {"id", "status", "pred", "scores"} <= set(row["parts"][0])
 

@@ -22,14 +22,14 @@ from tests.plugins.tiny import Workshop
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers")
 
 
-def with_layers(folder: Path, place: Path, n: int) -> str:
+def with_layers(folder: Path, target: Path, n: int) -> str:
     """A copy whose config says that there are n layers, wherever it says so; there are two."""
-    shutil.copytree(folder, place)
-    for file in place.rglob("config.json"):
+    shutil.copytree(folder, target)
+    for file in target.rglob("config.json"):
         config = json.loads(file.read_text())
         if any(name in config for name in LAYERS):
             file.write_text(json.dumps({**config, **{name: n for name in LAYERS if name in config}}))
-    return str(place)
+    return str(target)
 
 
 ASKED: dict[str, tuple[str, str, Callable[[str], Any]]] = {
@@ -43,15 +43,15 @@ ASKED: dict[str, tuple[str, str, Callable[[str], Any]]] = {
 
 @pytest.mark.parametrize("route", ASKED)
 @pytest.mark.parametrize(
-    ("n", "why"), [(1, "does not account for: .*unexpected.*correct config.json"), (3, "no weights for")]
+    ("n", "reason"), [(1, "does not account for: .*unexpected.*correct config.json"), (3, "no weights for")]
 )
 def test_layers_that_the_config_does_not_count(
-    route: str, n: int, why: str, workshop: Workshop, tmp_path: Path
+    route: str, n: int, reason: str, workshop: Workshop, tmp_path: Path
 ) -> None:
     kind, head, ask = ASKED[route]
     folder = workshop(kind, head, **({"num_labels": 1} if route == "pairs" else {}))
     ask(str(folder))
-    with pytest.raises(ModelError, match=why) as caught:
+    with pytest.raises(ModelError, match=reason) as caught:
         ask(with_layers(folder, tmp_path / "copy", n))
     assert "\n" not in str(caught.value)
     assert "lm-eval" not in str(caught.value)

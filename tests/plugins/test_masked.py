@@ -15,7 +15,7 @@ from figeval.builtin.plugins.encoders.masked import masked, window
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.types import Cloze, Continuation
-from tests.plugins.tiny import ENCODERS, LINES, LONG, POSITIONS, Workshop, change_config
+from tests.plugins.tiny import ENCODERS, LINES, LONG_TEXT, POSITIONS, Workshop, change_config
 
 REQUESTS = [
     Continuation("A stitch in time saves nine, as", " my grandmother used to say."),
@@ -75,29 +75,31 @@ def naive_pll(folder: Path, request: Continuation, *, whole_words: bool = False)
 @pytest.mark.parametrize("kind", ENCODERS)
 def test_pll_is_the_naive_loop_in_any_batch(kind: str, workshop: Workshop) -> None:
     folder = workshop(kind)
-    wanted = [naive_pll(folder, request) for request in REQUESTS]
+    expected = [naive_pll(folder, request) for request in REQUESTS]
     for size in (1, 64, "auto"):
         backend = masked(str(folder), batch_size=size)
-        np.testing.assert_allclose(backend.loglikelihood(REQUESTS).values, wanted, rtol=1e-5, err_msg=f"{size}")
+        np.testing.assert_allclose(backend.loglikelihood(REQUESTS).values, expected, rtol=1e-5, err_msg=f"{size}")
     assert backend.describe()["head"] == "masked positions"
-    assert max(wanted) - min(wanted) > 1, "a test in which all scores are alike shows nothing"
+    assert max(expected) - min(expected) > 1, "a test in which all scores are alike shows nothing"
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "deberta-v2"])
 def test_within_word_l2r_masks_the_rest_of_the_word_too(kind: str, workshop: Workshop) -> None:
     folder = workshop(kind)
-    found = masked(str(folder), pll="within_word_l2r").loglikelihood(REQUESTS).values
-    np.testing.assert_allclose(found, [naive_pll(folder, request, whole_words=True) for request in REQUESTS], rtol=1e-5)
+    scores = masked(str(folder), pll="within_word_l2r").loglikelihood(REQUESTS).values
+    np.testing.assert_allclose(
+        scores, [naive_pll(folder, request, whole_words=True) for request in REQUESTS], rtol=1e-5
+    )
     split = 1  # "Unforgivingly" is several tokens everywhere
-    assert abs(found[split] - masked(str(folder)).loglikelihood(REQUESTS).values[split]) > 1e-3
+    assert abs(scores[split] - masked(str(folder)).loglikelihood(REQUESTS).values[split]) > 1e-3
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
 def test_fill_masks_all_tokens_of_a_word_at_once(kind: str, workshop: Workshop) -> None:
     folder = workshop(kind)
     tokenizer, model = plain(folder)
-    found = masked(str(folder)).fill(GAPS).values
-    for request, values in zip(GAPS, found, strict=True):
+    answers = masked(str(folder)).fill(GAPS).values
+    for request, values in zip(GAPS, answers, strict=True):
         for word, value in zip(request.words, values, strict=True):
             text, begin = request.before + word + request.after, len(request.before)
             ids, positions, _ = scored_positions(tokenizer, text, begin, begin + len(word))
@@ -134,9 +136,9 @@ def test_a_long_context_loses_its_beginning_and_is_reported(kind: str, workshop:
     folder = workshop(kind)
     backend = masked(str(folder))
     tokenizer, model = plain(folder)
-    output = backend.loglikelihood([Continuation("Yes.", " No."), Continuation(LONG, " It does follow.")])
+    output = backend.loglikelihood([Continuation("Yes.", " No."), Continuation(LONG_TEXT, " It does follow.")])
     assert output.truncated == {1}
-    ids, positions, _ = scored_positions(tokenizer, LONG + " It does follow.", len(LONG), len(LONG) + 99)
+    ids, positions, _ = scored_positions(tokenizer, LONG_TEXT + " It does follow.", len(LONG_TEXT), len(LONG_TEXT) + 99)
     cut = len(ids) - POSITIONS
     ids, positions = [ids[0], *ids[1 + cut :]], [position - cut for position in positions]
     total = 0.0
@@ -144,13 +146,13 @@ def test_a_long_context_loses_its_beginning_and_is_reported(kind: str, workshop:
         hidden = [tokenizer.mask_token_id if p == position else token for p, token in enumerate(ids)]
         total += float(logprobs(model, hidden)[position, ids[position]])
     assert output.values[1] == pytest.approx(total, rel=1e-5)
-    gap = backend.fill([Cloze(LONG, LONG, (" Yes", " No")), GAPS[0]])
+    gap = backend.fill([Cloze(LONG_TEXT, LONG_TEXT, (" Yes", " No")), GAPS[0]])
     assert gap.truncated == {0}
     assert all(math.isfinite(value) for value in gap.values[0])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected", "why"),
+    ("arguments", "expected", "reason"),
     [
         ((1, 9, range(7, 9), 8), (1, 9), "all fits"),
         ((1, 9, range(7, 9), 4), (5, 9), "the beginning goes"),
@@ -158,14 +160,14 @@ def test_a_long_context_loses_its_beginning_and_is_reported(kind: str, workshop:
         ((1, 9, range(7, 9), None), (1, 9), "nothing bounds it"),
     ],
 )
-def test_window(arguments: tuple[int, int, range, int | None], expected: tuple[int, int], why: str) -> None:
-    assert window(*arguments) == expected, why
+def test_window(arguments: tuple[int, int, range, int | None], expected: tuple[int, int], reason: str) -> None:
+    assert window(*arguments) == expected, reason
 
 
 def test_an_option_that_cannot_be_scored_costs_no_other_one_its_score(workshop: Workshop) -> None:
     backend = masked(str(workshop("bert")))
     good = backend.loglikelihood(REQUESTS[:2]).values
-    bad = [Continuation("It means", option) for option in ("", "  ", " " + LONG)]
+    bad = [Continuation("It means", option) for option in ("", "  ", " " + LONG_TEXT)]
     values = backend.loglikelihood([bad[0], REQUESTS[0], *bad[1:], REQUESTS[1]]).values
     assert [math.isnan(value) for value in values] == [True, False, True, True, False]
     assert [values[1], values[4]] == pytest.approx(good)
@@ -190,11 +192,11 @@ def test_a_head_that_cannot_be_parted_is_run_at_all_positions(
 ) -> None:
     """A model without a body of its own to take states from: the answers stay, the record says so."""
     folder = workshop("bert")
-    wanted = masked(str(folder)).loglikelihood(REQUESTS).values
+    expected = masked(str(folder)).loglikelihood(REQUESTS).values
     backend = masked(str(folder))
     real = module.only_states_at
     monkeypatch.setattr(module, "only_states_at", lambda body, rows, columns: real(torch.nn.Identity(), rows, columns))
-    np.testing.assert_allclose(backend.loglikelihood(REQUESTS).values, wanted, rtol=1e-5)
+    np.testing.assert_allclose(backend.loglikelihood(REQUESTS).values, expected, rtol=1e-5)
     assert backend.describe()["head"] == "all positions"
 
 
@@ -222,5 +224,5 @@ def test_refusals_are_one_line_with_the_cure(workshop: Workshop, tmp_path: Path)
 def test_a_nameless_deberta_is_tried(workshop: Workshop, tmp_path: Path) -> None:
     """DeBERTa-v3's config names no architecture; whether it has the head is seen from its weights."""
     nameless = change_config(workshop("deberta-v2"), tmp_path / "nameless", architectures=None)
-    found = masked(str(nameless)).loglikelihood(REQUESTS).values
-    np.testing.assert_allclose(found, masked(str(workshop("deberta-v2"))).loglikelihood(REQUESTS).values)
+    scores = masked(str(nameless)).loglikelihood(REQUESTS).values
+    np.testing.assert_allclose(scores, masked(str(workshop("deberta-v2"))).loglikelihood(REQUESTS).values)

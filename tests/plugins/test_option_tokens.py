@@ -78,7 +78,7 @@ def test_the_tokens_of_an_option_are_its_characters(maker: Any, context: str, op
 
 
 @pytest.mark.parametrize(
-    ("maker", "context", "option", "expected", "straddling", "why"),
+    ("maker", "context", "option", "expected", "straddling", "reason"),
     [
         ("closed_pieces", "答：", "水滴", ["水", "滴"], False, "what is put after a text is in neither part"),
         ("closed_pieces", "cafe", "\u0301n", ["\u0301", "n"], True, "NFC joins a letter and its mark"),
@@ -91,13 +91,13 @@ def test_the_tokens_of_an_option_are_its_characters(maker: Any, context: str, op
     ],
 )
 def test_tokens_after_texts_and_of_unknown_letters(
-    maker: str, context: str, option: str, expected: list[str], straddling: bool, why: str
+    maker: str, context: str, option: str, expected: list[str], straddling: bool, reason: str
 ) -> None:
     tokenizer = getattr(joining, maker)()
     before, ids, straddles = tokens(tokenizer, context, option)
     if expected == ["[UNK]"]:
         expected = ["##ly"]
-    assert (tokenizer.convert_ids_to_tokens(ids), straddles) == (expected, straddling), why
+    assert (tokenizer.convert_ids_to_tokens(ids), straddles) == (expected, straddling), reason
     assert tokenizer.eos_token_id not in before
 
 
@@ -112,12 +112,12 @@ def naive(folder: Path, request: Continuation) -> float:
     before, after = (tokenizer(text)["input_ids"] for text in (request.context, request.continuation))
     with torch.inference_mode():
         table = model(input_ids=torch.tensor([before + after])).logits[0].double().log_softmax(-1)
-    return sum(float(table[len(before) + place - 1, token]) for place, token in enumerate(after))
+    return sum(float(table[len(before) + index - 1, token]) for index, token in enumerate(after))
 
 
 def test_all_of_an_option_is_scored(checkpoint: Path) -> None:
     output = hf(str(checkpoint)).loglikelihood([*REQUESTS, Continuation(PROMPT, "")])
-    np.testing.assert_allclose(output.values[:3], [naive(checkpoint, one) for one in REQUESTS], rtol=1e-4)
+    np.testing.assert_allclose(output.values[:3], [naive(checkpoint, request) for request in REQUESTS], rtol=1e-4)
     assert output.straddling == STRADDLING
     assert math.isnan(output.values[3])
 
@@ -125,14 +125,14 @@ def test_all_of_an_option_is_scored(checkpoint: Path) -> None:
 def test_lm_eval_and_its_models_keep_their_encoding(checkpoint: Path) -> None:
     """What lm-eval leaves without a token has no score there, and the others have lm-eval's."""
     requests = [Continuation(PROMPT, option) for option in ("水滴石穿骄", "骄", "傲")]
-    pairs = [(one.context, one.continuation) for one in requests]
-    own = hf(str(checkpoint))
-    wanted = [own.network._encode_pair(*pair) for pair in pairs]
-    assert encode_pairs(own.network, pairs) == wanted
+    pairs = [(request.context, request.continuation) for request in requests]
+    our_model = hf(str(checkpoint))
+    expected = [our_model.network._encode_pair(*pair) for pair in pairs]
+    assert encode_pairs(our_model.network, pairs) == expected
     model = lm_eval("hf", pretrained=str(checkpoint), device="cpu")
-    joined, *apart, empty = model.loglikelihood([*requests, REQUESTS[0]]).values
-    values = own.loglikelihood(requests).values
-    assert apart == pytest.approx(values[1:], rel=1e-5)
+    joined, *option_scores, empty = model.loglikelihood([*requests, REQUESTS[0]]).values
+    values = our_model.loglikelihood(requests).values
+    assert option_scores == pytest.approx(values[1:], rel=1e-5)
     assert joined > values[0]  # tokens less
     assert math.isnan(empty)
     assert model.describe()["warnings"] == [
@@ -148,7 +148,7 @@ def test_servers_that_take_tokens(
     monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path))
     with serving(checkpoint, kind) as server:
         output = backend("tiny", base_url=server.url, tokenizer=str(checkpoint)).loglikelihood(REQUESTS)
-    np.testing.assert_allclose(output.values, [naive(checkpoint, one) for one in REQUESTS], rtol=1e-4)
+    np.testing.assert_allclose(output.values, [naive(checkpoint, request) for request in REQUESTS], rtol=1e-4)
     assert output.straddling == STRADDLING
 
 
@@ -173,9 +173,9 @@ def test_masked_models_keep_the_borders_of_words(tmp_path: Path) -> None:
     row = [*ids[0], *[tokenizer.mask_token_id] * len(ids[1]), *ids[2]]
     with torch.inference_mode():
         table = network(input_ids=torch.tensor([row])).logits[0].double().log_softmax(-1)
-    wanted = sum(float(table[len(ids[0]) + place, token]) for place, token in enumerate(ids[1]))
+    expected_score = sum(float(table[len(ids[0]) + index, token]) for index, token in enumerate(ids[1]))
     output = model.fill([Cloze(before, after, (word,)), Cloze("the answer ", " unlikely", ("is",))])
-    assert output.values[0][0] == pytest.approx(wanted, rel=1e-4)
+    assert output.values[0][0] == pytest.approx(expected_score, rel=1e-4)
     assert 0 in output.straddling
     assert model.loglikelihood(REQUESTS).straddling == STRADDLING
 

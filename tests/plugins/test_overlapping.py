@@ -25,7 +25,7 @@ from figeval.builtin.plugins.torch_models.tokens import IDS, tokenize
 from figeval.errors import ModelError
 from figeval.models import progress
 from figeval.types import Continuation, SpanQuery, Text, TextPair
-from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 lengths = st.lists(st.integers(1, 200), max_size=60)
 EXHAUSTED = "CUDA out of memory. Tried to allocate 20.00 MiB"
@@ -66,18 +66,18 @@ def is_alone() -> bool:
 @given(lengths=lengths, tokens=st.integers(1, 500), size=st.integers(1, 20))
 def test_results_come_in_the_order_of_the_inputs_within_the_budget(lengths: list[int], tokens: int, size: int) -> None:
     device = Device(lengths)
-    known = [0] * len(lengths)
+    lengths_ = [0] * len(lengths)
 
     def slices() -> Iterator[list[int]]:
         """As a tokenizer does it, which tells lengths only with the slice."""
         for first in range(0, len(lengths), size):
             rows = list(range(first, min(first + size, len(lengths))))
             for row in rows:
-                known[row] = lengths[row]
+                lengths_[row] = lengths[row]
             yield rows
 
-    found = run_steps(known, device.steps, TokenBudget(tokens), overlap=True, slices=slices(), weights=lengths)
-    assert found == [10 * row for row in range(len(lengths))]
+    outputs = run_steps(lengths_, device.steps, TokenBudget(tokens), overlap=True, slices=slices(), weights=lengths)
+    assert outputs == [10 * row for row in range(len(lengths))]
     started = [rows for event, rows in device.events if event == "start"]
     assert sorted(row for rows in started for row in rows) == list(range(len(lengths)))
     assert all(len(rows) == 1 or len(rows) * max(lengths[row] for row in rows) <= tokens for rows in started)
@@ -86,10 +86,10 @@ def test_results_come_in_the_order_of_the_inputs_within_the_budget(lengths: list
 
 @given(lengths=lengths, tokens=st.integers(1, 500))
 def test_batches_of_inputs_known_at_once_are_those_of_successive_steps(lengths: list[int], tokens: int) -> None:
-    one, other = Device(lengths), Device(lengths)
-    run_steps(lengths, one.steps, TokenBudget(tokens), overlap=True)
+    first, other = Device(lengths), Device(lengths)
+    run_steps(lengths, first.steps, TokenBudget(tokens), overlap=True)
     run_steps(lengths, other.steps, TokenBudget(tokens), overlap=False)
-    assert sorted(one.events) == sorted(other.events)
+    assert sorted(first.events) == sorted(other.events)
 
 
 def test_a_batch_is_fetched_once_the_next_has_been_started() -> None:
@@ -103,8 +103,8 @@ def test_a_batch_is_fetched_once_the_next_has_been_started() -> None:
 @given(lengths=lengths, fits=st.integers(1, 400), late=st.booleans())
 def test_the_budget_halves_until_it_fits_and_loses_nothing(lengths: list[int], fits: int, late: bool) -> None:
     device = Device(lengths, fits, late)
-    found = run_steps(lengths, device.steps, TokenBudget(2_000), overlap=True)
-    assert found == [10 * row for row in range(len(lengths))]
+    outputs = run_steps(lengths, device.steps, TokenBudget(2_000), overlap=True)
+    assert outputs == [10 * row for row in range(len(lengths))]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_nothing_to_read() -> None:
 
 # ---- texts and models ------------------------------------------------------------------------------------------------
 
-TEXTS = [*LINES, "Yes.", "", "a", LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer jagen 東京", LONG] * 3
+TEXTS = [*LINES, "Yes.", "", "a", LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer jagen 東京", LONG_TEXT] * 3
 
 
 @pytest.fixture
@@ -184,12 +184,12 @@ def test_slices_hold_the_tokens_of_all_texts(seconds: list[str] | None, workshop
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(workshop("bert", "Model"))
-    wanted = tokenize(tokenizer, TEXTS, 12, seconds)
+    expected = tokenize(tokenizer, TEXTS, 12, seconds)
     tokenizing = Tokenizing(ModelTexts(tokenizer, TEXTS, 12, seconds), 4)
     slices = list(tokenizing.slices())
-    assert tokenizing.tokens.fields == wanted.fields
-    assert tokenizing.truncated == wanted.truncated
-    assert tokenizing.lengths == list(map(len, wanted.fields[IDS]))
+    assert tokenizing.tokens.fields == expected.fields
+    assert tokenizing.truncated == expected.truncated
+    assert tokenizing.lengths == list(map(len, expected.fields[IDS]))
     sizes = [len(TEXTS[row]) + len(seconds[row] if seconds else "") for rows in slices for row in rows]
     assert sizes == sorted(sizes, reverse=True)
 
@@ -198,26 +198,26 @@ def test_slices_hold_the_tokens_of_all_texts(seconds: list[str] | None, workshop
 def test_vectors_do_not_depend_on_it(kind: str, pooling: str, workshop: Workshop, short_slices: None) -> None:
     """GPT-2's tokenizer adds no special tokens: an empty text has no vector."""
     backend = encoder(str(workshop(kind, "Model")), pooling=pooling)
-    wanted = backend.embed([Text(text) for text in TEXTS])
+    expected = backend.embed([Text(text) for text in TEXTS])
     backend.overlap, backend.budget.tokens = True, 100
-    found = backend.embed([Text(text) for text in TEXTS])
-    np.testing.assert_allclose(found.values, wanted.values, atol=1e-5)
-    assert np.isnan(found.values).any() == (kind == "gpt2")
-    assert found.truncated == wanted.truncated
+    embeddings = backend.embed([Text(text) for text in TEXTS])
+    np.testing.assert_allclose(embeddings.values, expected.values, atol=1e-5)
+    assert np.isnan(embeddings.values).any() == (kind == "gpt2")
+    assert embeddings.truncated == expected.truncated
 
 
 def test_scores_of_other_models_do_not_depend_on_it(workshop: Workshop, short_slices: None) -> None:
     queries = [SpanQuery(text, LINES[0], LINES[0][:8]) for text in LINES]
-    asked: list[tuple[Any, str, list[Any]]] = [
+    calls: list[tuple[Any, str, list[Any]]] = [
         (pairs(str(workshop("bert", "ForSequenceClassification", num_labels=1))), "score_pairs",
-         [TextPair(one, other) for one in LINES for other in LINES]),
+         [TextPair(left, other) for left in LINES for other in LINES]),
         (masked(str(workshop("bert"))), "loglikelihood", [Continuation("", text) for text in LINES]),
         (spans(str(workshop("bert", "ForQuestionAnswering"))), "find_spans", queries),
     ]  # fmt: skip
-    for backend, method, requests in asked:
-        wanted = numbers(getattr(backend, method)(requests))
+    for backend, method, requests in calls:
+        expected = numbers(getattr(backend, method)(requests))
         backend.overlap, backend.budget.tokens = True, 100
-        assert numbers(getattr(backend, method)(requests)) == pytest.approx(wanted, abs=1e-4)
+        assert numbers(getattr(backend, method)(requests)) == pytest.approx(expected, abs=1e-4)
 
 
 class Progress:
@@ -229,7 +229,7 @@ class Progress:
     def loading(self, model: str) -> None:
         """Nothing is loaded late."""
 
-    def waiting(self, what: str) -> None:
+    def waiting(self, phase: str) -> None:
         """Nothing is waited for."""
 
     def asked(self, answered: int, requests: int) -> None:
@@ -258,4 +258,4 @@ def numbers(outputs: Any) -> list[float]:
     values = getattr(outputs, "values", outputs)
     if isinstance(values[0], float):
         return list(values)
-    return [number for found in values for one in found for number in (one.span.start, one.span.end, one.score)]
+    return [number for spans in values for span in spans for number in (span.span.start, span.span.end, span.score)]

@@ -52,11 +52,11 @@ def write_gguf(file: Path, *, kind: str = "Q4_1") -> dict[str, np.ndarray]:
     for layer in range(LAYERS):
         names = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
         shapes |= {f"blk.{layer}.{name}": (HIDDEN, HIDDEN) for name in names}
-    kept = {}
+    metadata = {}
     for name, shape in shapes.items():
         packed = gguf.quantize(random.normal(size=shape).astype(np.float32), quantised)
         writer.add_tensor(f"{name}.weight", packed, raw_dtype=quantised)
-        kept[name] = gguf.dequantize(packed, quantised)
+        metadata[name] = gguf.dequantize(packed, quantised)
     for name in (
         "output_norm",
         *(f"blk.{layer}.{norm}" for layer in range(LAYERS) for norm in ("attn_norm", "ffn_norm")),
@@ -66,18 +66,18 @@ def write_gguf(file: Path, *, kind: str = "Q4_1") -> dict[str, np.ndarray]:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return kept
+    return metadata
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder on sys.path with the package installed in it; to import its code would be an error."""
     folder = tmp_path / "site"
-    package, told = folder / TINY.package, folder / "tiny_gguf-1.2.dist-info"
+    package, metadata_folder = folder / TINY.package, folder / "tiny_gguf-1.2.dist-info"
     package.mkdir(parents=True)
-    told.mkdir()
+    metadata_folder.mkdir()
     (package / "__init__.py").write_text("raise ImportError('llama_cpp')")
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-gguf\nVersion: 1.2\n")
+    (metadata_folder / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-gguf\nVersion: 1.2\n")
     monkeypatch.syspath_prepend(str(folder))
     return folder
 
@@ -85,7 +85,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_gguf_file_is_unpacked_once_and_says_where_it_comes_from(
     site: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = write_gguf(site / TINY.package / TINY.file)
+    fields = write_gguf(site / TINY.package / TINY.file)
     folder = TINY.folder()
     assert folder == own_home / "models" / "tiny-gguf-1.2"
     streams = capsys.readouterr()
@@ -96,8 +96,8 @@ def test_a_gguf_file_is_unpacked_once_and_says_where_it_comes_from(
     assert np.isfinite(value)
     weights = dict(backend.network.model.named_parameters())
     assert weights["model.embed_tokens.weight"].dtype == torch.float32
-    np.testing.assert_array_equal(weights["model.embed_tokens.weight"].detach(), kept["token_embd"])
-    np.testing.assert_array_equal(weights["model.layers.1.mlp.up_proj.weight"].detach(), kept["blk.1.ffn_up"])
+    np.testing.assert_array_equal(weights["model.embed_tokens.weight"].detach(), fields["token_embd"])
+    np.testing.assert_array_equal(weights["model.layers.1.mlp.up_proj.weight"].detach(), fields["blk.1.ffn_up"])
     about = backend.describe()["about"]
     assert (about["model"], about["package"], about["file"]) == ("Tiny", "tiny-gguf 1.2", "tiny.gguf")
     assert about["quantization"] == "Q4_1 (GGUF), dequantised to float32"

@@ -13,7 +13,7 @@ from figeval.builtin.plugins.causal.engine.packed import PackedEngine
 from figeval.builtin.plugins.causal.engine.prefix_tree import TokenRequest
 from figeval.builtin.plugins.causal.engine.self_test import settle
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
-from tests.plugins.architectures import ALL, PACKED, PLAIN, POSITIONS, SHARING, WORDS, build
+from tests.plugins.architectures import CONFIGS, PACKED, PLAIN, POSITIONS, SHARING, WORDS, build
 
 Answer = tuple[float, bool]
 
@@ -46,12 +46,12 @@ def some_requests(shots: int = 40, stories: int = 3, options: int = 7) -> list[T
 
 def agrees(engine: PackedEngine, requests: list[TokenRequest], tolerance: float = 1e-4) -> None:
     for answer, request in zip(engine.score(requests), requests, strict=True):
-        wanted = naive(engine.model, request)
-        assert answer[0] == pytest.approx(wanted[0], abs=tolerance)
-        assert answer[1] == wanted[1]
+        expected = naive(engine.model, request)
+        assert answer[0] == pytest.approx(expected[0], abs=tolerance)
+        assert answer[1] == expected[1]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", CONFIGS)
 def test_every_architecture_scores_as_plain_rows_do(name: str) -> None:
     engine = engine_for(build(name))
     requests = some_requests()
@@ -84,11 +84,13 @@ def test_any_batch(rows: int | None) -> None:
 def test_the_trunk_is_read_once_for_many_calls() -> None:
     engine = engine_for(build("GPT2"))
     requests = some_requests(shots=60)
-    whole = engine.score(requests)
+    expected = engine.score(requests)
     read = engine.tokens.read
     assert read == 60 + sum(5 + 9 * index + 14 for index in range(3))
     calls = [engine.score(requests[start : start + 7]) for start in range(0, len(requests), 7)]
-    assert [answer[0] for call in calls for answer in call] == pytest.approx([answer[0] for answer in whole], abs=1e-5)
+    assert [answer[0] for call in calls for answer in call] == pytest.approx(
+        [answer[0] for answer in expected], abs=1e-5
+    )
     assert engine.tokens.read - read == read  # the first call could not know that others follow
     engine.score(requests[:7])
     assert engine.tokens.read - 2 * read == 5 + 14
@@ -99,9 +101,9 @@ def test_calls_that_begin_differently_share_nothing() -> None:
     engine = engine_for(build("GPT2"))
     requests = some_requests(shots=40)
     agrees(engine, requests)
-    others = [TokenRequest((7, *request.ids), request.predicted) for request in requests]
-    agrees(engine, requests + others)
-    agrees(engine, requests + others)
+    other_requests = [TokenRequest((7, *request.ids), request.predicted) for request in requests]
+    agrees(engine, requests + other_requests)
+    agrees(engine, requests + other_requests)
 
 
 def test_a_text_that_ends_within_the_trunk_is_scored_nevertheless() -> None:
@@ -125,12 +127,12 @@ def test_nothing_asked_nothing_answered() -> None:
 
 def test_scores_of_the_vocabulary_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     model, requests = build("Gemma2"), some_requests()
-    whole = engine_for(model).score(requests)
+    expected = engine_for(model).score(requests)
     monkeypatch.setitem(packed.LOGIT_BYTES, "cpu", 4 * WORDS * 3)
     seen = []
     model.lm_head.register_forward_hook(lambda _module, inputs, _output: seen.append(inputs[0].shape[-2]))
     parts = engine_for(model).score(requests)
-    assert [answer[0] for answer in parts] == pytest.approx([answer[0] for answer in whole], abs=1e-5)
+    assert [answer[0] for answer in parts] == pytest.approx([answer[0] for answer in expected], abs=1e-5)
     assert max(seen[-10:]) <= 3
 
 
@@ -183,7 +185,7 @@ def test_a_model_that_is_no_number_gives_scores_that_are_none() -> None:
 def test_memory_that_runs_out_halves_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_for(build("Llama"))
     requests, original, failed = some_requests(stories=6, options=20), engine.body.forward, []
-    wanted = engine.score(requests)
+    expected = engine.score(requests)
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         if len(kwargs["input_ids"]) > 1:
@@ -192,7 +194,7 @@ def test_memory_that_runs_out_halves_the_batch(monkeypatch: pytest.MonkeyPatch) 
         return original(*args, **kwargs)
 
     monkeypatch.setattr(engine.body, "forward", forward)
-    assert [value for value, _ in engine.score(requests)] == pytest.approx([value for value, _ in wanted], abs=1e-5)
+    assert [value for value, _ in engine.score(requests)] == pytest.approx([value for value, _ in expected], abs=1e-5)
     assert failed
     assert engine.budget.halved >= 1
 
@@ -213,10 +215,10 @@ def test_the_last_feed_forward_part_is_run_where_something_is_predicted(name: st
 def test_an_activation_in_one_pass_is_the_same() -> None:
     model = build("GPT2")
     requests = some_requests()
-    wanted = [naive(model, request) for request in requests]
+    expected = [naive(model, request) for request in requests]
     engine = engine_for(model)
     assert isinstance(model.transformer.h[0].mlp.act, torch.nn.GELU)
-    assert [value for value, _ in engine.score(requests)] == pytest.approx([value for value, _ in wanted], abs=1e-4)
+    assert [value for value, _ in engine.score(requests)] == pytest.approx([value for value, _ in expected], abs=1e-4)
 
 
 def test_little_free_memory_makes_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +230,7 @@ def test_little_free_memory_makes_small_batches(monkeypatch: pytest.MonkeyPatch)
     assert engine_for(build("Llama")).budget.tokens == 512
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", CONFIGS)
 def test_what_a_token_costs_is_known_of_every_architecture(name: str) -> None:
     assert 1_000 < bodies.bytes_per_token(build(name)) < 10_000
 

@@ -18,7 +18,7 @@ from figeval.builtin.plugins.encoders.pairs import DECISIONS, classes_for, label
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.types import PairLabel, TextPair
-from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 HEAD = "ForSequenceClassification"
 MNLI = {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}
@@ -26,7 +26,7 @@ TWO_WAY, THREE_WAY = ("entailment", "non-entailment"), ("entailment", "neutral",
 PAIRS = [(left, right) for left in LINES[:4] for right in LINES]
 
 
-def asked(labels: tuple[str, ...]) -> list[PairLabel]:
+def requests_of(labels: tuple[str, ...]) -> list[PairLabel]:
     return [PairLabel(left, right, labels) for left, right in PAIRS]
 
 
@@ -44,30 +44,30 @@ def plain_logits(folder: Path) -> Any:
 @pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "deberta-v2"])
 def test_probabilities_are_those_of_a_plain_forward_in_any_batch(kind: str, workshop: Workshop) -> None:
     folder = workshop(kind, HEAD, id2label=MNLI)
-    wanted = plain_logits(folder).softmax(-1).numpy()
+    expected = plain_logits(folder).softmax(-1).numpy()
     for size in (1, 64, "auto"):
-        found = pairs(str(folder), batch_size=size).label_pairs(asked(THREE_WAY)).values
-        table = [[row["contradiction"], row["neutral"], row["entailment"]] for row in found]
-        np.testing.assert_allclose(table, wanted, atol=1e-5, err_msg=f"{size}")
+        probabilities = pairs(str(folder), batch_size=size).label_pairs(requests_of(THREE_WAY)).values
+        table = [[row["contradiction"], row["neutral"], row["entailment"]] for row in probabilities]
+        np.testing.assert_allclose(table, expected, atol=1e-5, err_msg=f"{size}")
 
 
 def test_a_decoder_with_a_head_reads_its_last_token_in_any_batch(workshop: Workshop) -> None:
     """GPT-2 has no padding token; the head must not sit on a padded place."""
     folder = workshop("gpt2", HEAD, id2label=MNLI, pad_token_id=0)
-    wanted = plain_logits(folder).softmax(-1).numpy()
+    expected = plain_logits(folder).softmax(-1).numpy()
     for size in (1, 64):
-        found = pairs(str(folder), batch_size=size).label_pairs(asked(THREE_WAY)).values
-        np.testing.assert_allclose([row["entailment"] for row in found], wanted[:, 2], atol=1e-5)
+        probabilities = pairs(str(folder), batch_size=size).label_pairs(requests_of(THREE_WAY)).values
+        np.testing.assert_allclose([row["entailment"] for row in probabilities], expected[:, 2], atol=1e-5)
 
 
 def test_a_two_way_label_follows_the_three_way_arg_max_or_the_sum(workshop: Workshop) -> None:
     folder = workshop("bert", HEAD, id2label=MNLI)
-    wanted = plain_logits(folder).softmax(-1).numpy()
-    best = pairs(str(folder)).label_pairs(asked(TWO_WAY)).values
-    assert [row["entailment"] > max(row["non-entailment"]) for row in best] == (wanted.argmax(1) == 2).tolist()
-    np.testing.assert_allclose([row["non-entailment"] for row in best], wanted[:, 1::-1], atol=1e-5)  # neutral first
-    summed = pairs(str(folder), decision="sum").label_pairs(asked(TWO_WAY)).values
-    np.testing.assert_allclose([row["entailment"] for row in summed], wanted[:, 2], atol=1e-5)
+    expected = plain_logits(folder).softmax(-1).numpy()
+    best = pairs(str(folder)).label_pairs(requests_of(TWO_WAY)).values
+    assert [row["entailment"] > max(row["non-entailment"]) for row in best] == (expected.argmax(1) == 2).tolist()
+    np.testing.assert_allclose([row["non-entailment"] for row in best], expected[:, 1::-1], atol=1e-5)  # neutral first
+    summed = pairs(str(folder), decision="sum").label_pairs(requests_of(TWO_WAY)).values
+    np.testing.assert_allclose([row["entailment"] for row in summed], expected[:, 2], atol=1e-5)
     assert all(math.isclose(row["entailment"] + sum(row["non-entailment"]), 1) for row in best)
     assert all(math.isclose(sum(row.values()), 1) for row in summed)
 
@@ -127,7 +127,7 @@ def test_labels_can_be_given(labels: str, parsed: dict[str, tuple[int, ...]], wo
     folder = workshop("bert", HEAD, num_labels=3)
     backend = pairs(str(folder), labels=labels)
     assert backend.classes == parsed
-    assert len(backend.label_pairs(asked(TWO_WAY)).values) == len(PAIRS)
+    assert len(backend.label_pairs(requests_of(TWO_WAY)).values) == len(PAIRS)
     described = backend.describe()
     assert described["classes"] == {name: list(ids) for name, ids in parsed.items()}
     assert described["decision"] == "argmax"
@@ -144,20 +144,20 @@ def test_a_cross_encoder_gives_its_raw_output(workshop: Workshop) -> None:
     folder = workshop("roberta", HEAD, num_labels=1)
     backend = pairs(str(folder))
     assert capabilities(backend) == {"score_pairs"}
-    wanted = plain_logits(folder)[:, 0].numpy()
+    expected = plain_logits(folder)[:, 0].numpy()
     for size in (1, 64, "auto"):
-        found = pairs(str(folder), batch_size=size).score_pairs([TextPair(*pair) for pair in PAIRS]).values
-        np.testing.assert_allclose(found, wanted, atol=1e-4)
+        scores = pairs(str(folder), batch_size=size).score_pairs([TextPair(*pair) for pair in PAIRS]).values
+        np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
 def test_a_cross_encoder_that_sentence_transformers_saved(workshop: Workshop, tmp_path: Path) -> None:
     from sentence_transformers import CrossEncoder
 
-    theirs = CrossEncoder(str(workshop("roberta", HEAD, num_labels=1)), device="cpu")
-    theirs.save_pretrained(str(tmp_path))
-    found = pairs(str(tmp_path)).score_pairs([TextPair(*pair) for pair in PAIRS]).values
-    wanted = theirs.predict(PAIRS, activation_fn=torch.nn.Identity())
-    np.testing.assert_allclose(found, wanted, atol=1e-4)
+    cross_encoder = CrossEncoder(str(workshop("roberta", HEAD, num_labels=1)), device="cpu")
+    cross_encoder.save_pretrained(str(tmp_path))
+    scores = pairs(str(tmp_path)).score_pairs([TextPair(*pair) for pair in PAIRS]).values
+    expected = cross_encoder.predict(PAIRS, activation_fn=torch.nn.Identity())
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
 def test_a_classifier_labels_and_does_not_score(workshop: Workshop) -> None:
@@ -166,7 +166,7 @@ def test_a_classifier_labels_and_does_not_score(workshop: Workshop) -> None:
 
 def test_what_is_too_long_is_cut_and_reported(workshop: Workshop) -> None:
     backend = pairs(str(workshop("bert", HEAD, id2label=MNLI)))
-    output = backend.label_pairs([PairLabel("Yes.", LONG, TWO_WAY), PairLabel("Yes.", "No.", TWO_WAY)])
+    output = backend.label_pairs([PairLabel("Yes.", LONG_TEXT, TWO_WAY), PairLabel("Yes.", "No.", TWO_WAY)])
     assert output.truncated == {0}
 
 
@@ -174,7 +174,7 @@ def test_weights_that_are_no_numbers_give_scores_that_are_none(workshop: Worksho
     backend = pairs(str(workshop("bert", HEAD, id2label=MNLI)))
     with torch.no_grad():
         backend.network.model.classifier.bias.fill_(float("nan"))
-    for row in backend.label_pairs(asked(TWO_WAY)).values:
+    for row in backend.label_pairs(requests_of(TWO_WAY)).values:
         assert np.isnan([row["entailment"], *row["non-entailment"]]).all()
 
 
@@ -188,10 +188,10 @@ def test_refusals_are_one_line_with_the_cure(workshop: Workshop) -> None:
         pairs(str(workshop("bert", HEAD, id2label=MNLI)), decision="mean")
     two_way = pairs(str(workshop("bert", HEAD, id2label={0: "entailment", 1: "not_entailment"})))
     with pytest.raises(ModelError, match="no class of the model means 'neutral'"):
-        two_way.label_pairs(asked(THREE_WAY))
+        two_way.label_pairs(requests_of(THREE_WAY))
     three_way = pairs(str(workshop("bert", HEAD, id2label=MNLI)))
     with pytest.raises(ModelError, match="cannot distinguish neutral and non-entailment"):
-        three_way.label_pairs(asked(("neutral", "non-entailment")))
+        three_way.label_pairs(requests_of(("neutral", "non-entailment")))
     twice = str(workshop("bert", HEAD, id2label={0: "entails", 1: "entailment", 2: "neutral"}))
     with pytest.raises(ModelError, match="several classes with the same meaning"):
         pairs(twice)
@@ -214,7 +214,7 @@ def copied(workshop: Workshop, target: Path, names: dict[int, str]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("names", "said", "warns"),
+    ("names", "index", "warns"),
     [
         (MNLI, 2, False),
         (MNLI, 0, True),
@@ -226,9 +226,9 @@ def copied(workshop: Workshop, target: Path, names: dict[int, str]) -> Path:
     ],
 )
 def test_a_head_by_which_no_sentence_entails_itself_may_have_its_labels_mixed_up(
-    names: dict[int, str], said: int, warns: bool, workshop: Workshop, tmp_path: Path
+    names: dict[int, str], index: int, warns: bool, workshop: Workshop, tmp_path: Path
 ) -> None:
-    folder = head_that_says(copied(workshop, tmp_path / "head", names), said)
+    folder = head_that_says(copied(workshop, tmp_path / "head", names), index)
     backend = pairs(str(folder))
     assert "warnings" not in backend.describe(), "nothing is asked before it is needed"
     backend.label_pairs([PairLabel("a", "b", (names[0], names[1]))])
@@ -236,7 +236,7 @@ def test_a_head_by_which_no_sentence_entails_itself_may_have_its_labels_mixed_up
     assert len(warnings) == warns
     if warns:
         assert "labels=" in warnings[0]
-        backend = pairs(str(folder), labels=f"non-entailment:{(said + 1) % len(names)};entailment:{said}")
+        backend = pairs(str(folder), labels=f"non-entailment:{(index + 1) % len(names)};entailment:{index}")
         backend.label_pairs([PairLabel("a", "b", TWO_WAY)])
         assert "warnings" not in backend.describe()
 

@@ -21,16 +21,16 @@ WORDS = st.lists(st.sampled_from(["the", "bucket", "kicked", "he", "noise", "!",
 SMALL = st.integers(-3, 3).map(float)  # few different values, so that there are ties
 
 
-def shown(found: Passages) -> list[Any]:
+def shown(windows: Passages) -> list[Any]:
     """Per window what a model might return of its tokens: their ids, and how much stands around each of them."""
     return [
         np.array(
             [
-                (found.tokens.fields["input_ids"][row][w.at + place], min(place, w.count - 1 - place))
-                for place in range(w.count)
+                (windows.tokens.fields["input_ids"][row][w.at + index], min(index, w.count - 1 - index))
+                for index in range(w.count)
             ]
         )
-        for row, w in enumerate(found.windows)
+        for row, w in enumerate(windows.windows)
     ]
 
 
@@ -38,23 +38,23 @@ def shown(found: Passages) -> list[Any]:
 @given(texts=st.lists(WORDS.map(" ".join), min_size=1, max_size=3), limit=st.integers(24, 60), side=st.integers(0, 1))
 def test_windows_fit_and_show_every_token(texts: list[str], limit: int, side: int) -> None:
     question = ["he knows"] * len(texts)
-    found = passages(TOKENIZER, [texts, question] if side == 0 else [question, texts], side, limit)
-    assert all(length <= limit for length in found.tokens.lengths)
-    for text, places, output in zip(texts, found.offsets, found.join(shown(found)), strict=True):
+    windows = passages(TOKENIZER, [texts, question] if side == 0 else [question, texts], side, limit)
+    assert all(length <= limit for length in windows.tokens.lengths)
+    for text, offsets, output in zip(texts, windows.offsets, windows.join(shown(windows)), strict=True):
         alone = TOKENIZER(text, add_special_tokens=False, return_offsets_mapping=True)
-        assert places == alone["offset_mapping"]
-        assert output[:, 0].tolist() == alone["input_ids"] if places else output.shape[0] == 0
+        assert offsets == alone["offset_mapping"]
+        assert output[:, 0].tolist() == alone["input_ids"] if offsets else output.shape[0] == 0
 
 
 def test_a_token_is_judged_where_most_stands_around_it() -> None:
     text = " ".join(["bucket"] * 100)
     n = len(TOKENIZER(text, add_special_tokens=False)["input_ids"])
-    found = passages(TOKENIZER, [[text]], 0, 42)
-    assert len(found.windows) > 2
-    assert [window.count for window in found.windows] == [40] * len(found.windows)
-    (joined,) = found.join(shown(found))
+    windows = passages(TOKENIZER, [[text]], 0, 42)
+    assert len(windows.windows) > 2
+    assert [window.count for window in windows.windows] == [40] * len(windows.windows)
+    (joined,) = windows.join(shown(windows))
     around = [
-        max(min(t - w.first, w.first + w.count - 1 - t) for w in found.windows if w.first <= t < w.first + w.count)
+        max(min(t - w.first, w.first + w.count - 1 - t) for w in windows.windows if w.first <= t < w.first + w.count)
         for t in range(n)
     ]
     assert joined[:, 1].tolist() == around
@@ -64,9 +64,9 @@ def test_a_token_is_judged_where_most_stands_around_it() -> None:
 def test_inputs_that_fit_are_those_of_the_tokenizer() -> None:
     texts, questions = ["He kicked the bucket.", "Empty vessels"], ["noise", "the quiet ones"]
     plain = TOKENIZER(questions, texts)
-    found = passages(TOKENIZER, [questions, texts], 1, None)
-    assert found.tokens.fields["input_ids"] == plain["input_ids"]
-    assert found.tokens.fields["token_type_ids"] == plain["token_type_ids"]
+    windows = passages(TOKENIZER, [questions, texts], 1, None)
+    assert windows.tokens.fields["input_ids"] == plain["input_ids"]
+    assert windows.tokens.fields["token_type_ids"] == plain["token_type_ids"]
 
 
 def test_no_room_beside_the_question_is_an_error_in_one_line() -> None:
@@ -100,14 +100,14 @@ def test_log_softmax_sums_to_one(logits: list[float]) -> None:
 
 def test_a_span_has_no_white_space_at_its_ends_and_is_never_white_space() -> None:
     text = " a  b "
-    places = [(0, 2), (2, 4), (3, 5), (5, 6)]  # as byte-level tokenizers see it: blanks belong to what follows
+    offsets = [(0, 2), (2, 4), (3, 5), (5, 6)]  # as byte-level tokenizers see it: blanks belong to what follows
     logits = [(0.0, 0.0), (9.0, 9.0), (5.0, 5.0), (9.0, 9.0)]
-    (found,) = best_span(text, places, logits, None)
-    assert found.span == Span(4, 5)
+    (span,) = best_span(text, offsets, logits, None)
+    assert span.span == Span(4, 5)
     assert best_span("   ", [(0, 3)], [(0.0, 0.0)], None) == []
 
 
 def test_logits_that_are_no_numbers_give_a_score_that_is_none() -> None:
     for bad in (math.nan, math.inf):
-        (found,) = best_span("a b", [(0, 1), (2, 3)], [(bad, 0.0), (bad, 1.0)], None)
-        assert math.isnan(found.score)
+        (span,) = best_span("a b", [(0, 1), (2, 3)], [(bad, 0.0), (bad, 1.0)], None)
+        assert math.isnan(span.score)

@@ -97,17 +97,17 @@ def test_parts_that_are_none_are_named_in_one_line(options: dict[str, Any], mess
 def test_a_whole_run_with_a_trained_head(workshop: Workshop, tmp_path: Path) -> None:
     """Gated span scores are the same whether spans are asked for at once or in turn; here every proverb ties."""
     parts = {"ranker": "chance", "spans": str(workshop("bert", QA))}
-    found = {}
+    scores = {}
     for way in ("at_once", "in_turn"):
         folder = finished(
             tmp_path / way, "mini_joint", model="pipeline", model_args=parts, routes={"joint": way}, baselines=False
         )
         (task,) = read_record(folder / "run.json").tasks
         assert (task.route, task.settings["routes"]) == (way, {"ranking": "by_pair_score", "spans": "by_head"})
-        found[way] = {score.metric: score.value for score in task.scores}
-    assert found["at_once"] == found["in_turn"]
-    assert found["at_once"]["acc"] == pytest.approx(1 / 30)
-    assert found["at_once"]["span_f1"] > 0
+        scores[way] = {score.metric: score.value for score in task.scores}
+    assert scores["at_once"] == scores["in_turn"]
+    assert scores["at_once"]["acc"] == pytest.approx(1 / 30)
+    assert scores["at_once"]["span_f1"] > 0
 
 
 def test_the_span_route_may_be_named_too(workshop: Workshop, tmp_path: Path) -> None:

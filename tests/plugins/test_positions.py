@@ -15,9 +15,9 @@ from figeval.types import ScoredSpan, Span, SpanQuery
 TEXT = " It rained. The dog ran home, “fast.” "
 
 
-def ask(model, text=TEXT, known="k", given="g"):
-    (found,) = model.find_spans([SpanQuery(text, given, known)])
-    return [text[one.span.start : one.span.end] for one in found]
+def ask(model, text=TEXT, proverb="k", quotation="g"):
+    (spans,) = model.find_spans([SpanQuery(text, quotation, proverb)])
+    return [text[span.span.start : span.span.end] for span in spans]
 
 
 def test_the_last_sentence():
@@ -35,22 +35,22 @@ def test_nothing_is_found_in_nothing(model, text):
     assert ask(model, text) == []
 
 
-@pytest.mark.parametrize("made", [LastSentence, WholeText, Oracle])
-def test_nothing_stands_behind_the_colon(made):
+@pytest.mark.parametrize("factory", [LastSentence, WholeText, Oracle])
+def test_nothing_stands_behind_the_colon(factory):
     with pytest.raises(ModelError, match="takes nothing after the colon"):
-        made("x")
+        factory("x")
 
 
 def test_a_random_span_depends_on_seed_and_question_only():
     queries = [SpanQuery("a b c d e f g h", f"g{n}", "k") for n in range(50)]
-    found = Random(seed=1).find_spans(queries)
-    assert found == [Random(seed=1).find_spans([query])[0] for query in queries]
-    assert found != Random(seed=2).find_spans(queries)
+    spans = Random(seed=1).find_spans(queries)
+    assert spans == [Random(seed=1).find_spans([query])[0] for query in queries]
+    assert spans != Random(seed=2).find_spans(queries)
 
 
 def test_every_span_of_tokens_is_as_likely_as_any_other():
     text, n = "a b c d", 6000
-    drawn = Counter(ask(Random(), text, known=str(n))[0] for n in range(n))
+    drawn = Counter(ask(Random(), text, proverb=str(n))[0] for n in range(n))
     tokens = text.split()
     every = [" ".join(tokens[i : j + 1]) for i in range(4) for j in range(i, 4)]
     assert set(drawn) == set(every)
@@ -59,8 +59,8 @@ def test_every_span_of_tokens_is_as_likely_as_any_other():
 
 @given(st.text(max_size=60), st.integers())
 def test_a_random_span_begins_and_ends_with_a_token(text, seed):
-    for found in ask(Random(seed=seed), text):
-        assert found == found.strip() != ""
+    for span in ask(Random(seed=seed), text):
+        assert span == span.strip() != ""
 
 
 def example(**changes):
@@ -73,5 +73,5 @@ def test_an_oracle_knows_what_it_was_told_and_nothing_else():
         ask(oracle)
     oracle.fit([example(), example(id="2", gold=Span(4, 11)), example(id="3", given="h", gold=None)])
     assert oracle.find_spans([SpanQuery(TEXT, "g", "k")]) == [[ScoredSpan(Span(1, 3), 0.0)]]  # of two, the first
-    assert ask(oracle, given="h") == []
+    assert ask(oracle, quotation="h") == []
     assert (oracle.describe(), oracle.fit_splits) == ({"answers": 1}, ("test",))

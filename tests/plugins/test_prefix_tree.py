@@ -33,28 +33,28 @@ shapes = st.sampled_from(
 def texts_of(prefix: Prefix, before: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], bool]]:
     """Per node of every row and prefix: the nodes that it sees, itself the last, and whether it is to predict."""
     path = (*before, *prefix.nodes.tolist())
-    found = [(path[: len(before) + i + 1], bool(fresh)) for i, fresh in enumerate(prefix.fresh)]
+    beginnings = [(path[: len(before) + i + 1], bool(fresh)) for i, fresh in enumerate(prefix.fresh)]
     for row in prefix.rows:
         for i, node in enumerate(row.nodes):
             seen = [int(other) for j, other in enumerate(row.nodes[:i]) if i < row.end[j]]
-            found.append(((*path, *seen, int(node)), bool(row.fresh[i])))
+            beginnings.append(((*path, *seen, int(node)), bool(row.fresh[i])))
     for further in prefix.prefixes:
-        found += texts_of(further, path)
-    return found
+        beginnings += texts_of(further, path)
+    return beginnings
 
 
 @given(requests)
-def test_a_forest_holds_each_beginning_once(asked: list[TokenRequest]) -> None:
-    tree = build_tree(asked)
-    beginnings = {request.ids[:length] for request in asked for length in range(1, len(request.ids))}
+def test_a_forest_holds_each_beginning_once(requests: list[TokenRequest]) -> None:
+    tree = build_tree(requests)
+    beginnings = {request.ids[:length] for request in requests for length in range(1, len(request.ids))}
     assert len(tree.tokens) == len(beginnings)
-    assert tree.depth.max() == max(len(request.ids) for request in asked) - 2
+    assert tree.depth.max() == max(len(request.ids) for request in requests) - 2
 
 
 @given(requests)
-def test_every_request_finds_its_predictions(asked: list[TokenRequest]) -> None:
-    tree = build_tree(asked)
-    for request, answer in zip(asked, tree.answers, strict=True):
+def test_every_request_finds_its_predictions(requests: list[TokenRequest]) -> None:
+    tree = build_tree(requests)
+    for request, answer in zip(requests, tree.answers, strict=True):
         nodes, words = tree.predictions[answer].T
         assert tuple(words) == request.ids[-request.predicted :]
         begin = len(request.ids) - request.predicted - 1
@@ -63,8 +63,8 @@ def test_every_request_finds_its_predictions(asked: list[TokenRequest]) -> None:
 
 
 @given(requests, shapes)
-def test_in_every_plan_a_token_sees_its_text_and_nothing_else(asked: list[TokenRequest], shape: RowShape) -> None:
-    tree = build_tree(asked)
+def test_in_every_plan_a_token_sees_its_text_and_nothing_else(requests: list[TokenRequest], shape: RowShape) -> None:
+    tree = build_tree(requests)
     plan = plan_of(tree, shape)
     predicted = []
     for seen, fresh in texts_of(plan):
@@ -77,8 +77,8 @@ def test_in_every_plan_a_token_sees_its_text_and_nothing_else(asked: list[TokenR
 
 
 @given(requests)
-def test_unbranched_rows_are_unbranched(asked: list[TokenRequest]) -> None:
-    plan = plan_of(build_tree(asked), RowShape(trees=False, prefixes=False))
+def test_unbranched_rows_are_unbranched(requests: list[TokenRequest]) -> None:
+    plan = plan_of(build_tree(requests), RowShape(trees=False, prefixes=False))
     assert not plan.prefixes
     assert all((row.end == len(row)).all() for row in plan.rows)
 
@@ -89,8 +89,8 @@ def test_what_a_plan_costs() -> None:
     shots = generator.integers(10, 1000, 300).tolist()
     proverbs = [[word, *generator.integers(10, 1000, 6).tolist()] for word in range(1000, 1030)]
     stories = [[story, *generator.integers(10, 1000, 39).tolist()] for story in range(2000, 2020)]
-    asked = [TokenRequest((*shots, *story, *proverb), 7) for story in stories for proverb in proverbs]
-    tree = build_tree(asked)
+    requests = [TokenRequest((*shots, *story, *proverb), 7) for story in stories for proverb in proverbs]
+    tree = build_tree(requests)
     plan = plan_of(tree, RowShape())
     assert plan.read == len(tree.tokens) == 300 + 20 * (40 + 30 * 6)
     (shared_prefix,) = plan.prefixes
@@ -100,7 +100,7 @@ def test_what_a_plan_costs() -> None:
     assert on_gpu.read == plan.read
     assert len(on_gpu.prefixes[0].rows) < len(shared_prefix.rows) / 3
     plain = plan_of(tree, RowShape(trees=False, prefixes=False))
-    assert plain.read == sum(len(request.ids) - 1 for request in asked)
+    assert plain.read == sum(len(request.ids) - 1 for request in requests)
 
 
 def test_texts_that_continue_one_another_may_be_thousands() -> None:

@@ -58,9 +58,9 @@ def scored(name: str, ratings: Sequence[float], grades: Sequence[float], cluster
     pairs = zip(ratings, grades, strict=True)
     rows = [{"status": "ok", "gold": grade, "details": {"rating": rating}} for rating, grade in pairs]
     total = MetricAggregator(name, rating_metrics.CORRELATION)
-    for place, features in enumerate(rating_metrics.correlations(rows, [name], {})[name]):
+    for index, features in enumerate(rating_metrics.correlations(rows, [name], {})[name]):
         if features is not None:
-            total.add(str(clusters[place]) if len(clusters) else None, features)
+            total.add(str(clusters[index]) if len(clusters) else None, features)
     return total.score()
 
 
@@ -110,20 +110,20 @@ def test_constant_ratings_have_no_correlation_and_say_why(cli: Cli, tmp_path: Pa
     folder = task_file(tmp_path, [rated(number, 1 + number % 4) for number in range(48)])
     assert run(cli, folder, "chance").code == 0
     (task,) = load(tmp_path / "out").record.tasks
-    found = {score.metric: score for score in task.scores}
+    scores = {score.metric: score for score in task.scores}
     for name in ORACLES:
-        assert found[name].value is None
-        assert found[name].interval.reason == "fewer than two different ratings or grades"
-    assert found["mae"].value == pytest.approx(1.25)  # a fair draw from 1 to 4, whatever the grade
-    assert found["within_one"].value == pytest.approx(10 / 16)
+        assert scores[name].value is None
+        assert scores[name].interval.reason == "fewer than two different ratings or grades"
+    assert scores["mae"].value == pytest.approx(1.25)  # a fair draw from 1 to 4, whatever the grade
+    assert scores["within_one"].value == pytest.approx(10 / 16)
 
 
 def test_equal_grades_have_no_correlation_and_the_table_says_why(cli: Cli, tmp_path: Path) -> None:
     """Closeness has no other score than correlations."""
     done = run(cli, task_file(tmp_path, [rated(1, 2), rated(2, 2, "it rained")]), "overlap")
     assert done.code == 0
-    said = " ".join(done.out.split())
-    assert "no spearman, pearson, kendall: fewer than two different ratings or grades" in said
+    output = " ".join(done.out.split())
+    assert "no spearman, pearson, kendall: fewer than two different ratings or grades" in output
 
 
 def test_an_empty_second_text_is_told_by_validate(cli: Cli, tmp_path: Path) -> None:
@@ -136,17 +136,22 @@ def test_a_bias_towards_one_of_the_numbers_can_be_taken_away(right: str | None) 
     route = next(route for route in Rating.routes if route.name == "by_expected_value")
     example = RatingExample(id="1", left="The crow sang.", right=right, grade=3.0)
 
-    def block(_name: str, one: RatingExample) -> str:
-        return f"{one.left}|{one.right}"
+    def block(_name: str, example: RatingExample) -> str:
+        return f"{example.left}|{example.right}"
 
     dialogue = calibrated(route).begin(example, PromptContext(block=block, labels=SCALE))
-    asked = next(dialogue)
-    contexts = list(dict.fromkeys(request.context for request in asked))
+    requests = next(dialogue)
+    contexts = list(dict.fromkeys(request.context for request in requests))
     assert len(contexts) == 4  # its own, and three without content
     assert [context.endswith("|None") for context in contexts] == [right is None] * 4
     bias = {" 1": -0.5, " 2": -3.0, " 3": -3.0, " 4": -3.0}
     with pytest.raises(StopIteration) as ended:
-        dialogue.send([bias[one.continuation] + (one.continuation == " 3") * (one in asked[:4]) for one in asked])
+        dialogue.send(
+            [
+                bias[request.continuation] + (request.continuation == " 3") * (request in requests[:4])
+                for request in requests
+            ]
+        )
     assert (ended.value.value.value, ended.value.value.tied) == (3.0, 1)
 
 
@@ -180,8 +185,8 @@ def test_the_interval_is_that_of_resampled_clusters_ranked_anew(name: str) -> No
     rating, grade, cluster = clustered(1, 120)
     score = scored(name, rating, grade, cluster)
     random = np.random.default_rng(2)
-    members = [np.flatnonzero(cluster == one) for one in range(120)]
-    draws = (np.concatenate([members[one] for one in random.integers(120, size=120)]) for _ in range(600))
+    members = [np.flatnonzero(cluster == number) for number in range(120)]
+    draws = (np.concatenate([members[number] for number in random.integers(120, size=120)]) for _ in range(600))
     values = [ORACLES[name](rating[rows], grade[rows]).statistic for rows in draws]
     assert score.interval.method == "cluster bootstrap"
     assert score.stderr == pytest.approx(np.std(values), rel=0.1)
@@ -192,8 +197,8 @@ def test_the_interval_is_that_of_resampled_clusters_ranked_anew(name: str) -> No
 @pytest.mark.parametrize("name", sorted(ORACLES))
 def test_intervals_hold_the_truth_in_about_95_of_100_samples(name: str) -> None:
     truth = ORACLES[name](*clustered(0, 4000)[:2]).statistic
-    found = [scored(name, *clustered(seed, 60)) for seed in range(1, 121)]
-    held = sum(score.low <= truth <= score.high for score in found)
+    scores = [scored(name, *clustered(seed, 60)) for seed in range(1, 121)]
+    held = sum(score.low <= truth <= score.high for score in scores)
     assert held >= 106  # fewer has a probability below .004 at .95
 
 
@@ -206,10 +211,13 @@ def test_rows_without_an_answer_or_a_grade_count_nowhere() -> None:
     rows: list[dict[str, Any]] = [
         {"status": "ok", "gold": grade, "details": {"rating": rating}} for grade, rating in ((1, 1), (2, 3), (3, 2))
     ]
-    more = [{"status": "ok", "gold": None, "details": {"rating": 9.0}}, {"status": "nan", "gold": 4.0, "details": {}}]
-    found = rating_metrics.correlations([*rows, *more], ["kendall"], {})["kendall"]
-    assert found[3:] == [None, None]
-    assert found[:3] == rating_metrics.correlations(rows, ["kendall"], {})["kendall"]
+    unusable_rows = [
+        {"status": "ok", "gold": None, "details": {"rating": 9.0}},
+        {"status": "nan", "gold": 4.0, "details": {}},
+    ]
+    correlation = rating_metrics.correlations([*rows, *unusable_rows], ["kendall"], {})["kendall"]
+    assert correlation[3:] == [None, None]
+    assert correlation[:3] == rating_metrics.correlations(rows, ["kendall"], {})["kendall"]
 
 
 # ---- answers on the scale --------------------------------------------------------------------------------------------
@@ -227,14 +235,14 @@ def test_distances_keep_to_the_contract(metric: Any) -> None:
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["why"])
 def test_numbers_in_replies(case: dict[str, Any]) -> None:
     example = RatingExample(id="1", left="a", right="b", grade=3.0)
-    context = PromptContext(block=lambda *_names, **_more: "", labels=SCALE)
-    found = read_number(example, context, Reply(text=case["reply"], finish=case.get("finish", "stop")))
-    assert (found.status, found.value) == (case["status"], case["value"])
+    context = PromptContext(block=lambda *_names, **_options: "", labels=SCALE)
+    reading = read_number(example, context, Reply(text=case["reply"], finish=case.get("finish", "stop")))
+    assert (reading.status, reading.value) == (case["status"], case["value"])
 
 
 @given(st.text())
 def test_any_reply_is_read(text: str) -> None:
     example = RatingExample(id="1", left="a", right="b", grade=3.0)
-    found = read_number(example, PromptContext(block=lambda *_names, **_more: "", labels=SCALE), Reply(text=text))
-    assert (found.status == "ok") == (found.value is not None)
-    assert found.value is None or math.isfinite(found.value)
+    reading = read_number(example, PromptContext(block=lambda *_names, **_options: "", labels=SCALE), Reply(text=text))
+    assert (reading.status == "ok") == (reading.value is not None)
+    assert reading.value is None or math.isfinite(reading.value)

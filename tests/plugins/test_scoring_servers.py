@@ -24,7 +24,7 @@ from figeval.errors import CapabilityError, ModelError
 from figeval.types import AnswerFormat, Continuation, Message, Prompt, Reply
 from tests.plugins.scoring_servers import Imitated, serving
 from tests.plugins.servers import Desk, free_port, talkative
-from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 BACKENDS: dict[str, Any] = {"vllm": vllm_server, "sglang": sglang, "llama_cpp": llama_cpp}
 BY_IDS = ("vllm", "sglang")
@@ -65,20 +65,20 @@ def test_llama_cpp_is_right_about_texts_with_bos(folder: Path, added: bool) -> N
     """With a chat template that repeats the token, too; a token is never there twice at the beginning."""
     with_bos(folder, added=added)
     begin = "" if added else BOS
-    asked = [replace(one, context=f"{begin}{one.context}") for one in REQUESTS]
-    asked.append(Continuation(f"{BOS}Does it{BOS} follow?", " Yes"))
+    requests = [replace(request, context=f"{begin}{request.context}") for request in REQUESTS]
+    requests.append(Continuation(f"{BOS}Does it{BOS} follow?", " Yes"))
     with serving(folder, "llama_cpp") as server:
-        found = opened(server, max_length=96).loglikelihood(asked).values
-        np.testing.assert_allclose(found, causal(str(folder)).loglikelihood(asked).values, atol=1e-4)
+        scores = open_model(server, max_length=96).loglikelihood(requests).values
+        np.testing.assert_allclose(scores, causal(str(folder)).loglikelihood(requests).values, atol=1e-4)
 
 
 def test_llama_cpp_is_not_asked_what_it_is_wrong_about(folder: Path) -> None:
     """Without the token, its log-probabilities are shifted by one place."""
     with serving(with_bos(folder, added=False), "llama_cpp") as server:
-        for one in (REQUESTS[0], Continuation("", " Yes"), Continuation(BOS + LONG, " Yes")):
+        for request in (REQUESTS[0], Continuation("", " Yes"), Continuation(BOS + LONG_TEXT, " Yes")):
             with pytest.raises(ModelError, match="only of what follows the token that begins a text"):
-                opened(server, max_length=32).loglikelihood([one])
-    assert not server.asked
+                open_model(server, max_length=32).loglikelihood([request])
+    assert not server.requests
     with pytest.raises(ModelError, match="only of what follows"):
         LlamaCpp(ServerSettings(model="tiny")).read(
             {
@@ -88,27 +88,27 @@ def test_llama_cpp_is_not_asked_what_it_is_wrong_about(folder: Path) -> None:
         )
 
 
-def opened(server: Imitated, **options: Any) -> Any:
-    given = {"base_url": server.url, "tokenizer": str(server.folder), "max_retries": 1, **options}
-    return BACKENDS[server.kind]("tiny", **given)
+def open_model(server: Imitated, **options: Any) -> Any:
+    arguments = {"base_url": server.url, "tokenizer": str(server.folder), "max_retries": 1, **options}
+    return BACKENDS[server.kind]("tiny", **arguments)
 
 
 @pytest.mark.parametrize("kind", BY_IDS)
 def test_log_likelihoods_are_those_of_causal(folder: Path, kind: str) -> None:
-    wanted = causal(str(folder)).loglikelihood([*REQUESTS, Continuation("", "Empty vessels")])
+    expected = causal(str(folder)).loglikelihood([*REQUESTS, Continuation("", "Empty vessels")])
     with serving(folder, kind) as server:
-        found = opened(server).loglikelihood([*REQUESTS, Continuation("", "Empty vessels")])
-    np.testing.assert_allclose(found.values, wanted.values, atol=1e-4)
-    assert found.truncated == set()
+        scores = open_model(server).loglikelihood([*REQUESTS, Continuation("", "Empty vessels")])
+    np.testing.assert_allclose(scores.values, expected.values, atol=1e-4)
+    assert scores.truncated == set()
 
 
 def test_sglang_is_asked_from_the_last_token_of_the_context_on(folder: Path) -> None:
     """Everything before it comes from the server's cache, and texts with a common beginning are neighbours."""
     with serving(folder, "sglang") as server:
-        opened(server, max_concurrent=1).loglikelihood(REQUESTS[::-1])
-    assert [body["input_ids"] for body in server.asked] == sorted(body["input_ids"] for body in server.asked)
+        open_model(server, max_concurrent=1).loglikelihood(REQUESTS[::-1])
+    assert [body["input_ids"] for body in server.requests] == sorted(body["input_ids"] for body in server.requests)
     tokenizer = server.tokenizer
-    for body in server.asked:
+    for body in server.requests:
         after = tokenizer.decode(body["input_ids"][body["logprob_start_len"] + 1 :])
         assert after.startswith((" Yes", " No"))
 
@@ -116,47 +116,47 @@ def test_sglang_is_asked_from_the_last_token_of_the_context_on(folder: Path) -> 
 @pytest.mark.parametrize("kind", BY_IDS)
 def test_what_is_answered_is_kept(folder: Path, kind: str) -> None:
     with serving(folder, kind) as server:
-        first = opened(server).loglikelihood(REQUESTS).values
-        sent = len(server.asked)
-        assert opened(server).loglikelihood(REQUESTS).values == first
-        assert len(server.asked) == sent == len(REQUESTS)
-        opened(server, memo="off").loglikelihood(REQUESTS[:2])
-        assert len(server.asked) == sent + 2
+        first = open_model(server).loglikelihood(REQUESTS).values
+        sent = len(server.requests)
+        assert open_model(server).loglikelihood(REQUESTS).values == first
+        assert len(server.requests) == sent == len(REQUESTS)
+        open_model(server, memo="off").loglikelihood(REQUESTS[:2])
+        assert len(server.requests) == sent + 2
 
 
 def test_a_failure_costs_only_its_request(folder: Path) -> None:
     with serving(folder, "vllm") as server:
         server.faults = [400]
         with pytest.raises(ModelError, match=r"400 not now.*the same command continues"):
-            opened(server, max_concurrent=1).loglikelihood(REQUESTS)
-        sent = len(server.asked)
-        opened(server).loglikelihood(REQUESTS)
-        assert len(server.asked) == sent + 1
+            open_model(server, max_concurrent=1).loglikelihood(REQUESTS)
+        sent = len(server.requests)
+        open_model(server).loglikelihood(REQUESTS)
+        assert len(server.requests) == sent + 1
 
 
 def test_a_busy_server_is_asked_again(folder: Path) -> None:
     with serving(folder, "sglang") as server:
         server.faults = [503]
-        model = opened(server)
+        model = open_model(server)
         model.loglikelihood(REQUESTS[:3])
         assert model.describe()["faults"] == {"503": 1}
 
 
 def test_a_long_context_loses_its_beginning(folder: Path) -> None:
     with serving(folder, "vllm") as server:
-        model = opened(server)
-        assert model.loglikelihood([Continuation(LONG, " Yes"), REQUESTS[0]]).truncated == {0}
+        model = open_model(server)
+        assert model.loglikelihood([Continuation(LONG_TEXT, " Yes"), REQUESTS[0]]).truncated == {0}
         assert model.describe()["max_length"] == 94
     with serving(folder, "llama_cpp") as server, pytest.raises(ModelError, match="max_length="):
-        opened(server, tokenizer=str(limitless(folder))).loglikelihood(REQUESTS[:1])
+        open_model(server, tokenizer=str(limitless(folder))).loglikelihood(REQUESTS[:1])
 
 
 def limitless(folder: Path) -> Path:
     """Let the tokenizer of a checkpoint declare no limit."""
     file = folder / "tokenizer_config.json"
-    told = json.loads(file.read_text())
-    told.pop("model_max_length", None)
-    file.write_text(json.dumps(told))
+    fields = json.loads(file.read_text())
+    fields.pop("model_max_length", None)
+    file.write_text(json.dumps(fields))
     return folder
 
 
@@ -164,12 +164,12 @@ def test_a_second_bos_of_llama_cpp_is_noticed(folder: Path) -> None:
     """A model file may say that texts begin with the token although the tokenizer does not."""
     with_bos(folder, added=False)
     with serving(folder, "llama_cpp") as server:
-        model = opened(server, max_length=96)
+        model = open_model(server, max_length=96)
         server.tokenizer = AutoTokenizer.from_pretrained(with_bos(folder, added=True))
         with pytest.raises(ModelError, match="splits texts into other tokens"):
-            asked = replace(REQUESTS[0], context=BOS + REQUESTS[0].context)
+            request = replace(REQUESTS[0], context=BOS + REQUESTS[0].context)
             model.tokenizer.backend_tokenizer.post_processor = ByteLevel()
-            model.loglikelihood([asked])
+            model.loglikelihood([request])
 
 
 def test_other_words_of_llama_cpp_are_noticed(folder: Path) -> None:
@@ -183,7 +183,7 @@ def test_other_words_of_llama_cpp_are_noticed(folder: Path) -> None:
 
         server.llama_cpp = other  # type: ignore[method-assign]
         with pytest.raises(ModelError, match=r"splits texts into other tokens.*tokenizer="):
-            opened(server, max_length=96).loglikelihood(REQUESTS[:2])
+            open_model(server, max_length=96).loglikelihood(REQUESTS[:2])
 
 
 def scored(kind: str, body: dict[str, Any], logprob: float) -> dict[str, Any]:
@@ -206,9 +206,9 @@ def test_what_is_no_logarithm_of_a_probability_is_neither_scored_nor_kept(
         server.vllm = server.sglang = lambda body: scored(kind, body, logprob)  # type: ignore[method-assign]
         for _ in range(2):
             with pytest.raises(ModelError, match=message):
-                opened(server, max_length=96).loglikelihood(REQUESTS)
+                open_model(server, max_length=96).loglikelihood(REQUESTS)
         server.vllm, server.sglang = honest  # type: ignore[method-assign]
-        model = opened(server, max_length=96)
+        model = open_model(server, max_length=96)
         assert all(value < 0 for value in model.loglikelihood(REQUESTS).values)
         assert model.describe()["from_memo"] == 0
 
@@ -217,7 +217,7 @@ def test_what_is_no_logarithm_of_a_probability_is_neither_scored_nor_kept(
 def test_one_option_may_be_certain(folder: Path, kind: str) -> None:
     certain = [Continuation("Who?", "a"), Continuation("Why?", "b")]
     with serving(folder, kind) as server:
-        model = opened(server, max_length=96)
+        model = open_model(server, max_length=96)
         (last,) = model.tokenizer("c")["input_ids"]
 
         def answer(body: dict[str, Any]) -> dict[str, Any]:
@@ -237,29 +237,29 @@ def test_an_answer_without_log_probabilities_is_not_kept(folder: Path) -> None:
         honest = server.vllm
         server.vllm = lambda _body: USELESS  # type: ignore[method-assign]
         with pytest.raises(ModelError, match="gave no log-probabilities"):
-            opened(server, max_length=96).loglikelihood(REQUESTS)
+            open_model(server, max_length=96).loglikelihood(REQUESTS)
         server.vllm = honest  # type: ignore[method-assign]
-        assert all(value < 0 for value in opened(server, max_length=96).loglikelihood(REQUESTS).values)
+        assert all(value < 0 for value in open_model(server, max_length=96).loglikelihood(REQUESTS).values)
 
 
 @pytest.mark.parametrize("text", ["[]", "not JSON", "[[7]]", "[[7, null]]", "{}"])
 def test_a_useless_answer_that_an_earlier_version_kept_is_asked_again(folder: Path, text: str) -> None:
     with serving(folder, "vllm") as server:
-        model = opened(server, max_length=96)
+        model = open_model(server, max_length=96)
         expected = model.loglikelihood(REQUESTS).values
         with sqlite3.connect(archive_file()) as connection:
             connection.execute("UPDATE answers SET answer = ?", [pack(Reply(text=text))])
         connection.close()
-        asked = len(server.asked)
-        assert opened(server, max_length=96).loglikelihood(REQUESTS).values == expected
-        assert len(server.asked) == 2 * asked
+        request_count = len(server.requests)
+        assert open_model(server, max_length=96).loglikelihood(REQUESTS).values == expected
+        assert len(server.requests) == 2 * request_count
 
 
 def test_a_text_that_a_filter_refuses_has_no_log_likelihood(folder: Path) -> None:
     with serving(folder, "vllm") as server:
         server.answer = lambda _path, _body: (400, {"error": {"code": "content_filter", "message": "flagged"}})  # type: ignore[method-assign]
         with pytest.raises(ModelError, match=r"gave no log-likelihood \(flagged\)"):
-            opened(server, max_length=96).loglikelihood(REQUESTS[:1])
+            open_model(server, max_length=96).loglikelihood(REQUESTS[:1])
 
 
 @pytest.mark.parametrize("kind", BY_IDS)
@@ -268,7 +268,7 @@ def test_another_tokenizer_is_noticed(workshop: Workshop, folder: Path, kind: st
     with serving(other, kind) as server:
         server.vllm = server.sglang = lambda body: shifted(kind, body)  # type: ignore[method-assign]
         with pytest.raises(ModelError, match=r"splits texts into other tokens.*tokenizer="):
-            opened(server, tokenizer=str(folder), max_length=96).loglikelihood(REQUESTS[:2])
+            open_model(server, tokenizer=str(folder), max_length=96).loglikelihood(REQUESTS[:2])
 
 
 def shifted(kind: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -329,7 +329,7 @@ WAYS = {
 def test_each_server_is_held_to_a_format_in_its_own_way(folder: Path, kind: str, desk: Desk) -> None:
     model = BACKENDS[kind]("tiny", base_url=desk.url, tokenizer=str(talkative(folder)), apply_chat_template=True)
     model.generate([Prompt((Message("user", "A or B?"),), answer=AnswerFormat(("A", "B")))])
-    assert desk.asked[0].items() >= WAYS[kind].items()
+    assert desk.requests[0].items() >= WAYS[kind].items()
 
 
 BROKEN = [
@@ -362,8 +362,8 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "body", "why"), BROKEN, ids=[why for _, _, why in BROKEN])
-def test_a_response_that_is_no_answer_is_unreadable(dialect: Any, body: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize(("dialect", "body", "reason"), BROKEN, ids=[reason for _, _, reason in BROKEN])
+def test_a_response_that_is_no_answer_is_unreadable(dialect: Any, body: dict[str, Any], reason: str) -> None:
     from figeval.builtin.plugins.api.dialects import Unreadable
 
     with pytest.raises(Unreadable):

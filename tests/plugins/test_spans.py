@@ -18,14 +18,14 @@ from figeval.prompts import PromptContext
 from figeval.task_types.spans import SpanExample, by_head
 from figeval.types import ScoredSpan, Span, SpanQuery
 from tests.plugins.headed import QA, declare
-from tests.plugins.tiny import LINES, LONG, Workshop, save
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop, save
 
 KINDS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra")
 ROOMY = {"max_position_embeddings": 400}  # for tokenizers that know few words
 QUERIES = [
-    SpanQuery(text, given, known)
+    SpanQuery(text, quotation, proverb)
     for text in (*LINES[:3], LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer jagen 東京")
-    for given, known in (("in time", LINES[0]), ("empty vessels", LINES[3]))
+    for quotation, proverb in (("in time", LINES[0]), ("empty vessels", LINES[3]))
 ]
 
 
@@ -35,7 +35,7 @@ def brute_force(folder: Path, queries: list[SpanQuery], side: int, **options: An
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForQuestionAnswering.from_pretrained(folder).eval()
-    found = []
+    best_spans = []
     for query in queries:
         question = query.known + (tokenizer.sep_token or "") + query.given
         sides = (question, query.text) if side else (query.text, question)
@@ -43,37 +43,42 @@ def brute_force(folder: Path, queries: list[SpanQuery], side: int, **options: An
         offsets = encoded.pop("offset_mapping")[0].tolist()
         with torch.inference_mode():
             output = model(**encoded)
-        own = [
-            place
-            for place, which in enumerate(encoded.sequence_ids(0))
-            if which == side and query.text[slice(*offsets[place])].strip()
+        tokens_of_text = [
+            index
+            for index, sequence in enumerate(encoded.sequence_ids(0))
+            if sequence == side and query.text[slice(*offsets[index])].strip()
         ]
         starts, ends = (
-            values[0, own].double().log_softmax(-1).tolist() for values in (output.start_logits, output.end_logits)
+            values[0, tokens_of_text].double().log_softmax(-1).tolist()
+            for values in (output.start_logits, output.end_logits)
         )
-        longest = options.get("longest", len(own))
+        longest = options.get("longest", len(tokens_of_text))
         every = [
-            (-(starts[s] + ends[e]), e - s, s) for s in range(len(own)) for e in range(s, min(s + longest, len(own)))
+            (-(starts[s] + ends[e]), e - s, s)
+            for s in range(len(tokens_of_text))
+            for e in range(s, min(s + longest, len(tokens_of_text)))
         ]
         score, length, first = min(every)
-        start, end = offsets[own[first]][0], offsets[own[first + length]][1]
+        start, end = offsets[tokens_of_text[first]][0], offsets[tokens_of_text[first + length]][1]
         inside = query.text[start:end]
         span = Span(end - len(inside.lstrip()), start + len(inside.rstrip()))
-        found.append(ScoredSpan(span, -score))
-    return found
+        best_spans.append(ScoredSpan(span, -score))
+    return best_spans
 
 
-def alike(found: list[list[ScoredSpan]], wanted: list[ScoredSpan]) -> None:
-    assert [spans_found[0].span for spans_found in found] == [one.span for one in wanted]
-    assert [spans_found[0].score for spans_found in found] == pytest.approx([one.score for one in wanted], abs=1e-4)
+def alike(answers: list[list[ScoredSpan]], expected: list[ScoredSpan]) -> None:
+    assert [spans_found[0].span for spans_found in answers] == [span.span for span in expected]
+    assert [spans_found[0].score for spans_found in answers] == pytest.approx(
+        [span.score for span in expected], abs=1e-4
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_span_of_a_plain_forward_in_any_batch(kind: str, workshop: Workshop) -> None:
     folder = workshop(kind, QA, **ROOMY)
-    wanted = brute_force(folder, QUERIES, 1)
+    expected = brute_force(folder, QUERIES, 1)
     for size in (1, 64, "auto"):
-        alike(spans(str(folder), max_length=390, batch_size=size).find_spans(QUERIES), wanted)
+        alike(spans(str(folder), max_length=390, batch_size=size).find_spans(QUERIES), expected)
     assert capabilities(spans(str(folder))) == {"find_spans"}
 
 
@@ -99,26 +104,26 @@ def without_context(folder: Path, target: Path) -> Path:
 
 def test_windows_find_what_a_model_finds_that_reads_all(workshop: Workshop, tmp_path: Path) -> None:
     folder = str(without_context(workshop("bert", QA, **ROOMY), tmp_path / "local"))
-    queries = [SpanQuery(LONG[begin:], "in time", "a stitch") for begin in range(0, 200, 9)]
-    wanted = spans(folder, max_length=390).find_spans(queries)
+    queries = [SpanQuery(LONG_TEXT[begin:], "in time", "a stitch") for begin in range(0, 200, 9)]
+    expected = spans(folder, max_length=390).find_spans(queries)
     for limit in (48, 70, 120):
         backend = spans(folder, max_length=limit)
-        alike(backend.find_spans(queries), [one[0] for one in wanted])
+        alike(backend.find_spans(queries), [spans_of_query[0] for spans_of_query in expected])
 
 
 def test_a_long_text_is_read_to_its_end_and_not_cut(workshop: Workshop) -> None:
     """With half the context hidden other spans win, but any place of the text can."""
     backend = spans(str(workshop("roberta", QA)))
-    queries = [SpanQuery(LONG[begin:], "time", "in time") for begin in range(0, 400, 5)]
-    found = [one[0].span for one in backend.find_spans(queries)]
-    assert all(0 <= span.start < span.end <= len(query.text) for span, query in zip(found, queries, strict=True))
-    assert max(span.end for span in found) > 300
+    queries = [SpanQuery(LONG_TEXT[begin:], "time", "in time") for begin in range(0, 400, 5)]
+    best_spans = [spans_of_query[0].span for spans_of_query in backend.find_spans(queries)]
+    assert all(0 <= span.start < span.end <= len(query.text) for span, query in zip(best_spans, queries, strict=True))
+    assert max(span.end for span in best_spans) > 300
 
 
 def test_what_leaves_no_room_is_refused_in_one_line(workshop: Workshop) -> None:
     backend = spans(str(workshop("bert", QA)))
     with pytest.raises(ModelError, match=r"tokens beside its text, which leaves room for 0 of the .* max_length=96"):
-        backend.find_spans([SpanQuery(LONG, "in time", LONG)])
+        backend.find_spans([SpanQuery(LONG_TEXT, "in time", LONG_TEXT)])
 
 
 def test_no_text_no_span(workshop: Workshop) -> None:

@@ -100,9 +100,9 @@ def test_before_fit_and_without_words_the_error_says_so():
 
 @given(st.lists(sentences, min_size=1, max_size=12), sentences)
 @pytest.mark.slow
-def test_a_text_and_many_others_score_as_pairs_do(others, left):
+def test_a_text_and_many_others_score_as_pairs_do(texts, left):
     model = fitted((*NARRATIVES, *PROVERBS))
-    for rights in (tuple(others), PROVERBS, tuple(others)):
+    for rights in (tuple(texts), PROVERBS, tuple(texts)):
         expected = model.score_pairs([TextPair(left, right) for right in rights])
         assert model.score_many(ManyPairs(left, rights)).tolist() == expected
 
@@ -141,8 +141,8 @@ def test_word_weights_from_the_training_split(tmp_path):
         "train": [{"id": "1", "q": "the cat sat", "o": ["the cat", "the mat"], "g": 0}],
         "test": [{"id": "1", "q": "the cat", "o": ["the cat", "the cat zyzzyva"], "g": 0}],
     }
-    for split, own in rows.items():
-        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
+    for split, rows_of_split in rows.items():
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_of_split))
     task = "name: {}\ntype: choice\nfields: {{id: row.id, query: row.q, options: row.o, gold: row.g}}\ndata: {}\n"
     test, train = '{test: "jsonl:test.jsonl"}', '{test: "jsonl:test.jsonl", train: "jsonl:train.jsonl"}'
     (tmp_path / "both.task.yaml").write_text(task.format("both", train))

@@ -24,12 +24,12 @@ SWITCH = {"default": None, "on": Reasoning(True), "off": Reasoning(False)}
 def checkpoint(case: dict[str, Any], folder: Path, workshop: Workshop) -> str:
     """The folder of a tiny model with the template of a case."""
     added = {"additional_special_tokens": case["special"]} if "special" in case else {}
-    place = chatty(workshop, folder, case["template"], **added)
+    target = chatty(workshop, folder, case["template"], **added)
     if added:
-        model = AutoModelForCausalLM.from_pretrained(place)
-        model.resize_token_embeddings(len(AutoTokenizer.from_pretrained(place)), mean_resizing=False)
-        model.save_pretrained(place)
-    return place
+        model = AutoModelForCausalLM.from_pretrained(target)
+        model.resize_token_embeddings(len(AutoTokenizer.from_pretrained(target)), mean_resizing=False)
+        model.save_pretrained(target)
+    return target
 
 
 def thinker(case: dict[str, Any], folder: Path, workshop: Workshop, reasoning: Reasoning | None) -> LanguageModel:
@@ -45,16 +45,16 @@ def script(backend: LanguageModel, texts: list[str]) -> list[int]:
     def dictate(read: Any, scores: Any) -> Any:
         """The next token of the script, by how many have been written."""
         start = begun.setdefault(0, read.shape[1])
-        told = scores.clone().fill_(-100.0)
-        told[0, ids[min(read.shape[1] - start, len(ids) - 1)]] = 0
-        return told
+        dictated = scores.clone().fill_(-100.0)
+        dictated[0, ids[min(read.shape[1] - start, len(ids) - 1)]] = 0
+        return dictated
 
     backend.network.writer.processors = dictate
     return ids
 
 
-def answered(backend: LanguageModel, most: int, stop: tuple[str, ...] = (), **asked: Any) -> Reply:
-    (reply,) = backend.generate([Prompt(QUESTION, stop=stop, max_new_tokens=most, **asked)]).values
+def reply_to(backend: LanguageModel, max_tokens: int, stop: tuple[str, ...] = (), **fields: Any) -> Reply:
+    (reply,) = backend.generate([Prompt(QUESTION, stop=stop, max_new_tokens=max_tokens, **fields)]).values
     return reply
 
 
@@ -70,7 +70,7 @@ def test_thinking_and_answer_are_told_apart(case: dict[str, Any], workshop: Work
     backend = thinker(case, tmp_path / "model", workshop, Reasoning(True, 40))
     ids = script(backend, case["written"])
     thought, mark, _ = (len(backend.tokenizer.encode(text, add_special_tokens=False)) for text in case["written"])
-    reply = answered(backend, len(ids) - thought - mark)
+    reply = reply_to(backend, len(ids) - thought - mark)
     assert (reply.text, reply.reasoning, reply.finish) == (case["answer"], case["reasoning"], "length")
     assert reply.reasoning_tokens == thought + mark
     assert reply.answer_tokens == len(ids) - thought - mark
@@ -79,12 +79,12 @@ def test_thinking_and_answer_are_told_apart(case: dict[str, Any], workshop: Work
 def test_a_model_that_opens_its_thinking_unasked_is_understood(workshop: Workshop, tmp_path: Path) -> None:
     backend = thinker(CASES[0], tmp_path / "model", workshop, None)
     ids = script(backend, ["<think>\nHm.", "\n</think>", "\n\nYes"])
-    reply = answered(backend, len(ids))
+    reply = reply_to(backend, len(ids))
     assert (reply.text, reply.reasoning) == ("Yes", "Hm.")
     assert (reply.reasoning_tokens or 0) + (reply.answer_tokens or 0) == len(ids)
     backend = thinker(CASES[0], tmp_path / "other", workshop, None)
     ids = script(backend, ["No <think> here"])
-    reply = answered(backend, len(ids))
+    reply = reply_to(backend, len(ids))
     assert (reply.text, reply.reasoning, reply.reasoning_tokens) == ("No <think> here", "", 0)
 
 
@@ -95,22 +95,22 @@ def test_options_that_are_scored_amid_thinking_are_a_warning(
     """The default of DeepSeek-R1's template, which opens the thinking, and of Qwen3's, which does not."""
     backend = thinker(case, tmp_path / "model", workshop, None)
     prompt = backend.chat(QUESTION)
-    answered(backend, 4)
-    assert not any("not as answers" in told for told in backend.describe()["warnings"])
+    reply_to(backend, 4)
+    assert not any("not as answers" in warning for warning in backend.describe()["warnings"])
     backend.loglikelihood([Continuation(prompt, "Yes"), Continuation(prompt, "No")])
-    assert any("not as answers" in told for told in backend.describe()["warnings"]) is opens
+    assert any("not as answers" in warning for warning in backend.describe()["warnings"]) is opens
 
 
 def test_stop_texts_and_formats_hold_for_the_answer_only(workshop: Workshop, tmp_path: Path) -> None:
     backend = thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 40))
     script(backend, ["First.\n\nSecond.", "</think>", "Yes. No."])
-    reply = answered(backend, 12, ("\n\n", "."))
+    reply = reply_to(backend, 12, ("\n\n", "."))
     assert (reply.text, reply.reasoning, reply.finish) == ("Yes", "First.\n\nSecond.", "stop")
     script(backend, ["Hm.", "</think>", "\n\nYes.\n\nNo."])
-    reply = answered(backend, 16, ("\n\n",))
+    reply = reply_to(backend, 16, ("\n\n",))
     assert (reply.text, reply.reasoning, reply.finish) == ("Yes.", "Hm.", "stop")
     script(backend, ["B? No.", "</think>", "B"])
-    reply = answered(backend, 12, answer=AnswerFormat(choices=("A", "C")))
+    reply = reply_to(backend, 12, answer=AnswerFormat(choices=("A", "C")))
     assert reply.text.strip() in ("A", "C")
     assert (reply.reasoning, reply.finish) == ("B? No.", "stop")
 
@@ -119,12 +119,12 @@ def test_the_budget_is_extended_once_in_the_same_rows(workshop: Workshop, tmp_pa
     backend = thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 8))
     endless = script(backend, ["a b c d e f g h i j k l m n o p q r s t u v w"])
     assert len(endless) > 16
-    reply = answered(backend, 4)
+    reply = reply_to(backend, 4)
     assert (reply.text, reply.finish, reply.reasoning_tokens, reply.answer_tokens) == ("", "length", 16, 0)
     assert reply.reasoning.startswith("a b c d")
     ids = script(backend, ["a b c d e f", "</think>", "Yes"])
     assert len(ids) > 8
-    reply = answered(backend, 4)
+    reply = reply_to(backend, 4)
     assert reply.text.startswith("Yes")
 
 
@@ -132,7 +132,7 @@ def test_a_budget_that_leaves_no_room_and_a_model_that_never_thinks(workshop: Wo
     backend = thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 95))
     assert backend.context_length == 96
     with pytest.raises(ModelError, match="--reasoning budget=95 leaves no room for an answer"):
-        answered(backend, 4)
+        reply_to(backend, 4)
     folder = chatty(workshop, tmp_path / "plain")
     with pytest.raises(ModelError, match="is not known to think before it answers: its chat template has no marks"):
         hf(folder, apply_chat_template=True, reasoning=Reasoning(True))

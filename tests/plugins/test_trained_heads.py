@@ -24,7 +24,7 @@ from figeval.task_types.spans import SpanExample
 from tests.finished_runs import Deaf
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces
 
-WIDTH, FIRST = 48, 10  # FIRST examples are learnt by heart, and asked for
+WIDTH, FIRST_TOKEN = 48, 10  # FIRST examples are learnt by heart, and asked for
 LEARNT, STEPS = 0.01, 2000  # from that loss on every answer is right; a few hundred steps, by seed and machine
 
 
@@ -32,7 +32,7 @@ LEARNT, STEPS = 0.01, 2000  # from that loss on every answer is right; a few hun
 def examples() -> list[JointExample]:
     harness = Harness(plugins.plugin_manager())
     (task,) = harness.catalogue.expand(["mini_joint"])
-    return list(harness.examples(task))[:FIRST]  # type: ignore[arg-type]
+    return list(harness.examples(task))[:FIRST_TOKEN]  # type: ignore[arg-type]
 
 
 def tokenizer_of(texts: Sequence[str]) -> Any:
@@ -52,17 +52,17 @@ def config_of(tokenizer: Any) -> Any:
 
 def targets(encoded: Any, parts: Sequence[SpanExample], side: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Per row the tokens with which the gold span begins and ends."""
-    found = []
+    target_rows = []
     for row, part in enumerate(parts):
         assert part.gold is not None
         sides = encoded.sequence_ids(row)
         inside = [
-            place
-            for place, (start, end) in enumerate(encoded["offset_mapping"][row].tolist())
-            if sides[place] == side and start < part.gold.end and end > part.gold.start
+            index
+            for index, (start, end) in enumerate(encoded["offset_mapping"][row].tolist())
+            if sides[index] == side and start < part.gold.end and end > part.gold.start
         ]
-        found.append((inside[0], inside[-1]))
-    starts, ends = zip(*found, strict=True)
+        target_rows.append((inside[0], inside[-1]))
+    starts, ends = zip(*target_rows, strict=True)
     return torch.tensor(starts), torch.tensor(ends)
 
 
@@ -77,11 +77,11 @@ def learn(parameters: Iterable[torch.Tensor], loss: Callable[[], tuple[torch.Ten
     optimizer = torch.optim.AdamW(weights, lr=3e-3)
     rise = torch.optim.lr_scheduler.LinearLR(optimizer, 0.01, total_iters=30)
     for _ in range(STEPS):
-        whole, learnable = loss()
+        complete, learnable = loss()
         if learnable.item() < LEARNT:
             return
         optimizer.zero_grad()
-        whole.backward()
+        complete.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         rise.step()
@@ -89,11 +89,11 @@ def learn(parameters: Iterable[torch.Tensor], loss: Callable[[], tuple[torch.Ten
 
 
 def numbers(model: Path, task: str, folder: Path) -> dict[str, float | None]:
-    config = RunConfig(tasks=(task,), model=str(model), output_path=folder, device="cpu", limit=FIRST)
+    config = RunConfig(tasks=(task,), model=str(model), output_path=folder, device="cpu", limit=FIRST_TOKEN)
     record, _ = run_pipeline(config, Harness(plugins.plugin_manager()), Deaf())
-    (found,) = record.tasks
-    assert found.error is None
-    return {score.metric: score.value for score in found.scores}
+    (task_record,) = record.tasks
+    assert task_record.error is None
+    return {score.metric: score.value for score in task_record.scores}
 
 
 @pytest.mark.slow
@@ -117,8 +117,8 @@ def test_a_question_answering_head_finds_what_it_was_trained_on(examples: list[J
     learn(model.parameters(), loss)
     model.save_pretrained(tmp_path / "head")
     tokenizer.save_pretrained(tmp_path / "head")
-    found = numbers(tmp_path / "head", "mini_alignment", tmp_path / "run")
-    assert (found["span_f1"], found["exact_match"]) == (1.0, 1.0), found
+    scores = numbers(tmp_path / "head", "mini_alignment", tmp_path / "run")
+    assert (scores["span_f1"], scores["exact_match"]) == (1.0, 1.0), scores
 
 
 @pytest.mark.slow
@@ -147,14 +147,14 @@ def trained_joint(examples: list[JointExample], folder: Path, activation: str) -
     from transformers import BertModel
 
     parts = [part for example in examples for part in example.parts]
-    owners = torch.tensor([place for place, example in enumerate(examples) for _ in example.parts])
+    owners = torch.tensor([index for index, example in enumerate(examples) for _ in example.parts])
     tokenizer = tokenizer_of([example.query for example in examples] + list(examples[0].candidates))
 
     def tokens(texts: Sequence[str], **options: Any) -> Any:
         return tokenizer(list(texts), padding=True, return_tensors="pt", **options)
 
     narratives = tokens([example.query for example in examples])
-    proverbs, given = tokens(examples[0].candidates), tokens([part.given for part in parts])
+    proverbs, quotations = tokens(examples[0].candidates), tokens([part.given for part in parts])
     starts, ends = targets(tokens([part.text for part in parts], return_offsets_mapping=True), parts, side=0)
     hidden = narratives["attention_mask"][owners] == 0
     model, branch = BertModel(config_of(tokenizer), add_pooling_layer=False), span_branch(WIDTH)
@@ -163,7 +163,7 @@ def trained_joint(examples: list[JointExample], folder: Path, activation: str) -
     def loss() -> tuple[torch.Tensor, torch.Tensor]:
         states = model(**narratives).last_hidden_state
         ranked = states[:, 0] @ model(**proverbs).last_hidden_state[:, 0].T
-        vectors = model(**given).last_hidden_state[:, 0]
+        vectors = model(**quotations).last_hidden_state[:, 0]
         logits = branch_logits(branch, states[owners], vectors, activation).masked_fill(hidden.unsqueeze(-1), -100.0)
         spans = functional.cross_entropy(logits[..., 0], starts) + functional.cross_entropy(logits[..., 1], ends)
         ranking = functional.cross_entropy(ranked, gold)

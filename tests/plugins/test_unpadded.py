@@ -17,7 +17,7 @@ from figeval.builtin.plugins.torch_models import loading, rows
 from figeval.builtin.plugins.torch_models.rows import Layout, by_efficient, by_flash, by_jagged, by_row
 from figeval.builtin.plugins.torch_models.unpadded import describe_padding, read_without_padding
 from figeval.types import Text
-from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 # On a CPU, nested tensors are computed by a prototype.
 pytestmark = pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype stage")
@@ -80,18 +80,18 @@ def states(model: Any, inputs: dict[str, Any]) -> list[Any]:
     return [output.last_hidden_state[inputs["attention_mask"].bool()], *([] if pooled is None else [pooled])]
 
 
-def close(found: list[Any], wanted: list[Any], atol: float = 1e-5) -> None:
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other, atol=atol, rtol=1e-4)
+def close(tensors: list[Any], expected: list[Any], atol: float = 1e-5) -> None:
+    for tensor, other in zip(tensors, expected, strict=True):
+        torch.testing.assert_close(tensor, other, atol=atol, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kernel", [by_row, by_jagged])
 @pytest.mark.parametrize("name", ABLE)
 def test_states_are_those_of_padded_rows(name: str, kernel: rows.Kernel) -> None:
     model = build(name, ABLE[name])
-    wanted = states(model, batch())
+    expected = states(model, batch())
     assert read_without_padding(model, {"cpu": (kernel,)}) == ""
-    close(states(model, batch()), wanted)
+    close(states(model, batch()), expected)
     assert describe_padding(model) == {"padding": "none"}
 
 
@@ -111,13 +111,13 @@ def test_layers_see_no_padding(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNABLE)
 def test_models_that_cannot_be_read_so_are_padded_and_say_why(name: str) -> None:
-    options, why = UNABLE[name]
+    options, reason = UNABLE[name]
     model = build(name, options)
-    wanted = states(model, batch())
+    expected = states(model, batch())
     read_without_padding(model, ON_CPU)
-    close(states(model, batch()), wanted, atol=0)
+    close(states(model, batch()), expected, atol=0)
     assert describe_padding(model)["padding"].startswith("to the longest (")
-    assert why.split()[-1] in describe_padding(model)["padding"]
+    assert reason.split()[-1] in describe_padding(model)["padding"]
 
 
 def neighbours(query: Any, key: Any, value: Any, layout: Layout, dropout: float, scale: float | None) -> Any:
@@ -131,21 +131,21 @@ def broken(*_: object) -> Any:
     raise RuntimeError("no kernel image is available")
 
 
-@pytest.mark.parametrize(("kernel", "why"), [(neighbours, "differ"), (broken, "no kernel image")])
+@pytest.mark.parametrize(("kernel", "reason"), [(neighbours, "differ"), (broken, "no kernel image")])
 @pytest.mark.parametrize("half", [False, True])
-def test_a_kernel_that_is_wrong_or_fails_is_not_used(kernel: rows.Kernel, why: str, half: bool) -> None:
+def test_a_kernel_that_is_wrong_or_fails_is_not_used(kernel: rows.Kernel, reason: str, half: bool) -> None:
     model = build("Roberta", SIZES).to(torch.bfloat16 if half else torch.float32)
-    wanted = states(model, batch())
+    expected = states(model, batch())
     read_without_padding(model, {"cpu": (kernel,)})
-    close(states(model, batch()), wanted, atol=0)
-    assert why in describe_padding(model)["padding"]
+    close(states(model, batch()), expected, atol=0)
+    assert reason in describe_padding(model)["padding"]
 
 
 def test_the_next_kernel_takes_the_place_of_one_that_fails() -> None:
     model = build("Bert", SIZES)
-    wanted = states(model, batch())
+    expected = states(model, batch())
     read_without_padding(model, {"cpu": (broken, neighbours, by_row)})
-    close(states(model, batch()), wanted)
+    close(states(model, batch()), expected)
     assert describe_padding(model) == {"padding": "none"}
 
 
@@ -165,9 +165,9 @@ def test_half_precision_is_judged_by_single_precision() -> None:
 
 def test_without_a_kernel_for_the_device_nothing_changes() -> None:
     model = build("Roberta", SIZES)
-    wanted = states(model, batch())
+    expected = states(model, batch())
     assert read_without_padding(model) == ""
-    close(states(model, batch()), wanted, atol=0)
+    close(states(model, batch()), expected, atol=0)
     assert describe_padding(model) == {}
     assert model.config._attn_implementation == "sdpa"
 
@@ -175,28 +175,28 @@ def test_without_a_kernel_for_the_device_nothing_changes() -> None:
 @pytest.mark.parametrize("lengths", [[6, 6, 6], [3], [1, 1], [30, 1]])
 def test_rows_of_any_lengths(lengths: list[int]) -> None:
     model = build("Roberta", SIZES)
-    wanted = [states(model, batch(chosen)) for chosen in (lengths, LENGTHS, lengths)]
+    expected = [states(model, batch(chosen)) for chosen in (lengths, LENGTHS, lengths)]
     read_without_padding(model, ON_CPU)
-    for chosen, one in zip((lengths, LENGTHS, lengths), wanted, strict=True):
-        close(states(model, batch(chosen)), one)
+    for chosen, states_of_lengths in zip((lengths, LENGTHS, lengths), expected, strict=True):
+        close(states(model, batch(chosen)), states_of_lengths)
 
 
 def test_padding_on_the_left() -> None:
     model = build("Bert", SIZES)
     inputs = {name: tensor.flip(1) for name, tensor in batch().items()}
-    wanted = states(model, inputs)[:1]  # the pooled state is that of a padding
+    expected = states(model, inputs)[:1]  # the pooled state is that of a padding
     read_without_padding(model, ON_CPU)
     states(model, batch())
-    close(states(model, inputs)[:1], wanted)
+    close(states(model, inputs)[:1], expected)
 
 
 def test_states_of_all_layers_are_padded() -> None:
     model = build("Bert", SIZES)
-    wanted = model(**batch(), output_hidden_states=True).hidden_states
+    expected = model(**batch(), output_hidden_states=True).hidden_states
     read_without_padding(model, ON_CPU)
     model(**batch())
-    for one, other in zip(model(**batch(), output_hidden_states=True).hidden_states, wanted, strict=True):
-        close([one[batch()["attention_mask"].bool()]], [other[batch()["attention_mask"].bool()]])
+    for layer, other in zip(model(**batch(), output_hidden_states=True).hidden_states, expected, strict=True):
+        close([layer[batch()["attention_mask"].bool()]], [other[batch()["attention_mask"].bool()]])
 
 
 def test_the_trial_is_hidden_from_hooks_that_know_the_batch() -> None:
@@ -204,10 +204,10 @@ def test_the_trial_is_hidden_from_hooks_that_know_the_batch() -> None:
     model = build("Bert", SIZES, "AutoModelForMaskedLM")
     chosen = [3, 4], [11, 2]
     with torch.inference_mode():
-        wanted = masked_logits(model, batch(), *chosen, sparse=True)
+        expected = masked_logits(model, batch(), *chosen, sparse=True)
     read_without_padding(model, ON_CPU)
     with torch.inference_mode():
-        close([masked_logits(model, batch(), *chosen, sparse=True)], [wanted])
+        close([masked_logits(model, batch(), *chosen, sparse=True)], [expected])
     assert describe_padding(model) == {"padding": "none"}
 
 
@@ -220,14 +220,14 @@ def test_vectors_of_backends(pooling: str, workshop: Workshop, tmp_path: Path, m
     if not pooling:
         SentenceTransformer(model).save(str(tmp_path))
         model = str(tmp_path)
-    requests = [Text(text) for text in (*LINES, "a", LONG)]
+    requests = [Text(text) for text in (*LINES, "a", LONG_TEXT)]
     settings = {"pooling": pooling} if pooling else {}
-    wanted = encoder(model, **settings).embed(requests)
+    expected = encoder(model, **settings).embed(requests)
     monkeypatch.setitem(rows.KERNELS, "cpu", (by_row,))
     for module in (loading, sentence_encoder):
         monkeypatch.setattr(module, "is_accelerator", lambda _device: True)
     backend = encoder(model, **settings)
-    np.testing.assert_allclose(backend.embed(requests).values, wanted.values, atol=1e-5)
+    np.testing.assert_allclose(backend.embed(requests).values, expected.values, atol=1e-5)
     assert backend.describe()["padding"] == "none"
 
 
@@ -239,7 +239,10 @@ def gradients(model: Any, labels: Any) -> dict[str, Any]:
     model.zero_grad()
     loss = torch.nn.functional.cross_entropy(model(**batch()).logits.float(), labels)
     loss.backward()
-    return {"loss": loss.detach(), **{name: one.grad for name, one in model.named_parameters() if one.grad is not None}}
+    return {
+        "loss": loss.detach(),
+        **{name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None},
+    }
 
 
 # Nested tensors of a CPU cannot be checkpointed.
@@ -254,13 +257,13 @@ def test_losses_and_gradients_are_those_of_padded_rows(name: str, kernel: rows.K
     if checkpointing and model.supports_gradient_checkpointing:
         getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)({"use_reentrant": False})
     labels = torch.tensor([0, 1, 1, 0, 1])
-    wanted = gradients(model, labels)
+    expected = gradients(model, labels)
     read_without_padding(model, {"cpu": (kernel,)})
-    found = gradients(model, labels)
-    assert found.keys() == wanted.keys()
-    for key, value in wanted.items():
+    gradients_ = gradients(model, labels)
+    assert gradients_.keys() == expected.keys()
+    for key, value in expected.items():
         scale = max(1.0, float(value.abs().max()))
-        torch.testing.assert_close(found[key] / scale, value / scale, atol=1e-5, rtol=1e-3)
+        torch.testing.assert_close(gradients_[key] / scale, value / scale, atol=1e-5, rtol=1e-3)
     assert describe_padding(model) == {"padding": "none"}
 
 
@@ -274,26 +277,26 @@ def test_an_encoder_within_a_checkpoint() -> None:
         output[batch()["attention_mask"].bool()].square().mean().backward()
         return model.encoder.layer[0].attention.self.value.weight.grad.clone()
 
-    wanted = gradient()
+    expected = gradient()
     read_without_padding(model, ON_CPU)
-    close([gradient(), gradient()], [wanted, wanted])
+    close([gradient(), gradient()], [expected, expected])
     assert describe_padding(model) == {"padding": "none"}
 
 
 def test_dropout_of_attention_is_drawn_in_training_only() -> None:
-    asked = []
+    dropouts = []
 
     def noting(query: Any, key: Any, value: Any, layout: Layout, dropout: float, scale: float | None) -> Any:
-        asked.append(dropout)
+        dropouts.append(dropout)
         return by_row(query, key, value, layout, dropout, scale)
 
     model = build("Bert", SIZES, attention_probs_dropout_prob=0.25, hidden_dropout_prob=0.0)
     read_without_padding(model, {"cpu": (noting,)})
     for training in (False, True):
         model.train(training)(**batch())
-        asked.clear()
+        dropouts.clear()
         model(**batch())
-        assert set(asked) == {0.25 if training else 0.0}
+        assert set(dropouts) == {0.25 if training else 0.0}
 
 
 def test_the_trial_leaves_no_trace() -> None:
@@ -301,7 +304,7 @@ def test_the_trial_leaves_no_trace() -> None:
     model = build("Bert", SIZES, "AutoModelForSequenceClassification").train()
     model.bert.embeddings.eval()
     torch.manual_seed(3)
-    wanted = torch.rand(1)
+    expected = torch.rand(1)
     read_without_padding(model, {"cpu": (broken,)})
     torch.manual_seed(3)
     with torch.no_grad():
@@ -313,9 +316,9 @@ def test_the_trial_leaves_no_trace() -> None:
     modes = [module.training for module in model.modules()]
     model.bert(**batch())
     assert [module.training for module in model.modules()] == modes
-    assert all(one.grad is None for one in model.parameters())
+    assert all(parameter.grad is None for parameter in model.parameters())
     torch.manual_seed(3)
-    assert torch.equal(torch.rand(1), wanted)
+    assert torch.equal(torch.rand(1), expected)
 
 
 def test_a_kernel_that_fails_in_training_leaves_the_next_a_fair_trial() -> None:
@@ -333,10 +336,10 @@ def test_a_kernel_that_fails_in_training_leaves_the_next_a_fair_trial() -> None:
 
 def test_a_saved_model_knows_nothing_of_it(tmp_path: Path) -> None:
     model = build("Roberta", SIZES)
-    wanted = {file.name: file.read_bytes() for file in saved(model, tmp_path / "before")}
+    expected = {file.name: file.read_bytes() for file in saved(model, tmp_path / "before")}
     read_without_padding(model, ON_CPU)
     states(model, batch())
-    assert {file.name: file.read_bytes() for file in saved(model, tmp_path / "after")} == wanted
+    assert {file.name: file.read_bytes() for file in saved(model, tmp_path / "after")} == expected
 
 
 def saved(model: Any, folder: Path) -> list[Path]:
@@ -353,18 +356,18 @@ def test_the_first_half_precision_step_has_gradients_of_all_weights() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         loss = model(**batch()).logits.float().square().sum()
     loss.backward()
-    assert all(one.grad is not None for one in model.bert.encoder.parameters() if one.requires_grad)
+    assert all(parameter.grad is not None for parameter in model.bert.encoder.parameters() if parameter.requires_grad)
     assert describe_padding(model) == {"padding": "none"}
 
 
 @pytest.mark.slow
 def test_a_compiled_model_is_padded() -> None:
     model = build("Bert", SIZES)
-    wanted = states(model, batch())
+    expected = states(model, batch())
     read_without_padding(model, ON_CPU)
-    close(states(model, batch()), wanted)
+    close(states(model, batch()), expected)
     model.compile(backend="eager")
-    close(states(model, batch()), wanted)
+    close(states(model, batch()), expected)
 
 
 @pytest.mark.parametrize("kernel", [by_flash, by_efficient])
@@ -374,5 +377,5 @@ def test_kernels_are_called_as_torch_defines_them(kernel: rows.Kernel, is_traine
     query = torch.empty(45, 4, 8, dtype=torch.bfloat16, device="meta", requires_grad=is_trained)
     offsets = torch.empty(6, dtype=torch.int32, device="meta")
     layout = Layout((5, 20), LENGTHS, offsets, offsets, kernel)
-    found = kernel(query, query, query, layout, 0.1, 0.5)
-    assert (found.shape, found.requires_grad) == (query.shape, is_trained)
+    output = kernel(query, query, query, layout, 0.1, 0.5)
+    assert (output.shape, output.requires_grad) == (query.shape, is_trained)

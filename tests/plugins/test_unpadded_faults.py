@@ -37,13 +37,13 @@ TRIAL = 3  # calls of a kernel in a trial without gradients
 
 def test_a_kernel_that_fails_in_a_later_batch_is_not_used_any_more() -> None:
     model = build("Bert", SIZES)
-    wanted = states(model, batch())
+    expected = states(model, batch())
     kernel = Failing(RuntimeError, TRIAL + 5)
     read_without_padding(model, {"cpu": (kernel,)})
-    close(states(model, batch()), wanted)
+    close(states(model, batch()), expected)
     assert describe_padding(model) == {"padding": "none"}
     for _ in range(3):
-        close(states(model, batch()), wanted, atol=0)
+        close(states(model, batch()), expected, atol=0)
     assert kernel.calls == TRIAL + 5
     assert "too many rows" in describe_padding(model)["padding"]
 
@@ -69,11 +69,11 @@ def test_memory_that_runs_out_in_a_later_batch_is_a_matter_of_its_size() -> None
 
 def test_memory_that_runs_out_in_a_trial_decides_nothing() -> None:
     model = build("Bert", SIZES)
-    wanted = states(model, batch())
+    expected = states(model, batch())
     read_without_padding(model, {"cpu": (Failing(torch.OutOfMemoryError, 1, 1), broken)})
-    close(states(model, batch()), wanted, atol=0)
+    close(states(model, batch()), expected, atol=0)
     assert "memory" in describe_padding(model)["padding"]
-    close(states(model, batch()), wanted)
+    close(states(model, batch()), expected)
     assert describe_padding(model) == {"padding": "none"}
 
 
@@ -90,10 +90,10 @@ def test_trials_that_never_fit_become_rare() -> None:
 def test_masks_of_any_type(dtype: torch.dtype) -> None:
     model = build("Bert", SIZES)
     inputs = {**batch(), "attention_mask": (3 * batch()["attention_mask"]).to(dtype)}
-    wanted = states(model, batch())
+    expected = states(model, batch())
     read_without_padding(model, ON_CPU)
     for _ in range(2):
-        close(states(model, inputs), wanted)
+        close(states(model, inputs), expected)
     assert describe_padding(model) == {"padding": "none"}
 
 
@@ -113,20 +113,22 @@ def test_threads_do_not_disturb_one_another() -> None:
 
     model = build("Bert", SIZES)
     batches = [batch(chosen) for chosen in (LENGTHS, [15] * 4, [9, 3], [20, 19, 18])]
-    wanted = [states(model, inputs) for inputs in batches]
+    expected = [states(model, inputs) for inputs in batches]
     read_without_padding(model, {"cpu": (slow,)})
     with ThreadPoolExecutor(4) as threads:
         for _ in range(5):
-            for found, right in zip(threads.map(lambda inputs: states(model, inputs), batches), wanted, strict=True):
-                close(found, right)
+            for states_of_batch, right in zip(
+                threads.map(lambda inputs: states(model, inputs), batches), expected, strict=True
+            ):
+                close(states_of_batch, right)
 
 
 def test_a_copied_model_is_read_without_padding() -> None:
     model = build("Bert", SIZES)
-    wanted = states(model, batch())
+    expected = states(model, batch())
     read_without_padding(model, ON_CPU)
     twin = copy.deepcopy(model)
-    close(states(twin, batch()), wanted)
+    close(states(twin, batch()), expected)
     assert (describe_padding(model), describe_padding(twin)) == ({}, {"padding": "none"})
 
 
@@ -160,12 +162,12 @@ def test_trainings_are_told_whether_rows_are_padded(is_frozen: bool, kernel: row
 def test_a_kernel_that_fails_in_a_later_step_is_told_to_trainings() -> None:
     model = build("Bert", SIZES, "AutoModelForSequenceClassification")
     labels = torch.tensor([0, 1, 1, 0, 1])
-    wanted = gradients(model, labels)
+    expected = gradients(model, labels)
     kernel = Failing(RuntimeError, TRIAL + 5)
     read_without_padding(model, {"cpu": (kernel,)})
     for without_padding in (True, False):
-        found = gradients(model, labels)
-        close([found[key] for key in wanted], list(wanted.values()), atol=1e-4)
+        gradients_ = gradients(model, labels)
+        close([gradients_[key] for key in expected], list(expected.values()), atol=1e-4)
         assert getattr(model.bert, WITHOUT_PADDING) == without_padding
 
 
@@ -191,7 +193,7 @@ def test_a_kernel_that_fails_between_checkpoints() -> None:
         return by_row(query, key, value, layout, dropout, scale)
 
     calls: list[Layout] = []
-    wanted = gradient()
+    expected = gradient()
     read_without_padding(model, {"cpu": (many_rows,)})
-    close([gradient(), gradient()], [wanted, wanted])
+    close([gradient(), gradient()], [expected, expected])
     assert "no kernel image" in describe_padding(model)["padding"]

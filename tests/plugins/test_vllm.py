@@ -30,7 +30,7 @@ from figeval.reasoning import Reasoning
 from figeval.types import AnswerFormat, Continuation, Message, Prompt, Reply, Text
 from tests.plugins.servers import talkative
 from tests.plugins.test_thinking import CASES, QUESTION, checkpoint
-from tests.plugins.tiny import LINES, LONG, POSITIONS, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, POSITIONS, Workshop
 
 IMITATION = Path(__file__).parent.parent / "engines" / "imitation"
 WAYS = ("rows", "cached", "tree")
@@ -42,7 +42,7 @@ REQUESTS = [
 
 
 @pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def install_imitation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The imitation in place of vLLM."""
     monkeypatch.syspath_prepend(IMITATION)
     monkeypatch.setenv("VLLM_LOGGING_LEVEL", "ERROR")  # set here, so that it is restored
@@ -58,13 +58,13 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.mark.parametrize("scoring", [*WAYS, "auto"])
 def test_log_likelihoods_are_those_of_causal(workshop: Workshop, kind: str, scoring: str) -> None:
     folder = str(workshop(kind, "LMHeadModel" if kind == "gpt2" else "ForCausalLM"))
-    wanted = causal(folder).loglikelihood(REQUESTS)
+    expected = causal(folder).loglikelihood(REQUESTS)
     model = vllm(folder, scoring=scoring)
     for _ in range(2):  # the second time, the cache holds all texts whole
-        found = model.loglikelihood(REQUESTS)
-        np.testing.assert_allclose(found.values, wanted.values, atol=1e-4)
-    assert found.truncated == wanted.truncated == set()
-    assert max(wanted.values) - min(wanted.values) > 1
+        scores = model.loglikelihood(REQUESTS)
+        np.testing.assert_allclose(scores.values, expected.values, atol=1e-4)
+    assert scores.truncated == expected.truncated == set()
+    assert max(expected.values) - min(expected.values) > 1
 
 
 def test_options_of_a_context_are_read_together_and_contexts_in_their_order(workshop: Workshop) -> None:
@@ -74,18 +74,18 @@ def test_options_of_a_context_are_read_together_and_contexts_in_their_order(work
     requests = [Continuation(line, option) for line, option in zip(lines, options, strict=True)]
     stream = vllm(str(workshop("gpt2", "LMHeadModel")), scoring="rows").loglikelihood(requests)
     steps = [sorted(LINES[::-1].index(requests[row].context) for row in part.rows) for part in stream.parts]
-    seen = [place for step in steps for place in step]
+    seen = [index for step in steps for index in step]
     assert seen == sorted([*range(len(LINES))] * 2)
 
 
-def test_the_tree_splits_a_node_with_many_words(workshop: Workshop, installed: Any) -> None:
+def test_the_tree_splits_a_node_with_many_words(workshop: Workshop, install_imitation: Any) -> None:
     folder = str(workshop("gpt2", "LMHeadModel"))
     letters = [chr(code) for code in (*range(33, 127), *range(192, 382)) if chr(code).isalpha()]
     requests = [Continuation("Does it follow?", f" {letter}") for letter in letters]
-    before = installed.LLM.count
-    found = vllm(folder, scoring="tree").loglikelihood(requests).values
-    np.testing.assert_allclose(found, causal(folder).loglikelihood(requests).values, atol=1e-4)
-    assert installed.LLM.count - before < len(requests)
+    before = install_imitation.LLM.count
+    scores = vllm(folder, scoring="tree").loglikelihood(requests).values
+    np.testing.assert_allclose(scores, causal(folder).loglikelihood(requests).values, atol=1e-4)
+    assert install_imitation.LLM.count - before < len(requests)
 
 
 def test_the_ways_are_measured_per_number_of_options(workshop: Workshop) -> None:
@@ -97,22 +97,26 @@ def test_the_ways_are_measured_per_number_of_options(workshop: Workshop) -> None
     for trial in trials:
         assert set(trial["seconds"]) == set(WAYS)
         assert trial["way"] == min(trial["seconds"], key=trial["seconds"].get)
-        assert all(apart < 1e-4 for apart in trial["apart"].values() if apart is not None)  # None: stopped
+        assert all(
+            difference < 1e-4 for difference in trial["apart"].values() if difference is not None
+        )  # None: stopped
 
 
-def test_a_way_that_is_wrong_is_not_used(workshop: Workshop, installed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_way_that_is_wrong_is_not_used(
+    workshop: Workshop, install_imitation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An engine whose cache changes numbers: only whole rows remain, however slow they are."""
-    honest = installed.LLM.answer
+    honest = install_imitation.LLM.answer
 
     def skewed(self: Any, request_id: str, ids: list[int], params: Any) -> Any:
         output = honest(self, request_id, ids, params)
         if not params.skip_reading_prefix_cache:
             for row in (*output.outputs[0].logprobs, *filter(None, output.prompt_logprobs or ())):
-                for one in row.values():
-                    one.logprob -= 0.5
+                for logprob in row.values():
+                    logprob.logprob -= 0.5
         return output
 
-    monkeypatch.setattr(installed.LLM, "answer", skewed)
+    monkeypatch.setattr(install_imitation.LLM, "answer", skewed)
     folder = str(workshop("gpt2", "LMHeadModel"))
     model = vllm(folder)
     np.testing.assert_allclose(
@@ -161,9 +165,9 @@ def test_in_half_precision_a_way_may_differ_as_much_as_rows_differ_from_themselv
 
 @pytest.mark.parametrize(("value", "message"), [(0.0, "probability 0 for every"), (2.5, "gave a log-probability of")])
 def test_what_is_no_logarithm_of_a_probability_is_not_scored(
-    value: float, message: str, workshop: Workshop, installed: Any, monkeypatch: pytest.MonkeyPatch
+    value: float, message: str, workshop: Workshop, install_imitation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    break_logprobs(installed, monkeypatch, value)
+    break_logprobs(install_imitation, monkeypatch, value)
     with pytest.raises(ModelError, match=message):
         list(vllm(str(workshop("gpt2", "LMHeadModel"))).loglikelihood(REQUESTS).values)
 
@@ -171,16 +175,16 @@ def test_what_is_no_logarithm_of_a_probability_is_not_scored(
 @pytest.mark.parametrize("value", [float("nan"), -float("inf")])
 @pytest.mark.parametrize("scoring", [*WAYS, "auto"])
 def test_a_model_that_is_broken_does_not_seem_certain(
-    value: float, scoring: str, workshop: Workshop, installed: Any, monkeypatch: pytest.MonkeyPatch
+    value: float, scoring: str, workshop: Workshop, install_imitation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    break_logprobs(installed, monkeypatch, value)
+    break_logprobs(install_imitation, monkeypatch, value)
     model = vllm(str(workshop("gpt2", "LMHeadModel")), scoring=scoring)
     np.testing.assert_equal(model.loglikelihood(REQUESTS).values, [value] * len(REQUESTS))
 
 
 def test_a_long_context_loses_its_beginning_and_is_reported(workshop: Workshop) -> None:
     model = vllm(str(workshop("gpt2", "LMHeadModel")))
-    output = model.loglikelihood([Continuation(LONG, " Yes"), REQUESTS[0]])
+    output = model.loglikelihood([Continuation(LONG_TEXT, " Yes"), REQUESTS[0]])
     assert output.truncated == {0}
     assert np.isfinite(output.values).all()
     assert model.describe()["max_length"] == POSITIONS
@@ -188,14 +192,16 @@ def test_a_long_context_loses_its_beginning_and_is_reported(workshop: Workshop) 
 
 def test_answers_are_those_of_causal(workshop: Workshop) -> None:
     folder = str(workshop("gpt2", "LMHeadModel"))
-    prompts = [Prompt((Message("user", line),), max_new_tokens=6) for line in (*LINES, LONG)]
-    wanted = causal(folder).generate(prompts)
-    found = vllm(folder).generate(prompts)
-    assert [(one.text, one.finish) for one in found.values] == [(one.text, one.finish) for one in wanted.values]
-    assert found.truncated == wanted.truncated == {len(LINES)}
-    stop = found.values[0].text[2:4]
+    prompts = [Prompt((Message("user", line),), max_new_tokens=6) for line in (*LINES, LONG_TEXT)]
+    expected = causal(folder).generate(prompts)
+    replies = vllm(folder).generate(prompts)
+    assert [(reply.text, reply.finish) for reply in replies.values] == [
+        (reply.text, reply.finish) for reply in expected.values
+    ]
+    assert replies.truncated == expected.truncated == {len(LINES)}
+    stop = replies.values[0].text[2:4]
     (stopped,) = vllm(folder).generate([Prompt((Message("user", LINES[0]),), stop=(stop,), max_new_tokens=6)]).values
-    assert (stopped.text, stopped.finish) == (found.values[0].text.partition(stop)[0], "stop")
+    assert (stopped.text, stopped.finish) == (replies.values[0].text.partition(stop)[0], "stop")
 
 
 def test_penalties_of_the_generation_config_are_those_of_causal(workshop: Workshop, tmp_path: Path) -> None:
@@ -206,17 +212,17 @@ def test_penalties_of_the_generation_config_are_those_of_causal(workshop: Worksh
     config = GenerationConfig.from_pretrained(folder)
     config.repetition_penalty = 4.0
     config.save_pretrained(folder)
-    found = [reply.text for reply in vllm(str(folder)).generate(prompts).values]
-    assert found == [reply.text for reply in causal(str(folder)).generate(prompts).values] != plain
+    texts = [reply.text for reply in vllm(str(folder)).generate(prompts).values]
+    assert texts == [reply.text for reply in causal(str(folder)).generate(prompts).values] != plain
 
 
-def test_answers_come_while_others_are_written(workshop: Workshop, installed: Any) -> None:
+def test_answers_come_while_others_are_written(workshop: Workshop, install_imitation: Any) -> None:
     """A reader that stops early keeps what it has, and takes the other requests back."""
     model = vllm(str(workshop("gpt2", "LMHeadModel")))
     prompts = [Prompt((Message("user", line),), max_new_tokens=2) for line in LINES]
     stream = model.generate(prompts)
     part = next(stream.parts)
-    assert len(part.rows) == installed.STEP < len(prompts)
+    assert len(part.rows) == install_imitation.STEP < len(prompts)
     assert list(part.rows) != sorted(part.rows)
     stream.parts.close()
     assert model.engine.llm.queue == []
@@ -225,16 +231,16 @@ def test_answers_come_while_others_are_written(workshop: Workshop, installed: An
 
 @pytest.mark.parametrize("reason", ["abort", "error"])
 def test_an_answer_that_vllm_breaks_off_is_no_empty_answer(
-    reason: str, workshop: Workshop, installed: Any, monkeypatch: pytest.MonkeyPatch
+    reason: str, workshop: Workshop, install_imitation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = installed.LLM.answer
+    honest = install_imitation.LLM.answer
 
     def broken(self: Any, request_id: str, ids: list[int], params: Any) -> Any:
         output = honest(self, request_id, ids, params)
         output.outputs[0].token_ids, output.outputs[0].finish_reason = [], reason
         return output
 
-    monkeypatch.setattr(installed.LLM, "answer", broken)
+    monkeypatch.setattr(install_imitation.LLM, "answer", broken)
     model = vllm(str(workshop("gpt2", "LMHeadModel")))
     (reply,) = model.generate([Prompt((Message("user", LINES[0]),), max_new_tokens=6)]).values
     assert (reply.text, reply.finish, reply.error) == ("", "error", "vLLM broke it off")
@@ -243,12 +249,12 @@ def test_an_answer_that_vllm_breaks_off_is_no_empty_answer(
 def test_an_answer_is_held_to_its_format(workshop: Workshop) -> None:
     model = vllm(str(workshop("gpt2", "LMHeadModel")))
     letters = AnswerFormat(("A", "B"))
-    asked = [Prompt((Message("user", line),), max_new_tokens=4, answer=letters) for line in LINES]
-    replies = model.generate(asked).values
+    prompts = [Prompt((Message("user", line),), max_new_tokens=4, answer=letters) for line in LINES]
+    replies = model.generate(prompts).values
     assert {reply.text.removeprefix(" ") for reply in replies} <= {"A", "B"}
     assert {(reply.finish, reply.reasoning_tokens) for reply in replies} == {("stop", 0)}
-    wanted = causal(str(model.checkpoint.model)).generate(asked).values
-    assert [reply.text for reply in replies] == [reply.text for reply in wanted]
+    expected = causal(str(model.checkpoint.model)).generate(prompts).values
+    assert [reply.text for reply in replies] == [reply.text for reply in expected]
     row = Row([0], 4, End(model.tokenizer, frozenset()))
     assert decoding(row, letters).structured_outputs.grammar == 'root ::= " "? ("A" | "B")', "a blank, if no template"
     assert decoding(row, None).structured_outputs is None
@@ -259,10 +265,10 @@ def test_objects_are_those_of_causal(workshop: Workshop) -> None:
     """On one line: blanks without end would be within the schema, and small models write them."""
     folder = str(workshop("gpt2", "LMHeadModel"))
     answer = AnswerFormat.of_object({"quote": {"type": "string"}})
-    asked = [Prompt((Message("user", line),), max_new_tokens=24, answer=answer) for line in LINES]
-    found = [reply.text for reply in vllm(folder).generate(asked).values]
-    assert found == [reply.text for reply in causal(folder).generate(asked).values]
-    assert all(text.startswith('{"quote": "') for text in found)
+    prompts = [Prompt((Message("user", line),), max_new_tokens=24, answer=answer) for line in LINES]
+    texts = [reply.text for reply in vllm(folder).generate(prompts).values]
+    assert texts == [reply.text for reply in causal(folder).generate(prompts).values]
+    assert all(text.startswith('{"quote": "') for text in texts)
 
 
 def test_chat_templates_are_used_as_asked(workshop: Workshop, tmp_path: Path) -> None:
@@ -286,7 +292,7 @@ class Thinker:
         """The tokens of some texts, one after another."""
         return [token for text in texts for token in self.model.tokenizer.encode(text, add_special_tokens=False)]
 
-    def answered(self, texts: list[str], most: int, stop: tuple[str, ...] = (), **asked: Any) -> Reply:
+    def reply_to(self, texts: list[str], max_tokens: int, stop: tuple[str, ...] = (), **fields: Any) -> Reply:
         """The reply if the model writes these texts, and then nothing but its last token."""
         ids, llm, self.sent = self.tokens(*texts), self.model.engine.llm, []
         add = type(llm).add_request
@@ -299,7 +305,7 @@ class Thinker:
             add(llm, request_id, prompt, params)
 
         llm.likeliest, llm.add_request = dictate, note
-        (reply,) = self.model.generate([Prompt(QUESTION, stop=stop, max_new_tokens=most, **asked)]).values
+        (reply,) = self.model.generate([Prompt(QUESTION, stop=stop, max_new_tokens=max_tokens, **fields)]).values
         return reply
 
 
@@ -307,7 +313,7 @@ class Thinker:
 def test_thinking_and_answer_are_told_apart(case: dict[str, Any], workshop: Workshop, tmp_path: Path) -> None:
     thinker = Thinker(case, tmp_path / "model", workshop, Reasoning(True, 40))
     thought, mark, answer = (len(thinker.tokens(text)) for text in case["written"])
-    reply = thinker.answered(case["written"], answer)
+    reply = thinker.reply_to(case["written"], answer)
     assert (reply.text, reply.reasoning, reply.finish) == (case["answer"], case["reasoning"], "length")
     assert (reply.reasoning_tokens, reply.answer_tokens) == (thought + mark, answer)
     (prompt, first), (continued, second) = thinker.sent
@@ -331,46 +337,46 @@ def test_thinking_that_the_model_opens_itself_shares_the_tokens_of_the_answer(
 ) -> None:
     thinker = Thinker(CASES[0], tmp_path / "model", workshop, None)
     texts = ["<think>\nHm.", "\n</think>", "\n\nYes"]
-    most = len(thinker.tokens(*texts))
-    reply = thinker.answered(texts, most, ("H",))
+    max_tokens = len(thinker.tokens(*texts))
+    reply = thinker.reply_to(texts, max_tokens, ("H",))
     assert (reply.text, reply.reasoning, reply.finish) == ("Yes", "Hm.", "length")
-    assert (reply.reasoning_tokens or 0) + (reply.answer_tokens or 0) == most
+    assert (reply.reasoning_tokens or 0) + (reply.answer_tokens or 0) == max_tokens
     assert [params.stop for _, params in thinker.sent] == [["</think>", "H"], ["</think>"], ["H"]]
-    reply = thinker.answered(["No <think> here"], 6)
+    reply = thinker.reply_to(["No <think> here"], 6)
     assert (reply.text, reply.reasoning, reply.reasoning_tokens) == ("No <think> here"[: len(reply.text)], "", 0)
     assert len(thinker.sent) == 1
 
 
 def test_stop_texts_and_formats_hold_for_the_answer_only(workshop: Workshop, tmp_path: Path) -> None:
     thinker = Thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 40))
-    reply = thinker.answered(["First.\n\nSecond.", "</think>", "Yes. No."], 12, ("\n\n", "."))
+    reply = thinker.reply_to(["First.\n\nSecond.", "</think>", "Yes. No."], 12, ("\n\n", "."))
     assert (reply.text, reply.reasoning, reply.finish) == ("Yes", "First.\n\nSecond.", "stop")
-    reply = thinker.answered(["Hm.", "</think>", "\n\nYes.\n\nNo."], 16, ("\n\n",))
+    reply = thinker.reply_to(["Hm.", "</think>", "\n\nYes.\n\nNo."], 16, ("\n\n",))
     assert (reply.text, reply.reasoning, reply.finish) == ("Yes.", "Hm.", "stop")
-    reply = thinker.answered(["B? No.", "</think>", "B"], 12, answer=AnswerFormat(choices=("A", "C")))
+    reply = thinker.reply_to(["B? No.", "</think>", "B"], 12, answer=AnswerFormat(choices=("A", "C")))
     assert reply.text.strip() in ("A", "C")
     assert (reply.reasoning, reply.finish) == ("B? No.", "stop")
     assert [params.structured_outputs is None for _, params in thinker.sent] == [True, False]
     llm = thinker.model.engine.llm
     llm.written = lambda ids, params: type(llm).written(llm, ids, replace(params, stop=[]))
-    overlooked = thinker.answered(["B? No.", "</think>", "B"], 12, answer=AnswerFormat(choices=("A", "C")))
+    overlooked = thinker.reply_to(["B? No.", "</think>", "B"], 12, answer=AnswerFormat(choices=("A", "C")))
     assert overlooked == reply, "what was written before the format held is left out"
 
 
 def test_the_budget_is_extended_once_without_a_request_of_its_own(workshop: Workshop, tmp_path: Path) -> None:
     thinker = Thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 8))
-    reply = thinker.answered(["a b c d e f g h i j k l m n o p q r s t u v w"], 4)
+    reply = thinker.reply_to(["a b c d e f g h i j k l m n o p q r s t u v w"], 4)
     assert (reply.text, reply.finish, reply.reasoning_tokens, reply.answer_tokens) == ("", "length", 16, 0)
     assert reply.reasoning.startswith("a b c d") and len(thinker.sent) == 1
     texts = ["a b c d e f", "</think>", "Yes"]
     assert len(thinker.tokens(*texts[:2])) > 8
-    assert thinker.answered(texts, 4).text.startswith("Yes")
+    assert thinker.reply_to(texts, 4).text.startswith("Yes")
 
 
 def test_an_engine_that_writes_nothing_more_ends_the_answer(workshop: Workshop, tmp_path: Path) -> None:
     thinker = Thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 8))
     thinker.model.engine.llm.written = lambda ids, params: ([], "stop")
-    reply = thinker.answered([""], 4)
+    reply = thinker.reply_to([""], 4)
     assert (reply.text, reply.reasoning, reply.finish) == ("", "", "stop")
 
 
@@ -378,7 +384,7 @@ def test_reasoning_without_room_or_of_a_model_that_never_thinks(workshop: Worksh
     thinker = Thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 95))
     assert thinker.model.context_length == POSITIONS
     with pytest.raises(ModelError, match="--reasoning budget=95 leaves no room for an answer"):
-        thinker.answered(["Yes"], 4)
+        thinker.reply_to(["Yes"], 4)
     assert vllm(str(workshop("gpt2", "LMHeadModel")), max_model_len=32).context_length == 32
     with pytest.raises(ModelError, match="not known to think before it answers: its chat template is not used"):
         vllm(str(workshop("gpt2", "LMHeadModel")), reasoning=Reasoning(True))
@@ -388,11 +394,11 @@ def test_reasoning_without_room_or_of_a_model_that_never_thinks(workshop: Worksh
 def test_vectors_are_those_of_encoder(workshop: Workshop, positions: int) -> None:
     """Also if the model has more positions than its tokenizer allows."""
     folder = str(workshop("bert", "Model", max_position_embeddings=positions))
-    texts = [Text(line) for line in (*LINES, LONG)]
-    wanted = encoder(folder, pooling="mean").embed(texts)
-    found = vllm(folder).embed(texts)
-    np.testing.assert_allclose(found.values, wanted.values, atol=1e-5)
-    assert found.truncated == wanted.truncated == {len(LINES)}
+    texts = [Text(line) for line in (*LINES, LONG_TEXT)]
+    expected = encoder(folder, pooling="mean").embed(texts)
+    embeddings = vllm(folder).embed(texts)
+    np.testing.assert_allclose(embeddings.values, expected.values, atol=1e-5)
+    assert embeddings.truncated == expected.truncated == {len(LINES)}
 
 
 def test_the_fingerprint_follows_what_changes_answers(workshop: Workshop) -> None:

@@ -23,14 +23,14 @@ from figeval.builtin.plugins.causal.options import OTHER_WAYS
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.errors import ModelError
 from tests.plugins.architectures import PACKED, SHARING, build
-from tests.plugins.test_generation import END, FORMATS, LONG, SHORT, alone, prompts, rows_of, spied
+from tests.plugins.test_generation import END, FORMATS, LONG_TOKENS, SHORT, greedy_tokens, prompts, rows_of, spied
 from tests.plugins.tiny import Workshop
 
 ARCHITECTURES = ("GPT2", "Llama", "Gemma2", "Mistral")
 
 
 @cache
-def made(name: str) -> Any:
+def build_model(name: str) -> Any:
     model = build(name)
     model.generation_config.eos_token_id = 0  # that of `END`
     return model
@@ -43,7 +43,7 @@ def writer_in(way: str, model: Any, **budget: Any) -> Any:
 def used(writer: Any, way: str) -> bool:
     """Whether all texts were written in this way."""
     ways = writer.describe()["ways"]
-    return not ways[way].get("dropped") and {name for name, one in ways.items() if one["tokens"]} == {way}
+    return not ways[way].get("dropped") and {name for name, way in ways.items() if way["tokens"]} == {way}
 
 
 @pytest.fixture
@@ -58,13 +58,13 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("way", OTHER_WAYS)
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_way_writes_the_texts_of_the_model(name: str, way: str) -> None:
-    model = made(name)
+    model = build_model(name)
     writer = writer_in(way, model, rows=4)
-    for shared in (LONG, SHORT):  # a second call, whose rows are shorter
+    for shared in (LONG_TOKENS, SHORT):  # a second call, whose rows are shorter
         rows = rows_of(shared)
         assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
         for row in rows:
-            assert row.written == alone(model, row)
+            assert row.written == greedy_tokens(model, row)
             assert row.finish == ("stop" if row.written[-1] == 0 else "length")
     assert used(writer, way), writer.describe()
 
@@ -76,20 +76,20 @@ def test_every_architecture_gets_its_texts_whatever_way_fails_on_it(name: str, e
     model = build(name)
     model.generation_config.eos_token_id = 0
     for way in OTHER_WAYS:
-        rows = rows_of(LONG)
+        rows = rows_of(LONG_TOKENS)
         list(writer_in(way, model, rows=4).write(rows))
-        assert [row.written for row in rows] == [alone(model, row) for row in rows]
+        assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
 
 
 @pytest.mark.parametrize("way", OTHER_WAYS)
 def test_every_way_keeps_to_stop_texts_and_formats(way: str, workshop: Workshop) -> None:
     folder = str(workshop("gpt2", "LMHeadModel"))
-    own, other = hf(folder, writing="own"), hf(folder, writing=way)
-    free = own.generate(prompts()).values
+    own_writing, other = hf(folder, writing="own"), hf(folder, writing=way)
+    free = own_writing.generate(prompts()).values
     stop = free[0].text[6:8], free[3].text[10:11]
     held = [replace(prompt, answer=answer) for prompt in prompts(40)[:2] for answer in FORMATS]
-    asked = [*prompts(), *prompts(9, stop), *held]
-    assert other.generate(asked).values == own.generate(asked).values
+    requests = [*prompts(), *prompts(9, stop), *held]
+    assert other.generate(requests).values == own_writing.generate(requests).values
     ways = other.describe()["writing"]["ways"]
     assert ways[way]["tokens"] > 0
     assert ways.get("own", {"tokens": 0})["tokens"] > 0 or way != "continuous", "formats are left to own decoding"
@@ -109,19 +109,19 @@ def test_every_way_tells_thinking_from_the_answer(way: str, workshop: Workshop) 
     free = backend.generate(prompts(12)).values
     lm = backend.network
 
-    def thinking(index: int, most: int | None) -> Row:
+    def thinking(index: int, max_thoughts: int | None) -> Row:
         """A row whose thinking ends as soon as a part of its free text is written."""
         marks = Marks("<", free[index].text[2:4], "")
         end = End(lm.tokenizer, lm.final, (free[0].text[6:8],))
-        return Row(lm.tok_encode(prompts()[index].plain), 6, end, Thinking(marks, most, opened=True))
+        return Row(lm.tok_encode(prompts()[index].plain), 6, end, Thinking(marks, max_thoughts, opened=True))
 
-    found = []
+    texts = []
     for writer in (lm.writer, fastest_writer(lm.writer, lm.tokenizer.pad_token_id, way)):
-        rows = [thinking(index, most) for index in range(4) for most in (None, 2, 9)]
+        rows = [thinking(index, max_thoughts) for index in range(4) for max_thoughts in (None, 2, 9)]
         list(writer.write(rows))
-        found.append([row.reply for row in rows])
-    assert found[0] == found[1]
-    assert any(reply.reasoning_tokens and reply.answer_tokens for reply in found[0])
+        texts.append([row.reply for row in rows])
+    assert texts[0] == texts[1]
+    assert any(reply.reasoning_tokens and reply.answer_tokens for reply in texts[0])
     assert used(writer, way), writer.describe()
 
 
@@ -137,19 +137,19 @@ def test_batches_of_a_fixed_shape_have_it_also_in_later_calls(monkeypatch: pytes
     list(writer.write(fewer))
     assert {shape for shape in shapes if shape[1] == 1} == {(len(first), 1)}
     assert [row.written for row in fewer] == [row.written for row in first[:3]]
-    longer, more = Row([5] * (fixed.read + 1), 2, END), Row([5], fixed.written + 1, END)
-    assert set(map(id, writer.write([longer, more]))) == {id(longer), id(more)}
+    longer, later_row = Row([5] * (fixed.read + 1), 2, END), Row([5], fixed.written + 1, END)
+    assert set(map(id, writer.write([longer, later_row]))) == {id(longer), id(later_row)}
     ways = writer.describe()["ways"]
-    assert ways["own"]["tokens"] == len(longer.written) + len(more.written)
+    assert ways["own"]["tokens"] == len(longer.written) + len(later_row.written)
     assert "dropped" not in ways["static"]
 
 
 def test_a_fixed_shape_has_room_for_a_long_text_after_the_longest_prompt() -> None:
-    model = made("Llama")
+    model = build_model("Llama")
     rows = [Row([5] * 100, 2, END), Row([6, 7, 8], 90, END)]
     writer = writer_in("static", model)
     list(writer.write(rows))
-    assert [row.written for row in rows] == [alone(model, row) for row in rows]
+    assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
     assert used(writer, "static"), writer.describe()
 
 
@@ -166,23 +166,23 @@ def test_a_pass_is_compiled_once(name: str, everywhere: None) -> None:
     writer = writer_in("static", model)
     torch._dynamo.reset()
     counters.clear()
-    for shared, number in ((LONG, 8), (SHORT, 8), (SHORT, 5), (LONG, 8)):
+    for shared, number in ((LONG_TOKENS, 8), (SHORT, 8), (SHORT, 5), (LONG_TOKENS, 8)):
         rows = rows_of(shared)[:number]
         list(writer.write(rows))
-        assert [row.written for row in rows] == [alone(model, row) for row in rows]
+        assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
         assert counters["stats"]["unique_graphs"] == 1
     assert used(writer, "static"), writer.describe()
 
 
 def test_a_row_that_is_not_waited_for_does_not_block_continuous_batching() -> None:
-    writer = writer_in("continuous", made("Llama"))
+    writer = writer_in("continuous", build_model("Llama"))
     list(writer.write(rows_of(SHORT)))
     parts = writer.write(rows_of(SHORT))
     next(parts)
     parts.close()
     rows = rows_of(SHORT)
     list(writer.write(rows))
-    assert [row.written for row in rows] == [alone(made("Llama"), row) for row in rows]
+    assert [row.written for row in rows] == [greedy_tokens(build_model("Llama"), row) for row in rows]
 
 
 def test_options_of_a_generation_config_hold_in_every_way() -> None:
@@ -200,14 +200,14 @@ def test_options_of_a_generation_config_hold_in_every_way() -> None:
 
 
 def test_a_model_whose_rows_cannot_come_and_go_has_no_other_ways() -> None:
-    own = writer_for(made("Mamba"), 0, TokenBudget(16_384))
-    assert fastest_writer(own, 0) is fastest_writer(own, 0, "generate") is own
+    writer = writer_for(build_model("Mamba"), 0, TokenBudget(16_384))
+    assert fastest_writer(writer, 0) is fastest_writer(writer, 0, "generate") is writer
     with pytest.raises(ModelError, match="writing=static"):
-        fastest_writer(own, 0, "static")
+        fastest_writer(writer, 0, "static")
 
 
 def test_on_a_cpu_own_decoding_is_not_compared_with_anything() -> None:
-    assert isinstance(writer_in("auto", made("Llama")), Decoder)
+    assert isinstance(writer_in("auto", build_model("Llama")), Decoder)
 
 
 def test_an_unknown_way_is_refused(workshop: Workshop) -> None:
@@ -231,7 +231,7 @@ def test_the_rows_of_a_way_that_fails_are_written_by_own_decoding(way: str, monk
     for _ in range(2):
         rows = rows_of(SHORT)
         assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
-        assert [row.written for row in rows] == [alone(model, row) for row in rows]
+        assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
     assert "no kernel image" in writer.describe()["ways"][way]["dropped"]
     assert writer.describe()["way"] == "own"
 
@@ -249,10 +249,10 @@ def test_texts_that_are_not_those_of_the_model_are_written_again() -> None:
     writer.alternatives[0].writer = StandIn(wrong)
     rows = rows_of(SHORT)
     list(writer.write(rows))
-    assert [row.written for row in rows] == [alone(model, row) for row in rows]
-    found = writer.describe()["ways"]["generate"]
-    assert "below the likeliest" in found["dropped"]
-    assert found["tokens"] == 0
+    assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
+    generate_way = writer.describe()["ways"]["generate"]
+    assert "below the likeliest" in generate_way["dropped"]
+    assert generate_way["tokens"] == 0
 
 
 # ---- the choice ------------------------------------------------------------------------------------------------------
@@ -273,20 +273,20 @@ class StandIn:
 class Clock:
     """Time that passes only while texts are written."""
 
-    now: float = 0.0
+    seconds: float = 0.0
 
     def __call__(self) -> float:
-        return self.now
+        return self.seconds
 
     def way(self, name: str, rate: float, patience: float, preparing: float = 0.0) -> WritingWay[Any]:
         """A way that writes `rate` tokens per second, the first time after some seconds of preparing."""
         left = [preparing]
 
         def write(rows: Sequence[Row]) -> Iterator[Row]:
-            self.now += left[0]
+            self.seconds += left[0]
             left[0] = 0.0
             for row in rows:
-                self.now += row.room / rate
+                self.seconds += row.room / rate
                 row.written[:] = [7] * row.room
                 row.finish = "length"
                 yield row
@@ -305,20 +305,20 @@ def chooser(clock: Clock, **rates: float) -> FastestWriter:
 
 def write(writer: FastestWriter, calls: int, rows: int, room: int = 100) -> None:
     for _ in range(calls):
-        asked = [Row([5], room, END) for _ in range(rows)]
-        assert sorted(map(id, writer.write(asked))) == sorted(map(id, asked))
-        assert all(row.written for row in asked)
+        rows_ = [Row([5], room, END) for _ in range(rows)]
+        assert sorted(map(id, writer.write(rows_))) == sorted(map(id, rows_))
+        assert all(row.written for row in rows_)
 
 
 def test_the_fastest_way_goes_on_after_each_has_been_tried() -> None:
     clock = Clock()
     writer = chooser(clock, own=5_000, generate=8_000, continuous=3_000)
     write(writer, calls=40, rows=100)
-    found = writer.describe()
-    assert found["way"] == "generate"
-    assert found["ways"]["continuous"]["tokens"] == 10_000
-    assert 50_000 <= found["ways"]["own"]["tokens"] <= 60_000, "ten seconds, before which nothing else is tried"
-    assert clock.now < 40 * 10_000 / 6_500
+    description = writer.describe()
+    assert description["way"] == "generate"
+    assert description["ways"]["continuous"]["tokens"] == 10_000
+    assert 50_000 <= description["ways"]["own"]["tokens"] <= 60_000, "ten seconds, before which nothing else is tried"
+    assert clock.seconds < 40 * 10_000 / 6_500
 
 
 def test_own_decoding_goes_on_where_it_is_the_fastest() -> None:
@@ -336,30 +336,30 @@ def test_a_short_run_compares_nothing() -> None:
 def test_a_pass_is_compiled_only_if_a_minute_is_at_stake() -> None:
     clock = Clock()
     writer = chooser(clock, own=5_000, static=13_000)
-    while clock.now < COMPILING_SECONDS:
+    while clock.seconds < COMPILING_SECONDS:
         assert list(writer.describe()["ways"]) in ([], ["own"])
         write(writer, calls=1, rows=100)
     write(writer, calls=5, rows=100)
-    found = writer.describe()
-    assert found["way"] == "static"
-    assert found["ways"]["static"]["first_batch_seconds"] > 25
-    assert list(found["ways"]["static"]["tokens_per_second"].values()) == [13_000]
+    description = writer.describe()
+    assert description["way"] == "static"
+    assert description["ways"]["static"]["first_batch_seconds"] > 25
+    assert list(description["ways"]["static"]["tokens_per_second"].values()) == [13_000]
 
 
 def test_a_long_call_is_known_to_be_long_after_its_first_batch() -> None:
     writer = chooser(Clock(), own=5_000, generate=8_000, static=13_000)
     write(writer, calls=1, rows=10_000)
-    found = writer.describe()["ways"]
-    assert found["own"]["tokens"] == found["generate"]["tokens"] == 10_000
-    assert found["static"]["tokens"] == 980_000
+    ways = writer.describe()["ways"]
+    assert ways["own"]["tokens"] == ways["generate"]["tokens"] == 10_000
+    assert ways["static"]["tokens"] == 980_000
 
 
 def test_rows_of_another_magnitude_are_measured_anew() -> None:
     writer = chooser(Clock(), own=5_000, generate=8_000)
     write(writer, calls=10, rows=100)
-    own = writer.describe()["ways"]["own"]["tokens"]
+    token_count = writer.describe()["ways"]["own"]["tokens"]
     write(writer, calls=1, rows=10)
-    assert writer.describe()["ways"]["own"]["tokens"] == own + 1_000
+    assert writer.describe()["ways"]["own"]["tokens"] == token_count + 1_000
     write(writer, calls=3, rows=10)
     assert writer.describe()["way"] == "generate"
 
@@ -379,7 +379,7 @@ def test_rows_that_a_way_does_not_take_do_not_keep_others_from_being_tried() -> 
 
 
 def test_a_small_fixed_shape_is_not_tried_on_many_rows() -> None:
-    (way,) = writer_in("static", made("Llama")).alternatives
+    (way,) = writer_in("static", build_model("Llama")).alternatives
     list(way.write(rows_of(SHORT)[:1]))
     assert way.suits(rows_of(SHORT)[:2])
     assert not way.suits(rows_of(SHORT))
@@ -395,9 +395,9 @@ def test_attention_by_groups_gives_the_same_texts_and_repeats_no_keys(
 ) -> None:
     del everywhere
     model = build(name)
-    own = writer_for(model, 0, TokenBudget(16_384, rows=4))
-    assert isinstance(own, Decoder)
-    assert own.grouped
+    writer = writer_for(model, 0, TokenBudget(16_384, rows=4))
+    assert isinstance(writer, Decoder)
+    assert writer.grouped
     seen: list[tuple[int, int]] = []
     compute = torch.nn.functional.scaled_dot_product_attention
 
@@ -407,20 +407,20 @@ def test_attention_by_groups_gives_the_same_texts_and_repeats_no_keys(
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", listening)
     for way in ("own", *OTHER_WAYS):
-        rows = rows_of(LONG)
+        rows = rows_of(LONG_TOKENS)
         seen.clear()
-        list(fastest_writer(own, 0, way).write(rows))
+        list(fastest_writer(writer, 0, way).write(rows))
         assert (2, 2) in seen or way == "continuous"
         assert model.config._attn_implementation == "sdpa"
-        assert [row.written for row in rows] == [alone(model, row) for row in rows]
+        assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
 
 
 @pytest.mark.parametrize("name", ["GPT2", "Gemma2"])
 def test_attention_of_other_kinds_is_left_to_transformers(name: str, everywhere: None) -> None:
     del everywhere
-    own = writer_for(build(name), 0, TokenBudget(16_384, rows=4))
-    assert isinstance(own, Decoder)
-    assert not own.grouped
+    writer = writer_for(build(name), 0, TokenBudget(16_384, rows=4))
+    assert isinstance(writer, Decoder)
+    assert not writer.grouped
 
 
 def test_a_model_that_does_not_bear_attention_by_groups_keeps_its_own(
@@ -430,13 +430,13 @@ def test_a_model_that_does_not_bear_attention_by_groups_keeps_its_own(
     model = build("Llama")
     forward = attention.attention_by_groups
 
-    def wrong(*given: Any, **further: Any) -> Any:
-        states, nothing = forward(*given, **further)
+    def wrong(*inputs: Any, **further: Any) -> Any:
+        states, nothing = forward(*inputs, **further)
         return states + 1, nothing
 
     attention._register.cache_clear()
     monkeypatch.setattr(attention, "attention_by_groups", wrong)
-    own = writer_for(model, 0, TokenBudget(16_384, rows=4))
+    writer = writer_for(model, 0, TokenBudget(16_384, rows=4))
     attention._register.cache_clear()
-    assert isinstance(own, Decoder)
-    assert not own.grouped
+    assert isinstance(writer, Decoder)
+    assert not writer.grouped

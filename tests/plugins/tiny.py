@@ -20,7 +20,7 @@ LINES = [
     "He kicked the bucket into the corner and the bucket rolled back.",
     "Unbelievable! Rereading unforgivingly long sentences, she misunderstood everything.",
 ]
-LONG = " ".join(LINES * 3)
+LONG_TEXT = " ".join(LINES * 3)
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 POSITIONS = 96
 
@@ -65,7 +65,7 @@ def word_pieces(specials: list[str], texts: Sequence[str] = LINES, size: int = 9
     learnt.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=size, initial_alphabet=letters))
     pieces = sorted(learnt.get_vocab())
     names = [*specials, *pieces, *(f"##{piece}" for piece in pieces)]
-    numbers = {name: place for place, name in enumerate(names)}
+    numbers = {name: index for index, name in enumerate(names)}
     tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, learnt.pre_tokenizer
     tokenizer.add_special_tokens(specials)
@@ -94,9 +94,9 @@ def unigrams(specials: list[str]) -> Any:
     unknown = next(name for name in specials if "unk" in name.lower())
     trainer = trainers.UnigramTrainer(vocab_size=150, special_tokens=specials, unk_token=unknown)
     tokenizer.train_from_iterator(LINES, trainer)
-    found = {name: round(score, 6) for name, score in json.loads(tokenizer.to_str())["model"]["vocab"]}
-    order = [*specials, *sorted(found.keys() - set(specials))]
-    tokenizer.model = models.Unigram([(name, found[name]) for name in order], unk_id=order.index(unknown))
+    scores = {name: round(score, 6) for name, score in json.loads(tokenizer.to_str())["model"]["vocab"]}
+    order = [*specials, *sorted(scores.keys() - set(specials))]
+    tokenizer.model = models.Unigram([(name, scores[name]) for name in order], unk_id=order.index(unknown))
     return tokenizer
 
 
@@ -225,12 +225,12 @@ class Workshop:
         import torch
         import transformers
 
-        made = KINDS[kind]
-        tokenizer = make_tokenizer(made.tokenizer, made.marks)
+        kind_ = KINDS[kind]
+        tokenizer = make_tokenizer(kind_.tokenizer, kind_.marks)
         ids = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id", None) for role in ("pad", "bos", "eos")}
         torch.manual_seed(20)
-        whole = made.build_config(len(tokenizer), **{**{k: v for k, v in ids.items() if v is not None}, **config})
-        model = getattr(transformers, f"{made.name}{head}")(whole)
+        config_ = kind_.build_config(len(tokenizer), **{**{k: v for k, v in ids.items() if v is not None}, **config})
+        model = getattr(transformers, f"{kind_.name}{head}")(config_)
         spread(model)
         folder = self.folder / f"{kind}{head}-{len(self._made)}"
         save(model, tokenizer, folder)

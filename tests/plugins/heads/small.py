@@ -47,8 +47,8 @@ TASKS = {
 def examples_of(task: str, n: int) -> list[Any]:
     """The first examples of a task of tasks/mini."""
     harness = Harness(plugins.plugin_manager())
-    (found,) = harness.catalogue.expand([task])
-    return [example for example, _ in zip(harness.examples(found), range(n), strict=False)]
+    (task_spec,) = harness.catalogue.expand([task])
+    return [example for example, _ in zip(harness.examples(task_spec), range(n), strict=False)]
 
 
 def row_of(example: Example) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def row_of(example: Example) -> dict[str, Any]:
         case ChoiceExample():
             return {"id": example.id, "query": example.query, "options": example.options, "gold": example.gold}
         case SpanExample():
-            beside = {"given": example.given, "known": example.known, "gold": example.answer}
-            return {"id": example.id, "text": example.text, **beside}
+            inputs = {"given": example.given, "known": example.known, "gold": example.answer}
+            return {"id": example.id, "text": example.text, **inputs}
         case RankingExample():
             ranked = {"candidates": example.candidates, "relevant": sorted(example.relevant)}
             parts = [row_of(part) for part in example.parts] if isinstance(example, JointExample) else []
@@ -80,33 +80,33 @@ def vocabulary(examples: Iterable[Example]) -> Any:
 class Small:
     """A task with its examples in a folder, and a model without a head beside it."""
 
-    place: Path
+    folder: Path
     examples: Sequence[Any]
 
     @property
     def model(self) -> Path:
-        return self.place / "base"
+        return self.folder / "base"
 
     @property
     def trained(self) -> Path:
-        return self.place / "out"
+        return self.folder / "out"
 
     @property
     def harness(self) -> Harness:
-        return Harness(plugins.plugin_manager(), include=(self.place,))
+        return Harness(plugins.plugin_manager(), include=(self.folder,))
 
     def train(self, heard: Heard | None = None, **changes: Any) -> Progress:
         """Through the very function that `figeval train` calls, chosen on what is learnt."""
         values = {"task": "small", "model": str(self.model), "output": self.trained, "device": "cpu"}
         steps = {"lr": 3e-3, "epochs": 60, "patience": None, "batch_size": 4, "evaluate_every": 20, "weight_decay": 0}
         config = TrainConfig.model_validate(
-            {**values, **steps, "select_on": "test", "include_path": [self.place], **changes}
+            {**values, **steps, "select_on": "test", "include_path": [self.folder], **changes}
         )
         return train_in_process(config, self.harness, heard or Heard())
 
     def answers(self) -> tuple[Any, list[dict[str, Any]]]:
         """The record's task and the predictions of `figeval run` on what was trained."""
-        folder = self.place / "run"
+        folder = self.folder / "run"
         config = RunConfig(tasks=("small",), model=str(self.trained), device="cpu", output_path=folder)
         record, _ = run_pipeline(config, self.harness, Deaf())
         (task,) = record.tasks
@@ -115,25 +115,25 @@ class Small:
         return task, [json.loads(line) for line in lines]
 
     def record(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.trained / "training" / "record.json").read_text("utf-8"))
-        return found
+        record_: dict[str, Any] = json.loads((self.trained / "training" / "record.json").read_text("utf-8"))
+        return record_
 
 
-def small(place: Path, task_type: str, examples: Sequence[Any]) -> Small:
+def small(folder: Path, task_type: str, examples: Sequence[Any]) -> Small:
     """Write task and model."""
     from transformers import BertConfig, BertModel
 
-    place.mkdir(exist_ok=True)
-    (place / "small.task.yaml").write_text(COMMON + TASKS[task_type], encoding="utf-8")
+    folder.mkdir(exist_ok=True)
+    (folder / "small.task.yaml").write_text(COMMON + TASKS[task_type], encoding="utf-8")
     rows = "".join(json.dumps(row_of(example)) + "\n" for example in examples)
-    (place / "rows.jsonl").write_text(rows, encoding="utf-8")
+    (folder / "rows.jsonl").write_text(rows, encoding="utf-8")
     tokenizer = vocabulary(examples)
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     torch.manual_seed(0)
     config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=200, initializer_range=0.1, **shape, **still)
-    save(BertModel(config), tokenizer, place / "base")
-    return Small(place, examples)
+    save(BertModel(config), tokenizer, folder / "base")
+    return Small(folder, examples)
 
 
 def written(learner: Any, network: Any, folder: Path) -> Path:
@@ -144,10 +144,10 @@ def written(learner: Any, network: Any, folder: Path) -> Path:
     return folder
 
 
-def assert_alike(found: list[list[ScoredSpan]], expected: list[list[ScoredSpan]]) -> None:
+def assert_alike(spans: list[list[ScoredSpan]], expected: list[list[ScoredSpan]]) -> None:
     """The same spans; a score may differ in its last bit, where weights lie in memory makes that difference."""
-    assert [[one.span for one in row] for row in found] == [[one.span for one in row] for row in expected]
-    scores = [[one.score for row in rows for one in row] for rows in (found, expected)]
+    assert [[span.span for span in row] for row in spans] == [[span.span for span in row] for row in expected]
+    scores = [[span.score for row in rows for span in row] for rows in (spans, expected)]
     assert scores[0] == pytest.approx(scores[1], rel=1e-5)
 
 
@@ -158,4 +158,4 @@ def scores_of(task: Any) -> dict[str, float | None]:
 
 def best_of(progress: Progress) -> dict[str, float | None]:
     """The scores on dev that chose the model."""
-    return next(one.scores for one in progress.evaluations if one.step == progress.best)
+    return next(evaluation.scores for evaluation in progress.evaluations if evaluation.step == progress.best)

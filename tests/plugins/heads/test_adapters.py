@@ -76,10 +76,10 @@ def test_a_checkpoint_writes_what_the_network_with_adapters_does(
     saved, report = auto.from_pretrained(tmp_path, output_loading_info=True)
     assert not report["missing_keys"] and not report["unexpected_keys"]
     with torch.inference_mode():
-        found = network([batch], [])
-        assert not torch.allclose(found, plain, atol=1e-2)
+        losses = network([batch], [])
+        assert not torch.allclose(losses, plain, atol=1e-2)
         network.model = saved.eval()
-        torch.testing.assert_close(network([batch], []), found, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(network([batch], []), losses, rtol=1e-4, atol=1e-4)
 
 
 def wanted(network: Any) -> set[str]:
@@ -147,12 +147,12 @@ def test_a_network_without_a_pretrained_model_has_no_place_for_adapters() -> Non
 
 
 def trained(folder: Path, name: str, model: Path, heard: Heard) -> Path:
-    asked = TrainConfig(
+    config = TrainConfig(
         task="tell", model=str(model), output=folder / name, include_path=(folder,), head="causal", device="cpu",
         lora=4, batch_size=2, epochs=4, lr=2e-2, select_on="test", patience=None,
     )  # fmt: skip
-    train_in_process(asked, Harness(plugins.plugin_manager(), include=(folder,)), heard)
-    return asked.output
+    train_in_process(config, Harness(plugins.plugin_manager(), include=(folder,)), heard)
+    return config.output
 
 
 def test_only_adapters_are_kept_to_go_on_and_that_ends_where_one_training_does(
@@ -161,14 +161,14 @@ def test_only_adapters_are_kept_to_go_on_and_that_ends_where_one_training_does(
     telling = tell(tmp_path)
     model = workshop("gpt2", "LMHeadModel")
     heard = Heard()
-    whole = trained(telling, "whole", model, heard)
+    uninterrupted = trained(telling, "whole", model, heard)
     assert (heard.scores[-1]["loss"] or 0) < (heard.scores[0]["loss"] or 0)
     with pytest.raises(KeyboardInterrupt):
         trained(telling, "cut", model, Heard(cut=5))
     state = load_file(next((telling / "cut/training").glob("step-*/state/state.safetensors")))
     assert state and all(".lora_" in name for name in state)
     cut = trained(telling, "cut", model, Heard())
-    ends = [load_file(folder / "model.safetensors") for folder in (whole, cut)]
+    ends = [load_file(folder / "model.safetensors") for folder in (uninterrupted, cut)]
     before = load_file(model / "model.safetensors")
     assert set(ends[0]) == set(ends[1]) == set(before)
     assert all(ends[0][name].equal(ends[1][name]) for name in before)

@@ -55,8 +55,8 @@ def losses(learner: Any, rows: Sequence[int], network: Any = None, per_call: int
     network = network or learner.network().eval()
     features = learner.features(EXAMPLES)
     batches = [features.batch(rows[start : start + per_call], 0) for start in range(0, len(rows), per_call)]
-    found: torch.Tensor = network(batches, features.beside(rows))
-    return found
+    losses_: torch.Tensor = network(batches, features.beside(rows))
+    return losses_
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2"])
@@ -98,15 +98,15 @@ def test_of_several_right_candidates_any_will_do(workshop: Workshop) -> None:
 
 def test_activations_computed_twice_give_the_same_gradient(workshop: Workshop) -> None:
     """With dropout: the second time with the random numbers of the first."""
-    found = []
+    gradients = []
     for caching in ("off", "on"):
         learner = ranking(setup(workshop("bert", "Model"), options={"caching": caching}))
         network = learner.network().train()
         torch.manual_seed(5)
         losses(learner, list(range(12)), network, 4).sum().backward()
-        found.append([weight.grad for weight in network.parameters() if weight.grad is not None])
-    assert len(found[0]) > 20
-    for left, right in zip(*found, strict=True):
+        gradients.append([weight.grad for weight in network.parameters() if weight.grad is not None])
+    assert len(gradients[0]) > 20
+    for left, right in zip(*gradients, strict=True):
         torch.testing.assert_close(left, right)
 
 
@@ -114,15 +114,15 @@ def test_activations_computed_twice_give_the_same_gradient(workshop: Workshop) -
 def test_one_lookup_for_all_batches_gives_the_gradient_of_many(kind: str, workshop: Workshop) -> None:
     """Beside the same network whose batches look their words up themselves, as with activations computed twice."""
     head = "ForConditionalGeneration" if kind == "t5" else "Model"
-    found = []
+    gradients = []
     for caching in ("off", "on"):
         learner = ranking(setup(workshop(kind, head), options={"caching": caching}, dropout=0.0))
         network = learner.network().train()
         losses(learner, list(range(12)), network, 5).sum().backward()
-        found.append({name: weight.grad for name, weight in network.named_parameters() if weight.grad is not None})
-    assert any("embed" in name for name in found[0])
-    for name, gradient in found[0].items():
-        torch.testing.assert_close(gradient, found[1][name], rtol=1e-4, atol=1e-5)
+        gradients.append({name: weight.grad for name, weight in network.named_parameters() if weight.grad is not None})
+    assert any("embed" in name for name in gradients[0])
+    for name, gradient in gradients[0].items():
+        torch.testing.assert_close(gradient, gradients[1][name], rtol=1e-4, atol=1e-5)
 
 
 def test_candidates_of_a_batch_and_its_hard_negatives(workshop: Workshop) -> None:
@@ -149,9 +149,9 @@ def test_batches_of_candidates_keep_to_the_budget_and_hold_little_padding(worksh
 def test_what_is_frozen_has_no_gradient_and_temperature_may_be_learnt(workshop: Workshop) -> None:
     options = {"freeze": "embeddings", "learn_temperature": True, "temperature": 0.2}
     network = ranking(setup(workshop("bert", "Model"), options=options)).network()
-    wanted = {name for name, weight in network.named_parameters() if weight.requires_grad}
-    assert "log_temperature" in wanted
-    assert not any("embeddings" in name for name in wanted)
+    trainable = {name for name, weight in network.named_parameters() if weight.requires_grad}
+    assert "log_temperature" in trainable
+    assert not any("embeddings" in name for name in trainable)
     assert network.log_temperature.exp().item() == pytest.approx(0.2)
 
 
@@ -171,18 +171,18 @@ def test_options_are_held_against_those_of_their_question_or_of_the_step(candida
     network = learner.network().eval()
     with torch.inference_mode():
         features = learner.features(QUESTIONS)
-        found = network([features.batch([0], 0), features.batch([1], 0)], features.beside([0, 1]))
+        losses_ = network([features.batch([0], 0), features.batch([1], 0)], features.beside([0, 1]))
         backend = learner.backend(network)
         embedded = {text: torch.tensor(backend.embed([Text(text)]).values[0]) for text in LINES}
         vectors = {text: functional.normalize(vector, dim=-1) for text, vector in embedded.items()}
         expected = []
-        for asked in QUESTIONS:
-            every = dict.fromkeys(option for one in QUESTIONS for option in one.options)
-            others = every if candidates == "batch" else asked.options
-            logits = torch.stack([vectors[asked.query] @ vectors[other] for other in others]) / 0.5
-            gold = [*others].index(asked.options[asked.gold or 0])
+        for question in QUESTIONS:
+            every = dict.fromkeys(option for question in QUESTIONS for option in question.options)
+            candidates_of_question = every if candidates == "batch" else question.options
+            logits = torch.stack([vectors[question.query] @ vectors[other] for other in candidates_of_question]) / 0.5
+            gold = [*candidates_of_question].index(question.options[question.gold or 0])
             expected.append(functional.cross_entropy(logits, torch.tensor(gold)))
-    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(losses_, torch.stack(expected), rtol=1e-4, atol=1e-4)
     assert columns(features.beside([1])) == [1, 3]
 
 
@@ -205,7 +205,7 @@ E5 = {"query": "does it follow: ", "document": "the answer: "}
 
 
 @pytest.fixture
-def prompted(workshop: Workshop, tmp_path: Path) -> Callable[..., Path]:
+def checkpoint_with_prompts(workshop: Workshop, tmp_path: Path) -> Callable[..., Path]:
     """Make a checkpoint of sentence-transformers with mean pooling and these prompts."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Normalize, Transformer
@@ -227,43 +227,44 @@ def with_prompts(prompts: dict[str, str]) -> tuple[list[RankingExample], list[Ch
     """The examples with the prompts as part of their texts."""
     ask, say = prompts["query"], prompts["document"]
     candidates = tuple(say + text for text in CANDIDATES)
-    ranked = [replace(one, query=ask + one.query, candidates=candidates) for one in EXAMPLES]
+    ranked = [replace(example, query=ask + example.query, candidates=candidates) for example in EXAMPLES]
     chosen = [
-        replace(one, query=ask + one.query, options=tuple(say + text for text in one.options)) for one in QUESTIONS
+        replace(example, query=ask + example.query, options=tuple(say + text for text in example.options))
+        for example in QUESTIONS
     ]
     return ranked, chosen
 
 
 def test_texts_are_trained_with_the_prompts_that_evaluation_reads(
-    prompted: Callable[..., Path], workshop: Workshop, tmp_path: Path
+    checkpoint_with_prompts: Callable[..., Path], workshop: Workshop, tmp_path: Path
 ) -> None:
     """Token for token as if the prompts were part of the texts; the checkpoint declares them."""
     options = {"pooling": None, "candidates": "batch", "hard": 2}
-    folder, bare = prompted(E5), workshop("bert", "Model")
+    folder, bare = checkpoint_with_prompts(E5), workshop("bert", "Model")
     ranked, chosen = with_prompts(E5)
-    for make, own, spelt, further in (
+    for make, examples, spelt, further in (
         (ranking, EXAMPLES, ranked, options),
         (choice, QUESTIONS, chosen, {"pooling": None}),
     ):
         learner = make(setup(folder, options=further, max_length=48))
         plain = make(setup(bare, options={**further, "pooling": "mean"}, max_length=48))
-        found, expected = learner.features(own), plain.features(spelt)
-        assert found.queries.fields == expected.queries.fields
-        assert found.candidates.fields == expected.candidates.fields
-        assert found.hard == expected.hard
+        features, expected = learner.features(examples), plain.features(spelt)
+        assert features.queries.fields == expected.queries.fields
+        assert features.candidates.fields == expected.candidates.fields
+        assert features.hard == expected.hard
 
         network = learner.network().eval()
-        place = written(learner, network, tmp_path / make.__name__)
-        saved, trained = encoder(str(place)), learner.backend(network)
+        saved_folder = written(learner, network, tmp_path / make.__name__)
+        saved, trained = encoder(str(saved_folder)), learner.backend(network)
         assert saved.prompts.by_role == learner.describe()["prompts"] == {**E5, "text": E5["query"]}
         texts = [Text(text, role) for text in LINES for role in ("query", "document", "")]
         np.testing.assert_allclose(saved.embed(texts).values, trained.embed(texts).values, atol=1e-6)
-        again = make(setup(place, options={"pooling": None}))
+        again = make(setup(saved_folder, options={"pooling": None}))
         assert again.prompts_by_role == saved.prompts.by_role  # a training from the trained model
 
 
 @pytest.mark.parametrize(
-    ("declared", "given", "read"),
+    ("declared", "options_given", "read"),
     [
         (E5, {"query_prompt": "", "document_prompt": ""}, ("", "", "")),
         (E5, {"query_prompt": "ask: "}, ("ask: ", E5["document"], "ask: ")),
@@ -272,36 +273,42 @@ def test_texts_are_trained_with_the_prompts_that_evaluation_reads(
     ],
 )
 def test_the_trained_model_keeps_the_prompts_that_were_given(
-    declared: dict[str, str], given: dict[str, str], read: Sequence[str], prompted: Callable[..., Path], tmp_path: Path
+    declared: dict[str, str],
+    options_given: dict[str, str],
+    read: Sequence[str],
+    checkpoint_with_prompts: Callable[..., Path],
+    tmp_path: Path,
 ) -> None:
-    learner = ranking(setup(prompted(declared), options={"pooling": None, **given}))
-    place = written(learner, learner.network(), tmp_path / "out")
-    about = json.loads((place / "figeval.json").read_text()) | {"about": {"head": "biencoder"}}
-    (place / "figeval.json").write_text(json.dumps(about))
-    saved = encoder(str(place))
+    learner = ranking(setup(checkpoint_with_prompts(declared), options={"pooling": None, **options_given}))
+    saved_folder = written(learner, learner.network(), tmp_path / "out")
+    about = json.loads((saved_folder / "figeval.json").read_text()) | {"about": {"head": "biencoder"}}
+    (saved_folder / "figeval.json").write_text(json.dumps(about))
+    saved = encoder(str(saved_folder))
     assert (saved.prompts.query, saved.prompts.document, saved.prompts.text) == tuple(read)
     assert "warnings" not in saved.describe()
 
 
-def test_a_model_without_prompts_is_trained_and_declared_as_ever(prompted: Callable[..., Path], tmp_path: Path) -> None:
-    learner = ranking(setup(prompted({}), options={"pooling": None}))
+def test_a_model_without_prompts_is_trained_and_declared_as_ever(
+    checkpoint_with_prompts: Callable[..., Path], tmp_path: Path
+) -> None:
+    learner = ranking(setup(checkpoint_with_prompts({}), options={"pooling": None}))
     written(learner, learner.network(), tmp_path / "out")
     assert set(json.loads((tmp_path / "out" / "figeval.json").read_text())) == {"kind", "pooling", "similarity"}
     assert "prompts" not in learner.describe()
 
 
-def test_prompts_that_cannot_be_placed_or_trained_are_one_line(prompted: Callable[..., Path]) -> None:
-    odd = prompted({"s2p": "find: "})
+def test_prompts_that_cannot_be_placed_or_trained_are_one_line(checkpoint_with_prompts: Callable[..., Path]) -> None:
+    odd = checkpoint_with_prompts({"s2p": "find: "})
     (warning,) = ranking(setup(odd, options={"pooling": None})).warnings
     assert "--head_args query_prompt=NAME,document_prompt=NAME" in warning
-    skips = prompted(E5, include_prompt=False)
-    for make, folder, given, message in (
+    skips = checkpoint_with_prompts(E5, include_prompt=False)
+    for make, folder, options_given, message in (
         (ranking, odd, {"query_prompt": "s2q"}, "no prompt of this name .*did you mean 's2p'"),
         (joint, odd, {"query_prompt": "s2p"}, "a joint model reads its texts without prompts"),
         (choice, skips, {}, "--head_args query_prompt=,document_prompt=,text_prompt="),
     ):
         with pytest.raises(FigevalError, match=message) as raised:
-            make(setup(folder, options={"pooling": None, **given}))
+            make(setup(folder, options={"pooling": None, **options_given}))
         assert "\n" not in str(raised.value)
     off = dict.fromkeys(("query_prompt", "document_prompt", "text_prompt"), "")
     assert choice(setup(skips, options={"pooling": None, **off})).prompts.query == ""
@@ -313,21 +320,21 @@ def test_prompts_that_cannot_be_placed_or_trained_are_one_line(prompted: Callabl
 @pytest.fixture
 def folder_of_tasks(tmp_path: Path) -> Path:
     """A ranking task whose narratives repeat their proverbs: there is something to learn."""
-    place = tmp_path / "tasks"
-    place.mkdir()
+    tasks_folder = tmp_path / "tasks"
+    tasks_folder.mkdir()
     rows = [
         {"id": f"{n}", "query": f"{LINES[n % 6]} {LINES[(n + 1) % 6]}", "gold": [n % 6], "proverb": f"Q{n % 6}"}
         for n in range(30)
     ]
     for name, part in (("train", rows[:24]), ("test", rows[24:])):
         lines = [json.dumps({**row, "candidates": LINES}) for row in part]
-        (place / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    (place / "lines.task.yaml").write_text(
+        (tasks_folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    (tasks_folder / "lines.task.yaml").write_text(
         "name: lines\ntype: ranking\ndata: {train: 'jsonl:train.jsonl', test: 'jsonl:test.jsonl'}\n"
         "fields: {id: row.id, query: row.query, candidates: row.candidates, relevant: row.gold,"
         " meta: {proverb: row.proverb}}\ncluster: proverb\nmetrics: [acc, mrr]\n"
     )
-    return place
+    return tasks_folder
 
 
 def config(folder_of_tasks: Path, model: Path, **changes: Any) -> TrainConfig:
@@ -341,24 +348,24 @@ def config(folder_of_tasks: Path, model: Path, **changes: Any) -> TrainConfig:
 def test_it_learns_and_answers_as_it_did_in_training(
     similarity: str, folder_of_tasks: Path, workshop: Workshop, tmp_path: Path
 ) -> None:
-    asked = config(
+    config_ = config(
         folder_of_tasks, workshop("bert", "Model"), select_on="test",
         head_args={"pooling": "mean", "similarity": similarity},
     )  # fmt: skip
-    harness, heard = Harness(plugins.plugin_manager(), include=asked.include_path), Heard()
-    progress = train_in_process(asked, harness, heard)
+    harness, heard = Harness(plugins.plugin_manager(), include=config_.include_path), Heard()
+    progress = train_in_process(config_, harness, heard)
     assert heard.losses[-1] < heard.losses[0]
-    best = next(one for one in progress.evaluations if one.step == progress.best)
+    best = next(evaluation for evaluation in progress.evaluations if evaluation.step == progress.best)
     assert (best.scores["acc"] or 0) > 0.4  # chance is a sixth
-    run_config = RunConfig(tasks=("lines",), model=str(asked.output), device="cpu", output_path=tmp_path / "run")
+    run_config = RunConfig(tasks=("lines",), model=str(config_.output), device="cpu", output_path=tmp_path / "run")
     record, _ = run_pipeline(run_config, harness, Deaf())
     (task,) = record.tasks
     assert task.route == {"cosine": "by_cosine", "dot": "by_dot"}[similarity]
     assert {score.metric: score.value for score in task.scores} == pytest.approx(best.scores)
-    declared = json.loads((asked.output / "figeval.json").read_text())
+    declared = json.loads((config_.output / "figeval.json").read_text())
     assert declared["about"]["selected_on"] == "test"
-    told = json.loads((asked.output / "training" / "record.json").read_text())
-    assert (told["train"]["n"], told["dev"]["source"]) == (24, "the test split")
+    training_record = json.loads((config_.output / "training" / "record.json").read_text())
+    assert (training_record["train"]["n"], training_record["dev"]["source"]) == (24, "the test split")
 
 
 # ---- what cannot be ------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from figeval.builtin.plugins.heads.classifier import multilabel, single_label
 from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
 from figeval.errors import CapabilityError, FigevalError
 from figeval.testing import CapabilityCheck, check_learner, check_model
-from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 LABELS = ("sarcastic", "not_sarcastic")
 TYPES = ("irony", "satire", "question")
@@ -28,12 +28,12 @@ SETS = [MultilabelExample(id=f"s{n}", text=line, labels=frozenset(TYPES[: n % 4]
 KINDS = ("bert", "roberta", "distilbert", "gpt2")
 
 
-def one(folder: Path | str, **changes: Any) -> Setup:
+def setup_of(folder: Path | str, **changes: Any) -> Setup:
     return Setup(model=str(folder), **{"labels": LABELS, "max_length": 90, **changes})
 
 
 def many(folder: Path | str) -> Setup:
-    return one(folder, labels=TYPES)
+    return setup_of(folder, labels=TYPES)
 
 
 def plain(network: Any, tokenizer: Any, text: str) -> torch.Tensor:
@@ -42,30 +42,30 @@ def plain(network: Any, tokenizer: Any, text: str) -> torch.Tensor:
     return logits
 
 
-@pytest.mark.parametrize(("factory", "setup", "examples"), [(single_label, one, TEXTS), (multilabel, many, SETS)])
+@pytest.mark.parametrize(("factory", "setup", "examples"), [(single_label, setup_of, TEXTS), (multilabel, many, SETS)])
 def test_both_are_learners(factory: Any, setup: Any, examples: Any, workshop: Workshop) -> None:
     check_learner(factory, setup(workshop("bert", "Model")), examples, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_losses_are_those_of_the_plain_formulas(kind: str, workshop: Workshop) -> None:
-    learner = single_label(one(workshop(kind, "Model")))
+    learner = single_label(setup_of(workshop(kind, "Model")))
     network, tokenizer = learner.network().eval(), learner.base.tokenizer
     with torch.inference_mode():
         expected = [
             functional.cross_entropy(plain(network, tokenizer, text.text), torch.tensor(n % 2))
             for n, text in enumerate(TEXTS)
         ]
-        found = network([learner.features(TEXTS).batch(range(len(TEXTS)), 0)], [])
-    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-4, atol=1e-4)
+        losses_ = network([learner.features(TEXTS).batch(range(len(TEXTS)), 0)], [])
+    torch.testing.assert_close(losses_, torch.stack(expected), rtol=1e-4, atol=1e-4)
     learner = multilabel(many(workshop(kind, "Model")))
     network = learner.network().eval()
     with torch.inference_mode():
         logits = torch.stack([plain(network, tokenizer, text.text) for text in SETS])
-        found = network([learner.features(SETS).batch(range(len(SETS)), 0)], [])
+        losses_ = network([learner.features(SETS).batch(range(len(SETS)), 0)], [])
     holds = torch.tensor([[label in (text.labels or ()) for label in TYPES] for text in SETS])
     signed = torch.where(holds, logits, -logits)
-    torch.testing.assert_close(found, -functional.logsigmoid(signed).mean(dim=1), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(losses_, -functional.logsigmoid(signed).mean(dim=1), rtol=1e-4, atol=1e-4)
 
 
 def saved(learner: Any, folder: Path) -> Path:
@@ -80,7 +80,7 @@ def saved(learner: Any, folder: Path) -> Path:
 def test_what_was_trained_is_what_is_asked(manner: str, workshop: Workshop, tmp_path: Path) -> None:
     """The backend of the network in training and the saved folder give the same probabilities."""
     folder = workshop("bert", "Model")
-    learner = single_label(one(folder)) if manner == "single" else multilabel(many(folder))
+    learner = single_label(setup_of(folder)) if manner == "single" else multilabel(many(folder))
     torch.manual_seed(3)
     network = learner.network().eval()
     out = tmp_path / "model"
@@ -97,14 +97,14 @@ def test_what_was_trained_is_what_is_asked(manner: str, workshop: Workshop, tmp_
 
 
 def test_a_trained_classifier_is_a_model(workshop: Workshop, tmp_path: Path) -> None:
-    folder = saved(single_label(one(workshop("bert", "Model"))), tmp_path / "model")
+    folder = saved(single_label(setup_of(workshop("bert", "Model"))), tmp_path / "model")
     requests = [TextLabels(line, LABELS) for line in LINES]
-    check = CapabilityCheck("label_texts", requests, lambda request, answer: "", TextLabels(LONG, LABELS))
+    check = CapabilityCheck("label_texts", requests, lambda request, answer: "", TextLabels(LONG_TEXT, LABELS))
     check_model(lambda: classifier(str(folder), device="cpu"), checks=[check], tolerance=1e-4)
 
 
 def test_one_label_is_not_taken_for_several(workshop: Workshop, tmp_path: Path) -> None:
-    model = classifier(str(saved(single_label(one(workshop("bert", "Model"))), tmp_path / "one")), device="cpu")
+    model = classifier(str(saved(single_label(setup_of(workshop("bert", "Model"))), tmp_path / "one")), device="cpu")
     with pytest.raises(CapabilityError, match="gives one label to a text"):
         model.label_texts([TextLabels("t", LABELS, several=True)])
     model = classifier(str(saved(multilabel(many(workshop("bert", "Model"))), tmp_path / "many")), device="cpu")
@@ -116,22 +116,22 @@ def test_a_head_is_kept_only_if_it_means_the_same_in_the_same_way(workshop: Work
     folder = saved(multilabel(many(workshop("bert", "Model"))), tmp_path / "many")
     assert not multilabel(many(folder)).fresh
     assert single_label(many(folder)).fresh
-    assert multilabel(one(folder)).fresh
+    assert multilabel(setup_of(folder)).fresh
 
 
 def test_other_peoples_classifiers_need_names(workshop: Workshop) -> None:
     folder = workshop("bert", "ForSequenceClassification")
     with pytest.raises(FigevalError, match="labels="):
         classifier(str(folder), device="cpu")
-    named = classifier(str(folder), device="cpu", labels="sarcastic:1;not_sarcastic:0")
-    (found,) = named.label_texts([TextLabels(LINES[0], LABELS)]).values
-    assert sum(found.values()) == pytest.approx(1)
+    model = classifier(str(folder), device="cpu", labels="sarcastic:1;not_sarcastic:0")
+    (probabilities,) = model.label_texts([TextLabels(LINES[0], LABELS)]).values
+    assert sum(probabilities.values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
     ("factory", "setup", "hidden"),
     [
-        (single_label, one, ClassificationExample(id="t9", text="t", label=None)),
+        (single_label, setup_of, ClassificationExample(id="t9", text="t", label=None)),
         (multilabel, many, MultilabelExample(id="t9", text="t", labels=None)),
     ],
 )

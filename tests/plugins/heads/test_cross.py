@@ -23,7 +23,7 @@ from figeval.task_types.ranking import RankingExample
 from figeval.types import PairLabel, TextPair
 from tests.plugins.headed import declare
 from tests.plugins.heads.small import best_of, examples_of, scores_of, small, written
-from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 HEAD = "ForSequenceClassification"
 KINDS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra", "gpt2")
@@ -64,14 +64,14 @@ def test_losses_of_pairs_are_cross_entropies_whatever_stands_beside(kind: str, w
     with torch.inference_mode():
         expected = torch.stack(
             [
-                functional.cross_entropy(plain(network, tokenizer, one.left, one.right), torch.tensor(n % 3))
-                for n, one in enumerate(PAIRS)
+                functional.cross_entropy(plain(network, tokenizer, example.left, example.right), torch.tensor(n % 3))
+                for n, example in enumerate(PAIRS)
             ]
         )
         together = network([features.batch(range(6), 0)], [])
-        apart = network([features.batch([0, 5, 1], 0), features.batch([2], 0), features.batch([3, 4], 0)], [])
+        other_batches = network([features.batch([0, 5, 1], 0), features.batch([2], 0), features.batch([3, 4], 0)], [])
     torch.testing.assert_close(together, expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(apart, expected[[0, 5, 1, 2, 3, 4]], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(other_batches, expected[[0, 5, 1, 2, 3, 4]], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet"])
@@ -83,10 +83,10 @@ def test_options_of_an_example_share_a_softmax(kind: str, workshop: Workshop) ->
     with torch.inference_mode():
         expected = torch.stack(
             [
-                -torch.cat([plain(network, tokenizer, one.query, option) for option in one.options]).log_softmax(0)[
-                    one.gold
-                ]
-                for one in CHOICES
+                -torch.cat(
+                    [plain(network, tokenizer, example.query, option) for option in example.options]
+                ).log_softmax(0)[example.gold]
+                for example in CHOICES
             ]
         )
         for rows in ([0, 1, 2], [2, 0], [1]):
@@ -94,7 +94,7 @@ def test_options_of_an_example_share_a_softmax(kind: str, workshop: Workshop) ->
     inputs = features.batch([0, 1, 2], 0)["input_ids"]
     assert inputs.shape[0] == 10
     assert features.lengths == [
-        len(one.options) * features.batch([n], 0)["input_ids"].shape[1] for n, one in enumerate(CHOICES)
+        len(example.options) * features.batch([n], 0)["input_ids"].shape[1] for n, example in enumerate(CHOICES)
     ]
 
 
@@ -108,10 +108,10 @@ def test_candidates_are_told_from_some_that_depend_on_draw_and_row_alone(worksho
         tuple(features.draw_candidates(0, 5)[1:])
     }
     for draw in range(20):
-        first, second, *others = features.draw_candidates(1, draw)
+        first, second, *other_draws = features.draw_candidates(1, draw)
         assert (first, second) == (1, 6)
-        assert len(set(others)) == 3
-        assert not {1, 6} & set(others)
+        assert len(set(other_draws)) == 3
+        assert not {1, 6} & set(other_draws)
     near = replace(RANKED[0], near=frozenset(range(1, 6)))
     assert {n for draw in range(9) for n in learner.features([near]).draw_candidates(0, draw)} == {0, 6, 7}
 
@@ -121,13 +121,13 @@ def test_losses_of_drawn_candidates_are_those_of_the_plain_formula(workshop: Wor
     network, features = learner.network().eval(), learner.features(RANKED)
     with torch.inference_mode():
         expected = []
-        for row, one in enumerate(RANKED):
+        for row, example in enumerate(RANKED):
             numbers = features.draw_candidates(row, 8)
-            scores = [plain(network, learner.base.tokenizer, one.query, CANDIDATES[n]) for n in numbers]
-            expected.append(-torch.cat(scores).softmax(0)[: len(one.relevant)].sum().log())
-        found = network([features.batch(range(4), 8)], [])
+            scores = [plain(network, learner.base.tokenizer, example.query, CANDIDATES[n]) for n in numbers]
+            expected.append(-torch.cat(scores).softmax(0)[: len(example.relevant)].sum().log())
+        losses_ = network([features.batch(range(4), 8)], [])
         alone = network([features.batch([row], 8) for row in range(4)], [])
-    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(losses_, torch.stack(expected), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(alone, torch.stack(expected), rtol=1e-4, atol=1e-4)
 
 
@@ -153,9 +153,9 @@ def test_a_head_of_the_same_meaning_is_kept_its_classes_found_by_name(workshop: 
     assert learner.describe()["classes"] == ["CONTRADICTION", "NEUTRAL", "ENTAILMENT"]
     network, features = learner.network().eval(), learner.features(PAIRS)
     assert features.batch([0, 1, 2], 0)["classes"].tolist() == [2, 1, 0]
-    requests = [PairLabel(one.left, one.right, LABELS) for one in PAIRS]
-    found = reading(str(folder)).label_pairs(requests).values
-    expected = -torch.tensor([row[str(one.label)] for row, one in zip(found, PAIRS, strict=True)]).log()
+    requests = [PairLabel(example.left, example.right, LABELS) for example in PAIRS]
+    probabilities = reading(str(folder)).label_pairs(requests).values
+    expected = -torch.tensor([row[str(example.label)] for row, example in zip(probabilities, PAIRS, strict=True)]).log()
     with torch.inference_mode():
         torch.testing.assert_close(network([features.batch(range(6), 0)], []), expected, rtol=1e-4, atol=1e-4)
 
@@ -176,9 +176,9 @@ def test_another_head_makes_place_for_a_fresh_one(names: dict[int, str], worksho
     model = learner.network().model
     assert model.config.id2label == {0: "entailment", 1: "non-entailment"}
     assert model.classifier.out_features == 2
-    own = reading(str(folder), **({} if len(names) != 2 else {"labels": "a:0;b:1"})).network.model
-    assert not torch.equal(model.classifier.weight[0], own.classifier.weight[0])
-    for name, weight in own.bert.state_dict().items():
+    network = reading(str(folder), **({} if len(names) != 2 else {"labels": "a:0;b:1"})).network.model
+    assert not torch.equal(model.classifier.weight[0], network.classifier.weight[0])
+    for name, weight in network.bert.state_dict().items():
         assert torch.equal(weight, model.bert.state_dict()[name]), name
 
 
@@ -207,13 +207,13 @@ def test_a_sentence_transformer_is_a_base(sentence_folder: Path) -> None:
 def test_dropout_is_on_frozen_weights_stay_and_the_rest_gets_a_gradient(kind: str, workshop: Workshop) -> None:
     learner = pairs(setup(workshop(kind, "Model"), options={"freeze": f"{kind}.embeddings+classifier"}))
     network, features = learner.network(), learner.features(PAIRS)
-    found = []
+    gradients = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        found.append(network([features.batch(range(6), 0)], []))
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])
-    found[0].sum().backward()
+        gradients.append(network([features.batch(range(6), 0)], []))
+    assert torch.equal(gradients[0], gradients[1])
+    assert not torch.equal(gradients[0], gradients[2])
+    gradients[0].sum().backward()
     for name, weight in network.named_parameters():
         assert (weight.grad is None) == ("embeddings" in name or "classifier" in name), name
 
@@ -224,15 +224,15 @@ def test_dropout_of_a_fresh_head_is_what_was_asked_for(workshop: Workshop) -> No
 
 
 def test_activations_computed_twice_give_the_same_gradient(workshop: Workshop) -> None:
-    found = []
+    gradients = []
     for twice in (False, True):
         learner = pairs(setup(workshop("bert", "Model"), gradient_checkpointing=twice))
         torch.manual_seed(1)
         network = learner.network()
         assert any(getattr(module, "gradient_checkpointing", False) for module in network.modules()) is twice
         network([learner.features(PAIRS).batch(range(6), 0)], []).sum().backward()
-        found.append([weight.grad for weight in network.parameters()])
-    for left, right in zip(*found, strict=True):
+        gradients.append([weight.grad for weight in network.parameters()])
+    for left, right in zip(*gradients, strict=True):
         torch.testing.assert_close(left, right)
 
 
@@ -244,16 +244,18 @@ def test_what_was_saved_answers_as_the_network_did(kind: str, workshop: Workshop
     """Also where a pair is too long."""
     learner = pairs(setup(workshop(kind, "Model")))
     network = learner.network().eval()
-    asked = [PairLabel(one.left, one.right, LABELS) for one in [*PAIRS, replace(PAIRS[0], right=LONG)]]
-    found = reading(str(written(learner, network, tmp_path / "labels"))).label_pairs(asked)
-    for one, other in zip(found.values, learner.backend(network).label_pairs(asked).values, strict=True):
-        assert one == pytest.approx(other, rel=1e-5)
-    assert found.truncated == {6}
+    label_requests = [
+        PairLabel(example.left, example.right, LABELS) for example in [*PAIRS, replace(PAIRS[0], right=LONG_TEXT)]
+    ]
+    answers = reading(str(written(learner, network, tmp_path / "labels"))).label_pairs(label_requests)
+    for row, other in zip(answers.values, learner.backend(network).label_pairs(label_requests).values, strict=True):
+        assert row == pytest.approx(other, rel=1e-5)
+    assert answers.truncated == {6}
     scorer = choice(setup(workshop(kind, "Model")))
     network = scorer.network().eval()
-    wanted = [TextPair(one.left, one.right) for one in asked]
-    kept = reading(str(written(scorer, network, tmp_path / "closeness"))).score_pairs(wanted)
-    assert kept.values == pytest.approx(scorer.backend(network).score_pairs(wanted).values, rel=1e-5)
+    pair_requests = [TextPair(request.left, request.right) for request in label_requests]
+    scores = reading(str(written(scorer, network, tmp_path / "closeness"))).score_pairs(pair_requests)
+    assert scores.values == pytest.approx(scorer.backend(network).score_pairs(pair_requests).values, rel=1e-5)
 
 
 def test_how_a_model_came_about_is_in_the_record(workshop: Workshop, tmp_path: Path) -> None:
@@ -283,10 +285,10 @@ def test_it_learns_and_answers_as_it_did_in_training(
 ) -> None:
     ground = small(tmp_path / "ground", task_type, shortened(examples_of(task, 8)))
     progress = ground.train(**changes)
-    found, rows = ground.answers()
-    assert found.route == {"pairs": "by_head"}.get(task_type, "by_pair_score")
-    assert scores_of(found) == pytest.approx(best_of(progress), rel=1e-6)
-    assert (scores_of(found)["acc"] or 0) > 0.8
+    scores, rows = ground.answers()
+    assert scores.route == {"pairs": "by_head"}.get(task_type, "by_pair_score")
+    assert scores_of(scores) == pytest.approx(best_of(progress), rel=1e-6)
+    assert (scores_of(scores)["acc"] or 0) > 0.8
     assert len({json.dumps(row["pred"]) for row in rows}) > 1
     assert ground.record()["head"]["fresh_head"] is True
 
@@ -295,10 +297,11 @@ def shortened(examples: list[Any]) -> list[Any]:
     """Ranking examples with the candidates that are right for one of them."""
     if not isinstance(examples[0], RankingExample):
         return examples
-    numbers = sorted({min(one.relevant) for one in examples})
+    numbers = sorted({min(example.relevant) for example in examples})
     candidates = tuple(examples[0].candidates[n] for n in numbers)
     return [
-        replace(one, candidates=candidates, relevant=frozenset({numbers.index(min(one.relevant))})) for one in examples
+        replace(example, candidates=candidates, relevant=frozenset({numbers.index(min(example.relevant))}))
+        for example in examples
     ]
 
 

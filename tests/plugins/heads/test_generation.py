@@ -46,7 +46,7 @@ def setup(folder: Path | str, **options: Any) -> Setup:
     return Setup(model=str(folder), options=options, tokens_per_batch=200)
 
 
-def asked(examples: Sequence[GenerationExample]) -> list[Inputs]:
+def inputs_of(examples: Sequence[GenerationExample]) -> list[Inputs]:
     return [Inputs(tuple(example.inputs.items())) for example in examples]
 
 
@@ -104,9 +104,9 @@ def test_what_is_too_long_is_cut_as_when_it_is_asked(kind: str, head: str, facto
     assert features.weights[0] == 20
     assert features.rows[0]["labels"][-1] == learner.base.tokenizer.eos_token_id
     backend = learner.backend(learner.network().eval())
-    written = backend.write(asked(long))
+    written = backend.write(inputs_of(long))
     assert written.truncated == {0}
-    tokens = backend.network.prompts(asked(long)).fields["input_ids"]
+    tokens = backend.network.prompts(inputs_of(long)).fields["input_ids"]
     for ids, row in zip(tokens, features.rows, strict=True):
         assert list(ids) == list(row["input_ids"])[: len(ids)]
 
@@ -118,8 +118,8 @@ def test_texts_do_not_depend_on_what_is_written_beside_them(
     learner = factory(setup(workshop(kind, head, **SPREAD.get(kind, {})), max_new_tokens=12, num_beams=3))
     learner.features(EXAMPLES)
     backend = learner.backend(learner.network().eval())
-    together = backend.write(asked(EXAMPLES)).values
-    alone = [backend.write([request]).values[0] for request in asked(EXAMPLES)]
+    together = backend.write(inputs_of(EXAMPLES)).values
+    alone = [backend.write([request]).values[0] for request in inputs_of(EXAMPLES)]
     assert [reply.text for reply in together] == [reply.text for reply in alone]
     assert len({reply.text for reply in together}) > 1
     assert {reply.finish for reply in together} <= {"stop", "length"}
@@ -137,7 +137,7 @@ def test_beams_are_those_of_transformers(workshop: Workshop) -> None:
         "</s>".join([EXAMPLES[1].inputs["proverb"], *EXAMPLES[1].inputs["keywords"]]), return_tensors="pt"
     )
     ids = model.generate(**batch, num_beams=4, max_new_tokens=15, early_stopping=True, do_sample=False)[0]
-    (reply,) = learner.backend(learner.network().eval()).write(asked(EXAMPLES[1:2])).values
+    (reply,) = learner.backend(learner.network().eval()).write(inputs_of(EXAMPLES[1:2])).values
     assert reply.text == tokenizer.decode(ids, skip_special_tokens=True).strip()
 
 
@@ -161,7 +161,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 def tell(folder: Path) -> Path:
     """The folder with four rows to be learnt by heart, and their task."""
     rows = [
-        {"id": n, "saying": f"saying {n}", "words": [told.split()[-1]], "told": told} for n, told in enumerate(TOLD)
+        {"id": n, "saying": f"saying {n}", "words": [text.split()[-1]], "told": text} for n, text in enumerate(TOLD)
     ]
     (folder / "tell.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (folder / "tell.task.yaml").write_text(TASK, encoding="utf-8")
@@ -190,7 +190,7 @@ def test_it_learns_and_writes_as_it_did_in_training(
     (task,) = record.tasks
     assert task.route == "by_writing"
     scores = {score.metric: score.value for score in task.scores}
-    assert scores["rouge_l"] == max(found["rouge_l"] for found in heard.scores) > 0.7, scores
+    assert scores["rouge_l"] == max(score["rouge_l"] for score in heard.scores) > 0.7, scores
     assert record.model.description["num_beams"] == 2
 
 
@@ -204,7 +204,7 @@ def test_a_model_that_was_trained_on_other_inputs_is_told_so(tmp_path: Path, wor
     in_training = learner.backend(network.eval())
     assert backend.network.form == in_training.network.form
     assert backend.network.limit == in_training.network.limit
-    assert backend.write(asked(EXAMPLES[:1])).values[0].finish in ("stop", "length")
+    assert backend.write(inputs_of(EXAMPLES[:1])).values[0].finish in ("stop", "length")
     with pytest.raises(FigevalError, match="writes from proverb, keywords, but the task has no 'proverb'"):
         backend.write([Inputs((("moral", "x"),))])
 

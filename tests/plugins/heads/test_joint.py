@@ -28,11 +28,11 @@ CANDIDATES = (*LINES, "yes", "no, it is not")
 
 
 def example(number: int, query: str, *parts: str) -> JointExample:
-    places = [Span(query.index(part), query.index(part) + len(part)) for part in parts]
-    given = ("in time", "saves nine", "the bucket")
+    spans = [Span(query.index(part), query.index(part) + len(part)) for part in parts]
+    quotations = ("in time", "saves nine", "the bucket")
     rows = [
-        SpanExample(id=f"j{number}S{n}", text=query, given=given[n], known=LINES[0], gold=place)
-        for n, place in enumerate(places)
+        SpanExample(id=f"j{number}S{n}", text=query, given=quotations[n], known=LINES[0], gold=span)
+        for n, span in enumerate(spans)
     ]
     return JointExample(
         id=f"j{number}", query=query, candidates=CANDIDATES, relevant=frozenset({number}), parts=tuple(rows)
@@ -54,35 +54,35 @@ def setup(folder: Path, **changes: Any) -> Setup:
 def losses(learner: Any, network: Any, batches: list[list[int]]) -> torch.Tensor:
     features = learner.features(EXAMPLES)
     rows = [row for batch in batches for row in batch]
-    found: torch.Tensor = network([features.batch(batch, 0) for batch in batches], features.beside(rows))
-    return found
+    losses_: torch.Tensor = network([features.batch(batch, 0) for batch in batches], features.beside(rows))
+    return losses_
 
 
 def plain(network: Any, learner: Any, row: int) -> torch.Tensor:
     """Losses of one example (proverb, start, end), one text at a time, without padding."""
-    tokenizer, one = learner.ranker.base.tokenizer, EXAMPLES[row]
+    tokenizer, example = learner.ranker.base.tokenizer, EXAMPLES[row]
 
     def states(text: str) -> torch.Tensor:
         encoded = tokenizer(text, return_tensors="pt")
-        found: torch.Tensor = network.encoder(**{k: v for k, v in encoded.items() if k in ("input_ids",)})[0][0]
-        return found
+        states_: torch.Tensor = network.encoder(**{k: v for k, v in encoded.items() if k in ("input_ids",)})[0][0]
+        return states_
 
-    read = states(one.query)
+    read = states(example.query)
     logits = torch.stack([states(text).mean(0) @ read.mean(0) for text in CANDIDATES])
-    offsets = tokenizer(one.query, return_offsets_mapping=True, return_special_tokens_mask=True)
+    offsets = tokenizer(example.query, return_offsets_mapping=True, return_special_tokens_mask=True)
     mapped, special = offsets["offset_mapping"], offsets["special_tokens_mask"]
-    own = [n for n, (a, b) in enumerate(mapped) if not special[n] and one.query[a:b].strip()]
-    found = [functional.cross_entropy(logits, torch.tensor(row))]
+    text_tokens = [n for n, (a, b) in enumerate(mapped) if not special[n] and example.query[a:b].strip()]
+    losses_ = [functional.cross_entropy(logits, torch.tensor(row))]
     sides: list[list[torch.Tensor]] = [[], []]
-    for part in one.parts:
+    for part in example.parts:
         assert part.gold is not None
-        given = states(part.given).mean(0)
-        pointed = branch_logits(network.branch, read[None], given[None], network.activation)[0, own]
-        places = [mapped[n] for n in own]
-        hit = [k for k, (a, b) in enumerate(places) if a < part.gold.end and b > part.gold.start]
+        vector = states(part.given).mean(0)
+        pointed = branch_logits(network.branch, read[None], vector[None], network.activation)[0, text_tokens]
+        text_offsets = [mapped[n] for n in text_tokens]
+        hit = [k for k, (a, b) in enumerate(text_offsets) if a < part.gold.end and b > part.gold.start]
         for side, target in enumerate((hit[0], hit[-1])):
             sides[side].append(functional.cross_entropy(pointed[:, side], torch.tensor(target)))
-    return torch.stack([*found, *(torch.stack(side).mean() for side in sides)])
+    return torch.stack([*losses_, *(torch.stack(side).mean() for side in sides)])
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet", "distilbert", "deberta"])
@@ -98,20 +98,20 @@ def test_losses_are_those_of_the_plain_formula_whatever_stands_beside(kind: str,
 
 def test_activations_computed_twice_give_the_same_gradient(workshop: Workshop) -> None:
     """With dropout, and with a branch that is not in the encoder."""
-    found = []
+    gradients = []
     for caching in ("off", "on"):
         learner = joint(setup(workshop("bert", "Model"), options={"caching": caching}))
         torch.manual_seed(3)
         network = learner.network().train()
         torch.manual_seed(5)
         losses(learner, network, [[0, 1], [2]]).sum().backward()
-        found.append({name: weight.grad for name, weight in network.named_parameters() if weight.grad is not None})
-    assert {name for name in found[0] if name.startswith("branch")} == {
+        gradients.append({name: weight.grad for name, weight in network.named_parameters() if weight.grad is not None})
+    assert {name for name in gradients[0] if name.startswith("branch")} == {
         f"branch.{layer}.{kind}" for layer in ("joint", "start", "end") for kind in ("weight", "bias")
     }
-    assert found[0].keys() == found[1].keys()
-    for name in found[0]:
-        torch.testing.assert_close(found[0][name], found[1][name], msg=name)
+    assert gradients[0].keys() == gradients[1].keys()
+    for name in gradients[0]:
+        torch.testing.assert_close(gradients[0][name], gradients[1][name], msg=name)
 
 
 def test_a_weight_of_nought_leaves_the_span_branch_alone(workshop: Workshop) -> None:
@@ -139,8 +139,8 @@ def test_it_begins_where_a_biencoder_ended(workshop: Workshop, tmp_path: Path) -
     assert described["activation"] == "tanh"
     for name, weight in learner.network().encoder.state_dict().items():
         torch.testing.assert_close(weight, network.encoder.state_dict()[name], msg=name)
-    asked = joint(Setup(model=str(folder), options={"similarity": "cosine"}))
-    assert asked.describe()["similarity"] == "cosine"
+    joint_learner = joint(Setup(model=str(folder), options={"similarity": "cosine"}))
+    assert joint_learner.describe()["similarity"] == "cosine"
 
 
 def test_a_joint_model_keeps_its_branch(workshop: Workshop, tmp_path: Path) -> None:
@@ -162,14 +162,14 @@ def test_what_was_saved_answers_as_the_network_did(
 ) -> None:
     learner = joint(setup(workshop(kind, "Model"), max_length=60, options={**options, "max_span": 6}))
     network = learner.network().eval()
-    found, expected = reading(str(written(learner, network, tmp_path / "out"))), learner.backend(network)
-    texts = [Text(text) for text in (*CANDIDATES, *(one.query for one in EXAMPLES))]
-    torch.testing.assert_close(*(torch.tensor(one.embed(texts).values) for one in (found, expected)))
-    assert found.similarity == expected.similarity
-    asked = [SpanQuery(part.text, part.given, part.known) for one in EXAMPLES for part in one.parts]
-    asked.append(SpanQuery(" ".join(LINES), "in time", LINES[0]))
-    assert_alike(found.find_spans(asked).values, expected.find_spans(asked).values)
-    described = found.describe()
+    loaded, expected = reading(str(written(learner, network, tmp_path / "out"))), learner.backend(network)
+    texts = [Text(text) for text in (*CANDIDATES, *(example.query for example in EXAMPLES))]
+    torch.testing.assert_close(*(torch.tensor(model.embed(texts).values) for model in (loaded, expected)))
+    assert loaded.similarity == expected.similarity
+    requests = [SpanQuery(part.text, part.given, part.known) for example in EXAMPLES for part in example.parts]
+    requests.append(SpanQuery(" ".join(LINES), "in time", LINES[0]))
+    assert_alike(loaded.find_spans(requests).values, expected.find_spans(requests).values)
+    described = loaded.describe()
     assert (described["max_span"], described["max_length"]) == (6, 60)
     assert described["activation"] == options.get("activation", "tanh")
 
@@ -185,15 +185,15 @@ def test_parts_that_are_cut_off_are_not_learnt_from(workshop: Workshop) -> None:
     assert learner.describe()["parts_cut_off"] == 3
     assert [[part.weight for part in parts] for parts in features.parts] == [[0.0], [1.0], [1.0]]
     network = learner.network().eval()
-    found = network([features.batch([0, 1, 2], 0)], features.beside([0, 1, 2]))
+    losses_ = network([features.batch([0, 1, 2], 0)], features.beside([0, 1, 2]))
     alone = network([features.batch([0], 0)], features.beside([0, 1, 2]))
     ranked = learner.ranker.features(rows)
     queries = network.vectors(ranked.batch([0], 0))
-    beside = ranked.beside([0, 1, 2])
-    candidates = torch.cat([network.vectors(batch) for batch in beside])
-    expected = network.ranked(queries, candidates, [ranked.batch([0], 0)], beside)
+    ranking_inputs = ranked.beside([0, 1, 2])
+    candidates = torch.cat([network.vectors(batch) for batch in ranking_inputs])
+    expected = network.ranked(queries, candidates, [ranked.batch([0], 0)], ranking_inputs)
     torch.testing.assert_close(alone, expected)
-    torch.testing.assert_close(found[:1], expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(losses_[:1], expected, rtol=1e-4, atol=1e-4)
     with pytest.raises(FigevalError, match="all parts are cut off"):
         learner.features([far])
 
@@ -201,13 +201,13 @@ def test_parts_that_are_cut_off_are_not_learnt_from(workshop: Workshop) -> None:
 def test_dropout_is_on_and_frozen_weights_stay(workshop: Workshop) -> None:
     learner = joint(setup(workshop("roberta", "Model"), options={"freeze": "embeddings"}))
     network = learner.network()
-    found = []
+    gradients = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        found.append(losses(learner, network, [[0, 1, 2]]))
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])
-    found[0].sum().backward()
+        gradients.append(losses(learner, network, [[0, 1, 2]]))
+    assert torch.equal(gradients[0], gradients[1])
+    assert not torch.equal(gradients[0], gradients[2])
+    gradients[0].sum().backward()
     without = {name for name, weight in network.named_parameters() if weight.grad is None}
     assert without
     assert all("embeddings" in name or "pooler" in name or name == "log_temperature" for name in without)
@@ -223,9 +223,9 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Small:
 
 def among_themselves(examples: list[JointExample]) -> list[JointExample]:
     """With the candidates that are right for one of them."""
-    numbers = [min(one.relevant) for one in examples]
+    numbers = [min(example.relevant) for example in examples]
     candidates = tuple(examples[0].candidates[number] for number in numbers)
-    return [replace(one, candidates=candidates, relevant=frozenset({n})) for n, one in enumerate(examples)]
+    return [replace(example, candidates=candidates, relevant=frozenset({n})) for n, example in enumerate(examples)]
 
 
 @pytest.mark.slow
@@ -234,14 +234,14 @@ def test_it_learns_and_answers_as_it_did_in_training(ground: Small) -> None:
     progress = ground.train(epochs=150, patience=2, lr=1e-2, **choose_holdout)
     task, rows = ground.answers()
     assert task.route == "at_once"
-    found = scores_of(task)
-    assert found == pytest.approx(best_of(progress), rel=1e-6)
-    assert (found["acc"] or 0) > 0.8
-    assert (found["span_f1"] or 0) > 0.8
+    scores = scores_of(task)
+    assert scores == pytest.approx(best_of(progress), rel=1e-6)
+    assert (scores["acc"] or 0) > 0.8
+    assert (scores["span_f1"] or 0) > 0.8
     assert len({tuple(part["pred"]) for row in rows for part in row["parts"]}) > len(rows)
     declared = json.loads((ground.trained / "figeval.json").read_text())
     assert (declared["kind"], declared["activation"], declared["about"]["head"]) == ("joint", "tanh", "joint")
-    run = json.loads((ground.place / "run" / "run.json").read_text())
+    run = json.loads((ground.folder / "run" / "run.json").read_text())
     assert run["model"]["description"]["about"] == declared["about"]
 
 

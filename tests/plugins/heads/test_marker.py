@@ -32,7 +32,18 @@ from figeval.task_types.choice import ChoiceExample
 from figeval.wings.training.learners import load_learners
 from tests.finished_runs import Deaf
 from tests.plugins.heads.small import Small, best_of, examples_of, scores_of, small, written
-from tests.plugins.tiny import KINDS, LINES, LONG, POSITIONS, Marks, Workshop, make_tokenizer, save, spread, word_pieces
+from tests.plugins.tiny import (
+    KINDS,
+    LINES,
+    LONG_TEXT,
+    POSITIONS,
+    Marks,
+    Workshop,
+    make_tokenizer,
+    save,
+    spread,
+    word_pieces,
+)
 from tests.wings.training.linear import Heard
 
 ENCODERS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta", "deberta-v2", "electra")
@@ -49,23 +60,25 @@ def setup(folder: Path | str, **changes: Any) -> Setup:
 
 
 def questions(examples: Sequence[ChoiceExample]) -> list[OptionList]:
-    return [OptionList(one.query, one.options) for one in examples]
+    return [OptionList(example.query, example.options) for example in examples]
 
 
-def folder_of(kind: str, workshop: Workshop, place: Path) -> Path:
+def folder_of(kind: str, workshop: Workshop, folder: Path) -> Path:
     """A model of a kind; a T5 whose tokenizer has its markers, as real ones do, after the words."""
     if kind != "t5":
         return workshop(kind, "Model")
     from transformers import T5ForConditionalGeneration
 
-    made = KINDS[kind]
-    tokenizer = make_tokenizer(made.tokenizer, made.marks)
+    checkpoint = KINDS[kind]
+    tokenizer = make_tokenizer(checkpoint.tokenizer, checkpoint.marks)
     tokenizer.add_tokens([f"<extra_id_{number}>" for number in range(100)], special_tokens=True)
     torch.manual_seed(20)
-    model = T5ForConditionalGeneration(made.build_config(len(tokenizer) + 20, pad_token_id=tokenizer.pad_token_id))
+    model = T5ForConditionalGeneration(
+        checkpoint.build_config(len(tokenizer) + 20, pad_token_id=tokenizer.pad_token_id)
+    )
     spread(model)
-    save(model, tokenizer, place / "t5")
-    return place / "t5"
+    save(model, tokenizer, folder / "t5")
+    return folder / "t5"
 
 
 # ---- where the markers stand ---------------------------------------------------------------------------------------
@@ -75,9 +88,9 @@ def test_an_encoder_reads_the_input_of_the_authors(workshop: Workshop) -> None:
     """[MASK]option [MASK]option … [P]text within what the tokenizer puts around a text."""
     learner = marker(setup(workshop("bert", "Model")))
     features, tokenizer = learner.features(CHOICES), learner.tokenizer
-    for row, one in enumerate(CHOICES):
+    for row, example in enumerate(CHOICES):
         batch = features.batch([row], 0)
-        text = "".join(f"[MASK]{option} " for option in one.options) + f"[P]{one.query}"
+        text = "".join(f"[MASK]{option} " for option in example.options) + f"[P]{example.query}"
         ids = tokenizer(text)["input_ids"]
         assert batch["input_ids"].tolist() == [ids]
         assert batch["attention_mask"].all()
@@ -97,7 +110,7 @@ def test_a_decoder_reads_the_options_and_the_encoder_the_text(workshop: Workshop
     tokenizer, batch = learner.tokenizer, learner.features(CHOICES).batch([1], 0)
     assert batch["input_ids"].tolist() == [tokenizer(CHOICES[1].query)["input_ids"]]
     (ids,) = batch["decoder_input_ids"].tolist()
-    assert tokenizer.convert_ids_to_tokens([ids[place] for place in batch[MARKERS][0]]) == [
+    assert tokenizer.convert_ids_to_tokens([ids[position] for position in batch[MARKERS][0]]) == [
         "<extra_id_1>",
         "<extra_id_2>",
     ]
@@ -142,33 +155,33 @@ def test_losses_are_cross_entropies_whatever_stands_beside(kind: str, workshop: 
     network, features = learner.network().eval(), learner.features(CHOICES)
     expected = []
     with torch.inference_mode():
-        for row, one in enumerate(CHOICES):
+        for row, example in enumerate(CHOICES):
             batch = features.batch([row], 0)
             inputs = {name: batch[name] for name in ("input_ids", "decoder_input_ids") if name in batch}
             states = network.model(**inputs).last_hidden_state[0]
-            scores = torch.stack([states[place] @ states[batch["query_place"][0]] for place in batch[MARKERS][0]])
-            expected.append(functional.cross_entropy(scores, torch.tensor(one.gold)))
+            scores = torch.stack([states[position] @ states[batch["query_place"][0]] for position in batch[MARKERS][0]])
+            expected.append(functional.cross_entropy(scores, torch.tensor(example.gold)))
         for rows in ([0, 1, 2], [2, 0], [1]):
-            wanted = torch.stack(expected)[rows]
-            torch.testing.assert_close(network([features.batch(rows, 0)], []), wanted, rtol=1e-3, atol=1e-3)
+            expected_scores = torch.stack(expected)[rows]
+            torch.testing.assert_close(network([features.batch(rows, 0)], []), expected_scores, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", [*ENCODERS, *BOTH])
 def test_what_was_saved_scores_as_the_network_did(kind: str, workshop: Workshop, tmp_path: Path) -> None:
     learner = marker(setup(folder_of(kind, workshop, tmp_path), max_length=60))
     network = learner.network().eval()
-    asked = questions([*CHOICES, replace(CHOICES[0], query=LONG)])
-    expected = learner.backend(network).score_options(asked)
-    found = reading(str(written(learner, network, tmp_path / "out")))
-    got = found.score_options(asked)
+    requests = questions([*CHOICES, replace(CHOICES[0], query=LONG_TEXT)])
+    expected = learner.backend(network).score_options(requests)
+    loaded = reading(str(written(learner, network, tmp_path / "out")))
+    got = loaded.score_options(requests)
     assert got.truncated == expected.truncated
     assert 3 in got.truncated and 1 not in got.truncated
-    for one, other in zip(got.values, expected.values, strict=True):
-        assert one == pytest.approx(other, rel=1e-4, abs=1e-3)
-    assert found.describe()["max_length"] == 60
-    for one, question in zip(got.values, asked, strict=True):
-        (alone,) = found.score_options([question]).values
-        assert one == pytest.approx(alone, rel=1e-3, abs=1e-3)
+    for row, other in zip(got.values, expected.values, strict=True):
+        assert row == pytest.approx(other, rel=1e-4, abs=1e-3)
+    assert loaded.describe()["max_length"] == 60
+    for row, question in zip(got.values, requests, strict=True):
+        (alone,) = loaded.score_options([question]).values
+        assert row == pytest.approx(alone, rel=1e-3, abs=1e-3)
 
 
 def test_a_marker_of_a_decoder_knows_the_options_before_it_alone(workshop: Workshop, tmp_path: Path) -> None:
@@ -178,8 +191,8 @@ def test_a_marker_of_a_decoder_knows_the_options_before_it_alone(workshop: Works
         learner = marker(setup(folder_of(kind, workshop, tmp_path)))
         network = learner.network().eval()
         for last in ("no", "a"):
-            one = replace(CHOICES[0], options=("yes", last))
-            batch = learner.features([one]).batch([0], 0)
+            example = replace(CHOICES[0], options=("yes", last))
+            batch = learner.features([example]).batch([0], 0)
             inputs = {name: batch[name] for name in ("input_ids", "decoder_input_ids") if name in batch}
             with torch.inference_mode():
                 states[kind, last] = network.model(**inputs).last_hidden_state[0, batch[MARKERS][0, 0]]
@@ -193,11 +206,13 @@ def test_a_marker_of_a_decoder_knows_the_options_before_it_alone(workshop: Works
 @pytest.mark.parametrize("kind", ["bert", "t5"])
 def test_a_long_text_loses_its_end(kind: str, workshop: Workshop, tmp_path: Path) -> None:
     learner = marker(setup(folder_of(kind, workshop, tmp_path), max_length=50))
-    whole = marker(setup(folder_of(kind, workshop, tmp_path / "whole"), max_length=POSITIONS))
+    full_marker = marker(setup(folder_of(kind, workshop, tmp_path / "whole"), max_length=POSITIONS))
     example = replace(CHOICES[1], query=f"{LINES[0]} {LINES[1]}")
-    features, full = learner.features([CHOICES[1], example]), whole.features([example])
+    features, full = learner.features([CHOICES[1], example]), full_marker.features([example])
     assert (features.truncated, full.truncated) == (1, 0)
-    (ids,), (longer,) = (one.batch([row], 0)["input_ids"].tolist() for one, row in ((features, 1), (full, 0)))
+    (ids,), (longer,) = (
+        features_.batch([row], 0)["input_ids"].tolist() for features_, row in ((features, 1), (full, 0))
+    )
     assert len(ids) == 50 < len(longer)
     assert ids == [*longer[:49], longer[-1]]
     assert learner.describe()["options_read_by"] == {"bert": "encoder", "t5": "decoder"}[kind]
@@ -207,7 +222,7 @@ def test_a_long_text_loses_its_end(kind: str, workshop: Workshop, tmp_path: Path
 def test_options_that_leave_no_room_are_a_line_with_the_example(kind: str, workshop: Workshop, tmp_path: Path) -> None:
     """In training, and when the model is asked: nobody is answered with the first option."""
     learner = marker(setup(folder_of(kind, workshop, tmp_path), max_length=40))
-    crowded = replace(CHOICES[0], id="crowded", query=LONG, options=(LINES[0], LINES[1], "yes"))
+    crowded = replace(CHOICES[0], id="crowded", query=LONG_TEXT, options=(LINES[0], LINES[1], "yes"))
     with pytest.raises(FigevalError, match="the 3 options of 'crowded' fill the 40 tokens") as raised:
         learner.features([CHOICES[1], crowded])
     assert "\n" not in str(raised.value)
@@ -217,7 +232,7 @@ def test_options_that_leave_no_room_are_a_line_with_the_example(kind: str, works
 
 
 def test_a_run_names_the_example_whose_options_leave_no_room(tmp_path: Path) -> None:
-    crowded = replace(CHOICES[0], id="crowded", query=LONG, options=(LINES[0], LINES[1], "yes"))
+    crowded = replace(CHOICES[0], id="crowded", query=LONG_TEXT, options=(LINES[0], LINES[1], "yes"))
     ground = small(tmp_path / "ground", "choice", [CHOICES[1], crowded])
     learner = marker(setup(ground.model, max_length=20))
     written(learner, learner.network(), ground.trained)
@@ -233,7 +248,7 @@ def test_without_a_text_the_options_are_all_that_is_read(workshop: Workshop, tmp
     """As the floor without stories is trained, and as the probe without the query asks."""
     for kind in ("bert", "t5"):
         learner = marker(setup(folder_of(kind, workshop, tmp_path)))
-        bare = [replace(one, query="") for one in CHOICES]
+        bare = [replace(example, query="") for example in CHOICES]
         losses = learner.network().eval()([learner.features(bare).batch([0, 1, 2], 0)], [])
         assert losses.isfinite().all()
 
@@ -246,35 +261,37 @@ SPELT = Marks({"pad_token": "[PAD]", "unk_token": "[UNK]", "eos_token": "[SEP]"}
 
 def toy() -> list[ChoiceExample]:
     """What is done with a thing, among three options in any order."""
-    made = [
+    examples = [
         ChoiceExample(id=f"{thing}{n}", query=f"the {thing}", options=options, gold=options.index(done))
         for thing, done in SAID.items()
         for n, options in enumerate(permutations(SAID.values(), 3))
         if done in options
     ]
-    return random.Random(4).sample(made, len(made))
+    return random.Random(4).sample(examples, len(examples))
 
 
-def small_t5(place: Path, examples: Sequence[ChoiceExample]) -> Path:
+def small_t5(folder: Path, examples: Sequence[ChoiceExample]) -> Path:
     """An encoder-decoder that knows the words of the examples, without dropout."""
     from transformers import T5Config, T5ForConditionalGeneration
 
-    tokenizer = make_tokenizer(partial(word_pieces, texts=[text for one in examples for text in one.texts]), SPELT)
+    tokenizer = make_tokenizer(
+        partial(word_pieces, texts=[text for example in examples for text in example.texts]), SPELT
+    )
     shape = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0}
     torch.manual_seed(0)
     save(
         T5ForConditionalGeneration(T5Config(vocab_size=len(tokenizer), decoder_start_token_id=0, **shape)),
         tokenizer,
-        place,
+        folder,
     )
-    return place
+    return folder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "t5"])
 def test_the_right_option_is_found_wherever_it_stands(kind: str, tmp_path: Path) -> None:
     """Learnt from 140 questions, asked 40 others with the same options in other orders."""
-    learnt, others = toy()[:140], toy()[140:]
+    learnt, test_examples = toy()[:140], toy()[140:]
     folder = small(tmp_path, "choice", learnt).model if kind == "bert" else small_t5(tmp_path / "t5", learnt)
     learner = marker(setup(folder))
     torch.manual_seed(1)
@@ -291,13 +308,15 @@ def test_the_right_option_is_found_wherever_it_stands(kind: str, tmp_path: Path)
         optimizer.step()
     assert losses[-1] < 0.01
     assert losses[0] > 0.5
-    scores = learner.backend(network.eval()).score_options(questions(others)).values
-    right = [max(range(3), key=own.__getitem__) == one.gold for own, one in zip(scores, others, strict=True)]
+    scores = learner.backend(network.eval()).score_options(questions(test_examples)).values
+    right = [
+        max(range(3), key=row.__getitem__) == example.gold for row, example in zip(scores, test_examples, strict=True)
+    ]
     assert sum(right) > 0.8 * len(right)
 
 
-def fables(place: Path) -> Small:
-    return small(place, "choice", examples_of("mini_fables", 8))
+def fables(folder: Path) -> Small:
+    return small(folder, "choice", examples_of("mini_fables", 8))
 
 
 @pytest.mark.slow
@@ -311,7 +330,7 @@ def test_a_training_answers_as_it_did_on_dev_also_in_other_orders(tmp_path: Path
     assert len({row["pred"] for row in rows}) > 1
     assert ground.record()["head"]["options_read_by"] == "encoder"
     config = RunConfig(tasks=("small",), model=str(ground.trained), device="cpu", orders="cyclic",
-                       output_path=ground.place / "orders")  # fmt: skip
+                       output_path=ground.folder / "orders")  # fmt: skip
     record, _ = run_pipeline(config, ground.harness, Deaf())
     assert {"consistency", "position_bias"} <= set(scores_of(record.tasks[0]))
 
@@ -321,14 +340,14 @@ def test_a_training_that_was_cut_ends_with_the_same_weights(tmp_path: Path) -> N
     ground = fables(tmp_path / "ground")
     steps = {"head": "marker", "epochs": 3, "evaluate_every": 1, "dropout": 0.1}
     ground.train(**steps)
-    whole = load_file(ground.trained / "model.safetensors")
-    config = {"output": ground.place / "cut", **steps}
+    uninterrupted = load_file(ground.trained / "model.safetensors")
+    config = {"output": ground.folder / "cut", **steps}
     with pytest.raises(KeyboardInterrupt):
         ground.train(heard=Heard(cut=3), **config)
     ground.train(**config)
-    cut = load_file(ground.place / "cut" / "model.safetensors")
-    assert set(whole) == set(cut)
-    assert all(whole[name].equal(cut[name]) for name in whole)
+    cut = load_file(ground.folder / "cut" / "model.safetensors")
+    assert set(uninterrupted) == set(cut)
+    assert all(uninterrupted[name].equal(cut[name]) for name in uninterrupted)
 
 
 # ---- what is refused -----------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from figeval.wings.training.adapters import add_adapters
 from figeval.wings.training.config import TrainConfig
 from tests.plugins.headed import declare
 from tests.plugins.heads.small import best_of, examples_of, scores_of, small, written
-from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 LABELS = ("entailment", "neutral", "contradiction")
 SHORT = ("yes", "no, it does not", "The roof leaked for a month")
@@ -42,18 +42,18 @@ def setup(folder: Path | str, **changes: Any) -> Setup:
     return Setup(model=str(folder), options=options, **{"labels": LABELS, **changes})
 
 
-def asked(*examples: PairExample, labels: tuple[str, ...] = LABELS) -> list[PairLabel]:
-    return [PairLabel(one.left, one.right, labels) for one in examples]
+def requests_of(*examples: PairExample, labels: tuple[str, ...] = LABELS) -> list[PairLabel]:
+    return [PairLabel(example.left, example.right, labels) for example in examples]
 
 
-def trained(workshop: Workshop, place: Path, **changes: Any) -> Path:
+def trained(workshop: Workshop, folder: Path, **changes: Any) -> Path:
     """A folder as the loop writes it; the fresh layer is made larger, so that labels differ."""
     learner = pairs(setup(workshop("bert", "Model"), **changes))
     torch.manual_seed(3)
     network = learner.network()
     with torch.no_grad():
         network.head.weight.mul_(8)
-    return written(learner, network, place)
+    return written(learner, network, folder)
 
 
 def test_both_texts_get_the_prompt_of_texts_of_one_kind(workshop: Workshop, tmp_path: Path) -> None:
@@ -61,17 +61,19 @@ def test_both_texts_get_the_prompt_of_texts_of_one_kind(workshop: Workshop, tmp_
     prompt = "does it follow: "
     learner = pairs(setup(workshop("bert", "Model"), options={"text_prompt": prompt}))
     plain = pairs(setup(workshop("bert", "Model")))
-    spelt = [replace(one, left=prompt + one.left, right=prompt + one.right) for one in PAIRS]
-    found, expected = learner.features(PAIRS), plain.features(spelt)
-    assert (found.left.fields, found.right.fields) == (expected.left.fields, expected.right.fields)
+    spelt = [replace(example, left=prompt + example.left, right=prompt + example.right) for example in PAIRS]
+    features, expected = learner.features(PAIRS), plain.features(spelt)
+    assert (features.left.fields, features.right.fields) == (expected.left.fields, expected.right.fields)
     with_prompt = reading(str(trained(workshop, tmp_path / "prompted", options={"text_prompt": prompt})))
     without = reading(str(trained(workshop, tmp_path / "plain")))
     assert with_prompt.describe()["prompts"]["text"] == prompt
     assert "prompts" not in without.describe()
-    for one, other in zip(
-        with_prompt.label_pairs(asked(*PAIRS)).values, without.label_pairs(asked(*spelt)).values, strict=True
+    for row, other in zip(
+        with_prompt.label_pairs(requests_of(*PAIRS)).values,
+        without.label_pairs(requests_of(*spelt)).values,
+        strict=True,
     ):
-        assert one == pytest.approx(other)
+        assert row == pytest.approx(other)
 
 
 # ---- losses --------------------------------------------------------------------------------------------------------
@@ -94,16 +96,16 @@ def test_losses_are_those_of_the_plain_formula(kind: str, product: bool, worksho
 
     with torch.inference_mode():
         expected = []
-        for number, one in enumerate(PAIRS):
-            u, v = vector(one.left), vector(one.right)
-            beside = torch.cat([u, v, (u - v).abs(), *([u * v] if product else [])])
-            logits = network.head.weight @ beside + network.head.bias
+        for number, example in enumerate(PAIRS):
+            u, v = vector(example.left), vector(example.right)
+            joined = torch.cat([u, v, (u - v).abs(), *([u * v] if product else [])])
+            logits = network.head.weight @ joined + network.head.bias
             expected.append(functional.cross_entropy(logits, torch.tensor(number % 3)))
         together = network([features.batch(range(6), 0)], [])
-        apart = network([features.batch([0, 5, 1], 0), features.batch([2], 0), features.batch([3, 4], 0)], [])
-    wanted = torch.stack(expected)
-    torch.testing.assert_close(together, wanted, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(apart, wanted[[0, 5, 1, 2, 3, 4]], rtol=1e-4, atol=1e-4)
+        other_batches = network([features.batch([0, 5, 1], 0), features.batch([2], 0), features.batch([3, 4], 0)], [])
+    expected_losses = torch.stack(expected)
+    torch.testing.assert_close(together, expected_losses, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(other_batches, expected_losses[[0, 5, 1, 2, 3, 4]], rtol=1e-4, atol=1e-4)
 
 
 def test_the_fresh_layer_is_drawn_from_the_seed(workshop: Workshop) -> None:
@@ -117,7 +119,7 @@ def test_the_fresh_layer_is_drawn_from_the_seed(workshop: Workshop) -> None:
 
 def test_a_long_text_loses_its_end_and_the_pair_is_counted_once(workshop: Workshop) -> None:
     features = pairs(setup(workshop("bert", "Model"), max_length=30)).features(
-        [replace(PAIRS[0], left="Maybe."), replace(PAIRS[1], left=LONG, right=LONG)]
+        [replace(PAIRS[0], left="Maybe."), replace(PAIRS[1], left=LONG_TEXT, right=LONG_TEXT)]
     )
     assert features.truncated == 1
     assert features.batch([1], 0)["input_ids"].shape == features.batch([1], 0)["right.input_ids"].shape == (1, 30)
@@ -131,8 +133,8 @@ def test_what_is_frozen_has_no_gradient_and_the_layer_is_trained_beside_adapters
     assert without
     assert all("embeddings" in name or "pooler" in name for name in without)
     add_adapters(network, TrainConfig(task="t", model="m", output=Path("o"), lora=2))
-    wanted = {name for name, weight in network.named_parameters() if weight.requires_grad and ".lora_" not in name}
-    assert wanted == {"head.weight", "head.bias"}
+    trainable = {name for name, weight in network.named_parameters() if weight.requires_grad and ".lora_" not in name}
+    assert trainable == {"head.weight", "head.bias"}
 
 
 # ---- what was trained is what is asked -----------------------------------------------------------------------------
@@ -147,19 +149,19 @@ def test_what_was_saved_answers_as_the_network_did(
     """Also where a text is too long, or stands in several pairs, on either side."""
     learner = pairs(setup(workshop(kind, "Model"), max_length=60, options={"pooling": pooling, "product": product}))
     network, features = learner.network().eval(), learner.features(PAIRS)
-    requests = asked(*PAIRS, replace(PAIRS[0], right=LONG), replace(PAIRS[1], left=SHORT[1], right=LINES[1]))
+    requests = requests_of(*PAIRS, replace(PAIRS[0], right=LONG_TEXT), replace(PAIRS[1], left=SHORT[1], right=LINES[1]))
     expected = learner.backend(network).label_pairs(requests)
     folder = written(learner, network, tmp_path / "out")
     assert resolve_backend(str(folder), {}) == "pair_encoder"
     for size in (1, "auto"):
         model = reading(str(folder), batch_size=size)
-        found = model.label_pairs(requests)
-        for one, other in zip(found.values, expected.values, strict=True):
-            assert one == pytest.approx(other, rel=1e-4)
-        assert found.truncated == expected.truncated == {6}
-    own = torch.tensor([row[str(one.label)] for row, one in zip(found.values, PAIRS, strict=False)])
+        loaded_answers = model.label_pairs(requests)
+        for row, other in zip(loaded_answers.values, expected.values, strict=True):
+            assert row == pytest.approx(other, rel=1e-4)
+        assert loaded_answers.truncated == expected.truncated == {6}
+    logits = torch.tensor([row[str(example.label)] for row, example in zip(loaded_answers.values, PAIRS, strict=False)])
     with torch.inference_mode():
-        torch.testing.assert_close(network([features.batch(range(6), 0)], []), -own.log(), rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(network([features.batch(range(6), 0)], []), -logits.log(), rtol=1e-3, atol=1e-4)
     described = model.describe()
     assert described["classes"] == {"entailment": [0], "neutral": [1], "contradiction": [2]}
     assert (described["product"], described["pooling"], described["max_length"]) == (product, pooling, 60)
@@ -170,20 +172,22 @@ def test_its_vectors_are_those_of_the_encoder_and_every_text_is_read_once(worksh
     assert capabilities(model) == {"embed", "label_pairs"}
     plain = encoder(str(workshop("bert", "Model")), pooling="mean")
     texts = [Text(line) for line in LINES]
-    torch.testing.assert_close(*(torch.tensor(one.embed(texts).values) for one in (model, plain)))
+    torch.testing.assert_close(*(torch.tensor(model_.embed(texts).values) for model_ in (model, plain)))
     rows: list[int] = []
     hook = model.network.model.register_forward_pre_hook(
-        lambda _module, _inputs, named: rows.append(len(named["input_ids"])), with_kwargs=True
+        lambda _module, _inputs, inputs: rows.append(len(inputs["input_ids"])), with_kwargs=True
     )
-    model.label_pairs(asked(*(PairExample(id="x", left=one, right=two, label=None) for one in LINES for two in LINES)))
+    model.label_pairs(
+        requests_of(*(PairExample(id="x", left=left, right=two, label=None) for left in LINES for two in LINES))
+    )
     hook.remove()
     assert sum(rows) == len(LINES)
 
 
 def test_labels_are_asked_by_their_meaning(workshop: Workshop, tmp_path: Path) -> None:
     folder = str(trained(workshop, tmp_path / "out"))
-    three = reading(folder).label_pairs(asked(*PAIRS)).values
-    two = asked(*PAIRS, labels=("Entails", "not_entailment"))
+    three = reading(folder).label_pairs(requests_of(*PAIRS)).values
+    two = requests_of(*PAIRS, labels=("Entails", "not_entailment"))
     for row, best in zip(three, reading(folder).label_pairs(two).values, strict=True):
         assert best == {
             "Entails": pytest.approx(row["entailment"]),
@@ -191,10 +195,10 @@ def test_labels_are_asked_by_their_meaning(workshop: Workshop, tmp_path: Path) -
         }
     for row, summed in zip(three, reading(folder, decision="sum").label_pairs(two).values, strict=True):
         assert summed["not_entailment"] == pytest.approx(row["neutral"] + row["contradiction"])
-    renamed = reading(folder, labels="yes:0;no:1+2").label_pairs(asked(*PAIRS, labels=("yes", "no"))).values
+    renamed = reading(folder, labels="yes:0;no:1+2").label_pairs(requests_of(*PAIRS, labels=("yes", "no"))).values
     assert [row["yes"] for row in renamed] == pytest.approx([row["entailment"] for row in three])
     with pytest.raises(FigevalError, match="no class of the model means 'sarcasm'"):
-        reading(folder).label_pairs(asked(PAIRS[0], labels=("sarcasm", "neutral")))
+        reading(folder).label_pairs(requests_of(PAIRS[0], labels=("sarcasm", "neutral")))
 
 
 def test_it_keeps_to_what_is_wanted_of_models(workshop: Workshop, tmp_path: Path) -> None:
@@ -205,10 +209,10 @@ def test_it_keeps_to_what_is_wanted_of_models(workshop: Workshop, tmp_path: Path
 def test_the_layer_is_part_of_its_fingerprint_and_can_be_forgotten(workshop: Workshop, tmp_path: Path) -> None:
     folder = trained(workshop, tmp_path / "out")
     model = reading(str(folder))
-    before, found = model.fingerprint(), model.label_pairs(asked(*PAIRS)).values
+    before, first_answers = model.fingerprint(), model.label_pairs(requests_of(*PAIRS)).values
     model.close()
     assert not {"network", "head"} & set(vars(model))
-    assert model.label_pairs(asked(*PAIRS)).values == found
+    assert model.label_pairs(requests_of(*PAIRS)).values == first_answers
     weights = load_file(folder / FILE)
     save_file({**weights, "bias": weights["bias"] + 1}, folder / FILE)
     assert reading(str(folder)).fingerprint() != before
@@ -237,9 +241,11 @@ def test_another_layer_makes_place_for_a_fresh_one(
     folder = trained(workshop, tmp_path / "out")
     learner = pairs(Setup(model=str(folder), labels=labels, options=options))
     assert learner.describe()["fresh_head"] is True
-    found = written(learner, learner.network(), tmp_path / "again")
-    assert json.loads((found / "config.json").read_text())["id2label"] == {str(n): one for n, one in enumerate(labels)}
-    weights = load_file(found / FILE)
+    saved = written(learner, learner.network(), tmp_path / "again")
+    assert json.loads((saved / "config.json").read_text())["id2label"] == {
+        str(n): label for n, label in enumerate(labels)
+    }
+    weights = load_file(saved / FILE)
     assert weights["weight"].shape == (len(labels), (4 if options else 3) * 16)
 
 
@@ -255,10 +261,10 @@ def test_classes_of_a_cross_encoder_are_none_of_its_own(workshop: Workshop) -> N
 def test_it_learns_and_answers_as_it_did_in_training(tmp_path: Path) -> None:
     ground = small(tmp_path / "ground", "pairs", examples_of("mini_pairs", 8))
     progress = ground.train(head="biencoder", head_args={"pooling": "mean"}, epochs=30, evaluate_every=10)
-    found, rows = ground.answers()
-    assert found.route == "by_head"
-    assert scores_of(found) == pytest.approx(best_of(progress), rel=1e-6)
-    assert (scores_of(found)["acc"] or 0) > 0.8
+    scores, rows = ground.answers()
+    assert scores.route == "by_head"
+    assert scores_of(scores) == pytest.approx(best_of(progress), rel=1e-6)
+    assert (scores_of(scores)["acc"] or 0) > 0.8
     assert len({row["pred"] for row in rows}) == 2
     declared = json.loads((ground.trained / "figeval.json").read_text())
     assert (declared["kind"], declared["pooling"], declared["product"]) == ("pair_encoder", "mean", False)
@@ -296,9 +302,9 @@ def test_examples_that_cannot_be_learnt_from_are_refused(workshop: Workshop) -> 
 def test_a_text_without_a_token_has_unknown_probabilities(workshop: Workshop, tmp_path: Path) -> None:
     learner = pairs(setup(workshop("gpt2", "Model")))
     model = reading(str(written(learner, learner.network(), tmp_path / "out")))
-    unknown, known = model.label_pairs(asked(replace(PAIRS[1], right=""), PAIRS[1])).values
+    unknown, known_row = model.label_pairs(requests_of(replace(PAIRS[1], right=""), PAIRS[1])).values
     assert all(map(math.isnan, unknown.values()))
-    assert sum(known.values()) == pytest.approx(1)
+    assert sum(known_row.values()) == pytest.approx(1)
 
 
 def test_folders_that_are_none(workshop: Workshop, tmp_path: Path) -> None:
@@ -316,5 +322,5 @@ def test_folders_that_are_none(workshop: Workshop, tmp_path: Path) -> None:
     (folder / "figeval.json").write_text(json.dumps({**declared, "product": True}))
     wide = reading(str(folder))
     with pytest.raises(FigevalError, match=r"is not a linear layer for 3 labels, which sees 64.*size") as raised:
-        wide.label_pairs(asked(*PAIRS))
+        wide.label_pairs(requests_of(*PAIRS))
     assert "\n" not in str(raised.value)

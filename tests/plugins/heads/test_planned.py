@@ -21,11 +21,11 @@ HEADS = {
 }
 
 
-def losses(place: Small, name: str, changes: dict[str, Any]) -> tuple[list[float], dict[str, Any]]:
+def losses(ground: Small, name: str, changes: dict[str, Any]) -> tuple[list[float], dict[str, Any]]:
     heard = Heard()
-    output = place.place / name
+    output = ground.folder / name
     steps = {"epochs": 1, "evaluate_every": 1, "batch_size": 8, "select_on": "none"}
-    place.train(heard, output=output, evaluate=(), **{**steps, **changes})
+    ground.train(heard, output=output, evaluate=(), **{**steps, **changes})
     record: dict[str, Any] = json.loads((output / "training/record.json").read_text("utf-8"))
     return heard.losses, record["passes"]
 
@@ -34,12 +34,12 @@ def losses(place: Small, name: str, changes: dict[str, Any]) -> tuple[list[float
 def test_fewer_passes_have_the_same_losses(tmp_path: Path, task_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     task, changes = HEADS[task_type]
     assert task_type in TASKS
-    place = small(tmp_path / "small", task_type, examples_of(task, 16))
-    expected, before = losses(place, "cpu", {**changes, "tokens_per_batch": 100})
+    ground = small(tmp_path / "small", task_type, examples_of(task, 16))
+    expected, before = losses(ground, "cpu", {**changes, "tokens_per_batch": 100})
     with monkeypatch.context() as patched:
         patched.setattr(distributed, "gauge_of", lambda _device: MadeUp(per_pass=1.0, per_token=0.001))
-        found, after = losses(place, "planned", changes)
-    assert found == pytest.approx(expected, abs=1e-5)
+        losses_, after = losses(ground, "planned", changes)
+    assert losses_ == pytest.approx(expected, abs=1e-5)
     assert after["per_step"] < before["per_step"]
     assert (after["seconds_per_pass"], after["seconds_per_token"]) == pytest.approx((1.0, 0.001))
     assert "seconds_per_pass" not in before

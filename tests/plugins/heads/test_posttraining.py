@@ -22,7 +22,7 @@ from figeval.runs import Harness
 from figeval.task_types.pairs import PairExample
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
-from tests.plugins.tiny import KINDS, LINES, LONG, Workshop, save
+from tests.plugins.tiny import KINDS, LINES, LONG_TEXT, Workshop, save
 from tests.wings.training.linear import Heard
 
 WRITE = "ForConditionalGeneration"
@@ -39,18 +39,18 @@ def setup(folder: Path | str, **options: Any) -> Setup:
 
 
 def test_masks_hide_a_fixed_share_and_are_mostly_masks() -> None:
-    noise, found = Masks(0.15, 4, range(100, 140)), Counter[str]()
+    noise, counts = Masks(0.15, 4, range(100, 140)), Counter[str]()
     for draw in range(400):
         row = noise(PIECE, Random(draw))
-        hidden = [place for place, label in enumerate(row["labels"]) if label != -100]
+        hidden = [index for index, label in enumerate(row["labels"]) if label != -100]
         assert len(hidden) == 6  # .15 of 40
-        assert all(row["labels"][place] == PIECE.ids[place] for place in hidden)
-        assert all(row["input_ids"][place] == PIECE.ids[place] for place in range(42) if place not in hidden)
+        assert all(row["labels"][index] == PIECE.ids[index] for index in hidden)
+        assert all(row["input_ids"][index] == PIECE.ids[index] for index in range(42) if index not in hidden)
         assert {0, 41}.isdisjoint(hidden)
-        for place in hidden:
-            seen = row["input_ids"][place]
-            found["mask" if seen == 4 else "kept" if seen == PIECE.ids[place] else "other"] += 1
-    shares = {name: count / 2400 for name, count in found.items()}
+        for index in hidden:
+            seen = row["input_ids"][index]
+            counts["mask" if seen == 4 else "kept" if seen == PIECE.ids[index] else "other"] += 1
+    shares = {name: count / 2400 for name, count in counts.items()}
     assert shares == pytest.approx({"mask": 0.8, "kept": 0.1, "other": 0.1}, abs=0.03)
 
 
@@ -87,8 +87,8 @@ def test_holes_are_masks_in_a_text_that_is_the_whole_target() -> None:
         assert list(row["labels"]) == list(PIECE.ids)
         assert list(row["input_ids"]).count(4) == 4  # 12 tokens in spans of about 3
         assert len(row["input_ids"]) == 42 - 12 + 4
-        kept = [token for token in row["input_ids"] if token != 4]
-        assert kept == [*sorted(kept[:-1]), 2]
+        visible_tokens = [token for token in row["input_ids"] if token != 4]
+        assert visible_tokens == [*sorted(visible_tokens[:-1]), 2]
 
 
 def test_noise_depends_on_draw_and_row_alone(workshop: Workshop) -> None:
@@ -113,11 +113,13 @@ def test_long_texts_are_split_and_nothing_is_lost(kind: str, workshop: Workshop)
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(workshop(kind, "Model"))
-    whole = tokenizer(LONG, add_special_tokens=False, verbose=False)["input_ids"]
-    pieces = pieces_of(tokenizer, {LONG: "long", LINES[1]: "short"}, 24)
+    all_tokens = tokenizer(LONG_TEXT, add_special_tokens=False, verbose=False)["input_ids"]
+    pieces = pieces_of(tokenizer, {LONG_TEXT: "long", LINES[1]: "short"}, 24)
     assert max(len(piece.ids) for piece in pieces) == 24
-    own = [token for piece in pieces if piece.origin == "long" for token in piece.ids[piece.first : piece.end]]
-    assert own == whole
+    tokens_of_text = [
+        token for piece in pieces if piece.origin == "long" for token in piece.ids[piece.first : piece.end]
+    ]
+    assert tokens_of_text == all_tokens
     assert {piece.origin for piece in pieces} == {"long", "short"}
 
 
@@ -234,8 +236,8 @@ def test_a_bare_encoder_gets_a_fresh_head(workshop: Workshop) -> None:
     network = learner.network()
     assert learner.describe()["fresh_head"]
     assert network.fresh == ["cls"]
-    body, own = AutoModel.from_pretrained(folder).state_dict(), network.model.base_model.state_dict()
-    assert all(own[name].equal(body[name]) for name in own)
+    body, trained_body = AutoModel.from_pretrained(folder).state_dict(), network.model.base_model.state_dict()
+    assert all(trained_body[name].equal(body[name]) for name in trained_body)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from figeval.task_types.spans import SpanExample
 from figeval.types import NO_SPAN, Span, SpanQuery
 from tests.plugins.headed import QA, declare
 from tests.plugins.heads.small import assert_alike, best_of, examples_of, scores_of, small, written
-from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 KINDS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra")
 ROOMY = {"max_position_embeddings": 400}
@@ -44,19 +44,25 @@ def setup(folder: Path, **changes: Any) -> Setup:
 
 
 def queries(examples: list[SpanExample]) -> list[SpanQuery]:
-    return [SpanQuery(one.text, one.given, one.known) for one in examples]
+    return [SpanQuery(example.text, example.given, example.known) for example in examples]
 
 
-def plain(model: Any, tokenizer: Any, one: SpanExample, text: str, question: str) -> torch.Tensor:
+def plain(model: Any, tokenizer: Any, example: SpanExample, text: str, question: str) -> torch.Tensor:
     """The loss of one example, straight through transformers, without padding."""
-    beside = {"full": f"{one.known}{tokenizer.sep_token}{one.given}", "given": one.given}.get(question)
-    sides = (one.text,) if beside is None else (one.text, beside) if text == "first" else (beside, one.text)
+    other_texts = {"full": f"{example.known}{tokenizer.sep_token}{example.given}", "given": example.given}.get(question)
+    sides = (
+        (example.text,)
+        if other_texts is None
+        else (example.text, other_texts)
+        if text == "first"
+        else (other_texts, example.text)
+    )
     encoded = tokenizer(*sides, return_tensors="pt", return_offsets_mapping=True)
-    offsets, which = encoded.pop("offset_mapping")[0].tolist(), encoded.sequence_ids(0)
-    own = sides.index(one.text)
-    searched = [n for n, (a, b) in enumerate(offsets) if which[n] == own and one.text[a:b].strip()]
-    assert one.gold is not None
-    hit = [k for k, n in enumerate(searched) if offsets[n][0] < one.gold.end and offsets[n][1] > one.gold.start]
+    offsets, sequence_ids = encoded.pop("offset_mapping")[0].tolist(), encoded.sequence_ids(0)
+    side = sides.index(example.text)
+    searched = [n for n, (a, b) in enumerate(offsets) if sequence_ids[n] == side and example.text[a:b].strip()]
+    assert example.gold is not None
+    hit = [k for k, n in enumerate(searched) if offsets[n][0] < example.gold.end and offsets[n][1] > example.gold.start]
     output = model(**encoded)
     losses = [
         functional.cross_entropy(logits[0, searched], torch.tensor(target))
@@ -71,12 +77,12 @@ def test_losses_are_those_of_the_plain_formula_whatever_stands_beside(kind: str,
     network, features = learner.network().eval(), learner.features(EXAMPLES)
     with torch.inference_mode():
         expected = torch.stack(
-            [plain(network.model, learner.base.tokenizer, one, "second", "full") for one in EXAMPLES]
+            [plain(network.model, learner.base.tokenizer, example, "second", "full") for example in EXAMPLES]
         )
         together = network([features.batch(range(4), 0)], [])
-        apart = network([features.batch([row], 0) for row in range(4)], [])
+        other_batches = network([features.batch([row], 0) for row in range(4)], [])
     torch.testing.assert_close(together, expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(apart, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(other_batches, expected, rtol=1e-4, atol=1e-4)
     assert features.lengths == [len(batch["input_ids"][0]) for batch in (features.batch([n], 0) for n in range(4))]
 
 
@@ -86,27 +92,29 @@ def test_the_text_may_stand_first_or_alone(text: str, question: str, workshop: W
     learner = span(setup(workshop("bert", "Model"), options={"text": text, "question": question}))
     network, features = learner.network().eval(), learner.features(EXAMPLES)
     with torch.inference_mode():
-        expected = torch.stack([plain(network.model, learner.base.tokenizer, one, text, question) for one in EXAMPLES])
+        expected = torch.stack(
+            [plain(network.model, learner.base.tokenizer, example, text, question) for example in EXAMPLES]
+        )
         torch.testing.assert_close(network([features.batch(range(4), 0)], []), expected, rtol=1e-4, atol=1e-4)
     saved = written(learner, network, tmp_path / "out")
-    found = spans(str(saved))
-    assert_alike(found.find_spans(queries(EXAMPLES)), learner.backend(network).find_spans(queries(EXAMPLES)))
-    described = found.describe()
+    loaded = spans(str(saved))
+    assert_alike(loaded.find_spans(queries(EXAMPLES)), learner.backend(network).find_spans(queries(EXAMPLES)))
+    described = loaded.describe()
     assert (described["text"], described["question"]) == (text, question)
 
 
 def test_a_stretch_is_found_by_its_characters() -> None:
     """Tokens of white space are no answers; a token that juts out of the stretch counts."""
-    one = SpanExample(id="s", text="ab  cd ef", given="x", known="y", gold=Span(1, 6))
-    places = [(0, 2), (2, 4), (4, 6), (6, 9)]
-    assert gold_tokens(one, places) == [0, 2]
-    assert gold_tokens(replace(one, gold=Span(7, 9)), places) == [3]
+    example = SpanExample(id="s", text="ab  cd ef", given="x", known="y", gold=Span(1, 6))
+    offsets = [(0, 2), (2, 4), (4, 6), (6, 9)]
+    assert gold_tokens(example, offsets) == [0, 2]
+    assert gold_tokens(replace(example, gold=Span(7, 9)), offsets) == [3]
 
 
 def test_of_a_long_text_the_window_with_most_around_the_stretch_is_read(workshop: Workshop) -> None:
-    text = f"{LONG} {LONG}"
-    place = text.index("rolled back", len(LONG))
-    far = SpanExample(id="far", text=text, given="a", known="b", gold=Span(place, place + len("rolled back")))
+    text = f"{LONG_TEXT} {LONG_TEXT}"
+    start = text.index("rolled back", len(LONG_TEXT))
+    far = SpanExample(id="far", text=text, given="a", known="b", gold=Span(start, start + len("rolled back")))
     learner = span(setup(workshop("bert", "Model", **ROOMY), max_length=60))
     features = learner.features([far, replace(EXAMPLES[1], known="b")])
     assert features.truncated == 1
@@ -121,7 +129,7 @@ def test_of_a_long_text_the_window_with_most_around_the_stretch_is_read(workshop
 
 
 def test_of_a_stretch_longer_than_any_window_the_most_is_learnt(workshop: Workshop) -> None:
-    long = SpanExample(id="long", text=LONG, given="a", known="b", gold=Span(0, len(LONG)))
+    long = SpanExample(id="long", text=LONG_TEXT, given="a", known="b", gold=Span(0, len(LONG_TEXT)))
     learner = span(setup(workshop("bert", "Model", **ROOMY), max_length=60))
     features = learner.features([long])
     (answer,) = features.answers
@@ -136,8 +144,8 @@ def test_a_head_that_is_there_is_kept_and_a_classifier_gets_a_fresh_one(workshop
 
     folder = workshop("bert", QA)
     learner = span(setup(folder))
-    own = AutoModelForQuestionAnswering.from_pretrained(folder).qa_outputs.weight
-    torch.testing.assert_close(learner.network().model.qa_outputs.weight, own)
+    weights = AutoModelForQuestionAnswering.from_pretrained(folder).qa_outputs.weight
+    torch.testing.assert_close(learner.network().model.qa_outputs.weight, weights)
     assert learner.describe()["fresh_head"] is False
     three = span(setup(workshop("bert", "ForSequenceClassification", id2label={0: "a", 1: "b", 2: "c"})))
     assert three.network().model.qa_outputs.out_features == 2
@@ -154,13 +162,13 @@ def test_dropout_is_on_frozen_weights_stay_and_the_rest_gets_a_gradient(workshop
     learner = span(setup(workshop("roberta", "Model", **ROOMY), options={"freeze": "roberta.embeddings"}))
     network, features = learner.network(), learner.features(EXAMPLES)
     batch = features.batch(range(4), 0)
-    found = []
+    gradients = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        found.append(network([batch], []))
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])
-    found[0].sum().backward()
+        gradients.append(network([batch], []))
+    assert torch.equal(gradients[0], gradients[1])
+    assert not torch.equal(gradients[0], gradients[2])
+    gradients[0].sum().backward()
     for name, weight in network.named_parameters():
         assert (weight.grad is None) == ("embeddings" in name), name
 
@@ -169,10 +177,10 @@ def test_dropout_is_on_frozen_weights_stay_and_the_rest_gets_a_gradient(workshop
 def test_what_was_saved_answers_as_the_network_did(kind: str, workshop: Workshop, tmp_path: Path) -> None:
     learner = span(setup(workshop(kind, "Model", **ROOMY), max_length=70, options={"max_span": 5}))
     network = learner.network().eval()
-    asked = queries([*EXAMPLES, replace(EXAMPLES[0], text=LONG)])
-    found = spans(str(written(learner, network, tmp_path / "out")))
-    assert_alike(found.find_spans(asked), learner.backend(network).find_spans(asked))
-    assert (found.describe()["max_length"], found.describe()["max_span"]) == (70, 5)
+    requests = queries([*EXAMPLES, replace(EXAMPLES[0], text=LONG_TEXT)])
+    loaded = spans(str(written(learner, network, tmp_path / "out")))
+    assert_alike(loaded.find_spans(requests), learner.backend(network).find_spans(requests))
+    assert (loaded.describe()["max_length"], loaded.describe()["max_span"]) == (70, 5)
 
 
 @pytest.mark.slow
@@ -221,7 +229,7 @@ def test_examples_without_a_stretch_are_refused(workshop: Workshop) -> None:
 def test_that_no_span_is_right_is_learnt_and_said_by_the_first_token(
     kind: str, workshop: Workshop, tmp_path: Path
 ) -> None:
-    mixed = [replace(one, gold=NO_SPAN) if n % 2 else one for n, one in enumerate(EXAMPLES)]
+    mixed = [replace(example, gold=NO_SPAN) if n % 2 else example for n, example in enumerate(EXAMPLES)]
     learner = span(setup(workshop(kind, "Model", **ROOMY), max_length=300, options={"null_score": True}))
     network, features = learner.network().eval(), learner.features(mixed)  # without dropout: as few steps as possible
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
@@ -234,12 +242,17 @@ def test_that_no_span_is_right_is_learnt_and_said_by_the_first_token(
         optimizer.step()
     saved = learner.save(network, network.state_dict(), tmp_path / "saved")
     assert saved["null_score"] is True
-    found = learner.backend(network).find_spans(queries(mixed))
-    assert [one[0].span for one in found] == [one.gold for one in mixed]
-    assert all(len(one) == 2 and one[0].score > one[1].score for one in found)
+    answers = learner.backend(network).find_spans(queries(mixed))
+    assert [spans_of_example[0].span for spans_of_example in answers] == [example.gold for example in mixed]
+    assert all(
+        len(spans_of_example) == 2 and spans_of_example[0].score > spans_of_example[1].score
+        for spans_of_example in answers
+    )
     backend = learner.backend(network)
     never = replace(backend.setup.settings, null_score=None)
-    assert NO_SPAN not in {one.span for found in blind(backend, never).find_spans(queries(mixed)) for one in found}
+    assert NO_SPAN not in {
+        span.span for spans_of_example in blind(backend, never).find_spans(queries(mixed)) for span in spans_of_example
+    }
 
 
 def blind(backend: SpanFinder, settings: SpanSettings) -> SpanFinder:

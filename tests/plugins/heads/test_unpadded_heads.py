@@ -14,10 +14,10 @@ from figeval.builtin.plugins.torch_models.unpadded import describe_padding
 from figeval.models.learner import Setup
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
-from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 LABELS = ("entailment", "neutral", "contradiction")
-TEXTS = [*LINES, "Yes.", LONG[:200]]
+TEXTS = [*LINES, "Yes.", LONG_TEXT[:200]]
 PAIRS = [PairExample(id=f"p{n}", left=text, right=TEXTS[n // 2], label=LABELS[n % 3]) for n, text in enumerate(TEXTS)]
 CANDIDATES = (*(line[:20] for line in LINES), "yes", "no, it is not")
 RANKED = [
@@ -44,7 +44,11 @@ def losses_and_gradients(head: str, folder: str, device: str, **changes: Any) ->
     chosen = range(len(features.lengths))
     losses = network([features.batch(chosen, 0)], features.beside(chosen))
     losses.sum().backward()
-    return losses, {name: one.grad for name, one in network.named_parameters() if one.grad is not None}, network
+    return (
+        losses,
+        {name: parameter.grad for name, parameter in network.named_parameters() if parameter.grad is not None},
+        network,
+    )
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
@@ -55,10 +59,10 @@ def test_losses_and_gradients_are_those_of_padded_rows(
 ) -> None:
     monkeypatch.setitem(rows.KERNELS, "cpu", (rows.by_row,))
     folder = str(workshop(kind, HEADS[head][1], **({"num_labels": 3} if head == "pairs" else {})))
-    wanted, of_padded, padded = losses_and_gradients(head, folder, "cpu", gradient_checkpointing=checkpointing)
-    found, of_rows, network = losses_and_gradients(head, folder, "cuda", gradient_checkpointing=checkpointing)
+    expected, of_padded, padded = losses_and_gradients(head, folder, "cpu", gradient_checkpointing=checkpointing)
+    losses_, of_rows, network = losses_and_gradients(head, folder, "cuda", gradient_checkpointing=checkpointing)
     assert (describe_padding(padded), describe_padding(network)) == ({}, {"padding": "none"})
-    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(losses_, expected, atol=1e-5, rtol=1e-5)
     assert of_rows.keys() == of_padded.keys()
     for name, gradient in of_padded.items():
         torch.testing.assert_close(of_rows[name], gradient, atol=1e-5, rtol=1e-3)

@@ -41,17 +41,17 @@ EXAMPLES = [
 TAGS = st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), max_size=9)
 
 
-def example(tags: str | list[str], **more: Any) -> LabellingExample:
+def example(tags: str | list[str], **extra: Any) -> LabellingExample:
     read = tuple(tags.split() if isinstance(tags, str) else tags)
-    return LabellingExample(id="1", tokens=tuple(f"w{n}" for n in range(len(read))), tags=read, **more)
+    return LabellingExample(id="1", tokens=tuple(f"w{n}" for n in range(len(read))), tags=read, **extra)
 
 
 def answer(text: str) -> tuple[Any, ...]:
     return tuple(tag if "|" not in tag else tuple(tag.split("|")) for tag in text.split())
 
 
-def prediction(value: Any, **more: Any) -> Prediction:
-    return Prediction(example_id="1", value=value, **({"status": "unparseable"} if value is None else {}), **more)
+def prediction(value: Any, **extra: Any) -> Prediction:
+    return Prediction(example_id="1", value=value, **({"status": "unparseable"} if value is None else {}), **extra)
 
 
 def value_of(name: str, *cases: tuple[LabellingExample, Prediction]) -> float | None:
@@ -59,7 +59,7 @@ def value_of(name: str, *cases: tuple[LabellingExample, Prediction]) -> float | 
     target = getattr(chunk_metrics, name)
     if callable(target):
         return target(*cases[0])
-    features = [found for case in cases if (found := target.features(*case)) is not None]
+    features = [case_features for case in cases if (case_features := target.features(*case)) is not None]
     value = float(target.combine(np.array(features).sum(axis=0))) if features else np.nan
     return None if np.isnan(value) else value
 
@@ -152,7 +152,7 @@ def test_the_scheme_is_shown_by_the_labels_or_asked_for(labels: str, declared: s
 
 
 @pytest.mark.parametrize(
-    ("labels", "gold", "said", "f1"),
+    ("labels", "gold", "predicted", "f1"),
     [
         (["O", "IDIOM-B", "IDIOM-I"], "IDIOM-B IDIOM-I IDIOM-I O IDIOM-B", "IDIOM-B IDIOM-I O O IDIOM-B", 0.5),
         (["O", "B_X", "I_X"], "B_X I_X I_X O B_X", "B_X I_X O O B_X", 0.5),
@@ -160,20 +160,22 @@ def test_the_scheme_is_shown_by_the_labels_or_asked_for(labels: str, declared: s
         (["O", "B-X", "I-X", "L-X", "U-X"], "U-X U-X O B-X L-X", "B-X L-X O B-X L-X", 0.4),
     ],
 )
-def test_chunks_are_those_of_the_scheme(labels: list[str], gold: str, said: str, f1: float, tmp_path: Path) -> None:
+def test_chunks_are_those_of_the_scheme(
+    labels: list[str], gold: str, predicted: str, f1: float, tmp_path: Path
+) -> None:
     row = {"id": "1", "tokens": list("abcde"), "tags": gold.split()}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row), encoding="utf-8")
     fields = {name: f"row.{name}" for name in row}
     about = {"name": "t", "type": "labelling", "labels": labels, "data": {"test": "jsonl:rows.jsonl"}, "fields": fields}
     (tmp_path / "t.task.yaml").write_text(json.dumps(about | {"description": "x"}), encoding="utf-8")
-    done = figeval.score("t", [{"id": "1", "prediction": said.split()}], include_path=tmp_path, name="s")
-    (score,) = (one for one in done.record.tasks[0].scores if one.metric == "span_f1")
+    done = figeval.score("t", [{"id": "1", "prediction": predicted.split()}], include_path=tmp_path, name="s")
+    (score,) = (score for score in done.record.tasks[0].scores if score.metric == "span_f1")
     assert score.value == pytest.approx(f1)
 
 
 def test_several_kinds_cannot_be_quoted() -> None:
     context = PromptContext(block=lambda *_: "", labels=("B-A", "I-A", "B-B", "I-B", "O"))
-    (route,) = (one for one in Labelling.routes if one.name == "by_quotes")
+    (route,) = (route for route in Labelling.routes if route.name == "by_quotes")
     with pytest.raises(FigevalError, match=r"distinguishes kinds of spans \(A, B\)"):
         next(route.begin(EXAMPLES[0], context))
 
@@ -198,26 +200,26 @@ def test_chunks(tags: str, expected: list[Any], stray: list[int]) -> None:
     assert chunks(tags.split()) == expected
     assert list(strays(tags.split())) == stray
     odd = "continues no span of its kind, so it is read as B-"
-    assert list(Labelling().oddities(example(tags))) == [(odd, f"tag {place + 1}") for place in stray]
+    assert list(Labelling().oddities(example(tags))) == [(odd, f"tag {index + 1}") for index in stray]
 
 
 @given(TAGS)
 def test_chunks_written_and_read_again_are_the_same(tags: list[str]) -> None:
-    found = chunks(tags)
-    written = write_tags(found, len(tags), ("B-A", "I-A", "B-B", "I-B", "O"))
-    assert chunks(written) == found
+    spans = chunks(tags)
+    written = write_tags(spans, len(tags), ("B-A", "I-A", "B-B", "I-B", "O"))
+    assert chunks(written) == spans
     assert not list(strays(written))
 
 
 @given(st.lists(st.tuples(TAGS, TAGS), min_size=1, max_size=4))
 def test_scores_are_those_of_seqeval(pairs: list[tuple[list[str], list[str]]]) -> None:
     """Its default reading, which is conlleval's, `I-` after `O` and after another kind included."""
-    theirs = pytest.importorskip("seqeval.metrics")
-    cut = [(gold[: len(said)], said[: len(gold)]) for gold, said in pairs]
-    golds, saids = [gold for gold, _ in cut], [said for _, said in cut]
-    cases = [(example(gold), prediction(tuple(said))) for gold, said in cut]
+    seqeval = pytest.importorskip("seqeval.metrics")
+    cut = [(gold[: len(predicted)], predicted[: len(gold)]) for gold, predicted in pairs]
+    golds, saids = [gold for gold, _ in cut], [predicted for _, predicted in cut]
+    cases = [(example(gold), prediction(tuple(predicted))) for gold, predicted in cut]
     for name, metric in (("span_f1", "f1"), ("span_precision", "precision"), ("span_recall", "recall")):
-        expected = getattr(theirs, f"{metric}_score")(golds, saids, zero_division=0)
+        expected = getattr(seqeval, f"{metric}_score")(golds, saids, zero_division=0)
         assert (value_of(name, *cases) or 0.0) == pytest.approx(expected)
 
 
@@ -225,15 +227,24 @@ IOBES = st.lists(st.sampled_from(["O", "B-A", "I-A", "E-A", "S-A", "I-B", "E-B"]
 
 
 @given(IOBES, IOBES)
-def test_scores_of_other_schemes_are_those_of_seqeval(gold: list[str], said: list[str]) -> None:
-    theirs = pytest.importorskip("seqeval.metrics")
-    gold, said = gold[: len(said)], said[: len(gold)]
+def test_scores_of_other_schemes_are_those_of_seqeval(gold: list[str], predicted: list[str]) -> None:
+    seqeval = pytest.importorskip("seqeval.metrics")
+    gold, predicted = gold[: len(predicted)], predicted[: len(gold)]
     for scheme, suffix in ((Scheme("IOBES"), False), (Scheme("IOBES", "suffix"), True)):
-        turned = [[tag if tag == "O" or not suffix else f"{tag[2:]}-{tag[0]}" for tag in tags] for tags in (gold, said)]
-        found = value_of("span_f1", (example(turned[0], scheme=scheme), prediction(tuple(turned[1]))))
-        expected = theirs.f1_score([turned[0]], [turned[1]], zero_division=0, suffix=suffix)
-        assert (found or 0.0) == pytest.approx(expected)
-        labels = ("O", *(f"{kind}-{one}" if suffix else f"{one}-{kind}" for kind in "AB" for one in "BIES"))
+        turned = [
+            [tag if tag == "O" or not suffix else f"{tag[2:]}-{tag[0]}" for tag in tags] for tags in (gold, predicted)
+        ]
+        f1 = value_of("span_f1", (example(turned[0], scheme=scheme), prediction(tuple(turned[1]))))
+        expected = seqeval.f1_score([turned[0]], [turned[1]], zero_division=0, suffix=suffix)
+        assert (f1 or 0.0) == pytest.approx(expected)
+        labels = (
+            "O",
+            *(
+                f"{kind}-{position_tag}" if suffix else f"{position_tag}-{kind}"
+                for kind in "AB"
+                for position_tag in "BIES"
+            ),
+        )
         written = write_tags(chunks(turned[0], scheme), len(gold), labels, scheme)
         assert chunks(written, scheme) == chunks(turned[0], scheme)
         assert not list(strays(written, scheme))
@@ -245,12 +256,12 @@ def test_scores_of_other_schemes_are_those_of_seqeval(gold: list[str], said: lis
 @pytest.mark.parametrize("case", SCORED["cases"], ids=lambda case: case["why"])
 def test_metrics(case: dict[str, Any]) -> None:
     value = None if case["answer"] is None else answer(case["answer"])
-    one = example(case["gold"], seen=case.get("seen") and tuple(map(tuple, case["seen"])))
+    example_ = example(case["gold"], seen=case.get("seen") and tuple(map(tuple, case["seen"])))
     for name, expected in case["expect"].items():
-        found = value_of(name, (one, prediction(value)))
-        assert found == (None if expected is None else pytest.approx(expected)), name
+        metric_value = value_of(name, (example_, prediction(value)))
+        assert metric_value == (None if expected is None else pytest.approx(expected)), name
     if value is not None and "span_f1" in case["expect"] and case["expect"]["span_f1"] is not None:
-        check_metric(chunk_metrics.span_f1, [(one, prediction(value), case["expect"]["span_f1"])])
+        check_metric(chunk_metrics.span_f1, [(example_, prediction(value), case["expect"]["span_f1"])])
 
 
 TIED = st.lists(st.lists(st.sampled_from(["O", "B-A", "I-A", "I-B"]), min_size=1, max_size=3, unique=True), max_size=5)
@@ -270,15 +281,15 @@ def test_ties_are_scored_by_expectation(answered: tuple[list[list[str]], Scheme]
     gold = data.draw(st.lists(st.sampled_from(tags), min_size=size, max_size=size))
     stretches = [(a, b) for a in range(size) for b in range(a + 1, size + 1)]
     seen = tuple(data.draw(st.lists(st.sampled_from(stretches), unique=True))) if stretches else ()
-    one = example(gold, seen=seen, scheme=scheme)
+    example_ = example(gold, seen=seen, scheme=scheme)
     value = tuple(tied[0] if len(tied) == 1 else tuple(tied) for tied in ties)
     draws = [*product(*ties)]
     for name in ("span_f1", "f1_seen", "f1_unseen", "token_f1", "token_acc"):
         count = getattr(chunk_metrics, name).features
-        each = np.array([count(one, prediction(drawn)) for drawn in draws])
-        assert count(one, prediction(value)) == pytest.approx(each.mean(axis=0), abs=1e-9), name
+        each = np.array([count(example_, prediction(drawn)) for drawn in draws])
+        assert count(example_, prediction(value)) == pytest.approx(each.mean(axis=0), abs=1e-9), name
     right = np.mean([chunks(drawn, scheme) == chunks(gold, scheme) for drawn in draws])
-    assert chunk_metrics.sentence_acc(one, prediction(value)) == pytest.approx(right, abs=1e-9)
+    assert chunk_metrics.sentence_acc(example_, prediction(value)) == pytest.approx(right, abs=1e-9)
 
 
 # ---- replies ---------------------------------------------------------------------------------------------------------
@@ -287,13 +298,13 @@ def test_ties_are_scored_by_expectation(answered: tuple[list[list[str]], Scheme]
 @pytest.mark.parametrize("case", SAID["cases"], ids=lambda case: case["why"])
 def test_replies(case: dict[str, Any]) -> None:
     tokens = tuple(SAID["tokens"])
-    one = LabellingExample(id="1", tokens=tokens, tags=None)
+    example_ = LabellingExample(id="1", tokens=tokens, tags=None)
     reply = Reply(text=case["reply"], finish=case.get("finish", "stop"))
-    found = READER.read(one, PromptContext(block=lambda *_: "", labels=LABELS), reply)
-    words = None if found.value is None else [[start, end] for start, end, _ in chunks(found.value)]
-    assert (found.status, words) == (case["status"], case["words"])
+    reading = READER.read(example_, PromptContext(block=lambda *_: "", labels=LABELS), reply)
+    words = None if reading.value is None else [[start, end] for start, end, _ in chunks(reading.value)]
+    assert (reading.status, words) == (case["status"], case["words"])
     if "found" in case:
-        assert chunk_metrics.quotes_found(one, found) == case["found"]
+        assert chunk_metrics.quotes_found(example_, reading) == case["found"]
 
 
 @pytest.mark.parametrize("case", MARKS["words"], ids=lambda case: case["why"])
@@ -306,35 +317,37 @@ def test_replies_in_other_scripts(case: dict[str, Any]) -> None:
 
 @given(st.lists(st.sampled_from(SAID["tokens"]), min_size=1, max_size=12), st.data())
 def test_what_is_quoted_word_by_word_is_found(tokens: list[str], data: st.DataObject) -> None:
-    one = LabellingExample(id="1", tokens=tuple(tokens), tags=None)
+    example_ = LabellingExample(id="1", tokens=tuple(tokens), tags=None)
     start = data.draw(st.integers(0, len(tokens) - 1))
     end = data.draw(st.integers(start + 1, len(tokens)))
     quote = " ".join(tokens[start:end])
-    found = READER.read(one, PromptContext(block=lambda *_: "", labels=LABELS), Reply(text=json.dumps([quote])))
+    reading = READER.read(example_, PromptContext(block=lambda *_: "", labels=LABELS), Reply(text=json.dumps([quote])))
     if any(sign.isalnum() for sign in quote):
-        assert found.status == "ok"
-        wanted = " ".join(tokens[start:end]).lower()
-        for a, b, _ in chunks(found.value):
-            assert " ".join(tokens[a:b]).lower() == wanted or wanted in " ".join(tokens[a:b]).lower()
+        assert reading.status == "ok"
+        quoted_words = " ".join(tokens[start:end]).lower()
+        for a, b, _ in chunks(reading.value):
+            assert " ".join(tokens[a:b]).lower() == quoted_words or quoted_words in " ".join(tokens[a:b]).lower()
 
 
 @given(st.text(max_size=80), st.sampled_from(["stop", "length"]))
 def test_any_reply_is_read(text: str, finish: Any) -> None:
-    found = READER.read(EXAMPLES[0], PromptContext(block=lambda *_: "", labels=LABELS), Reply(text=text, finish=finish))
-    assert (found.value is None) == (found.status != "ok")
+    reading = READER.read(
+        EXAMPLES[0], PromptContext(block=lambda *_: "", labels=LABELS), Reply(text=text, finish=finish)
+    )
+    assert (reading.value is None) == (reading.status != "ok")
 
 
 # ---- expressions and floors ------------------------------------------------------------------------------------------
 
 
 def test_expressions_are_found_up_to_inflection() -> None:
-    known = expressions.Expressions("en")
-    known.add(["He", "kicks", "the", "bucket"], ["O", "B-FIG", "I-FIG", "I-FIG"])
-    known.add(["the", "bucket"], ["B-FIG", "I-FIG"])
+    english = expressions.Expressions("en")
+    english.add(["He", "kicks", "the", "bucket"], ["O", "B-FIG", "I-FIG", "I-FIG"])
+    english.add(["the", "bucket"], ["B-FIG", "I-FIG"])
     words = ["She", "Kicked", "the", "buckets", "."]
-    assert known.stretches(words) == [(1, 4), (2, 4)]
-    assert list(known.longest(words)) == [(1, 4, "FIG")]
-    assert known.stretches(["kicked", "her", "bucket"]) == []
+    assert english.stretches(words) == [(1, 4), (2, 4)]
+    assert list(english.longest(words)) == [(1, 4, "FIG")]
+    assert english.stretches(["kicked", "her", "bucket"]) == []
     assert expressions.digest(words[1:4], "en") == expressions.digest(["kick", "the", "bucket"], "en")
     assert expressions.lemma("Fässer", "xx") == "fässer"  # a language that the lemmatiser does not have
 
@@ -346,7 +359,7 @@ def wrong(request: LabelWords, words: Any) -> str:
     return f"{strange[0]} is no distribution over the labels" if strange else ""
 
 
-LABELLING = CapabilityCheck("label_words", [LabelWords(one.tokens, LABELS) for one in EXAMPLES], wrong)
+LABELLING = CapabilityCheck("label_words", [LabelWords(example.tokens, LABELS) for example in EXAMPLES], wrong)
 
 
 @pytest.mark.parametrize("model", [floors.ChanceLabel, floors.NoLabel, floors.FrequentLabel, floors.SeenExpressions])

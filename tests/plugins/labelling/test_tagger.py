@@ -25,7 +25,7 @@ from figeval.runs.run import run as run_pipeline
 from figeval.testing import CapabilityCheck, check_learner, check_model
 from tests.finished_runs import Deaf
 from tests.plugins.heads.small import written
-from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 from tests.wings.training.linear import Heard
 
 HEAD = "ForTokenClassification"
@@ -37,30 +37,30 @@ KINDS = ("bert", "roberta", "mpnet", "distilbert", "deberta-v2", "electra")
 
 def example(number: int, text: str) -> LabellingExample:
     words = tuple(text.split())
-    tags = tuple(LABELS[(number + place) % 3] for place in range(len(words)))
+    tags = tuple(LABELS[(number + index) % 3] for index in range(len(words)))
     return LabellingExample(id=str(number), tokens=words, tags=tags)
 
 
 EXAMPLES = [example(number, line) for number, line in enumerate(LINES[:4])]
-FAR = example(9, LONG)
+LONG_EXAMPLE = example(9, LONG_TEXT)
 
 
 def requests(examples: list[LabellingExample]) -> list[LabelWords]:
-    return [LabelWords(one.tokens, LABELS) for one in examples]
+    return [LabelWords(example.tokens, LABELS) for example in examples]
 
 
 def setup(folder: Path, **changes: Any) -> Setup:
     return Setup(model=str(folder), **{"labels": LABELS, **changes})
 
 
-def plain(model: Any, tokenizer: Any, one: LabellingExample) -> torch.Tensor:
+def plain(model: Any, tokenizer: Any, example: LabellingExample) -> torch.Tensor:
     """The loss of one example, straight through transformers, its words found by their characters."""
-    text = " ".join(one.tokens)
+    text = " ".join(example.tokens)
     encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
     offsets = encoded.pop("offset_mapping")[0].tolist()
     logits = model(**encoded).logits[0]
     loss, start = torch.tensor(0.0), 0
-    for word, tag in zip(one.tokens, one.tags or (), strict=True):
+    for word, tag in zip(example.tokens, example.tags or (), strict=True):
         end = start + len(word)
         first = next(n for n, (a, b) in enumerate(offsets) if b > a and b > start and b <= end and text[a:b].strip())
         loss = loss + functional.cross_entropy(logits[first], torch.tensor(LABELS.index(tag)))
@@ -73,31 +73,31 @@ def test_losses_are_those_of_the_plain_formula_whatever_stands_beside(kind: str,
     learner = head(setup(workshop(kind, "Model", **ROOMY), max_length=300))
     network, features = learner.network().eval(), learner.features(EXAMPLES)
     with torch.inference_mode():
-        expected = torch.stack([plain(network.model, learner.base.tokenizer, one) for one in EXAMPLES])
+        expected = torch.stack([plain(network.model, learner.base.tokenizer, example) for example in EXAMPLES])
         together = network([features.batch(range(4), 0)], [])
-        apart = network([features.batch([row], 0) for row in range(4)], [])
+        other_batches = network([features.batch([row], 0) for row in range(4)], [])
     torch.testing.assert_close(together, expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(apart, expected, rtol=1e-4, atol=1e-4)
-    assert features.weights == [float(len(one.tokens)) for one in EXAMPLES]
+    torch.testing.assert_close(other_batches, expected, rtol=1e-4, atol=1e-4)
+    assert features.weights == [float(len(example.tokens)) for example in EXAMPLES]
 
 
 def test_all_words_of_a_long_text_are_learnt_once_and_where_they_are_read(workshop: Workshop) -> None:
     """The loss is that of the probabilities which the backend has for its words."""
     learner = head(setup(workshop("bert", "Model", **ROOMY), max_length=60))
-    network, features = learner.network().eval(), learner.features([EXAMPLES[0], FAR])
+    network, features = learner.network().eval(), learner.features([EXAMPLES[0], LONG_EXAMPLE])
     assert len(features.windows[1]) > 2
     assert features.truncated == 0
-    assert features.weights[1] == len(FAR.tokens)
+    assert features.weights[1] == len(LONG_EXAMPLE.tokens)
     with torch.inference_mode():
         loss = network([features.batch([0, 1], 0)], [])[1]
-    (words,) = learner.backend(network).label_words(requests([FAR]))
-    found = -sum(torch.tensor(word[tag]).log() for word, tag in zip(words, FAR.tags or (), strict=True))
-    assert float(loss) == pytest.approx(float(found), rel=1e-4)
+    (words,) = learner.backend(network).label_words(requests([LONG_EXAMPLE]))
+    expected = -sum(torch.tensor(word[tag]).log() for word, tag in zip(words, LONG_EXAMPLE.tags or (), strict=True))
+    assert float(loss) == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_it_is_a_learner(workshop: Workshop) -> None:
     folder = workshop("bert", "Model", **ROOMY)
-    check_learner(head, setup(folder, max_length=40), [*EXAMPLES, FAR], tolerance=1e-4)
+    check_learner(head, setup(folder, max_length=40), [*EXAMPLES, LONG_EXAMPLE], tolerance=1e-4)
 
 
 def test_first_pieces() -> None:
@@ -117,7 +117,7 @@ def wrong(request: LabelWords, words: Any) -> str:
 def test_a_checkpoint_labels_words(kind: str, workshop: Workshop) -> None:
     folder = str(workshop(kind, HEAD, **ROOMY, **KNOWN))
     assert resolve_backend(folder, {}) == "tagger"
-    check = CapabilityCheck("label_words", requests(EXAMPLES), wrong, LabelWords(FAR.tokens * 9, LABELS))
+    check = CapabilityCheck("label_words", requests(EXAMPLES), wrong, LabelWords(LONG_EXAMPLE.tokens * 9, LABELS))
     check_model(lambda: tagger(folder, device="cpu"), checks=[check], tolerance=1e-4)
 
 
@@ -141,9 +141,9 @@ def test_a_head_for_the_same_labels_is_kept_and_another_is_fresh(workshop: Works
     from transformers import AutoModelForTokenClassification
 
     folder = workshop("bert", HEAD, **ROOMY, **KNOWN)
-    own = AutoModelForTokenClassification.from_pretrained(folder).classifier.weight
+    weights = AutoModelForTokenClassification.from_pretrained(folder).classifier.weight
     learner = head(setup(folder))
-    torch.testing.assert_close(learner.network().model.classifier.weight, own)
+    torch.testing.assert_close(learner.network().model.classifier.weight, weights)
     assert learner.describe()["fresh_head"] is False
     other = head(setup(folder, labels=("MET", "O")))
     assert other.network().model.classifier.out_features == 2
@@ -153,14 +153,16 @@ def test_a_head_for_the_same_labels_is_kept_and_another_is_fresh(workshop: Works
 def test_what_was_saved_answers_as_the_network_did(workshop: Workshop, tmp_path: Path) -> None:
     learner = head(setup(workshop("roberta", "Model", **ROOMY), max_length=70))
     network = learner.network().eval()
-    asked = requests([*EXAMPLES, FAR])
-    found = tagger(str(written(learner, network, tmp_path / "out")), device="cpu")
-    for ours, theirs in zip(learner.backend(network).label_words(asked), found.label_words(asked), strict=True):
-        for one, other in zip(ours, theirs, strict=True):
-            assert one == pytest.approx(other, rel=1e-4)
-    found.label_words(asked)
-    assert found.describe()["labels"] == list(LABELS)
-    assert found.describe()["max_length"] == 70
+    requests_ = requests([*EXAMPLES, LONG_EXAMPLE])
+    loaded = tagger(str(written(learner, network, tmp_path / "out")), device="cpu")
+    for ours, other_words in zip(
+        learner.backend(network).label_words(requests_), loaded.label_words(requests_), strict=True
+    ):
+        for word, other in zip(ours, other_words, strict=True):
+            assert word == pytest.approx(other, rel=1e-4)
+    loaded.label_words(requests_)
+    assert loaded.describe()["labels"] == list(LABELS)
+    assert loaded.describe()["max_length"] == 70
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_it_learns_and_answers_as_it_did_in_training(workshop: Workshop, tmp_pat
     task |= {"data": {"train": "jsonl:rows.jsonl", "test": "jsonl:rows.jsonl"}}
     task |= {"fields": {"id": "row.id", "tokens": "row.tokens", "tags": "row.tags"}}
     (tmp_path / "small.task.yaml").write_text(json.dumps(task), encoding="utf-8")
-    rows = [{"id": one.id, "tokens": one.tokens, "tags": one.tags} for one in EXAMPLES]
+    rows = [{"id": example.id, "tokens": example.tokens, "tags": example.tags} for example in EXAMPLES]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     harness = Harness(plugins.plugin_manager(), include=(tmp_path,))
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

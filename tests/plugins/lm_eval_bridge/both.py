@@ -30,11 +30,11 @@ class Result:
     numbers: dict[str, float]
 
 
-def loaded(manager: Any, *names: str) -> dict[str, Any]:
+def load_tasks(manager: Any, *names: str) -> dict[str, Any]:
     """Tasks by name, out of whatever groups a release of lm-eval puts them into."""
     if hasattr(manager, "load"):
-        found: dict[str, Any] = manager.load(list(names))["tasks"]
-        return found
+        tasks: dict[str, Any] = manager.load(list(names))["tasks"]
+        return tasks
 
     def flat(nested: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
         for name, value in nested.items():
@@ -53,27 +53,35 @@ def in_lm_eval(model: Any, task: str, folder: Path, **settings: Any) -> tuple[Re
 
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     manager = TaskManager(include_path=str(folder), include_defaults=False)
-    (made,) = loaded(manager, PREFIX + task).values()
-    made.set_config("repeats", settings.pop("repeats", 1))
+    (task_object,) = load_tasks(manager, PREFIX + task).values()
+    task_object.set_config("repeats", settings.pop("repeats", 1))
     by_name = {"model": "hf", "model_args": model} if isinstance(model, dict) else {"model": model}
     shots = settings.pop("num_fewshot", None)
     seed = settings.pop("seed", 0)
     settings.setdefault("device", "cpu")
-    manager.load = lambda _: {"tasks": {PREFIX + task: made}, "groups": {}}  # 0.5 refuses tasks that are already loaded
+    manager.load = lambda _: {
+        "tasks": {PREFIX + task: task_object},
+        "groups": {},
+    }  # 0.5 refuses tasks that are already loaded
     with patch("lm_eval.evaluator.add_env_info"):  # it asks pip what is installed, for a second
-        whole = simple_evaluate(
-            **by_name, tasks=[made], task_manager=manager, num_fewshot=shots, fewshot_random_seed=seed, **settings
+        evaluation = simple_evaluate(
+            **by_name,
+            tasks=[task_object],
+            task_manager=manager,
+            num_fewshot=shots,
+            fewshot_random_seed=seed,
+            **settings,
         )
-    samples = whole["samples"][PREFIX + task]
+    samples = evaluation["samples"][PREFIX + task]
     answers = [[repeated[0] for repeated in sample["resps"]] for sample in samples]
     pairs = zip(samples, answers, strict=True)
-    predictions = [made._predict(made.examples[sample["doc"]["id"]], given) for sample, given in pairs]
+    predictions = [task_object._predict(task_object.examples[sample["doc"]["id"]], reply) for sample, reply in pairs]
     metrics = json.loads(
         json.dumps([{name: sample[name] for name in sample["metrics"]} for sample in samples], default=str)
     )
-    numbers = {name.removesuffix(",none"): value for name, value in whole["results"][PREFIX + task].items()}
+    numbers = {name.removesuffix(",none"): value for name, value in evaluation["results"][PREFIX + task].items()}
     values = [prediction.value for prediction in predictions]
-    return Result(values, [list(prediction.scores) for prediction in predictions], metrics, numbers), whole
+    return Result(values, [list(prediction.scores) for prediction in predictions], metrics, numbers), evaluation
 
 
 def in_figeval(model: str, task: str, folder: Path, **settings: Any) -> Result:
@@ -92,16 +100,16 @@ def in_figeval(model: str, task: str, folder: Path, **settings: Any) -> Result:
     )
 
 
-def assert_same(here: Result, there: Result, rel: float = 1e-4) -> None:
+def assert_same(our_result: Result, their_result: Result, rel: float = 1e-4) -> None:
     """Example by example, and in the end."""
-    assert here.predictions == there.predictions
-    for ours, theirs in zip(here.scores, there.scores, strict=True):
-        assert ours == pytest.approx(theirs, rel=rel)
-    for ours_, theirs_ in zip(here.metrics, there.metrics, strict=True):
+    assert our_result.predictions == their_result.predictions
+    for ours, their_score in zip(our_result.scores, their_result.scores, strict=True):
+        assert ours == pytest.approx(their_score, rel=rel)
+    for ours_, theirs_ in zip(our_result.metrics, their_result.metrics, strict=True):
         assert ours_ == {name: value for name, value in theirs_.items() if name != "acc_strict"}
-    assert here.numbers
-    for name, value in here.numbers.items():
-        assert there.numbers[name] == pytest.approx(value, abs=1e-12), name
+    assert our_result.numbers
+    for name, value in our_result.numbers.items():
+        assert their_result.numbers[name] == pytest.approx(value, abs=1e-12), name
 
 
 def stubs(*include: Path) -> Path:

@@ -22,7 +22,7 @@ class Served:
     """The address, and what was asked."""
 
     address: str
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
 
 
@@ -42,28 +42,28 @@ class Answers:
         with torch.inference_mode():
             table = self.model(input_ids=torch.tensor([ids])).logits[0].double().log_softmax(-1)
         ids = [*ids, int(table[-1].argmax())]
-        own = [None, *(float(table[place - 1, ids[place]]) for place in range(1, len(ids)))]
-        best = [None, *({"x": float(table[place - 1].max())} for place in range(1, len(ids)))]
-        return {"token_logprobs": own, "top_logprobs": best}
+        log_probabilities = [None, *(float(table[index - 1, ids[index]]) for index in range(1, len(ids)))]
+        best = [None, *({"x": float(table[index - 1].max())} for index in range(1, len(ids)))]
+        return {"token_logprobs": log_probabilities, "top_logprobs": best}
 
-    def written(self, text: str, most: int) -> str:
+    def written(self, text: str, max_tokens: int) -> str:
         import torch
 
         ids = torch.tensor([self.tokenizer(text)["input_ids"]])
         with torch.inference_mode():
-            made = self.model.generate(ids, max_new_tokens=most, do_sample=False, pad_token_id=0)
-        return str(self.tokenizer.decode(made[0, ids.shape[1] :], skip_special_tokens=True))
+            output = self.model.generate(ids, max_new_tokens=max_tokens, do_sample=False, pad_token_id=0)
+        return str(self.tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True))
 
-    def __call__(self, asked: dict[str, Any]) -> dict[str, Any]:
-        if "messages" in asked:
-            said = f"The answer is {'ABC'[len(asked['messages'][-1]['content']) % 3]}."
-            return {"choices": [{"index": 0, "message": {"role": "assistant", "content": said}}]}
-        prompts = asked["prompt"] if isinstance(asked["prompt"], list) else [asked["prompt"]]
-        if asked.get("echo"):
+    def __call__(self, request: dict[str, Any]) -> dict[str, Any]:
+        if "messages" in request:
+            text = f"The answer is {'ABC'[len(request['messages'][-1]['content']) % 3]}."
+            return {"choices": [{"index": 0, "message": {"role": "assistant", "content": text}}]}
+        prompts = request["prompt"] if isinstance(request["prompt"], list) else [request["prompt"]]
+        if request.get("echo"):
             choices = [{"index": n, "logprobs": self.echoed(ids)} for n, ids in enumerate(prompts)]
         else:
-            texts = [one if isinstance(one, str) else self.tokenizer.decode(one) for one in prompts]
-            choices = [{"index": n, "text": self.written(t, asked["max_tokens"])} for n, t in enumerate(texts)]
+            texts = [prompt if isinstance(prompt, str) else self.tokenizer.decode(prompt) for prompt in prompts]
+            choices = [{"index": n, "text": self.written(t, request["max_tokens"])} for n, t in enumerate(texts)]
         return {"choices": choices}
 
 
@@ -74,11 +74,11 @@ def serve(folder: Path) -> Iterator[Served]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with lock:
-                served.asked.append(asked)
+                served.requests.append(request)
                 served.headers.append(dict(self.headers))
-                body = json.dumps(answers(asked)).encode()
+                body = json.dumps(answers(request)).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

@@ -38,8 +38,8 @@ def telling(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_texts_get_the_same_numbers_there(telling: Path, workshop: Workshop, tmp_path: Path) -> None:
     folder = str(workshop("gpt2", "LMHeadModel", n_positions=512))
-    there, _ = in_lm_eval({"pretrained": folder}, "tell", stubs(telling), device="cpu")
-    here = in_figeval(
+    in_their_run, _ = in_lm_eval({"pretrained": folder}, "tell", stubs(telling), device="cpu")
+    in_our_run = in_figeval(
         "lm_eval:hf",
         "tell",
         tmp_path / "here",
@@ -47,8 +47,8 @@ def test_texts_get_the_same_numbers_there(telling: Path, workshop: Workshop, tmp
         include_path=(telling,),
         device="cpu",
     )
-    assert here.numbers.pop("distinct_1") > 0
-    assert "distinct_1" not in there.numbers, "lm-eval sees one example at a time"
-    alone = [{name: value for name, value in metrics.items() if name != "distinct_1"} for metrics in here.metrics]
-    assert_same(replace(here, metrics=alone), there)
-    assert {"rouge_l", "corpus_bleu", "length"} <= set(there.numbers)
+    assert in_our_run.numbers.pop("distinct_1") > 0
+    assert "distinct_1" not in in_their_run.numbers, "lm-eval sees one example at a time"
+    alone = [{name: value for name, value in metrics.items() if name != "distinct_1"} for metrics in in_our_run.metrics]
+    assert_same(replace(in_our_run, metrics=alone), in_their_run)
+    assert {"rouge_l", "corpus_bleu", "length"} <= set(in_their_run.numbers)

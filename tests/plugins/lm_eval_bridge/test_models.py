@@ -26,7 +26,7 @@ from figeval.types import Continuation, Message, Prompt
 from tests.listeners import Ears
 from tests.plugins.lm_eval_bridge.server import serve
 from tests.plugins.servers import talkative
-from tests.plugins.tiny import LINES, LONG, POSITIONS, Workshop
+from tests.plugins.tiny import LINES, LONG_TEXT, POSITIONS, Workshop
 
 REQUESTS = [
     *(Continuation(line, f" {other}") for line in LINES[:3] for other in ("Yes", "No, it does not.")),
@@ -48,27 +48,32 @@ def gpt2(workshop: Workshop) -> Path:
 @pytest.mark.parametrize("batch_size", [1, 16, "auto"])
 def test_hf_answers_as_our_own_engine_does(batch_size: Any, gpt2: Path) -> None:
     bridged = lm_eval("hf", pretrained=str(gpt2), batch_size=batch_size, device="cpu")
-    found = bridged.loglikelihood(REQUESTS)
-    np.testing.assert_allclose(found.values, causal(str(gpt2), device="cpu").loglikelihood(REQUESTS).values, rtol=1e-4)
-    assert found.truncated == set()
+    scored = bridged.loglikelihood(REQUESTS)
+    np.testing.assert_allclose(scored.values, causal(str(gpt2), device="cpu").loglikelihood(REQUESTS).values, rtol=1e-4)
+    assert scored.truncated == set()
 
 
 def test_what_does_not_fit_is_reported(gpt2: Path) -> None:
-    bridged, own = lm_eval("hf", pretrained=str(gpt2)), causal(str(gpt2))
+    bridged, ours = lm_eval("hf", pretrained=str(gpt2)), causal(str(gpt2))
     words = " a" * (POSITIONS + 5)
     context = words[: 2 * POSITIONS]
-    exact = [Continuation(LONG, " Yes"), Continuation(context, " a"), Continuation(context + " a", " a"), REQUESTS[0]]
-    found = bridged.loglikelihood(exact)
-    assert found.truncated == {0, 2} == own.loglikelihood(exact).truncated
-    np.testing.assert_allclose(found.values, own.loglikelihood(exact).values, rtol=1e-4)
-    long = Prompt((Message("user", LONG),), max_new_tokens=5)
+    exact = [
+        Continuation(LONG_TEXT, " Yes"),
+        Continuation(context, " a"),
+        Continuation(context + " a", " a"),
+        REQUESTS[0],
+    ]
+    scored = bridged.loglikelihood(exact)
+    assert scored.truncated == {0, 2} == ours.loglikelihood(exact).truncated
+    np.testing.assert_allclose(scored.values, ours.loglikelihood(exact).values, rtol=1e-4)
+    long = Prompt((Message("user", LONG_TEXT),), max_new_tokens=5)
     assert bridged.generate([ASKED, long]).truncated == {1}
 
 
 def test_generation_is_that_of_our_own_engine(gpt2: Path) -> None:
-    bridged, own = lm_eval("hf", pretrained=str(gpt2)), causal(str(gpt2))
+    bridged, ours = lm_eval("hf", pretrained=str(gpt2)), causal(str(gpt2))
     stopped = Prompt((Message("user", LINES[1]),), stop=("e",), max_new_tokens=8)
-    assert list(bridged.generate([ASKED, stopped]).values) == list(own.generate([ASKED, stopped]).values)
+    assert list(bridged.generate([ASKED, stopped]).values) == list(ours.generate([ASKED, stopped]).values)
 
 
 def test_every_answer_is_counted_before_the_call_returns(gpt2: Path) -> None:
@@ -84,7 +89,7 @@ def test_seq2seq(workshop: Workshop) -> None:
     folder = str(workshop("t5", "ForConditionalGeneration"))
     bridged = lm_eval("hf", pretrained=folder)
     assert len(bridged.loglikelihood(REQUESTS[:4]).values) == 4
-    assert bridged.loglikelihood([Continuation(LONG, " Yes")]).truncated == {0}
+    assert bridged.loglikelihood([Continuation(LONG_TEXT, " Yes")]).truncated == {0}
     assert bridged.generate([ASKED]).values[0].finish in ("stop", "length")
 
 
@@ -98,8 +103,8 @@ def test_a_chat_template_is_there_when_it_is_asked_for(workshop: Workshop, tmp_p
     assert chatty.is_chat_model
     shown = chatty.chat(ASKED.messages)
     assert shown == f"system: Be brief.\nuser: {LINES[0]}\nassistant:"
-    asked = Prompt((Message("user", shown),), max_new_tokens=5)
-    assert chatty.generate([ASKED]).values == plain.generate([asked]).values
+    prompt = Prompt((Message("user", shown),), max_new_tokens=5)
+    assert chatty.generate([ASKED]).values == plain.generate([prompt]).values
     assert (chatty.describe()["chat_template"], plain.describe()["chat_template"]) == (True, False)
     ids = chatty.describe()["first_prompt_ids"]
     assert ids == chatty.lm.tok_encode(shown)
@@ -114,14 +119,14 @@ def test_a_chat_template_is_there_when_it_is_asked_for(workshop: Workshop, tmp_p
 def test_dummy_and_every_name(gpt2: Path) -> None:
     bridged = lm_eval("dummy")
     assert len(bridged.loglikelihood(REQUESTS).values) == len(REQUESTS)
-    (said,) = bridged.generate([ASKED]).values
-    assert (said.text, said.finish) == ("lol", "stop")
+    (reply,) = bridged.generate([ASKED]).values
+    assert (reply.text, reply.finish) == ("lol", "stop")
     assert {"hf", "vllm", "local-completions", "openai-chat-completions", "gguf", "figeval-hf"} <= set(model_registry())
 
 
 def test_nothing_is_printed(gpt2: Path, capfd: pytest.CaptureFixture[str]) -> None:
     bridged = lm_eval("hf", pretrained=str(gpt2))
-    bridged.loglikelihood([*REQUESTS, Continuation(LONG, " Yes")])
+    bridged.loglikelihood([*REQUESTS, Continuation(LONG_TEXT, " Yes")])
     bridged.generate([ASKED])
     lm_eval("dummy").loglikelihood(REQUESTS)
     assert capfd.readouterr() == ("", "")
@@ -131,12 +136,12 @@ def test_the_fingerprint_follows_what_changes_an_answer(gpt2: Path, workshop: Wo
     import shutil
 
     moved = shutil.copytree(gpt2, tmp_path / "moved")
-    one = lm_eval("hf", pretrained=str(gpt2), batch_size=4).fingerprint()
-    assert one == lm_eval("hf", pretrained=str(moved), batch_size=8).fingerprint()
-    assert one != lm_eval("hf", pretrained=str(gpt2), max_length=20).fingerprint()
-    assert one != lm_eval("hf", pretrained=str(workshop("llama", "ForCausalLM"))).fingerprint()
-    assert "sha256:" in one
-    assert str(gpt2) not in one
+    fingerprint = lm_eval("hf", pretrained=str(gpt2), batch_size=4).fingerprint()
+    assert fingerprint == lm_eval("hf", pretrained=str(moved), batch_size=8).fingerprint()
+    assert fingerprint != lm_eval("hf", pretrained=str(gpt2), max_length=20).fingerprint()
+    assert fingerprint != lm_eval("hf", pretrained=str(workshop("llama", "ForCausalLM"))).fingerprint()
+    assert "sha256:" in fingerprint
+    assert str(gpt2) not in fingerprint
 
 
 def test_the_record(gpt2: Path) -> None:
@@ -173,9 +178,9 @@ def test_a_completions_server_scores_and_writes(concurrent: int, gpt2: Path) -> 
         with listening(ears):
             ask(remote, REQUESTS)
         assert ears.heard == [(answered, len(REQUESTS)) for answered in range(len(REQUESTS) + 1)]
-        wanted = causal(str(gpt2)).loglikelihood(REQUESTS).values
-        np.testing.assert_allclose(remote.loglikelihood(REQUESTS).values, wanted, rtol=1e-4)
-        assert remote.loglikelihood([Continuation(LONG, " Yes")]).truncated == {0}
+        expected = causal(str(gpt2)).loglikelihood(REQUESTS).values
+        np.testing.assert_allclose(remote.loglikelihood(REQUESTS).values, expected, rtol=1e-4)
+        assert remote.loglikelihood([Continuation(LONG_TEXT, " Yes")]).truncated == {0}
         assert remote.generate([ASKED]).values == causal(str(gpt2)).generate([ASKED]).values
 
 
@@ -187,10 +192,10 @@ def test_a_chat_server_is_sent_the_conversation(concurrent: int, gpt2: Path, cap
         remote = lm_eval("local-chat-completions", model="tiny", base_url=address, num_concurrent=concurrent)
         assert capabilities(remote) == {"generate"}
         assert remote.is_chat_model
-        said = remote.generate([ASKED, other]).values
+        replies = remote.generate([ASKED, other]).values
     letters = ["ABC"[len(text) % 3] for text in (LINES[0], "B?")]
-    assert [reply.text for reply in said] == [f"The answer is {letter}." for letter in letters]
-    first = next(asked for asked in served.asked if len(asked["messages"]) == 2)
+    assert [reply.text for reply in replies] == [f"The answer is {letter}." for letter in letters]
+    first = next(request for request in served.requests if len(request["messages"]) == 2)
     assert [(turn["role"], turn["content"]) for turn in first["messages"]] == [
         ("system", "Be brief."),
         ("user", LINES[0]),
@@ -224,20 +229,24 @@ def test_a_server_that_is_down(name: str, gpt2: Path) -> None:
 
 
 def importable() -> list[tuple[str, type]]:
-    found = []
+    kinds = []
     for name in list(model_registry()):
         try:
-            found.append((name, model_registry()[name]))
+            kinds.append((name, model_registry()[name]))
         except (ImportError, ValueError):  # not installed, or registered twice by lm-eval itself
             continue
-    return found
+    return kinds
 
 
 def test_the_table_and_the_source_say_the_same() -> None:
     """So that a class which is not in the table is still recognised."""
-    found = {name: lm_eval_models.refuses(kind, "loglikelihood") for name, kind in importable()}
-    assert {name for name, refuses in found.items() if refuses} == set(found) & set(lm_eval_models.NO_LOGLIKELIHOOD)
-    assert len([name for name in found if name in lm_eval_models.NO_LOGLIKELIHOOD]) >= 5  # those of the oldest release
+    refusals = {name: lm_eval_models.refuses(kind, "loglikelihood") for name, kind in importable()}
+    assert {name for name, refuses in refusals.items() if refuses} == set(refusals) & set(
+        lm_eval_models.NO_LOGLIKELIHOOD
+    )
+    assert (
+        len([name for name in refusals if name in lm_eval_models.NO_LOGLIKELIHOOD]) >= 5
+    )  # those of the oldest release
 
 
 def test_only_a_method_that_does_nothing_but_raise_is_a_refusal() -> None:
@@ -259,8 +268,8 @@ def test_only_a_method_that_does_nothing_but_raise_is_a_refusal() -> None:
     assert not lm_eval_models.refuses(Base, "generate_until")
     assert not lm_eval_models.refuses(Child, "loglikelihood")
     assert lm_eval_models.capabilities_of("new", Base, {}) == {"generate"}
-    named = type("Named", (), {"loglikelihood": lambda self, requests: [], "generate_until": Base.generate_until})
-    assert not lm_eval_models.refuses(named, "loglikelihood")
+    named_class = type("Named", (), {"loglikelihood": lambda self, requests: [], "generate_until": Base.generate_until})
+    assert not lm_eval_models.refuses(named_class, "loglikelihood")
     unwritten = type("Unwritten", (), {"loglikelihood": len, "generate_until": len})
     assert lm_eval_models.capabilities_of("built", unwritten, {}) == {"generate", "loglikelihood"}
 

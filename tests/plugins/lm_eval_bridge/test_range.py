@@ -13,9 +13,9 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def declared() -> Requirement:
+def declared_requirement() -> Requirement:
     dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    return next(one for one in map(Requirement, dependencies) if one.name == "lm-eval")
+    return next(requirement for requirement in map(Requirement, dependencies) if requirement.name == "lm-eval")
 
 
 def tried() -> list[Requirement]:
@@ -26,8 +26,8 @@ def tried() -> list[Requirement]:
 
 def test_the_makefile_tries_both_ends() -> None:
     oldest, *_, newest = tried()
-    (lower,) = [bound.version for bound in declared().specifier if bound.operator == ">="]
-    (upper,) = [Version(bound.version) for bound in declared().specifier if bound.operator == "<"]
+    (lower,) = [bound.version for bound in declared_requirement().specifier if bound.operator == ">="]
+    (upper,) = [Version(bound.version) for bound in declared_requirement().specifier if bound.operator == "<"]
     assert str(oldest.specifier) == f"=={lower}"
     (pinned,) = newest.specifier
     assert Version(pinned.version) < upper
@@ -36,10 +36,10 @@ def test_the_makefile_tries_both_ends() -> None:
 
 def test_a_pre_release_is_taken_only_if_it_is_requested() -> None:
     releases = ["0.4.9", "0.4.10", "0.4.13", "0.5.0.dev1", "0.6.0.dev1", "0.6.0"]
-    within = declared().specifier
+    within = declared_requirement().specifier
     assert list(within.filter(releases)) == ["0.4.10", "0.4.13"]
     assert list(within.filter(releases, prereleases=True)) == ["0.4.10", "0.4.13", "0.5.0.dev1"]
 
 
 def test_the_installed_one_is_within() -> None:
-    assert declared().specifier.contains(version("lm-eval"), prereleases=True)
+    assert declared_requirement().specifier.contains(version("lm-eval"), prereleases=True)

@@ -29,13 +29,17 @@ def test_a_stub_for_the_route_that_writes_and_no_other() -> None:
 
 def test_quotations_and_metrics(workshop: Workshop, tmp_path: Path) -> None:
     folder = str(workshop("gpt2", "LMHeadModel", n_positions=512))
-    there, whole = in_lm_eval({"pretrained": folder}, TASK, stubs(), limit=6, batch_size=2)
-    here = in_figeval("lm_eval:hf", TASK, tmp_path / "run", model_args={"pretrained": folder}, limit=6, batch_size=2)
-    assert [None if one is None else [one.start, one.end] for one in there.predictions] == here.predictions
-    assert here.metrics == there.metrics
-    (sample, *_) = whole["samples"][f"figeval_{TASK}"]
+    in_their_run, output = in_lm_eval({"pretrained": folder}, TASK, stubs(), limit=6, batch_size=2)
+    in_our_run = in_figeval(
+        "lm_eval:hf", TASK, tmp_path / "run", model_args={"pretrained": folder}, limit=6, batch_size=2
+    )
+    assert [
+        None if span is None else [span.start, span.end] for span in in_their_run.predictions
+    ] == in_our_run.predictions
+    assert in_our_run.metrics == in_their_run.metrics
+    (sample, *_) = output["samples"][f"figeval_{TASK}"]
     assert "Part of the proverb" in sample["arguments"][0][0]
-    assert there.numbers["parse_rate"] == here.numbers["parse_rate"]
+    assert in_their_run.numbers["parse_rate"] == in_our_run.numbers["parse_rate"]
 
 
 class Quoting(LM):
@@ -56,18 +60,18 @@ class Quoting(LM):
 
 
 def test_scores_that_are_no_means_over_rows(tmp_path: Path) -> None:
-    there, _ = in_lm_eval(Quoting(), TASK, stubs(), limit=20)
+    in_their_run, _ = in_lm_eval(Quoting(), TASK, stubs(), limit=20)
     harness = Harness(plugins.plugin_manager())
     examples = list(harness.examples(harness.catalogue.tasks.get(TASK)))[:20]
     for name in ("span_precision", "span_recall", "span_f1"):
         tally = MetricAggregator(name, getattr(spans, name))
-        for example, span in zip(examples, there.predictions, strict=True):
+        for example, span in zip(examples, in_their_run.predictions, strict=True):
             count_in(tally, example, Prediction(example_id=example.id, value=span))
-        assert there.numbers[name] == pytest.approx(tally.score().value)
-    assert 0 < there.numbers["span_f1"] < 1
-    assert (there.numbers["verbatim"], there.numbers["parse_rate"]) == (1, 1)
-    assert there.numbers["parse_rate_stderr"] == 0
-    assert there.numbers["span_f1_stderr"] == "N/A", "lm-eval 0.5 would draw 100,000 samples"
+        assert in_their_run.numbers[name] == pytest.approx(tally.score().value)
+    assert 0 < in_their_run.numbers["span_f1"] < 1
+    assert (in_their_run.numbers["verbatim"], in_their_run.numbers["parse_rate"]) == (1, 1)
+    assert in_their_run.numbers["parse_rate_stderr"] == 0
+    assert in_their_run.numbers["span_f1_stderr"] == "N/A", "lm-eval 0.5 would draw 100,000 samples"
 
 
 class Wavering(Quoting):
@@ -81,13 +85,13 @@ class Wavering(Quoting):
 
 def test_the_first_of_repeated_answers_counts() -> None:
     once, _ = in_lm_eval(Quoting(), TASK, stubs(), limit=4)
-    thrice, whole = in_lm_eval(Wavering(), TASK, stubs(), limit=4, repeats=3)
-    assert [len(sample["resps"][0]) for sample in whole["samples"][f"figeval_{TASK}"]] == [3] * 4
+    thrice, output = in_lm_eval(Wavering(), TASK, stubs(), limit=4, repeats=3)
+    assert [len(sample["resps"][0]) for sample in output["samples"][f"figeval_{TASK}"]] == [3] * 4
     assert thrice.metrics == once.metrics
 
 
 def test_predictions_alone() -> None:
-    there, whole = in_lm_eval(Quoting(), TASK, stubs(), limit=2, predict_only=True)
-    assert {name for name in there.numbers if not name.endswith("_stderr")} & {"bypass", "span_f1"} == {"bypass"}
-    (sample, _) = whole["samples"][f"figeval_{TASK}"]
+    in_their_run, output = in_lm_eval(Quoting(), TASK, stubs(), limit=2, predict_only=True)
+    assert {name for name in in_their_run.numbers if not name.endswith("_stderr")} & {"bypass", "span_f1"} == {"bypass"}
+    (sample, _) = output["samples"][f"figeval_{TASK}"]
     assert "quote" in sample["resps"][0][0]

@@ -18,7 +18,7 @@ from figeval.builtin.plugins.lm_eval_bridge import commands as launch
 from figeval.builtin.plugins.lm_eval_bridge.stubs import stubs, stubs_folder
 from figeval.errors import DataError, ModelError, TaskError, UnknownName
 from figeval.runs import Harness
-from tests.plugins.lm_eval_bridge.both import in_lm_eval, loaded
+from tests.plugins.lm_eval_bridge.both import in_lm_eval, load_tasks
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
 from tests.runs.conftest import write_task
@@ -37,29 +37,29 @@ def manager(*folders: Path) -> Any:
 
 
 def test_every_task_and_suite_that_a_model_of_lm_eval_can_answer() -> None:
-    found = stubs()
+    stub_folder = stubs()
     catalogue = Harness(plugins.plugin_manager()).catalogue
     answered = {entry.name for entry in catalogue.tasks if entry.load().type not in {"similarity", "joint"}}
-    assert {f"figeval_{name}" for name in answered} <= set(found)
-    assert not {name for entry in catalogue.tasks if (name := f"figeval_{entry.name}") in found} - {
+    assert {f"figeval_{name}" for name in answered} <= set(stub_folder)
+    assert not {name for entry in catalogue.tasks if (name := f"figeval_{entry.name}") in stub_folder} - {
         f"figeval_{name}" for name in answered
     }
-    assert {f"figeval_{entry.name}" for entry in catalogue.suites} <= set(found)
+    assert {f"figeval_{entry.name}" for entry in catalogue.suites} <= set(stub_folder)
     assert {"figeval_mini_proverbs_by_letter", "figeval_mini_pairs_by_label_word", "figeval_impli_in_words"} <= set(
-        found
+        stub_folder
     )
-    assert all(name.startswith("figeval_") for name in found)
-    assert "tag:" not in "".join(found.values()), "lm-eval replaces a tag that is there already"
+    assert all(name.startswith("figeval_") for name in stub_folder)
+    assert "tag:" not in "".join(stub_folder.values()), "lm-eval replaces a tag that is there already"
 
 
 def test_lm_eval_loads_every_one_of_them(real_data: str) -> None:
     folder = stubs_folder()
     index = manager(folder)
     assert set(index.all_tasks) == {file.stem for file in folder.glob("*.yaml")}
-    members = loaded(index, "figeval_impli")
+    members = load_tasks(index, "figeval_impli")
     assert len(members) == 9
     assert set(members) < set(index.all_tasks), "in a suite, a task has the name that it has alone"
-    everything = loaded(index, *(file.stem for file in folder.glob("*.yaml") if "class:" in file.read_text()))
+    everything = load_tasks(index, *(file.stem for file in folder.glob("*.yaml") if "class:" in file.read_text()))
     for name, task in everything.items():
         assert task.task_name == name
         assert task.aggregation().keys() == task.higher_is_better().keys()
@@ -69,15 +69,17 @@ def test_lm_eval_loads_every_one_of_them(real_data: str) -> None:
 
 def test_another_set_of_tasks_makes_another_folder(tmp_path: Path, own_home: Path) -> None:
     write_task(tmp_path, "own")
-    plain, more = stubs_folder(), stubs_folder([tmp_path])
-    assert plain.parent == more.parent == own_home / "lm-eval"
-    assert plain != more
-    assert (more / "figeval_own.yaml").is_file()
+    plain, with_tasks = stubs_folder(), stubs_folder([tmp_path])
+    assert plain.parent == with_tasks.parent == own_home / "lm-eval"
+    assert plain != with_tasks
+    assert (with_tasks / "figeval_own.yaml").is_file()
     assert not (plain / "figeval_own.yaml").exists()
     before = {file: file.stat().st_mtime_ns for file in plain.iterdir()}
     assert stubs_folder() == plain
     assert {file: file.stat().st_mtime_ns for file in plain.iterdir()} == before
-    assert {folder.name for folder in plain.parent.iterdir()} == {plain.name, more.name}, "nothing half made is left"
+    assert {folder.name for folder in plain.parent.iterdir()} == {plain.name, with_tasks.name}, (
+        "nothing half made is left"
+    )
 
 
 def test_two_that_would_have_one_name(tmp_path: Path) -> None:
@@ -112,7 +114,7 @@ def test_no_train_split_to_show_examples_from(tmp_path: Path, workshop: Workshop
 
 def test_data_that_is_broken(tmp_path: Path) -> None:
     write_task(tmp_path, "own", row3={"id": "own0"})
-    task = loaded(manager(stubs_folder([tmp_path])), "figeval_own")["figeval_own"]
+    task = load_tasks(manager(stubs_folder([tmp_path])), "figeval_own")["figeval_own"]
     with pytest.raises(DataError, match="rows 1 and 4 have the same id"):
         task.test_docs()
 
@@ -125,9 +127,9 @@ def test_answers_that_are_no_numbers_are_no_zeros(workshop: Workshop) -> None:
     lm = HFLM(pretrained=str(workshop("gpt2", "LMHeadModel")), device="cpu")
     with torch.no_grad():
         lm.model.transformer.ln_f.weight.fill_(float("nan"))
-    found, _ = in_lm_eval(lm, "mini_fables", stubs_folder(), limit=3)
-    assert found.metrics == [{}, {}, {}]
-    assert found.predictions == [None, None, None]
+    in_their_run, _ = in_lm_eval(lm, "mini_fables", stubs_folder(), limit=3)
+    assert in_their_run.metrics == [{}, {}, {}]
+    assert in_their_run.predictions == [None, None, None]
 
 
 # ---- lm-eval's own command line --------------------------------------------------------------------------------------
@@ -198,17 +200,17 @@ def beside_its_own(options: list[str], warm: Path, shared_folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_none_of_lm_evals_own_tasks_groups_and_tags_changes(beside_its_own: Path) -> None:
-    told = json.loads((beside_its_own / "tasks.json").read_text())
-    assert len(told["plain"]) > 10_000
-    assert not set(told["plain"]) & set(stubs())
-    assert set(told["both"]) == set(told["plain"]) | set(stubs())
-    assert told["changed"] == []
+    listing = json.loads((beside_its_own / "tasks.json").read_text())
+    assert len(listing["plain"]) > 10_000
+    assert not set(listing["plain"]) & set(stubs())
+    assert set(listing["both"]) == set(listing["plain"]) | set(stubs())
+    assert listing["changed"] == []
 
 
 def results(folder: Path) -> dict[str, Any]:
     (file,) = folder.rglob("results_*.json")
-    found: dict[str, Any] = json.loads(file.read_text())
-    return found
+    results_: dict[str, Any] = json.loads(file.read_text())
+    return results_
 
 
 @pytest.fixture(scope="module")
@@ -225,25 +227,25 @@ def test_figeval_lm_eval_run_hands_over_its_arguments_and_knows_our_model(
     ours = [flag if flag != "hf" else "figeval-hf" for flag in options]
     done = figeval("lm-eval", "run", *ours, *flags, cwd=tmp_path)
     assert "|figeval_mini_fables" in done.stdout.replace(" ", "").replace("-figeval", "figeval")
-    found = results(tmp_path / "out")
-    assert set(found["results"]) >= {"figeval_mini_proverbs", "figeval_mini_pairs", "figeval_mini_retrieval"}
-    assert found["n-samples"]["figeval_mini_pairs"]["effective"] == 5
-    assert found["config"]["fewshot_seed"] == 3
-    assert found["results"]["figeval_mini_pairs"]["acc_stderr,none"] != "N/A"
-    assert found["results"]["figeval_mini_pairs"]["acc_strict_stderr,none"] == "N/A"
-    assert found["higher_is_better"]["figeval_mini_pairs"] == {"acc": True, "macro_f1": True, "acc_strict": True}
-    assert found["versions"]["figeval_mini_pairs"] == 1
-    about = found["configs"]["figeval_mini_pairs"]["figeval"]
+    results_ = results(tmp_path / "out")
+    assert set(results_["results"]) >= {"figeval_mini_proverbs", "figeval_mini_pairs", "figeval_mini_retrieval"}
+    assert results_["n-samples"]["figeval_mini_pairs"]["effective"] == 5
+    assert results_["config"]["fewshot_seed"] == 3
+    assert results_["results"]["figeval_mini_pairs"]["acc_stderr,none"] != "N/A"
+    assert results_["results"]["figeval_mini_pairs"]["acc_strict_stderr,none"] == "N/A"
+    assert results_["higher_is_better"]["figeval_mini_pairs"] == {"acc": True, "macro_f1": True, "acc_strict": True}
+    assert results_["versions"]["figeval_mini_pairs"] == 1
+    about = results_["configs"]["figeval_mini_pairs"]["figeval"]
     assert (about["task"], about["route"], about["template"]) == ("mini_pairs", "by_verbalizer", "impli/nli.en.jinja")
     (file,) = (tmp_path / "out").rglob("samples_figeval_mini_fables_*.jsonl")
     first = json.loads(file.read_text().splitlines()[0])
     assert set(first["doc"]) >= {"id", "query", "options", "gold"}
     assert first["target"] == str(first["doc"]["gold"])
-    theirs, _ = in_lm_eval(
+    in_their_run, _ = in_lm_eval(
         {"pretrained": options[3].removeprefix("pretrained=")}, "mini_proverbs", stubs_folder(), limit=5
     )
     for metric in ("acc", "acc_norm", "acc_pmi"):
-        assert found["results"]["figeval_mini_proverbs"][f"{metric},none"] == theirs.numbers[metric]
+        assert results_["results"]["figeval_mini_proverbs"][f"{metric},none"] == in_their_run.numbers[metric]
 
 
 @pytest.mark.slow
@@ -266,14 +268,14 @@ def test_tasks_of_plugins(options: list[str], warm_start: None, tmp_path: Path) 
 @pytest.fixture
 def managers(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What lm-eval's command line made its TaskManager with, instead of a run."""
-    made: list[dict[str, Any]] = []
+    created: list[dict[str, Any]] = []
 
     def refuse(**settings: Any) -> None:
-        made.append(settings)
+        created.append(settings)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(import_module("lm_eval.tasks"), "TaskManager", refuse)
-    return made
+    return created
 
 
 @pytest.mark.parametrize(
@@ -285,25 +287,25 @@ def test_its_own_tasks_are_read_only_when_they_are_asked_for(
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         launch.launch(["--model", "dummy", "--tasks", tasks, "--include_path", "theirs"])
-    ((made),) = managers
-    assert made.get("include_defaults", True) is defaults
-    assert made["include_path"] == [str(stubs_folder()), "theirs"]
+    ((created),) = managers
+    assert created.get("include_defaults", True) is defaults
+    assert created["include_path"] == [str(stubs_folder()), "theirs"]
 
 
 def test_a_config_file(managers: list[dict[str, Any]], tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(json.dumps({"tasks": ["figeval_mini_fables"], "include_path": "theirs"}))
     with pytest.raises(KeyboardInterrupt):
         launch.launch(["--model", "dummy", "--config", str(tmp_path / "run.yaml")])
-    ((made),) = managers
-    assert (made["include_defaults"], made["include_path"]) == (False, [str(stubs_folder()), "theirs"])
+    ((created),) = managers
+    assert (created["include_defaults"], created["include_path"]) == (False, [str(stubs_folder()), "theirs"])
 
 
 def test_stubs_with_further_tasks_are_not_there_twice(managers: list[dict[str, Any]], tmp_path: Path) -> None:
     write_task(tmp_path, "own")
-    more = str(stubs_folder([tmp_path]))
+    further_stubs = str(stubs_folder([tmp_path]))
     with pytest.raises(KeyboardInterrupt):
-        launch.launch(["--model", "dummy", "--tasks", "figeval_own", "--include_path", more])
-    assert managers[0]["include_path"] == [more]
+        launch.launch(["--model", "dummy", "--tasks", "figeval_own", "--include_path", further_stubs])
+    assert managers[0]["include_path"] == [further_stubs]
 
 
 def test_a_task_of_ours_that_is_none() -> None:
@@ -327,18 +329,18 @@ def test_help_is_lm_evals(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.fixture
-def declared() -> Callable[[str], dict[str, str]]:
+def entry_points() -> Callable[[str], dict[str, str]]:
     import tomllib
 
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     return lambda group: dict(project["entry-points"][group])
 
 
-def test_entry_points(declared: Callable[[str], dict[str, str]]) -> None:
+def test_entry_points(entry_points: Callable[[str], dict[str, str]]) -> None:
     from figeval.builtin.plugins.lm_eval_bridge.lm_eval_models import OWN_MODELS
 
-    assert declared("lm_eval.models") == OWN_MODELS
+    assert entry_points("lm_eval.models") == OWN_MODELS
     module, _, attribute = OWN_MODELS["figeval-hf"].partition(":")
     assert getattr(import_module(module), attribute).__name__ == attribute
-    package = import_module(declared("lm_eval.tasks")["figeval"])
-    assert [Path(place) for place in package.__path__] == [stubs_folder()]
+    package = import_module(entry_points("lm_eval.tasks")["figeval"])
+    assert [Path(path) for path in package.__path__] == [stubs_folder()]

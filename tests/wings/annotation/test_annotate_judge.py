@@ -90,8 +90,8 @@ def test_a_judge_is_recorded_and_asked_once(cli: Cli, desk: Desk, tmp_path: Path
     assert "openai:m judged 4 items: 8 of 8 answers parsed" in done.out
     assert "4 of 4 answers to attention checks as requested" in done.out
     assert "80 tokens read, 40 written, at a cost of 0.0002" in done.out
-    assert len(desk.asked) == 8
-    assert "someone" not in json.dumps(desk.asked), "the judge must not see the author"
+    assert len(desk.requests) == 8
+    assert "someone" not in json.dumps(desk.requests), "the judge must not see the author"
 
     about = record(tmp_path / "items")
     assert (about["model"], about["method"], about["template"]) == ("openai:m", "generate", "_default/judge.jinja")
@@ -102,7 +102,7 @@ def test_a_judge_is_recorded_and_asked_once(cli: Cli, desk: Desk, tmp_path: Path
     again = cli(*at(desk, input_price=1, output_price=2))
     assert again.code == 0, again.err
     assert "8 of 8 questions are answered" in again.err
-    assert len(desk.asked) == 8
+    assert len(desk.requests) == 8
     assert record(tmp_path / "items")["description"]["cost"] == about["description"]["cost"]
 
 
@@ -122,7 +122,7 @@ def test_a_judge_that_always_says_the_same_is_of_no_use(cli: Cli, desk: Desk, tm
 def test_a_judge_is_told_what_people_are(cli: Cli, desk: Desk, tmp_path: Path) -> None:
     exported(tmp_path / "items", "One.", instructions="Read slowly.", scales=DESCRIBED)
     assert cli(*at(desk)).code == 0
-    fluency, coherent = (json.dumps(one) for one in desk.asked)
+    fluency, coherent = (json.dumps(one) for one in desk.requests)
     assert "Read slowly." in fluency
     assert "Read slowly." in coherent
     assert MEANING in fluency
@@ -174,7 +174,7 @@ def test_replies_that_are_no_label(cli: Cli, desk: Desk, tmp_path: Path) -> None
 def test_a_hostile_text_stays_within_its_frame(cli: Cli, desk: Desk, tmp_path: Path) -> None:
     exported(tmp_path / "items", HOSTILE)
     assert cli(*at(desk)).code == 0
-    for asked in desk.asked:
+    for asked in desk.requests:
         said = asked["messages"][-1]["content"]
         (fence,) = {line for line in said.splitlines() if re.fullmatch(r"=== \w{16} ===", line)} - {
             "=== 0123456789abcdef ==="
@@ -189,12 +189,12 @@ def test_a_budget_stops_the_judge_and_a_larger_one_continues(cli: Cli, desk: Des
     priced = {"input_price": 0, "output_price": 1_000_000 / 512}  # a request may cost at most 1
     complaint = cli(*at(desk, "--max_cost", "1.05", **priced)).err.splitlines()[-1]
     assert "the budget (--max_cost 1.05) does not allow another request" in complaint
-    answered = len(desk.asked)
+    answered = len(desk.requests)
     assert 0 < answered < 40
     done = cli(*at(desk, "--max_cost", "100", **priced))
     assert done.code == 0, done.err
     assert "40 of 40 answers parsed" in done.out
-    assert len(desk.asked) == 40
+    assert len(desk.requests) == 40
     assert (
         "--max_cost limits the spending of API models"
         in cli("annotate", "judge", "items", "--judge", "overlap", "--max_cost", "1").complaint
@@ -210,7 +210,7 @@ def test_a_failed_question_is_asked_again(cli: Cli, desk: Desk, tmp_path: Path) 
     assert "1 question failed; run the same command to ask again" in done.err
     again = cli(*at(desk))
     assert again.code == 0, again.err
-    assert len(desk.asked) == 5
+    assert len(desk.requests) == 5
 
 
 def test_an_incomplete_last_line_is_asked_again(cli: Cli, desk: Desk, tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_killed_judge_continues(desk: Desk, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "60 of 60 answers parsed" in done.stdout
     assert len({(row["item"], row["criterion"]) for row in rows(file)}) == len(rows(file)) == 60
-    assert len(desk.asked) <= 60 + 1, "only the question that was under way is asked again"
+    assert len(desk.requests) <= 60 + 1, "only the question that was under way is asked again"
 
 
 # ---- the prompt ------------------------------------------------------------------------------------------------------
