@@ -57,19 +57,19 @@ class Run:
         return {path.name for path in self.folder.iterdir()} == {".lock", "run.json", "predictions"}
 
 
-def measured(run: Run) -> list[Any]:
+def results_of(run: Run) -> list[Any]:
     """All that was measured, task by task."""
     record = run.record
     assert record["status"] == "complete"
-    kept = ("task", "scores", "baselines", "counts", "n", "breakdowns", "settings", "warnings")
-    return [[task[key] for key in kept] for task in record["tasks"]]
+    fields = ("task", "scores", "baselines", "counts", "n", "breakdowns", "settings", "warnings")
+    return [[task[key] for key in fields] for task in record["tasks"]]
 
 
 def same(run: Run, other: Run) -> bool:
     """To the byte."""
-    files = [sorted((one.folder / "predictions").iterdir()) for one in (run, other)]
+    files = [sorted((run_.folder / "predictions").iterdir()) for run_ in (run, other)]
     pairs = zip(*files, strict=True)
-    return measured(run) == measured(other) and all(one.read_bytes() == two.read_bytes() for one, two in pairs)
+    return results_of(run) == results_of(other) and all(file.read_bytes() == two.read_bytes() for file, two in pairs)
 
 
 def wait(condition: Callable[[], bool], process: psutil.Popen) -> None:

@@ -54,8 +54,8 @@ class Heard:
     def reading(self, task):
         pass
 
-    def resumed(self, folder, kept, n):
-        self.events.append(("resumed", kept, n))
+    def resumed(self, folder, stored_answers, n):
+        self.events.append(("resumed", stored_answers, n))
 
     def task_started(self, task, n, done):
         self.events.append(("started", task, n, done))
@@ -65,8 +65,8 @@ class Heard:
         if self.stop_after is not None and sum(e[0] == "advanced" for e in self.events) >= self.stop_after:
             raise KeyboardInterrupt
 
-    def scoring(self, what):
-        self.events.append(("scoring", what))
+    def scoring(self, quantity):
+        self.events.append(("scoring", quantity))
 
     def task_ended(self, task):
         self.events.append(("ended", task.task, task.status))
@@ -97,11 +97,11 @@ class Workshop:
         self.folder.mkdir()
         self.backend = FakePairScorer()
 
-    def harness(self, *others, **more):
+    def harness(self, *modules_to_add, **parts):
         wings = {"exporters": "figeval.wings.exporters"}
-        modules = [wings.get(name, f"figeval.builtin.plugins.{name}") for name in ("baselines", *others)]
+        modules = [wings.get(name, f"figeval.builtin.plugins.{name}") for name in ("baselines", *modules_to_add)]
         manager = plugins.load(modules=modules)
-        manager.load("models", "test", lambda: Models(model=self.backend, **more))
+        manager.load("models", "test", lambda: Models(model=self.backend, **parts))
         return Harness(manager, include=(self.folder,))
 
     def run(self, *tasks, observer=None, harness=None, **settings):

@@ -76,7 +76,7 @@ class Colours:
         task = {"name": name, "type": "choice", "data": data, "fields": FIELDS, "cluster": "kind"}
         (folder / f"{name}.task.yaml").write_text(yaml.safe_dump(task | keys), encoding="utf-8")
         for split, rows in (("test", test), ("train", train)):
-            lines = "".join(json.dumps(one) + "\n" for one in rows)
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
             (folder / f"{name}.{split}.jsonl").write_text(lines, encoding="utf-8")
 
     def harness(self):
@@ -94,7 +94,7 @@ def test_the_model_sees_the_answers_of_the_nearest_others(colours):
     lefts = {request.left for request in colours.workshop.backend.asked}
     # t1 has the cluster of q1, t5 asks the same up to punctuation.
     assert lefts == {"a rose a leaf\nred red red", "the sky a rose\nblue"}
-    assert [one["retrieved"] for one in colours.workshop.rows()] == [["t2", "t3"], ["t4", "t2"]]
+    assert [row["retrieved"] for row in colours.workshop.rows()] == [["t2", "t3"], ["t4", "t2"]]
     assert task.settings["augment"]["add"] == "neighbours" and task.settings["augment"]["from"] == "train"
 
 
@@ -103,9 +103,9 @@ def test_scores_rows_and_fingerprint_are_of_the_examples_as_they_are(colours):
     stored = colours.workshop.rows()
     augmented = colours.run(augment=NEIGHBOURS, fresh=True, log_samples=True)
     assert augmented.examples_sha256 == plain.examples_sha256
-    assert [one.scores for one in augmented.baselines] == [one.scores for one in plain.baselines]
-    assert [one["texts"][0] for one in colours.workshop.rows()] == ["red red red", "blue"]
-    assert all("retrieved" not in one for one in stored)
+    assert [baseline.scores for baseline in augmented.baselines] == [baseline.scores for baseline in plain.baselines]
+    assert [row["texts"][0] for row in colours.workshop.rows()] == ["red red red", "blue"]
+    assert all("retrieved" not in row for row in stored)
 
 
 def test_a_run_with_and_one_without_are_compared_as_paired(colours, tmp_path):
@@ -114,13 +114,13 @@ def test_a_run_with_and_one_without_are_compared_as_paired(colours, tmp_path):
         paths.append(tmp_path / name)
         config = RunConfig(tasks=("t",), model="model", output_path=paths[-1], augment=augment)
         run(config, colours.harness(), Deaf())
-    found = compare(*paths)
-    ((compared,),) = (pair.tasks for pair in found.result.pairs.values())
+    comparison = compare(*paths)
+    ((compared,),) = (pair.tasks for pair in comparison.result.pairs.values())
     assert (compared.task, compared.unmatched_a, compared.unmatched_b) == ("t", 0, 0)
-    title, *_ = lines = str(found).splitlines()
+    title, *_ = lines = str(comparison).splitlines()
     assert title == "acc: A = model, B = model + neighbours"
     assert "  B: augmented: the 2 nearest training examples (colours)" in lines
-    assert found.to_dict()["b"]["conditions"] == ["augmented: the 2 nearest training examples (colours)"]
+    assert comparison.to_dict()["b"]["conditions"] == ["augmented: the 2 nearest training examples (colours)"]
     assert "  augmented: the 2 nearest training examples (colours)" in str(load(paths[1])).splitlines()
 
 
@@ -142,8 +142,8 @@ def test_a_probe_without_a_query_gets_nothing(colours):
 
 def test_preview_shows_it(colours):
     config = RunConfig(tasks=("t",), model="model", augment=NEIGHBOURS)
-    ((_, example, (asked,)), *_) = preview(config, colours.harness(), 1)
-    assert example.query == "red red red" and asked.requests[0].left == "a rose a leaf\nred red red"
+    ((_, example, (prompts,)), *_) = preview(config, colours.harness(), 1)
+    assert example.query == "red red red" and prompts.requests[0].left == "a rose a leaf\nred red red"
 
 
 def test_a_written_text_gets_a_further_input(colours):
@@ -162,9 +162,9 @@ def test_solved_examples_may_be_the_nearest_the_most_similar_last(colours):
     colours.write(augment={"retriever": "colours", "add": "none"})
     colours.workshop.backend = FakeGenerator()
     task = colours.run(num_fewshot=2, fewshot_sampler="nearest")
-    asked = colours.workshop.backend.asked[0].messages
-    assert [turn.content for turn in asked if turn.role == "assistant"] == [" A", " A"]
-    assert "green green" in asked[0].content and "red green" in asked[2].content
+    messages = colours.workshop.backend.asked[0].messages
+    assert [turn.content for turn in messages if turn.role == "assistant"] == [" A", " A"]
+    assert "green green" in messages[0].content and "red green" in messages[2].content
     assert task.settings["fewshot_sampler"]["sampler"] == "nearest"
 
 
@@ -188,41 +188,41 @@ def as_examples(drawn, prefix):
     ]
 
 
-def is_apart(one, question):
+def is_apart(candidate, question):
     """Whether an example neither asks what the question asks nor has its cluster."""
     return (
-        one.id != question.id
-        and letters(one.query) != letters(question.query)
-        and (one.cluster is None or one.cluster != question.cluster)
+        candidate.id != question.id
+        and letters(candidate.query) != letters(question.query)
+        and (candidate.cluster is None or candidate.cluster != question.cluster)
     )
 
 
-@given(drawn=examples, asked=examples)
-def test_no_neighbour_gives_the_answer_away(tmp_path_factory, drawn, asked):
+@given(drawn=examples, questions=examples)
+def test_no_neighbour_gives_the_answer_away(tmp_path_factory, drawn, questions):
     manager = plugins.load(modules=[])
     retriever = Retriever("colours", Harness(manager))
-    retriever.__dict__["vectors"] = lambda texts, what="": np.array([colour_vector(text) for text in texts])
+    retriever.__dict__["vectors"] = lambda texts, _note="": np.array([colour_vector(text) for text in texts])
     pool = as_examples(drawn, "t")
     neighbours = NearestExamples(Choice(), partial(iter, pool), retriever, 1, "--augment k=1")
-    for question in (*as_examples(asked, "q"), *pool):
+    for question in (*as_examples(questions, "q"), *pool):
         try:
-            (found,) = neighbours.of(question)
+            (neighbour,) = neighbours.of(question)
         except TaskError:
-            found = None
-        apart = [one for one in pool if is_apart(one, question)]
-        assert (found in apart) if apart else found is None
+            neighbour = None
+        allowed = [candidate for candidate in pool if is_apart(candidate, question)]
+        assert (neighbour in allowed) if allowed else neighbour is None
 
     for shot in pool:  # what is added to a solved example gives away neither its answer nor that of the question
-        for question in as_examples(asked, "q"):
-            apart = [one for one in pool if is_apart(one, shot)]
+        for question in as_examples(questions, "q"):
+            allowed = [candidate for candidate in pool if is_apart(candidate, shot)]
             try:
-                (found,) = neighbours.of(shot, question)
+                (neighbour,) = neighbours.of(shot, question)
             except TaskError:
-                found = None
-            if found is not None:
-                assert found in apart and is_apart(found, question)
+                neighbour = None
+            if neighbour is not None:
+                assert neighbour in allowed and is_apart(neighbour, question)
             else:
-                assert not any(is_apart(one, question) for one in apart)
+                assert not any(is_apart(candidate, question) for candidate in allowed)
 
 
 @pytest.mark.parametrize("sampler", ["random", "nearest"])
@@ -279,18 +279,18 @@ def saved(save, vectors):
     return stream.getvalue()
 
 
-def flipped(content, place, bit):
-    return content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :]
+def flipped(content, index, bit):
+    return content[:index] + bytes([content[index] ^ bit]) + content[index + 1 :]
 
 
-@pytest.mark.parametrize("what", HOSTILE)
-def test_a_file_that_is_no_index_is_computed_again(colours, own_home, what):
+@pytest.mark.parametrize("form", HOSTILE)
+def test_a_file_that_is_no_index_is_computed_again(colours, own_home, form):
     """Also one whose vectors have length one and are others, which nothing but its digest tells."""
     retriever = Retriever("colours", colours.harness())
     right = retriever.vectors(["red", "blue"])
     (file,) = (own_home / "indexes").iterdir()
     good = file.read_bytes()
-    file.write_bytes(HOSTILE[what](file, right))
+    file.write_bytes(HOSTILE[form](file, right))
     assert (retriever.vectors(["red", "blue"]) == right).all()
     assert len(colours.retriever.asked) == 4
     assert file.read_bytes() == good
@@ -326,11 +326,11 @@ def test_many_texts_are_announced_and_kept_batch_by_batch(colours, own_home, cap
     assert capsys.readouterr().err == f"indexing {len(texts)} training examples with colours (once)\n"
 
     colours.retriever.function, before = healthy, len(colours.retriever.asked)
-    found = Retriever("colours", colours.harness()).vectors(texts)
+    vectors = Retriever("colours", colours.harness()).vectors(texts)
     assert len(colours.retriever.asked) == before + 1
-    assert found.shape == (len(texts), 3) and found[0] == pytest.approx(np.array([6, 1, 1]) / 38**0.5)
+    assert vectors.shape == (len(texts), 3) and vectors[0] == pytest.approx(np.array([6, 1, 1]) / 38**0.5)
     assert len(list((own_home / "indexes").iterdir())) == 1  # the parts are gone
-    assert (Retriever("colours", colours.harness()).vectors(texts) == found).all()
+    assert (Retriever("colours", colours.harness()).vectors(texts) == vectors).all()
     assert len(colours.retriever.asked) == before + 1
 
 
@@ -408,10 +408,10 @@ def test_content_words_of_english(monkeypatch):
     monkeypatch.setenv(spacy_pipeline.VARIABLE, "")
     if not nltk_data.has(PACKAGES):
         pytest.skip("no NLTK data")
-    (found,) = content_words("en").of(
+    (words,) = content_words("en").of(
         ["The greedy dogs were slowly losing all the bones that Mary had given to the dogs."]
     )
-    assert found == ("greedy", "dog", "slowly", "lose", "bone", "give", "dog")
+    assert words == ("greedy", "dog", "slowly", "lose", "bone", "give", "dog")
 
 
 def test_a_language_without_content_words():
@@ -426,14 +426,14 @@ def test_a_real_encoder_finds_what_means_the_same(own_home):
         Choice(), partial(iter, pool), Retriever("minilm", Harness(plugins.plugin_manager())), 1, "--augment k=1"
     )
     (question,) = as_examples([("A kitten ran after the rat.", None)], "q")
-    assert [one.id for one in neighbours.of(question)] == ["t0"]
+    assert [neighbour.id for neighbour in neighbours.of(question)] == ["t0"]
 
 
 # ---- flags -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("flag_text", "message"),
     [
         ("k=5", "it does not say what to add; write add=concepts, neighbours or outline"),
         ("add=words", "must be 'concepts', 'neighbours', 'outline' or 'none'"),
@@ -442,9 +442,9 @@ def test_a_real_encoder_finds_what_means_the_same(own_home):
         ("concepts", "'concepts' is not key=value"),
     ],
 )
-def test_a_wrong_flag_is_refused_in_one_line(given, message):
+def test_a_wrong_flag_is_refused_in_one_line(flag_text, message):
     with pytest.raises(click.BadParameter) as refused:
-        augmented(click.Context(click.Command("run")), click.Option(["--augment"]), given)
+        augmented(click.Context(click.Command("run")), click.Option(["--augment"]), flag_text)
     assert message in refused.value.message and "\n" not in refused.value.message
 
 

@@ -69,7 +69,7 @@ def test_installing_a_plugin_with_a_route_changes_no_score(workshop):
 
 
 @pytest.mark.parametrize(
-    ("declared", "told"),
+    ("declared", "message"),
     [
         ({"name": "by own"}, "'by own' is not a valid route name"),
         ({"name": 5}, "5 is not a valid route name"),
@@ -85,12 +85,12 @@ def test_installing_a_plugin_with_a_route_changes_no_score(workshop):
         ({"requests": (5,)}, "5 of `requests` has no attribute `capability`"),
     ],
 )
-def test_a_route_that_is_declared_wrongly_is_left_out(workshop, declared, told):
+def test_a_route_that_is_declared_wrongly_is_left_out(workshop, declared, message):
     write_task(workshop.folder, "t")
     broken = harness(workshop, routes=[route(**{"start": by_first, **declared})])
     assert workshop.run(harness=broken).tasks[0].status == "done"
     (problem,) = broken.manager.plugins["brings"].problems
-    assert told in problem
+    assert message in problem
     assert "\n" not in problem
 
 
@@ -117,16 +117,16 @@ def test_a_route_need_not_ask_about_every_example(workshop):
 
 
 @pytest.mark.parametrize(
-    ("start", "told"),
+    ("start", "message"),
     [
         (returning_nothing, "a route returned None; return a figeval.Prediction"),
         (one_request, "a route yielded a TextPair; yield a list of requests"),
     ],
 )
-def test_a_route_with_a_mistake_fails_its_task(workshop, start, told):
+def test_a_route_with_a_mistake_fails_its_task(workshop, start, message):
     write_task(workshop.folder, "t", 4)
     record = workshop.run(harness=harness(workshop, routes=[route(start)]), routes={"choice": "by_own"})
-    assert (record.tasks[0].status, record.tasks[0].error) == ("failed", told)
+    assert (record.tasks[0].status, record.tasks[0].error) == ("failed", message)
 
 
 def test_a_route_that_is_no_generator_is_refused(workshop):
@@ -180,12 +180,12 @@ def choice_type(workshop):
 
 def with_reader(monkeypatch, workshop, reader):
     """The harness whose route `by_letter` reads replies with another reader."""
-    made = workshop.harness()
-    for one in made.routes.of("choice"):
-        if one.name == "by_letter":
-            monkeypatch.setattr(type(one), "__setattr__", object.__setattr__)
-            object.__setattr__(one, "reader", reader)
-    return made
+    harness = workshop.harness()
+    for route in harness.routes.of("choice"):
+        if route.name == "by_letter":
+            monkeypatch.setattr(type(route), "__setattr__", object.__setattr__)
+            object.__setattr__(route, "reader", reader)
+    return harness
 
 
 def test_a_reader_that_does_not_exist_is_told_before_the_model_is_asked(workshop, monkeypatch):
@@ -232,12 +232,12 @@ def test_rescore_keeps_the_metrics_that_were_asked_for(workshop):
 # ---- replies that did not become rows ------------------------------------------------------------------------------
 
 
-def failing_on(name, told="no answer"):
+def failing_on(name, message="no answer"):
     """A metric that raises on one example."""
 
     def strict(example, prediction):
         if example.id == name:
-            raise ZeroDivisionError(told)
+            raise ZeroDivisionError(message)
         return float(prediction.value == example.gold)
 
     return strict
@@ -261,9 +261,9 @@ def test_a_metric_that_fails_on_an_example_loses_no_reply(workshop):
     assert task.status == "failed"
     assert task.error.splitlines()[-1] == "ZeroDivisionError: no answer (metric 'strict', example 't3')"
     assert [row["id"] for row in workshop.rows()] == [f"t{i}" for i in range(20) if i != 3]
-    (kept,) = [json.loads(line) for line in (workshop.path / "run/replies/t.jsonl").read_text().splitlines()]
+    (reply,) = [json.loads(line) for line in (workshop.path / "run/replies/t.jsonl").read_text().splitlines()]
     counted = {"answer_tokens", "reasoning_tokens"}
-    assert kept.keys() - counted == {
+    assert reply.keys() - counted == {
         "request",
         "text",
         "finish",
@@ -388,7 +388,7 @@ def test_a_value_that_cannot_be_an_answer_fails_the_task(value, workshop):
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("example", "message"),
     [
         ({"id": "1"}, "example 1 is a dict; yield a ChoiceExample"),
         (ChoiceExample(id="1", query="q", options=("a", "b"), gold=7), "gold: 7 is not an index of its 2 options"),
@@ -401,14 +401,14 @@ def test_a_value_that_cannot_be_an_answer_fails_the_task(value, workshop):
         (ChoiceExample(id=1, query="q", options=("a", "b"), gold=0), "example 1, id 1: this is not a valid id"),
     ],
 )
-def test_examples_made_in_python_are_checked(made, told, tmp_path):
+def test_examples_made_in_python_are_checked(example, message, tmp_path):
     @figeval.task(name="made", type="choice", metrics=("acc",))
     def wrong():  # type: ignore[no-untyped-def]
-        yield made
+        yield example
 
     with pytest.raises(DataError) as caught:
         figeval.run(wrong, FakePairScorer(), output_path=tmp_path / "run")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_function_that_gives_no_examples_is_named(tmp_path):

@@ -34,10 +34,10 @@ def block(_name: str, example: Any, gap: str = "", **_: Any) -> str:
     return " | ".join((*texts, gap) if gap else texts)
 
 
-def asked(route: Route, backend: Any, example: Any, **context: Any) -> Prediction:
+def predict(route: Route, backend: Any, example: Any, **context: Any) -> Prediction:
     start = calibrated(route).start
-    made = PromptContext(block, labels=("yes", "no"), **context)
-    ((_, prediction),) = BatchScheduler(backend, lambda one: start(one, made)).predictions([example])
+    prompt_context = PromptContext(block, labels=("yes", "no"), **context)
+    ((_, prediction),) = BatchScheduler(backend, lambda example: start(example, prompt_context)).predictions([example])
     return prediction
 
 
@@ -46,10 +46,10 @@ def test_a_bias_for_a_word_does_not_change_the_answer(for_yes: float, for_no: fl
     """A word's log-probability is what the text says of it, nothing for content-free ones, plus a bias."""
 
     def logprob(context: str, word: str) -> float:
-        said = 0.0 if "rained" not in context else for_yes if word == " yes" else for_no
-        return said + (bias if word == " yes" else 0.0)
+        for_word = 0.0 if "rained" not in context else for_yes if word == " yes" else for_no
+        return for_word + (bias if word == " yes" else 0.0)
 
-    prediction = asked(VERBALIZER, FakeLanguageModel(function=logprob), PAIR)
+    prediction = predict(VERBALIZER, FakeLanguageModel(function=logprob), PAIR)
     expected = math.exp(for_yes) / (math.exp(for_yes) + math.exp(for_no))
     assert prediction.scores == pytest.approx((expected, 1 - expected))
 
@@ -62,7 +62,7 @@ def test_priors_are_mean_shares_over_the_content_free_inputs() -> None:
         share = shares[context.strip()]
         return math.log(share if word == " yes" else 1 - share) - 7  # as rare as words are
 
-    prediction = asked(VERBALIZER, FakeLanguageModel(function=logprob), PAIR)
+    prediction = predict(VERBALIZER, FakeLanguageModel(function=logprob), PAIR)
     yes, no = 0.7 / 0.6, 0.3 / 0.4
     assert prediction.scores == pytest.approx((yes / (yes + no), no / (yes + no)))
 
@@ -71,21 +71,21 @@ def test_words_in_a_gap_are_calibrated_too() -> None:
     backend = FakeMaskFiller(
         function=lambda word, before, _after: (word == "yes") * 3.0 + ("rained" in before) * (word == "no")
     )
-    prediction = asked(CLOZE, backend, PAIR)
+    prediction = predict(CLOZE, backend, PAIR)
     assert prediction.value == "no"
     assert len(backend.batches) == 1, "one round"
 
 
 def test_letters_are_calibrated_in_every_order_of_the_options() -> None:
     def likes_a(context: str, letter: str) -> float:
-        places = context.split(" | ")[1:]
-        return 4.0 * (letter == " A") + float("right" in places and places.index("right") == "ABC".index(letter[1]))
+        options = context.split(" | ")[1:]
+        return 4.0 * (letter == " A") + float("right" in options and options.index("right") == "ABC".index(letter[1]))
 
     example = ChoiceExample(id="1", query="q", options=("wrong", "right", "silly"), gold=1)
     route = in_orders(calibrated(LETTERS), "cyclic", 0)
     backend = FakeLanguageModel(function=likes_a)
     context = PromptContext(block)
-    ((_, prediction),) = BatchScheduler(backend, lambda one: route.start(one, context)).predictions([example])
+    ((_, prediction),) = BatchScheduler(backend, lambda example: route.start(example, context)).predictions([example])
     assert [answer.value for answer in prediction.answers] == [1, 1, 1]
     assert prediction.scores == (0.0, 1.0, 0.0)
 
@@ -102,7 +102,7 @@ def test_content_free_inputs_stand_behind_the_solved_examples_of_the_question() 
     near = {"it rained": PairExample(id="2", left="it snowed", right="it was cold", label="no")}
     far = PairExample(id="3", left="they sang", right="they danced", label="yes")
     backend = FakeLanguageModel()
-    asked(
+    predict(
         VERBALIZER,
         backend,
         PAIR,
@@ -124,18 +124,18 @@ def test_a_word_wins_by_its_rarity_only_if_the_text_makes_it_more_probable_than_
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
-def test_no_word_gains_more_than_a_million(prior: float, said: float) -> None:
+def test_no_word_gains_more_than_a_million(prior: float, probability: float) -> None:
     def logs(share: float) -> list[float]:
-        return [math.log(one) if one else -math.inf for one in (share, 1 - share)]
+        return [math.log(probability) if probability else -math.inf for probability in (share, 1 - share)]
 
-    before, after = logs(said), without_prior(logs(said), [logs(prior)])
+    before, after = logs(probability), without_prior(logs(probability), [logs(prior)])
     for old, new in zip(before, after, strict=True):
         assert new == old == -math.inf or old <= new <= old - math.log(FLOOR) + 1e-9
 
 
 def test_an_impossible_word_stays_impossible_and_nan_stays_nan() -> None:
-    others = [[-math.inf, 0.0]] * len(CONTENT_FREE)
-    assert without_prior([-math.inf, 0.0], others) == [-math.inf, 0.0]
+    content_free = [[-math.inf, 0.0]] * len(CONTENT_FREE)
+    assert without_prior([-math.inf, 0.0], content_free) == [-math.inf, 0.0]
     assert math.isnan(without_prior([math.nan, 0.0], [[0.0, 0.0]])[0])
     assert all(map(math.isnan, without_prior([0.0, 0.0], [[math.nan, 0.0]])))
 
@@ -152,13 +152,13 @@ def test_a_route_of_two_rounds_is_refused() -> None:
 
     route = Route(name="twice", start=start, needs=frozenset({"loglikelihood"}), compares_words=True)
     with pytest.raises(PluginError, match="more than one round"):
-        asked(route, FakeLanguageModel(), PAIR)
+        predict(route, FakeLanguageModel(), PAIR)
 
 
 def test_a_calibrated_run_says_so_and_is_another_run(workshop: Any) -> None:
     write_suite(workshop.folder)
     workshop.backend = FakeLanguageModel(function=lambda _context, word: float(word == " Yes"))
-    plain, fair = (workshop.run("s", calibrate=one, fresh=True) for one in (False, True))
+    plain, fair = (workshop.run("s", calibrate=calibrated, fresh=True) for calibrated in (False, True))
     assert [task.scores[0].value for task in plain.tasks] == [1.0, 0.0]
     assert [task.scores[0].value for task in fair.tasks] == [0.5, 0.5], "nothing but the bias was there"
     assert fair.tasks[0].settings["calibration"] == list(CONTENT_FREE)

@@ -153,11 +153,11 @@ def ranks(rows, names, settings):
     """How many earlier rows gave the same answer; of every second row only."""
     assert names == ["echoes"]
     seen: list = []
-    found = []
-    for place, row in enumerate(rows):
-        found.append((float(seen.count(row["pred"])), 1.0) if place % 2 == 0 else None)
+    ranks_ = []
+    for index, row in enumerate(rows):
+        ranks_.append((float(seen.count(row["pred"])), 1.0) if index % 2 == 0 else None)
         seen.append(row["pred"])
-    return {"echoes": found}
+    return {"echoes": ranks_}
 
 
 class Echoes:
@@ -251,12 +251,12 @@ def test_a_metric_that_fails_on_a_baseline_names_it_and_keeps_the_scores_of_the_
     (task,) = record.tasks
     assert (record.status, task.status, task.error) == ("complete", "done", None)
     assert [(score.metric, score.n) for score in task.scores] == [("acc", 20), ("margin", 20)]
-    assert [one.baseline for one in task.baselines] == ["random"]
+    assert [baseline.baseline for baseline in task.baselines] == ["random"]
     (warning,) = task.warnings
     assert warning == "the baseline chance has no scores: ZeroDivisionError: no margin (metric 'margin', example 't0')"
     assert run().tasks[0].warnings == [warning]  # tried again, and said again
     mended = run(works=True).tasks[0]
-    assert ([one.baseline for one in mended.baselines], mended.warnings) == (["chance", "random"], [])
+    assert ([baseline.baseline for baseline in mended.baselines], mended.warnings) == (["chance", "random"], [])
 
 
 def run_with_metrics(workshop, *metrics):
@@ -276,7 +276,7 @@ def run_with_metrics(workshop, *metrics):
 
 
 @pytest.mark.parametrize(
-    ("family", "told"),
+    ("family", "message"),
     [
         (lambda rows, names, settings: 1 / 0, "ZeroDivisionError: division by zero"),
         (lambda rows, names, settings: {name: [(1.0, 1.0)] for name in names}, "ValueError: zip"),
@@ -284,13 +284,13 @@ def run_with_metrics(workshop, *metrics):
         (lambda rows, names, settings: None, "AttributeError: 'NoneType' object"),
     ],
 )
-def test_a_collective_metric_that_fails_is_named(family, told, workshop):
+def test_a_collective_metric_that_fails_is_named(family, message, workshop):
     write_task(workshop.folder, "t", n=8)
-    made = collective(family)
-    (task,) = run_with_metrics(workshop, ("nearest", made), ("furthest", made)).tasks
+    metric = collective(family)
+    (task,) = run_with_metrics(workshop, ("nearest", metric), ("furthest", metric)).tasks
     assert task.status == "failed"
     last = task.error.rstrip().splitlines()[-1]
-    assert last.startswith(told)
+    assert last.startswith(message)
     assert last.endswith("(metrics 'nearest', 'furthest', all 8 examples together)")
 
 

@@ -38,7 +38,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Run:
+def shared_run(tmp_path: Path) -> Run:
     """A run that the cluster is to share."""
     (tmp_path / "tasks").mkdir()
     write_task(tmp_path / "tasks", "t", N)
@@ -46,35 +46,37 @@ def shared(tmp_path: Path) -> Run:
 
 
 @pytest.mark.slow
-def test_a_node_that_is_killed_costs_nothing_but_time(nodes: Nodes, shared: Run) -> None:
-    process = shared.start(0, "--ray", nodes.address, "--workers", "2")
-    wait(lambda: shared.written() >= 70, process)
+def test_a_node_that_is_killed_costs_nothing_but_time(nodes: Nodes, shared_run: Run) -> None:
+    process = shared_run.start(0, "--ray", nodes.address, "--workers", "2")
+    wait(lambda: shared_run.written() >= 70, process)
     nodes.kill_one()
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert re.search(r"worker [12] of 2 was lost \(.+\); another one takes its place", errors)
     assert "raylet" not in errors
-    assert shared.clean()
-    alone = Run(shared.bench, "alone", "--tasks", "t", "--model", "slow")
+    assert shared_run.clean()
+    alone = Run(shared_run.bench, "alone", "--tasks", "t", "--model", "slow")
     alone(1)
-    assert same(shared, alone)
+    assert same(shared_run, alone)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_when_the_run_ends_so_do_its_actors_and_rows_are_kept(nodes: Nodes, shared: Run, how: signal.Signals) -> None:
-    process = shared.start(0, "--ray", nodes.address)  # a worker per machine
-    wait(lambda: shared.written() >= 70, process)
-    actors = [one for one in psutil.process_iter() if "ray::Actor" in one.name()]
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
+def test_when_the_run_ends_so_do_its_actors_and_rows_are_kept(
+    nodes: Nodes, shared_run: Run, signal_number: signal.Signals
+) -> None:
+    process = shared_run.start(0, "--ray", nodes.address)  # a worker per machine
+    wait(lambda: shared_run.written() >= 70, process)
+    actors = [process for process in psutil.process_iter() if "ray::Actor" in process.name()]
     assert len(actors) >= 2
-    process.send_signal(how)
+    process.send_signal(signal_number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == (-9 if how == signal.SIGKILL else 143)
+    assert process.returncode == (-9 if signal_number == signal.SIGKILL else 143)
     assert "SIGTERM" not in errors  # Ray would print where the program was
     assert psutil.wait_procs(actors, timeout=60)[1] == []
-    kept = shared.written()
-    assert 70 <= kept < N
-    assert f"{kept} of them kept from before" in shared(1).stderr
+    written_rows = shared_run.written()
+    assert 70 <= written_rows < N
+    assert f"{written_rows} of them kept from before" in shared_run(1).stderr
 
 
 # ---- addresses -------------------------------------------------------------------------------------------------------
@@ -163,8 +165,8 @@ def test_each_worker_gets_its_share(
     machines: list[tuple[int, int]], workers: int | None, gpus: float | None, expected: tuple[int, int, float]
 ) -> None:
     nodes = [{"CPU": float(cpu), "GPU": float(gpu)} for cpu, gpu in machines]
-    found = cluster.Shape.of(nodes, workers, gpus, cpu=False)
-    assert (found.workers, found.cpus, found.gpus) == expected
+    shape = cluster.Shape.of(nodes, workers, gpus, cpu=False)
+    assert (shape.workers, shape.cpus, shape.gpus) == expected
 
 
 @pytest.mark.parametrize(
@@ -226,7 +228,7 @@ def test_no_secrets_and_no_places_of_this_machine_are_passed_on(monkeypatch: pyt
         monkeypatch.setenv(name, "x")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("FIGEVAL_PLUGINS", "mine")
-    found = cluster.passed_on()
-    assert found["HF_HUB_OFFLINE"] == "1"
-    assert found["FIGEVAL_PLUGINS"] == "mine"
-    assert not {"HF_TOKEN", "FIGEVAL_API_KEY", "HF_HOME", "PATH", "CUDA_VISIBLE_DEVICES"} & set(found)
+    variables = cluster.passed_on()
+    assert variables["HF_HUB_OFFLINE"] == "1"
+    assert variables["FIGEVAL_PLUGINS"] == "mine"
+    assert not {"HF_TOKEN", "FIGEVAL_API_KEY", "HF_HOME", "PATH", "CUDA_VISIBLE_DEVICES"} & set(variables)

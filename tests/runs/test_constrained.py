@@ -28,13 +28,13 @@ class Obedient:
     constrains_answers: bool = True
     deterministic_by_name: bool = True
     tokens: tuple[int | None, int | None] = (None, None)
-    asked: list[Prompt] = field(default_factory=list)
+    requests: list[Prompt] = field(default_factory=list)
 
     def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
-        self.asked += requests
+        self.requests += requests
         return [
-            Reply(text=self._text(one.answer), answer_tokens=self.tokens[0], reasoning_tokens=self.tokens[1])
-            for one in requests
+            Reply(text=self._text(request.answer), answer_tokens=self.tokens[0], reasoning_tokens=self.tokens[1])
+            for request in requests
         ]
 
     def _text(self, answer: AnswerFormat | None) -> str:
@@ -60,9 +60,11 @@ def test_prompts_say_what_an_acceptable_answer_is_only_if_asked_to(task: str) ->
     options = {"routes": {"choice": "by_letter"}, "baselines": False}
     plain = figeval.run(task, free, name="m", **options)
     constrained = figeval.run(task, held, name="m", constrain=True, **options)
-    assert {one.answer for one in free.asked} == {None}
-    assert None not in {one.answer for one in held.asked}
-    assert {one.messages for one in free.asked} == {one.messages for one in held.asked}, "the question is the same"
+    assert {request.answer for request in free.requests} == {None}
+    assert None not in {request.answer for request in held.requests}
+    assert {request.messages for request in free.requests} == {request.messages for request in held.requests}, (
+        "the question is the same"
+    )
     assert "constrain" not in plain.record.tasks[0].settings
     assert constrained.record.tasks[0].settings["constrain"] is True
     assert constrained.record.tasks[0].route == ASKED[task]
@@ -75,7 +77,7 @@ def test_prompts_say_what_an_acceptable_answer_is_only_if_asked_to(task: str) ->
 def test_the_letters_are_those_that_are_shown() -> None:
     model = Obedient()
     figeval.run("mini_proverbs", model, name="m", constrain=True, orders="cyclic", baselines=False)
-    for prompt in model.asked:
+    for prompt in model.requests:
         assert prompt.answer is not None
         letters = prompt.answer.choices
         assert letters == tuple("ABCDEFGH"[: len(letters)])
@@ -93,17 +95,17 @@ def test_a_route_without_a_format_is_refused() -> None:
 
 
 def test_rows_and_record_know_what_was_written_and_zero_is_not_unknown() -> None:
-    known = figeval.run("mini_pairs", Obedient(tokens=(1, 20)), name="a", limit=5, baselines=False)
+    counted_run = figeval.run("mini_pairs", Obedient(tokens=(1, 20)), name="a", limit=5, baselines=False)
     half = figeval.run("mini_pairs", Obedient(tokens=(2, None)), name="b", limit=5, baselines=False)
     nothing = figeval.run("mini_pairs", Obedient(), name="c", limit=5, baselines=False)
-    told = {"answers": 5, "reasoning": 100, "answers_known": 5, "reasoning_known": 5}
-    assert known.record.tasks[0].tokens == told
+    counts = {"answers": 5, "reasoning": 100, "answers_known": 5, "reasoning_known": 5}
+    assert counted_run.record.tasks[0].tokens == counts
     assert half.record.tasks[0].tokens == {"answers": 10, "answers_known": 5}
     assert nothing.record.tasks[0].tokens == {}
-    row = first_row(known)
+    row = first_row(counted_run)
     assert (row["answer_tokens"], row["reasoning_tokens"]) == (1, 20)
     assert not {"answer_tokens", "reasoning_tokens"} & set(first_row(nothing))
-    assert figeval.verify(known, include_path=()).problems == ()
+    assert figeval.verify(counted_run, include_path=()).problems == ()
 
 
 def test_a_prompt_without_a_format_keeps_its_digest() -> None:

@@ -52,7 +52,7 @@ LOUD = """
 """
 
 
-def write_suite(folder, suite=SUITE, more="", labels='["yes", "no"]', n=24):
+def write_suite(folder, suite=SUITE, extra="", labels='["yes", "no"]', n=24):
     """Two tasks with opposite right answers: positive pairs share more words, but for every fourth one."""
     for name, label in (("pos", "yes"), ("neg", "no")):
         rows = [
@@ -67,7 +67,7 @@ def write_suite(folder, suite=SUITE, more="", labels='["yes", "no"]', n=24):
             }
             for i in range(n)
         ]
-        text = TASK.format(name=name, label=f'"{label}"', labels=labels, more=more)
+        text = TASK.format(name=name, label=f'"{label}"', labels=labels, more=extra)
         (folder / f"{name}.task.yaml").write_text(text, encoding="utf-8")
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (folder / "s.suite.yaml").write_text(suite, encoding="utf-8")
@@ -75,8 +75,8 @@ def write_suite(folder, suite=SUITE, more="", labels='["yes", "no"]', n=24):
 
 
 def values(record, name="s:all"):
-    found = next(one for one in record.contrasts if one.name == name)
-    return {score.metric: score.value for score in found.scores}
+    contrast = next(contrast for contrast in record.contrasts if contrast.name == name)
+    return {score.metric: score.value for score in contrast.scores}
 
 
 def test_a_liking_for_one_answer_moves_the_columns_and_not_the_area(workshop):
@@ -91,31 +91,31 @@ def test_a_liking_for_one_answer_moves_the_columns_and_not_the_area(workshop):
 def test_the_record_counts_both_kinds_and_has_baselines(workshop):
     write_suite(workshop.folder)
     record = workshop.run("s")
-    whole, within = record.contrasts
-    assert (whole.label, whole.positive, whole.negative, whole.tasks) == ("yes", 24, 24, ["pos", "neg"])
+    over_all, within = record.contrasts
+    assert (over_all.label, over_all.positive, over_all.negative, over_all.tasks) == ("yes", 24, 24, ["pos", "neg"])
     assert (within.within, within.scores[0].n) == ("idiom", 6)
     assert (within.positive, within.negative) == (19, 19), "five of each have no idiom"
-    trivial = {one.baseline: one.scores[0].value for one in whole.baselines}
+    trivial = {baseline.baseline: baseline.scores[0].value for baseline in over_all.baselines}
     assert set(trivial) == {"chance", "overlap"}
     assert trivial["chance"] == 0.5
     assert trivial["overlap"] > 0.6
 
 
 def test_a_floor_is_among_the_baselines(workshop):
-    write_suite(workshop.folder, more="floor: no_query")
+    write_suite(workshop.folder, extra="floor: no_query")
     record = workshop.run("s")
-    assert [one.baseline for one in record.contrasts[0].baselines] == ["chance", "overlap", "shuffled_query"]
-    assert [one.variant for one in record.contrasts] == [None, None]
+    assert [baseline.baseline for baseline in record.contrasts[0].baselines] == ["chance", "overlap", "shuffled_query"]
+    assert [contrast.variant for contrast in record.contrasts] == [None, None]
 
 
 def test_a_run_that_was_cut_short_has_the_same_contrasts_and_baselines(workshop):
-    write_suite(workshop.folder, more="floor: no_query")
-    whole = workshop.run("s")
+    write_suite(workshop.folder, extra="floor: no_query")
+    uninterrupted = workshop.run("s")
     (workshop.path / "run").rename(workshop.path / "whole")
     with pytest.raises(KeyboardInterrupt):
         workshop.run("s", observer=Heard(stop_after=60))
-    assert workshop.run("s").contrasts == whole.contrasts
-    assert workshop.run("s").contrasts == whole.contrasts, "the same command once more"
+    assert workshop.run("s").contrasts == uninterrupted.contrasts
+    assert workshop.run("s").contrasts == uninterrupted.contrasts, "the same command once more"
 
 
 def test_a_finished_run_asks_no_baseline_again(workshop, monkeypatch):
@@ -131,8 +131,8 @@ def test_prompts_have_contrasts_of_their_own_and_a_spread(workshop):
         function=lambda context, option: float(("LOUD" in context) == (option == " Yes"))
     )
     record = workshop.run("s", prompts=("all",))
-    assert [one.name for one in record.contrasts] == ["s:all", "s:all@loud", "s:within", "s:within@loud"]
-    spread = next(one for one in record.spreads if (one.task, one.metric) == ("s:all", "auc"))
+    assert [contrast.name for contrast in record.contrasts] == ["s:all", "s:all@loud", "s:within", "s:within@loud"]
+    spread = next(spread for spread in record.spreads if (spread.task, spread.metric) == ("s:all", "auc"))
     assert (spread.prompts, spread.range) == (2, 0.0)
 
 
@@ -146,19 +146,19 @@ def test_means_over_seeds_have_an_interval(workshop):
         )
         runs[seed] = workshop.run("s")
         folders[str(seed)] = (workshop.path / "run").rename(workshop.path / f"seed-{seed}")
-        own = [row for task in ("pos", "neg") for row in RunFolder(folders[str(seed)]).rows(task)]
-        judged.append([Judged(positive=r["gold"] == "yes", score=r["scores"][0], cluster=r["cluster"]) for r in own])
-    found = {(one.task, one.metric): one for one in scores_of(runs, folders)}
-    area = found["s:all", "auc"]
+        rows = [row for task in ("pos", "neg") for row in RunFolder(folders[str(seed)]).rows(task)]
+        judged.append([Judged(positive=r["gold"] == "yes", score=r["scores"][0], cluster=r["cluster"]) for r in rows])
+    score_of = {(score.task, score.metric): score for score in scores_of(runs, folders)}
+    area = score_of["s:all", "auc"]
     assert area.mean == pytest.approx(sum(values(run)["auc"] for run in runs.values()) / 3)
     expected = discrimination_over_seeds(auc, judged)
     assert (area.low, area.high, area.interval.method) == (expected.low, expected.high, expected.method)
     assert area.low is not None
     assert area.interval.method.startswith("over seeds and examples")
-    assert found["s:within", "balanced_acc"].low is not None
+    assert score_of["s:within", "balanced_acc"].low is not None
     lines = (folders["0"] / "predictions/pos.jsonl").read_text("utf-8").splitlines()
     (folders["0"] / "predictions/pos.jsonl").write_text("\n".join(lines[1:]) + "\n", "utf-8")
-    assert {one.interval.reason for one in scores_of(runs, folders) if one.task == "s:all"} == {
+    assert {score.interval.reason for score in scores_of(runs, folders) if score.task == "s:all"} == {
         "not the same examples answered"
     }
 
@@ -177,13 +177,13 @@ def test_answers_in_words_have_no_area_and_are_read_again(workshop):
 
 
 def test_a_split_takes_the_place_of_tasks_that_have_one(workshop):
-    write_suite(workshop.folder, more="splits: {small: few}")
+    write_suite(workshop.folder, extra="splits: {small: few}")
     text = TASK.format(name="few", label='"yes"', labels='["yes", "no"]', more="").replace("few.jsonl", "pos.jsonl")
     (workshop.folder / "few.task.yaml").write_text(text)
-    own = TASK.format(name="neg", label='"no"', labels='["yes", "no"]', more="")
-    (workshop.folder / "neg.task.yaml").write_text(own)  # has no such split
+    task_text = TASK.format(name="neg", label='"no"', labels='["yes", "no"]', more="")
+    (workshop.folder / "neg.task.yaml").write_text(task_text)  # has no such split
     record = workshop.run("s", split="small")
-    assert [one.tasks for one in record.contrasts] == [["few", "neg"]] * 2
+    assert [contrast.tasks for contrast in record.contrasts] == [["few", "neg"]] * 2
 
 
 def test_one_task_of_several_makes_no_contrast(workshop):
@@ -191,7 +191,7 @@ def test_one_task_of_several_makes_no_contrast(workshop):
     assert workshop.run("pos").contrasts == []
     nested = "name: t\ntasks: [s]\n"
     (workshop.folder / "t.suite.yaml").write_text(nested)
-    assert [one.name for one in workshop.run("t", fresh=True).contrasts] == ["s:all", "s:within"]
+    assert [contrast.name for contrast in workshop.run("t", fresh=True).contrasts] == ["s:all", "s:within"]
 
 
 @pytest.mark.parametrize(
@@ -229,8 +229,8 @@ def test_what_cannot_be_contrasted_is_one_line(suite, words, workshop):
 
 
 def reasons(record, name="s:all"):
-    found = next(one for one in record.contrasts if one.name == name)
-    return [score.interval.reason for score in found.scores if score.value is None]
+    contrast = next(contrast for contrast in record.contrasts if contrast.name == name)
+    return [score.interval.reason for score in contrast.scores if score.value is None]
 
 
 def test_a_task_that_failed_is_why_there_is_no_value(workshop):
@@ -253,12 +253,12 @@ def test_examples_without_an_answer_are_counted_and_told(workshop):
     write_suite(workshop.folder)
     workshop.backend = FakeGenerator(function=lambda question: "Yes" if " 3" not in question else "hm")
     record = workshop.run("s")
-    whole, within = record.contrasts
-    assert whole.unanswered == 48 - whole.positive - whole.negative > 0
+    over_all, within = record.contrasts
+    assert over_all.unanswered == 48 - over_all.positive - over_all.negative > 0
     assert within.unanswered == 38 - within.positive - within.negative > 0
-    told = [line for line in notes(record) if "unanswered" in line]
-    assert told == [
-        f"s:all: {whole.unanswered} of 48 unanswered, left out",
+    lines = [line for line in notes(record) if "unanswered" in line]
+    assert lines == [
+        f"s:all: {over_all.unanswered} of 48 unanswered, left out",
         f"s:within: {within.unanswered} of 38 unanswered, left out",
     ]
 
@@ -279,29 +279,32 @@ def test_why_there_is_no_value_where_answers_are_missing(workshop, says, reason)
 
 def told_apart(workshop, within=None):
     config = RunConfig(tasks=("s",), model="model")
-    (found,) = (one for one in contrasts_of(config, workshop.harness()) if one.within == within)
-    return found
+    (contrast,) = (contrast for contrast in contrasts_of(config, workshop.harness()) if contrast.within == within)
+    return contrast
 
 
 def test_reasons_tell_kinds_from_strata(workshop):
     write_suite(workshop.folder)
-    own = {"score": 1.0, "right": 1.0}
-    ours, theirs = ContrastAnswer(positive=True, stratum="a", **own), ContrastAnswer(positive=False, stratum="b", **own)
+    shares = {"score": 1.0, "right": 1.0}
+    ours, negative = (
+        ContrastAnswer(positive=True, stratum="a", **shares),
+        ContrastAnswer(positive=False, stratum="b", **shares),
+    )
     for answers, within, reason in (
         ([ours], None, "every answered example has the right answer yes"),
-        ([theirs], None, "no answered example has the right answer yes"),
-        ([ours, theirs], "idiom", "no idiom has answered examples of both kinds"),
+        ([negative], None, "no answered example has the right answer yes"),
+        ([ours, negative], "idiom", "no idiom has answered examples of both kinds"),
         ([ours], "idiom", "every answered example has the right answer yes"),
         ([], "idiom", "no example was answered"),
     ):
-        found = scores(answers, told_apart(workshop, within))
-        assert [score.interval.reason for score in found] == [reason] * 2
+        scores_ = scores(answers, told_apart(workshop, within))
+        assert [score.interval.reason for score in scores_] == [reason] * 2
 
 
 def test_seen_examples_count_once_for_each_score_they_stand_behind(workshop):
     """A score within idioms has seen examples behind it only in idioms with both kinds, and counts these examples."""
     write_suite(workshop.folder)
-    known = [
+    answers = [
         ContrastAnswer(positive=kind, score=float(kind), right=1.0, stratum=stratum, seen=seen)
         for kind, stratum, seen in (
             (True, "a", "trained"),
@@ -311,11 +314,11 @@ def test_seen_examples_count_once_for_each_score_they_stand_behind(workshop):
             (False, "c", None),
         )
     ]
-    known.append(ContrastAnswer(positive=True, right=1.0, stratum="c", seen="chosen"))  # without a score
-    area, balanced = scores(known, told_apart(workshop))
+    answers.append(ContrastAnswer(positive=True, right=1.0, stratum="c", seen="chosen"))  # without a score
+    area, balanced = scores(answers, told_apart(workshop))
     assert area.interval.reason == "trained on 2 of 5 examples"
     assert balanced.interval.reason == "trained on 2 and chosen on 1 of 6 examples"
-    area, balanced = scores(known, told_apart(workshop, "idiom"))
+    area, balanced = scores(answers, told_apart(workshop, "idiom"))
     assert (area.interval.reason, area.n, area.seen) == ("trained on 1 of 4 examples", 2, "trained")
     assert balanced.interval.reason == "trained on 1 and chosen on 1 of 5 examples"
 
@@ -335,19 +338,19 @@ def test_a_baseline_that_fails_is_told_and_costs_nothing_else(workshop, monkeypa
     record = workshop.run("s")
     contrasts, record.contrasts = record.contrasts, []
     RunFolder(workshop.path / "run").write(record)  # as an earlier session leaves it
-    whole = Baselines._scoring
+    scoring = Baselines._scoring
 
     def failing(self, name, plan, examples, unseen):
         if name == "overlap" and plan.name == "neg":
             raise ZeroDivisionError("no words")
-        return whole(self, name, plan, examples, unseen)
+        return scoring(self, name, plan, examples, unseen)
 
     monkeypatch.setattr(Baselines, "_scoring", failing)
     again = workshop.run("s")
-    assert [one.baseline for one in again.contrasts[0].baselines] == ["chance"]
+    assert [baseline.baseline for baseline in again.contrasts[0].baselines] == ["chance"]
     assert again.contrasts[0].scores == contrasts[0].scores
-    told = [line for line in again.warnings if "overlap" in line]
-    assert told == ["neg, for the contrasts: the baseline overlap has no scores: ZeroDivisionError: no words"]
+    lines = [line for line in again.warnings if "overlap" in line]
+    assert lines == ["neg, for the contrasts: the baseline overlap has no scores: ZeroDivisionError: no words"]
 
 
 @pytest.mark.wing("exporters")
@@ -355,22 +358,22 @@ def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
     """Beside another model the floor of a model is no column: both would have the numbers of the last one."""
     from figeval.wings.exporters.score_table import baseline_names, score_lines
 
-    write_suite(workshop.folder, more="floor: no_query")
+    write_suite(workshop.folder, extra="floor: no_query")
     workshop.backend = FakePairScorer(function=lambda left, right: len(set(left) & set(right)) + len(right) / 100)
-    one = workshop.run("s")
+    first = workshop.run("s")
     workshop.backend = FakeLanguageModel(function=lambda context, option: float(len(context) % 3) * (option == " Yes"))
     other = workshop.run("s", fresh=True)
-    assert "no_query" in baseline_names(score_lines([one]))
-    together = score_lines([one, other])
+    assert "no_query" in baseline_names(score_lines([first]))
+    together = score_lines([first, other])
     assert "no_query" not in baseline_names(together)
     floors = {line.task: line for line in together if line.metric == "auc" and "@" in line.task}
     assert set(floors) == {"s:all@no_query", "s:within@no_query"}
     for name, line in floors.items():
         assert line.baselines == {}
-        for place, run in enumerate((one, other)):
+        for index, run in enumerate((first, other)):
             (contrast,) = (each for each in run.contrasts if name.startswith(each.name + "@"))
             (floor,) = (each for each in contrast.baselines if each.baseline == "no_query")
-            assert line.scores[place] == floor.scores[0]
+            assert line.scores[index] == floor.scores[0]
 
 
 @pytest.mark.wing("exporters")

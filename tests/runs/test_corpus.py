@@ -35,11 +35,11 @@ class Counted:
 
     @hookimpl
     def register_sources(self, register: Callable[[str, Any], None]) -> None:
-        def opened(path: str, _context: object) -> Iterator[dict[str, Any]]:
+        def open_rows(path: str, _context: object) -> Iterator[dict[str, Any]]:
             self.read[path] += 1
             yield from ROWS if path == "rows" else DOCUMENTS
 
-        register("counted", opened)
+        register("counted", open_rows)
 
 
 @pytest.mark.parametrize("mark", ["", "!"])  # the documents of the second task: the same, or others from the same file

@@ -38,8 +38,8 @@ REPLIES = {
 }
 
 
-def row(number: int, told: str = "the dog ran home", words: tuple[str, ...] = ("dog",)) -> dict[str, Any]:
-    return {"id": f"r{number}", "saying": f"s{number}", "words": words, "told": told}
+def row(number: int, text: str = "the dog ran home", words: tuple[str, ...] = ("dog",)) -> dict[str, Any]:
+    return {"id": f"r{number}", "saying": f"s{number}", "words": words, "told": text}
 
 
 @pytest.fixture
@@ -65,13 +65,13 @@ def test_texts_are_scored_and_what_is_none_is_left_out(telling: Workshop) -> Non
     (task,) = telling.run("tell").tasks
     assert (task.route, task.status) == ("by_decoding", "done")
     assert task.counts == {"ok": 2, "refusal": 1, "empty": 1}
-    found = values(task.scores)
+    scores = values(task.scores)
     assert {score.metric: score.n for score in task.scores}["rouge_l"] == 2
-    assert found["parse_rate"] == 0.5
-    assert found["bleu4"] == 0.5  # 1 and, with three words, 0
-    assert found["leakage"] == 0.0
-    assert found["cut_off"] == 0.5
-    assert found["distinct_1"] == pytest.approx(4 / 7)
+    assert scores["parse_rate"] == 0.5
+    assert scores["bleu4"] == 0.5  # 1 and, with three words, 0
+    assert scores["leakage"] == 0.0
+    assert scores["cut_off"] == 0.5
+    assert scores["distinct_1"] == pytest.approx(4 / 7)
     assert next(score for score in task.scores if score.metric == "distinct_1").interval.reason.startswith("depends")
     assert [line["pred"] for line in telling.rows("tell")] == ["the dog ran home", "The Dog ran", None, None]
     assert (task.settings["max_new_tokens"], task.template) == (512, "_default/generation.jinja")
@@ -138,14 +138,14 @@ def test_bertscore_without_the_extra_is_refused_before_anything_is_asked(
 
 def test_every_metric_of_texts_says_in_which_direction_it_is_better() -> None:
     metrics = Harness(plugins.load(modules=())).metrics
-    worse = {one.name for one in metrics if one.task_types == {"generation"} and not one.higher_is_better}
+    worse = {metric.name for metric in metrics if metric.task_types == {"generation"} and not metric.higher_is_better}
     assert worse == {"leakage", "repetition_4", "cut_off"}
 
 
 def test_echo_writes_its_lists() -> None:
     echo = plugins_of("echo")
-    asked = [Inputs((("saying", "s"), ("keywords", ("dog", "ran home")))), Inputs((("keywords", ()),)), Inputs(())]
-    assert echo.write(asked) == ["dog ran home", "", ""]
+    requests = [Inputs((("saying", "s"), ("keywords", ("dog", "ran home")))), Inputs((("keywords", ()),)), Inputs(())]
+    assert echo.write(requests) == ["dog ran home", "", ""]
     with pytest.raises(ModelError, match="takes nothing after the colon"):
         plugins_of("echo", "loud")
 

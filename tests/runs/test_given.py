@@ -30,7 +30,7 @@ def write(tmp_path: Path) -> Write:
     return written
 
 
-def stored(run: Path, task: str) -> list[Row]:
+def stored_rows(run: Path, task: str) -> list[Row]:
     """Return the rows of a run."""
     lines = (run / "predictions" / f"{task}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
@@ -81,13 +81,13 @@ def test_predictions_of_a_run_get_its_scores(
     task: str, model: str, as_given: Callable[[Row], Row], write: Write, tmp_path: Path
 ) -> None:
     before = finished(tmp_path / "before", task, model=model, log_samples=True)
-    rows = stored(before, task)
+    rows = stored_rows(before, task)
     assert all(row["tied"] == 1 or "scores" in as_given(row) for row in rows)
     random.Random(1).shuffle(rows)
     file = write({"id": row["id"], **as_given(row)} for row in rows)
     run = figeval.score(task, file, output_path=tmp_path / "after")
     assert numbers(run) == numbers(figeval.load(before))
-    assert [row["id"] for row in stored(run.path, task)] == [row["id"] for row in stored(before, task)]
+    assert [row["id"] for row in stored_rows(run.path, task)] == [row["id"] for row in stored_rows(before, task)]
 
 
 TWO = [{"id": "F01", "prediction": "E"}, {"id": "F02", "prediction": 2}]
@@ -99,20 +99,20 @@ def scored(task: str, rows: Any, folder: Path, **options: Any) -> figeval.Run:
 
 def test_order_of_the_rows_changes_nothing_but_the_digest(tmp_path: Path) -> None:
     rows = [{"id": f"F{number:02}", "prediction": number % 5} for number in range(1, 21)]
-    one = figeval.score("mini_fables", rows, name="system", output_path=tmp_path / "one")
+    ordered = figeval.score("mini_fables", rows, name="system", output_path=tmp_path / "one")
     other = figeval.score("mini_fables", rows[::-1], name="system", output_path=tmp_path / "other")
     name = "predictions/mini_fables.jsonl"
-    assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
-    assert [task.scores for task in one.record.tasks] == [task.scores for task in other.record.tasks]
-    assert one.record.model.fingerprint != other.record.model.fingerprint
+    assert (ordered.path / name).read_bytes() == (other.path / name).read_bytes()
+    assert [task.scores for task in ordered.record.tasks] == [task.scores for task in other.record.tasks]
+    assert ordered.record.model.fingerprint != other.record.model.fingerprint
 
 
 def test_an_example_without_a_prediction_is_no_wrong_answer(tmp_path: Path) -> None:
     rows = [*TWO, {"id": "F03", "prediction": " "}, {"id": "F04", "prediction": None}]
     run = scored("mini_fables", rows, tmp_path / "run", limit=5)
     (task,) = run.record.tasks
-    found = {score.metric: (score.n, score.value) for score in task.scores}
-    assert found == {"acc": (2, 0.5), "acc_of_all": (5, 0.2), "parse_rate": (5, 0.4)}
+    scores = {score.metric: (score.n, score.value) for score in task.scores}
+    assert scores == {"acc": (2, 0.5), "acc_of_all": (5, 0.2), "parse_rate": (5, 0.4)}
     assert task.counts == {"empty": 3, "ok": 2}
     assert "3 of 5 examples have no prediction" in task.warnings[0]
 
@@ -138,11 +138,11 @@ def test_another_file_is_another_run(write: Write, tmp_path: Path) -> None:
 def test_several_tasks_in_one_file_and_in_a_file_each(write: Write, tmp_path: Path) -> None:
     pair = {"id": "I01E", "prediction": "entailment"}
     together = [*({**row, "task": "mini_fables"} for row in TWO), {**pair, "task": "mini_pairs"}]
-    one = scored("mini_pairs,mini_fables", together, tmp_path / "one")
+    first = scored("mini_pairs,mini_fables", together, tmp_path / "one")
     files = {"mini_fables": write(TWO, "fables.jsonl"), "mini_pairs": write([pair], "pairs.jsonl")}
     other = scored("mini_pairs,mini_fables", files, tmp_path / "other")
-    assert one.tasks == other.tasks == ("mini_pairs", "mini_fables")
-    assert [task.scores for task in one.record.tasks] == [task.scores for task in other.record.tasks]
+    assert first.tasks == other.tasks == ("mini_pairs", "mini_fables")
+    assert [task.scores for task in first.record.tasks] == [task.scores for task in other.record.tasks]
 
 
 def test_every_seed_is_a_run(tmp_path: Path) -> None:
@@ -169,14 +169,14 @@ def test_a_fresh_scoring_puts_the_other_form_aside(tmp_path: Path) -> None:
     assert not [*folder.glob("seed*")]
     second = scored("mini_fables", [row for row in seeds if row["seed"] < 3], folder, fresh=True)
     assert figeval.load(folder).record.identity == second.record.identity
-    assert {one.name for one in folder.iterdir()} == {".lock", "earlier", "seed-1", "seed-2", "seeds.json"}
+    assert {file.name for file in folder.iterdir()} == {".lock", "earlier", "seed-1", "seed-2", "seeds.json"}
     assert len([*(folder / "earlier").iterdir()]) == 2
     with pytest.raises(figeval.RecordError, match="several seeds"):
         figeval.run("mini_fables", "overlap", output_path=folder, limit=2)
 
 
 @pytest.mark.parametrize(
-    ("task", "given", "stored_as"),
+    ("task", "prediction", "stored_as"),
     [
         ("mini_fables", "b", 1),
         ("mini_fables", "(B).", 1),
@@ -193,10 +193,10 @@ def test_a_fresh_scoring_puts_the_other_form_aside(tmp_path: Path) -> None:
         pytest.param("mini_narrative", "[1, 2] were numbers.", "[1, 2] were numbers.", marks=pytest.mark.slow),
     ],
 )
-def test_forms_of_a_prediction(task: str, given: Any, stored_as: Any, tmp_path: Path) -> None:
+def test_forms_of_a_prediction(task: str, prediction: Any, stored_as: Any, tmp_path: Path) -> None:
     first = next(iter(figeval_ids(task)))
-    run = scored(task, [{"id": first, "prediction": given}], tmp_path / "run", limit=1)
-    (row,) = stored(run.path, task)
+    run = scored(task, [{"id": first, "prediction": prediction}], tmp_path / "run", limit=1)
+    (row,) = stored_rows(run.path, task)
     assert (row["status"], row["pred"]) == ("ok", stored_as)
 
 
@@ -211,25 +211,25 @@ def test_text_of_an_option_and_words_that_do_not_occur(tmp_path: Path) -> None:
     example = next(harness.examples(harness.catalogue.tasks.get("mini_fables")))
     assert isinstance(example, figeval.ChoiceExample)
     run = scored("mini_fables", [{"id": example.id, "prediction": example.options[3]}], tmp_path / "a", limit=1)
-    assert stored(run.path, "mini_fables")[0]["pred"] == 3
+    assert stored_rows(run.path, "mini_fables")[0]["pred"] == 3
     (first, *_) = figeval_ids("mini_alignment")
     run = scored("mini_alignment", [{"id": first, "prediction": "zebra crossing"}], tmp_path / "b", limit=1)
-    assert [(row["status"], row["pred"]) for row in stored(run.path, "mini_alignment")] == [("absent", None)]
+    assert [(row["status"], row["pred"]) for row in stored_rows(run.path, "mini_alignment")] == [("absent", None)]
 
 
 def test_equal_scores_are_a_tie(tmp_path: Path) -> None:
     rows = [{"id": "F01", "scores": [0, 0, 0, 1, 1]}, {"id": "F02", "scores": "[null, 1, 2, 3, 4]"}]
     run = scored("mini_fables", rows, tmp_path / "run", limit=2)
-    first, second = stored(run.path, "mini_fables")
+    first, second = stored_rows(run.path, "mini_fables")
     assert (first["tied"], first["metrics"]["acc"], second["status"]) == (2, 0.5, "nan")
     rows = [{"id": "I01E", "scores": {"non-entailment": 1, "entailment": 1}}]
     run = scored("mini_pairs", rows, tmp_path / "labels", limit=1)
-    assert stored(run.path, "mini_pairs")[0]["metrics"]["acc"] == 0.5
+    assert stored_rows(run.path, "mini_pairs")[0]["metrics"]["acc"] == 0.5
 
 
 def test_candidates_that_a_list_leaves_out_tie_for_the_last_place(tmp_path: Path) -> None:
     run = scored("mini_retrieval", [{"id": "P01N1", "prediction": [4, 1]}], tmp_path / "run", limit=1)
-    (row,) = stored(run.path, "mini_retrieval")
+    (row,) = stored_rows(run.path, "mini_retrieval")
     assert row["top"][:3] == [[4, 2.0], [1, 1.0], [0, 0.0]]
     assert row["metrics"]["recall@5"] == pytest.approx(3 / 28)  # one of 28 that share the places 3 to 30
 
@@ -275,11 +275,14 @@ def test_candidates_that_a_list_leaves_out_tie_for_the_last_place(tmp_path: Path
     ],
 )
 def test_refused(task: str, row: Row, message: str, tmp_path: Path) -> None:
-    known = [one for one in figeval_ids(task) if one != "F01"]
-    first = {"id": next(one for one in known if task == "mini_fables" or one != row["id"]), "prediction": None}
+    ids = [identity for identity in figeval_ids(task) if identity != "F01"]
+    first = {
+        "id": next(identity for identity in ids if task == "mini_fables" or identity != row["id"]),
+        "prediction": None,
+    }
     if task == "mini_alignment":
-        row = {**row, "id": known[0]}
-        first["id"] = known[1]
+        row = {**row, "id": ids[0]}
+        first["id"] = ids[1]
     with pytest.raises(figeval.DataError, match=message):
         scored(task, [first, row], tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -307,7 +310,9 @@ def test_ids_as_spreadsheets_get_them(tmp_path: Path) -> None:
     task = figeval.task(name="odd", type="generation")(lambda: iter(examples))
     rows = [{"id": name, "prediction": "b"} for name in ("'=1+1", "-2", "'3")]
     run = figeval.score(task, rows, name="system", output_path=tmp_path / "run", baselines=False)
-    assert [(row["id"], row["status"]) for row in stored(run.path, "odd")] == [(one.id, "ok") for one in examples]
+    assert [(row["id"], row["status"]) for row in stored_rows(run.path, "odd")] == [
+        (example.id, "ok") for example in examples
+    ]
     with pytest.raises(figeval.DataError, match="no example \"'=1"):
         figeval.score(task, [*rows, {"id": "=1+1", "prediction": "c"}], name="system", output_path=tmp_path / "no")
 
@@ -342,6 +347,6 @@ def test_documents_of_a_corpus_are_named_by_their_ids(tmp_path: Path, write: Wri
     write([{"id": "q", "query": "It is black.", "right": ["7"]}], "rows.jsonl")
     options = {"include_path": tmp_path}
     run = scored("birds", [{"id": "q", "prediction": ["0", "d", 7]}], tmp_path / "run", **options)
-    assert [index for index, _ in stored(run.path, "birds")[0]["top"]] == [1, 2, 0]
+    assert [index for index, _ in stored_rows(run.path, "birds")[0]["top"]] == [1, 2, 0]
     with pytest.raises(figeval.DataError, match="row 1: 1 is not an id of the corpus"):
         scored("birds", [{"id": "q", "prediction": [1]}], tmp_path / "other", **options)

@@ -24,15 +24,15 @@ SOUND: list[dict[str, Any]] = [
     {"id": "F02", "scores": [0.1, 0.2, 0.3, 0.4, 0], "task": "mini_fables", "seed": 1},
     {"id": "F03", "prediction": 3, "scores": None, "task": "mini_fables", "seed": 1},
 ]
-MANY = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY_EXAMPLES = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def as_table(rows: list[dict[str, Any]]) -> bytes:
-    made = io.StringIO()
-    writer = csv.DictWriter(made, ["id", "prediction", "scores", "task", "seed"])
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ["id", "prediction", "scores", "task", "seed"])
     writer.writeheader()
     writer.writerows(rows)
-    return made.getvalue().encode()
+    return text.getvalue().encode()
 
 
 FILES = {
@@ -42,29 +42,29 @@ FILES = {
 }
 
 
-@MANY
+@MANY_EXAMPLES
 @given(name=st.sampled_from(sorted(FILES)), data=st.data())
 def test_torn_files(name: str, data: st.DataObject, tmp_path: Path) -> None:
     file = tmp_path / name
     file.write_bytes(data.draw(torn(FILES[name])))
     try:
-        found = read_predictions({"": file}, {})
+        predictions = read_predictions({"": file}, {})
     except FigevalError as error:
         assert "\n" not in str(error)
         assert file.name in str(error)
     else:
-        assert sum(len(rows) for by_task in found.rows.values() for rows in by_task.values()) <= len(SOUND) + 2
+        assert sum(len(rows) for by_task in predictions.rows.values() for rows in by_task.values()) <= len(SOUND) + 2
 
 
-@MANY
+@MANY_EXAMPLES
 @given(damaged(SOUND))
 def test_damaged_rows_of_a_program(rows: Any) -> None:
     if not isinstance(rows, list):
         return
     try:
-        found = read_predictions({"": rows}, {})
-        assert found.sha256
-        assert found.seeds is not None
+        predictions = read_predictions({"": rows}, {})
+        assert predictions.sha256
+        assert predictions.seeds is not None
     except FigevalError as error:
         assert "\n" not in str(error)
 
@@ -78,10 +78,10 @@ def test_damaged_rows_are_scored_or_refused(rows: Any, form: str, tmp_path: Path
         return
     file = tmp_path / "given.jsonl"
     file.write_bytes(b"\n".join(map(as_json, rows)))
-    given = file if form == "jsonl" else rows
+    damaged = file if form == "jsonl" else rows
     try:
         run = figeval.score(
-            "mini_fables", given, name="x", output_path=tmp_path / "run", limit=3, baselines=False, fresh=True
+            "mini_fables", damaged, name="x", output_path=tmp_path / "run", limit=3, baselines=False, fresh=True
         )
     except FigevalError as error:
         assert "\n" not in str(error)
@@ -109,9 +109,9 @@ def test_rows_of_a_data_frame(tmp_path: Path) -> None:
 
 
 def test_long_arrays_have_digests_of_their_own() -> None:
-    one, other = np.zeros(5_000), np.zeros(5_000)
+    first, other = np.zeros(5_000), np.zeros(5_000)
     other[2_000] = 1
-    digests = [read_predictions({"": [{"id": "a", "scores": scores}]}, {}).sha256["rows"] for scores in (one, other)]
+    digests = [read_predictions({"": [{"id": "a", "scores": scores}]}, {}).sha256["rows"] for scores in (first, other)]
     assert digests[0] != digests[1]
 
 
@@ -135,8 +135,8 @@ def test_refused(row: dict[str, Any], message: str) -> None:
 
 
 def test_numbers_as_pandas_writes_them() -> None:
-    found = read_predictions(
+    predictions = read_predictions(
         {"": [{"id": 7.0, "prediction": 0, "seed": 2.0}, {"id": 8, "prediction": 0, "seed": "2"}]}, {}
     )
-    assert found.seeds == (2,)
-    assert [*found.rows[2][""]] == ["7", "8"]
+    assert predictions.seeds == (2,)
+    assert [*predictions.rows[2][""]] == ["7", "8"]

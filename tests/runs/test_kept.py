@@ -83,11 +83,11 @@ def test_nobody_reads_a_finished_task_whose_rows_were_changed(
 
 
 def test_the_cure_works(workshop: Workshop, folder: RunFolder) -> None:
-    whole = folder.predictions_file("t").read_bytes()
+    content = folder.predictions_file("t").read_bytes()
     forge(folder, copied_over_wrong_ones)
     folder.predictions_file("t").rename(folder.path / "moved.jsonl")
     workshop.run()
-    assert folder.predictions_file("t").read_bytes() == whole
+    assert folder.predictions_file("t").read_bytes() == content
 
 
 def test_a_record_without_predictions_is_shown(folder: RunFolder) -> None:
@@ -99,26 +99,26 @@ def test_a_record_without_predictions_is_shown(folder: RunFolder) -> None:
 def test_of_two_rows_of_an_unfinished_task_the_first_is_kept(
     forgery: str, workshop: Workshop, folder: RunFolder
 ) -> None:
-    whole = folder.predictions_file("t").read_bytes()
+    content = folder.predictions_file("t").read_bytes()
     forge(folder, FORGERIES[forgery])
     unfinished(folder)
     observer = Heard()
     assert workshop.run(observer=observer).tasks[0].scores[0].value == 0.75
-    assert folder.predictions_file("t").read_bytes() == whole
+    assert folder.predictions_file("t").read_bytes() == content
     assert observer.events[0][0] == "resumed"
 
 
 def test_rows_of_nobody_are_dropped_with_a_warning(workshop: Workshop, folder: RunFolder) -> None:
-    whole = folder.predictions_file("t").read_bytes()
+    content = folder.predictions_file("t").read_bytes()
     forge(folder, lambda rows: first(rows, id="nobody\x1b[31m"))
     unfinished(folder)
     (task,) = workshop.run().tasks
     assert task.warnings == ["1 row for examples that the task does not have were dropped (first: 'nobody')"]
-    assert folder.predictions_file("t").read_bytes() == whole
+    assert folder.predictions_file("t").read_bytes() == content
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("changes", "reason"),
     [
         ({"metrics": {"acc": "1"}}, "metrics.acc"),
         ({"metrics": {"acc": None}}, "metrics.acc"),
@@ -136,11 +136,11 @@ def test_rows_of_nobody_are_dropped_with_a_warning(workshop: Workshop, folder: R
     ],
 )
 def test_a_row_that_is_none_is_named_with_its_field(
-    changes: dict[str, Any], why: str, workshop: Workshop, folder: RunFolder
+    changes: dict[str, Any], reason: str, workshop: Workshop, folder: RunFolder
 ) -> None:
     forge(folder, lambda rows: first(rows, **changes))
     unfinished(folder)
-    with pytest.raises(RecordError, match=rf"t\.jsonl, line 1, is not a valid prediction \({why}.*delete that line"):
+    with pytest.raises(RecordError, match=rf"t\.jsonl, line 1, is not a valid prediction \({reason}.*delete that line"):
         workshop.run()
 
 
@@ -174,12 +174,12 @@ def test_a_kill_between_rows_and_record_costs_nothing(workshop: Workshop, monkey
     assert workshop.run(**settings).tasks[0].counts["error"] == 3
     folder = RunFolder(workshop.path / "run")
     write = RunFolder.write
-    for place in range(1, 4):  # killed before each of the records that the second session writes
+    for task_number in range(1, 4):  # killed before each of the records that the second session writes
         written: list[int] = []
 
-        def killed(self: RunFolder, record: Any, place: int = place, written: list[int] = written) -> None:
+        def killed(self: RunFolder, record: Any, task_number: int = task_number, written: list[int] = written) -> None:
             written.append(1)
-            if len(written) == place:
+            if len(written) == task_number:
                 raise KeyboardInterrupt
             write(self, record)
 
@@ -205,7 +205,7 @@ def test_a_finished_run_has_a_digest_of_each_file(folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "difference"),
     [
         ({"limit": 5}, "limit was not set, is 5"),
         ({"threshold": 0.5}, "threshold was not set, is 0.5"),
@@ -214,11 +214,11 @@ def test_a_finished_run_has_a_digest_of_each_file(folder: RunFolder) -> None:
     ],
 )
 def test_the_setting_that_differs_is_named(
-    settings: dict[str, Any], told: str, workshop: Workshop, folder: RunFolder
+    settings: dict[str, Any], difference: str, workshop: Workshop, folder: RunFolder
 ) -> None:
     with pytest.raises(RecordError) as caught:
         workshop.run(**settings)
-    assert f"contains another run ({told}); choose another --output_path, or start over" in str(caught.value)
+    assert f"contains another run ({difference}); choose another --output_path, or start over" in str(caught.value)
 
 
 def test_a_fresh_run_puts_the_earlier_one_aside(workshop: Workshop, folder: RunFolder) -> None:
@@ -251,10 +251,10 @@ def test_links_in_a_foreign_folder_are_not_followed(name: str, workshop: Worksho
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "x").write_text("precious\n")
-    place = tmp_path / "run" / name
-    if place.exists():
-        place.rename(tmp_path / "moved")
-    place.symlink_to(outside / "x" if "." in name else outside)
+    target = tmp_path / "run" / name
+    if target.exists():
+        target.rename(tmp_path / "moved")
+    target.symlink_to(outside / "x" if "." in name else outside)
     try:
         workshop.run(fresh=name == "earlier")
     except FigevalError as error:

@@ -53,49 +53,55 @@ STORIES = (
 
 def rows(n: int = 24) -> list[dict[str, Any]]:
     """Twice as many rows in English as in Chinese; two English rows of a story make a minimal pair."""
-    found = []
-    for place in range(n):
-        lang = "zh" if place % 3 == 2 else "en"
-        story = STORIES[place % 3][lang == "zh"]
+    rows_ = []
+    for index in range(n):
+        lang = "zh" if index % 3 == 2 else "en"
+        story = STORIES[index % 3][lang == "zh"]
         options = [story.split()[-1], "other", "third"]
-        about = {"story": f"s{place // 3}", "k": f"k{place % 2}", "pair": f"{lang}{place // 3}", "lang": lang}
-        found.append({"id": f"r{place}", "q": f"{story} {place}", "o": options, "g": int(place % 5 == 0), **about})
-    return found
+        about = {"story": f"s{index // 3}", "k": f"k{index % 2}", "pair": f"{lang}{index // 3}", "lang": lang}
+        rows_.append({"id": f"r{index}", "q": f"{story} {index}", "o": options, "g": int(index % 5 == 0), **about})
+    return rows_
 
 
 def write(folder: Path, content: list[dict[str, Any]], text: str = TASK) -> None:
     (folder / "t.task.yaml").write_text(text, "utf-8")
-    lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in content)
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in content)
     (folder / "t.jsonl").write_text("".join(lines), "utf-8")
 
 
 def scores(record: RunRecord, metric: str = "acc") -> dict[str, float | None]:
-    (one,) = record.tasks
-    found = {each.language: each.scores for each in one.languages}
-    found["mean"] = one.scores
-    return {name: next(score.value for score in own if score.metric == metric) for name, own in found.items()}
+    (task,) = record.tasks
+    scores_of_language = {each.language: each.scores for each in task.languages}
+    scores_of_language["mean"] = task.scores
+    return {
+        name: next(score.value for score in scores if score.metric == metric)
+        for name, scores in scores_of_language.items()
+    }
 
 
 def test_each_language_is_what_a_task_of_its_own_would_be(workshop: Workshop) -> None:
     """Scores, n, clusters, intervals and baselines, also of minimal pairs."""
     clustered = f"{TASK}cluster: story\n"
     write(workshop.folder, rows(), clustered.replace("cluster", "version: 2\ncluster"))
-    whole = workshop.run()
-    found = {one.language: one for one in whole.tasks[0].languages}
-    assert list(found) == ["en", "zh"]
+    over_all = workshop.run()
+    languages = {language_record.language: language_record for language_record in over_all.tasks[0].languages}
+    assert list(languages) == ["en", "zh"]
     for language in ("en", "zh"):
-        one = clustered.replace("[en, zh]", language)
-        write(workshop.folder, [row for row in rows() if row["lang"] == language], one)
+        single = clustered.replace("[en, zh]", language)
+        write(workshop.folder, [row for row in rows() if row["lang"] == language], single)
         alone = workshop.run(fresh=True).tasks[0]
-        assert found[language].scores == alone.scores
-        assert found[language].baselines == alone.baselines
+        assert languages[language].scores == alone.scores
+        assert languages[language].baselines == alone.baselines
         assert alone.languages == []
-    means = {score.metric: score.value for score in whole.tasks[0].scores}
-    for score in whole.tasks[0].scores:
-        own = [next(s.value for s in one.scores if s.metric == score.metric) for one in found.values()]
-        assert means[score.metric] == pytest.approx(sum(map(float, filter(None, own))) / 2)
-    assert {score.metric for score in whole.tasks[0].scores} == {"acc", "acc_strict"}
-    trivial = {one.baseline: one.scores[0].value for one in whole.tasks[0].baselines}
+    means = {score.metric: score.value for score in over_all.tasks[0].scores}
+    for score in over_all.tasks[0].scores:
+        values = [
+            next(s.value for s in language_record.scores if s.metric == score.metric)
+            for language_record in languages.values()
+        ]
+        assert means[score.metric] == pytest.approx(sum(map(float, filter(None, values))) / 2)
+    assert {score.metric for score in over_all.tasks[0].scores} == {"acc", "acc_strict"}
+    trivial = {baseline.baseline: baseline.scores[0].value for baseline in over_all.tasks[0].baselines}
     assert trivial["chance"] == pytest.approx(1 / 3)
 
 
@@ -105,16 +111,16 @@ def test_rows_keep_their_language_and_scores_follow_from_them(workshop: Workshop
     assert [row["language"] for row in workshop.rows()] == [row["lang"] for row in rows()]
     for row in workshop.rows():
         TypeAdapter(PredictionRow).validate_python(row)
-    (one,) = record.tasks
-    assert one.settings["languages"] == ["en", "zh"]
-    assert one.scores[0].interval.method == "over languages"
-    assert [group.value for group in one.breakdowns[0].groups] == ["k0", "k1"]
+    (task,) = record.tasks
+    assert task.settings["languages"] == ["en", "zh"]
+    assert task.scores[0].interval.method == "over languages"
+    assert [group.value for group in task.breakdowns[0].groups] == ["k0", "k1"]
     again = with_breakdown(workshop.path / "run", "story", workshop.harness().metrics).tasks[0]
-    assert (again.languages, again.scores) == (one.languages, one.scores)
+    assert (again.languages, again.scores) == (task.languages, task.scores)
     assert len(again.breakdowns[0].groups) == 8
     run = load(workshop.path / "run")
     shown = run.scores[run.scores["metric"] == "acc"].set_index("examples")["value"].to_dict()
-    assert shown == {"all": one.scores[0].value, **{each.language: each.scores[0].value for each in one.languages}}
+    assert shown == {"all": task.scores[0].value, **{each.language: each.scores[0].value for each in task.languages}}
     assert run.predictions("t")["language"].to_list() == [row["lang"] for row in rows()]
 
 
@@ -122,16 +128,16 @@ def test_a_run_cut_short_ends_the_same(workshop: Workshop) -> None:
     write(workshop.folder, rows())
     with pytest.raises(KeyboardInterrupt):
         workshop.run(observer=Heard(stop_after=1))
-    resumed, whole = workshop.run(), workshop.run(fresh=True)
-    assert resumed.tasks[0].languages == whole.tasks[0].languages != []
-    assert resumed.tasks[0].scores == whole.tasks[0].scores
+    resumed, uninterrupted = workshop.run(), workshop.run(fresh=True)
+    assert resumed.tasks[0].languages == uninterrupted.tasks[0].languages != []
+    assert resumed.tasks[0].scores == uninterrupted.tasks[0].scores
 
 
 def test_answers_read_again_keep_the_baselines_of_each_language(workshop: Workshop) -> None:
     write(workshop.folder, rows())
     workshop.backend = FakeGenerator(function=lambda question: "B" if "grapes" in question else "A")
     before = workshop.run().tasks[0]
-    assert all(one.baselines for one in before.languages)
+    assert all(language_record.baselines for language_record in before.languages)
     rescore(workshop.path / "run", workshop.harness())
     after = read_run(workshop.path / "run")[0].tasks[0]
     assert (after.languages, after.scores) == (before.languages, before.scores)
@@ -154,24 +160,24 @@ baselines: [chance]
 def test_bootstrapped_statistics(workshop: Workshop) -> None:
     """macro-F1: one of each language, and of the mean by drawing clusters with all of their rows."""
     content = [
-        {**row, "o": [row["q"] if place % 7 else "x"], "l": "same" if place % 5 else "other", "story": str(place // 2)}
-        for place, row in enumerate(rows(360))
+        {**row, "o": [row["q"] if index % 7 else "x"], "l": "same" if index % 5 else "other", "story": str(index // 2)}
+        for index, row in enumerate(rows(360))
     ]
     write(workshop.folder, content, PAIRS)
-    (one,) = workshop.run().tasks
-    assert one.error is None
-    found = {score.metric: score for score in one.scores}
-    assert found["macro_f1"].interval.method == "cluster bootstrap over languages"
-    parts = [score for each in one.languages for score in each.scores if score.metric == "macro_f1"]
+    (task,) = workshop.run().tasks
+    assert task.error is None
+    scores = {score.metric: score for score in task.scores}
+    assert scores["macro_f1"].interval.method == "cluster bootstrap over languages"
+    parts = [score for each in task.languages for score in each.scores if score.metric == "macro_f1"]
     assert [score.interval.method for score in parts] == ["cluster bootstrap", "bootstrap"]
-    assert found["macro_f1"].value == pytest.approx(sum(score.value or 0 for score in parts) / 2)
+    assert scores["macro_f1"].value == pytest.approx(sum(score.value or 0 for score in parts) / 2)
 
 
 def test_a_limit_that_leaves_no_row_of_a_language(workshop: Workshop) -> None:
     write(workshop.folder, rows())
-    (one,) = workshop.run(limit=2).tasks
-    assert [each.scores[0].n for each in one.languages] == [2, 0]
-    assert (one.scores[0].value, one.scores[0].interval.reason) == (None, "in zh, no examples")
+    (task,) = workshop.run(limit=2).tasks
+    assert [each.scores[0].n for each in task.languages] == [2, 0]
+    assert (task.scores[0].value, task.scores[0].interval.reason) == (None, "in zh, no examples")
 
 
 def test_the_table(workshop: Workshop) -> None:
@@ -197,13 +203,13 @@ def test_two_runs_are_compared_by_language_and_over_them(workshop: Workshop) -> 
     (workshop.path / "run").rename(workshop.path / "first")
     workshop.backend = FakeGenerator(function=lambda question: "A")
     second = workshop.run()
-    found = compare_runs(workshop.path / "first", workshop.path / "run")
-    assert [one.task for one in found.tasks] == ["t (en)", "t (zh)", "t"]
-    for one, name in zip(found.tasks, ("en", "zh", "mean"), strict=True):
+    comparison = compare_runs(workshop.path / "first", workshop.path / "run")
+    assert [task.task for task in comparison.tasks] == ["t (en)", "t (zh)", "t"]
+    for task, name in zip(comparison.tasks, ("en", "zh", "mean"), strict=True):
         difference = (scores(first)[name] or 0) - (scores(second)[name] or 0)
-        assert one.comparison.difference == pytest.approx(difference)
-    assert [one.comparison.n for one in found.tasks] == [16, 8, 24]
-    assert found.family == 3
+        assert task.comparison.difference == pytest.approx(difference)
+    assert [task.comparison.n for task in comparison.tasks] == [16, 8, 24]
+    assert comparison.family == 3
 
 
 BY_LANGUAGE = TASK.replace("kind: row.k", "kind: row.k, lang: row.lang").replace("group: row.pair\n", "")
@@ -215,8 +221,8 @@ def test_a_language_that_is_one_cluster_has_no_interval_in_a_run_nor_in_a_compar
 
     write(workshop.folder, rows(), f"{BY_LANGUAGE}cluster: lang\n")
     workshop.backend = FakeGenerator(function=lambda prompt: "A" if "1" in prompt else "B")
-    (one,) = workshop.run().tasks
-    means = [score for scored in (*one.languages, one) for score in scored.scores if score.metric == "acc"]
+    (task,) = workshop.run().tasks
+    means = [score for scored in (*task.languages, task) for score in scored.scores if score.metric == "acc"]
     assert [(score.clusters, score.low, score.interval.reason) for score in means] == [
         (1, None, "one cluster"),
         (1, None, "one cluster"),
@@ -234,8 +240,8 @@ def test_a_cluster_that_is_named_like_a_language_is_still_a_cluster(workshop: Wo
     for row in content:
         row["story"] = row["lang"] if row["story"] in ("s0", "s1", "s2") else row["story"]
     write(workshop.folder, content, f"{BY_LANGUAGE}cluster: story\n")
-    (one,) = workshop.run().tasks
-    assert [language.scores[0].clusters for language in one.languages] == [6, 6]  # five stories, and that of nine rows
+    (task,) = workshop.run().tasks
+    assert [language.scores[0].clusters for language in task.languages] == [6, 6]  # five stories, and that of nine rows
 
 
 def test_by_the_cluster_column_rows_are_independent_and_by_a_finer_one_they_are_not(workshop: Workshop) -> None:
@@ -243,8 +249,8 @@ def test_by_the_cluster_column_rows_are_independent_and_by_a_finer_one_they_are_
     for row in content:
         row["k"] = "s0" if row["story"] == "s0" else f"{row['story']} {row['k']}"
     write(workshop.folder, content, f"{BY_LANGUAGE}cluster: story\n")
-    (one,) = workshop.run(by=("story", "kind")).tasks
-    by_story, by_kind = ({group.value: group.scores[0] for group in part.groups} for part in one.breakdowns)
+    (task,) = workshop.run(by=("story", "kind")).tasks
+    by_story, by_kind = ({group.value: group.scores[0] for group in part.groups} for part in task.breakdowns)
     assert {score.clusters for score in by_story.values()} == {3}
     assert by_kind["s0"].interval.reason == "one cluster"  # named like its cluster, which other rows are not
 
@@ -256,8 +262,8 @@ def test_a_record_that_lists_other_languages_than_the_rows_have(workshop: Worksh
     write(workshop.folder, rows())
     workshop.run()
     path = workshop.path / "run"
-    whole = (path / "run.json").read_text(encoding="utf-8")
-    record = json.loads(whole)
+    record_text = (path / "run.json").read_text(encoding="utf-8")
+    record = json.loads(record_text)
     record["tasks"][0]["settings"]["languages"] = ["en", "de"]
     (path / "run.json").write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(RecordError, match=r"example 'r2' of t is in 'zh', and `languages` in run.json lists en, de;"):
@@ -269,10 +275,10 @@ def test_the_mean_of_a_suite_is_over_the_means(workshop: Workshop) -> None:
     write_task(workshop.folder, "u")
     (workshop.folder / "s.suite.yaml").write_text("name: s\ntasks: [t, u]\n", "utf-8")
     record = workshop.run("s")
-    values = {one.task: next(score.value for score in one.scores if score.metric == "acc") for one in record.tasks}
-    macro = next(one for one in record.macro if one.metric == "acc")
+    values = {task.task: next(score.value for score in task.scores if score.metric == "acc") for task in record.tasks}
+    macro = next(score for score in record.macro if score.metric == "acc")
     assert macro.value == pytest.approx(sum(value or 0 for value in values.values()) / 2)
-    languages = [one.scores[0].value or 0 for one in record.tasks[0].languages]
+    languages = [language_record.scores[0].value or 0 for language_record in record.tasks[0].languages]
     assert values["t"] == pytest.approx(sum(languages) / 2)
 
 
@@ -285,8 +291,8 @@ def test_a_template_knows_the_language_and_solved_examples_are_in_it(workshop: W
     write(workshop.folder, rows(), f"{train}template: by_language.jinja\n")
     workshop.backend = FakeGenerator(function=lambda _: "A")
     workshop.run(num_fewshot=2)
-    asked = [re.findall(r"^\[(\w+)\]", one.plain, re.MULTILINE) for one in workshop.backend.asked]
-    assert {tuple(one) for one in asked} == {("en",) * 3, ("zh",) * 3}
+    languages_asked = [re.findall(r"^\[(\w+)\]", prompt.plain, re.MULTILINE) for prompt in workshop.backend.asked]
+    assert {tuple(languages) for languages in languages_asked} == {("en",) * 3, ("zh",) * 3}
 
 
 @pytest.mark.slow
@@ -294,15 +300,15 @@ def test_two_processes_answer_the_same(workshop: Workshop, warm_start: None) -> 
     """Real processes: the rows of each language and the kinds that were chosen come together again."""
     kinds = "option_meta: [{kind: \"'story'\"}, {kind: \"'other'\"}, {kind: \"'third'\"}], "
     write(workshop.folder, rows(), TASK.replace("language: row.lang", f"{kinds}language: row.lang"))
-    found = []
+    records = []
     for number in ("1", "2"):
         folder = workshop.path / f"run{number}"
         command = ("run", "--include_path", workshop.folder, "--tasks", "t", "--model", "overlap")
         figeval(*map(str, command), "--output_path", str(folder), "--processes", number, cwd=workshop.path)
-        (one,) = read_run(folder)[0].tasks
-        found.append((one.scores, one.languages, one.choices, (folder / "predictions" / "t.jsonl").read_bytes()))
-    assert found[0] == found[1]
-    assert found[0][2][0].answered == 24
+        (task,) = read_run(folder)[0].tasks
+        records.append((task.scores, task.languages, task.choices, (folder / "predictions" / "t.jsonl").read_bytes()))
+    assert records[0] == records[1]
+    assert records[0][2][0].answered == 24
 
 
 # ---- what is refused ------------------------------------------------------------------------------------------------
@@ -329,15 +335,17 @@ def test_definitions_that_are_refused(workshop: Workshop, old: str, new: str, me
     write(workshop.folder, rows(), TASK.replace(old, new))
     with pytest.raises(FigevalError) as refused:
         workshop.run()
-    told = str(refused.value) + "".join(p for row in workshop.harness().manager.plugins.values() for p in row.problems)
-    assert message in told or workshop_problem(workshop, message)
+    problems = str(refused.value) + "".join(
+        p for row in workshop.harness().manager.plugins.values() for p in row.problems
+    )
+    assert message in problems or workshop_problem(workshop, message)
 
 
 def workshop_problem(workshop: Workshop, message: str) -> bool:
     """Whether the file's own problem says so; a broken file hides no other."""
     from figeval.runs.targets import gather
 
-    return any(message in one for one in gather([], [workshop.folder], Harness()).problems)
+    return any(message in problem for problem in gather([], [workshop.folder], Harness()).problems)
 
 
 @pytest.mark.parametrize(
@@ -399,25 +407,25 @@ def test_examples_in_python_say_their_language() -> None:
 def test_seen_examples_cost_their_language_and_the_mean_their_intervals(workshop: Workshop) -> None:
     """The other language keeps its interval; the score on the remaining examples is a mean over languages."""
     write(workshop.folder, rows())
-    (one,) = workshop.run().tasks
-    known = [row["id"] for row in workshop.rows() if row["language"] == "en"][:6]
-    stored = [{**row, "seen": "trained"} if row["id"] in known else row for row in workshop.rows()]
+    (task,) = workshop.run().tasks
+    ids = [row["id"] for row in workshop.rows() if row["language"] == "en"][:6]
+    stored = [{**row, "seen": "trained"} if row["id"] in ids else row for row in workshop.rows()]
     metric = workshop.harness().metrics.get("acc", "choice")
-    scorer = TaskScorer(metrics=MetricSet([metric], ()), strict=False, seed=0, settings=one.settings)
-    scorer.sum_up(one, lambda: stored)
-    en, zh = (each.scores[0] for each in one.languages)
+    scorer = TaskScorer(metrics=MetricSet([metric], ()), strict=False, seed=0, settings=task.settings)
+    scorer.sum_up(task, lambda: stored)
+    en, zh = (each.scores[0] for each in task.languages)
     assert (en.low, en.seen, zh.seen) == (None, "trained", None)
     assert zh.low is not None
-    assert (one.scores[0].low, one.scores[0].seen) == (None, "trained")
-    assert one.scores[0].interval.reason.startswith("trained on")
-    assert one.overlap is not None
+    assert (task.scores[0].low, task.scores[0].seen) == (None, "trained")
+    assert task.scores[0].interval.reason.startswith("trained on")
+    assert task.overlap is not None
     rest = [row for row in stored if "seen" not in row]
     means = [
-        sum(row["metrics"]["acc"] for row in own) / len(own)
-        for own in ([row for row in rest if row["language"] == name] for name in ("en", "zh"))
+        sum(row["metrics"]["acc"] for row in rows_of_language) / len(rows_of_language)
+        for rows_of_language in ([row for row in rest if row["language"] == name] for name in ("en", "zh"))
     ]
-    assert one.overlap.scores[0].value == pytest.approx(sum(means) / 2)
-    assert one.overlap.scores[0].interval.method == "over languages"
+    assert task.overlap.scores[0].value == pytest.approx(sum(means) / 2)
+    assert task.overlap.scores[0].interval.method == "over languages"
 
 
 def test_means_over_seeds_have_a_line_for_each_language_and_an_interval(workshop: Workshop) -> None:
@@ -433,28 +441,36 @@ def test_means_over_seeds_have_a_line_for_each_language_and_an_interval(workshop
         lines = (workshop.path / f"seed-{seed}/predictions/t.jsonl").read_text("utf-8").splitlines()
         values.append(list(map(json.loads, lines)))
     folders = {str(seed): workshop.path / f"seed-{seed}" for seed in range(3)}
-    found = {score.language: score for score in scores_of(runs, folders) if score.metric == "acc"}
-    assert list(found) == ["en", "zh", ""]
+    score_of_language = {score.language: score for score in scores_of(runs, folders) if score.metric == "acc"}
+    assert list(score_of_language) == ["en", "zh", ""]
     parts = {}
     for language in ("en", "zh"):
-        own = [[row for row in of_seed if row["language"] == language] for of_seed in values]
-        answers = [[row["metrics"]["acc"] for row in of_seed] for of_seed in own]
-        parts[language] = SeededValues(np.array(answers), [row["cluster"] for row in own[0]], (0.0, 1.0))
+        seed_rows = [[row for row in of_seed if row["language"] == language] for of_seed in values]
+        answers = [[row["metrics"]["acc"] for row in of_seed] for of_seed in seed_rows]
+        parts[language] = SeededValues(np.array(answers), [row["cluster"] for row in seed_rows[0]], (0.0, 1.0))
         alone = interval_over_seeds(answers, parts[language].clusters, (0.0, 1.0))
-        score = found[language]
-        assert (score.low, score.high, score.n) == (alone.low, alone.high, len(own[0]))
+        score = score_of_language[language]
+        assert (score.low, score.high, score.n) == (alone.low, alone.high, len(seed_rows[0]))
         assert score.mean == pytest.approx(np.mean(answers))
         assert score.sd == pytest.approx(np.std(np.mean(answers, axis=1), ddof=1))
-    whole = interval_over_languages(parts)
-    assert (found[""].low, found[""].high, found[""].n) == (whole.low, whole.high, 60)
-    assert found[""].low is not None
-    assert found[""].mean == pytest.approx(np.mean([found["en"].mean, found["zh"].mean]))
-    record = SeedsRecord(task="t", model="m", seeds=[0, 1, 2], wanted=[0, 1, 2], runs={}, scores=list(found.values()))
-    (one,) = mean_of(record, list(runs.values())).tasks
-    assert [(each.language, each.scores[0].value, each.scores[0].low) for each in one.languages] == [
-        (language, found[language].mean, found[language].low) for language in ("en", "zh")
+    over_languages = interval_over_languages(parts)
+    assert (score_of_language[""].low, score_of_language[""].high, score_of_language[""].n) == (
+        over_languages.low,
+        over_languages.high,
+        60,
+    )
+    assert score_of_language[""].low is not None
+    assert score_of_language[""].mean == pytest.approx(
+        np.mean([score_of_language["en"].mean, score_of_language["zh"].mean])
+    )
+    record = SeedsRecord(
+        task="t", model="m", seeds=[0, 1, 2], wanted=[0, 1, 2], runs={}, scores=list(score_of_language.values())
+    )
+    (task,) = mean_of(record, list(runs.values())).tasks
+    assert [(each.language, each.scores[0].value, each.scores[0].low) for each in task.languages] == [
+        (language, score_of_language[language].mean, score_of_language[language].low) for language in ("en", "zh")
     ]
-    assert one.languages[0].baselines == runs[0].tasks[0].languages[0].baselines
+    assert task.languages[0].baselines == runs[0].tasks[0].languages[0].baselines
     console = Console(width=200)
     with console.capture() as shown:
         show_seeds(record, console)
@@ -465,4 +481,4 @@ def test_means_over_seeds_have_a_line_for_each_language_and_an_interval(workshop
     (workshop.path / "seed-0/predictions/t.jsonl").write_text(text, "utf-8")
     without = {score.language: score.interval.reason for score in scores_of(runs, folders) if score.metric == "acc"}
     assert (without["zh"], without[""]) == ("not the same examples answered",) * 2
-    assert without["en"] == found["en"].interval.reason
+    assert without["en"] == score_of_language["en"].interval.reason

@@ -48,14 +48,14 @@ def test_one_worker_begins_while_another_one_takes_its_log_away(
     workers = local.LocalWorkers(order, tmp_path, 2)
     errors: list[Exception] = []
 
-    def begin_and_end(place: int) -> None:
+    def begin_and_end(number: int) -> None:
         try:
             for _ in range(500):
-                workers.hire(place).close()
+                workers.hire(number).close()
         except Exception as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=begin_and_end, args=(place,)) for place in range(2)]
+    threads = [threading.Thread(target=begin_and_end, args=(number,)) for number in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:

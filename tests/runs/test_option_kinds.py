@@ -32,23 +32,27 @@ from tests.runs.conftest import Workshop, write_task
 CASES = json.loads((Path(__file__).parent.parent / "golden" / "option_kinds.json").read_text("utf-8"))
 
 
-def counted(rows: list[dict[str, Any]]) -> ChoicesRecord:
+def choices_of(rows: list[dict[str, Any]]) -> ChoicesRecord:
     """The table of rows of one key, `kind`."""
     stored = [
-        row(str(place), choice={**one, "kinds": {"kind": one["kinds"]}}, cluster=one.get("cluster"))
-        for place, one in enumerate(rows)
+        row(str(index), choice={**case_row, "kinds": {"kind": case_row["kinds"]}}, cluster=case_row.get("cluster"))
+        for index, case_row in enumerate(rows)
     ]
-    (found,) = choices(lambda: stored, seed=0)
-    return found
+    (record,) = choices(lambda: stored, seed=0)
+    return record
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"])
 def test_worked_by_hand(case: dict[str, Any]) -> None:
-    found = counted(case["rows"])
+    record = choices_of(case["rows"])
     expected = case["expected"]
-    assert (found.key, found.answered, found.wrong) == ("kind", expected["answered"], pytest.approx(expected["wrong"]))
-    assert {kind.value for kind in found.kinds} == set(expected["kinds"])
-    for kind in found.kinds:
+    assert (record.key, record.answered, record.wrong) == (
+        "kind",
+        expected["answered"],
+        pytest.approx(expected["wrong"]),
+    )
+    assert {kind.value for kind in record.kinds} == set(expected["kinds"])
+    for kind in record.kinds:
         numbers = (kind.offered, kind.examples, kind.chosen.value, kind.chosen_wrong.value, kind.expected_wrong)
         assert list(numbers) == pytest.approx(expected["kinds"][kind.value]), kind.value
 
@@ -57,20 +61,22 @@ def test_intervals_are_clustered_and_say_why_they_are_missing() -> None:
     rows = [
         {
             "kinds": ["right", "antonym", "literal"],
-            "chosen": list(np.eye(3)[place % 3]),
+            "chosen": list(np.eye(3)[index % 3]),
             "right": [0],
             "cluster": str(c),
         }
         for c in range(24)
-        for place in (c, c, c + c // 4)
+        for index in (c, c, c + c // 4)
     ]
-    antonym = next(kind for kind in counted(rows).kinds if kind.value == "antonym")
+    antonym = next(kind for kind in choices_of(rows).kinds if kind.value == "antonym")
     assert (antonym.chosen.n, antonym.chosen.clusters) == (72, 24)
     assert antonym.chosen.interval.method == antonym.chosen_wrong.interval.method == "wilson on effective n"
     assert antonym.chosen_wrong.n == 48
-    tied = [{**one, "chosen": [0.5, 0.5, 0.0]} for one in rows]
-    assert next(k for k in counted(tied).kinds if k.value == "antonym").chosen_wrong.interval.reason.startswith("fewer")
-    right = next(kind for kind in counted(rows).kinds if kind.value == "right")
+    tied = [{**row, "chosen": [0.5, 0.5, 0.0]} for row in rows]
+    assert next(k for k in choices_of(tied).kinds if k.value == "antonym").chosen_wrong.interval.reason.startswith(
+        "fewer"
+    )
+    right = next(kind for kind in choices_of(rows).kinds if kind.value == "right")
     assert right.chosen_wrong.interval.reason == "no wrong answer could be of this kind"
 
 
@@ -95,15 +101,15 @@ def test_a_tie_counts_as_the_mean_of_fair_draws(scores: list[float], kinds: list
     shares = chosen(example, prediction)
     assert sum(shares) == pytest.approx(1)
     assert shares[gold % n] == pytest.approx(choice_accuracy(example, prediction))
-    best = [place for place, score in enumerate(scores) if score == max(scores)]
-    every = [{"kinds": kinds[:n], "chosen": list(np.eye(n)[place]), "right": [gold % n]} for place in best]
-    tied, drawn = counted([{"kinds": kinds[:n], "chosen": shares, "right": [gold % n]}]), counted(every)
+    best = [index for index, score in enumerate(scores) if score == max(scores)]
+    every = [{"kinds": kinds[:n], "chosen": list(np.eye(n)[index]), "right": [gold % n]} for index in best]
+    tied, drawn = choices_of([{"kinds": kinds[:n], "chosen": shares, "right": [gold % n]}]), choices_of(every)
     assert tied.wrong * len(best) == pytest.approx(drawn.wrong)
-    for one, other in zip(tied.kinds, drawn.kinds, strict=True):
-        assert one.value == other.value
-        assert one.chosen.value == pytest.approx(other.chosen.value)
-        assert one.chosen_wrong.value == pytest.approx(other.chosen_wrong.value)
-        assert one.expected_wrong == pytest.approx(other.expected_wrong)
+    for kind, other in zip(tied.kinds, drawn.kinds, strict=True):
+        assert kind.value == other.value
+        assert kind.chosen.value == pytest.approx(other.chosen.value)
+        assert kind.chosen_wrong.value == pytest.approx(other.chosen_wrong.value)
+        assert kind.expected_wrong == pytest.approx(other.expected_wrong)
 
 
 def test_orders_count_by_their_share() -> None:
@@ -137,19 +143,19 @@ def with_kinds(workshop: Workshop, n: int = 24) -> None:
     data = workshop.folder / "t.jsonl"
     kinds = [{"kind": "first"}, {"kind": "second", "register": "high"}, {"kind": "third", "register": None}]
     rows = [{**json.loads(line), "kinds": kinds} for line in data.read_text("utf-8").splitlines()]
-    data.write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
 def test_a_run_stores_them_and_computes_the_table_from_what_is_stored(workshop: Workshop) -> None:
     with_kinds(workshop)
     record = workshop.run()
-    (found, register) = record.tasks[0].choices
-    assert (found.key, register.key, found.answered) == ("kind", "register", 24)
+    (kinds, register) = record.tasks[0].choices
+    assert (kinds.key, register.key, kinds.answered) == ("kind", "register", 24)
     for line in workshop.rows():
         TypeAdapter(PredictionRow).validate_python(line)
-    assert choices(workshop.rows, seed=0) == [found, register]
-    assert read_run(workshop.path / "run")[0].tasks[0].choices == [found, register]
-    first = next(kind for kind in found.kinds if kind.value == "first")
+    assert choices(workshop.rows, seed=0) == [kinds, register]
+    assert read_run(workshop.path / "run")[0].tasks[0].choices == [kinds, register]
+    first = next(kind for kind in kinds.kinds if kind.value == "first")
     assert (first.offered, first.examples, first.chosen.n, first.chosen.clusters) == (24, 24, 24, 5)
 
 
@@ -160,8 +166,8 @@ def test_a_run_cut_short_ends_with_the_same_table(workshop: Workshop) -> None:
     with pytest.raises(KeyboardInterrupt):
         workshop.run(observer=Heard(stop_after=1))
     resumed = workshop.run()
-    whole = workshop.run(fresh=True)
-    assert resumed.tasks[0].choices == whole.tasks[0].choices != []
+    uninterrupted = workshop.run(fresh=True)
+    assert resumed.tasks[0].choices == uninterrupted.tasks[0].choices != []
 
 
 def test_answers_read_again_have_the_table_again(workshop: Workshop) -> None:
@@ -178,10 +184,10 @@ def test_answers_read_again_have_the_table_again(workshop: Workshop) -> None:
 
 
 def test_the_table_as_it_is_printed() -> None:
-    found = counted(CASES[0]["rows"])
+    record = choices_of(CASES[0]["rows"])
     console = Console(width=200)
     with console.capture() as shown:
-        table.show(run(task(choices=[found])), console)
+        table.show(run(task(choices=[record])), console)
     printed = [" ".join(line.split()) for line in shown.get().splitlines()]
     assert "proverbs: chosen by kind in 4 answers, 3 of them wrong" in printed
     assert "kind offered chosen 95 % interval of wrong interval of it expected" in printed

@@ -38,11 +38,11 @@ class Strange:
 
     def answer(self, unit: Unit) -> Iterator[Message]:
         """Yield messages that were changed."""
-        said: list[Message] = []
-        session = Session(self.order, lambda *message: said.append(message))
+        messages: list[Message] = []
+        session = Session(self.order, lambda *message: messages.append(message))
         session.answer(unit)
         session.close()
-        yield from self.change(said)
+        yield from self.change(messages)
 
     def stop(self) -> None:
         """Nothing goes on."""
@@ -59,7 +59,7 @@ class Staff:
 
     def hiring(self, order: Order, _folder: Path, _workers: int) -> Hire:
         """Return the function that makes one."""
-        return lambda _place: Strange(order, self.change)
+        return lambda _number: Strange(order, self.change)
 
 
 class Watcher(Heard):
@@ -68,7 +68,7 @@ class Watcher(Heard):
     def loading(self, _model: str) -> None:
         """Nothing to take note of."""
 
-    def waiting(self, _what: str) -> None:
+    def waiting(self, _phase: str) -> None:
         """Nothing to take note of."""
 
     def asked(self, answered: int, requests: int) -> None:
@@ -104,8 +104,8 @@ def office(tmp_path: Path) -> Office:
 
 
 def test_rows_that_come_twice_or_are_of_other_examples_count_once(office: Office) -> None:
-    def twice(said: list[Message]) -> Iterator[Message]:
-        *before, end = said
+    def twice(messages: list[Message]) -> Iterator[Message]:
+        *before, end = messages
         yield from before
         for name in [message[1] for message in before if message[0] == "row"]:
             yield "row", name, b"{}"
@@ -122,7 +122,7 @@ def test_rows_that_come_twice_or_are_of_other_examples_count_once(office: Office
 
 
 def test_rows_that_never_come_fail_the_task_and_the_next_run_computes_them(office: Office) -> None:
-    record = office.run("two", lambda said: (message for message in said if message[1:2] != ("t7",)))
+    record = office.run("two", lambda messages: (message for message in messages if message[1:2] != ("t7",)))
     (task,) = record.tasks
     assert task.status == "failed"
     assert task.error is not None
@@ -135,7 +135,7 @@ def test_rows_that_never_come_fail_the_task_and_the_next_run_computes_them(offic
 def test_requests_of_a_lost_worker_are_not_counted_any_more(office: Office) -> None:
     lost = threading.Event()
 
-    def loses(said: list[Message]) -> Iterator[Message]:
+    def loses(messages: list[Message]) -> Iterator[Message]:
         if threading.current_thread().name == "worker 1":
             yield "asked", 100, 10_000
             lost.set()
@@ -143,7 +143,7 @@ def test_requests_of_a_lost_worker_are_not_counted_any_more(office: Office) -> N
         lost.wait(10)
         time.sleep(0.05)
         yield "asked", 1, 2
-        yield from (message for message in said if message[0] != "asked")
+        yield from (message for message in messages if message[0] != "asked")
 
     office.run("two", loses, baselines=False)
     heard = office.watcher.events
@@ -152,8 +152,8 @@ def test_requests_of_a_lost_worker_are_not_counted_any_more(office: Office) -> N
 
 
 def test_the_row_of_an_example_that_killed_its_workers_has_its_texts_too(office: Office) -> None:
-    def deadly(said: list[Message]) -> Iterator[Message]:
-        for message in said:
+    def deadly(messages: list[Message]) -> Iterator[Message]:
+        for message in messages:
             if message[1:2] == ("t7",):
                 raise WorkerLost("was lost")
             yield message
@@ -169,7 +169,7 @@ def test_the_row_of_an_example_that_killed_its_workers_has_its_texts_too(office:
 
 def test_the_record_describes_the_model_as_it_was_at_the_last_task(office: Office) -> None:
     write_task(office.path, "u", 5)  # fewer words
-    one, two = (
+    first, two = (
         office.run(name, change, tasks=("t", "u"), model="tfidf") for name, change in (("1", None), ("2", iter))
     )
-    assert one.model.description["vocabulary"] == two.model.description["vocabulary"] < N
+    assert first.model.description["vocabulary"] == two.model.description["vocabulary"] < N

@@ -109,38 +109,47 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_the_same_as_one_process_to_the_byte(bench: Path, model: str, tasks: list[str]) -> None:
     finished(bench / "one", *tasks, model=model, by=("proverb",))
-    one, two = Run(bench, "one"), Run(bench, "two", "--tasks", ",".join(tasks), "--model", model, "--by", "proverb")
+    first, two = Run(bench, "one"), Run(bench, "two", "--tasks", ",".join(tasks), "--model", model, "--by", "proverb")
     two(2)
-    assert same(one, two)
+    assert same(first, two)
     assert two.clean()
-    assert one.record["identity"] == two.record["identity"]
+    assert first.record["identity"] == two.record["identity"]
     assert two.record["config"]["processes"] == 2
 
 
 def test_a_network_answers_alike_and_what_it_is_stands_in_the_record(bench: Path) -> None:
     model, model_args = f"encoder:{Checkpoints(bench)('bert', 'Model')}", {"pooling": "cls", "max_length": 48}
     finished(bench / "one", "mini_proverbs", model=model, model_args=model_args, device="cpu")
-    asked = ("--tasks", "mini_proverbs", "--model", model, "--model_args", json.dumps(model_args), "--device", "cpu")
-    one, two = Run(bench, "one"), Run(bench, "two", *asked)
+    arguments = (
+        "--tasks",
+        "mini_proverbs",
+        "--model",
+        model,
+        "--model_args",
+        json.dumps(model_args),
+        "--device",
+        "cpu",
+    )
+    first, two = Run(bench, "one"), Run(bench, "two", *arguments)
     two(2)
-    before, after = one.rows("mini_proverbs"), two.rows("mini_proverbs")
+    before, after = first.rows("mini_proverbs"), two.rows("mini_proverbs")
     assert len(after) == 60
     assert [row["id"] for row in before] == [row["id"] for row in after]
     assert [row["pred"] for row in before] == [row["pred"] for row in after]
     for left, right in zip(before, after, strict=True):
         assert left["scores"] == pytest.approx(right["scores"], abs=1e-5)
-    described = [run.record["model"]["description"] for run in (one, two)]
+    described = [run.record["model"]["description"] for run in (first, two)]
     assert described[0]["class"] == "BertModel"
     assert described[0] == described[1]
 
 
 def test_prompts_probes_and_limit(bench: Path) -> None:
     arguments = ("--tasks", "mini_proverbs", "--model", "slow", "--prompts", "all", "--probes", "--limit", "7")
-    one, two = Run(bench, "one", *arguments), Run(bench, "two", *arguments)
-    one(1)
+    first, two = Run(bench, "one", *arguments), Run(bench, "two", *arguments)
+    first(1)
     two(2)
-    assert len(one.record["tasks"]) > 3
-    assert same(one, two)
+    assert len(first.record["tasks"]) > 3
+    assert same(first, two)
 
 
 # ---- who dies on the way --------------------------------------------------------------------------------------------
@@ -182,21 +191,21 @@ def test_a_process_that_is_killed_is_replaced(disturbed: Run, undisturbed: Run) 
     assert len(list((disturbed.folder / "logs").iterdir())) == 1
 
 
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interrupt_ends_all_and_keeps_what_they_answered(
-    disturbed: Run, undisturbed: Run, how: signal.Signals, code: int
+    disturbed: Run, undisturbed: Run, signal_number: signal.Signals, code: int
 ) -> None:
     process = begun(disturbed)
     children = process.children()
-    process.send_signal(how)
+    process.send_signal(signal_number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code
     assert errors.splitlines()[-1].startswith("figeval: interrupted; results so far are kept")
     assert not any(child.is_running() for child in children)
     assert disturbed.clean()
-    kept = len(disturbed.rows())
-    assert 70 <= kept < N
-    assert f"{kept} of them kept from before" in disturbed(3).stderr  # with another number of processes
+    stored_count = len(disturbed.rows())
+    assert 70 <= stored_count < N
+    assert f"{stored_count} of them kept from before" in disturbed(3).stderr  # with another number of processes
     assert same(disturbed, undisturbed)
 
 
@@ -208,11 +217,11 @@ def test_when_the_run_itself_is_killed_its_processes_end_and_its_rows_are_kept(
     process.kill()
     process.communicate()
     assert psutil.wait_procs(children, timeout=30)[1] == []
-    kept = disturbed.written()
-    assert 70 <= kept < N
+    written_rows = disturbed.written()
+    assert 70 <= written_rows < N
     with (disturbed.folder / "predictions" / "t.jsonl").open("a") as cut:
         cut.write('{"id":"t299","sta')
-    assert f"{kept} of them kept from before" in disturbed(1).stderr
+    assert f"{written_rows} of them kept from before" in disturbed(1).stderr
     assert same(disturbed, undisturbed)
     assert disturbed.clean()
 
@@ -302,8 +311,8 @@ def test_replies_that_a_metric_failed_on_are_not_asked_for_again(bench: Path) ->
     done = run(2, code=1, MOOD="strict")
     assert "ArithmeticError: no answer (metric 'strict', example 't7')" in done.stdout + done.stderr
     assert len(run.rows()) < N
-    kept = (run.folder / "replies" / "t.jsonl").read_text().splitlines()
-    assert [json.loads(line)["text"] for line in kept] == ["A"]
+    replies = (run.folder / "replies" / "t.jsonl").read_text().splitlines()
+    assert [json.loads(line)["text"] for line in replies] == ["A"]
     run(2)
     assert run.clean()
     assert len(run.rows()) == N
@@ -328,10 +337,10 @@ def test_each_process_has_its_share_of_the_machine(workshop: Workshop, monkeypat
     write_task(workshop.folder, "t", 9)
     record: Any = None
 
-    def shared(name: str) -> list[str | None]:
+    def values_of(name: str) -> list[str | None]:
         config = RunConfig(tasks=("t",), model="model", processes=3)
         workers = local.LocalWorkers(Order(config, record, "."), workshop.path, 3)
-        return [workers.environment(place).get(name) for place in range(3)]
+        return [workers.environment(number).get(name) for number in range(3)]
 
     def chosen(**settings: Any) -> list[str]:
         return local.devices(RunConfig(tasks=("t",), model="model", **settings))
@@ -339,17 +348,17 @@ def test_each_process_has_its_share_of_the_machine(workshop: Workshop, monkeypat
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert chosen() == chosen(device="cuda") == ["0", "1"]
     assert chosen(device="cuda:1") == chosen(model_args={"device": "cpu"}) == []
-    assert shared("CUDA_VISIBLE_DEVICES") == ["0", "1", "0"]
+    assert values_of("CUDA_VISIBLE_DEVICES") == ["0", "1", "0"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-7")
-    assert shared("CUDA_VISIBLE_DEVICES") == ["5", "GPU-7", "5"]
+    assert values_of("CUDA_VISIBLE_DEVICES") == ["5", "GPU-7", "5"]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert shared("CUDA_VISIBLE_DEVICES") == ["5,GPU-7"] * 3, "one device is shared as it is"
+    assert values_of("CUDA_VISIBLE_DEVICES") == ["5,GPU-7"] * 3, "one device is shared as it is"
 
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    assert shared("OMP_NUM_THREADS") == ["7"] * 3
+    assert values_of("OMP_NUM_THREADS") == ["7"] * 3
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
-    assert shared("OMP_NUM_THREADS") == ["5"] * 3
+    assert values_of("OMP_NUM_THREADS") == ["5"] * 3
 
 
 def test_models_that_answer_side_by_side_need_no_processes(workshop: Workshop) -> None:

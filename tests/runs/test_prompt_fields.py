@@ -45,8 +45,8 @@ def write_shown(folder, **changes):
 def asked_of(workshop, name="t", **settings):
     """The first request about the first example, by variant, where a model gives log-likelihoods."""
     config = RunConfig(tasks=(name,), model="", **settings)
-    for variant, _example, asked in preview(config, workshop.harness(), 1):
-        yield variant, next(one.requests for one in asked if one.route.name == "by_loglikelihood")
+    for variant, _example, requests in preview(config, workshop.harness(), 1):
+        yield variant, next(routed.requests for routed in requests if routed.route.name == "by_loglikelihood")
 
 
 def test_prompts_show_them_and_other_models_do_not(workshop):

@@ -64,11 +64,11 @@ def test_the_same_extractor_changes_nothing(settings, workshop):
     workshop.backend = FakeGenerator(function=moody)
     before = workshop.run(**settings)
     stored = content(workshop)
-    found = rescore(workshop.path / "run", workshop.harness())
+    changes = rescore(workshop.path / "run", workshop.harness())
     assert content(workshop) == stored
     after = json.loads((workshop.path / "run" / "run.json").read_text())
     assert after == json.loads(before.model_dump_json())
-    assert [(one.task, one.changed, one.before == one.after) for one in found] == [
+    assert [(task.task, task.changed, task.before == task.after) for task in changes] == [
         (task.task, 0, True) for task in before.tasks
     ]
 
@@ -80,8 +80,8 @@ def test_pairs_are_read_with_the_words_of_the_run(workshop):
     stored = content(workshop)
     file = workshop.folder / "p.task.yaml"
     file.write_text(file.read_text().replace('"Maybe"', '"Perhaps"'))
-    (one,) = rescore(workshop.path / "run", workshop.harness())
-    assert (one.changed, one.after) == (0, {"ok": 12})
+    (task,) = rescore(workshop.path / "run", workshop.harness())
+    assert (task.changed, task.after) == (0, {"ok": 12})
     assert content(workshop) == stored
 
 
@@ -104,9 +104,9 @@ def test_another_extractor_writes_predictions_scores_and_its_version(workshop, m
         for route in harness.routes.of("choice")
     ]
     monkeypatch.setattr(harness.routes, "of", lambda _task_type: routes)
-    (one,) = rescore(workshop.path / "run", harness)
-    assert (one.before, one.after, one.changed) == ({"ok": 19, "unparseable": 1}, {"ok": 20}, 1)
-    assert (one.acc_before, one.acc_after) == (before.tasks[0].scores[0].value, 15 / 20 - 1 / 20)
+    (task,) = rescore(workshop.path / "run", harness)
+    assert (task.before, task.after, task.changed) == ({"ok": 19, "unparseable": 1}, {"ok": 20}, 1)
+    assert (task.acc_before, task.acc_after) == (before.tasks[0].scores[0].value, 15 / 20 - 1 / 20)
     after = json.loads((workshop.path / "run" / "run.json").read_text())["tasks"][0]
     assert (after["extractor"], after["counts"]) == ("99", {"ok": 20})
     assert workshop.rows()[2]["pred"] == 2

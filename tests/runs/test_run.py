@@ -44,8 +44,8 @@ def test_a_run_killed_half_way_goes_on_and_ends_as_an_undisturbed_one(workshop):
     write_task(workshop.folder, "t", 200)
     with pytest.raises(KeyboardInterrupt):
         workshop.run(observer=Heard(stop_after=64))
-    kept = len(workshop.rows())
-    assert kept == 64
+    stored_count = len(workshop.rows())
+    assert stored_count == 64
     workshop.backend = FakePairScorer()
     observer = Heard()
     resumed = workshop.run(observer=observer)
@@ -56,8 +56,8 @@ def test_a_run_killed_half_way_goes_on_and_ends_as_an_undisturbed_one(workshop):
     resumed_file = (workshop.path / "run" / "predictions" / "t.jsonl").read_bytes()
     workshop.path = workshop.path / "again"
     workshop.path.mkdir()
-    whole = workshop.run()
-    assert whole.tasks[0].scores == resumed.tasks[0].scores
+    uninterrupted = workshop.run()
+    assert uninterrupted.tasks[0].scores == resumed.tasks[0].scores
     assert (workshop.path / "run" / "predictions" / "t.jsonl").read_bytes() == resumed_file
 
 
@@ -96,11 +96,11 @@ def test_a_line_cut_short_is_dropped_and_computed_again(workshop):
     with pytest.raises(KeyboardInterrupt):
         workshop.run(observer=Heard(stop_after=10))
     file = workshop.path / "run" / "predictions" / "t.jsonl"
-    whole = file.read_bytes()
-    assert whole.count(b"\n") == 10
-    file.write_bytes(whole[:-20])
+    content = file.read_bytes()
+    assert content.count(b"\n") == 10
+    file.write_bytes(content[:-20])
     workshop.run()
-    assert file.read_bytes() == whole
+    assert file.read_bytes() == content
 
 
 def test_a_finished_task_is_not_computed_again(workshop):
@@ -140,9 +140,9 @@ def test_a_minimal_pair_that_a_limit_cuts_counts_in_no_strict_accuracy(workshop)
     assert read_run(workshop.path / "run")[0].tasks[0].scores == limited.scores
     workshop.path = workshop.path / "whole"
     workshop.path.mkdir()
-    (whole,) = workshop.run(limit=6).tasks
-    assert next(score.n for score in whole.scores if score.metric == "acc_strict") == 3
-    assert whole.warnings == []
+    (task,) = workshop.run(limit=6).tasks
+    assert next(score.n for score in task.scores if score.metric == "acc_strict") == 3
+    assert task.warnings == []
 
 
 def test_a_breakdown_can_be_added_later_without_the_model(workshop):
@@ -242,14 +242,14 @@ def test_half_a_surrogate_pair_costs_no_run(workshop):
         def describe(self):
             return {"answered_as": ["odd \udc9b"]}
 
-    said = {"word1 here": Reply(text="A \ud800"), "word2 here": Reply(text="", finish="error", error="lost \udfff")}
-    told = lambda question: next((reply for key, reply in said.items() if key in question), "A")  # noqa: E731
-    workshop.backend = Odd(function=lambda question: told(question) if said else "A")
+    replies = {"word1 here": Reply(text="A \ud800"), "word2 here": Reply(text="", finish="error", error="lost \udfff")}
+    reply_to = lambda question: next((reply for key, reply in replies.items() if key in question), "A")  # noqa: E731
+    workshop.backend = Odd(function=lambda question: reply_to(question) if replies else "A")
     write_task(workshop.folder, "t", 5)
     settings = {"routes": {"choice": "by_letter"}}
     (task,) = workshop.run(**settings).tasks
     assert (task.status, task.counts["error"]) == ("done", 1)
-    said.clear()
+    replies.clear()
     record = workshop.run(**settings)
     assert (record.status, record.tasks[0].counts["ok"]) == ("complete", 5)
     assert read_run(workshop.path / "run")[0].model.description["answered_as"] == ["odd \ufffd"]

@@ -35,11 +35,11 @@ def test_each_example_once_in_order_and_units_shrink_towards_the_end(schedule: S
         units.append(unit)
         schedule.jobs[unit.task].close(unit, {}, lost=False)
     assert [unit.task for unit in units] == sorted(unit.task for unit in units)
-    found = [(unit.task, name) for unit in units for name in unit.places]
-    assert len(found) == len(set(found)) == 2 * N
+    names = [(unit.task, name) for unit in units for name in unit.places]
+    assert len(names) == len(set(names)) == 2 * N
     for task in "tu":
-        places = [place for unit in units if unit.task == task for place in unit.places.values()]
-        assert places == list(range(N))
+        indices = [index for unit in units if unit.task == task for index in unit.places.values()]
+        assert indices == list(range(N))
         sizes = [len(unit.places) for unit in units if unit.task == task]
         assert sizes[0] == 10  # a sixth of what is left
         assert sizes == sorted(sizes, reverse=True)
@@ -54,7 +54,7 @@ def test_whatever_is_lost_comes_back_and_only_the_cause_is_given_up(schedule: Sc
     accidents = 5
     while unit := schedule.take(chance.choice((4, 16, 64))):
         names = list(unit.places)
-        dies = next((place for place, name in enumerate(names) if (unit.task, name) in deadly), None)
+        dies = next((index for index, name in enumerate(names) if (unit.task, name) in deadly), None)
         if dies is None and accidents and len(names) > 1 and chance.random() < 0.3:
             accidents -= 1
             dies = chance.randrange(len(names))
@@ -87,8 +87,8 @@ def test_whoever_finds_nothing_waits_for_what_may_come_back(schedule: Schedule) 
         unit = schedule.take(64)
         assert unit is not None
         units.append(unit)
-    found = []
-    thread = threading.Thread(target=lambda: found.append(schedule.take(64)))
+    taken = []
+    thread = threading.Thread(target=lambda: taken.append(schedule.take(64)))
     thread.start()
     thread.join(0.1)
     assert thread.is_alive()
@@ -96,17 +96,17 @@ def test_whoever_finds_nothing_waits_for_what_may_come_back(schedule: Schedule) 
         schedule.jobs[units[0].task].close(units[0], units[0].places, lost=True)
         schedule.changed.notify_all()
     thread.join(10)
-    assert found[0].places == units[0].places
-    assert found[0].lost == 1
+    assert taken[0].places == units[0].places
+    assert taken[0].lost == 1
 
 
 def test_data_that_were_cut_short_in_the_meantime_come_to_an_end(schedule: Schedule, workshop: Workshop) -> None:
     write_task(workshop.folder, "t", 7)
-    found = []
-    while (unit := schedule.take(20)) and len(found) < N:
-        found.append(unit)
+    units = []
+    while (unit := schedule.take(20)) and len(units) < N:
+        units.append(unit)
         schedule.jobs[unit.task].close(unit, {}, lost=False)
-    assert [name for unit in found if unit.task == "t" for name in unit.places] == [f"t{i}" for i in range(7)]
+    assert [name for unit in units if unit.task == "t" for name in unit.places] == [f"t{i}" for i in range(7)]
     assert unit is None
 
 

@@ -42,8 +42,8 @@ def harness() -> Harness:
 
 def of_model(*names: str, **about: Any) -> RunRecord:
     """A run of a model of which figeval.json says this, with made-up scores on tasks of these names."""
-    told = {"about": {"task": "mini_retrieval", "selected_on": "test", "evaluations": 25, **about}}
-    model = ModelRecord(name="proverbs", backend="encoder", description=told)
+    record = {"about": {"task": "mini_retrieval", "selected_on": "test", "evaluations": 25, **about}}
+    model = ModelRecord(name="proverbs", backend="encoder", description=record)
     return finished_runs.run(*(finished_runs.task(name) for name in names), model=model)
 
 
@@ -117,10 +117,10 @@ def test_every_report_marks_the_score(harness: Harness) -> None:
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `base`, and `part`, which was trained on some of the 60 narratives of `mini`."""
-    place = tmp_path_factory.mktemp("models")
-    shutil.copytree(Workshop(place / "made")("bert", "Model"), place / "base")
-    trained(place, "part", limit=20)
-    return place
+    folder = tmp_path_factory.mktemp("models")
+    shutil.copytree(Workshop(folder / "made")("bert", "Model"), folder / "base")
+    trained(folder, "part", limit=20)
+    return folder
 
 
 OTHER = """
@@ -143,17 +143,17 @@ def write_other(folder: Path) -> None:
     (folder / "elsewhere.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def trained(place: Path, name: str, model: str = "base", **changes: Any) -> Path:
+def trained(folder: Path, name: str, model: str = "base", **changes: Any) -> Path:
     """The folder of a model that took two steps on `mini:retrieval`."""
     from figeval.wings.training.pipeline import complete_training
 
-    write_other(place / "tasks")
-    given = {"limit": None, "evaluate": (), **changes}
-    complete_training(trainings.config(place / model, place / "tasks", place / name, **given), Heard())
-    return place / name
+    write_other(folder / "tasks")
+    options = {"limit": None, "evaluate": (), **changes}
+    complete_training(trainings.config(folder / model, folder / "tasks", folder / name, **options), Heard())
+    return folder / name
 
 
-def asked(model: Path | str, folder: Path, *tasks: str, **settings: Any) -> RunRecord:
+def run_of_model(model: Path | str, folder: Path, *tasks: str, **settings: Any) -> RunRecord:
     """A run of a model on tasks."""
     config = RunConfig(tasks=tasks, model=str(model), output_path=folder, **settings)
     return run_pipeline(config, Harness(), Deaf())[0]
@@ -161,7 +161,7 @@ def asked(model: Path | str, folder: Path, *tasks: str, **settings: Any) -> RunR
 
 @pytest.mark.slow
 def test_training_examples_are_counted_marked_and_left_out_of_a_score_of_their_own(models: Path) -> None:
-    record = asked(models / "part", models / "run", "mini_retrieval", "mini_pairs", by=("proverb",))
+    record = run_of_model(models / "part", models / "run", "mini_retrieval", "mini_pairs", by=("proverb",))
     task, other = record.tasks
     assert (task.overlap.trained, task.overlap.chosen, task.overlap.rest) == (18, 2, 40)
     assert task.warnings == ["20 of 60 examples were seen: trained on 18, chosen on 2"]
@@ -170,7 +170,7 @@ def test_training_examples_are_counted_marked_and_left_out_of_a_score_of_their_o
         assert score.interval.reason == "trained on 18 and chosen on 2 of 60 examples"
         assert (rest.metric, rest.seen, rest.n) == (score.metric, None, 40)
         assert rest.low is not None
-    assert [one.scores[0].n for one in task.overlap.baselines] == [40] * len(task.baselines)
+    assert [baseline.scores[0].n for baseline in task.overlap.baselines] == [40] * len(task.baselines)
     assert (other.overlap.trained, other.overlap.rest, other.scores[0].seen) == (0, 60, None)
     assert record.model.lineage.ancestors[1].model == str(models / "base")
     for group in task.breakdowns[0].groups:
@@ -182,7 +182,7 @@ def test_training_examples_are_counted_marked_and_left_out_of_a_score_of_their_o
 
 def test_a_probe_of_an_example_that_was_seen_is_marked_too(models: Path) -> None:
     """The model knows its answer, whatever the probe takes from the question."""
-    record = asked(models / "part", models / "probes", "mini_retrieval", probes=True)
+    record = run_of_model(models / "part", models / "probes", "mini_retrieval", probes=True)
     task, without, shuffled = record.tasks
     assert (without.overlap.trained, without.overlap.chosen) == (task.overlap.trained, task.overlap.chosen) == (18, 2)
     rows = RunFolder(models / "probes").rows
@@ -194,7 +194,7 @@ def test_a_probe_of_an_example_that_was_seen_is_marked_too(models: Path) -> None
 
 def test_the_score_on_the_rest_is_that_of_a_run_on_the_rest(models: Path) -> None:
     """Also by metrics that depend on the other examples."""
-    record = asked(models / "part", models / "motif", "mini_motif")
+    record = run_of_model(models / "part", models / "motif", "mini_motif")
     (task,) = record.tasks
     rows = [row for row in RunFolder(models / "motif").rows("mini_motif") if not row.get("seen")]
     harness = Harness()
@@ -208,7 +208,7 @@ def test_the_score_on_the_rest_is_that_of_a_run_on_the_rest(models: Path) -> Non
 
 @pytest.mark.wing("exporters")
 def test_every_report_has_the_mark_and_the_rest(models: Path) -> None:
-    record = asked(models / "part", models / "run", "mini_retrieval", "mini_pairs", by=("proverb",))
+    record = run_of_model(models / "part", models / "run", "mini_retrieval", "mini_pairs", by=("proverb",))
     (score, *_), (rest, *_) = record.tasks[0].scores, record.tasks[0].overlap.scores
     console = Console(width=200, record=True, file=StringIO())
     table.show(record, console)
@@ -227,11 +227,11 @@ def test_every_report_has_the_mark_and_the_rest(models: Path) -> None:
         assert f"{score.value:.3f}{mark}" in text and f"{rest.value:.3f}" in text and "(remaining)" in text
         assert "trained on some of these examples" in text
     lines = [row for row in json.loads(json_) if row["task"] == "mini_retrieval" and row["metric"] == score.metric]
-    told = {(row["kind"], row["model"]): row for row in lines}
-    assert told["model", record.model.name]["seen"] == "trained"
-    assert told["model", record.model.name]["low"] is None
-    assert told["model (remaining)", record.model.name]["low"] == rest.low
-    assert told["baseline (remaining)", "chance"]["n"] == 40
+    line_of = {(row["kind"], row["model"]): row for row in lines}
+    assert line_of["model", record.model.name]["seen"] == "trained"
+    assert line_of["model", record.model.name]["low"] is None
+    assert line_of["model (remaining)", record.model.name]["low"] == rest.low
+    assert line_of["baseline (remaining)", "chance"]["n"] == 40
     assert "model (remaining)" in csv and "none: trained on 18" in csv
 
 
@@ -240,33 +240,35 @@ def test_a_model_inherits_what_its_ancestors_have_seen_even_if_they_are_gone(mod
     child = trained(models, "child", "parent", task="tiny_again", limit=10)
     shutil.rmtree(models / "parent")
     line = lineage_of("child", child)
-    assert [Path(one.model).name for one in line.ancestors] == ["child", "parent", "base"]
+    assert [Path(ancestor.model).name for ancestor in line.ancestors] == ["child", "parent", "base"]
     assert not line.unknown
-    (task,) = asked(child, models / "of-child", "mini_retrieval").tasks
+    (task,) = run_of_model(child, models / "of-child", "mini_retrieval").tasks
     assert task.overlap.trained >= 18
 
 
 def test_a_pipeline_has_seen_what_its_parts_have(models: Path) -> None:
     options = {"ranker": str(models / "part"), "spans": "random"}
-    record = asked("pipeline", models / "pipe", "mini_retrieval", model_args=options)
+    record = run_of_model("pipeline", models / "pipe", "mini_retrieval", model_args=options)
     assert record.tasks[0].overlap.trained == 18
-    assert [Path(one.model).name for one in record.model.lineage.ancestors] == ["part", "base", "random"]
+    assert [Path(ancestor.model).name for ancestor in record.model.lineage.ancestors] == ["part", "base", "random"]
 
 
 def test_the_same_texts_in_another_task_are_the_same_examples(models: Path) -> None:
-    record = asked(models / "part", models / "others", "mini_proverbs", "mini_fables")
+    record = run_of_model(models / "part", models / "others", "mini_proverbs", "mini_fables")
     assert [(task.overlap.trained, task.overlap.chosen) for task in record.tasks] == [(18, 2), (0, 0)]
 
 
 def test_what_an_older_figeval_trained_is_unknown_until_its_command_is_given_again(models: Path) -> None:
     shutil.copytree(models / "part", models / "old")
     (models / "old" / FILE).unlink()
-    before = asked(models / "old", models / "of-old", "mini_retrieval")
+    before = run_of_model(models / "old", models / "of-old", "mini_retrieval")
     assert any("the training examples of" in text for text in before.warnings)
     assert (before.tasks[0].overlap, before.tasks[0].scores[0].seen) == (None, None)
     trained(models, "old", limit=20)
     assert (models / "old" / FILE).read_bytes() == (models / "part" / FILE).read_bytes()
-    after = asked(models / "old", models / "of-old", "mini_retrieval")  # the same run goes on, nothing is asked again
+    after = run_of_model(
+        models / "old", models / "of-old", "mini_retrieval"
+    )  # the same run goes on, nothing is asked again
     assert (after.tasks[0].overlap.trained, after.tasks[0].scores[0].seen) == (18, "trained")
     assert len(after.tasks[0].overlap.baselines) == len(after.tasks[0].baselines)
 
@@ -274,7 +276,7 @@ def test_what_an_older_figeval_trained_is_unknown_until_its_command_is_given_aga
 def test_what_was_read_without_labels_was_trained_on(models: Path) -> None:
     reader = trained(models, "reader", limit=20, head="mlm", head_args={})
     again = trained(models, "again", "reader", task="elsewhere")
-    (task,) = asked(again, models / "of-again", "mini_retrieval").tasks
+    (task,) = run_of_model(again, models / "of-again", "mini_retrieval").tasks
     assert (task.overlap.trained, task.overlap.chosen) == (18, 2)
     assert lineage_of("reader", reader).trained != lineage_of("part", models / "part").trained
 
@@ -283,12 +285,12 @@ def test_what_was_read_without_labels_was_trained_on(models: Path) -> None:
 @pytest.mark.wing("comparison")
 def test_a_comparison_is_over_what_neither_model_has_seen(models: Path) -> None:
 
-    asked(models / "part", models / "a", "mini_retrieval")
-    asked("overlap", models / "b", "mini_retrieval")
-    (found,) = compare_runs(models / "a", models / "b", "mrr").tasks
-    assert (found.seen, found.comparison.n) == (20, 40)
-    whole = trained(models, "whole")
-    asked(whole, models / "c", "mini_retrieval")
+    run_of_model(models / "part", models / "a", "mini_retrieval")
+    run_of_model("overlap", models / "b", "mini_retrieval")
+    (comparison,) = compare_runs(models / "a", models / "b", "mrr").tasks
+    assert (comparison.seen, comparison.comparison.n) == (20, 40)
+    all_seen = trained(models, "whole")
+    run_of_model(all_seen, models / "c", "mini_retrieval")
     with pytest.raises(RecordError, match="mini_retrieval: a model was trained or chosen on these examples"):
         compare_runs(models / "c", models / "b", "mrr")
 
@@ -313,18 +315,18 @@ def test_seeds_have_no_interval_of_what_was_seen_but_one_of_the_rest(models: Pat
 @pytest.mark.slow
 def test_from_the_training_to_the_run_and_its_breakdown(models: Path) -> None:
     """Chosen on test: every task about these examples says so, and so does every model that is trained from it."""
-    apart = trained(models, "apart", task="elsewhere", select_on="test", evaluate_every=0.1)
+    trained_elsewhere = trained(models, "apart", task="elsewhere", select_on="test", evaluate_every=0.1)
     says = "chosen on the test split of elsewhere: its score there is a maximum over 2 evaluations"
-    record = asked(apart, models / "of-apart", "mini_joint", by=("proverb",))
-    assert record.warnings == [f"{apart} was {says}"]
+    record = run_of_model(trained_elsewhere, models / "of-apart", "mini_joint", by=("proverb",))
+    assert record.warnings == [f"{trained_elsewhere} was {says}"]
     assert {score.seen for score in record.tasks[0].scores} == {"chosen"}
     assert {score.low for score in record.tasks[0].scores} == {None}
-    for found in (record, with_breakdown(models / "of-apart", "proverb", Harness().metrics)):
-        groups = found.tasks[0].breakdowns[0].groups
+    for run_record in (record, with_breakdown(models / "of-apart", "proverb", Harness().metrics)):
+        groups = run_record.tasks[0].breakdowns[0].groups
         assert {score.low for group in groups for score in group.scores} == {None}
     child = trained(models, "child-of-apart", "apart", task="elsewhere")
-    record = asked(child, models / "of-child-of-apart", "mini_joint")
-    assert f"{apart} was {says}" in record.warnings
+    record = run_of_model(child, models / "of-child-of-apart", "mini_joint")
+    assert f"{trained_elsewhere} was {says}" in record.warnings
     assert {score.low for score in record.tasks[0].scores} == {None}
 
 
@@ -337,8 +339,8 @@ def test_a_model_that_descends_from_one_that_picked_the_wrong_options_is_at_a_di
     assert helper_of(["glove", "tfidf"], line_of(tfidf), harness) == "tfidf"
     pipe = open_model(harness.backends, "pipeline", {"ranker": str(models / "part"), "spans": "random"})
     assert helper_of(["random"], line_of(pipe), harness) == "random"
-    named = shutil.copytree(models / "part", models / "tfidf")
-    assert helper_of(["tfidf"], line_of(open_model(harness.backends, str(named), {})), harness) is None
+    renamed = shutil.copytree(models / "part", models / "tfidf")
+    assert helper_of(["tfidf"], line_of(open_model(harness.backends, str(renamed), {})), harness) is None
     monkeypatch.chdir(models)  # where a folder is called like a registered model
     assert helper_of(["tfidf"], line_of(tfidf), harness) == "tfidf"
     from_hub = Lineage((Ancestor("models/x", {"trained_from": "org/picker"}), Ancestor("org/picker")))

@@ -39,9 +39,9 @@ def rows(n, start=0):
     ]
 
 
-def write(folder, task=TASK, found=None):
+def write(folder, task=TASK, content=None):
     (folder / "where.task.yaml").write_text(task)
-    for name, lines in (("where", found or rows(12)), ("shown", rows(5, 50))):
+    for name, lines in (("where", content or rows(12)), ("shown", rows(5, 50))):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -61,7 +61,7 @@ def moody(question):
     return replies.get(part, 'Here: ```json\n{"quote": "a boat sank"}\n```')
 
 
-def stored(workshop):
+def stored_rows(workshop):
     return [
         json.loads(line) for line in (workshop.path / "run" / "predictions" / "where.jsonl").read_text().splitlines()
     ]
@@ -74,7 +74,7 @@ def harness(workshop, backend):
     return Harness(manager, include=(workshop.folder,))
 
 
-def asked(workshop, backend, **settings):
+def run_where(workshop, backend, **settings):
     return workshop.run("where", harness=harness(workshop, backend), **settings)
 
 
@@ -84,15 +84,15 @@ def scores(task):
 
 def test_answers_in_words_have_their_status_and_silence_is_told(workshop):
     write(workshop.folder)
-    (task,) = asked(workshop, FakeGenerator(function=moody)).tasks
+    (task,) = run_where(workshop, FakeGenerator(function=moody)).tasks
     assert task.route == "by_json"
     assert task.counts == {"ok": 6, "absent": 1, "unparseable": 1, "truncated": 1, "empty": 1, "refusal": 1, "error": 1}
-    found = scores(task)
-    assert (found["squad_f1"].n, found["squad_f1"].value) == (6, pytest.approx(5 / 6))
-    assert (found["squad_f1_of_all"].n, found["squad_f1_of_all"].value) == (11, pytest.approx(5 / 11))
-    assert found["parse_rate"].value == pytest.approx(6 / 11)
-    assert (found["verbatim"].n, found["verbatim"].value) == (7, pytest.approx(5 / 7))
-    first, second, *_ = stored(workshop)
+    scores_ = scores(task)
+    assert (scores_["squad_f1"].n, scores_["squad_f1"].value) == (6, pytest.approx(5 / 6))
+    assert (scores_["squad_f1_of_all"].n, scores_["squad_f1_of_all"].value) == (11, pytest.approx(5 / 11))
+    assert scores_["parse_rate"].value == pytest.approx(6 / 11)
+    assert (scores_["verbatim"].n, scores_["verbatim"].value) == (7, pytest.approx(5 / 7))
+    first, second, *_ = stored_rows(workshop)
     assert (first["pred"], first["gold"], first["status"]) == ([21, 32], [21, 32], "ok")
     assert (second["pred"], second["status"], second["scores"][0] < 0.7) == (None, "absent", True)
     assert "text" not in json.dumps({key: value for key, value in first.items() if key != "raw"})
@@ -100,8 +100,8 @@ def test_answers_in_words_have_their_status_and_silence_is_told(workshop):
 
 def test_the_four_floors_are_printed(workshop):
     write(workshop.folder)
-    (task,) = asked(workshop, FakeGenerator(function=moody)).tasks
-    means = {one.baseline: {s.metric: s.value for s in one.scores} for one in task.baselines}
+    (task,) = run_where(workshop, FakeGenerator(function=moody)).tasks
+    means = {baseline.baseline: {s.metric: s.value for s in baseline.scores} for baseline in task.baselines}
     assert list(means) == ["random", "last_sentence", "whole_text", "oracle"]
     assert means["oracle"]["span_f1"] == 1
     assert means["whole_text"]["span_recall"] == 1
@@ -110,17 +110,17 @@ def test_the_four_floors_are_printed(workshop):
 
 def test_the_same_extractor_changes_nothing(workshop):
     write(workshop.folder)
-    asked(workshop, FakeGenerator(function=moody))
-    before = stored(workshop)
+    run_where(workshop, FakeGenerator(function=moody))
+    before = stored_rows(workshop)
     (again,) = rescore(workshop.path / "run", harness(workshop, None))
     assert (again.changed, again.acc_before, again.before["ok"]) == (0, None, 6)
-    assert stored(workshop) == before
+    assert stored_rows(workshop) == before
 
 
 def test_solved_examples_are_shown_with_their_quotation(workshop):
     write(workshop.folder)
     backend = FakeGenerator(function=lambda _: "{}")
-    asked(workshop, backend, num_fewshot=2)
+    run_where(workshop, backend, num_fewshot=2)
     turns = backend.asked[0].messages
     assert [turn.role for turn in turns] == ["user", "assistant"] * 2 + ["user"]
     assert turns[1].content == ' {"quote": "a boat sank"}'
@@ -132,13 +132,13 @@ def test_a_span_that_is_hidden_is_no_solved_example(workshop):
         "".join(json.dumps({**row, "gold": row["gold"] if i else None}) + "\n" for i, row in enumerate(rows(2, 50)))
     )
     backend = FakeGenerator(function=lambda _: "{}")
-    asked(workshop, backend, num_fewshot=1)
+    run_where(workshop, backend, num_fewshot=1)
     assert {TEXT.format(51) in request.messages[0].content for request in backend.asked} == {True}
 
 
 def test_probes_take_the_given_part_away(workshop):
     write(workshop.folder)
-    record = asked(workshop, FakeGenerator(function=lambda _: '{"quote": "a boat sank"}'), probes=True)
+    record = run_where(workshop, FakeGenerator(function=lambda _: '{"quote": "a boat sank"}'), probes=True)
     assert [task.task for task in record.tasks] == ["where", "where@no_query", "where@shuffled_query"]
     assert all(task.status == "done" for task in record.tasks)
 
@@ -146,13 +146,13 @@ def test_probes_take_the_given_part_away(workshop):
 def test_orders_are_for_options(workshop):
     write(workshop.folder)
     with pytest.raises(CapabilityError, match="by_json shows no list of options"):
-        asked(workshop, FakeGenerator(), orders="cyclic")
+        run_where(workshop, FakeGenerator(), orders="cyclic")
 
 
 def test_a_metric_of_another_task_type(workshop):
     write(workshop.folder, TASK.replace("exact_match]", "acc]"))
     with pytest.raises(TaskError, match="metric 'acc' is for"):
-        asked(workshop, FakeGenerator())
+        run_where(workshop, FakeGenerator())
 
 
 @pytest.mark.parametrize(
@@ -164,40 +164,42 @@ def test_a_metric_of_another_task_type(workshop):
     ],
 )
 def test_a_span_that_is_not_in_its_text(gold, says, workshop):
-    write(workshop.folder, found=[*rows(11), rows(1, 11)[0] | {"gold": gold}])
+    write(workshop.folder, content=[*rows(11), rows(1, 11)[0] | {"gold": gold}])
     with pytest.raises(DataError, match=says):
-        asked(workshop, FakeGenerator())
+        run_where(workshop, FakeGenerator())
 
 
 def test_a_text_without_tokens_gets_no_answer(workshop):
-    write(workshop.folder, found=[*rows(11), rows(1, 11)[0] | {"text": " ", "gold": None}])
-    (task,) = asked(workshop, FakeGenerator(function=lambda _: '{"quote": "a boat sank"}')).tasks
+    write(workshop.folder, content=[*rows(11), rows(1, 11)[0] | {"text": " ", "gold": None}])
+    (task,) = run_where(workshop, FakeGenerator(function=lambda _: '{"quote": "a boat sank"}')).tasks
     assert task.counts == {"ok": 11, "absent": 1}
     assert scores(task)["squad_f1"].n == 11
 
 
 def test_absence_is_scored_and_hidden_gold_is_counted(workshop):
-    told = [{**row, "gold": gold} for row, gold in zip(rows(10), [[], "", None, *["a boat sank"] * 7], strict=True)]
-    write(workshop.folder, found=told)
-    said = {"0": '{"quote": ""}', "1": '{"quote": "a boat sank"}', "3": '{"quote": null}'}
+    told_rows = [
+        {**row, "gold": gold} for row, gold in zip(rows(10), [[], "", None, *["a boat sank"] * 7], strict=True)
+    ]
+    write(workshop.folder, content=told_rows)
+    replies = {"0": '{"quote": ""}', "1": '{"quote": "a boat sank"}', "3": '{"quote": null}'}
     backend = FakeGenerator(
-        function=lambda asked: said.get(asked.split("part ")[-1].split()[0], '{"quote": "a boat sank"}')
+        function=lambda prompt: replies.get(prompt.split("part ")[-1].split()[0], '{"quote": "a boat sank"}')
     )
-    (task,) = asked(workshop, backend).tasks
-    found = scores(task)
+    (task,) = run_where(workshop, backend).tasks
+    scores_ = scores(task)
     assert (task.n, task.hidden, task.counts) == (10, 1, {"ok": 10})
-    assert (found["squad_f1"].n, found["squad_f1"].value) == (9, pytest.approx(7 / 9)), "0 and 4 to 9 are right"
-    assert (found["span_f1"].n, found["span_f1"].value) == (9, pytest.approx(7 / 9))
-    first, second, third, fourth, *_ = stored(workshop)
+    assert (scores_["squad_f1"].n, scores_["squad_f1"].value) == (9, pytest.approx(7 / 9)), "0 and 4 to 9 are right"
+    assert (scores_["span_f1"].n, scores_["span_f1"].value) == (9, pytest.approx(7 / 9))
+    first, second, third, fourth, *_ = stored_rows(workshop)
     assert [row["gold"] for row in (first, second, third)] == [[], [], None]
     assert [row["pred"] for row in (first, second, fourth)] == [[], [21, 32], []]
-    oracle = next(one for one in task.baselines if one.baseline == "oracle")
+    oracle = next(baseline for baseline in task.baselines if baseline.baseline == "oracle")
     assert {score.metric: score.value for score in oracle.scores}["squad_f1"] == 1
     (again,) = rescore(workshop.path / "run", harness(workshop, None))
     assert again.changed == 0
 
 
 def test_only_hidden_golds_among_the_asked_examples_are_counted(workshop):
-    write(workshop.folder, found=[{**row, "gold": None if i > 2 else row["gold"]} for i, row in enumerate(rows(6))])
-    (task,) = asked(workshop, FakeGenerator(function=moody), limit=4).tasks
+    write(workshop.folder, content=[{**row, "gold": None if i > 2 else row["gold"]} for i, row in enumerate(rows(6))])
+    (task,) = run_where(workshop, FakeGenerator(function=moody), limit=4).tasks
     assert (task.n, task.hidden) == (4, 1)

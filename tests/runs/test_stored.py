@@ -52,14 +52,14 @@ def test_a_breakdown_afterwards_is_that_of_the_run(folder: Path, tmp_path: Path)
 def test_a_breakdown_has_every_metric_of_the_run(folder: Path) -> None:
     """Macro-F1 is bootstrapped, which takes forty clusters; a minimal pair counts where both members have the value."""
     pairs = next(task for task in with_breakdown(folder, "figure", METRICS).tasks if task.task == "mini_pairs")
-    whole = {score.metric: score for score in pairs.scores}
+    run_scores = {score.metric: score for score in pairs.scores}
     for group in pairs.breakdowns[0].groups:
-        found = {score.metric: score for score in group.scores}
-        assert list(found) == list(whole) == ["acc", "macro_f1", "acc_strict"]
-        assert found["macro_f1"].value is not None
-        assert found["macro_f1"].interval.reason == "fewer than 40 clusters"
-        assert found["acc"].low is not None
-        assert found["acc_strict"].n == found["acc"].n / 2
+        group_scores = {score.metric: score for score in group.scores}
+        assert list(group_scores) == list(run_scores) == ["acc", "macro_f1", "acc_strict"]
+        assert group_scores["macro_f1"].value is not None
+        assert group_scores["macro_f1"].interval.reason == "fewer than 40 clusters"
+        assert group_scores["acc"].low is not None
+        assert group_scores["acc_strict"].n == group_scores["acc"].n / 2
     rows = [json.loads(line) for line in (folder / "predictions/mini_pairs.jsonl").read_text().splitlines()]
     by_side = scorer(SET).breakdown("side", lambda: sided(rows))
     assert [{score.metric: score.n for score in group.scores} for group in by_side.groups] == [
@@ -81,11 +81,11 @@ def test_a_breakdown_counts_different_words_within_its_part() -> None:
     """distinct_1 of "a b" is 1 and of "a b", "a b" is 1/2: what another part says takes nothing away."""
     metrics = MetricSet([METRICS.get("distinct_1", "generation")], ())
     rows = [
-        {**EMPTY, "id": str(place), "pred": text, "meta": {"side": side}, "metrics": {"distinct_1": [0.0, 2.0]}}
-        for place, (text, side) in enumerate([("a b", "x"), ("a b", "x"), ("a b", "y")])
+        {**EMPTY, "id": str(number), "pred": text, "meta": {"side": side}, "metrics": {"distinct_1": [0.0, 2.0]}}
+        for number, (text, side) in enumerate([("a b", "x"), ("a b", "x"), ("a b", "y")])
     ]
-    found = scorer(metrics).breakdown("side", lambda: rows)
-    values = {group.value: group.scores[0] for group in found.groups}
+    breakdown = scorer(metrics).breakdown("side", lambda: rows)
+    values = {group.value: group.scores[0] for group in breakdown.groups}
     assert (values["x"].value, values["y"].value) == (0.5, 1.0)
     assert values["x"].interval.reason == "depends on the number of texts"
 

@@ -15,25 +15,25 @@ def facts(name: str) -> TaskInfo:
 
 
 def test_a_task_that_travels_with_figeval() -> None:
-    found = facts("mini_pairs")
-    assert [(split.name, split.source, split.n) for split in found.splits] == [
+    info = facts("mini_pairs")
+    assert [(split.name, split.source, split.n) for split in info.splits] == [
         ("test", "jsonl:pairs.jsonl", 60),
         ("train", "jsonl:train_pairs.jsonl", 20),
         ("prior", "jsonl:pairs.jsonl", 60),
     ]
-    assert found.sources == {}
-    assert found.readme is not None
-    assert "mini" in found.readme.read_text(encoding="utf-8")
-    assert found.routes[0].task_type == "pairs"
-    assert found.published == ()
+    assert info.sources == {}
+    assert info.readme is not None
+    assert "mini" in info.readme.read_text(encoding="utf-8")
+    assert info.routes[0].task_type == "pairs"
+    assert info.published == ()
 
 
 def test_upstream_data_is_named_but_not_fetched() -> None:
-    found = facts("epic_retrieval_seen")
-    assert [split.n for split in found.splits] == [None, None]
-    assert "figeval data fetch epic" in found.splits[0].problem
-    assert found.sources["epic"].licence == "none stated"
-    assert {one.metric for one in found.published} == {"acc", "mrr"}
+    info = facts("epic_retrieval_seen")
+    assert [split.n for split in info.splits] == [None, None]
+    assert "figeval data fetch epic" in info.splits[0].problem
+    assert info.sources["epic"].licence == "none stated"
+    assert {reference.metric for reference in info.published} == {"acc", "mrr"}
 
 
 @pytest.mark.slow
@@ -45,16 +45,16 @@ def test_counts_of_the_real_data(real_data: str) -> None:
 
 def test_a_task_in_python() -> None:
     @task(name="made", type="choice")
-    def made():  # type: ignore[no-untyped-def]
+    def pairs():  # type: ignore[no-untyped-def]
         yield ChoiceExample(id="1", query="q", options=("a", "b"), gold=0)
 
     manager = plugins.plugin_manager()
-    found = task_info(made.bound(Harness(manager).task_types), manager)
-    assert [(split.name, split.source, split.n) for split in found.splits] == [("test", "Python", 1)]
-    assert found.readme is None
+    info = task_info(pairs.bound(Harness(manager).task_types), manager)
+    assert [(split.name, split.source, split.n) for split in info.splits] == [("test", "Python", 1)]
+    assert info.readme is None
 
 
 @pytest.mark.parametrize("name", ["mini_fables", "mini_retrieval"])
 def test_routes_are_those_of_the_task_type(name: str) -> None:
-    found = facts(name)
-    assert {route.task_type for route in found.routes} == {found.task.type}
+    info = facts(name)
+    assert {route.task_type for route in info.routes} == {info.task.type}

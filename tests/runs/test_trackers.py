@@ -30,9 +30,9 @@ class Tracked:
     def end_training(self) -> None:
         self._send("end")
 
-    def _send(self, what: str, *values: object) -> None:
-        self.seen.append((what, *values))
-        if what == self.broken:
+    def _send(self, event: str, *values: object) -> None:
+        self.seen.append((event, *values))
+        if event == self.broken:
             raise ConnectionError("the server is\x1b[31m gone")
 
 
@@ -46,8 +46,8 @@ def tracked(monkeypatch: pytest.MonkeyPatch) -> type[Tracked]:
 
 def test_finished_tasks_are_logged_with_their_intervals(tracked: type[Tracked], tmp_path: Path) -> None:
     run = figeval.run("mini_fables,mini_retrieval", "overlap", trackers="mlflow", output_path=tmp_path, baselines=False)
-    made, start, first, second, end = tracked.seen
-    assert (made, start) == (("made", ["mlflow"]), ("start", "figeval", "overlap", "overlap"))
+    created, start, first, second, end = tracked.seen
+    assert (created, start) == (("made", ["mlflow"]), ("start", "figeval", "overlap", "overlap"))
     (acc,) = (score for score in run.record.tasks[0].scores if score.metric == "acc")
     expected = {"mini_fables/acc": acc.value, "mini_fables/acc_low": acc.low, "mini_fables/acc_high": acc.high}
     assert first[:2] == ("log", 1)

@@ -25,8 +25,8 @@ def asking(workshop: Workshop, *numbers: int) -> FakeGenerator:
     """A task whose examples have so many options, and a model that always says A."""
     (workshop.folder / "t.task.yaml").write_text(TASK, encoding="utf-8")
     rows = [
-        {"id": f"t{place}", "query": f"word {place}", "options": [f"option {n}" for n in range(number)], "gold": 0}
-        for place, number in enumerate(numbers)
+        {"id": f"t{index}", "query": f"word {index}", "options": [f"option {n}" for n in range(number)], "gold": 0}
+        for index, number in enumerate(numbers)
     ]
     (workshop.folder / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     backend = FakeGenerator(function=lambda _: "A")

@@ -22,10 +22,10 @@ Letter:{% endblock %}
 """
 
 
-def write_prompted(folder, name="t", more="", **changes):
+def write_prompted(folder, name="t", extra="", **changes):
     write_task(folder, name, **changes)
     with (folder / f"{name}.task.yaml").open("a") as file:
-        file.write(f"prompts: {{loud: loud.jinja}}\n{more}")
+        file.write(f"prompts: {{loud: loud.jinja}}\n{extra}")
     (folder / "loud.jinja").write_text(LOUD)
 
 
@@ -46,13 +46,13 @@ def test_one_prompt_unless_more_are_asked_for(workshop):
     assert (task.task, task.kind, task.of, task.variant, record.spreads) == ("t", "task", None, None, [])
 
 
-@pytest.mark.parametrize("wanted", [("all",), ("loud",)])
-def test_every_prompt_has_a_record_a_file_and_its_own_template(wanted, workshop):
+@pytest.mark.parametrize("prompts", [("all",), ("loud",)])
+def test_every_prompt_has_a_record_a_file_and_its_own_template(prompts, workshop):
     write_prompted(workshop.folder)
     workshop.backend = FakeLanguageModel(
         function=lambda context, option: float(("LOUD" in context) == (option == " other"))  # loud: second option
     )
-    record = workshop.run(prompts=wanted)
+    record = workshop.run(prompts=prompts)
     plain, loud = record.tasks
     assert (loud.task, loud.kind, loud.of, loud.variant) == ("t@loud", "prompt", "t", "loud")
     assert (plain.template, loud.template) == ("_default/choice.jinja", "loud.jinja")
@@ -61,7 +61,7 @@ def test_every_prompt_has_a_record_a_file_and_its_own_template(wanted, workshop)
     assert plain.examples_sha256 == loud.examples_sha256
     assert plain.baselines
     assert not loud.baselines, "a baseline reads no prompt"
-    spread = next(one for one in record.spreads if one.metric == "acc")
+    spread = next(spread for spread in record.spreads if spread.metric == "acc")
     values = {"default": plain.scores[0].value, "loud": loud.scores[0].value}
     low, high = sorted(values, key=values.__getitem__)
     assert (spread.task, spread.prompts, spread.lowest_prompt, spread.highest_prompt) == ("t", 2, low, high)
@@ -108,8 +108,8 @@ def test_runs_are_compared_prompt_by_prompt(workshop):
     first.rename(workshop.path / "first")
     workshop.run(prompts=("all",))
     compared = compare_runs(workshop.path / "first", workshop.path / "run")
-    assert [one.task for one in compared.tasks] == ["t", "t@loud"]
-    assert {one.comparison.n for one in compared.tasks} == {20}
+    assert [task.task for task in compared.tasks] == ["t", "t@loud"]
+    assert {task.comparison.n for task in compared.tasks} == {20}
 
 
 def test_a_prompt_that_nobody_has(workshop):
@@ -161,11 +161,11 @@ def test_a_prompt_may_not_be_called_like_something_else(workshop):
 def test_probes_show_what_the_query_is_worth(workshop):
     write_task(workshop.folder, "t")
     record = workshop.run(probes=True)
-    whole, without, shuffled = record.tasks
+    plain, without, shuffled = record.tasks
     assert [task.kind for task in record.tasks] == ["task", "probe", "probe"]
-    assert {baseline.baseline for baseline in whole.baselines} == {"chance", "overlap"}
+    assert {baseline.baseline for baseline in plain.baselines} == {"chance", "overlap"}
     assert without.scores[0].value == pytest.approx(1 / 3), "nothing to go by"
-    assert shuffled.scores[0].value < whole.scores[0].value
+    assert shuffled.scores[0].value < plain.scores[0].value
     assert len({task.examples_sha256 for task in record.tasks}) == 3
     assert [row["gold"] for row in workshop.rows("t@no_query")] == [row["gold"] for row in workshop.rows("t")]
 
@@ -180,13 +180,13 @@ def test_the_scores_of_a_floor_stand_among_the_baselines(workshop):
     """Every run asks the same model without the query, and a run that goes on keeps what it was told."""
     with_floor(workshop.folder, "no_query")
     workshop.backend = FakePairScorer(function=lambda _left, right: float(right == "other"))
-    whole, floor = workshop.run().tasks
-    assert (whole.is_floor, floor.is_floor, floor.task, floor.kind) == (False, True, "t@no_query", "probe")
-    assert [one.baseline for one in whole.baselines] == ["chance", "no_query"]
-    assert whole.baselines[-1].scores == floor.scores
-    asked = len(workshop.backend.asked)
-    assert workshop.run().tasks[0].baselines == whole.baselines
-    assert len(workshop.backend.asked) == asked
+    plain, floor = workshop.run().tasks
+    assert (plain.is_floor, floor.is_floor, floor.task, floor.kind) == (False, True, "t@no_query", "probe")
+    assert [baseline.baseline for baseline in plain.baselines] == ["chance", "no_query"]
+    assert plain.baselines[-1].scores == floor.scores
+    request_count = len(workshop.backend.asked)
+    assert workshop.run().tasks[0].baselines == plain.baselines
+    assert len(workshop.backend.asked) == request_count
 
 
 def test_a_floor_is_left_out_with_the_baselines_and_asked_once_among_the_probes(workshop):
@@ -199,24 +199,27 @@ def test_a_floor_is_left_out_with_the_baselines_and_asked_once_among_the_probes(
         ("t@no_query", False),
         ("t@shuffled_query", True),
     ]
-    assert [one.baseline for one in record.tasks[0].baselines] == ["chance", "overlap", "shuffled_query"]
+    assert [baseline.baseline for baseline in record.tasks[0].baselines] == ["chance", "overlap", "shuffled_query"]
 
 
 def test_where_an_empty_query_ties_the_floor_has_the_query_of_another_example(workshop):
     """Both probes are kept, the second one is the floor, and a run that goes on leaves it at that."""
     with_floor(workshop.folder, "no_query")
     record = workshop.run()
-    whole, empty, other = record.tasks
-    assert [(one.task, one.is_floor) for one in (empty, other)] == [("t@no_query", False), ("t@shuffled_query", True)]
-    assert [one.baseline for one in whole.baselines] == ["chance", "shuffled_query"]
-    assert whole.baselines[-1].scores == other.scores
+    plain, empty, other = record.tasks
+    assert [(task.task, task.is_floor) for task in (empty, other)] == [
+        ("t@no_query", False),
+        ("t@shuffled_query", True),
+    ]
+    assert [baseline.baseline for baseline in plain.baselines] == ["chance", "shuffled_query"]
+    assert plain.baselines[-1].scores == other.scores
     assert [task.task for task in record.tasks_with_rows()] == ["t"]
-    (said,) = record.warnings
-    assert said.startswith("t: the floor is shuffled_query, since no_query says nothing")
-    asked = len(workshop.backend.asked)
+    (warning,) = record.warnings
+    assert warning.startswith("t: the floor is shuffled_query, since no_query says nothing")
+    request_count = len(workshop.backend.asked)
     again = workshop.run()
-    assert (again.tasks[0].baselines, again.warnings) == (whole.baselines, record.warnings)
-    assert len(workshop.backend.asked) == asked
+    assert (again.tasks[0].baselines, again.warnings) == (plain.baselines, record.warnings)
+    assert len(workshop.backend.asked) == request_count
 
 
 def test_without_another_query_the_empty_one_stays_the_floor(workshop):
@@ -244,7 +247,7 @@ def test_without_another_query_the_empty_one_stays_the_floor(workshop):
     ],
 )
 def test_what_says_nothing(scores, with_threshold, expected):
-    rows = [{"status": "ok", "scores": one} for one in scores]
+    rows = [{"status": "ok", "scores": row_scores} for row_scores in scores]
     assert says_nothing(rows, with_threshold=with_threshold) == expected
 
 
@@ -268,7 +271,9 @@ def test_which_probe_is_the_floor_is_verified(keeps, workshop):
         del stored["tasks"][2]["is_floor"]
         file.write_text(json.dumps(stored))
     checks = check_run(workshop.path / "run", workshop.harness())
-    assert any((one.part, one.name, one.state) == ("t@no_query", "floor", "problem") for one in checks) == (not keeps)
+    assert any((check.part, check.name, check.state) == ("t@no_query", "floor", "problem") for check in checks) == (
+        not keeps
+    )
 
 
 def test_a_floor_that_is_no_probe_is_refused(workshop):
@@ -280,11 +285,11 @@ def test_a_floor_that_is_no_probe_is_refused(workshop):
 def test_probes_do_not_depend_on_the_limit(workshop):
     write_task(workshop.folder, "t")
     workshop.run(probes=True, log_samples=True)
-    whole = workshop.rows("t@shuffled_query")
+    all_rows = workshop.rows("t@shuffled_query")
     workshop.path = workshop.path / "again"
     workshop.path.mkdir()
     workshop.run(probes=True, log_samples=True, limit=5)
-    assert [row["texts"] for row in workshop.rows("t@shuffled_query")] == [row["texts"] for row in whole[:5]]
+    assert [row["texts"] for row in workshop.rows("t@shuffled_query")] == [row["texts"] for row in all_rows[:5]]
 
 
 # ---- answers in words ------------------------------------------------------------------------------------------------
@@ -351,10 +356,10 @@ def test_one_order_has_no_position_bias(workshop):
     write_task(workshop.folder, "t")
     workshop.backend = FakeGenerator(function=lambda _: "A")
     (task,) = workshop.run(metrics=("position_bias", "consistency")).tasks
-    found = {score.metric: score for score in task.scores}
+    scores = {score.metric: score for score in task.scores}
     for name in ("position_bias", "consistency"):
-        assert (found[name].value, found[name].low, found[name].n) == (None, None, 0)
-        assert found[name].interval.reason == "the options were shown in one order only (--orders)"
+        assert (scores[name].value, scores[name].low, scores[name].n) == (None, None, 0)
+        assert scores[name].interval.reason == "the options were shown in one order only (--orders)"
 
 
 def test_settings_say_how_it_was_asked_and_only_that(workshop):

@@ -25,7 +25,7 @@ fields: {{id: row.id, query: row.q, options: row.o, gold: row.g, language: row.l
 metrics: [acc]
 baselines: [chance, overlap]
 """
-WRITTEN = """
+GENERATION_TASK = """
 name: t
 type: generation
 language: {language}
@@ -38,11 +38,11 @@ CHINESE = [("龟慢兔快，龟赢。", ["兔睡", "骄者败"], 0), ("狐狸说
 JIEBA = "segmenter: jieba\n"
 
 
-def write(folder: Path, rows: list[tuple[str, list[str], int]], task: str, language: str, more: str = "") -> None:
-    (folder / "t.task.yaml").write_text(task.format(language=language) + more, "utf-8")
+def write(folder: Path, rows: list[tuple[str, list[str], int]], task: str, language: str, extra: str = "") -> None:
+    (folder / "t.task.yaml").write_text(task.format(language=language) + extra, "utf-8")
     lines = (
-        {"id": str(place), "q": query, "o": options, "g": gold, "l": None if language != "[hi, zh]" else lang}
-        for place, (query, options, gold) in enumerate(rows)
+        {"id": str(number), "q": query, "o": options, "g": gold, "l": None if language != "[hi, zh]" else lang}
+        for number, (query, options, gold) in enumerate(rows)
         for lang in ("hi" if query.isascii() or "\u0900" <= query[0] <= "\u097f" else "zh",)
     )
     (folder / "t.jsonl").write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "utf-8")
@@ -63,7 +63,7 @@ def test_the_option_with_the_word_of_the_question_wins(
     task = scored(workshop, model())
     assert [score.value for score in task.scores] == [1.0]
     assert task.words == "uax29"
-    assert {one.baseline: one.scores[0].value for one in task.baselines}["overlap"] == 1.0
+    assert {baseline.baseline: baseline.scores[0].value for baseline in task.baselines}["overlap"] == 1.0
 
 
 def test_a_segmenter_reaches_models_and_metrics_and_stands_in_the_record(workshop: Workshop) -> None:
@@ -86,16 +86,18 @@ def test_one_segmenter_of_several_languages_is_for_its_own(workshop: Workshop) -
 
 
 @pytest.mark.parametrize(
-    ("language", "segmenter", "said"),
+    ("language", "segmenter", "message"),
     [
         ("zh", "segmenter: jeiba\n", "choose one of jieba"),
         ("hi", JIEBA, "is for texts in zh"),
         ("[hi, zh]", "segmenter: {th: pythainlp}\n", "th"),
     ],
 )
-def test_a_segmenter_that_does_not_fit_is_refused(workshop: Workshop, language: str, segmenter: str, said: str) -> None:
+def test_a_segmenter_that_does_not_fit_is_refused(
+    workshop: Workshop, language: str, segmenter: str, message: str
+) -> None:
     write(workshop.folder, CHINESE, CHOICE, language, segmenter)
-    with pytest.raises(FigevalError, match=said):
+    with pytest.raises(FigevalError, match=message):
         workshop.run()
 
 
@@ -111,7 +113,9 @@ def test_a_missing_library_is_refused_before_a_model_answers(
     with pytest.raises(TaskError, match=r"pip install 'figeval\[th\]'"):
         workshop.run()
     harness = workshop.harness()
-    (finding,) = [one for one in validate(harness.catalogue.tasks.get("t"), harness).findings if one.level == "error"]
+    (finding,) = [
+        finding for finding in validate(harness.catalogue.tasks.get("t"), harness).findings if finding.level == "error"
+    ]
     assert "figeval[th]" in finding.message
 
 
@@ -132,7 +136,7 @@ def values(task: Any) -> dict[str, float | None]:
 
 
 def test_a_copy_in_hindi_is_a_copy_and_leakage_says_why_it_has_no_value(workshop: Workshop) -> None:
-    write(workshop.folder, HINDI, WRITTEN, "hi")
+    write(workshop.folder, HINDI, GENERATION_TASK, "hi")
     task = scored(workshop, Echoing({query: options[gold] for query, options, gold in HINDI}))
     expected = {"rouge_l": 1.0, "chrf": 1.0, "length": 2.0, "distinct_1": 1.0, "leakage": None}
     assert {name: values(task)[name] for name in expected} == expected
@@ -147,10 +151,10 @@ def test_scores_of_other_words_are_not_compared(workshop: Workshop, tmp_path: Pa
 
     pytest.importorskip("jieba")
     folders = []
-    for place, more in enumerate(("", JIEBA)):
-        write(workshop.folder, CHINESE, WRITTEN, "zh", more)
+    for number, line in enumerate(("", JIEBA)):
+        write(workshop.folder, CHINESE, GENERATION_TASK, "zh", line)
         scored(workshop, Echoing({query: options[gold] for query, options, gold in CHINESE}))
-        folders.append((workshop.path / "run").rename(tmp_path / f"run{place}"))
+        folders.append((workshop.path / "run").rename(tmp_path / f"run{number}"))
     with pytest.raises(RecordError, match="words"):
         compare_runs(*folders, metric="length")
 
