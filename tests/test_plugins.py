@@ -35,8 +35,8 @@ def plugin(**functions: Callable[..., Any]) -> SimpleNamespace:
 
 def hosting(*loaded: Any) -> PluginManager:
     manager = PluginManager()
-    for number, plugin_ in enumerate(loaded):
-        manager.load(f"p{number}", "a test", lambda plugin_=plugin_: plugin_)
+    for number, module in enumerate(loaded):
+        manager.load(f"p{number}", "a test", lambda module=module: module)
     return manager
 
 

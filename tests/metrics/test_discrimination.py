@@ -190,7 +190,7 @@ def test_examples_without_a_score_or_an_answer_are_left_out() -> None:
 
 def folds(generator: np.random.Generator, number: int = 5) -> list[list[Judged]]:
     """Clusters that are each in one fold; every fold's model gives scores of its own height."""
-    folds_ = []
+    judgements_of_folds = []
     for fold in range(number):
         height, fold_judgements = 10 * generator.normal(), []
         for cluster in range(12):
@@ -201,8 +201,8 @@ def folds(generator: np.random.Generator, number: int = 5) -> list[list[Judged]]
                 fold_judgements.append(
                     Judged(positive=cluster_number % 2 == 1, score=score + height, right=float(score > 0), cluster=name)
                 )
-        folds_.append(fold_judgements)
-    return folds_
+        judgements_of_folds.append(fold_judgements)
+    return judgements_of_folds
 
 
 def in_folds(parts: list[list[Judged]]) -> list[Judged]:

@@ -93,24 +93,24 @@ def test_cr2_is_that_of_a_regression_on_a_constant(rows: list[list[float]]) -> N
     terms = weights @ residuals
     projected = weights @ (np.eye(n) - hat)
     omega = projected @ projected.T
-    spread_ = spread(rows)
-    assert spread_.stderr**2 == pytest.approx(float(terms @ terms), rel=1e-9, abs=1e-14)
-    assert spread_.freedom == pytest.approx(np.trace(omega) ** 2 / np.trace(omega @ omega), rel=1e-9)
+    row_spread = spread(rows)
+    assert row_spread.stderr**2 == pytest.approx(float(terms @ terms), rel=1e-9, abs=1e-14)
+    assert row_spread.freedom == pytest.approx(np.trace(omega) ** 2 / np.trace(omega @ omega), rel=1e-9)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=30))
 def test_one_row_per_cluster_is_the_usual_standard_error(values: list[float]) -> None:
-    spread_ = spread([[value] for value in values])
-    assert spread_.stderr == pytest.approx(float(stats.sem(values)), abs=1e-9)
-    assert spread_.freedom == pytest.approx(len(values) - 1)
-    assert spread_.effective_clusters == pytest.approx(len(values))
+    row_spread = spread([[value] for value in values])
+    assert row_spread.stderr == pytest.approx(float(stats.sem(values)), abs=1e-9)
+    assert row_spread.freedom == pytest.approx(len(values) - 1)
+    assert row_spread.effective_clusters == pytest.approx(len(values))
 
 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=2, max_size=8))
 def test_equal_clusters_are_one_number_each(rows: list[list[float]]) -> None:
-    spread_ = spread(rows)
-    assert spread_.stderr == pytest.approx(float(stats.sem([np.mean(cluster) for cluster in rows])), abs=1e-9)
-    assert spread_.freedom == pytest.approx(len(rows) - 1)
+    row_spread = spread(rows)
+    assert row_spread.stderr == pytest.approx(float(stats.sem([np.mean(cluster) for cluster in rows])), abs=1e-9)
+    assert row_spread.freedom == pytest.approx(len(rows) - 1)
 
 
 @given(CLUSTERED)
@@ -134,10 +134,10 @@ def test_the_variance_by_the_steps_of_the_page(rows: list[list[float]]) -> None:
     half = 0.5 * min(1, square / min(m, 1 - m) ** 2)
     square = (events * square + half * m * (1 - m)) / (events + half)
     expected = max(g / (g - 1) * sum(deviation**2 for deviation in u) / n**2, square / n * effect)
-    spread_ = spread(rows)
-    assert spread_.effective_clusters == pytest.approx(n / k)
-    assert variance_of_mean(spread_, UNIT) == pytest.approx(expected, rel=1e-6, abs=1e-14)
-    interval = interval_of_mean(spread_, UNIT)
+    row_spread = spread(rows)
+    assert row_spread.effective_clusters == pytest.approx(n / k)
+    assert variance_of_mean(row_spread, UNIT) == pytest.approx(expected, rel=1e-6, abs=1e-14)
+    interval = interval_of_mean(row_spread, UNIT)
     limits = effective_wilson(m, expected, max(1, n / k - 1))
     assert (interval.low, interval.high) == pytest.approx(limits, abs=1e-7)
     assert interval.stderr == pytest.approx(math.sqrt(expected), rel=1e-6)
@@ -188,11 +188,11 @@ def test_without_bounds_it_is_t_with_fewer_degrees_of_freedom() -> None:
     """One cluster of ninety and ten of one are not eleven clusters."""
     generator = np.random.default_rng(3)
     rows = [generator.normal(size=90).tolist(), *generator.normal(size=(10, 1)).tolist()]
-    spread_ = spread(rows)
-    assert spread_.effective_clusters == pytest.approx(100**2 / (90**2 + 10))
-    assert spread_.freedom < 1.5
-    assert interval_of_mean(spread_, None) == interval_by_t(spread_)
-    interval = interval_by_t(spread_)
+    row_spread = spread(rows)
+    assert row_spread.effective_clusters == pytest.approx(100**2 / (90**2 + 10))
+    assert row_spread.freedom < 1.5
+    assert interval_of_mean(row_spread, None) == interval_by_t(row_spread)
+    interval = interval_by_t(row_spread)
     assert (interval.method, interval.reliable) == ("clustered t", False)
 
 
@@ -252,5 +252,5 @@ def test_without_bounds_no_variation_means_no_interval() -> None:
 
 def test_rounding_is_not_variation() -> None:
     """Three clusters of ten rows of 0.1: sums of 0.1 leave residuals of 1e-16."""
-    spread_ = spread([[0.1] * 10] * 3)
-    assert interval_of_mean(spread_, UNIT).method.startswith("wilson on clusters")
+    row_spread = spread([[0.1] * 10] * 3)
+    assert interval_of_mean(row_spread, UNIT).method.startswith("wilson on clusters")

@@ -50,11 +50,11 @@ def value(statistic: Statistic, *rows: tuple[JointExample, Prediction]) -> float
 
 def test_a_narrative_by_hand() -> None:
     """Gold "old cat" and "the mat"; found "cat sat" (P = R = 1/2) and everything (P 2/6: the, mat; R 1)."""
-    example_ = example(Span(4, 11), Span(19, 26))
+    question = example(Span(4, 11), Span(19, 26))
     span_pair = (Span(8, 15), Span(0, 26))
     precision, recall = (1 / 2 + 2 / 6) / 2, (1 / 2 + 1) / 2
     for scores, gate in ((RIGHT, 1.0), (TIED, 0.5), (WRONG, 0.0)):
-        row = example_, predicted(scores, *span_pair)
+        row = question, predicted(scores, *span_pair)
         assert value(spans.joint_precision, row) == pytest.approx(gate * precision)
         assert value(spans.joint_recall, row) == pytest.approx(gate * recall)
         f1 = 2 * precision * recall / (precision + recall)
@@ -74,26 +74,26 @@ def test_f1_is_the_harmonic_mean_of_means_over_narratives() -> None:
 
 
 def test_what_was_not_asked_for_after_a_wrong_candidate_counts_nothing() -> None:
-    example_ = example(Span(4, 11), Span(19, 26))
+    question = example(Span(4, 11), Span(19, 26))
     for answered in (predicted(WRONG), predicted(WRONG, Span(4, 11), Span(19, 26)), predicted(WRONG, None, Span(0, 3))):
-        assert spans.joint_precision.features(example_, answered) == (0.0, 1.0)
-        assert spans.joint_f1.features(example_, answered) == (0.0, 0.0, 1.0)
-        assert spans.joint_squad_f1(example_, answered) == 0.0
-    assert spans.joint_f1_ungated.features(example_, predicted(WRONG)) is None
+        assert spans.joint_precision.features(question, answered) == (0.0, 1.0)
+        assert spans.joint_f1.features(question, answered) == (0.0, 0.0, 1.0)
+        assert spans.joint_squad_f1(question, answered) == 0.0
+    assert spans.joint_f1_ungated.features(question, predicted(WRONG)) is None
 
 
 def test_a_part_without_an_answer_is_unknown_and_not_wrong() -> None:
-    example_ = example(Span(4, 11), Span(19, 26))
-    assert spans.joint_recall.features(example_, predicted(RIGHT, Span(4, 11), None)) == (0.5, 0.5)
-    assert spans.joint_recall.features(example_, predicted(RIGHT, None, None)) is None
-    assert spans.joint_squad_f1(example_, predicted(RIGHT, Span(4, 11), None)) == 1.0
-    assert spans.joint_squad_f1(example_, predicted(RIGHT, None, None)) is None
+    question = example(Span(4, 11), Span(19, 26))
+    assert spans.joint_recall.features(question, predicted(RIGHT, Span(4, 11), None)) == (0.5, 0.5)
+    assert spans.joint_recall.features(question, predicted(RIGHT, None, None)) is None
+    assert spans.joint_squad_f1(question, predicted(RIGHT, Span(4, 11), None)) == 1.0
+    assert spans.joint_squad_f1(question, predicted(RIGHT, None, None)) is None
     hidden = example(Span(4, 11), None)
     assert spans.joint_recall.features(hidden, predicted(WRONG, Span(4, 11), Span(0, 3))) == (0.0, 0.5)
 
 
 def test_without_a_candidate_nothing_is_known_but_the_spans() -> None:
-    example_ = example(Span(4, 11))
+    question = example(Span(4, 11))
     broken = Prediction(
         example_id="1",
         value=None,
@@ -101,10 +101,10 @@ def test_without_a_candidate_nothing_is_known_but_the_spans() -> None:
         scores=(float("nan"),) * 3,
         parts=(Prediction(example_id="S0", value=Span(4, 11)),),
     )
-    assert accuracy(example_, broken) is None
-    assert spans.joint_f1.features(example_, broken) is None
-    assert spans.joint_squad_f1(example_, broken) is None
-    assert value(spans.joint_f1_ungated, (example_, broken)) == 1.0
+    assert accuracy(question, broken) is None
+    assert spans.joint_f1.features(question, broken) is None
+    assert spans.joint_squad_f1(question, broken) is None
+    assert value(spans.joint_f1_ungated, (question, broken)) == 1.0
 
 
 ROWS = st.lists(
@@ -124,7 +124,7 @@ def test_against_the_metrics_of_single_spans(rows: list[Any]) -> None:
         (example(*(gold for gold, _ in pairs)), predicted(scores, *(f for _, f in pairs))) for scores, pairs in rows
     ]
     singles = [
-        pair for example_, answer in answered_examples for pair in zip(example_.parts, answer.parts, strict=True)
+        pair for question, answer in answered_examples for pair in zip(question.parts, answer.parts, strict=True)
     ]
     for joint_metric, span_metric in (
         (spans.joint_precision_ungated, spans.span_precision),
@@ -135,10 +135,10 @@ def test_against_the_metrics_of_single_spans(rows: list[Any]) -> None:
             assert value(joint_metric, *answered_examples) == pytest.approx(value(span_metric, *singles))  # type: ignore[arg-type]
     gated = 0.0
     weight = 0.0
-    for example_, answer in answered_examples:
-        right = accuracy(example_, answer)
+    for question, answer in answered_examples:
+        right = accuracy(question, answer)
         assert right is not None
-        for single, prediction in zip(example_.parts, answer.parts, strict=True):
+        for single, prediction in zip(question.parts, answer.parts, strict=True):
             features = spans.span_precision.features(single, prediction)
             if right == 0:
                 weight += single.weight

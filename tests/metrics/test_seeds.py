@@ -153,19 +153,19 @@ def test_languages_by_hand() -> None:
 
 
 def test_a_language_twice_is_no_new_evidence_over_seeds_either() -> None:
-    table_ = table(np.random.default_rng(4), np.array([0.1, 0.2, 0.4]), [f"c{row // 3}" for row in range(60)])
+    seeded = table(np.random.default_rng(4), np.array([0.1, 0.2, 0.4]), [f"c{row // 3}" for row in range(60)])
     alone, twice = (
-        interval_over_seeds(table_.values, table_.clusters, None),
-        interval_over_languages({"en": table_, "zh": table_}),
+        interval_over_seeds(seeded.values, seeded.clusters, None),
+        interval_over_languages({"en": seeded, "zh": seeded}),
     )
     assert (twice.low, twice.high, twice.stderr) == pytest.approx((alone.low, alone.high, alone.stderr))
 
 
 def test_a_language_without_an_interval_over_seeds() -> None:
-    table_ = table(np.random.default_rng(5), np.array([0.1, 0.2, 0.4]), [f"c{row // 3}" for row in range(60)])
+    seeded = table(np.random.default_rng(5), np.array([0.1, 0.2, 0.4]), [f"c{row // 3}" for row in range(60)])
     flat = SeededValues(np.ones((3, 8)), [None] * 8, (0.0, 1.0))
-    assert interval_over_languages({"en": table_, "zh": flat}).reason == "in zh, nothing differs"
-    two = SeededValues(table_.values[:2], table_.clusters, None)
+    assert interval_over_languages({"en": seeded, "zh": flat}).reason == "in zh, nothing differs"
+    two = SeededValues(seeded.values[:2], seeded.clusters, None)
     assert interval_over_languages({"en": two, "zh": two}).reason == "fewer than three seeds"
 
 
@@ -231,8 +231,8 @@ def test_areas_over_seeds_that_agree_are_those_of_one() -> None:
     judged = judged_by(np.random.default_rng(4), 1, 30, 4)[0]
     for clusters in (True, False):
         judgements = [judgement if clusters else replace(judgement, cluster=None) for judgement in judged]
-        alone, over_seeds_ = auc(judgements), discrimination_over_seeds(auc, [judgements] * 3)
-        assert (over_seeds_.low, over_seeds_.high) == (
+        alone, of_seeds = auc(judgements), discrimination_over_seeds(auc, [judgements] * 3)
+        assert (of_seeds.low, of_seeds.high) == (
             pytest.approx(alone.low, abs=0.01),
             pytest.approx(alone.high, abs=0.01),
         )

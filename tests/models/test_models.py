@@ -149,9 +149,9 @@ def test_an_error_inside_a_factory_is_its_own(backends):
 # ---- who it is ------------------------------------------------------------------------------------------------------
 
 
-def opening(backends, model_):
+def opening(backends, built):
     """Open a model of the object `made`."""
-    backends.registry.add("made", lambda model, size=1: model_, "a test")
+    backends.registry.add("made", lambda model, size=1: built, "a test")
     return open_model(backends, "made", {"size": 2})
 
 

@@ -96,14 +96,12 @@ def causal_checkpoint(folder: Path, tokenizer: Callable[[], Any] = byte_pairs) -
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    tokenizer_ = tokenizer()
+    trained = tokenizer()
     torch.manual_seed(3)
-    ids = {"bos_token_id": tokenizer_.bos_token_id, "eos_token_id": tokenizer_.eos_token_id}
-    model = GPT2LMHeadModel(
-        GPT2Config(vocab_size=len(tokenizer_), n_embd=16, n_layer=2, n_head=2, n_positions=256, **ids)
-    )
+    ids = {"bos_token_id": trained.bos_token_id, "eos_token_id": trained.eos_token_id}
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(trained), n_embd=16, n_layer=2, n_head=2, n_positions=256, **ids))
     spread(model)
-    save(model, tokenizer_, folder)
+    save(model, trained, folder)
     return folder
 
 
@@ -114,10 +112,10 @@ def masked_checkpoint(folder: Path) -> Path:
 
     from tests.plugins.tiny import SMALL
 
-    tokenizer_ = byte_pairs()
-    tokenizer_.add_special_tokens({"mask_token": "<mask>", "pad_token": "<pad>"})
+    trained = byte_pairs()
+    trained.add_special_tokens({"mask_token": "<mask>", "pad_token": "<pad>"})
     torch.manual_seed(3)
-    model = BertForMaskedLM(BertConfig(vocab_size=len(tokenizer_), max_position_embeddings=256, **SMALL))
+    model = BertForMaskedLM(BertConfig(vocab_size=len(trained), max_position_embeddings=256, **SMALL))
     spread(model)
-    save(model, tokenizer_, folder)
+    save(model, trained, folder)
     return folder

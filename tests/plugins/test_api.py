@@ -543,10 +543,10 @@ def test_a_list_of_models_that_comes_byte_by_byte_is_not_waited_for(model: Open)
                     connection.sendall(b" ")
 
         threading.Thread(target=drip, daemon=True).start()
-        model_ = model(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}/v1", timeout=0.3)
+        unresponsive = model(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}/v1", timeout=0.3)
         try:
             with pytest.raises(ModelError, match=r"within 0\.3 s which model it serves; if it is busy"):
-                model_.client.served_models()
+                unresponsive.client.served_models()
         finally:
             over.set()
 

@@ -264,8 +264,8 @@ def test_a_batch_that_expired_as_a_whole(desk: BatchDesk, model: Open) -> None:
 
 def test_a_request_that_is_refused_becomes_an_error_that_the_next_run_asks_again(desk: BatchDesk, model: Open) -> None:
     desk.fate = lambda question, _: "invalid" if question == "question 4" else "ok"
-    texts_ = finish(model, desk)
-    assert texts_[:4] == CAPITALS[:4] and texts_[4].startswith("(400 ")
+    replies = finish(model, desk)
+    assert replies[:4] == CAPITALS[:4] and replies[4].startswith("(400 ")
     assert len(desk.batches) == 1, "the server would refuse it again"
     left(model())
     assert [len(batch.requests) for batch in desk.batches.values()] == [7, 1]
@@ -291,8 +291,8 @@ def test_a_request_that_always_fails_is_given_up(desk: BatchDesk, model: Open) -
 
 def test_a_batch_that_somebody_cancelled_is_not_submitted_again_at_once(desk: BatchDesk, model: Open) -> None:
     desk.ends, desk.fate = "cancelled", lambda question, _: "ok" if question < "question 3" else "lost"
-    texts_ = finish(model, desk)
-    assert texts_[:3] == CAPITALS[:3] and texts_[3] == "(the batch batch_0 was cancelled)"
+    replies = finish(model, desk)
+    assert replies[:3] == CAPITALS[:3] and replies[3] == "(the batch batch_0 was cancelled)"
     assert len(desk.batches) == 1
     desk.ends, desk.fate = "completed", lambda *_: "ok"
     assert finish(model, desk) == CAPITALS, "the next command does"
@@ -316,9 +316,9 @@ def test_no_key_gets_into_a_message(desk: BatchDesk, model: Open, monkeypatch: p
     key = "sk-very-secret-0123456789"
     monkeypatch.setenv("ANTHROPIC_API_KEY" if desk.anthropic else "OPENAI_API_KEY", key)
     desk.quotes, desk.fate = key, lambda question, _: "expired" if question == "question 1" else "ok"
-    texts_ = finish(model, desk)
-    assert texts_[1].startswith("(") and key not in texts_[1]
-    assert desk.anthropic or texts_[1] == "(not executed in time [key])"
+    replies = finish(model, desk)
+    assert replies[1].startswith("(") and key not in replies[1]
+    assert desk.anthropic or replies[1] == "(not executed in time [key])"
     if not desk.anthropic:  # which has no batches that fail as a whole
         desk.ends = "failed"
         left(model(), "another")
@@ -464,9 +464,9 @@ def test_half_a_key_is_none_in_a_message_either(monkeypatch: pytest.MonkeyPatch)
     key = "sk-very-secret-0123456789"
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with batch_desk(quotes="x" * 165 + key, fate=lambda *_: "expired") as desk:
-        texts_ = finish(lambda **_: openai("m", base_url=desk.url, batch=True, account="run"), desk)
-    assert "not executed in time xxx" in texts_[0]
-    assert key[:8] not in texts_[0]
+        replies = finish(lambda **_: openai("m", base_url=desk.url, batch=True, account="run"), desk)
+    assert "not executed in time xxx" in replies[0]
+    assert key[:8] not in replies[0]
 
 
 @pytest.mark.parametrize("fate", ["lost", "cancelled"])
@@ -475,8 +475,8 @@ def test_a_batch_whose_id_is_the_key(fate: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with batch_desk(fate=lambda *_: "lost", ends="cancelled" if fate == "cancelled" else "completed") as desk:
         monkeypatch.setattr(desk, "prefix", key)
-        texts_ = finish(lambda **_: openai("m", base_url=desk.url, batch=True, account="run"), desk)
-    assert texts_[0].startswith("(the batch [key]")
+        replies = finish(lambda **_: openai("m", base_url=desk.url, batch=True, account="run"), desk)
+    assert replies[0].startswith("(the batch [key]")
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,9 @@ def command(tmp_path: Path) -> Callable[..., list[str]]:
     write_task(tmp_path / "tasks", "t", N)
 
     def build(desk: Desk, output: str, *flags: str, model: str = "m", **options: Any) -> list[str]:
-        arguments_ = json.dumps({"base_url": desk.url, **options})
+        model_args = json.dumps({"base_url": desk.url, **options})
         fixed = ["run", "--tasks", "t", "--include_path", "tasks", "--max_new_tokens", "3"]
-        return [*fixed, "--model", f"openai:{model}", "--model_args", arguments_, "--output_path", output, *flags]
+        return [*fixed, "--model", f"openai:{model}", "--model_args", model_args, "--output_path", output, *flags]
 
     return build
 

@@ -31,8 +31,8 @@ def stored_row(task_type: str, row: dict[str, Any], folder: Path) -> dict[str, A
     run = figeval.score(task, [{"id": "1", **row}], name="system", output_path=folder / "run", baselines=False)
     assert run.complete, run.warnings
     (line,) = (run.path / "predictions" / "one.jsonl").read_text(encoding="utf-8").splitlines()
-    row_: dict[str, Any] = json.loads(line)
-    return row_
+    answer_row: dict[str, Any] = json.loads(line)
+    return answer_row
 
 
 def test_a_label_may_be_called_none(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_a_label_may_be_called_none(tmp_path: Path) -> None:
     ],
 )
 def test_forms_of_a_prediction(task_type: str, row: dict[str, Any], pred: Any, tmp_path: Path) -> None:
-    row_ = stored_row(task_type, row, tmp_path)
-    assert (row_["status"], row_["pred"]) == ("ok", pred)
+    answer_row = stored_row(task_type, row, tmp_path)
+    assert (answer_row["status"], answer_row["pred"]) == ("ok", pred)
 
 
 @pytest.mark.parametrize(

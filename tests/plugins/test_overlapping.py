@@ -66,17 +66,19 @@ def is_alone() -> bool:
 @given(lengths=lengths, tokens=st.integers(1, 500), size=st.integers(1, 20))
 def test_results_come_in_the_order_of_the_inputs_within_the_budget(lengths: list[int], tokens: int, size: int) -> None:
     device = Device(lengths)
-    lengths_ = [0] * len(lengths)
+    unknown_lengths = [0] * len(lengths)
 
     def slices() -> Iterator[list[int]]:
         """As a tokenizer does it, which tells lengths only with the slice."""
         for first in range(0, len(lengths), size):
             rows = list(range(first, min(first + size, len(lengths))))
             for row in rows:
-                lengths_[row] = lengths[row]
+                unknown_lengths[row] = lengths[row]
             yield rows
 
-    outputs = run_steps(lengths_, device.steps, TokenBudget(tokens), overlap=True, slices=slices(), weights=lengths)
+    outputs = run_steps(
+        unknown_lengths, device.steps, TokenBudget(tokens), overlap=True, slices=slices(), weights=lengths
+    )
     assert outputs == [10 * row for row in range(len(lengths))]
     started = [rows for event, rows in device.events if event == "start"]
     assert sorted(row for rows in started for row in rows) == list(range(len(lengths)))

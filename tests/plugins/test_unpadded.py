@@ -259,11 +259,11 @@ def test_losses_and_gradients_are_those_of_padded_rows(name: str, kernel: rows.K
     labels = torch.tensor([0, 1, 1, 0, 1])
     expected = gradients(model, labels)
     read_without_padding(model, {"cpu": (kernel,)})
-    gradients_ = gradients(model, labels)
-    assert gradients_.keys() == expected.keys()
+    unpadded = gradients(model, labels)
+    assert unpadded.keys() == expected.keys()
     for key, value in expected.items():
         scale = max(1.0, float(value.abs().max()))
-        torch.testing.assert_close(gradients_[key] / scale, value / scale, atol=1e-5, rtol=1e-3)
+        torch.testing.assert_close(unpadded[key] / scale, value / scale, atol=1e-5, rtol=1e-3)
     assert describe_padding(model) == {"padding": "none"}
 
 

@@ -166,8 +166,8 @@ def test_a_kernel_that_fails_in_a_later_step_is_told_to_trainings() -> None:
     kernel = Failing(RuntimeError, TRIAL + 5)
     read_without_padding(model, {"cpu": (kernel,)})
     for without_padding in (True, False):
-        gradients_ = gradients(model, labels)
-        close([gradients_[key] for key in expected], list(expected.values()), atol=1e-4)
+        unpadded = gradients(model, labels)
+        close([unpadded[key] for key in expected], list(expected.values()), atol=1e-4)
         assert getattr(model.bert, WITHOUT_PADDING) == without_padding
 
 

@@ -305,9 +305,9 @@ def chooser(clock: Clock, **rates: float) -> FastestWriter:
 
 def write(writer: FastestWriter, calls: int, rows: int, room: int = 100) -> None:
     for _ in range(calls):
-        rows_ = [Row([5], room, END) for _ in range(rows)]
-        assert sorted(map(id, writer.write(rows_))) == sorted(map(id, rows_))
-        assert all(row.written for row in rows_)
+        requests = [Row([5], room, END) for _ in range(rows)]
+        assert sorted(map(id, writer.write(requests))) == sorted(map(id, requests))
+        assert all(row.written for row in requests)
 
 
 def test_the_fastest_way_goes_on_after_each_has_been_tried() -> None:

@@ -225,12 +225,14 @@ class Workshop:
         import torch
         import transformers
 
-        kind_ = KINDS[kind]
-        tokenizer = make_tokenizer(kind_.tokenizer, kind_.marks)
+        architecture = KINDS[kind]
+        tokenizer = make_tokenizer(architecture.tokenizer, architecture.marks)
         ids = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id", None) for role in ("pad", "bos", "eos")}
         torch.manual_seed(20)
-        config_ = kind_.build_config(len(tokenizer), **{**{k: v for k, v in ids.items() if v is not None}, **config})
-        model = getattr(transformers, f"{kind_.name}{head}")(config_)
+        model_config = architecture.build_config(
+            len(tokenizer), **{**{k: v for k, v in ids.items() if v is not None}, **config}
+        )
+        model = getattr(transformers, f"{architecture.name}{head}")(model_config)
         spread(model)
         folder = self.folder / f"{kind}{head}-{len(self._made)}"
         save(model, tokenizer, folder)

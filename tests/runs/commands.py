@@ -67,7 +67,7 @@ def results_of(run: Run) -> list[Any]:
 
 def same(run: Run, other: Run) -> bool:
     """To the byte."""
-    files = [sorted((run_.folder / "predictions").iterdir()) for run_ in (run, other)]
+    files = [sorted((either.folder / "predictions").iterdir()) for either in (run, other)]
     pairs = zip(*files, strict=True)
     return results_of(run) == results_of(other) and all(file.read_bytes() == two.read_bytes() for file, two in pairs)
 

@@ -153,11 +153,11 @@ def ranks(rows, names, settings):
     """How many earlier rows gave the same answer; of every second row only."""
     assert names == ["echoes"]
     seen: list = []
-    ranks_ = []
+    row_ranks = []
     for index, row in enumerate(rows):
-        ranks_.append((float(seen.count(row["pred"])), 1.0) if index % 2 == 0 else None)
+        row_ranks.append((float(seen.count(row["pred"])), 1.0) if index % 2 == 0 else None)
         seen.append(row["pred"])
-    return {"echoes": ranks_}
+    return {"echoes": row_ranks}
 
 
 class Echoes:

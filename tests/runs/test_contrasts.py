@@ -297,8 +297,8 @@ def test_reasons_tell_kinds_from_strata(workshop):
         ([ours], "idiom", "every answered example has the right answer yes"),
         ([], "idiom", "no example was answered"),
     ):
-        scores_ = scores(answers, told_apart(workshop, within))
-        assert [score.interval.reason for score in scores_] == [reason] * 2
+        contrast_scores = scores(answers, told_apart(workshop, within))
+        assert [score.interval.reason for score in contrast_scores] == [reason] * 2
 
 
 def test_seen_examples_count_once_for_each_score_they_stand_behind(workshop):

@@ -53,14 +53,14 @@ STORIES = (
 
 def rows(n: int = 24) -> list[dict[str, Any]]:
     """Twice as many rows in English as in Chinese; two English rows of a story make a minimal pair."""
-    rows_ = []
+    task_rows = []
     for index in range(n):
         lang = "zh" if index % 3 == 2 else "en"
         story = STORIES[index % 3][lang == "zh"]
         options = [story.split()[-1], "other", "third"]
         about = {"story": f"s{index // 3}", "k": f"k{index % 2}", "pair": f"{lang}{index // 3}", "lang": lang}
-        rows_.append({"id": f"r{index}", "q": f"{story} {index}", "o": options, "g": int(index % 5 == 0), **about})
-    return rows_
+        task_rows.append({"id": f"r{index}", "q": f"{story} {index}", "o": options, "g": int(index % 5 == 0), **about})
+    return task_rows
 
 
 def write(folder: Path, content: list[dict[str, Any]], text: str = TASK) -> None:

@@ -169,7 +169,7 @@ def test_the_row_of_an_example_that_killed_its_workers_has_its_texts_too(office:
 
 def test_the_record_describes_the_model_as_it_was_at_the_last_task(office: Office) -> None:
     write_task(office.path, "u", 5)  # fewer words
-    first, two = (
+    first, second = (
         office.run(name, change, tasks=("t", "u"), model="tfidf") for name, change in (("1", None), ("2", iter))
     )
-    assert first.model.description["vocabulary"] == two.model.description["vocabulary"] < N
+    assert first.model.description["vocabulary"] == second.model.description["vocabulary"] < N

@@ -109,12 +109,15 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_the_same_as_one_process_to_the_byte(bench: Path, model: str, tasks: list[str]) -> None:
     finished(bench / "one", *tasks, model=model, by=("proverb",))
-    first, two = Run(bench, "one"), Run(bench, "two", "--tasks", ",".join(tasks), "--model", model, "--by", "proverb")
-    two(2)
-    assert same(first, two)
-    assert two.clean()
-    assert first.record["identity"] == two.record["identity"]
-    assert two.record["config"]["processes"] == 2
+    first, second = (
+        Run(bench, "one"),
+        Run(bench, "two", "--tasks", ",".join(tasks), "--model", model, "--by", "proverb"),
+    )
+    second(2)
+    assert same(first, second)
+    assert second.clean()
+    assert first.record["identity"] == second.record["identity"]
+    assert second.record["config"]["processes"] == 2
 
 
 def test_a_network_answers_alike_and_what_it_is_stands_in_the_record(bench: Path) -> None:
@@ -130,26 +133,26 @@ def test_a_network_answers_alike_and_what_it_is_stands_in_the_record(bench: Path
         "--device",
         "cpu",
     )
-    first, two = Run(bench, "one"), Run(bench, "two", *arguments)
-    two(2)
-    before, after = first.rows("mini_proverbs"), two.rows("mini_proverbs")
+    first, second = Run(bench, "one"), Run(bench, "two", *arguments)
+    second(2)
+    before, after = first.rows("mini_proverbs"), second.rows("mini_proverbs")
     assert len(after) == 60
     assert [row["id"] for row in before] == [row["id"] for row in after]
     assert [row["pred"] for row in before] == [row["pred"] for row in after]
     for left, right in zip(before, after, strict=True):
         assert left["scores"] == pytest.approx(right["scores"], abs=1e-5)
-    described = [run.record["model"]["description"] for run in (first, two)]
+    described = [run.record["model"]["description"] for run in (first, second)]
     assert described[0]["class"] == "BertModel"
     assert described[0] == described[1]
 
 
 def test_prompts_probes_and_limit(bench: Path) -> None:
     arguments = ("--tasks", "mini_proverbs", "--model", "slow", "--prompts", "all", "--probes", "--limit", "7")
-    first, two = Run(bench, "one", *arguments), Run(bench, "two", *arguments)
+    first, second = Run(bench, "one", *arguments), Run(bench, "two", *arguments)
     first(1)
-    two(2)
+    second(2)
     assert len(first.record["tasks"]) > 3
-    assert same(first, two)
+    assert same(first, second)
 
 
 # ---- who dies on the way --------------------------------------------------------------------------------------------

@@ -37,9 +37,9 @@ def examples(sizes: tuple[int, ...] = SIZES, group: int = 1) -> list[figeval.Cho
     ]
 
 
-def drawn(examples_: list[figeval.ChoiceExample], **portion: Any) -> list[str]:
+def drawn(population: list[figeval.ChoiceExample], **portion: Any) -> list[str]:
     """Ids of the examples of a portion, in order."""
-    return [example.id for example in survey("t", lambda: examples_, Portion(**portion)).subset.of(examples_)]
+    return [example.id for example in survey("t", lambda: population, Portion(**portion)).subset.of(population)]
 
 
 # ---- which examples --------------------------------------------------------------------------------------------------

@@ -87,11 +87,11 @@ def test_answers_in_words_have_their_status_and_silence_is_told(workshop):
     (task,) = run_where(workshop, FakeGenerator(function=moody)).tasks
     assert task.route == "by_json"
     assert task.counts == {"ok": 6, "absent": 1, "unparseable": 1, "truncated": 1, "empty": 1, "refusal": 1, "error": 1}
-    scores_ = scores(task)
-    assert (scores_["squad_f1"].n, scores_["squad_f1"].value) == (6, pytest.approx(5 / 6))
-    assert (scores_["squad_f1_of_all"].n, scores_["squad_f1_of_all"].value) == (11, pytest.approx(5 / 11))
-    assert scores_["parse_rate"].value == pytest.approx(6 / 11)
-    assert (scores_["verbatim"].n, scores_["verbatim"].value) == (7, pytest.approx(5 / 7))
+    values = scores(task)
+    assert (values["squad_f1"].n, values["squad_f1"].value) == (6, pytest.approx(5 / 6))
+    assert (values["squad_f1_of_all"].n, values["squad_f1_of_all"].value) == (11, pytest.approx(5 / 11))
+    assert values["parse_rate"].value == pytest.approx(6 / 11)
+    assert (values["verbatim"].n, values["verbatim"].value) == (7, pytest.approx(5 / 7))
     first, second, *_ = stored_rows(workshop)
     assert (first["pred"], first["gold"], first["status"]) == ([21, 32], [21, 32], "ok")
     assert (second["pred"], second["status"], second["scores"][0] < 0.7) == (None, "absent", True)
@@ -186,10 +186,10 @@ def test_absence_is_scored_and_hidden_gold_is_counted(workshop):
         function=lambda prompt: replies.get(prompt.split("part ")[-1].split()[0], '{"quote": "a boat sank"}')
     )
     (task,) = run_where(workshop, backend).tasks
-    scores_ = scores(task)
+    values = scores(task)
     assert (task.n, task.hidden, task.counts) == (10, 1, {"ok": 10})
-    assert (scores_["squad_f1"].n, scores_["squad_f1"].value) == (9, pytest.approx(7 / 9)), "0 and 4 to 9 are right"
-    assert (scores_["span_f1"].n, scores_["span_f1"].value) == (9, pytest.approx(7 / 9))
+    assert (values["squad_f1"].n, values["squad_f1"].value) == (9, pytest.approx(7 / 9)), "0 and 4 to 9 are right"
+    assert (values["span_f1"].n, values["span_f1"].value) == (9, pytest.approx(7 / 9))
     first, second, third, fourth, *_ = stored_rows(workshop)
     assert [row["gold"] for row in (first, second, third)] == [[], [], None]
     assert [row["pred"] for row in (first, second, fourth)] == [[], [21, 32], []]

@@ -47,8 +47,8 @@ def test_nan_stays_nan_and_the_others_share_the_rest():
 
 
 def test_a_nan_of_one_scorer_is_answered_by_the_others():
-    first, two = np.array([[1.0, 2.0, np.nan]]), np.array([[5.0, 5.0, 5.0]])
-    mean = distractors.average_probabilities({"one": first, "two": two})
+    first, second = np.array([[1.0, 2.0, np.nan]]), np.array([[5.0, 5.0, 5.0]])
+    mean = distractors.average_probabilities({"one": first, "two": second})
     assert mean[0, 2] == pytest.approx(1 / 3)
     assert mean[0, :2] == pytest.approx((distractors.probabilities(first)[0, :2] + 1 / 3) / 2)
     with pytest.raises(ModelError, match=r"all scorers \(one\) give NaN for 1 pairs"):

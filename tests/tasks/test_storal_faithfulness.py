@@ -396,12 +396,12 @@ def test_a_real_classifier_in_two_processes_says_what_it_says_in_one(tmp_path: P
     for n in ("1", "2"):
         more_arguments = ("--metrics", f"faithfulness={folder},faithfulness_probability={folder}", "--processes", n)
         figeval(*arguments, *more_arguments, "--output_path", n, cwd=tmp_path, python=warm / "python")
-    first, two = (
+    first, second = (
         [json.loads(line) for line in (tmp_path / n / "predictions" / "morals.jsonl").read_text().splitlines()]
         for n in ("1", "2")
     )
     assert len(first) == 60
-    for row, other in zip(first, two, strict=True):
+    for row, other in zip(first, second, strict=True):
         assert row["metrics"] == pytest.approx(other["metrics"], abs=1e-6)
         assert row.get("remarks") == other.get("remarks")
     probabilities = {row["metrics"]["faithfulness_probability"] for row in first}

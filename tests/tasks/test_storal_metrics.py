@@ -186,11 +186,11 @@ def test_chinese_stories_score_as_by_code_written_otherwise(outline: list[str], 
 
 def check_both(outline: list[str], reference: str, story: str, language: str) -> None:
     assume(story.strip())
-    example_, prediction = example(reference, outline, language), answer(story)
+    question, prediction = example(reference, outline, language), answer(story)
     expected = recalls(outline, story, language)
-    features = outline_metrics.coverage.features(example_, prediction)
+    features = outline_metrics.coverage.features(question, prediction)
     assert features == ((pytest.approx(sum(expected)), len(expected)) if expected else None)
-    assert outline_metrics.order(example_, prediction) == pytest.approx(in_order(outline, reference, story, language))
+    assert outline_metrics.order(question, prediction) == pytest.approx(in_order(outline, reference, story, language))
 
 
 @pytest.mark.parametrize("length", [985, 990, 991, 1000])
@@ -220,9 +220,9 @@ def test_bleu_is_that_of_nltk(english: None) -> None:
 @given(WORDS, WORDS, st.lists(WORDS.map(lambda words: words[:3]), max_size=4))
 def test_shares_are_shares(english: None, text: list[str], reference: list[str], outline: list[list[str]]) -> None:
     phrases = [" ".join(phrase) for phrase in outline if any(map(str.isalpha, phrase))]
-    example_, prediction = example(" ".join(reference), phrases), answer(" ".join(text))
+    question, prediction = example(" ".join(reference), phrases), answer(" ".join(text))
     for name in {*TEXTS, *OUTLINES} - {"length_published"}:
-        share = value(name, example_, prediction)
+        share = value(name, question, prediction)
         assert share is None or 0.0 <= share <= 1.0 + 1e-12, name
         assert text or share is None, name
 
@@ -232,26 +232,26 @@ def test_shares_are_shares(english: None, text: list[str], reference: list[str],
 def test_the_human_story_scores_one(english: None, words: list[str], generator: random.Random) -> None:
     assume(not any(word in other for word in words for other in words if word != other))
     outline = generator.sample(words, k=min(5, len(words)))
-    example_, prediction = example(" ".join(words), outline), answer(" ".join(words).upper())
+    question, prediction = example(" ".join(words), outline), answer(" ".join(words).upper())
     for name in ("bleu_1", "bleu_2", *OUTLINES):
-        assert value(name, example_, prediction) == pytest.approx(1.0), name
+        assert value(name, question, prediction) == pytest.approx(1.0), name
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_long_texts_cost_little(language: str) -> None:
     phrase = "狐狸吃羊" * 50 if language == "zh" else "the fox " * 50
     story = ("天地狐人山羊" if language == "zh" else "a goat met a fox, ") * 3000
-    example_ = example(story, [phrase, phrase[:9]], language)
+    question = example(story, [phrase, phrase[:9]], language)
     for name in OUTLINES:  # a sentence of thousands of words is too deep for the script
-        assert (value(name, example_, answer(story)) is None) == (name == "coverage"), name
+        assert (value(name, question, answer(story)) is None) == (name == "coverage"), name
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_metrics_keep_to_the_contract(language: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(TOKENS[language])
     fox = {"en": ("The amber fox met a goat!", ["amber fox", "goat"]), "zh": ("红狐狸遇见山羊!", ["红狐狸", "山羊"])}
-    example_ = example(*fox[language], language)
-    cases = [(example_, answer(text)) for text in (example_.references[0], example_.references[0][3:], "")]
+    question = example(*fox[language], language)
+    cases = [(question, answer(text)) for text in (question.references[0], question.references[0][3:], "")]
     for name in {*TEXTS, *OUTLINES}:
         if language == "zh" or not name.endswith("full_width"):
             check_metric(statistic(name), cases)
@@ -262,10 +262,10 @@ def test_metrics_keep_to_the_contract(language: str, request: pytest.FixtureRequ
 
 def distinct(name: str, texts: list[str | None], language: str = "en") -> float | None:
     """The score of texts together; None is a text that was not written."""
-    statistic_ = statistic(name)
+    distinct_n = statistic(name)
     rows = [{"pred": text, "status": "empty" if text is None else "ok", "language": language} for text in texts]
-    total = MetricAggregator(name, statistic_)
-    for features in statistic_.family(rows, [name], {})[name]:
+    total = MetricAggregator(name, distinct_n)
+    for features in distinct_n.family(rows, [name], {})[name]:
         if features is not None:
             total.add(None, features)
     return total.score().value

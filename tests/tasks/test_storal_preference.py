@@ -77,12 +77,12 @@ def value(name: str, example: ChoiceExample, prediction: Prediction) -> float | 
 
 @pytest.mark.parametrize("case", GOLDEN["versions"], ids=lambda case: case["why"])
 def test_versions(wordnet: None, case: dict[str, str]) -> None:
-    versions_ = versions(case["moral"], "0")
+    replacements = versions(case["moral"], "0")
     if "dropped" in case:
-        assert versions_ == Dropped(case["dropped"])
+        assert replacements == Dropped(case["dropped"])
         return
-    assert not isinstance(versions_, Dropped)
-    replaced = versions_.synonym.apply(case["moral"]), versions_.antonym.apply(case["moral"])
+    assert not isinstance(replacements, Dropped)
+    replaced = replacements.synonym.apply(case["moral"]), replacements.antonym.apply(case["moral"])
     assert replaced == (case["synonym"], case["antonym"])
 
 
@@ -147,12 +147,12 @@ def test_win_rates(case: dict[str, Any]) -> None:
 
 @given(SCORES, st.permutations(KINDS))
 def test_win_rates_are_what_they_are_in_any_order(scores: list[float], order: list[str]) -> None:
-    example_, of = example(order), dict(zip(order, scores, strict=True))
+    question, of = example(order), dict(zip(order, scores, strict=True))
     wins = {
         kind: 1.0 if of["moral"] > of[kind] else 0.5 if of["moral"] == of[kind] else 0.0
         for kind in ("antonym", "synonym")
     }
-    rates = [value(name, example_, answer(scores)) for name in NAMES]
+    rates = [value(name, question, answer(scores)) for name in NAMES]
     assert rates == [wins["antonym"], wins["synonym"], wins["antonym"] - wins["synonym"]]
 
 
@@ -276,9 +276,7 @@ def test_a_run_of_any_task_with_versions_is_tested(folder: Path, capsys: pytest.
     capsys.readouterr()
     with pytest.raises(SystemExit, match="0"):
         main(["analyze", "preference", str(run), "--format", "json"])
-    preferences_of_task = {
-        (preference_["task"], preference_["metric"]): preference_ for preference_ in json.loads(capsys.readouterr().out)
-    }
+    preferences_of_task = {(line["task"], line["metric"]): line for line in json.loads(capsys.readouterr().out)}
     assert preferences_of_task["own_versions", "win_antonym"]["test"] == {"wins": 3, "ties": 0, "losses": 1, "p": 0.625}
     assert preferences_of_task["own_versions", "win_antonym"]["score"]["value"] == 0.75
     assert preferences_of_task["own_versions", "win_synonym"]["test"] == {"wins": 3, "ties": 1, "losses": 0, "p": 0.25}
@@ -337,8 +335,8 @@ def test_the_difference_is_held_against_the_one_without_the_story(
     )
     with pytest.raises(SystemExit, match="0"):
         main(["analyze", "preference", str(folder / "run"), "--format", "json"])
-    preferences_ = json.loads(capsys.readouterr().out)
-    (beyond,) = [preference_ for preference_ in preferences_ if preference_["minus"]]
+    comparisons = json.loads(capsys.readouterr().out)
+    (beyond,) = [comparison for comparison in comparisons if comparison["minus"]]
     assert (beyond["task"], beyond["metric"], beyond["minus"]) == ("own_versions", "win_difference", "no_query")
     assert beyond["test"] == {"wins": 0, "ties": 0, "losses": 4, "p": 0.125}
     # Four morals of two questions with means of −1, −1, −1 and −1.5: t with three degrees of freedom is 3.182.
@@ -370,11 +368,9 @@ def test_without_the_floor_a_note_says_so(folder: Path, capsys: pytest.CaptureFi
 
 def test_each_task_is_held_against_its_floor_once(folder: Path) -> None:
     """Neither the floor itself nor another probe is."""
-    preferences_ = preferences(run_of(folder, "--probes"))
-    assert [(preference_.task, preference_.minus) for preference_ in preferences_ if preference_.minus] == [
-        ("own_versions", "shuffled_query")
-    ]
-    assert {preference_.task for preference_ in preferences_} == {
+    lines = preferences(run_of(folder, "--probes"))
+    assert [(line.task, line.minus) for line in lines if line.minus] == [("own_versions", "shuffled_query")]
+    assert {line.task for line in lines} == {
         "own_versions",
         "own_versions@no_query",
         "own_versions@shuffled_query",

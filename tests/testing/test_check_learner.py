@@ -90,10 +90,10 @@ class Drawn(Features):
 
 
 def features(**changes: Any) -> Any:
-    features_ = Features(5)
+    toy_features = Features(5)
     for name, value in changes.items():
-        setattr(features_, name, value)
-    return features_
+        setattr(toy_features, name, value)
+    return toy_features
 
 
 BROKEN: dict[str, tuple[str, Any, str]] = {

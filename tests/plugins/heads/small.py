@@ -115,8 +115,8 @@ class Small:
         return task, [json.loads(line) for line in lines]
 
     def record(self) -> dict[str, Any]:
-        record_: dict[str, Any] = json.loads((self.trained / "training" / "record.json").read_text("utf-8"))
-        return record_
+        training_record: dict[str, Any] = json.loads((self.trained / "training" / "record.json").read_text("utf-8"))
+        return training_record
 
 
 def small(folder: Path, task_type: str, examples: Sequence[Any]) -> Small:

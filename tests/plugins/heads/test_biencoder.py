@@ -55,8 +55,8 @@ def losses(learner: Any, rows: Sequence[int], network: Any = None, per_call: int
     network = network or learner.network().eval()
     features = learner.features(EXAMPLES)
     batches = [features.batch(rows[start : start + per_call], 0) for start in range(0, len(rows), per_call)]
-    losses_: torch.Tensor = network(batches, features.beside(rows))
-    return losses_
+    step_losses: torch.Tensor = network(batches, features.beside(rows))
+    return step_losses
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2"])
@@ -171,7 +171,7 @@ def test_options_are_held_against_those_of_their_question_or_of_the_step(candida
     network = learner.network().eval()
     with torch.inference_mode():
         features = learner.features(QUESTIONS)
-        losses_ = network([features.batch([0], 0), features.batch([1], 0)], features.beside([0, 1]))
+        step_losses = network([features.batch([0], 0), features.batch([1], 0)], features.beside([0, 1]))
         backend = learner.backend(network)
         embedded = {text: torch.tensor(backend.embed([Text(text)]).values[0]) for text in LINES}
         vectors = {text: functional.normalize(vector, dim=-1) for text, vector in embedded.items()}
@@ -182,7 +182,7 @@ def test_options_are_held_against_those_of_their_question_or_of_the_step(candida
             logits = torch.stack([vectors[question.query] @ vectors[other] for other in candidates_of_question]) / 0.5
             gold = [*candidates_of_question].index(question.options[question.gold or 0])
             expected.append(functional.cross_entropy(logits, torch.tensor(gold)))
-    torch.testing.assert_close(losses_, torch.stack(expected), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(step_losses, torch.stack(expected), rtol=1e-4, atol=1e-4)
     assert columns(features.beside([1])) == [1, 3]
 
 
@@ -348,23 +348,23 @@ def config(folder_of_tasks: Path, model: Path, **changes: Any) -> TrainConfig:
 def test_it_learns_and_answers_as_it_did_in_training(
     similarity: str, folder_of_tasks: Path, workshop: Workshop, tmp_path: Path
 ) -> None:
-    config_ = config(
+    train_config = config(
         folder_of_tasks, workshop("bert", "Model"), select_on="test",
         head_args={"pooling": "mean", "similarity": similarity},
     )  # fmt: skip
-    harness, heard = Harness(plugins.plugin_manager(), include=config_.include_path), Heard()
-    progress = train_in_process(config_, harness, heard)
+    harness, heard = Harness(plugins.plugin_manager(), include=train_config.include_path), Heard()
+    progress = train_in_process(train_config, harness, heard)
     assert heard.losses[-1] < heard.losses[0]
     best = next(evaluation for evaluation in progress.evaluations if evaluation.step == progress.best)
     assert (best.scores["acc"] or 0) > 0.4  # chance is a sixth
-    run_config = RunConfig(tasks=("lines",), model=str(config_.output), device="cpu", output_path=tmp_path / "run")
+    run_config = RunConfig(tasks=("lines",), model=str(train_config.output), device="cpu", output_path=tmp_path / "run")
     record, _ = run_pipeline(run_config, harness, Deaf())
     (task,) = record.tasks
     assert task.route == {"cosine": "by_cosine", "dot": "by_dot"}[similarity]
     assert {score.metric: score.value for score in task.scores} == pytest.approx(best.scores)
-    declared = json.loads((config_.output / "figeval.json").read_text())
+    declared = json.loads((train_config.output / "figeval.json").read_text())
     assert declared["about"]["selected_on"] == "test"
-    training_record = json.loads((config_.output / "training" / "record.json").read_text())
+    training_record = json.loads((train_config.output / "training" / "record.json").read_text())
     assert (training_record["train"]["n"], training_record["dev"]["source"]) == (24, "the test split")
 
 

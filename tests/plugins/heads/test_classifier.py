@@ -56,16 +56,16 @@ def test_losses_are_those_of_the_plain_formulas(kind: str, workshop: Workshop) -
             functional.cross_entropy(plain(network, tokenizer, text.text), torch.tensor(n % 2))
             for n, text in enumerate(TEXTS)
         ]
-        losses_ = network([learner.features(TEXTS).batch(range(len(TEXTS)), 0)], [])
-    torch.testing.assert_close(losses_, torch.stack(expected), rtol=1e-4, atol=1e-4)
+        step_losses = network([learner.features(TEXTS).batch(range(len(TEXTS)), 0)], [])
+    torch.testing.assert_close(step_losses, torch.stack(expected), rtol=1e-4, atol=1e-4)
     learner = multilabel(many(workshop(kind, "Model")))
     network = learner.network().eval()
     with torch.inference_mode():
         logits = torch.stack([plain(network, tokenizer, text.text) for text in SETS])
-        losses_ = network([learner.features(SETS).batch(range(len(SETS)), 0)], [])
+        step_losses = network([learner.features(SETS).batch(range(len(SETS)), 0)], [])
     holds = torch.tensor([[label in (text.labels or ()) for label in TYPES] for text in SETS])
     signed = torch.where(holds, logits, -logits)
-    torch.testing.assert_close(losses_, -functional.logsigmoid(signed).mean(dim=1), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(step_losses, -functional.logsigmoid(signed).mean(dim=1), rtol=1e-4, atol=1e-4)
 
 
 def saved(learner: Any, folder: Path) -> Path:

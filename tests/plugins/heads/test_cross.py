@@ -125,9 +125,9 @@ def test_losses_of_drawn_candidates_are_those_of_the_plain_formula(workshop: Wor
             numbers = features.draw_candidates(row, 8)
             scores = [plain(network, learner.base.tokenizer, example.query, CANDIDATES[n]) for n in numbers]
             expected.append(-torch.cat(scores).softmax(0)[: len(example.relevant)].sum().log())
-        losses_ = network([features.batch(range(4), 8)], [])
+        step_losses = network([features.batch(range(4), 8)], [])
         alone = network([features.batch([row], 8) for row in range(4)], [])
-    torch.testing.assert_close(losses_, torch.stack(expected), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(step_losses, torch.stack(expected), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(alone, torch.stack(expected), rtol=1e-4, atol=1e-4)
 
 

@@ -54,8 +54,8 @@ def setup(folder: Path, **changes: Any) -> Setup:
 def losses(learner: Any, network: Any, batches: list[list[int]]) -> torch.Tensor:
     features = learner.features(EXAMPLES)
     rows = [row for batch in batches for row in batch]
-    losses_: torch.Tensor = network([features.batch(batch, 0) for batch in batches], features.beside(rows))
-    return losses_
+    step_losses: torch.Tensor = network([features.batch(batch, 0) for batch in batches], features.beside(rows))
+    return step_losses
 
 
 def plain(network: Any, learner: Any, row: int) -> torch.Tensor:
@@ -64,15 +64,15 @@ def plain(network: Any, learner: Any, row: int) -> torch.Tensor:
 
     def states(text: str) -> torch.Tensor:
         encoded = tokenizer(text, return_tensors="pt")
-        states_: torch.Tensor = network.encoder(**{k: v for k, v in encoded.items() if k in ("input_ids",)})[0][0]
-        return states_
+        token_states: torch.Tensor = network.encoder(**{k: v for k, v in encoded.items() if k in ("input_ids",)})[0][0]
+        return token_states
 
     read = states(example.query)
     logits = torch.stack([states(text).mean(0) @ read.mean(0) for text in CANDIDATES])
     offsets = tokenizer(example.query, return_offsets_mapping=True, return_special_tokens_mask=True)
     mapped, special = offsets["offset_mapping"], offsets["special_tokens_mask"]
     text_tokens = [n for n, (a, b) in enumerate(mapped) if not special[n] and example.query[a:b].strip()]
-    losses_ = [functional.cross_entropy(logits, torch.tensor(row))]
+    step_losses = [functional.cross_entropy(logits, torch.tensor(row))]
     sides: list[list[torch.Tensor]] = [[], []]
     for part in example.parts:
         assert part.gold is not None
@@ -82,7 +82,7 @@ def plain(network: Any, learner: Any, row: int) -> torch.Tensor:
         hit = [k for k, (a, b) in enumerate(text_offsets) if a < part.gold.end and b > part.gold.start]
         for side, target in enumerate((hit[0], hit[-1])):
             sides[side].append(functional.cross_entropy(pointed[:, side], torch.tensor(target)))
-    return torch.stack([*losses_, *(torch.stack(side).mean() for side in sides)])
+    return torch.stack([*step_losses, *(torch.stack(side).mean() for side in sides)])
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet", "distilbert", "deberta"])
@@ -185,7 +185,7 @@ def test_parts_that_are_cut_off_are_not_learnt_from(workshop: Workshop) -> None:
     assert learner.describe()["parts_cut_off"] == 3
     assert [[part.weight for part in parts] for parts in features.parts] == [[0.0], [1.0], [1.0]]
     network = learner.network().eval()
-    losses_ = network([features.batch([0, 1, 2], 0)], features.beside([0, 1, 2]))
+    step_losses = network([features.batch([0, 1, 2], 0)], features.beside([0, 1, 2]))
     alone = network([features.batch([0], 0)], features.beside([0, 1, 2]))
     ranked = learner.ranker.features(rows)
     queries = network.vectors(ranked.batch([0], 0))
@@ -193,7 +193,7 @@ def test_parts_that_are_cut_off_are_not_learnt_from(workshop: Workshop) -> None:
     candidates = torch.cat([network.vectors(batch) for batch in ranking_inputs])
     expected = network.ranked(queries, candidates, [ranked.batch([0], 0)], ranking_inputs)
     torch.testing.assert_close(alone, expected)
-    torch.testing.assert_close(losses_[:1], expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(step_losses[:1], expected, rtol=1e-4, atol=1e-4)
     with pytest.raises(FigevalError, match="all parts are cut off"):
         learner.features([far])
 

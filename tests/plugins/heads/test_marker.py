@@ -211,7 +211,7 @@ def test_a_long_text_loses_its_end(kind: str, workshop: Workshop, tmp_path: Path
     features, full = learner.features([CHOICES[1], example]), full_marker.features([example])
     assert (features.truncated, full.truncated) == (1, 0)
     (ids,), (longer,) = (
-        features_.batch([row], 0)["input_ids"].tolist() for features_, row in ((features, 1), (full, 0))
+        marker_features.batch([row], 0)["input_ids"].tolist() for marker_features, row in ((features, 1), (full, 0))
     )
     assert len(ids) == 50 < len(longer)
     assert ids == [*longer[:49], longer[-1]]

@@ -172,7 +172,7 @@ def test_its_vectors_are_those_of_the_encoder_and_every_text_is_read_once(worksh
     assert capabilities(model) == {"embed", "label_pairs"}
     plain = encoder(str(workshop("bert", "Model")), pooling="mean")
     texts = [Text(line) for line in LINES]
-    torch.testing.assert_close(*(torch.tensor(model_.embed(texts).values) for model_ in (model, plain)))
+    torch.testing.assert_close(*(torch.tensor(embedder.embed(texts).values) for embedder in (model, plain)))
     rows: list[int] = []
     hook = model.network.model.register_forward_pre_hook(
         lambda _module, _inputs, inputs: rows.append(len(inputs["input_ids"])), with_kwargs=True

@@ -60,9 +60,9 @@ def test_losses_and_gradients_are_those_of_padded_rows(
     monkeypatch.setitem(rows.KERNELS, "cpu", (rows.by_row,))
     folder = str(workshop(kind, HEADS[head][1], **({"num_labels": 3} if head == "pairs" else {})))
     expected, of_padded, padded = losses_and_gradients(head, folder, "cpu", gradient_checkpointing=checkpointing)
-    losses_, of_rows, network = losses_and_gradients(head, folder, "cuda", gradient_checkpointing=checkpointing)
+    row_losses, of_rows, network = losses_and_gradients(head, folder, "cuda", gradient_checkpointing=checkpointing)
     assert (describe_padding(padded), describe_padding(network)) == ({}, {"padding": "none"})
-    torch.testing.assert_close(losses_, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(row_losses, expected, atol=1e-5, rtol=1e-5)
     assert of_rows.keys() == of_padded.keys()
     for name, gradient in of_padded.items():
         torch.testing.assert_close(of_rows[name], gradient, atol=1e-5, rtol=1e-3)

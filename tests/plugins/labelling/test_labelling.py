@@ -256,12 +256,12 @@ def test_scores_of_other_schemes_are_those_of_seqeval(gold: list[str], predicted
 @pytest.mark.parametrize("case", SCORED["cases"], ids=lambda case: case["why"])
 def test_metrics(case: dict[str, Any]) -> None:
     value = None if case["answer"] is None else answer(case["answer"])
-    example_ = example(case["gold"], seen=case.get("seen") and tuple(map(tuple, case["seen"])))
+    sentence = example(case["gold"], seen=case.get("seen") and tuple(map(tuple, case["seen"])))
     for name, expected in case["expect"].items():
-        metric_value = value_of(name, (example_, prediction(value)))
+        metric_value = value_of(name, (sentence, prediction(value)))
         assert metric_value == (None if expected is None else pytest.approx(expected)), name
     if value is not None and "span_f1" in case["expect"] and case["expect"]["span_f1"] is not None:
-        check_metric(chunk_metrics.span_f1, [(example_, prediction(value), case["expect"]["span_f1"])])
+        check_metric(chunk_metrics.span_f1, [(sentence, prediction(value), case["expect"]["span_f1"])])
 
 
 TIED = st.lists(st.lists(st.sampled_from(["O", "B-A", "I-A", "I-B"]), min_size=1, max_size=3, unique=True), max_size=5)
@@ -281,15 +281,15 @@ def test_ties_are_scored_by_expectation(answered: tuple[list[list[str]], Scheme]
     gold = data.draw(st.lists(st.sampled_from(tags), min_size=size, max_size=size))
     stretches = [(a, b) for a in range(size) for b in range(a + 1, size + 1)]
     seen = tuple(data.draw(st.lists(st.sampled_from(stretches), unique=True))) if stretches else ()
-    example_ = example(gold, seen=seen, scheme=scheme)
+    sentence = example(gold, seen=seen, scheme=scheme)
     value = tuple(tied[0] if len(tied) == 1 else tuple(tied) for tied in ties)
     draws = [*product(*ties)]
     for name in ("span_f1", "f1_seen", "f1_unseen", "token_f1", "token_acc"):
         count = getattr(chunk_metrics, name).features
-        each = np.array([count(example_, prediction(drawn)) for drawn in draws])
-        assert count(example_, prediction(value)) == pytest.approx(each.mean(axis=0), abs=1e-9), name
+        each = np.array([count(sentence, prediction(drawn)) for drawn in draws])
+        assert count(sentence, prediction(value)) == pytest.approx(each.mean(axis=0), abs=1e-9), name
     right = np.mean([chunks(drawn, scheme) == chunks(gold, scheme) for drawn in draws])
-    assert chunk_metrics.sentence_acc(example_, prediction(value)) == pytest.approx(right, abs=1e-9)
+    assert chunk_metrics.sentence_acc(sentence, prediction(value)) == pytest.approx(right, abs=1e-9)
 
 
 # ---- replies ---------------------------------------------------------------------------------------------------------
@@ -298,13 +298,13 @@ def test_ties_are_scored_by_expectation(answered: tuple[list[list[str]], Scheme]
 @pytest.mark.parametrize("case", SAID["cases"], ids=lambda case: case["why"])
 def test_replies(case: dict[str, Any]) -> None:
     tokens = tuple(SAID["tokens"])
-    example_ = LabellingExample(id="1", tokens=tokens, tags=None)
+    sentence = LabellingExample(id="1", tokens=tokens, tags=None)
     reply = Reply(text=case["reply"], finish=case.get("finish", "stop"))
-    reading = READER.read(example_, PromptContext(block=lambda *_: "", labels=LABELS), reply)
+    reading = READER.read(sentence, PromptContext(block=lambda *_: "", labels=LABELS), reply)
     words = None if reading.value is None else [[start, end] for start, end, _ in chunks(reading.value)]
     assert (reading.status, words) == (case["status"], case["words"])
     if "found" in case:
-        assert chunk_metrics.quotes_found(example_, reading) == case["found"]
+        assert chunk_metrics.quotes_found(sentence, reading) == case["found"]
 
 
 @pytest.mark.parametrize("case", MARKS["words"], ids=lambda case: case["why"])
@@ -317,11 +317,11 @@ def test_replies_in_other_scripts(case: dict[str, Any]) -> None:
 
 @given(st.lists(st.sampled_from(SAID["tokens"]), min_size=1, max_size=12), st.data())
 def test_what_is_quoted_word_by_word_is_found(tokens: list[str], data: st.DataObject) -> None:
-    example_ = LabellingExample(id="1", tokens=tuple(tokens), tags=None)
+    sentence = LabellingExample(id="1", tokens=tuple(tokens), tags=None)
     start = data.draw(st.integers(0, len(tokens) - 1))
     end = data.draw(st.integers(start + 1, len(tokens)))
     quote = " ".join(tokens[start:end])
-    reading = READER.read(example_, PromptContext(block=lambda *_: "", labels=LABELS), Reply(text=json.dumps([quote])))
+    reading = READER.read(sentence, PromptContext(block=lambda *_: "", labels=LABELS), Reply(text=json.dumps([quote])))
     if any(sign.isalnum() for sign in quote):
         assert reading.status == "ok"
         quoted_words = " ".join(tokens[start:end]).lower()

@@ -153,14 +153,14 @@ def test_a_head_for_the_same_labels_is_kept_and_another_is_fresh(workshop: Works
 def test_what_was_saved_answers_as_the_network_did(workshop: Workshop, tmp_path: Path) -> None:
     learner = head(setup(workshop("roberta", "Model", **ROOMY), max_length=70))
     network = learner.network().eval()
-    requests_ = requests([*EXAMPLES, LONG_EXAMPLE])
+    word_requests = requests([*EXAMPLES, LONG_EXAMPLE])
     loaded = tagger(str(written(learner, network, tmp_path / "out")), device="cpu")
     for ours, other_words in zip(
-        learner.backend(network).label_words(requests_), loaded.label_words(requests_), strict=True
+        learner.backend(network).label_words(word_requests), loaded.label_words(word_requests), strict=True
     ):
         for word, other in zip(ours, other_words, strict=True):
             assert word == pytest.approx(other, rel=1e-4)
-    loaded.label_words(requests_)
+    loaded.label_words(word_requests)
     assert loaded.describe()["labels"] == list(LABELS)
     assert loaded.describe()["max_length"] == 70
 

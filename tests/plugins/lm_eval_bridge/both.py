@@ -105,8 +105,8 @@ def assert_same(our_result: Result, their_result: Result, rel: float = 1e-4) -> 
     assert our_result.predictions == their_result.predictions
     for ours, their_score in zip(our_result.scores, their_result.scores, strict=True):
         assert ours == pytest.approx(their_score, rel=rel)
-    for ours_, theirs_ in zip(our_result.metrics, their_result.metrics, strict=True):
-        assert ours_ == {name: value for name, value in theirs_.items() if name != "acc_strict"}
+    for our_metrics, their_metrics in zip(our_result.metrics, their_result.metrics, strict=True):
+        assert our_metrics == {name: value for name, value in their_metrics.items() if name != "acc_strict"}
     assert our_result.numbers
     for name, value in our_result.numbers.items():
         assert their_result.numbers[name] == pytest.approx(value, abs=1e-12), name

@@ -209,8 +209,8 @@ def test_none_of_lm_evals_own_tasks_groups_and_tags_changes(beside_its_own: Path
 
 def results(folder: Path) -> dict[str, Any]:
     (file,) = folder.rglob("results_*.json")
-    results_: dict[str, Any] = json.loads(file.read_text())
-    return results_
+    run_results: dict[str, Any] = json.loads(file.read_text())
+    return run_results
 
 
 @pytest.fixture(scope="module")
@@ -227,15 +227,15 @@ def test_figeval_lm_eval_run_hands_over_its_arguments_and_knows_our_model(
     ours = [flag if flag != "hf" else "figeval-hf" for flag in options]
     done = figeval("lm-eval", "run", *ours, *flags, cwd=tmp_path)
     assert "|figeval_mini_fables" in done.stdout.replace(" ", "").replace("-figeval", "figeval")
-    results_ = results(tmp_path / "out")
-    assert set(results_["results"]) >= {"figeval_mini_proverbs", "figeval_mini_pairs", "figeval_mini_retrieval"}
-    assert results_["n-samples"]["figeval_mini_pairs"]["effective"] == 5
-    assert results_["config"]["fewshot_seed"] == 3
-    assert results_["results"]["figeval_mini_pairs"]["acc_stderr,none"] != "N/A"
-    assert results_["results"]["figeval_mini_pairs"]["acc_strict_stderr,none"] == "N/A"
-    assert results_["higher_is_better"]["figeval_mini_pairs"] == {"acc": True, "macro_f1": True, "acc_strict": True}
-    assert results_["versions"]["figeval_mini_pairs"] == 1
-    about = results_["configs"]["figeval_mini_pairs"]["figeval"]
+    run_results = results(tmp_path / "out")
+    assert set(run_results["results"]) >= {"figeval_mini_proverbs", "figeval_mini_pairs", "figeval_mini_retrieval"}
+    assert run_results["n-samples"]["figeval_mini_pairs"]["effective"] == 5
+    assert run_results["config"]["fewshot_seed"] == 3
+    assert run_results["results"]["figeval_mini_pairs"]["acc_stderr,none"] != "N/A"
+    assert run_results["results"]["figeval_mini_pairs"]["acc_strict_stderr,none"] == "N/A"
+    assert run_results["higher_is_better"]["figeval_mini_pairs"] == {"acc": True, "macro_f1": True, "acc_strict": True}
+    assert run_results["versions"]["figeval_mini_pairs"] == 1
+    about = run_results["configs"]["figeval_mini_pairs"]["figeval"]
     assert (about["task"], about["route"], about["template"]) == ("mini_pairs", "by_verbalizer", "impli/nli.en.jinja")
     (file,) = (tmp_path / "out").rglob("samples_figeval_mini_fables_*.jsonl")
     first = json.loads(file.read_text().splitlines()[0])
@@ -245,7 +245,7 @@ def test_figeval_lm_eval_run_hands_over_its_arguments_and_knows_our_model(
         {"pretrained": options[3].removeprefix("pretrained=")}, "mini_proverbs", stubs_folder(), limit=5
     )
     for metric in ("acc", "acc_norm", "acc_pmi"):
-        assert results_["results"]["figeval_mini_proverbs"][f"{metric},none"] == in_their_run.numbers[metric]
+        assert run_results["results"]["figeval_mini_proverbs"][f"{metric},none"] == in_their_run.numbers[metric]
 
 
 @pytest.mark.slow

@@ -62,9 +62,9 @@ class Server:
     ) -> tuple[int, Any, dict[str, str]]:
         """Status, content and headers of the reply; without `headers`, the request is that of the page."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
-        own = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        default_headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         try:
-            connection.request(method, path, body, {**own, **(headers or {})})
+            connection.request(method, path, body, {**default_headers, **(headers or {})})
             reply = connection.getresponse()
             content = reply.read()
             kind = reply.headers.get_content_type()
@@ -79,8 +79,8 @@ class Server:
         return content
 
     def answer(self, annotator: str, item: str, criterion: str, label: str) -> tuple[int, Any]:
-        given = {"annotator": annotator, "item": item, "criterion": criterion, "label": label}
-        return self.request("POST", "/api/answers", json.dumps(given).encode())[:2]
+        judgement = {"annotator": annotator, "item": item, "criterion": criterion, "label": label}
+        return self.request("POST", "/api/answers", json.dumps(judgement).encode())[:2]
 
     def stop(self, by: signal.Signals = signal.SIGINT) -> str:
         """End it as Ctrl-C does, and return what it has printed since."""

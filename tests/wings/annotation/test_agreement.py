@@ -46,9 +46,9 @@ def ratings(rows: Rows, categories: Sequence[str] = SCALE) -> Ratings:
     )
 
 
-def same(found: float | None, expected: float) -> bool:
+def same(coefficient: float | None, expected: float) -> bool:
     """Whether the values are equal; NaN stands for an undefined one."""
-    return math.isnan(expected) if found is None else found == pytest.approx(expected, abs=1e-9)
+    return math.isnan(expected) if coefficient is None else coefficient == pytest.approx(expected, abs=1e-9)
 
 
 def alpha(rows: Rows, scale: Scale) -> float:
@@ -73,10 +73,10 @@ def alpha(rows: Rows, scale: Scale) -> float:
 def ac(rows: Rows, weight: np.ndarray) -> float:
     """Gwet's coefficient by pairs of raters, with these weights of agreement."""
     units = [[int(label) - 1 for label in row if label is not None] for row in rows]
-    several = [unit for unit in units if len(unit) > 1]
-    if not several:
+    rated_units = [unit for unit in units if len(unit) > 1]
+    if not rated_units:
         return math.nan
-    observed = np.mean([np.mean([weight[a, b] for a, b in combinations(unit, 2)]) for unit in several])
+    observed = np.mean([np.mean([weight[a, b] for a, b in combinations(unit, 2)]) for unit in rated_units])
     share = np.mean([[unit.count(k) / len(unit) for k in range(4)] for unit in units if unit], axis=0)
     chance = weight.sum() / 12 * (share * (1 - share)).sum()
     return float((observed - chance) / (1 - chance))
@@ -93,7 +93,7 @@ def test_alpha_is_the_ratio_of_observed_and_expected_disagreement(rows: Rows, sc
 def test_gwet_counts_agreeing_pairs(rows: Rows, weights: Weights) -> None:
     distance = np.abs(np.subtract.outer(np.arange(4), np.arange(4))) / 3
     weight = {"unweighted": np.eye(4), "linear": 1 - distance, "quadratic": 1 - distance**2}[weights]
-    raters = {place for row in rows for place, label in enumerate(row) if label is not None}
+    raters = {index for row in rows for index, label in enumerate(row) if label is not None}
     assume(len(raters) > 1)
     assert same(gwet(ratings(rows), weights).value, ac(rows, weight))
 
@@ -112,14 +112,14 @@ def test_cohens_kappa_is_that_of_scikit_learn_averaged_over_pairs(rows: Rows, we
 @settings(deadline=None, max_examples=50)
 @given(GAPS)
 def test_cohens_kappa_compares_what_both_raters_rated(rows: Rows) -> None:
-    named = ratings(rows)
-    assume(len(named.raters) > 1)
+    rated = ratings(rows)
+    assume(len(rated.raters) > 1)
     expected = []
-    for one, other in combinations(range(len(named.raters)), 2):
-        both = named.codes[(named.codes[:, [one, other]] >= 0).all(axis=1)][:, [one, other]]
+    for rater, other in combinations(range(len(rated.raters)), 2):
+        both = rated.codes[(rated.codes[:, [rater, other]] >= 0).all(axis=1)][:, [rater, other]]
         assume(len(np.unique(both)) > 1)
         expected.append(cohen_kappa_score(both[:, 0], both[:, 1], labels=range(len(SCALE))))
-    assert cohen_kappa(named).value == pytest.approx(np.mean(expected), abs=1e-9)
+    assert cohen_kappa(rated).value == pytest.approx(np.mean(expected), abs=1e-9)
 
 
 @settings(deadline=None, max_examples=50)
@@ -139,17 +139,17 @@ def test_nominal_agreement_does_not_depend_on_names_and_orders(rows: Rows, rando
     other = [[None if label is None else renamed[label] for label in reversed(row)] for row in rows]
     random.shuffle(other)  # type: ignore[attr-defined]
     before, after = agreement(ratings(rows)), agreement(ratings(other))
-    for one, two in zip(before, after, strict=True):
-        assert (one.metric, one.n) == (two.metric, two.n)
-        assert same(two.value, math.nan if one.value is None else one.value)
+    for score, two in zip(before, after, strict=True):
+        assert (score.metric, score.n) == (two.metric, two.n)
+        assert same(two.value, math.nan if score.value is None else score.value)
 
 
 @settings(deadline=None, max_examples=50)
 @given(GAPS)
 def test_turning_an_ordinal_scale_round_changes_nothing(rows: Rows) -> None:
     turned = [[None if label is None else str(5 - int(label)) for label in row] for row in rows]
-    for one, two in zip(agreement(ratings(rows), "ordinal"), agreement(ratings(turned), "ordinal"), strict=True):
-        assert same(two.value, math.nan if one.value is None else one.value)
+    for score, two in zip(agreement(ratings(rows), "ordinal"), agreement(ratings(turned), "ordinal"), strict=True):
+        assert same(two.value, math.nan if score.value is None else score.value)
 
 
 def test_intervals_are_those_of_items_and_wider_for_clusters() -> None:
@@ -172,19 +172,19 @@ def test_the_correction_of_percentiles_is_that_of_scipy() -> None:
     generator = np.random.default_rng(5)
     truth = generator.choice(2, size=80, p=(0.15, 0.85))
     codes = np.where(generator.random((80, 3)) < 0.7, truth[:, None], generator.choice(2, size=(80, 3), p=(0.15, 0.85)))
-    found = fleiss_kappa(Ratings(tuple("abc"), ("1", "2"), codes, (None,) * 80))
-    ones = codes.sum(axis=1)
+    fleiss = fleiss_kappa(Ratings(tuple("abc"), ("1", "2"), codes, (None,) * 80))
+    ratings_of_one = codes.sum(axis=1)
 
     def kappa(drawn: np.ndarray, axis: int) -> np.ndarray:
         share = drawn.mean(axis=axis) / 3
         disagreeing = (drawn * (3 - drawn)).mean(axis=axis) / 3
         return np.asarray(1 - disagreeing / (2 * share * (1 - share)))
 
-    limits = bootstrap((ones,), kappa, method="BCa", rng=generator).confidence_interval
-    assert found.interval.method == "bootstrap (BCa)"
-    assert (found.low, found.high) == (pytest.approx(limits.low, abs=0.02), pytest.approx(limits.high, abs=0.02))
-    plain = bootstrap((ones,), kappa, method="percentile", rng=generator).confidence_interval
-    assert plain.low < (found.low or 0) - 0.02
+    limits = bootstrap((ratings_of_one,), kappa, method="BCa", rng=generator).confidence_interval
+    assert fleiss.interval.method == "bootstrap (BCa)"
+    assert (fleiss.low, fleiss.high) == (pytest.approx(limits.low, abs=0.02), pytest.approx(limits.high, abs=0.02))
+    plain = bootstrap((ratings_of_one,), kappa, method="percentile", rng=generator).confidence_interval
+    assert plain.low < (fleiss.low or 0) - 0.02
 
 
 def test_what_is_undefined_says_why() -> None:
@@ -192,8 +192,8 @@ def test_what_is_undefined_says_why() -> None:
     assert reasons["cohen_kappa"] == "all ratings of r0 and r1 are the same"
     assert reasons["krippendorff_alpha"] == reasons["fleiss_kappa"] == "all ratings are the same"
     assert reasons["gwet_ac1"] == "only one category is known; name the whole scale"
-    apart = agreement(ratings([["1", None], [None, "2"]]))
-    assert apart[1].interval.reason == "r0 and r1 rated no item in common"
+    disjoint = agreement(ratings([["1", None], [None, "2"]]))
+    assert disjoint[1].interval.reason == "r0 and r1 rated no item in common"
     uneven = ratings([["1", "2", None], ["1", "2", "2"]])
     assert "different numbers of ratings" in fleiss_kappa(uneven).interval.reason
     alone = fleiss_kappa(ratings([["1", None], ["1", "2"], ["2", "2"]]))  # a single rating agrees with nothing
@@ -209,7 +209,7 @@ def test_what_is_undefined_says_why() -> None:
 def test_few_resamples_with_one_label_only_are_left_out(rare: int, has_interval: bool) -> None:
     """Of 60 items, `rare` ones have the rare label, which (1 - rare / 60) ** 60 of the resamples lack: .5 or 4.6 %."""
     first = ["2"] * rare + ["1"] * (60 - rare)
-    alpha = krippendorff_alpha(ratings([[one, "1" if place == 0 else one] for place, one in enumerate(first)]))
+    alpha = krippendorff_alpha(ratings([[label, "1" if index == 0 else label] for index, label in enumerate(first)]))
     assert alpha.value is not None
     assert (alpha.low is not None) is has_interval
     pattern = (
@@ -219,14 +219,14 @@ def test_few_resamples_with_one_label_only_are_left_out(rare: int, has_interval:
 
 
 def test_pairs_of_raters() -> None:
-    found = pair_agreement(ratings([["1", "1", "2"], ["2", "2", "1"], ["1", "1", None]]), "ordinal")
-    assert [one.raters for one in found] == [("r0", "r1"), ("r0", "r2"), ("r1", "r2")]
-    assert [(one.percent.value, one.kappa.value, one.percent.n) for one in found] == [
+    pairs = pair_agreement(ratings([["1", "1", "2"], ["2", "2", "1"], ["1", "1", None]]), "ordinal")
+    assert [pair.raters for pair in pairs] == [("r0", "r1"), ("r0", "r2"), ("r1", "r2")]
+    assert [(pair.percent.value, pair.kappa.value, pair.percent.n) for pair in pairs] == [
         (1.0, 1.0, 3),
         (0.0, -1.0, 2),
         (0.0, -1.0, 2),
     ]
-    assert found[0].kappa_quadratic is not None
+    assert pairs[0].kappa_quadratic is not None
 
 
 def test_a_rating_beyond_the_scale_is_refused() -> None:

@@ -62,8 +62,8 @@ def coverage(scale: str, coefficient: str, replicates: int) -> tuple[float, floa
         COEFFICIENTS[coefficient](rated(scale, GAPS.get(coefficient, 1 / 7), ITEMS, 1000 + seed))
         for seed in range(replicates)
     ]
-    found = [score.low <= truth <= score.high for score in scores if score.low is not None and score.high is not None]
-    return float(np.mean(found)), len(found) / replicates
+    hits = [score.low <= truth <= score.high for score in scores if score.low is not None and score.high is not None]
+    return float(np.mean(hits)), len(hits) / replicates
 
 
 @pytest.mark.slow
@@ -74,9 +74,9 @@ def test_intervals_hold_the_truth_as_often_as_documented(scale: str, coefficient
     documented = dict(zip(COEFFICIENTS, map(float, re.findall(r"(?<=\| )\.\d+", row)), strict=True))[coefficient]
     assert documented >= 0.93
     replicates = QUICK[len(SCALES[scale][0])]
-    held, given = coverage(scale, coefficient, replicates)
+    held, share_given = coverage(scale, coefficient, replicates)
     assert held == pytest.approx(documented, abs=3 * np.sqrt(0.95 * 0.05 * (1 / replicates + 1 / DOCUMENTED)))
-    assert given > 0.85
+    assert share_given > 0.85
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -89,4 +89,6 @@ def test_the_true_values_are_those_of_many_items(scale: str, coefficient: str) -
 if __name__ == "__main__":
     for name in SCALES:
         cells = [coverage(name, coefficient, int(sys.argv[1])) for coefficient in COEFFICIENTS]
-        print(f"| {name} |", " | ".join(f"{held:.3f} ({given:.3f})" for held, given in cells), "|", flush=True)
+        print(
+            f"| {name} |", " | ".join(f"{held:.3f} ({share_given:.3f})" for held, share_given in cells), "|", flush=True
+        )

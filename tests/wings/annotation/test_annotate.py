@@ -21,22 +21,25 @@ def read(file: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8-sig"), newline="")))
 
 
-def fill(file: Path, found: str) -> None:
+def fill(file: Path, unrelated_item: str) -> None:
     """Judge every text: only the one with this item number is unrelated."""
-    lines = ["item,unrelated", *(f"{row['item']},{'yes' if row['item'] == found else 'no'}" for row in read(file))]
+    lines = [
+        "item,unrelated",
+        *(f"{row['item']},{'yes' if row['item'] == unrelated_item else 'no'}" for row in read(file)),
+    ]
     file.write_text("\n".join(lines), "utf-8")
 
 
 @pytest.mark.slow
 def test_sheets_are_written_and_scored(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=8)
-    asked = ("annotate", "sheets", "run", "--output", "sheets", "--annotators", "2", "--references", "--n", "5")
-    assert "mini_narrative declares no error types; give --errors" in cli(*asked).complaint
-    done = cli(*asked, "--errors", "unrelated")
+    arguments = ("annotate", "sheets", "run", "--output", "sheets", "--annotators", "2", "--references", "--n", "5")
+    assert "mini_narrative declares no error types; give --errors" in cli(*arguments).complaint
+    done = cli(*arguments, "--errors", "unrelated")
     assert done.code == 0, done.err
     assert "10 texts for 5 examples of mini_narrative: sheet_1.csv, sheet_2.csv" in done.out
     assert "column to fill in with yes or no: unrelated" in done.out
-    assert "already has sheets" in cli(*asked, "--errors", "unrelated").complaint
+    assert "already has sheets" in cli(*arguments, "--errors", "unrelated").complaint
 
     untouched = cli("annotate", "score", "sheets")
     assert "mini_narrative: nothing has been filled in yet" in untouched.complaint
@@ -48,10 +51,10 @@ def test_sheets_are_written_and_scored(cli: Cli, tmp_path: Path) -> None:
     assert "no alpha of 'unrelated': no text was judged by more than one annotator" in shown.out
 
     fill(tmp_path / "sheets" / "sheet_2.csv", "1")
-    found = json.loads(cli("annotate", "score", "sheets", "--json").out)
-    assert sorted(one["score"]["value"] for one in found["shares"]) == [0.0, 0.2]
-    assert [(one["alpha"], one["texts"]) for one in found["agreement"]] == [(1.0, 10)]
-    assert (found["key"]["task"], found["key"]["authors"]) == ("mini_narrative", ["echo", "reference"])
+    results = json.loads(cli("annotate", "score", "sheets", "--json").out)
+    assert sorted(share["score"]["value"] for share in results["shares"]) == [0.0, 0.2]
+    assert [(agreement["alpha"], agreement["texts"]) for agreement in results["agreement"]] == [(1.0, 10)]
+    assert (results["key"]["task"], results["key"]["authors"]) == ("mini_narrative", ["echo", "reference"])
     alone = json.loads(cli("annotate", "score", "sheets", "sheets/sheet_2.csv", "--json").out)
     assert list(alone["empty"].values()) == [0]
 
@@ -81,16 +84,18 @@ def judge(file: Path, **labels: str) -> None:
 @pytest.mark.slow
 def test_texts_are_exported_and_judgements_imported(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=6)
-    asked = ("annotate", "export", "run", "--output", "items", "--annotators", "2", "--references", "--n", "4")
-    assert "mini_narrative declares no criteria; give --criteria, e.g. fluency=1-5" in cli(*asked).complaint
-    assert "neither name=scale nor a task with criteria" in cli(*asked, "--criteria", "mini_narrative").complaint
-    assert "'text' is given twice, or is one of the other columns" in cli(*asked, "--criteria", "text=1-5").complaint
-    assert "'label' is given twice" in cli(*asked, "--criteria", "label=1-5").complaint
-    assert "'5-1' is not a scale" in cli(*asked, "--criteria", "fluency=5-1").complaint
-    done = cli(*asked, "--criteria", "fluency=1-5,coherent=yes/no")
+    arguments = ("annotate", "export", "run", "--output", "items", "--annotators", "2", "--references", "--n", "4")
+    assert "mini_narrative declares no criteria; give --criteria, e.g. fluency=1-5" in cli(*arguments).complaint
+    assert "neither name=scale nor a task with criteria" in cli(*arguments, "--criteria", "mini_narrative").complaint
+    assert (
+        "'text' is given twice, or is one of the other columns" in cli(*arguments, "--criteria", "text=1-5").complaint
+    )
+    assert "'label' is given twice" in cli(*arguments, "--criteria", "label=1-5").complaint
+    assert "'5-1' is not a scale" in cli(*arguments, "--criteria", "fluency=5-1").complaint
+    done = cli(*arguments, "--criteria", "fluency=1-5,coherent=yes/no")
     assert done.code == 0, done.err
     assert "8 items and 2 attention checks of mini_narrative: sheet_1.csv, sheet_2.csv" in done.out
-    assert "already has items" in cli(*asked, "--criteria", "fluency=1-5").complaint
+    assert "already has items" in cli(*arguments, "--criteria", "fluency=1-5").complaint
     rows = read(tmp_path / "items" / "sheet_1.csv")
     assert list(rows[0]) == ["item", "proverb", "keywords", "text", "fluency", "coherent", "comment"]
     assert sum(row["text"].startswith("This item checks your attention.") for row in rows) == 2
@@ -108,8 +113,8 @@ def test_texts_are_exported_and_judgements_imported(cli: Cli, tmp_path: Path) ->
         assert table in shown.out
     assert "answers to attention checks as requested" in shown.out
     assert "10 cells without a label" in shown.out
-    found = json.loads(cli("annotate", "import", "items/judgements.csv", "--to", "items", "--json").out)
-    means = {(one["criterion"], one["system"]): one["score"]["value"] for one in found["systems"]}
+    results = json.loads(cli("annotate", "import", "items/judgements.csv", "--to", "items", "--json").out)
+    means = {(system["criterion"], system["system"]): system["score"]["value"] for system in results["systems"]}
     assert means[("fluency", "echo")] == means[("fluency", "reference")] == 3.0
     assert means[("coherent", "echo")] == 1.0
     table = cli("export", "--to", "latex", "--layout", "storal_table_8", "--measured", "items").complaint
@@ -139,28 +144,28 @@ def test_each_import_replaces_only_its_annotators(cli: Cli, tmp_path: Path) -> N
         return json.loads(done.out)
 
     imported("@anna", 5)
-    found = imported("=ben", 1)
-    assert (found["annotators"], found["judgements"]) == (["=ben", "@anna"], 4)
-    found = imported("@anna", 3)
-    assert (found["annotators"], found["judgements"]) == (["=ben", "@anna"], 4)
-    assert found["systems"][0]["score"]["value"] == 2.0
+    imported_results = imported("=ben", 1)
+    assert (imported_results["annotators"], imported_results["judgements"]) == (["=ben", "@anna"], 4)
+    imported_results = imported("@anna", 3)
+    assert (imported_results["annotators"], imported_results["judgements"]) == (["=ben", "@anna"], 4)
+    assert imported_results["systems"][0]["score"]["value"] == 2.0
 
 
 def test_an_interrupted_export_is_resumed(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
-    asked = ("annotate", "export", "run", "--criteria", "fluency=1-5", "--annotators", "2", "--output", "items")
-    assert cli(*asked).code == 0
+    arguments = ("annotate", "export", "run", "--criteria", "fluency=1-5", "--annotators", "2", "--output", "items")
+    assert cli(*arguments).code == 0
     before = (tmp_path / "items" / "sheet_2.csv").read_bytes()
     judge(tmp_path / "items" / "sheet_1.csv", fluency="4")
     judged = (tmp_path / "items" / "sheet_1.csv").read_bytes()
-    assert "already has items" in cli(*asked).complaint
+    assert "already has items" in cli(*arguments).complaint
     (tmp_path / "items" / "sheet_2.csv").unlink()
-    assert "already has items" in cli(*asked, "--seed", "1").complaint
-    assert cli(*asked).code == 0
+    assert "already has items" in cli(*arguments, "--seed", "1").complaint
+    assert cli(*arguments).code == 0
     assert (tmp_path / "items" / "sheet_2.csv").read_bytes() == before
     assert (tmp_path / "items" / "sheet_1.csv").read_bytes() == judged
     (tmp_path / "items" / "key.json").unlink()  # kept elsewhere
-    assert "already has items" in cli(*asked).complaint
+    assert "already has items" in cli(*arguments).complaint
 
 
 @pytest.mark.parametrize(
@@ -185,43 +190,43 @@ def test_an_edited_key(changes: dict[str, Any], message: str, cli: Cli, tmp_path
 
 def test_label_studio_gets_tasks_and_a_configuration(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=3)
-    asked = ("annotate", "export", "run", "--to", "label_studio", "--criteria", "on topic=yes/no", "--output", "ls")
-    assert "Label Studio distributes the items itself" in cli(*asked, "--annotators", "2").complaint
-    assert cli(*asked, "--checks", "0").code == 0
+    arguments = ("annotate", "export", "run", "--to", "label_studio", "--criteria", "on topic=yes/no", "--output", "ls")
+    assert "Label Studio distributes the items itself" in cli(*arguments, "--annotators", "2").complaint
+    assert cli(*arguments, "--checks", "0").code == 0
     tasks = json.loads((tmp_path / "ls" / "tasks.json").read_text("utf-8"))
     assert [list(task["data"]) for task in tasks] == [["item", "proverb", "keywords", "text"]] * 3
     config = ElementTree.parse(tmp_path / "ls" / "config.xml").getroot()
-    told, *shown = [one.get("value") for one in config.iter("Text")]
-    assert str(told).startswith("Read each item as a whole, then judge its text on one criterion: on topic. ")
+    headline, *shown = [element.get("value") for element in config.iter("Text")]
+    assert str(headline).startswith("Read each item as a whole, then judge its text on one criterion: on topic. ")
     assert shown == ["$proverb", "$keywords", "$text"]
     (choices,) = config.iter("Choices")
     assert (choices.get("name"), choices.get("toName"), choices.get("choice")) == ("on_topic", "shown_text", "single")
     judged = {"from_name": "on_topic", "type": "choices", "value": {"choices": ["yes"]}}
     export = [{**task, "annotations": [{"id": 1, "completed_by": 7, "result": [judged]}]} for task in tasks]
     (tmp_path / "export.json").write_text(json.dumps(export), "utf-8")
-    found = json.loads(cli("annotate", "import", "export.json", "--to", "ls", "--json").out)
-    assert [one["score"]["value"] for one in found["systems"]] == [1.0]
+    results = json.loads(cli("annotate", "import", "export.json", "--to", "ls", "--json").out)
+    assert [system["score"]["value"] for system in results["systems"]] == [1.0]
 
 
 def test_annotators_are_told_what_to_do(cli: Cli, tmp_path: Path) -> None:
-    asked = ("annotate", "export", "--task", "mini_proverbs", "--n", "2", "-o")
-    assert cli(*asked, "default").code == 0
-    told = (tmp_path / "default" / "instructions.txt").read_text("utf-8")
-    task, criterion, filling = told.strip().split("\n\n")
+    arguments = ("annotate", "export", "--task", "mini_proverbs", "--n", "2", "-o")
+    assert cli(*arguments, "default").code == 0
+    instructions = (tmp_path / "default" / "instructions.txt").read_text("utf-8")
+    task, criterion, filling = instructions.strip().split("\n\n")
     assert task == "Choose the proverb that fits best, and answer with its letter."
     assert criterion == "answer (A, B, C, D, E)"
     assert filling.startswith("Write one of the labels in brackets into each of these columns.")
 
     (tmp_path / "guide.md").write_bytes("\ufeff# Read\r\n\r\nBoth *parts*.\x1b[31m\n".encode())
-    for name, given in (("path", "guide.md"), ("at", "@guide.md"), ("text", "# Read\n\nBoth *parts*.")):
-        assert cli(*asked, name, "--instructions", given).code == 0
+    for name, option in (("path", "guide.md"), ("at", "@guide.md"), ("text", "# Read\n\nBoth *parts*.")):
+        assert cli(*arguments, name, "--instructions", option).code == 0
         key = json.loads((tmp_path / name / "key.json").read_text("utf-8"))
         assert key["instructions"] == "# Read\n\nBoth *parts*."
-    done = cli(*asked, "nothing", "--instructions", "")
+    done = cli(*arguments, "nothing", "--instructions", "")
     assert "instructions.txt" not in done.out
     assert not (tmp_path / "nothing" / "instructions.txt").exists()
     for missing in ("guide", "@two words"):
-        complaint = cli(*asked, "none", "--instructions", missing).complaint
+        complaint = cli(*arguments, "none", "--instructions", missing).complaint
         assert "give --instructions a text of several words, or a file with it" in complaint
     assert not (tmp_path / "none").exists()
 
@@ -230,35 +235,37 @@ def test_annotators_are_told_what_labels_mean(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
     export = ("annotate", "export", "run", "--checks", "0")
     meanings = {"1-5": ["a higher number means more"], "yes/no": ["yes if the criterion applies"], "bad/good": []}
-    for place, (scale, means) in enumerate(meanings.items()):
-        assert cli(*export, "--criteria", f"fluency={scale}", "-o", str(place)).code == 0
-        told = json.loads((tmp_path / str(place) / "key.json").read_text("utf-8"))["instructions"]
-        assert [one for every in meanings.values() for one in every if one in told] == means
+    for number, (scale, means) in enumerate(meanings.items()):
+        assert cli(*export, "--criteria", f"fluency={scale}", "-o", str(number)).code == 0
+        instructions = json.loads((tmp_path / str(number) / "key.json").read_text("utf-8"))["instructions"]
+        assert [meaning for every in meanings.values() for meaning in every if meaning in instructions] == means
     assert cli(*export, "--criteria", "epic_narrative_unseen", "-o", "described").code == 0
-    told = (tmp_path / "described" / "instructions.txt").read_text("utf-8")
-    assert "each criterion separately" in told and "higher number" not in told, "the descriptions say what numbers mean"
+    instructions = (tmp_path / "described" / "instructions.txt").read_text("utf-8")
+    assert "each criterion separately" in instructions and "higher number" not in instructions, (
+        "the descriptions say what numbers mean"
+    )
 
 
 def test_sheets_of_errors_say_what_to_look_for(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
-    asked = ("annotate", "sheets", "run", "--errors")
-    done = cli(*asked, "rude,off topic", "-o", "two")
+    arguments = ("annotate", "sheets", "run", "--errors")
+    done = cli(*arguments, "rude,off topic", "-o", "two")
     assert "two/instructions.txt tells annotators what to do" in done.out
     first, *columns, filling = (tmp_path / "two" / "instructions.txt").read_text("utf-8").strip().split("\n\n")
     assert "whether its text has it: rude, off topic. A text may have several" in first
     assert columns == ["rude (no, yes)", "off topic (no, yes)"]
     assert "Leave a cell empty only if you cannot decide" in filling
-    cli(*asked, "rude", "-o", "one", "--instructions", "Mark what hurts.")
+    cli(*arguments, "rude", "-o", "one", "--instructions", "Mark what hurts.")
     assert (tmp_path / "one" / "instructions.txt").read_text("utf-8").startswith("Mark what hurts.\n\nrude (no, yes)\n")
-    assert "instructions" not in cli(*asked, "rude", "-o", "none", "--instructions", "").out
+    assert "instructions" not in cli(*arguments, "rude", "-o", "none", "--instructions", "").out
     assert not (tmp_path / "none" / "instructions.txt").exists()
-    assert "no_file" in cli(*asked, "rude", "-o", "bad", "--instructions", "no_file").complaint
+    assert "no_file" in cli(*arguments, "rude", "-o", "bad", "--instructions", "no_file").complaint
     assert not (tmp_path / "bad").exists()
 
 
 def test_criteria_of_a_preset_are_described(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
-    asked = (
+    arguments = (
         "annotate",
         "export",
         "run",
@@ -269,18 +276,18 @@ def test_criteria_of_a_preset_are_described(cli: Cli, tmp_path: Path) -> None:
         "--checks",
         "0",
     )
-    assert cli(*asked, "-o", "ls", "--instructions", "It costs $5 a text.").code == 0
-    told = (tmp_path / "ls" / "instructions.txt").read_text("utf-8").split("\n\n")
-    assert told[0] == "It costs $5 a text."
-    assert [one.partition(" (1, 2, 3, 4, 5): ")[0] for one in told[1:]] == [
+    assert cli(*arguments, "-o", "ls", "--instructions", "It costs $5 a text.").code == 0
+    instructions = (tmp_path / "ls" / "instructions.txt").read_text("utf-8").split("\n\n")
+    assert instructions[0] == "It costs $5 a text."
+    assert [line.partition(" (1, 2, 3, 4, 5): ")[0] for line in instructions[1:]] == [
         *("relatedness", "interestingness", "fluency", "overall")
     ]
     config = ElementTree.parse(tmp_path / "ls" / "config.xml").getroot()
-    assert next(one.get("value") for one in config.iter("Text")) == "It costs \u2060$\u20605 a text.", (
+    assert next(element.get("value") for element in config.iter("Text")) == "It costs \u2060$\u20605 a text.", (
         "$5 would be a field"
     )
-    small = [one.get("value") for one in config.iter("Header") if one.get("size") == "6"]
-    assert small == [one.partition(": ")[2].strip() for one in told[1:]]
+    small = [element.get("value") for element in config.iter("Header") if element.get("size") == "6"]
+    assert small == [line.partition(": ")[2].strip() for line in instructions[1:]]
 
 
 def test_a_key_from_before_there_were_instructions(cli: Cli, tmp_path: Path) -> None:
@@ -288,8 +295,8 @@ def test_a_key_from_before_there_were_instructions(cli: Cli, tmp_path: Path) -> 
     file = tmp_path / "items" / "key.json"
     key = json.loads(file.read_text("utf-8"))
     del key["instructions"]
-    for one in key["criteria"]:
-        del one["description"]
+    for criterion in key["criteria"]:
+        del criterion["description"]
     file.write_text(json.dumps(key), "utf-8")
     judge(tmp_path / "items" / "sheet_1.csv", answer="A")
     done = cli("annotate", "import", "--to", "items", "--pairs")
@@ -309,9 +316,9 @@ def test_people_answer_the_questions_of_a_choice_task(cli: Cli, tmp_path: Path) 
     assert set(key["gold"]) | set(key["checks"]) == {row["item"] for row in rows}
     lines = ["item,annotator,label", *(f"{item},kim,{letter}" for item, letter in key["gold"].items())]
     (tmp_path / "kim.csv").write_text("\n".join(lines), "utf-8")
-    found = json.loads(cli("annotate", "import", "kim.csv", "--to", "mcq", "--run", "run", "--json").out)
-    assert [(one["system"], one["score"]["value"]) for one in found["systems"]] == [("people", 1.0)]
-    assert {one["metric"] for one in found["correlations"]} >= {"acc of overlap"}
+    results = json.loads(cli("annotate", "import", "kim.csv", "--to", "mcq", "--run", "run", "--json").out)
+    assert [(system["system"], system["score"]["value"]) for system in results["systems"]] == [("people", 1.0)]
+    assert {correlation["metric"] for correlation in results["correlations"]} >= {"acc of overlap"}
     assert (
         "kim: 0 of 0 answers to attention checks as requested, 1 empty"
         in cli("annotate", "import", "kim.csv", "--to", "mcq").out
@@ -333,13 +340,13 @@ def test_items_may_be_the_ids_of_a_run(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=4)
     row = (tmp_path / "run" / "predictions" / "mini_narrative.jsonl").read_text("utf-8").splitlines()[0]
     (tmp_path / "x.csv").write_text(f"item,annotator,label\n{json.loads(row)['id']},kim,4\n", "utf-8")
-    told = cli("annotate", "import", "x.csv", "--run", "run").out
+    output = cli("annotate", "import", "x.csv", "--run", "run").out
     assert "the scale is that of the labels that occur; if it is another one, give it: --criteria" in " ".join(
-        told.split()
+        output.split()
     )
-    found = json.loads(cli("annotate", "import", "x.csv", "--run", "run", "--criteria", "fluency=1-5", "--json").out)
-    assert found["inferred"] == {}
-    assert [(one["criterion"], one["system"], one["score"]["value"]) for one in found["systems"]] == [
+    results = json.loads(cli("annotate", "import", "x.csv", "--run", "run", "--criteria", "fluency=1-5", "--json").out)
+    assert results["inferred"] == {}
+    assert [(system["criterion"], system["system"], system["score"]["value"]) for system in results["systems"]] == [
         ("fluency", "echo", 4.0)
     ]
     assert "give --to FOLDER" in cli("annotate", "import", "x.csv").complaint
@@ -350,8 +357,20 @@ def test_a_criterion_named_like_the_agreement_on_another_one(cli: Cli, tmp_path:
     """What import writes, export can read."""
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
     criteria = "fluency=yes/no,fluency kappa=yes/no"
-    asked = ("annotate", "export", "run", "--criteria", criteria, "--annotators", "2", "--checks", "0", "-o", "items")
-    assert cli(*asked).code == 0
+    arguments = (
+        "annotate",
+        "export",
+        "run",
+        "--criteria",
+        criteria,
+        "--annotators",
+        "2",
+        "--checks",
+        "0",
+        "-o",
+        "items",
+    )
+    assert cli(*arguments).code == 0
     for sheet, labels in (("sheet_1.csv", ("yes", "no")), ("sheet_2.csv", ("yes", "no"))):
         rows = read(tmp_path / "items" / sheet)
         for row, label in zip(rows, labels, strict=True):
@@ -362,5 +381,5 @@ def test_a_criterion_named_like_the_agreement_on_another_one(cli: Cli, tmp_path:
             writer.writerows(rows)
     assert cli("annotate", "import", "--to", "items").code == 0
     (measured,) = read_measured([tmp_path / "items"])
-    assert sorted({one.metric for one in measured.numbers}) == ["fluency", "fluency_kappa", "fluency_kappa_kappa"]
-    assert [one.rule for one in measured.numbers if one.metric == "fluency_kappa"] == [None]
+    assert sorted({number.metric for number in measured.numbers}) == ["fluency", "fluency_kappa", "fluency_kappa_kappa"]
+    assert [number.rule for number in measured.numbers if number.metric == "fluency_kappa"] == [None]

@@ -55,10 +55,10 @@ def rating(choose: Callable[[str, list[str]], str]) -> Behaviour:
     """Answer with `choose(text, labels)`, but with the label that an attention check asks for."""
 
     def behave(handler: Any, body: bytes) -> None:
-        said = question(body)
-        (labels,) = re.findall(r"nothing else: (.*)\.$", said, re.MULTILINE)
-        (criterion,) = re.findall(r'by the criterion "(.*?)"', said)
-        (*_, (_, text)) = re.findall(r"^(=== \w{16} ===)\n(.*?)\n\1$", said, re.MULTILINE | re.DOTALL)
+        prompt = question(body)
+        (labels,) = re.findall(r"nothing else: (.*)\.$", prompt, re.MULTILINE)
+        (criterion,) = re.findall(r'by the criterion "(.*?)"', prompt)
+        (*_, (_, text)) = re.findall(r"^(=== \w{16} ===)\n(.*?)\n\1$", prompt, re.MULTILINE | re.DOTALL)
         check = re.search(rf"Please choose .*?{criterion}: (\w+)", text)
         handler.send(200, openai_answer(check[1] if check else choose(text, labels.split(", "))))
 
@@ -67,8 +67,8 @@ def rating(choose: Callable[[str, list[str]], str]) -> Behaviour:
 
 def at(desk: Desk, *flags: str, **options: Any) -> list[str]:
     """The command with a judge behind this server."""
-    told = json.dumps({"base_url": desk.url, "max_concurrent": 1, **options})
-    return ["annotate", "judge", "items", "--judge", "openai:m", "--model_args", told, *flags]
+    model_arguments = json.dumps({"base_url": desk.url, "max_concurrent": 1, **options})
+    return ["annotate", "judge", "items", "--judge", "openai:m", "--model_args", model_arguments, *flags]
 
 
 def rows(file: Path) -> list[dict[str, Any]]:
@@ -76,8 +76,8 @@ def rows(file: Path) -> list[dict[str, Any]]:
 
 
 def record(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "judge_openai_m.json").read_text("utf-8"))
-    return found
+    judge_record: dict[str, Any] = json.loads((folder / "judge_openai_m.json").read_text("utf-8"))
+    return judge_record
 
 
 # ---- behind a server -------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_a_judge_that_always_says_the_same_is_of_no_use(cli: Cli, desk: Desk, tm
 def test_a_judge_is_told_what_people_are(cli: Cli, desk: Desk, tmp_path: Path) -> None:
     exported(tmp_path / "items", "One.", instructions="Read slowly.", scales=DESCRIBED)
     assert cli(*at(desk)).code == 0
-    fluency, coherent = (json.dumps(one) for one in desk.requests)
+    fluency, coherent = (json.dumps(request) for request in desk.requests)
     assert "Read slowly." in fluency
     assert "Read slowly." in coherent
     assert MEANING in fluency
@@ -150,17 +150,21 @@ def test_another_judge_does_not_continue(cli: Cli, desk: Desk, tmp_path: Path) -
 def test_replies_that_are_no_label(cli: Cli, desk: Desk, tmp_path: Path) -> None:
     """A point off the scale is absent, a script unparseable: no low ratings, and no terminal obeys them."""
     exported(tmp_path / "items", "One.", "Two.", "Three.")
-    said = {"One.": "6", "Two.": "<script>alert('x')</script>\x1b[3;2H", "Three.": "I would rate it 4."}
-    desk.usual = rating(lambda text, labels: said[text] if "5" in labels else "yes")
+    replies = {"One.": "6", "Two.": "<script>alert('x')</script>\x1b[3;2H", "Three.": "I would rate it 4."}
+    desk.usual = rating(lambda text, labels: replies[text] if "5" in labels else "yes")
     done = cli(*at(desk))
     assert done.code == 0, done.err
     assert "4 of 6 answers parsed" in done.out
     assert "without a label: absent: 1, unparseable: 1" in done.out
-    found = {
+    row_of_status = {
         row["status"]: row for row in rows(tmp_path / "items" / "judge_openai_m.jsonl") if row["criterion"] == "fluency"
     }
-    assert {status: row["label"] for status, row in found.items()} == {"absent": None, "unparseable": None, "ok": "4"}
-    assert found["unparseable"]["raw"] == "<script>alert('x')</script>"
+    assert {status: row["label"] for status, row in row_of_status.items()} == {
+        "absent": None,
+        "unparseable": None,
+        "ok": "4",
+    }
+    assert row_of_status["unparseable"]["raw"] == "<script>alert('x')</script>"
     shown = cli("annotate", "import", "--to", "items")
     assert shown.code == 0, shown.err
     assert "4 of 6 answers parsed, absent: 1, unparseable: 1" in shown.out
@@ -174,12 +178,12 @@ def test_replies_that_are_no_label(cli: Cli, desk: Desk, tmp_path: Path) -> None
 def test_a_hostile_text_stays_within_its_frame(cli: Cli, desk: Desk, tmp_path: Path) -> None:
     exported(tmp_path / "items", HOSTILE)
     assert cli(*at(desk)).code == 0
-    for asked in desk.requests:
-        said = asked["messages"][-1]["content"]
-        (fence,) = {line for line in said.splitlines() if re.fullmatch(r"=== \w{16} ===", line)} - {
+    for request in desk.requests:
+        prompt = request["messages"][-1]["content"]
+        (fence,) = {line for line in prompt.splitlines() if re.fullmatch(r"=== \w{16} ===", line)} - {
             "=== 0123456789abcdef ==="
         }
-        parts = re.findall(rf"^{fence}\n(.*?)\n{fence}$", said, re.MULTILINE | re.DOTALL)
+        parts = re.findall(rf"^{fence}\n(.*?)\n{fence}$", prompt, re.MULTILINE | re.DOTALL)
         assert parts == ["Proverb 0", HOSTILE]
 
 
@@ -217,14 +221,14 @@ def test_an_incomplete_last_line_is_asked_again(cli: Cli, desk: Desk, tmp_path: 
     exported(tmp_path / "items", "One.", "Two.")
     file = tmp_path / "items" / "judge_openai_m.jsonl"
     assert cli(*at(desk)).code == 0
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-20])
+    content = file.read_bytes()
+    file.write_bytes(content[:-20])
     assert cli(*at(desk)).code == 0
-    assert file.read_bytes() == whole
-    file.write_bytes(whole.replace(b'"ok"', b'"fine"', 1))
+    assert file.read_bytes() == content
+    file.write_bytes(content.replace(b'"ok"', b'"fine"', 1))
     assert "judge_openai_m.jsonl:1 is damaged; remove both files of the judge" in cli(*at(desk)).complaint
     assert "judge_openai_m.jsonl:1 is damaged" in cli("annotate", "import", "--to", "items").complaint
-    file.write_bytes(whole.replace(b'"item": "1"', b'"item": "77"', 1))
+    file.write_bytes(content.replace(b'"item": "1"', b'"item": "77"', 1))
     assert "item '77', 'fluency': '1' does not fit the key" in cli("annotate", "import", "--to", "items").complaint
 
 
@@ -232,9 +236,9 @@ def test_tasks_for_label_studio_are_judged_without_people(cli: Cli, desk: Desk, 
     exported(tmp_path / "items", "One.", "Two.", to="label_studio")
     assert "there are no files to import" in cli("annotate", "import", "--to", "items").complaint
     assert cli(*at(desk)).code == 0
-    found = json.loads(cli("annotate", "import", "--to", "items", "--json").out)
-    assert (found["annotators"], found["judgements"], found["systems"]) == ([], 0, [])
-    means = {one["criterion"]: one["judge"]["value"] for one in found["judges"][0]["systems"]}
+    results = json.loads(cli("annotate", "import", "--to", "items", "--json").out)
+    assert (results["annotators"], results["judgements"], results["systems"]) == ([], 0, [])
+    means = {system["criterion"]: system["judge"]["value"] for system in results["judges"][0]["systems"]}
     assert means == {"fluency": 1.0, "coherent": 0.0}
     assert not (tmp_path / "items" / "judgements.csv").exists()
 
@@ -266,8 +270,8 @@ def test_a_killed_judge_continues(desk: Desk, tmp_path: Path) -> None:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    kept = len(rows(file))
-    assert 0 < kept < 60
+    answered = len(rows(file))
+    assert 0 < answered < 60
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "60 of 60 answers parsed" in done.stdout
@@ -298,11 +302,11 @@ Rating:""",
 @pytest.mark.parametrize("block", EXPECTED)
 def test_the_prompt(block: str) -> None:
     parts = (("proverb", "Be kind."), ("text", "{{ 7 * 7 }} <b>&"))
-    given = {"parts": parts, "criterion": "fluency", "labels": ("1", "2"), "fence": "==="}
-    given |= {"instructions": "", "description": ""}
+    fields = {"parts": parts, "criterion": "fluency", "labels": ("1", "2"), "fence": "==="}
+    fields |= {"instructions": "", "description": ""}
     template = load_template("_default/judge.jinja")
     assert template.blocks == set(EXPECTED)
-    assert template.render(block, given) == EXPECTED[block]
+    assert template.render(block, fields) == EXPECTED[block]
 
 
 # ---- by probabilities ------------------------------------------------------------------------------------------------
@@ -331,24 +335,24 @@ def probed(folder: Path, model: object, **changes: Any) -> list[JudgeRow]:
 def test_the_most_probable_label_with_all_probabilities(tmp_path: Path) -> None:
     folder = exported(tmp_path / "items", "It is a 4. yes")
     model = Prober(lambda request: math.log(0.6) if request.continuation in (" 4", " yes") else math.log(0.1))
-    found = {row.criterion: row for row in probed(folder, model)}
-    assert (found["fluency"].label, found["coherent"].label) == ("4", "yes")
-    assert found["fluency"].probabilities == pytest.approx({**dict.fromkeys("1235", 0.1), "4": 0.6})
-    assert found["coherent"].probabilities == pytest.approx({"no": 1 / 7, "yes": 6 / 7})
+    row_of_criterion = {row.criterion: row for row in probed(folder, model)}
+    assert (row_of_criterion["fluency"].label, row_of_criterion["coherent"].label) == ("4", "yes")
+    assert row_of_criterion["fluency"].probabilities == pytest.approx({**dict.fromkeys("1235", 0.1), "4": 0.6})
+    assert row_of_criterion["coherent"].probabilities == pytest.approx({"no": 1 / 7, "yes": 6 / 7})
     assert all(request.context.endswith("\nRating:") for request in model.asked)
 
 
 @pytest.mark.parametrize(("value", "status"), [(-1.0, "ambiguous"), (math.nan, "nan")])
 def test_without_a_most_probable_label_there_is_none(tmp_path: Path, value: float, status: str) -> None:
-    found = probed(exported(tmp_path / "items", "One."), Prober(lambda _: value))
-    assert {(row.status, row.label) for row in found} == {(status, None)}
+    probed_rows = probed(exported(tmp_path / "items", "One."), Prober(lambda _: value))
+    assert {(row.status, row.label) for row in probed_rows} == {(status, None)}
 
 
 def test_a_label_that_begins_another_one_is_ended(tmp_path: Path) -> None:
     """Otherwise 1 would include the probability of 10."""
     text = WrittenText("someone", "e", None, {}, "One.")
-    wanted = Export(criteria_of({"fluency": "1-10", "coherent": "yes/no"}), checks=0)
-    write_items(tmp_path / "items", WrittenTexts("t", (), (text,), ("someone",), {}), {}, wanted)
+    export = Export(criteria_of({"fluency": "1-10", "coherent": "yes/no"}), checks=0)
+    write_items(tmp_path / "items", WrittenTexts("t", (), (text,), ("someone",), {}), {}, export)
     model = Prober(lambda request: -len(request.continuation))
     probed(tmp_path / "items", model)
     assert [request.continuation for request in model.asked] == [
@@ -363,9 +367,9 @@ def test_a_part_of_the_items_and_then_the_others(tmp_path: Path) -> None:
     model = Prober(lambda request: -len(request.continuation) - len(request.context))
     first = probed(folder, model, limit=2)
     assert {row.item for row in first} == {"1", "2"}
-    asked = len(model.asked)
+    request_count = len(model.asked)
     assert len(probed(folder, model)) == 12
-    assert len(model.asked) == 3 * asked
+    assert len(model.asked) == 3 * request_count
 
 
 def test_a_judge_of_its_own_texts_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -373,8 +377,10 @@ def test_a_judge_of_its_own_texts_is_a_warning(tmp_path: Path, capsys: pytest.Ca
     written = WrittenTexts("t", (), (text,), (text.author,), {})
     write_items(tmp_path / "items", written, {}, Export(criteria_of({"fluency": "1-5"}), checks=0))
     probed(tmp_path / "items", Prober(lambda request: -float(ord(request.continuation[-1]))))
-    told = "judge prober: prober (0123abcd), whose texts it judges, is the judge itself, prober; models tend to prefer"
-    assert told in capsys.readouterr().err
+    warning = (
+        "judge prober: prober (0123abcd), whose texts it judges, is the judge itself, prober; models tend to prefer"
+    )
+    assert warning in capsys.readouterr().err
 
 
 # ---- beside people ---------------------------------------------------------------------------------------------------
@@ -394,16 +400,16 @@ def two_systems(folder: Path, n: int, labelled: int, *, seed: int = 0) -> dict[s
     criteria = criteria_of({"fluency": "1-5", "kind": "plain/ornate"})
     write_items(folder, WrittenTexts("t", (), tuple(texts), ("good", "poor"), {}), {}, Export(criteria, checks=0))
     file = folder / "sheet_1.csv"
-    found = list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8-sig"), newline="")))
-    worth = {row["item"]: {"text": row["text"], "label": row["text"][6]} for row in found}
+    sheet_rows = list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8-sig"), newline="")))
+    worth = {row["item"]: {"text": row["text"], "label": row["text"][6]} for row in sheet_rows}
     key = read_key(folder)
-    for row in found:
+    for row in sheet_rows:
         if int(key.items[row["item"]].example[1:]) < labelled:
             row["fluency"], row["kind"] = worth[row["item"]]["label"], "plain"
     with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, list(found[0]))
+        writer = csv.DictWriter(stream, list(sheet_rows[0]))
         writer.writeheader()
-        writer.writerows(found)
+        writer.writerows(sheet_rows)
     return dict(worth)
 
 
@@ -420,38 +426,40 @@ def test_means_of_people_are_corrected_with_a_harsh_judge(cli: Cli, desk: Desk, 
     assert shown.code == 0, shown.err
     for part in ("Judge openai_m: means", "corrected differences", "agreement with people", "valid if the texts"):
         assert part in shown.out
-    found = json.loads(cli("annotate", "import", "--to", "items", "--json").out)
-    assert found["annotators"] == ["sheet_1"], "the judge is no annotator"
-    assert {one["criterion"] for one in found["agreement"]} == {"fluency", "kind"}
-    (judge,) = found["judges"]
+    results = json.loads(cli("annotate", "import", "--to", "items", "--json").out)
+    assert results["annotators"] == ["sheet_1"], "the judge is no annotator"
+    assert {agreement["criterion"] for agreement in results["agreement"]} == {"fluency", "kind"}
+    (judge,) = results["judges"]
     key = read_key(tmp_path / "items")
-    for one in judge["systems"]:
-        if one["criterion"] == "kind":
-            assert one["powered"] is None
+    for system in judge["systems"]:
+        if system["criterion"] == "kind":
+            assert system["powered"] is None
             continue
-        own = [item for item, about in key.items.items() if about.author == one["system"]]
-        wanted = prediction_powered_mean(
-            [float(worth[item]["label"]) if int(key.items[item].example[1:]) < 30 else None for item in own],
-            [float(harsh(worth[item]["text"], ["5"])) for item in own],
-            [key.items[item].example for item in own],
+        items = [item for item, about in key.items.items() if about.author == system["system"]]
+        expected = prediction_powered_mean(
+            [float(worth[item]["label"]) if int(key.items[item].example[1:]) < 30 else None for item in items],
+            [float(harsh(worth[item]["text"], ["5"])) for item in items],
+            [key.items[item].example for item in items],
             (1.0, 5.0),
         )
-        powered = one["powered"]
-        assert powered["score"]["value"] == pytest.approx(wanted.score.value)
+        powered = system["powered"]
+        assert powered["score"]["value"] == pytest.approx(expected.score.value)
         assert (powered["score"]["low"], powered["score"]["high"]) == pytest.approx(
-            (wanted.score.low, wanted.score.high)
+            (expected.score.low, expected.score.high)
         )
-        assert (powered["labelled"], powered["score"]["n"], one["asked"]) == (30, 60, 60)
-        true = sum(float(worth[item]["label"]) for item in own) / len(own)
-        assert abs(powered["score"]["value"] - true) < 0.2 < abs(one["judge"]["value"] - true)
-        assert one["people"]["n"] == 30
-        narrower = powered["score"]["high"] - powered["score"]["low"] < one["people"]["high"] - one["people"]["low"]
+        assert (powered["labelled"], powered["score"]["n"], system["asked"]) == (30, 60, 60)
+        true = sum(float(worth[item]["label"]) for item in items) / len(items)
+        assert abs(powered["score"]["value"] - true) < 0.2 < abs(system["judge"]["value"] - true)
+        assert system["people"]["n"] == 30
+        narrower = (
+            powered["score"]["high"] - powered["score"]["low"] < system["people"]["high"] - system["people"]["low"]
+        )
         assert narrower
-    (difference,) = (one for one in judge["differences"] if one["criterion"] == "fluency")
+    (difference,) = (difference for difference in judge["differences"] if difference["criterion"] == "fluency")
     assert (difference["a"], difference["b"]) == ("good", "poor")
     assert difference["test"]["score"]["low"] > 0
     assert difference["p_holm"] == difference["test"]["p"]
-    (agreement,) = (one for one in judge["agreement"] if one["criterion"] == "fluency")
+    (agreement,) = (agreement for agreement in judge["agreement"] if agreement["criterion"] == "fluency")
     scores = {score["metric"]: score for score in agreement["scores"]}
     assert scores["spearman"]["value"] == pytest.approx(1.0, abs=0.05)
     assert scores["percent_agreement"]["value"] < 0.3
@@ -467,21 +475,23 @@ def test_an_answer_without_a_label_counts_neither_for_nor_against(cli: Cli, desk
     assert cli(*at(desk)).code == 0
     (judge,) = json.loads(cli("annotate", "import", "--to", "items", "--json").out)["judges"]
     key = read_key(tmp_path / "items")
-    one = next(one for one in judge["systems"] if (one["criterion"], one["system"]) == ("fluency", "poor"))
-    own = [item for item, about in key.items.items() if about.author == "poor"]
-    parsed = [float(worth[item]["label"]) for item in own if worth[item]["label"] != "2"]
+    system = next(
+        system for system in judge["systems"] if (system["criterion"], system["system"]) == ("fluency", "poor")
+    )
+    items = [item for item, about in key.items.items() if about.author == "poor"]
+    parsed = [float(worth[item]["label"]) for item in items if worth[item]["label"] != "2"]
     assert 0 < len(parsed) < 40
-    assert (one["asked"], one["judge"]["n"]) == (40, len(parsed))
+    assert (system["asked"], system["judge"]["n"]) == (40, len(parsed))
     mean = sum(parsed) / len(parsed)
-    assert one["judge"]["value"] == pytest.approx(mean)
-    wanted = prediction_powered_mean(
-        [float(worth[item]["label"]) if int(key.items[item].example[1:]) < 30 else None for item in own],
-        [mean if worth[item]["label"] == "2" else float(worth[item]["label"]) for item in own],
-        [key.items[item].example for item in own],
+    assert system["judge"]["value"] == pytest.approx(mean)
+    expected = prediction_powered_mean(
+        [float(worth[item]["label"]) if int(key.items[item].example[1:]) < 30 else None for item in items],
+        [mean if worth[item]["label"] == "2" else float(worth[item]["label"]) for item in items],
+        [key.items[item].example for item in items],
         (1.0, 5.0),
     )
-    assert one["powered"]["score"]["value"] == pytest.approx(wanted.score.value)
-    assert one["powered"]["tuning"] == pytest.approx(wanted.tuning)
+    assert system["powered"]["score"]["value"] == pytest.approx(expected.score.value)
+    assert system["powered"]["tuning"] == pytest.approx(expected.tuning)
 
 
 def test_labels_that_a_limited_judge_cannot_use_are_counted(cli: Cli, desk: Desk, tmp_path: Path) -> None:

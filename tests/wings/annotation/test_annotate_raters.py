@@ -95,7 +95,7 @@ def test_raters_who_all_agree_on_one_label(cli: Cli, tmp_path: Path) -> None:
 def test_who_fails_attention_checks_is_named_and_not_left_out(cli: Cli, tmp_path: Path) -> None:
     folder = exported(tmp_path / "items", *TEXTS, checks=4)
     checks = json.loads((folder / "key.json").read_text("utf-8"))["checks"]
-    wrong = {item: "1" if asked["fluency"] != "1" else "2" for item, asked in checks.items()}
+    wrong = {item: "1" if requested["fluency"] != "1" else "2" for item, requested in checks.items()}
     files = [
         rated(folder, "kim", same),
         rated(folder, "lou m", lambda rows: [row | {"fluency": wrong.get(row["item"], "1")} for row in rows]),
@@ -132,7 +132,7 @@ def test_a_judge_who_fails_attention_checks(cli: Cli, tmp_path: Path) -> None:
     assert judged.to_frame()["label"].isna().all()
     done = cli("annotate", "import", "--to", "items")
     assert done.code == 0, done.err
-    told = "judge careless: 0 of 8 answers to attention checks as requested; it may not understand the prompt"
-    assert told in done.out
+    warning = "judge careless: 0 of 8 answers to attention checks as requested; it may not understand the prompt"
+    assert warning in done.out
     assert "judge careless (careless): 0 of 20 answers parsed" in done.out
     assert "no measurement of people" in done.out

@@ -57,8 +57,8 @@ def test_requests_from_elsewhere_are_refused(server: Server, headers: dict[str, 
     filled = {
         name: value.replace("PORT", str(server.port)).replace("TOKEN", server.token) for name, value in headers.items()
     }
-    given = json.dumps({"annotator": "eve", "item": "1", "criterion": "fluency", "label": "3"}).encode()
-    for method, path, body in (("POST", "/api/answers", given), ("GET", "/api/items?annotator=eve", None)):
+    judgement = json.dumps({"annotator": "eve", "item": "1", "criterion": "fluency", "label": "3"}).encode()
+    for method, path, body in (("POST", "/api/answers", judgement), ("GET", "/api/items?annotator=eve", None)):
         status, content, sent = server.request(method, path, body, filled)
         assert status == 403
         assert list(content) == ["error"]
@@ -87,7 +87,9 @@ def test_it_listens_on_loopback_only(server: Server) -> None:
     listening = {
         line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"
     }
-    assert [place for place in listening if place.endswith(f":{server.port:04X}")] == [f"0100007F:{server.port:04X}"]
+    assert [address for address in listening if address.endswith(f":{server.port:04X}")] == [
+        f"0100007F:{server.port:04X}"
+    ]
 
 
 def test_pages_load_nothing_from_elsewhere(server: Server) -> None:
@@ -122,7 +124,7 @@ def test_the_page_knows_nothing_of_the_key(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"label": "6"}, "'6' is not on the scale of fluency: 1, 2, 3, 4, 5"),
         ({"label": "<script>"}, "'<script>' is not on the scale"),
@@ -138,11 +140,11 @@ def test_the_page_knows_nothing_of_the_key(server: Server) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_answer_is_refused(server: Server, changes: dict[str, object], told: str) -> None:
-    given = {"annotator": "kim", "item": "1", "criterion": "fluency", "label": "3", **changes}
-    status, content, _ = server.request("POST", "/api/answers", json.dumps(given).encode())
+def test_what_is_no_answer_is_refused(server: Server, changes: dict[str, object], message: str) -> None:
+    judgement = {"annotator": "kim", "item": "1", "criterion": "fluency", "label": "3", **changes}
+    status, content, _ = server.request("POST", "/api/answers", json.dumps(judgement).encode())
     assert status == 422
-    assert told in content["error"]
+    assert message in content["error"]
     assert server.items("kim")["items"][0]["answers"] == {}
 
 
@@ -162,7 +164,7 @@ def test_a_form_or_a_long_body_is_refused(server: Server) -> None:
 def test_hostile_texts_are_shown_and_do_nothing(to: str, tmp_path: Path) -> None:
     with serving(exported(tmp_path / "items", HOSTILE, "=1+1", to=to)) as running:  # type: ignore[arg-type]
         fields = [dict(item["fields"]) for item in running.items("kim")["items"]]
-    texts = sorted(one["text"] for one in fields)
+    texts = sorted(field["text"] for field in fields)
     assert texts[1] == "=1+1"
     assert texts[0].startswith("<script>alert(1)</script>")
     assert "\nnext\tline & <b>" in texts[0]
@@ -203,9 +205,9 @@ def test_answers_survive_a_kill_and_a_restart(cli: Cli, tmp_path: Path) -> None:
 
     done = cli("annotate", "import", "--to", "items", "--json")
     assert done.code == 0, done.err
-    found = json.loads(done.out)
-    assert (found["annotators"], found["judgements"], found["skipped"]) == (["kim", "lou"], 3, 1)
-    (fluency,) = [one for one in found["systems"] if one["criterion"] == "fluency"]
+    results = json.loads(done.out)
+    assert (results["annotators"], results["judgements"], results["skipped"]) == (["kim", "lou"], 3, 1)
+    (fluency,) = [system for system in results["systems"] if system["criterion"] == "fluency"]
     assert fluency["score"]["value"] == pytest.approx((2 + 5 + 1) / 3)
     times = [line.split(",")[-1] for line in (folder / "judgements.csv").read_text("utf-8-sig").splitlines()[1:]]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", time) for time in times)
@@ -223,14 +225,14 @@ def test_annotators_at_once_lose_nothing(tmp_path: Path) -> None:
                     refused.append(content)
 
         people = [("kim", "1"), ("kim", "1"), ("lou", "2"), ("max", "3")]  # kim has two tabs
-        threads = [threading.Thread(target=judge, args=one) for one in people]
+        threads = [threading.Thread(target=judge, args=person) for person in people]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         assert refused == []
-        said = running.stop()
-    assert said.startswith("kim: 15 judgements\nlou: 15 judgements\nmax: 15 judgements\n")
+        output = running.stop()
+    assert output.startswith("kim: 15 judgements\nlou: 15 judgements\nmax: 15 judgements\n")
     assert (folder / "answers_kim.jsonl").read_bytes().count(b"\n") == 30
 
 
@@ -334,7 +336,7 @@ def test_a_journal_that_is_no_file_or_has_an_answer_of_somebody_else_is_refused(
 
 def test_names_that_only_fold_to_the_same_are_two_people(tmp_path: Path) -> None:
     with serving(exported(tmp_path / "items", "one")) as running:
-        for name, own in (("SS", "SS"), ("%C3%9F", "ß"), ("ss", "SS"), ("%E1%BA%9E", "ß")):
+        for name, name_read in (("SS", "SS"), ("%C3%9F", "ß"), ("ss", "SS"), ("%E1%BA%9E", "ß")):
             shown = running.items(name)
-            assert shown["annotator"] == own
-            assert running.answer(own, shown["items"][0]["item"], "fluency", "2")[0] == 200
+            assert shown["annotator"] == name_read
+            assert running.answer(name_read, shown["items"][0]["item"], "fluency", "2")[0] == 200

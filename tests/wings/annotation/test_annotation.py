@@ -45,7 +45,7 @@ error_types: [not a moral, unrelated]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def task_folder(tmp_path: Path) -> Path:
     """A folder with two tasks of ten stories each."""
     rows = [
         {
@@ -64,13 +64,13 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(place: Path) -> Callable[..., Path]:
+def run(task_folder: Path) -> Callable[..., Path]:
     """`run("name", text=…)`: a run of a model of this name that has written `text(id)` for each story."""
 
     def make(name: str, *tasks: str, text: Callable[[str], str | None] | None = None, **settings: Any) -> Path:
-        settings = {"model": "echo", "tasks": tasks or ("fables",), "output_path": place / name, **settings}
-        run_pipeline(RunConfig(**settings), Harness(include=(place,)), Deaf())
-        folder = place / name
+        settings = {"model": "echo", "tasks": tasks or ("fables",), "output_path": task_folder / name, **settings}
+        run_pipeline(RunConfig(**settings), Harness(include=(task_folder,)), Deaf())
+        folder = task_folder / name
         record = json.loads((folder / "run.json").read_text("utf-8"))
         record["model"]["name"] = name.partition("+")[0]
         for task in record["tasks"] if text else ():
@@ -88,11 +88,11 @@ def run(place: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def texts(place: Path) -> Callable[..., WrittenTexts]:
+def texts(task_folder: Path) -> Callable[..., WrittenTexts]:
     """`texts(run, …)`: what `written_texts` draws with the tasks of the folder."""
 
     def draw(*runs: Path, task: str | None = None, n: int = 99, seed: int = 0, **options: Any) -> WrittenTexts:
-        return read_texts(runs, task, n, seed, Harness(include=(place,)), **options)
+        return read_texts(runs, task, n, seed, Harness(include=(task_folder,)), **options)
 
     return draw
 
@@ -113,8 +113,12 @@ def fill(file: Path, judge: Callable[[dict[str, str]], Mapping[str, str]], delim
     return file
 
 
-def share(found: ErrorShares, error_type: str, author: str) -> Any:
-    return next(one for one in found.shares if (one.error_type, one.author) == (error_type, author))
+def share(shares: ErrorShares, error_type: str, author: str) -> Any:
+    return next(
+        error_share
+        for error_share in shares.shares
+        if (error_share.error_type, error_share.author) == (error_type, author)
+    )
 
 
 # ---- sheets ----------------------------------------------------------------------------------------------------------
@@ -213,17 +217,17 @@ def test_sheets_that_may_be_filled_in_are_not_written_over(run: Any, texts: Any,
 
 
 def test_sheets_that_were_interrupted_are_completed(run: Any, texts: Any, tmp_path: Path) -> None:
-    folder, given = tmp_path / "sheets", texts(run("anna"))
-    key = write_sheets(folder, given, (), annotators=2)
-    wanted = (folder / "sheet_2.csv").read_bytes()
+    folder, written_texts = tmp_path / "sheets", texts(run("anna"))
+    key = write_sheets(folder, written_texts, (), annotators=2)
+    second_sheet = (folder / "sheet_2.csv").read_bytes()
     (folder / "sheet_2.csv").unlink()
     fill(folder / "sheet_1.csv", lambda row: {"unrelated": "yes"})
     filled = (folder / "sheet_1.csv").read_bytes()
-    assert write_sheets(folder, given, (), annotators=2) == key
-    assert ((folder / "sheet_1.csv").read_bytes(), (folder / "sheet_2.csv").read_bytes()) == (filled, wanted)
+    assert write_sheets(folder, written_texts, (), annotators=2) == key
+    assert ((folder / "sheet_1.csv").read_bytes(), (folder / "sheet_2.csv").read_bytes()) == (filled, second_sheet)
     (folder / "sheet_2.csv").unlink()
     with pytest.raises(OptionError, match="already has sheets"):
-        write_sheets(folder, given, (), annotators=2, seed=1)
+        write_sheets(folder, written_texts, (), annotators=2, seed=1)
 
 
 @pytest.mark.parametrize("errors", [("story",), ("unrelated", "unrelated"), ("item",), (" ",)])
@@ -252,10 +256,10 @@ def test_training_texts_that_stand_in_are_no_written_ones(run: Any, texts: Any) 
         texts(run("anna", model="overlap"))
 
 
-def test_other_data_than_those_of_the_run_are_refused(run: Any, texts: Any, place: Path) -> None:
+def test_other_data_than_those_of_the_run_are_refused(run: Any, texts: Any, task_folder: Path) -> None:
     folder = run("anna")
-    changed = (place / "rows.jsonl").read_text("utf-8").replace("Story 3.", "Another story.")
-    (place / "rows.jsonl").write_text(changed, "utf-8")
+    changed = (task_folder / "rows.jsonl").read_text("utf-8").replace("Story 3.", "Another story.")
+    (task_folder / "rows.jsonl").write_text(changed, "utf-8")
     with pytest.raises(RecordError, match="examples of fables changed since this run was made"):
         texts(folder)
 
@@ -284,15 +288,15 @@ def test_shares_and_intervals_are_by_model_and_cluster(sheets: tuple[Path, Key],
     doubted = {number for number, item in key.items.items() if item.author == "ben" and item.example == "s0"}
     fill(files[0], lambda row: {"unrelated": "Yes" if row["item"] in bad | doubted else " no "}, delimiter)
     fill(files[1], lambda row: {"unrelated": "x" if row["item"] in bad else "0"}, delimiter)
-    found = score_sheets(key, files)
-    anna, ben = (share(found, "unrelated", author).score for author in ("anna", "ben"))
+    shares = score_sheets(key, files)
+    anna, ben = (share(shares, "unrelated", author).score for author in ("anna", "ben"))
     assert (anna.value, anna.n, anna.clusters, anna.higher_is_better) == (0.3, 10, 5, False)
     assert (ben.value, ben.n) == (0.05, 10)  # one of two annotators in one of ten
     assert anna.low < 0.3 < anna.high
-    assert share(found, "unrelated", REFERENCE).score.value == 0.0
-    assert share(found, "not a moral", "anna").score.value is None
-    assert found.empty == dict.fromkeys(map(str, files), 30)
-    assert found.cells == 60
+    assert share(shares, "unrelated", REFERENCE).score.value == 0.0
+    assert share(shares, "not a moral", "anna").score.value is None
+    assert shares.empty == dict.fromkeys(map(str, files), 30)
+    assert shares.cells == 60
 
 
 def test_an_empty_cell_is_no_judgement(sheets: tuple[Path, Key]) -> None:
@@ -300,11 +304,11 @@ def test_an_empty_cell_is_no_judgement(sheets: tuple[Path, Key]) -> None:
     anna = [number for number, item in key.items.items() if item.author == "anna"]
     answers = dict(zip(anna[:4], ("yes", "yes", "yes", "no"), strict=True))
     fill(folder / "sheet_1.csv", lambda row: {"unrelated": answers.get(row["item"], "")})
-    found = score_sheets(key, [folder / "sheet_1.csv"])
-    one = share(found, "unrelated", "anna")
-    assert (one.score.value, one.score.n, one.texts) == (0.75, 4, 10)
-    assert found.empty == {str(folder / "sheet_1.csv"): 56}
-    assert {one.reason for one in found.agreement} == {"no text was judged by more than one annotator"}
+    shares = score_sheets(key, [folder / "sheet_1.csv"])
+    unrelated = share(shares, "unrelated", "anna")
+    assert (unrelated.score.value, unrelated.score.n, unrelated.texts) == (0.75, 4, 10)
+    assert shares.empty == {str(folder / "sheet_1.csv"): 56}
+    assert {score.reason for score in shares.agreement} == {"no text was judged by more than one annotator"}
 
 
 def test_rows_may_be_sorted_and_left_out(sheets: tuple[Path, Key]) -> None:
@@ -312,8 +316,8 @@ def test_rows_may_be_sorted_and_left_out(sheets: tuple[Path, Key]) -> None:
     rows = sorted(read(folder / "sheet_1.csv"), key=lambda row: row["text"])[:5]
     lines = ["comment,unrelated,not a moral,item", *(f'"a, b",y,n,{row["item"]}' for row in rows), ",,,"]
     (folder / "sheet_1.csv").write_text("\n".join(lines), "utf-8")
-    found = read_sheet(folder / "sheet_1.csv", key)
-    assert found == {(row["item"], name): name == "unrelated" for row in rows for name in ERRORS}
+    sheet = read_sheet(folder / "sheet_1.csv", key)
+    assert sheet == {(row["item"], name): name == "unrelated" for row in rows for name in ERRORS}
 
 
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
@@ -344,8 +348,8 @@ def key_of(n: int) -> Key:
 def scored(folder: Path, judgements: Sequence[Sequence[str]]) -> ErrorShares:
     """The scores of sheets with these judgements, an annotator each."""
     files = []
-    for annotator, own in enumerate(judgements):
-        lines = ["item,bad", *(f"{number},{cell}" for number, cell in enumerate(own, 1))]
+    for annotator, labels_of_annotator in enumerate(judgements):
+        lines = ["item,bad", *(f"{number},{cell}" for number, cell in enumerate(labels_of_annotator, 1))]
         files.append(folder / f"{annotator}.csv")
         files[-1].write_text("\n".join(lines), "utf-8")
     return score_sheets(key_of(len(judgements[0])), files)
@@ -358,10 +362,10 @@ def krippendorff(judgements: Sequence[Sequence[str]]) -> float | None:
     values = [value for unit in units for value in unit]
     if len(set(values)) < 2:
         return None
-    observed = sum(sum(one != other for one in unit for other in unit) / (len(unit) - 1) for unit in units) / len(
+    observed = sum(sum(label != other for label in unit for other in unit) / (len(unit) - 1) for unit in units) / len(
         values
     )
-    expected = sum(one != other for one in values for other in values) / len(values) / (len(values) - 1)
+    expected = sum(label != other for label in values for other in values) / len(values) / (len(values) - 1)
     return 1 - observed / expected
 
 
@@ -372,11 +376,11 @@ CELLS = st.sampled_from(["yes", "no", "no", ""])
 def test_alpha_agrees_with_an_independent_computation(
     tmp_path_factory: pytest.TempPathFactory, judgements: list[list[str]]
 ) -> None:
-    (found,) = scored(tmp_path_factory.mktemp("alpha"), judgements).agreement
+    (alpha,) = scored(tmp_path_factory.mktemp("alpha"), judgements).agreement
     expected = krippendorff(judgements)
-    assert found.alpha == (None if expected is None else pytest.approx(expected))
-    assert bool(found.reason) == (expected is None)
-    assert found.texts == sum(sum(map(bool, column)) > 1 for column in zip(*judgements, strict=True))
+    assert alpha.alpha == (None if expected is None else pytest.approx(expected))
+    assert bool(alpha.reason) == (expected is None)
+    assert alpha.texts == sum(sum(map(bool, column)) > 1 for column in zip(*judgements, strict=True))
 
 
 def test_agreement_of_which_nothing_is_known(tmp_path: Path) -> None:
@@ -389,13 +393,13 @@ def test_agreement_of_which_nothing_is_known(tmp_path: Path) -> None:
 def test_items_keep_inputs_that_are_named_like_columns(tmp_path: Path) -> None:
     text = WrittenText("anna", "s1", None, {"text": "Given.", "story": "Told."}, "Written.")
     written = WrittenTexts("t", (), (text,), ("anna",), {})
-    wanted = Export(criteria_of({"fluent": "yes/no"}), "label_studio", checks=0)
-    key = write_items(tmp_path / "items", written, {}, wanted)
+    export = Export(criteria_of({"fluent": "yes/no"}), "label_studio", checks=0)
+    key = write_items(tmp_path / "items", written, {}, export)
     (task,) = json.loads((tmp_path / "items" / "tasks.json").read_text("utf-8"))
     assert task["data"] == {"item": "1", "input_text": "Given.", "story": "Told.", "text": "Written."}
     assert read_key(tmp_path / "items") == key
     with pytest.raises(OptionError, match="already has items"):
-        write_items(tmp_path / "items", written, {}, wanted)
+        write_items(tmp_path / "items", written, {}, export)
 
 
 def test_every_sheet_has_the_same_items_in_another_order(tmp_path: Path) -> None:
@@ -404,8 +408,8 @@ def test_every_sheet_has_the_same_items_in_another_order(tmp_path: Path) -> None
     for name, seed in (("one", 0), ("two", 0), ("three", 1)):
         write_items(tmp_path / name, written, {}, Export(criteria_of({"fluent": "1-5"}), annotators=2, seed=seed))
     files = [sorted((tmp_path / name).iterdir()) for name in ("one", "two", "three")]
-    one, two, three = ([file.read_bytes() for file in own] for own in files)
-    assert one == two != three
+    first, second, third = ([file.read_bytes() for file in files_of_annotator] for files_of_annotator in files)
+    assert first == second != third
     first, second = ([row["item"] for row in read(tmp_path / "one" / f"sheet_{n}.csv")] for n in (1, 2))
     assert first != second
     assert sorted(first) == sorted(second)
@@ -452,12 +456,12 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("content", "told"), BAD, ids=[told for _, told in BAD])
-def test_bad_sheets_are_told_in_one_line(content: str | bytes | None, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_sheets_are_told_in_one_line(content: str | bytes | None, message: str, tmp_path: Path) -> None:
     file = tmp_path / "sheet.csv"
     if content is not None:
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(DataError, match=told) as raised:
+    with pytest.raises(DataError, match=message) as raised:
         read_sheet(file, key_of(2))
     assert "\n" not in str(raised.value)
 

@@ -46,8 +46,8 @@ def test_items_are_those_of_the_command(cli: Cli, run: figeval.Run) -> None:
     criteria = {"fluency": "1-5", "coherent": "yes/no"}
     items = figeval.export_items(run, output="called", n=6, references=True, annotators=2, seed=3, criteria=criteria)
     assert str(items).replace("called", "typed") == done.out.strip()
-    files = {one.name: one.read_bytes() for one in Path("called").iterdir()}
-    assert files == {one.name: one.read_bytes() for one in Path("typed").iterdir()}
+    files = {file.name: file.read_bytes() for file in Path("called").iterdir()}
+    assert files == {file.name: file.read_bytes() for file in Path("typed").iterdir()}
     frame = items.to_frame()
     assert (list(frame), len(frame)) == (["item", "author", "example", "cluster", "gold"], 12)
     assert items.to_dict() == json.loads(files["key.json"])
@@ -62,8 +62,8 @@ def test_questions_of_a_choice_task_have_gold_answers(cli: Cli) -> None:
 def test_criteria_may_be_described(run: figeval.Run) -> None:
     criteria = {"fluency": {"scale": "1-3", "description": "3: natural."}}
     key = figeval.export_items(run, output="items", criteria=criteria, instructions="").key
-    (one,) = key.criteria
-    assert (one.labels, one.description) == (("1", "2", "3"), "3: natural.")
+    (criterion,) = key.criteria
+    assert (criterion.labels, criterion.description) == (("1", "2", "3"), "3: natural.")
 
 
 def test_judgements_and_a_judge(cli: Cli, run: figeval.Run) -> None:
@@ -80,20 +80,20 @@ def test_judgements_and_a_judge(cli: Cli, run: figeval.Run) -> None:
 
     fill(Path("items/sheet_1.csv"), lambda number: str(1 + number % 5))
     fill(Path("items/sheet_2.csv"), lambda number: str(1 + (number + number % 2) % 5))
-    found = figeval.import_judgements(to="items", runs=[run], pairs=True)
+    results = figeval.import_judgements(to="items", runs=[run], pairs=True)
     printed = cli("annotate", "import", "--to", "items", "--run", "run", "--pairs")
-    assert printed.out.strip() == str(found).strip()
+    assert printed.out.strip() == str(results).strip()
     stored = json.loads(cli("annotate", "import", "--to", "items", "--run", "run", "--pairs", "--json").out)
-    assert stored == json.loads(json.dumps(found.to_dict()))
-    assert found.to_frame()["system"].tolist() == ["echo", "reference"]
-    both = found.agreement[found.agreement["rater_a"].notna()]
+    assert stored == json.loads(json.dumps(results.to_dict()))
+    assert results.to_frame()["system"].tolist() == ["echo", "reference"]
+    both = results.agreement[results.agreement["rater_a"].notna()]
     assert both[["rater_a", "rater_b"]].drop_duplicates().values.tolist() == [["sheet_1", "sheet_2"]]
-    assert found.differences["n"].tolist() == [8]
-    assert set(found.correlations["coefficient"]) == {"kendall", "spearman", "pearson"}
-    assert found.judge_means["labelled"].tolist() == [8, 8]
-    assert found.judge_means["people"].tolist() == found.to_frame()["value"].tolist()
-    assert found._repr_html_().startswith("<div>")
-    assert repr(found).endswith("32 judgements of sheet_1, sheet_2, judge strict>")
+    assert results.differences["n"].tolist() == [8]
+    assert set(results.correlations["coefficient"]) == {"kendall", "spearman", "pearson"}
+    assert results.judge_means["labelled"].tolist() == [8, 8]
+    assert results.judge_means["people"].tolist() == results.to_frame()["value"].tolist()
+    assert results._repr_html_().startswith("<div>")
+    assert repr(results).endswith("32 judgements of sheet_1, sheet_2, judge strict>")
     without = figeval.import_judgements(to="items", exclude="sheet_2")
     assert without.people.annotators == ("sheet_1",)
 

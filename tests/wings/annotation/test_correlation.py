@@ -31,11 +31,11 @@ def test_intervals_are_those_of_drawn_clusters() -> None:
     x = generator.integers(0, 6, 90).astype(float)
     y = x + generator.integers(0, 6, 90)
     names = [f"c{n // 2}" for n in range(90)]
-    found = correlations(x, y, names)
+    by_metric = correlations(x, y, names)
     draws = np.random.default_rng(0).multinomial(45, np.full(45, 1 / 45), size=RESAMPLES)[:300]
-    several = [np.repeat(np.arange(90), np.repeat(counts, 2)) for counts in draws]
-    expected = np.quantile([scipys(x[rows], y[rows]) for rows in several], [0.025, 0.975], axis=0)
-    for score, low, high in zip(found, *expected, strict=True):
+    indices_of_draws = [np.repeat(np.arange(90), np.repeat(counts, 2)) for counts in draws]
+    expected = np.quantile([scipys(x[rows], y[rows]) for rows in indices_of_draws], [0.025, 0.975], axis=0)
+    for score, low, high in zip(by_metric, *expected, strict=True):
         assert (score.n, score.clusters, score.interval.method) == (90, 45, "cluster bootstrap")
         assert (score.low, score.high) == pytest.approx((low, high), abs=0.02)
 

@@ -33,13 +33,13 @@ def rated(
     )
 
 
-def agree(scale: Scale = "nominal", **given: Any) -> dict[str, Any]:
-    return {score.metric: score.value for score in agreement(rated(**given), scale)}
+def agree(scale: Scale = "nominal", **arguments: Any) -> dict[str, Any]:
+    return {score.metric: score.value for score in agreement(rated(**arguments), scale)}
 
 
-def alphas(**given: Any) -> dict[str, Any]:
+def alphas(**arguments: Any) -> dict[str, Any]:
     scales: tuple[Scale, ...] = ("nominal", "ordinal", "interval")
-    return {scale: krippendorff_alpha(rated(**given), scale).value for scale in scales}
+    return {scale: krippendorff_alpha(rated(**arguments), scale).value for scale in scales}
 
 
 CALLS = {"agreement": agree, "counted": agree, "alphas": alphas}

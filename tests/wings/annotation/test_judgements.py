@@ -22,9 +22,9 @@ SCALES = {"fluency": "1-5", "on topic": "yes/no"}
 def key(n: int = 4, **changes: Any) -> Key:
     """A key of texts by anna and ben for n examples; item 2k is anna's, item 2k + 1 ben's."""
     items = {
-        str(2 * k + place): Item(author=author, example=f"e{k}", cluster=None)
+        str(2 * k + index): Item(author=author, example=f"e{k}", cluster=None)
         for k in range(n)
-        for place, author in enumerate(("anna", "ben"))
+        for index, author in enumerate(("anna", "ben"))
     }
     fields = {"task": "t", "error_types": (), "authors": ("anna", "ben"), "not_written": {}, "seed": 0, "sheets": ()}
     return Key(**{**fields, "items": items, "criteria": criteria_of(SCALES), **changes})
@@ -37,8 +37,10 @@ def read(file: Path, content: str | Any) -> JudgementBatch:
     return read_judgements([file], list(SCALES))
 
 
-def triples(given: JudgementBatch) -> list[tuple[str, str, str, str]]:
-    return [(one.item, one.annotator, one.criterion, one.label) for one in given.judgements]
+def triples(batch: JudgementBatch) -> list[tuple[str, str, str, str]]:
+    return [
+        (judgement.item, judgement.annotator, judgement.criterion, judgement.label) for judgement in batch.judgements
+    ]
 
 
 def of(*rows: Sequence[str]) -> JudgementBatch:
@@ -51,27 +53,27 @@ def of(*rows: Sequence[str]) -> JudgementBatch:
 
 
 def results(*rows: Sequence[str], **changes: Any) -> HumanResults:
-    own = key(**changes)
-    return human_results(own, check_judgements(own, of(*rows)), {})
+    answer_key = key(**changes)
+    return human_results(answer_key, check_judgements(answer_key, of(*rows)), {})
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
 def test_sheets_have_a_column_for_each_criterion(tmp_path: Path) -> None:
-    found = read(tmp_path / "kim.csv", "item;text;fluency;on topic;comment\n1;a;4;yes;\n2;b;;no;?\n")
-    assert triples(found) == [
+    batch = read(tmp_path / "kim.csv", "item;text;fluency;on topic;comment\n1;a;4;yes;\n2;b;;no;?\n")
+    assert triples(batch) == [
         ("1", "kim", "fluency", "4"),
         ("1", "kim", "on topic", "yes"),
         ("2", "kim", "on topic", "no"),
     ]
-    assert found.skipped == 1
+    assert batch.skipped == 1
 
 
 def test_long_csv(tmp_path: Path) -> None:
-    found = read(tmp_path / "x.csv", "item,annotator,label,criterion,time\n1,kim,4,fluency,9\n1,lou,,fluency,10\n")
-    assert triples(found) == [("1", "kim", "fluency", "4")]
-    assert (found.judgements[0].time, found.skipped) == ("9", 1)
+    batch = read(tmp_path / "x.csv", "item,annotator,label,criterion,time\n1,kim,4,fluency,9\n1,lou,,fluency,10\n")
+    assert triples(batch) == [("1", "kim", "fluency", "4")]
+    assert (batch.judgements[0].time, batch.skipped) == ("9", 1)
     assert triples(read(tmp_path / "y.tsv", "annotator\titem\tlabel\nkim\t1\t4\n")) == [("1", "kim", "", "4")]
 
 
@@ -107,14 +109,14 @@ def test_label_studio(tmp_path: Path) -> None:
         },
         {"id": 2, "data": {"text": "b"}, "annotations": []},
     ]
-    found = read(tmp_path / "export.json", content)
-    assert triples(found) == [
+    batch = read(tmp_path / "export.json", content)
+    assert triples(batch) == [
         ("1", "3", "fluency", "4"),
         ("1", "3", "on_topic", "yes"),
         ("1", "lou@example.org", "fluency", "4"),
     ]
-    assert (found.skipped, found.ground_truth) == (1, 1)
-    assert [one.criterion for one in check_judgements(key(), found)] == ["fluency", "on topic", "fluency"]
+    assert (batch.skipped, batch.ground_truth) == (1, 1)
+    assert [judgement.criterion for judgement in check_judgements(key(), batch)] == ["fluency", "on topic", "fluency"]
 
 
 def test_potato(tmp_path: Path) -> None:
@@ -165,9 +167,9 @@ BAD_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "told"), BAD_FILES, ids=[told for _, _, told in BAD_FILES])
-def test_bad_files_are_told_in_one_line(name: str, content: Any, told: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=told) as raised:
+@pytest.mark.parametrize(("name", "content", "message"), BAD_FILES, ids=[message for _, _, message in BAD_FILES])
+def test_bad_files_are_told_in_one_line(name: str, content: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=message) as raised:
         read(tmp_path / name, content)
     assert "\n" not in str(raised.value)
 
@@ -182,7 +184,7 @@ def test_a_file_is_given_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         (("99", "kim", "fluency", "4"), r"row 2: item '99' is unknown; give the key that belongs to these judgements"),
         (("1", "kim", "fluency", "6"), r"row 2: kim gave '6' for 'fluency', which is not on the scale 1, 2, 3, 4, 5"),
@@ -191,8 +193,8 @@ def test_a_file_is_given_once(tmp_path: Path) -> None:
         (("1", "kim", "", "4"), r"there is no criterion, but several are known; the criteria are fluency, on topic"),
     ],
 )
-def test_what_does_not_fit_the_key_is_refused(row: Sequence[str], told: str) -> None:
-    with pytest.raises(DataError, match=told) as raised:
+def test_what_does_not_fit_the_key_is_refused(row: Sequence[str], message: str) -> None:
+    with pytest.raises(DataError, match=message) as raised:
         check_judgements(key(), of(row))
     assert "\n" not in str(raised.value)
 
@@ -201,10 +203,12 @@ def test_a_second_answer_is_refused_unless_the_last_one_is_to_count() -> None:
     twice = of(("1", "kim", "fluency", "4"), ("1", "kim", "Fluency", "2.0"))
     with pytest.raises(DataError, match=r"row 3: kim judged item '1' twice for 'fluency' \(first at file, row 2\)"):
         check_judgements(key(), twice)
-    assert [one.label for one in check_judgements(key(), twice, last=True)] == ["2"]
+    assert [judgement.label for judgement in check_judgements(key(), twice, last=True)] == ["2"]
     times = [("9", "2026-01-02"), ("5", "2026-01-03"), ("1", "2026-01-01")]
     timed = [Judgement("1", "kim", "fluency", label.replace("9", "4"), time, "") for label, time in times]
-    assert [one.label for one in check_judgements(key(), JudgementBatch(tuple(timed), 0, 0), last=True)] == ["5"]
+    assert [
+        judgement.label for judgement in check_judgements(key(), JudgementBatch(tuple(timed), 0, 0), last=True)
+    ] == ["5"]
 
 
 def test_scales() -> None:
@@ -236,15 +240,15 @@ def test_scales() -> None:
 
 
 def test_a_text_is_one_observation_and_has_a_majority() -> None:
-    found = results(
+    judged = results(
         *(("0", who, "fluency", label) for who, label in zip("abc", "445", strict=True)),
         *(("2", who, "fluency", label) for who, label in zip("ab", "12", strict=True)),
     )
-    anna, ben = found.systems
+    anna, ben = judged.systems
     assert (anna.score.n, anna.score.value) == (2, pytest.approx((13 / 3 + 1.5) / 2))
     assert (dict(anna.majority), anna.undecided) == ({"4": 1}, 1)
     assert (ben.score.value, ben.score.interval.reason) == (None, "no judgements")
-    assert (found.annotators, found.judgements, found.tests) == (("a", "b", "c"), 5, ())
+    assert (judged.annotators, judged.judgements, judged.tests) == (("a", "b", "c"), 5, ())
 
 
 def test_systems_are_compared_by_example_and_corrected_for_all_tests() -> None:
@@ -259,11 +263,11 @@ def test_systems_are_compared_by_example_and_corrected_for_all_tests() -> None:
 
 def test_systems_are_compared_within_annotators() -> None:
     """The severe `a` judges only anna's texts and the lenient `b` only ben's; `c` judges both texts of two examples."""
-    apart = [(str(item), "b" if item % 2 else "a", "fluency", "4" if item % 2 else "2") for item in range(20)]
-    (test,) = results(*apart, n=10).tests
+    rows_of_both = [(str(item), "b" if item % 2 else "a", "fluency", "4" if item % 2 else "2") for item in range(20)]
+    (test,) = results(*rows_of_both, n=10).tests
     assert (test.test.p, test.p_holm, test.test.difference, test.test.n) == (None, None, None, 0)
     assert test.test.note.startswith("no annotator judged both texts of an example, so a difference")
-    (test,) = results(*apart, *((str(item), "c", "fluency", "3") for item in range(4)), n=10).tests
+    (test,) = results(*rows_of_both, *((str(item), "c", "fluency", "3") for item in range(4)), n=10).tests
     assert (test.test.difference, test.test.n) == (0.0, 2), "the judgements of a and b do not count"
     assert "8 of 10 examples left out, because no annotator judged both of their texts" in test.test.note
 
@@ -271,8 +275,8 @@ def test_systems_are_compared_within_annotators() -> None:
 def test_agreement_has_reasons_for_what_is_undefined() -> None:
     (alone,) = results(("0", "a", "fluency", "4")).agreement
     assert {score.interval.reason for score in alone.scores} == {"only one rater"}
-    (apart,) = results(("0", "a", "fluency", "4"), ("1", "b", "fluency", "4")).agreement
-    assert apart.scores[1].interval.reason == "a and b rated no item in common"
+    (coefficients,) = results(("0", "a", "fluency", "4"), ("1", "b", "fluency", "4")).agreement
+    assert coefficients.scores[1].interval.reason == "a and b rated no item in common"
     (same,) = results(*((str(n), who, "on topic", "yes") for n in range(4) for who in "ab")).agreement
     values = {score.metric: score.value for score in same.scores}
     assert values == {
@@ -287,30 +291,32 @@ def test_agreement_has_reasons_for_what_is_undefined() -> None:
 def test_people_who_answer_questions_are_right_or_wrong() -> None:
     answers = Criterion(name="answer", labels=("A", "B", "C"))
     items = {str(n): Item(author="people", example=f"e{n}", cluster=None) for n in range(2)}
-    own = key(
+    answer_key = key(
         items=items, authors=("people",), criteria=(answers,), gold={"0": "B", "1": "C"}, checks={"9": {"answer": "A"}}
     )
-    given = of(
+    batch = of(
         ("0", "kim", "", "b"),
         ("1", "kim", "", "A"),
         ("0", "lou", "", "B"),
         ("9", "lou", "", "B"),
         ("9", "kim", "", "A"),
     )
-    found = human_results(own, check_judgements(own, given), {})
-    assert found.systems[0].score.value == 0.5
-    assert found.checks == {"kim": (1, 1, 1), "lou": (0, 1, 1)}
-    assert found.agreement[0].scale == "nominal"
+    judged = human_results(answer_key, check_judgements(answer_key, batch), {})
+    assert judged.systems[0].score.value == 0.5
+    assert judged.checks == {"kim": (1, 1, 1), "lou": (0, 1, 1)}
+    assert judged.agreement[0].scale == "nominal"
 
 
 def test_metrics_are_correlated_with_the_mean_judgement() -> None:
-    own = key(n=5)
+    answer_key = key(n=5)
     rows = [(str(2 * k), who, "fluency", str(k + 1)) for k in range(5) for who in "ab"]
     values = {f"e{k}": (float(k**2), None) for k in range(5)}
-    found = human_results(
-        own, check_judgements(own, of(*rows)), {"anna": {"bleu": values, "flat": dict.fromkeys(values, (1.0, None))}}
+    judged = human_results(
+        answer_key,
+        check_judgements(answer_key, of(*rows)),
+        {"anna": {"bleu": values, "flat": dict.fromkeys(values, (1.0, None))}},
     )
-    bleu, flat = found.correlations
+    bleu, flat = judged.correlations
     assert [round(score.value or 0, 3) for score in bleu.scores] == [1.0, 1.0, 0.959]
     assert bleu.scores[0].interval.reason == "fewer than 40 rows"
     assert flat.scores[0].interval.reason == "all values of the metric are the same"
@@ -319,20 +325,20 @@ def test_metrics_are_correlated_with_the_mean_judgement() -> None:
 def test_a_system_with_a_long_name_has_numbers_of_systems() -> None:
     """Systems may be called by the path of a model, which has any length."""
     name = "models/" + "x" * 500
-    own = key(1, authors=(name,), items={"0": Item(author=name, example="e0", cluster=None)})
-    found = numbers_of_systems(own, of(("0", "kim", "fluency", "4")).judgements)
-    assert {one.model for one in found.numbers} == {name}
+    answer_key = key(1, authors=(name,), items={"0": Item(author=name, example="e0", cluster=None)})
+    table_numbers = numbers_of_systems(answer_key, of(("0", "kim", "fluency", "4")).judgements)
+    assert {number.model for number in table_numbers.numbers} == {name}
 
 
 def test_tables_get_the_number_of_their_rule() -> None:
     """Two of three people say yes to every text: the mean is 2/3, and the majority says yes always."""
-    own = key(n=3, criteria=criteria_of({"fluent": "yes/no"}), authors=("anna",))
-    said = {"kim": "yes", "lou": "yes", "max": "no"}
-    numbers = [str(item) for item, about in own.items.items() if about.author == "anna"]
-    found = numbers_of_systems(
-        own, of(*((item, who, "fluent", label) for item in numbers for who, label in said.items())).judgements
+    answer_key = key(n=3, criteria=criteria_of({"fluent": "yes/no"}), authors=("anna",))
+    answers = {"kim": "yes", "lou": "yes", "max": "no"}
+    numbers = [str(item) for item, about in answer_key.items.items() if about.author == "anna"]
+    table_numbers = numbers_of_systems(
+        answer_key, of(*((item, who, "fluent", label) for item in numbers for who, label in answers.items())).judgements
     )
-    values = {(one.metric, one.rule): one.value for one in found.numbers}
+    values = {(number.metric, number.rule): number.value for number in table_numbers.numbers}
     assert values == {
         ("fluent", "mean"): pytest.approx(2 / 3),
         ("fluent", "majority"): 1.0,
@@ -341,8 +347,10 @@ def test_tables_get_the_number_of_their_rule() -> None:
 
 
 def test_what_tables_do_not_get_is_said() -> None:
-    own = key(n=2, criteria=criteria_of({"fluent": "yes/no"}), authors=("anna",))
-    first, second = (item for item, about in own.items.items() if about.author == "anna")
+    answer_key = key(n=2, criteria=criteria_of({"fluent": "yes/no"}), authors=("anna",))
+    first, second = (item for item, about in answer_key.items.items() if about.author == "anna")
     rows = [(first, "kim", "yes"), (first, "lou", "no"), (second, "kim", "yes")]
-    found = numbers_of_systems(own, of(*((item, who, "fluent", label) for item, who, label in rows)).judgements)
-    assert "1 text of anna without a majority left out where it counts" in found.source
+    table_numbers = numbers_of_systems(
+        answer_key, of(*((item, who, "fluent", label) for item, who, label in rows)).judgements
+    )
+    assert "1 text of anna without a majority left out where it counts" in table_numbers.source

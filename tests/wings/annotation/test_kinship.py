@@ -20,7 +20,7 @@ CASES = json.loads((Path(__file__).parents[2] / "golden" / "kinship.json").read_
 
 
 def model(name: str, *, ancestors: tuple[str, ...] = (), **fields: Any) -> ModelRecord:
-    line = [AncestorRecord(model=one) for one in ancestors]
+    line = [AncestorRecord(model=ancestor) for ancestor in ancestors]
     lineage = LineageRecord(ancestors=line, trained=0, chosen=0) if line else None
     return ModelRecord(name=name, backend=name.partition(":")[0], lineage=lineage, **fields)
 
@@ -36,8 +36,8 @@ def test_a_folder_is_the_same_under_every_path(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     absolute = str(tmp_path.resolve() / "models" / "scribe")
     for name in ("models/scribe", "./link", f"causal:{absolute}"):
-        found = relation(origin_of(model(absolute)), origin_of(model(name)))
-        assert found == f"is the judge itself, {absolute}"
+        kinship = relation(origin_of(model(absolute)), origin_of(model(name)))
+        assert kinship == f"is the judge itself, {absolute}"
 
 
 @pytest.mark.slow
@@ -50,6 +50,6 @@ def test_a_copy_of_the_weights_is_recognised(cli: Cli, tmp_path: Path) -> None:
     (author,) = items.key.authors
     done = cli("annotate", "judge", "items", "--judge", "copy", "--name", "copy")
     assert done.code == 0, done.err
-    told = f"{author}, whose texts it judges, has the weights of the judge; models tend to prefer their own texts"
-    assert told in done.err
-    assert told in cli("annotate", "import", "--to", "items").out
+    warning = f"{author}, whose texts it judges, has the weights of the judge; models tend to prefer their own texts"
+    assert warning in done.err
+    assert warning in cli("annotate", "import", "--to", "items").out

@@ -74,12 +74,12 @@ def test_the_mouse_answers_until_all_is_done(page: Page, tmp_path: Path) -> None
     with serving(folder, "--annotator", "lou") as server:
         page.open(server.address)
         page.until(WORKING)
-        for place in (1, 2):
+        for number in (1, 2):
             page.click("input[name=criterion-0][value='3']")
             page.until(f"document.querySelector('#status').textContent === 'fluency: 3, saved' && {SAVED}")
             page.click("input[name=criterion-1][value=no]")
-            page.until(f"document.querySelector('#progress').value === {place}")
-            if place == 1:
+            page.until(f"document.querySelector('#progress').value === {number}")
+            if number == 1:
                 page.click("#next")
         assert "You have answered all items" in page.text
         assert server.stop().startswith("lou: 4 judgements\n")
@@ -98,9 +98,9 @@ def test_two_tabs_agree_in_the_end(page: Page, tmp_path: Path) -> None:
 
 
 def test_instructions_are_open_first_and_never_away(page: Page, tmp_path: Path) -> None:
-    told = f"Read slowly.\n**Then judge.** {HOSTILE}"
+    text = f"Read slowly.\n**Then judge.** {HOSTILE}"
     is_open = "document.querySelector('#instructions').open"
-    with serving(exported(tmp_path / "items", "one", "two", instructions=told, scales=DESCRIBED)) as server:
+    with serving(exported(tmp_path / "items", "one", "two", instructions=text, scales=DESCRIBED)) as server:
         started(page, server, "kim")
         assert page.script(is_open)
         assert "Read slowly.\n**Then judge.** <img" in page.text
@@ -123,13 +123,13 @@ def test_instructions_are_open_first_and_never_away(page: Page, tmp_path: Path) 
 
 def test_long_texts_are_shown_as_a_whole(page: Page, tmp_path: Path) -> None:
     """Phones show no scroll bar, so a box that scrolls within the page would look like the end of the text."""
-    told = "\n".join(f"Rule {number}." for number in range(60))
+    long_text = "\n".join(f"Rule {number}." for number in range(60))
     text = "One sentence after the other. " * 200
-    with serving(exported(tmp_path / "items", text, instructions=told), "--annotator", "kim") as server:
+    with serving(exported(tmp_path / "items", text, instructions=long_text), "--annotator", "kim") as server:
         page.open(server.address)
         page.until(WORKING)
         page.look(tmp_path / "shot.png", width=400)
-        boxes = "[...document.querySelectorAll('#told, #texts p')]"
+        boxes = "[...document.querySelectorAll('#long_text, #texts p')]"
         assert page.script(f"{boxes}.length") == 3
         assert page.script(f"{boxes}.every((one) => one.scrollHeight <= one.clientHeight)")
 
@@ -139,11 +139,11 @@ def test_an_answer_moves_nothing_on_a_phone(page: Page, tmp_path: Path) -> None:
         page.open(server.address)
         page.until(WORKING)
         page.look(tmp_path / "before.png", width=400)
-        place = "document.querySelector('#answers').getBoundingClientRect().height"
-        before = page.script(place)
+        height = "document.querySelector('#answers').getBoundingClientRect().height"
+        before = page.script(height)
         page.press("4")
         page.until(SAVED)
-        assert page.script(place) == before
+        assert page.script(height) == before
         page.click(".clear")
         page.until("document.querySelector('#status').textContent === 'fluency: no answer, saved'")
 
@@ -186,11 +186,11 @@ def test_readers_hear_what_is_asked(page: Page, tmp_path: Path) -> None:
         page.until(WORKING)
         page.call("Accessibility.enable")
         nodes = page.call("Accessibility.getFullAXTree")["nodes"]
-    named = {
+    nodes_named = {
         (node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node.get("ignored")
     }
-    assert {("group", "fluency"), ("radio", "3"), ("radio", "yes"), ("heading", "Item 1 of 1")} <= named
-    assert {("progressbar", "Answered items"), ("form", "Answers"), ("navigation", "Items")} <= named
+    assert {("group", "fluency"), ("radio", "3"), ("radio", "yes"), ("heading", "Item 1 of 1")} <= nodes_named
+    assert {("progressbar", "Answered items"), ("form", "Answers"), ("navigation", "Items")} <= nodes_named
 
 
 @pytest.mark.parametrize("width", [320, 390, 1000])

@@ -44,15 +44,15 @@ def test_compare(cli: Cli, runs: tuple[Path, Path]) -> None:
 
 
 def test_compare_as_json(cli: Cli, runs: tuple[Path, Path]) -> None:
-    found = json.loads(cli("compare", *runs, "--json").out)
-    assert (found["metric"], found["family"], found["a"]["model"]) == ("acc", 1, "overlap")
-    (one,) = found["tasks"]
-    assert (one["n"], one["unmatched_a"], one["p"], one["p_adjusted"]) == (15, 5, one["p"], one["p"])
+    comparison = json.loads(cli("compare", *runs, "--json").out)
+    assert (comparison["metric"], comparison["family"], comparison["a"]["model"]) == ("acc", 1, "overlap")
+    (task,) = comparison["tasks"]
+    assert (task["n"], task["unmatched_a"], task["p"], task["p_adjusted"]) == (15, 5, task["p"], task["p"])
 
 
 def test_a_run_with_itself_does_not_differ(cli: Cli, runs: tuple[Path, Path]) -> None:
-    for one in json.loads(cli("compare", runs[0], runs[0], "--json").out)["tasks"]:
-        assert (one["difference"], one["p"]) == (0, 1)
+    for task in json.loads(cli("compare", runs[0], runs[0], "--json").out)["tasks"]:
+        assert (task["difference"], task["p"]) == (0, 1)
 
 
 def test_several_runs_are_ranked_and_compared_in_pairs(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -63,33 +63,38 @@ def test_several_runs_are_ranked_and_compared_in_pairs(cli: Cli, runs: tuple[Pat
         ["mini_fables", name] for name in sorted(("overlap", "random", "tfidf"), key=lambda name: ranked(lines, name))
     ]
     assert any("Benjamini and Hochberg's correction over 3 tests" in line for line in lines)
-    found = json.loads(cli("compare", *runs, third, "--json").out)
-    assert [(pair["a"], pair["b"]) for pair in found["pairs"]] == [(0, 1), (0, 2), (1, 2)]
-    assert {one["best"] for one in found["ranks"]} == {1}, "20 examples say nothing about the order"
-    assert {one["worst"] for one in found["ranks"]} == {3}
+    comparison = json.loads(cli("compare", *runs, third, "--json").out)
+    assert [(pair["a"], pair["b"]) for pair in comparison["pairs"]] == [(0, 1), (0, 2), (1, 2)]
+    assert {rank["best"] for rank in comparison["ranks"]} == {1}, "20 examples say nothing about the order"
+    assert {rank["worst"] for rank in comparison["ranks"]} == {3}
 
 
 def ranked(lines: list[str], name: str) -> int:
     """Line of a run in the first table."""
-    return next(place for place, line in enumerate(lines) if line.split()[1:2] == [name])
+    return next(number for number, line in enumerate(lines) if line.split()[1:2] == [name])
 
 
 def test_planned_comparisons_have_holms_correction(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     third = finished(tmp_path / "tfidf", "mini_fables", model="tfidf", baselines=False)
-    found = json.loads(cli("compare", *runs, third, "--against", third, "--equivalence", "0.9", "--json").out)
-    assert [(pair["a"], pair["b"]) for pair in found["pairs"]] == [(0, 2), (1, 2)]
-    assert (found["correction"], found["family"], found["ranks"], found["margin"]) == ("holm", 2, [], 0.9)
-    assert all(one["p_equivalence"] < 0.05 < one["p"] for pair in found["pairs"] for one in pair["tasks"])
+    comparison = json.loads(cli("compare", *runs, third, "--against", third, "--equivalence", "0.9", "--json").out)
+    assert [(pair["a"], pair["b"]) for pair in comparison["pairs"]] == [(0, 2), (1, 2)]
+    assert (comparison["correction"], comparison["family"], comparison["ranks"], comparison["margin"]) == (
+        "holm",
+        2,
+        [],
+        0.9,
+    )
+    assert all(task["p_equivalence"] < 0.05 < task["p"] for pair in comparison["pairs"] for task in pair["tasks"])
 
 
 def test_the_warnings_of_the_runs_are_repeated_once(runs: tuple[Path, Path], tmp_path: Path) -> None:
     copies = []
-    for place, source in enumerate(runs):
+    for number, source in enumerate(runs):
         record, _ = read_run(source)
         for task in record.tasks:
             task.warnings, task.only_label = ["punished by construction"], "yes"
-        record.digests, record.warnings = {}, [f"own warning of {place}"]
-        copy = tmp_path / str(place)
+        record.digests, record.warnings = {}, [f"own warning of {number}"]
+        copy = tmp_path / str(number)
         shutil.copytree(source, copy)
         RunFolder(copy).write(record)
         copies.append(copy)
@@ -103,23 +108,23 @@ def test_the_warnings_of_the_runs_are_repeated_once(runs: tuple[Path, Path], tmp
 def test_tasks_with_the_same_rows_are_one_test(runs: tuple[Path, Path], tmp_path: Path) -> None:
     """An encoder answers a retrieval task, alone or as a part of another task, with the same rows."""
     copies = []
-    for place, source in enumerate(runs):
+    for number, source in enumerate(runs):
         record, _ = read_run(source)
         (fables,) = (task for task in record.tasks if task.task == "mini_fables")
         again = fables.model_copy(
             update={"task": "again", "predictions": "predictions/again.jsonl", "predictions_sha256": None}
         )
         record.digests, record.tasks = {}, [fables, again]
-        copy = tmp_path / str(place)
+        copy = tmp_path / str(number)
         shutil.copytree(source, copy)
         shutil.copy(copy / fables.predictions, copy / again.predictions)
         RunFolder(copy).write(record)
         copies.append(copy)
-    found = figeval.compare(copies)
-    first, repeated = found.result.pairs[0, 1].tasks
-    assert (found.family, repeated.same_as) == (1, "mini_fables")
+    comparison = figeval.compare(copies)
+    first, repeated = comparison.result.pairs[0, 1].tasks
+    assert (comparison.family, repeated.same_as) == (1, "mini_fables")
     assert repeated.p_adjusted == first.p_adjusted == first.comparison.p
-    assert "again: the same rows as mini_fables in both runs, counted as one test" in found.notes()
+    assert "again: the same rows as mini_fables in both runs, counted as one test" in comparison.notes()
     rows = (copies[1] / again.predictions).read_text().splitlines()
     (copies[1] / again.predictions).write_text("\n".join(rows[:-1]) + "\n")
     assert figeval.compare(copies).family == 2, "the rows differ"
@@ -145,11 +150,11 @@ def test_compare_refuses_with_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
 def test_only_planned_tasks_are_tested(cli: Cli, tmp_path: Path) -> None:
     """The correction covers the named tasks; a suite stands for its tasks, and names are checked."""
     models = ("overlap", "random")
-    pair = [finished(tmp_path / one, "mini", model=one, baselines=False) for one in models]
+    pair = [finished(tmp_path / name, "mini", model=name, baselines=False) for name in models]
     every = json.loads(cli("compare", *pair, "--json").out)
-    one = json.loads(cli("compare", *pair, "--tasks", "mini_fables", "--json").out)
-    assert (one["family"], [found["task"] for found in one["tasks"]]) == (1, ["mini_fables"])
-    assert every["family"] > 1 and one["tasks"][0]["p"] in [found["p"] for found in every["tasks"]]
+    comparison = json.loads(cli("compare", *pair, "--tasks", "mini_fables", "--json").out)
+    assert (comparison["family"], [task["task"] for task in comparison["tasks"]]) == (1, ["mini_fables"])
+    assert every["family"] > 1 and comparison["tasks"][0]["p"] in [task["p"] for task in every["tasks"]]
     assert json.loads(cli("compare", *pair, "--tasks", "mini", "--json").out) == every
     refused = cli("compare", *pair, "--tasks", "mini_fabels")
     assert (refused.code, refused.complaint.partition(" or ")[0]) == (

@@ -43,7 +43,7 @@ def written(
 def acc(text: str) -> Answers:
     """`1101-` → answers of the examples e0, e1 …; a dash is no valid answer, a dot no row at all."""
     values = {"1": 1.0, "0": 0.0, "-": None}
-    return {f"e{place}": values[letter] for place, letter in enumerate(text) if letter != "."}
+    return {f"e{index}": values[letter] for index, letter in enumerate(text) if letter != "."}
 
 
 def compared(tmp_path: Path, a: dict[str, Answers], b: dict[str, Answers], **options: Any) -> Any:
@@ -53,57 +53,64 @@ def compared(tmp_path: Path, a: dict[str, Answers], b: dict[str, Answers], **opt
 def test_examples_are_joined_by_id_and_tested_in_pairs(tmp_path: Path) -> None:
     a, b = acc("1111111100"), acc("1100000011")
     shuffled = {key: b[key] for key in sorted(b, reverse=True)}
-    (one,) = compared(tmp_path, {"t": a}, {"t": shuffled}).tasks
-    found = one.comparison
-    assert (found.n, found.value_a, found.value_b, found.difference) == (10, 0.8, 0.4, pytest.approx(0.4))
-    assert (found.a_only, found.b_only) == (6, 2)
-    assert found.test == "exact McNemar"
-    assert found.p == pytest.approx(mcnemar(6, 2))
-    assert (one.unmatched_a, one.unmatched_b, one.unanswered) == (0, 0, 0)
+    (task,) = compared(tmp_path, {"t": a}, {"t": shuffled}).tasks
+    comparison = task.comparison
+    assert (comparison.n, comparison.value_a, comparison.value_b, comparison.difference) == (
+        10,
+        0.8,
+        0.4,
+        pytest.approx(0.4),
+    )
+    assert (comparison.a_only, comparison.b_only) == (6, 2)
+    assert comparison.test == "exact McNemar"
+    assert comparison.p == pytest.approx(mcnemar(6, 2))
+    assert (task.unmatched_a, task.unmatched_b, task.unanswered) == (0, 0, 0)
 
 
 def test_what_only_one_run_has_is_counted_and_left_out(tmp_path: Path) -> None:
-    (one,) = compared(tmp_path, {"t": acc("11001-1...")}, {"t": acc("1010-011.1")}).tasks
-    assert (one.unmatched_a, one.unmatched_b, one.unanswered) == (0, 2, 2)
-    assert one.comparison.n == 5
+    (task,) = compared(tmp_path, {"t": acc("11001-1...")}, {"t": acc("1010-011.1")}).tasks
+    assert (task.unmatched_a, task.unmatched_b, task.unanswered) == (0, 2, 2)
+    assert task.comparison.n == 5
 
 
 def test_clusters_count_instead_of_rows(tmp_path: Path) -> None:
     clusters = {f"e{i}": f"c{i // 5}" for i in range(20)}
     a = written(tmp_path / "a", {"t": acc("1" * 10 + "0" * 10)}, clusters)
     b = written(tmp_path / "b", {"t": acc("0" * 10 + "0" * 10)}, clusters)
-    (one,) = compare_runs(a, b).tasks
-    assert (one.comparison.n, one.comparison.clusters) == (20, 4)
-    assert one.comparison.test == "sign flip"
+    (task,) = compare_runs(a, b).tasks
+    assert (task.comparison.n, task.comparison.clusters) == (20, 4)
+    assert task.comparison.test == "sign flip"
     alone = compare_runs(
         written(tmp_path / "c", {"t": acc("1" * 10 + "0" * 10)}), written(tmp_path / "d", {"t": acc("0" * 20)})
     )
-    assert one.comparison.p > alone.tasks[0].comparison.p, "four proverbs prove less than twenty narratives"
+    assert task.comparison.p > alone.tasks[0].comparison.p, "four proverbs prove less than twenty narratives"
 
 
 def test_p_values_are_corrected_over_the_tasks_that_were_tested(tmp_path: Path) -> None:
     tasks_a = {"one": acc("1" * 12), "two": acc("1" * 8 + "0" * 4), "empty": acc("----")}
     tasks_b = {"one": acc("0" * 12), "two": acc("0" * 8 + "0" * 4), "empty": acc("1111")}
     result = compared(tmp_path, tasks_a, tasks_b)
-    raw = [one.comparison.p for one in result.tasks]
-    assert [one.task for one in result.tasks] == ["one", "two"]
+    raw = [task.comparison.p for task in result.tasks]
+    assert [task.task for task in result.tasks] == ["one", "two"]
     assert result.family == 2
-    assert [one.p_adjusted for one in result.tasks] == holm(raw)
+    assert [task.p_adjusted for task in result.tasks] == holm(raw)
     assert result.left_out == {"empty": "no acc stored"}
 
 
 def test_tasks_of_one_run_only_are_named(tmp_path: Path) -> None:
     result = compared(tmp_path, {"both": acc("10"), "mine": acc("1")}, {"both": acc("01"), "yours": acc("1")})
-    assert [one.task for one in result.tasks] == ["both"]
+    assert [task.task for task in result.tasks] == ["both"]
     assert result.left_out == {"mine": "only in A", "yours": "only in B"}
 
 
 def test_values_outside_0_and_1_are_not_clipped_as_shares(tmp_path: Path) -> None:
     values = {"e0": -3.0, "e1": 4.0, "e2": 9.0}
-    others = {"e0": 0.0, "e1": 0.5, "e2": 1.0}
-    a, b = (written(tmp_path / name, {"t": one}, metric="length") for name, one in (("a", values), ("b", others)))
-    (one,) = compare_runs(a, b, metric="length").tasks
-    assert one.comparison.high > 1
+    other_values = {"e0": 0.0, "e1": 0.5, "e2": 1.0}
+    a, b = (
+        written(tmp_path / name, {"t": rows}, metric="length") for name, rows in (("a", values), ("b", other_values))
+    )
+    (task,) = compare_runs(a, b, metric="length").tasks
+    assert task.comparison.high > 1
 
 
 def test_run_json_itself_may_be_given(tmp_path: Path) -> None:
@@ -145,18 +152,18 @@ def test_a_score_that_is_no_mean_is_tested_by_permutation(tmp_path: Path) -> Non
     """`balanced_acc` adds, for each of two labels, right answers, answers and examples."""
     right, wrong = ([1.0, 0.0, 1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0, 1.0, 0.0])
     other_right, other_wrong = ([0.0, 1.0, 0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0, 0.0, 1.0])
-    answers_a: Answers = {f"e{place}": right if place % 2 else other_right for place in range(12)}
-    answers_b: Answers = {f"e{place}": right if place % 2 else other_wrong for place in range(12)}
+    answers_a: Answers = {f"e{index}": right if index % 2 else other_right for index in range(12)}
+    answers_b: Answers = {f"e{index}": right if index % 2 else other_wrong for index in range(12)}
     answers_b["e1"] = wrong
     settings = {"labels": ["x", "y"]}
     a, b = (
         written(tmp_path / name, {"t": answers}, metric="balanced_acc", task_type="pairs", settings=settings)
         for name, answers in (("a", answers_a), ("b", answers_b))
     )
-    (one,) = compare_runs(a, b, metric="balanced_acc").tasks
-    assert (one.comparison.value_a, one.comparison.value_b) == (1.0, pytest.approx((5 / 6) / 2))
-    assert (one.comparison.test, one.comparison.p) == ("permutation", 2 / 2**7)
-    assert one.comparison.note.startswith(
+    (task,) = compare_runs(a, b, metric="balanced_acc").tasks
+    assert (task.comparison.value_a, task.comparison.value_b) == (1.0, pytest.approx((5 / 6) / 2))
+    assert (task.comparison.test, task.comparison.p) == ("permutation", 2 / 2**7)
+    assert task.comparison.note.startswith(
         "no interval: fewer than 40 effective examples; 28% of samples of 12 examples"
     )
 
@@ -171,14 +178,18 @@ def test_a_score_that_is_no_mean_is_compared_within_languages(tmp_path: Path) ->
         target.predictions_file("x").parent.mkdir(parents=True)
         target.write(run(task("t", task_type="pairs", settings=settings)))
         with target.appending("t") as writer:
-            for place in range(18):
-                language = "de" if place < 6 else "en"
-                answer = right if place % 2 else (other_right if language in good else other_wrong)
-                writer.write(row(f"e{place}", metrics={"balanced_acc": answer}, language=language))
+            for number in range(18):
+                language = "de" if number < 6 else "en"
+                answer = right if number % 2 else (other_right if language in good else other_wrong)
+                writer.write(row(f"e{number}", metrics={"balanced_acc": answer}, language=language))
         sides.append(tmp_path / name)
-    found = {one.task: one.comparison for one in compare_runs(*sides, metric="balanced_acc").tasks}
-    assert {name: one.difference for name, one in found.items()} == {"t (de)": 0.5, "t (en)": -0.5, "t": 0.0}
-    assert (found["t"].n, found["t"].value_a, found["t"].p) == (18, 0.75, 1.0)
+    comparisons = {task.task: task.comparison for task in compare_runs(*sides, metric="balanced_acc").tasks}
+    assert {name: comparison.difference for name, comparison in comparisons.items()} == {
+        "t (de)": 0.5,
+        "t (en)": -0.5,
+        "t": 0.0,
+    }
+    assert (comparisons["t"].n, comparisons["t"].value_a, comparisons["t"].p) == (18, 0.75, 1.0)
 
 
 def test_an_unknown_metric_has_near_names(tmp_path: Path) -> None:
@@ -196,13 +207,13 @@ def test_two_prompts_of_one_run_are_compared_in_pairs(tmp_path: Path) -> None:
     folder = RunFolder(path)
     record = folder.read()
     assert record is not None
-    for one, kind in zip(record.tasks[1:], ("prompt", "probe"), strict=True):
-        one.kind, one.of, one.variant = kind, "t", one.task.partition("@")[2]
+    for variant, kind in zip(record.tasks[1:], ("prompt", "probe"), strict=True):
+        variant.kind, variant.of, variant.variant = kind, "t", variant.task.partition("@")[2]
     folder.write(record)
-    found = compare_runs(path, path, prompts=("default", "loud"))
-    (one,) = found.tasks
-    assert (one.task, one.comparison.value_a, one.comparison.value_b) == ("t", 0.8, 0.4)
-    assert found.prompts == ("default", "loud")
+    comparison = compare_runs(path, path, prompts=("default", "loud"))
+    (task,) = comparison.tasks
+    assert (task.task, task.comparison.value_a, task.comparison.value_b) == ("t", 0.8, 0.4)
+    assert comparison.prompts == ("default", "loud")
     with pytest.raises(RecordError, match=r"--prompts lound: .* did you mean 'loud'.*; it has default, loud$"):
         compare_runs(path, path, prompts=("default", "lound"))
 
@@ -214,22 +225,22 @@ def test_a_floor_is_compared_only_where_probes_were_asked_for(tmp_path: Path) ->
     assert record is not None
     record.tasks[1].kind, record.tasks[1].of, record.tasks[1].variant = "probe", "t", "no_query"
     folder.write(record)
-    found = compare_runs(path, path)
-    assert ([one.task for one in found.tasks], found.family) == (["t"], 1)
+    comparison = compare_runs(path, path)
+    assert ([task.task for task in comparison.tasks], comparison.family) == (["t"], 1)
     record.config["probes"] = True
     folder.write(record)
-    assert [one.task for one in compare_runs(path, path).tasks] == ["t", "t@no_query"]
+    assert [task.task for task in compare_runs(path, path).tasks] == ["t", "t@no_query"]
 
 
 def test_ranks_are_of_the_examples_that_all_runs_answered(tmp_path: Path) -> None:
     """Each pair has its own examples, so the order of the runs would decide whose accuracy is ranked."""
     answers = {"x": "10" * 10 + "-" * 20, "y": "0" * 20 + "1" * 20, "z": "1" * 20 + "0" * 20}
-    places = {name: written(tmp_path / name, {"t": acc(text)}) for name, text in answers.items()}
+    folders = {name: written(tmp_path / name, {"t": acc(text)}) for name, text in answers.items()}
     for order in ("xyz", "zyx", "yxz"):
-        found = figeval.compare([places[name] for name in order]).result
-        ranks = {order[one.run]: (one.value, one.rank, one.n) for one in found.ranks}
+        comparison = figeval.compare([folders[name] for name in order]).result
+        ranks = {order[rank.run]: (rank.value, rank.rank, rank.n) for rank in comparison.ranks}
         assert ranks == {"z": (1.0, 1, 20), "x": (0.5, 2, 20), "y": (0.0, 3, 20)}
-        (pair,) = found.pairs[tuple(sorted((order.index("y"), order.index("z"))))].tasks
+        (pair,) = comparison.pairs[tuple(sorted((order.index("y"), order.index("z"))))].tasks
         assert pair.comparison.n == 40, "the pairs' own comparisons keep their examples"
 
 
@@ -239,13 +250,13 @@ def test_a_large_family_of_tests_can_find_differences(tmp_path: Path) -> None:
 
     If p could not fall below 1 / 10,001, none of 552 tests could be significant after Holm's correction.
     """
-    clusters = {f"e{place}": f"c{place // 2}" for place in range(60)}
-    places = []
+    clusters = {f"e{index}": f"c{index // 2}" for index in range(60)}
+    folders = []
     for number in range(24):
-        text = "".join("10"[(number < 12) == (place not in {number, number + 24})] for place in range(60))
-        places.append(written(tmp_path / str(number), {"t": acc(text), "u": acc(text)}, clusters))
-    ranks = figeval.compare(places).result.ranks
-    assert {(one.best, one.worst) for one in ranks} == {(1, 12), (13, 24)}
+        text = "".join("10"[(number < 12) == (index not in {number, number + 24})] for index in range(60))
+        folders.append(written(tmp_path / str(number), {"t": acc(text), "u": acc(text)}, clusters))
+    ranks = figeval.compare(folders).result.ranks
+    assert {(rank.best, rank.worst) for rank in ranks} == {(1, 12), (13, 24)}
 
 
 def test_a_run_is_ranked_once(tmp_path: Path) -> None:
@@ -255,30 +266,30 @@ def test_a_run_is_ranked_once(tmp_path: Path) -> None:
 
 
 def test_a_single_training_says_what_p_is_about(tmp_path: Path) -> None:
-    places = [written(tmp_path / name, {"t": acc("1010110010")}) for name in "ab"]
-    for place in places:
-        folder = RunFolder(place)
-        record = read_run(place)[0]
+    folders = [written(tmp_path / name, {"t": acc("1010110010")}) for name in "ab"]
+    for run_folder in folders:
+        folder = RunFolder(run_folder)
+        record = read_run(run_folder)[0]
         about = AncestorRecord(model="m", about={"task": "t", "seed": 1})
         lineage = LineageRecord(ancestors=[about], trained=1, chosen=0)
         folder.write(record.model_copy(update={"model": record.model.model_copy(update={"lineage": lineage})}))
-        start = "A is a single training" if place == places[0] else "A and B are single trainings"
-        (caveat,) = compare_runs(*places).caveats
+        start = "A is a single training" if run_folder == folders[0] else "A and B are single trainings"
+        (caveat,) = compare_runs(*folders).caveats
         assert caveat.startswith(f"{start}: p does not cover other seeds")
 
 
 def test_a_task_without_the_metric_is_not_said_to_have_no_mean_over_seeds(tmp_path: Path) -> None:
     mean = read_run(written(tmp_path / "mean", {"t": acc("10")}, metric="bleu"))
     seeds = RunSide(mean[0], [mean, mean, mean])
-    (own,) = mean[0].tasks
-    assert compare_task("t", (seeds, own), (seeds, own), "acc", 0) == "no acc stored"
+    (mean_task,) = mean[0].tasks
+    assert compare_task("t", (seeds, mean_task), (seeds, mean_task), "acc", 0) == "no acc stored"
 
 
 def test_a_comparison_says_if_lower_is_better(tmp_path: Path) -> None:
     scores = [score("mae", higher_is_better=False)]
-    one, other = (written(tmp_path / name, {"t": acc("1010")}, metric="mae", scores=scores) for name in "ab")
+    run, other = (written(tmp_path / name, {"t": acc("1010")}, metric="mae", scores=scores) for name in "ab")
     assert "mae: lower is better, so that A is better where A − B is negative" in [
-        *figeval.compare(one, other, metric="mae").notes()
+        *figeval.compare(run, other, metric="mae").notes()
     ]
     both = (written(tmp_path / name, {"t": acc("1010")}) for name in "cd")
     assert not any("lower is better" in note for note in figeval.compare(*both).notes())
@@ -297,8 +308,11 @@ def test_another_prompt_or_route_of_a_task_is_said(tmp_path: Path) -> None:
 def test_missing_predictions_of_a_task_are_named(tmp_path: Path) -> None:
     a, b = (written(tmp_path / name, {"t": acc("10"), "u": acc("10")}) for name in "ab")
     RunFolder(b).predictions_file("u").unlink()
-    found = compare_runs(a, b)
-    assert ([one.task for one in found.tasks], found.left_out) == (["t"], {"u": "B lacks predictions of it"})
+    comparison = compare_runs(a, b)
+    assert ([task.task for task in comparison.tasks], comparison.left_out) == (
+        ["t"],
+        {"u": "B lacks predictions of it"},
+    )
 
 
 def test_without_an_answer_is_wrong_for_runs_in_words_and_in_scores(tmp_path: Path) -> None:
@@ -307,8 +321,8 @@ def test_without_an_answer_is_wrong_for_runs_in_words_and_in_scores(tmp_path: Pa
     b = RunFolder(written(tmp_path / "b", {"t": acc("1100")}, n=5))
     with b.appending("t") as writer:
         writer.write(row("e4", status="nan", metrics={}))
-    (one,) = compare_runs(a, b.path, metric="acc_of_all").tasks
-    assert (one.comparison.n, one.comparison.value_a, one.comparison.value_b) == (5, 0.6, 0.4)
+    (task,) = compare_runs(a, b.path, metric="acc_of_all").tasks
+    assert (task.comparison.n, task.comparison.value_a, task.comparison.value_b) == (5, 0.6, 0.4)
 
 
 @pytest.mark.slow
@@ -318,13 +332,13 @@ def test_rank_sets_of_equal_models_rarely_exclude_a_true_rank(tmp_path: Path, cl
     generator, wrong, repeats = np.random.default_rng(clusters), 0, 200
     for repeat in range(repeats):
         index = np.repeat(np.arange(clusters), generator.integers(1, 10, size=clusters))
-        names = {f"e{place}": f"c{one}" for place, one in enumerate(index)}
+        names = {f"e{index}": f"c{cluster}" for index, cluster in enumerate(index)}
         easy = generator.normal(0, 1, clusters)
         paths = []
         for model in range(5):
             skill = (easy + generator.normal(0, 0.7, clusters))[index] + generator.normal(0, 1, len(index))
-            answers: Answers = {name: float(one > 0) for name, one in zip(names, skill, strict=True)}
+            answers: Answers = {name: float(ability > 0) for name, ability in zip(names, skill, strict=True)}
             paths.append(written(tmp_path / f"{repeat}-{model}", {"t": answers}, names))
-        wrong += any(one.best != 1 for one in figeval.compare(paths).result.ranks)
+        wrong += any(rank.best != 1 for rank in figeval.compare(paths).result.ranks)
     print(f"{clusters} clusters: {wrong / repeats:.3f}")
     assert wrong / repeats < 0.1  # .05 and three standard errors

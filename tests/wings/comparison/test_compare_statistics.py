@@ -26,18 +26,18 @@ def written(folder: Path, rows: Mapping[str, Row], metric: str, task_type: str, 
     settings = {"labels": ["1", "2", "3", "4", "5"] if task_type == "rating" else ["yes", "no"]}
     target.write(run(task("t", **{"task_type": task_type, "settings": settings, "n": len(rows), **changes})))
     with target.appending("t") as writer:
-        for identity, given in rows.items():
-            stored = {} if given.get("status") == "unparseable" else {metric: [9.0] * 6}
-            writer.write(row(identity, metrics=stored, **given))
+        for identity, fields in rows.items():
+            stored = {} if fields.get("status") == "unparseable" else {metric: [9.0] * 6}
+            writer.write(row(identity, metrics=stored, **fields))
     return folder
 
 
 def rated(ratings: Any, grades: Any) -> dict[str, Row]:
     rows = {}
-    for place, (rating, grade) in enumerate(zip(ratings, grades, strict=True)):
-        known = rating is not None
-        details = {"details": {"rating": float(rating)}} if known else {"status": "unparseable"}
-        rows[f"e{place}"] = {"gold": float(grade), "pred": None, "cluster": f"c{place // 2}", **details}
+    for number, (rating, grade) in enumerate(zip(ratings, grades, strict=True)):
+        is_answered = rating is not None
+        details = {"details": {"rating": float(rating)}} if is_answered else {"status": "unparseable"}
+        rows[f"e{number}"] = {"gold": float(grade), "pred": None, "cluster": f"c{number // 2}", **details}
     return rows
 
 
@@ -48,16 +48,16 @@ def test_a_correlation_is_that_of_the_examples_that_both_runs_answered(tmp_path:
     of_a, of_b = (grades + generator.normal(0, spread, size=120) for spread in (1, 4))
     a = written(tmp_path / "a", rated([None, None, *of_a[2:]], grades), "spearman", "rating")
     b = written(tmp_path / "b", rated([*(100 * of_b[:-1]), None], grades), "spearman", "rating")
-    (one,) = compare_runs(a, b, metric="spearman").tasks
-    found = one.comparison
-    assert (found.n, found.clusters, one.unanswered, found.test) == (117, 59, 3, "permutation and t")
-    for value, ratings in ((found.value_a, of_a), (found.value_b, of_b)):
+    (task,) = compare_runs(a, b, metric="spearman").tasks
+    comparison = task.comparison
+    assert (comparison.n, comparison.clusters, task.unanswered, comparison.test) == (117, 59, 3, "permutation and t")
+    for value, ratings in ((comparison.value_a, of_a), (comparison.value_b, of_b)):
         assert value == pytest.approx(stats.spearmanr(ratings[2:-1], grades[2:-1]).statistic)
-    assert found.p is not None
-    assert found.p < 0.001
-    assert 0 < (found.low or 0) < (found.difference or 0) < (found.high or 0)
-    assert found.interval.method == "cluster bootstrap"
-    assert detectable_by(found) == pytest.approx(2.802 * (found.stderr or 0), rel=1e-3)
+    assert comparison.p is not None
+    assert comparison.p < 0.001
+    assert 0 < (comparison.low or 0) < (comparison.difference or 0) < (comparison.high or 0)
+    assert comparison.interval.method == "cluster bootstrap"
+    assert detectable_by(comparison) == pytest.approx(2.802 * (comparison.stderr or 0), rel=1e-3)
 
 
 def test_ratings_without_a_correlation_are_left_out_with_the_reason(tmp_path: Path) -> None:
@@ -71,13 +71,13 @@ def test_ratings_without_a_correlation_are_left_out_with_the_reason(tmp_path: Pa
 
 def classified(scores: Any, gold: Any, cluster: int = 1) -> dict[str, Row]:
     return {
-        f"e{place}": {
-            "gold": "yes" if one else "no",
+        f"e{number}": {
+            "gold": "yes" if kind else "no",
             "pred": "yes",
             "scores": [float(score), 0.0],
-            "cluster": f"c{place // cluster}",
+            "cluster": f"c{number // cluster}",
         }
-        for place, (score, one) in enumerate(zip(scores, gold, strict=True))
+        for number, (score, kind) in enumerate(zip(scores, gold, strict=True))
     }
 
 
@@ -90,23 +90,23 @@ def test_an_area_has_an_interval_if_there_are_enough_examples_of_both_kinds(tmp_
             written(tmp_path / f"{name}{positive}", classified(scores, gold), "roc_auc", "classification")
             for name, scores in (("a", of_a), ("b", of_b))
         )
-        (one,) = compare_runs(a, b, metric="roc_auc").tasks
+        (task,) = compare_runs(a, b, metric="roc_auc").tasks
         area = stats.mannwhitneyu(of_a[gold], of_a[~gold]).statistic / (positive * (100 - positive))
-        assert one.comparison.value_a == pytest.approx(area)
-        assert (one.comparison.p or 1) < 0.05
-        assert (one.comparison.low is None) == (positive == 20)
-    assert one.comparison.note == "no interval: fewer than 40 effective examples of the positive kind"
+        assert task.comparison.value_a == pytest.approx(area)
+        assert (task.comparison.p or 1) < 0.05
+        assert (task.comparison.low is None) == (positive == 20)
+    assert task.comparison.note == "no interval: fewer than 40 effective examples of the positive kind"
 
 
 def test_predictions_that_were_stored_without_scores_cannot_be_compared_by_an_area(tmp_path: Path) -> None:
-    rows = {name: {**one, "scores": []} for name, one in classified([1, 2, 3, 4], [0, 1, 0, 1]).items()}
+    rows = {name: {**row, "scores": []} for name, row in classified([1, 2, 3, 4], [0, 1, 0, 1]).items()}
     a, b = (written(tmp_path / name, rows, "roc_auc", "classification") for name in "ab")
     with pytest.raises(RecordError, match=r"t: roc_auc has no value on .* both runs answered: no scores"):
         compare_runs(a, b, metric="roc_auc")
 
 
 def test_a_count_of_what_no_other_text_has_cannot_be_exchanged(tmp_path: Path) -> None:
-    rows = {f"e{place}": {"pred": f"text {place}", "gold": ["text"]} for place in range(4)}
+    rows = {f"e{number}": {"pred": f"text {number}", "gold": ["text"]} for number in range(4)}
     a, b = (written(tmp_path / name, rows, "distinct_2", "generation") for name in "ab")
     with pytest.raises(RecordError, match=r"t: distinct_2 depends on the other texts of a run"):
         compare_runs(a, b, metric="distinct_2")
@@ -121,20 +121,26 @@ def contrasted(
     """A run of two tasks with these scores for the label `yes`, and the contrast of a suite between them."""
     target = RunFolder(folder)
     target.predictions_file("x").parent.mkdir(parents=True)
-    own: dict[str, Any] = {"tasks": ["ent", "ant"], "label": "yes", "within": within, "positive": 0, "negative": 0}
-    contrast = ContrastRecord(suite="s", contrast="all", scores=[], **{**own, **changes})
+    contrast_fields: dict[str, Any] = {
+        "tasks": ["ent", "ant"],
+        "label": "yes",
+        "within": within,
+        "positive": 0,
+        "negative": 0,
+    }
+    contrast = ContrastRecord(suite="s", contrast="all", scores=[], **{**contrast_fields, **changes})
     target.write(
         run(task("ent", n=len(positive)), task("ant", n=len(negative))).model_copy(update={"contrasts": [contrast]})
     )
     for name, scores, gold in (("ent", positive, "yes"), ("ant", negative, "no")):
         with target.appending(name) as writer:
-            for place, score in enumerate(scores):
+            for number, score in enumerate(scores):
                 if score is None:
-                    writer.write(row(f"e{place}", gold=gold, status="unparseable", metrics={}))
+                    writer.write(row(f"e{number}", gold=gold, status="unparseable", metrics={}))
                     continue
                 right = {"acc": float((score > 0) == (gold == "yes"))}
-                meta = {"idiom": f"i{place // size}"}
-                writer.write(row(f"e{place}", gold=gold, scores=[float(score), 0.0], metrics=right, meta=meta))
+                meta = {"idiom": f"i{number // size}"}
+                writer.write(row(f"e{number}", gold=gold, scores=[float(score), 0.0], metrics=right, meta=meta))
     return folder
 
 
@@ -143,33 +149,33 @@ def test_contrasts_are_compared_on_what_both_runs_answered(tmp_path: Path) -> No
     of_a, of_b = ((lead + generator.normal(size=60), generator.normal(size=60)) for lead in (2, 0.3))
     a = contrasted(tmp_path / "a", of_a[0], [None, *of_a[1][1:]])
     b = contrasted(tmp_path / "b", 100 * of_b[0], 100 * of_b[1])
-    found = compare_runs(a, b, metric="auc")
-    (one,) = found.tasks
+    comparison = compare_runs(a, b, metric="auc")
+    (task,) = comparison.tasks
     area = stats.mannwhitneyu(of_b[0], of_b[1][1:]).statistic / (60 * 59)
-    assert (one.task, one.comparison.n, one.unanswered) == ("s:all", 119, 1)
-    assert one.comparison.value_b == pytest.approx(area)
-    assert (one.comparison.p or 1) < 0.001
-    assert (one.comparison.low or 0) > 0
-    assert found.left_out == {}, "its tasks have no area, which nobody needs to be told"
+    assert (task.task, task.comparison.n, task.unanswered) == ("s:all", 119, 1)
+    assert task.comparison.value_b == pytest.approx(area)
+    assert (task.comparison.p or 1) < 0.001
+    assert (task.comparison.low or 0) > 0
+    assert comparison.left_out == {}, "its tasks have no area, which nobody needs to be told"
 
 
 def test_tasks_and_contrasts_are_compared_by_balanced_accuracy(tmp_path: Path) -> None:
     """Five of six against three of four: the mean of both accuracies, whatever the numbers of examples."""
     a = contrasted(tmp_path / "a", [1, 1, 1, 1, 1, -1], [1, -1, -1, -1])
     b = contrasted(tmp_path / "b", [1] * 6, [1] * 4)
-    (one,) = compare_runs(a, b, metric="balanced_acc").tasks
-    assert (one.comparison.value_a, one.comparison.value_b) == (pytest.approx((5 / 6 + 3 / 4) / 2), 0.5)
-    assert one.comparison.note == "no interval: fewer than 40 effective examples of the positive kind"
+    (task,) = compare_runs(a, b, metric="balanced_acc").tasks
+    assert (task.comparison.value_a, task.comparison.value_b) == (pytest.approx((5 / 6 + 3 / 4) / 2), 0.5)
+    assert task.comparison.note == "no interval: fewer than 40 effective examples of the positive kind"
 
 
 def test_within_idioms_the_idioms_are_compared(tmp_path: Path) -> None:
     """A orders the pairs of 12 idioms, B those of 6; the other idiom has no example of the other kind."""
     a = contrasted(tmp_path / "a", [1.0] * 24, [0.0] * 22, "idiom", size=2)
     b = contrasted(tmp_path / "b", [1.0, 0.5] * 12, [0.0] * 12 + [2.0] * 10, "idiom", size=2)
-    (one,) = compare_runs(a, b, metric="auc").tasks
-    assert (one.comparison.n, one.comparison.value_a, one.comparison.value_b) == (11, 1.0, pytest.approx(6 / 11))
-    assert one.comparison.p == 2 / 2**5
-    assert one.comparison.note.startswith("n counts values of idiom that have both kinds")
+    (task,) = compare_runs(a, b, metric="auc").tasks
+    assert (task.comparison.n, task.comparison.value_a, task.comparison.value_b) == (11, 1.0, pytest.approx(6 / 11))
+    assert task.comparison.p == 2 / 2**5
+    assert task.comparison.note.startswith("n counts values of idiom that have both kinds")
 
 
 def test_contrasts_that_cannot_be_compared_have_a_reason(tmp_path: Path) -> None:

@@ -36,20 +36,22 @@ def test_a_mean_has_the_p_of_the_sign_flip_test(rows: list[tuple[int, int, int]]
     """
     a, b, names = ([row[part] for row in rows] for part in range(3))
     clusters = [f"c{name}" for name in names]
-    found = paired_statistic([(x, 1.0) for x in a], [(x, 1.0) for x in b], clusters, ratio)
+    comparison = paired_statistic([(x, 1.0) for x in a], [(x, 1.0) for x in b], clusters, ratio)
     sums = [sum(x - y for x, y, name in rows if name == cluster) for cluster in sorted(set(names))]
     if len(sums) > 1:
         flips = sign_flip(np.array(sums, dtype=float))
-        assert found.p == pytest.approx(flips) or (found.test == "permutation and t" and (found.p or 0) > flips)
-    assert found.difference == pytest.approx((sum(a) - sum(b)) / len(rows))
+        assert comparison.p == pytest.approx(flips) or (
+            comparison.test == "permutation and t" and (comparison.p or 0) > flips
+        )
+    assert comparison.difference == pytest.approx((sum(a) - sum(b)) / len(rows))
 
 
 def f1_features(gold: Any, predicted: Any) -> list[list[float]]:
     """Per example: true positives of each label, then predictions, then golds."""
     rows = []
     for g, p in zip(gold, predicted, strict=True):
-        said, true = [float(p == label) for label in (0, 1)], [float(g == label) for label in (0, 1)]
-        rows.append([*(one * other for one, other in zip(said, true, strict=True)), *said, *true])
+        predictions, true = [float(p == label) for label in (0, 1)], [float(g == label) for label in (0, 1)]
+        rows.append([*(hit * other for hit, other in zip(predictions, true, strict=True)), *predictions, *true])
     return rows
 
 
@@ -60,34 +62,34 @@ def test_permutations_of_f1_are_those_of_brute_force() -> None:
 
     def score(features: Any) -> float:
         sums = features.sum(axis=0).reshape(3, 2).T
-        return float(np.mean([2 * hits / (said + true) for hits, said, true in sums]))
+        return float(np.mean([2 * hits / (predicted + true) for hits, predicted, true in sums]))
 
-    found = paired_statistic(features_a.tolist(), features_b.tolist(), [None] * 10, F1.combine)
-    assert found.difference == pytest.approx(score(features_a) - score(features_b))
+    comparison = paired_statistic(features_a.tolist(), features_b.tolist(), [None] * 10, F1.combine)
+    assert comparison.difference == pytest.approx(score(features_a) - score(features_b))
     every = []
     for pattern in product((False, True), repeat=10):
         exchanged = np.array(pattern)[:, None]
-        one, other = np.where(exchanged, features_b, features_a), np.where(exchanged, features_a, features_b)
-        every.append(abs(score(one) - score(other)))
-    assert found.p == pytest.approx(np.mean(np.array(every) >= abs(found.difference or 0) - 1e-9))
+        first, other = np.where(exchanged, features_b, features_a), np.where(exchanged, features_a, features_b)
+        every.append(abs(score(first) - score(other)))
+    assert comparison.p == pytest.approx(np.mean(np.array(every) >= abs(comparison.difference or 0) - 1e-9))
 
 
 def test_a_language_counts_the_same_however_many_examples_it_has() -> None:
     """Constant answers, right for one language each: F1 is 1/3 in both, and would be higher or lower in a pool."""
     gold = {"de": [0, 1] * 30, "en": [0, 1] * 50}
-    a, b = ({"de": [0] * 60, "en": [1] * 100}, {"de": [1 - one for one in gold["de"]], "en": [0, 1, 1, 1] * 25})
+    a, b = ({"de": [0] * 60, "en": [1] * 100}, {"de": [1 - label for label in gold["de"]], "en": [0, 1, 1, 1] * 25})
     of_a, of_b = ({name: f1_features(gold[name], run[name]) for name in gold} for run in (a, b))
     clusters = {name: [None] * len(rows) for name, rows in gold.items()}
-    found = statistic_over_languages(of_a, of_b, clusters, F1.combine)
+    comparison = statistic_over_languages(of_a, of_b, clusters, F1.combine)
     alone = [paired_statistic(of_a[name], of_b[name], clusters[name], F1.combine) for name in gold]
-    assert found.value_a == pytest.approx(1 / 3)
-    assert found.difference == pytest.approx(sum(one.difference or 0 for one in alone) / 2)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < (found.difference or 0) < found.high
-    few = {"de": clusters["de"][:20], "en": clusters["en"]}
-    short_a, short_b = ({**one, "de": one["de"][:20]} for one in (of_a, of_b))
-    assert statistic_over_languages(short_a, short_b, few, F1.combine).note.endswith("effective examples in de")
+    assert comparison.value_a == pytest.approx(1 / 3)
+    assert comparison.difference == pytest.approx(sum(comparison.difference or 0 for comparison in alone) / 2)
+    assert comparison.low is not None
+    assert comparison.high is not None
+    assert comparison.low < (comparison.difference or 0) < comparison.high
+    fewer = {"de": clusters["de"][:20], "en": clusters["en"]}
+    short_a, short_b = ({**features, "de": features["de"][:20]} for features in (of_a, of_b))
+    assert statistic_over_languages(short_a, short_b, fewer, F1.combine).note.endswith("effective examples in de")
 
 
 def test_one_cluster_and_an_undefined_score_have_a_reason() -> None:
@@ -101,19 +103,19 @@ def test_one_cluster_and_an_undefined_score_have_a_reason() -> None:
 def test_few_differing_examples_are_no_evidence_of_equivalence_over_seeds() -> None:
     """Half of such samples have less disagreement than the truth, and a standard error that is too small."""
     right, wrong = [1.0] * 100, [1.0] * 98 + [0.0] * 2
-    found = paired_over_seeds([right] * 3, [wrong] * 3, [None] * 100)
-    assert (found.differing, equivalence(found, 0.05)) == (2, None)
-    assert found.note == "only 2 examples differ: the interval may be too narrow"
+    comparison = paired_over_seeds([right] * 3, [wrong] * 3, [None] * 100)
+    assert (comparison.differing, equivalence(comparison, 0.05)) == (2, None)
+    assert comparison.note == "only 2 examples differ: the interval may be too narrow"
 
 
 def test_few_differing_clusters_are_no_evidence_of_equal_f1() -> None:
     """The bootstrap's standard error is as poor as that of t if hardly any cluster differs."""
     right = [(1.0, 1.0)] * 100
     wrong = [(1.0, 1.0)] * 98 + [(0.0, 1.0)] * 2
-    found = paired_statistic(right, wrong, [None] * 100, ratio)
-    assert found.low is not None
-    assert (found.differing, equivalence(found, 0.05)) == (2, None)
-    assert found.note == "only 2 examples differ: the interval may be too narrow"
+    comparison = paired_statistic(right, wrong, [None] * 100, ratio)
+    assert comparison.low is not None
+    assert (comparison.differing, equivalence(comparison, 0.05)) == (2, None)
+    assert comparison.note == "only 2 examples differ: the interval may be too narrow"
 
 
 def test_the_detectable_difference_of_a_plan_is_that_of_the_exact_test() -> None:
@@ -133,17 +135,17 @@ def test_the_detectable_difference_of_a_plan_is_that_of_the_exact_test() -> None
 
 def test_what_a_comparison_could_have_found() -> None:
     """One example of 1,000 differs: a difference of .79 points has eight such examples, and six of them are needed."""
-    found = detectable_by(paired([1.0] + [0.0] * 999, [0.0] * 1000))
-    assert found == pytest.approx(0.00789, abs=1e-5)
+    detectable = detectable_by(paired([1.0] + [0.0] * 999, [0.0] * 1000))
+    assert detectable == pytest.approx(0.00789, abs=1e-5)
     assert mcnemar_power(1000, 0.00789, 0.00789, 0.05) == pytest.approx(0.8, abs=1e-3)
-    assert detectable_by(paired([1.0] * 9 + [0.0], [0.0] * 10, [f"c{place // 2}" for place in range(10)])) is None
+    assert detectable_by(paired([1.0] * 9 + [0.0], [0.0] * 10, [f"c{number // 2}" for number in range(10)])) is None
     assert detectable_by(paired([1.0, 1.0], [0.0, 1.0])) is None
 
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=8, max_size=40), st.floats(0.01, 0.9))
 def test_equivalence_is_two_one_sided_t_tests(rows: list[tuple[int, int]], margin: float) -> None:
-    a, b = zip(*((one + 2, other) for one, other in rows), strict=True)
+    a, b = zip(*((score + 2, other) for score, other in rows), strict=True)
     p = equivalence(paired(a, b, bounds=None), margin)
     difference = np.array(a) - np.array(b)
     if np.count_nonzero(difference) < 10 or np.ptp(difference) == 0:
@@ -170,13 +172,13 @@ def test_permutation_of_f1_keeps_its_level_with_unequal_clusters() -> None:
     """Two models of equal quality whose preferences vary by cluster; a test of examples would reject far too often."""
     generator = np.random.default_rng(11)
     sizes = np.maximum(1, generator.lognormal(1, 1, size=40).astype(int))
-    names = [f"c{place}" for place, size in enumerate(sizes) for _ in range(size)]
+    names = [f"c{number}" for number, size in enumerate(sizes) for _ in range(size)]
     rejected = 0
     for repeat in range(400):
         easy = np.repeat(generator.beta(2, 1, size=(2, 40)), sizes, axis=1)
         gold = generator.integers(0, 2, size=len(names))
         answers = [np.where(generator.random(len(names)) < easy[model], gold, 1 - gold) for model in (0, 1)]
-        features = [f1_features(gold, one) for one in answers]
+        features = [f1_features(gold, answer) for answer in answers]
         rejected += (paired_statistic(*features, names, F1.combine, seed=repeat).p or 1) < 0.05
     assert 6 <= rejected <= 32  # 20 expected; .015 and .08 are three standard errors away
 
@@ -185,14 +187,14 @@ def test_permutation_of_f1_keeps_its_level_with_unequal_clusters() -> None:
 def test_the_detectable_difference_is_found_with_probability_80() -> None:
     generator, n = np.random.default_rng(13), 400
     effect = plan_comparison([1] * n, 0.2, 0.0).difference or 0
-    found, guesses = 0, []
+    rejections, guesses = 0, []
     for _ in range(1000):
         decided = generator.random(n)
         difference = np.where(decided < 0.1 + effect / 2, 1.0, np.where(decided < 0.2, -1.0, 0.0))
         result = paired(np.maximum(difference, 0).tolist(), np.maximum(-difference, 0).tolist())
-        found += (result.low or 0) > 0 or (result.high or 0) < 0
+        rejections += (result.low or 0) > 0 or (result.high or 0) < 0
         guesses.append(detectable_by(result) or 0)
-    assert 0.75 < found / 1000 < 0.88
+    assert 0.75 < rejections / 1000 < 0.88
     assert np.mean(guesses) == pytest.approx(effect, rel=0.03)
     assert detectable(1.0) == pytest.approx(2.802, abs=1e-3)
 
@@ -202,29 +204,29 @@ def test_the_detectable_difference_is_found_with_probability_80() -> None:
 def test_the_detectable_difference_is_found_in_few_clusters(clusters: int, size: int, share: float) -> None:
     """.75 with 6 clusters, whose sums are sometimes 0, and .79 with 12."""
     effect = plan_comparison([size] * clusters, share, 0.0).difference or 0.0
-    generator, names = np.random.default_rng(3), [f"c{place // size}" for place in range(clusters * size)]
-    found = 0
+    generator, names = np.random.default_rng(3), [f"c{number // size}" for number in range(clusters * size)]
+    rejections = 0
     for _ in range(1000):
         decided = generator.random(clusters * size)
         a, b = decided < (share + effect) / 2, (decided >= (share + effect) / 2) & (decided < share)
-        found += (paired(a.astype(float).tolist(), b.astype(float).tolist(), names).p or 1) < 0.05
-    assert 0.72 < found / 1000 < 0.88
+        rejections += (paired(a.astype(float).tolist(), b.astype(float).tolist(), names).p or 1) < 0.05
+    assert 0.72 < rejections / 1000 < 0.88
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clusters", [6, 8, 12, 20])
 def test_the_detectable_difference_that_is_printed_is_found_in_few_clusters(clusters: int) -> None:
     """Values are shares, whose sums are hardly ever equal; what is printed is an estimate and varies."""
-    generator, names = np.random.default_rng(8), [f"c{place // 5}" for place in range(clusters * 5)]
+    generator, names = np.random.default_rng(8), [f"c{number // 5}" for number in range(clusters * 5)]
 
     def compared(difference: float) -> Any:
-        own = np.repeat(generator.normal(0, 0.1, clusters), 5) + generator.normal(0, 0.2, clusters * 5)
-        return paired((difference + own).tolist(), [0.0] * len(own), names, None)
+        differences = np.repeat(generator.normal(0, 0.1, clusters), 5) + generator.normal(0, 0.2, clusters * 5)
+        return paired((difference + differences).tolist(), [0.0] * len(differences), names, None)
 
     printed = float(np.mean([detectable_by(compared(0.1)) or 0 for _ in range(300)]))
-    found = np.mean([(compared(printed).p or 1) < 0.05 for _ in range(1000)])
-    print(f"{clusters} clusters: {printed:.3f}, {found:.3f}")
-    assert 0.72 < found < 0.88
+    power = np.mean([(compared(printed).p or 1) < 0.05 for _ in range(1000)])
+    print(f"{clusters} clusters: {printed:.3f}, {power:.3f}")
+    assert 0.72 < power < 0.88
 
 
 @pytest.mark.slow
@@ -233,10 +235,10 @@ def test_the_detectable_difference_that_is_printed_is_found_in_few_clusters(clus
 )
 def test_equivalence_keeps_its_level_if_hardly_any_example_differs(clusters: int, size: int, margin: float) -> None:
     """A is worse by exactly the margin, and never better; t tests would call it equivalent in up to 15 %."""
-    generator, names, wrong = np.random.default_rng(4), [f"c{place // size}" for place in range(clusters * size)], 0
+    generator, names, wrong = np.random.default_rng(4), [f"c{number // size}" for number in range(clusters * size)], 0
     for _ in range(1000):
-        own = np.repeat(generator.beta(margin * 3, (1 - margin) * 3, clusters), size)
-        worse = generator.random(clusters * size) < own
+        differences = np.repeat(generator.beta(margin * 3, (1 - margin) * 3, clusters), size)
+        worse = generator.random(clusters * size) < differences
         result = paired((~worse).astype(float).tolist(), [1.0] * len(worse), None if size == 1 else names)
         wrong += (equivalence(result, margin) or 1) < 0.05
     assert wrong / 1000 < 0.06
@@ -252,12 +254,12 @@ def test_bootstrap_intervals_cover_a_difference_in_f1(clusters: int, size: int) 
         index = np.repeat(np.arange(clusters), sizes)
         gold = generator.integers(0, 2, size=len(index))
         skill = (generator.beta(share * 4, (1 - share) * 4, clusters)[index] for share in (0.8, 0.7))
-        answers = [np.where(generator.random(len(index)) < one, gold, 1 - gold) for one in skill]
-        features = (f1_features(gold, one) for one in answers)
-        found = paired_statistic(*features, [f"c{one}" for one in index], F1.combine, repeat, draws=100)
-        if found.low is not None and found.high is not None:
+        answers = [np.where(generator.random(len(index)) < ability, gold, 1 - gold) for ability in skill]
+        features = (f1_features(gold, answer) for answer in answers)
+        comparison = paired_statistic(*features, [f"c{cluster}" for cluster in index], F1.combine, repeat, draws=100)
+        if comparison.low is not None and comparison.high is not None:
             intervals += 1
-            covered += found.low <= 0.1 <= found.high
+            covered += comparison.low <= 0.1 <= comparison.high
     print(f"{clusters} x {size}: {covered / intervals:.3f} of {intervals}")
     assert covered / intervals > 0.9
 
@@ -279,7 +281,7 @@ def drawn(generator: Any, sizes: Any, effect: float, shift: float = 0.0) -> tupl
     difference = np.repeat(np.where(rare, 9 * effect, -effect) + shift, sizes)
     share, decided = np.maximum(0.1, np.abs(difference)), generator.random(sizes.sum())
     a, b = decided < (share + difference) / 2, (decided >= (share + difference) / 2) & (decided < share)
-    names = [f"c{place}" for place in np.repeat(np.arange(len(sizes)), sizes)]
+    names = [f"c{number}" for number in np.repeat(np.arange(len(sizes)), sizes)]
     return a.astype(float).tolist(), b.astype(float).tolist(), names
 
 
@@ -303,10 +305,10 @@ def test_skewed_differences_raise_few_false_alarms() -> None:
 @pytest.mark.slow
 def test_the_planned_difference_is_found_in_clusters_of_unequal_size() -> None:
     effect = plan_comparison(ZIPF.tolist(), 0.2, 0.0).difference or 0.0
-    generator, found = np.random.default_rng(1), 0
-    names = [f"c{place}" for place in np.repeat(np.arange(50), ZIPF)]
+    generator, rejections = np.random.default_rng(1), 0
+    names = [f"c{number}" for number in np.repeat(np.arange(50), ZIPF)]
     for _ in range(600):
         decided = generator.random(len(names))
         a, b = decided < (0.2 + effect) / 2, (decided >= (0.2 + effect) / 2) & (decided < 0.2)
-        found += (paired(a.astype(float).tolist(), b.astype(float).tolist(), names).p or 1) < 0.05
-    assert 0.73 < found / 600 < 0.87
+        rejections += (paired(a.astype(float).tolist(), b.astype(float).tolist(), names).p or 1) < 0.05
+    assert 0.73 < rejections / 600 < 0.87

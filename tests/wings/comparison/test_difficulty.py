@@ -39,44 +39,46 @@ def written(folder: Path, answers: dict[str, tuple[Any, float | None]], **change
 def test_items_are_counted_and_a_common_error_is_a_candidate(tmp_path: Path) -> None:
     a = {"easy": (0, 1.0), "hard": (1, 0.0), "alike": (2, 0.0), "mixed": (0, 1.0), "silent": (None, None)}
     b = {"easy": (0, 1.0), "hard": (2, 0.0), "alike": (2, 0.0), "mixed": (3, 0.0), "silent": (None, None)}
-    (found,) = figeval.difficulty(written(tmp_path / "a", a), written(tmp_path / "b", b)).tasks
-    assert [(item.id, item.difficulty, item.right) for item in found.items] == [
+    (difficulty,) = figeval.difficulty(written(tmp_path / "a", a), written(tmp_path / "b", b)).tasks
+    assert [(item.id, item.difficulty, item.right) for item in difficulty.items] == [
         ("alike", 1.0, 0),
         ("hard", 1.0, 0),
         ("mixed", 0.5, 1),
         ("easy", 0.0, 2),
     ]
-    assert (found.nobody, found.everybody, found.by_right) == (2, 1, {0: 2, 1: 1, 2: 1})
-    assert (found.nobody_expected, found.everybody_expected) == (4 * 0.5 * 0.75, 4 * 0.5 * 0.25)
-    assert [(item.id, item.common_error) for item in found.candidates] == [("alike", 2)]
+    assert (difficulty.nobody, difficulty.everybody, difficulty.by_right) == (2, 1, {0: 2, 1: 1, 2: 1})
+    assert (difficulty.nobody_expected, difficulty.everybody_expected) == (4 * 0.5 * 0.75, 4 * 0.5 * 0.25)
+    assert [(item.id, item.common_error) for item in difficulty.candidates] == [("alike", 2)]
 
 
 def test_models_that_know_nothing_make_no_candidate(tmp_path: Path) -> None:
     """`constant` always answers 0, as a model may with two labels; its errors say nothing about the labels."""
-    own = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0), "x": (1, 0.0)}
+    rows = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0), "x": (1, 0.0)}
     constant = {"easy": (1, 0.0), "mixed": (1, 0.0), "fine": (1, 0.0), "x": (1, 0.0)}
-    good, same, bad = (written(tmp_path / name, one) for name, one in (("good", own), ("same", own), ("bad", constant)))
-    (found,) = figeval.difficulty(good, bad).tasks
-    assert (found.nobody, found.candidates, len(found.uninformed)) == (1, [], 1)
-    (found,) = figeval.difficulty(good, same, bad).tasks
-    assert [item.id for item in found.candidates] == ["x"]
+    good, same, bad = (
+        written(tmp_path / name, row_set) for name, row_set in (("good", rows), ("same", rows), ("bad", constant))
+    )
+    (difficulty,) = figeval.difficulty(good, bad).tasks
+    assert (difficulty.nobody, difficulty.candidates, len(difficulty.uninformed)) == (1, [], 1)
+    (difficulty,) = figeval.difficulty(good, same, bad).tasks
+    assert [item.id for item in difficulty.candidates] == ["x"]
 
 
 def test_unanswered_examples_are_not_expected_to_be_wrong(tmp_path: Path) -> None:
     a = written(tmp_path / "a", {"easy": (3, 1.0), "x": (1, 0.0), "y": (None, None)})
     b = written(tmp_path / "b", {"easy": (3, 1.0), "x": (1, 0.0), "y": (1, 0.0)})
-    (found,) = figeval.difficulty(a, b).tasks
-    assert found.unanswered == 1
-    assert found.nobody_expected == pytest.approx(2 * 0.5 * 2 / 3 + 2 / 3)
-    assert found.everybody_expected == pytest.approx(2 * 0.5 / 3)
+    (difficulty,) = figeval.difficulty(a, b).tasks
+    assert difficulty.unanswered == 1
+    assert difficulty.nobody_expected == pytest.approx(2 * 0.5 * 2 / 3 + 2 / 3)
+    assert difficulty.everybody_expected == pytest.approx(2 * 0.5 / 3)
 
 
 def test_every_seed_counts_for_a_common_error(tmp_path: Path) -> None:
     """The seeds of `s` give two different wrong answers to x."""
-    own = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0)}
-    other = written(tmp_path / "other", {**own, "x": (1, 0.0)})
+    rows = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0)}
+    other = written(tmp_path / "other", {**rows, "x": (1, 0.0)})
     for seed, answer in ((0, 1), (1, 2)):
-        written(tmp_path / "s" / f"seed-{seed}", {**own, "x": (answer, 0.0)})
+        written(tmp_path / "s" / f"seed-{seed}", {**rows, "x": (answer, 0.0)})
     seeds = SeedsRecord(task="t", model="m", seeds=[0, 1], wanted=[0, 1], runs={"0": "seed-0", "1": "seed-1"})
     write(seeds, tmp_path / "s" / "seeds.json")
     assert figeval.difficulty(other, tmp_path / "s").tasks[0].candidates == []
@@ -85,8 +87,8 @@ def test_every_seed_counts_for_a_common_error(tmp_path: Path) -> None:
 
 def test_a_tie_is_no_common_error(tmp_path: Path) -> None:
     tied = {"x": (1, 0.5)}
-    (found,) = figeval.difficulty(*(written(tmp_path / name, tied, tied=2) for name in "ab")).tasks
-    assert (found.nobody, found.candidates) == (1, [])
+    (difficulty,) = figeval.difficulty(*(written(tmp_path / name, tied, tied=2) for name in "ab")).tasks
+    assert (difficulty.nobody, difficulty.candidates) == (1, [])
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
@@ -107,9 +109,9 @@ def test_the_command_on_real_runs(cli: Cli, tmp_path: Path) -> None:
     assert done.out.splitlines()[2].split()[:3] == ["mini_fables", "20", "2"]
     with (tmp_path / "items.csv").open(newline="") as lines:
         items = list(csv.DictReader(lines))
-    (found,) = json.loads(cli("difficulty", *runs, "--json").out)
-    assert [item["id"] for item in items] == [item["id"] for item in found["items"]]
-    assert sum(item["right"] == "0" for item in items) == found["nobody"]
+    (difficulty,) = json.loads(cli("difficulty", *runs, "--json").out)
+    assert [item["id"] for item in items] == [item["id"] for item in difficulty["items"]]
+    assert sum(item["right"] == "0" for item in items) == difficulty["nobody"]
     assert "give at least two runs" in cli("difficulty", runs[0]).err
 
 
@@ -120,15 +122,15 @@ def test_the_command_that_is_suggested_shows_the_hardest_examples(tmp_path: Path
     command = shlex.split(line.partition("run figeval ")[2])
     shown = cli(*command)
     assert shown.code == 0, shown.err
-    (found,) = figeval.difficulty(*runs).tasks
-    hardest = [item.id for item in found.items if not item.right][:10]
+    (difficulty,) = figeval.difficulty(*runs).tasks
+    hardest = [item.id for item in difficulty.items if not item.right][:10]
     assert len(hardest) == 10 and command[3::2] == hardest
-    assert [one.split()[1] for one in shown.out.splitlines() if one.startswith("mini_fables  ")] == sorted(hardest)
+    assert [line.split()[1] for line in shown.out.splitlines() if line.startswith("mini_fables  ")] == sorted(hardest)
 
 
 def test_the_command_names_candidates_with_odd_ids(tmp_path: Path, cli: Cli) -> None:
-    own = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0), "a 'b'; rm": (1, 0.0)}
-    runs = [str(written(tmp_path / name, own)) for name in ("one", "two")]
+    rows = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0), "a 'b'; rm": (1, 0.0)}
+    runs = [str(written(tmp_path / name, rows)) for name in ("one", "two")]
     (line,) = (line for line in cli("difficulty", *runs).out.splitlines() if "figeval preview" in line)
     assert shlex.split(line.partition("to look at these, run figeval ")[2]) == ["preview", "t", "--id", "a 'b'; rm"]
 

@@ -76,13 +76,13 @@ def test_runs_with_the_same_score_are_seldom_told_apart(score: str, clusters: in
     generator, alarms, covered, intervals = np.random.default_rng(clusters + size), 0, 0, 0
     for repeat in range(REPEATS):
         index = drawn_sizes(generator, clusters, size)
-        names = [f"c{one}" for one in index]
+        names = [f"c{cluster}" for cluster in index]
         of_a, of_b, combine = SCORES[score](generator, index)
-        found = paired_statistic(of_a.tolist(), of_b.tolist(), names, combine, repeat, draws=500)
-        alarms += (found.p or 1) < 0.05
-        if found.low is not None and found.high is not None:
+        comparison = paired_statistic(of_a.tolist(), of_b.tolist(), names, combine, repeat, draws=500)
+        alarms += (comparison.p or 1) < 0.05
+        if comparison.low is not None and comparison.high is not None:
             intervals += 1
-            covered += found.low <= 0 <= found.high
+            covered += comparison.low <= 0 <= comparison.high
     print(f"{score} {clusters} x {size}: {alarms / REPEATS:.3f}, {covered / max(1, intervals):.3f} of {intervals}")
     assert 0.01 < alarms / REPEATS < 0.095  # .032 to .075 with 2,000 repeats
     if intervals > REPEATS / 10:
@@ -96,10 +96,10 @@ def test_intervals_of_areas_hold_their_level_if_one_kind_is_rare(share: float, n
     for repeat in range(REPEATS):
         of_a, of_b, combine = crossing(generator, np.arange(n), share, of)
         kinds = {"positive": 1, "negative": 3}
-        runs = ({"": one.tolist()} for one in (of_a, of_b))
-        found = statistic_over_languages(*runs, {"": [None] * n}, combine, repeat, 100, kinds=kinds)
-        if found.low is not None and found.high is not None:
+        runs = ({"": features.tolist()} for features in (of_a, of_b))
+        comparison = statistic_over_languages(*runs, {"": [None] * n}, combine, repeat, 100, kinds=kinds)
+        if comparison.low is not None and comparison.high is not None:
             intervals += 1
-            covered += found.low <= 0 <= found.high
+            covered += comparison.low <= 0 <= comparison.high
     print(f"{share} of {n}, {of}: {covered / intervals:.3f} of {intervals}")
     assert covered / intervals > 0.92

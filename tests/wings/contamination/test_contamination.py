@@ -36,14 +36,17 @@ class Knowing:
 
     deterministic_by_name = True
 
-    def __init__(self, known: Sequence[str] = (), fails_at: int | None = None) -> None:
-        self.known, self.calls, self.fails_at = set(known), 0, fails_at
+    def __init__(self, texts: Sequence[str] = (), fails_at: int | None = None) -> None:
+        self.known, self.calls, self.fails_at = set(texts), 0, fails_at
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> list[float]:
         self.calls += 1
         if self.calls == self.fails_at:
             raise KeyboardInterrupt
-        return [-float(len(one.continuation)) * self.surprise(one.context + one.continuation) for one in requests]
+        return [
+            -float(len(request.continuation)) * self.surprise(request.context + request.continuation)
+            for request in requests
+        ]
 
     def surprise(self, text: str) -> float:
         return 0.1 if text in self.known else 1.0
@@ -64,19 +67,23 @@ def test_a_model_that_knows_the_proverbs_is_told_from_one_that_does_not(tmp_path
     assert frame.loc[("recall", None), "floor"] == recall.floor.value
     assert knows.to_dict()["tasks"][0]["findings"][0]["score"]["value"] == 1.0
     ignorant = figeval.contamination("mini_proverbs", Knowing(), name="other", output_path=tmp_path / "b")
-    found = ignorant.finding("mini_proverbs", "recall")
-    assert found.score is not None and found.floor is not None and found.score.value == found.floor.value
+    finding = ignorant.finding("mini_proverbs", "recall")
+    assert finding.score is not None and finding.floor is not None and finding.score.value == finding.floor.value
     order = ignorant.finding("mini_proverbs", "order")
     assert order.p is not None and order.p > 0.05
     assert "not give the probabilities of single tokens" in ignorant.finding("mini_proverbs", "min_k").unavailable
 
 
 def test_every_number_is_labelled_and_no_text_is_stored(tmp_path: Path) -> None:
-    found = figeval.contamination("mini_proverbs,mini_pairs", Knowing(PROVERBS), limit=20, output_path=tmp_path / "a")
-    table = str(found)
+    measurement = figeval.contamination(
+        "mini_proverbs,mini_pairs", Knowing(PROVERBS), limit=20, output_path=tmp_path / "a"
+    )
+    table = str(measurement)
     assert all(line.rstrip().endswith(LABEL) for line in table.splitlines() if line.startswith(("recall", "order")))
     record = json.loads((tmp_path / "a" / "contamination.json").read_text())
-    assert {one["label"] for task in record["tasks"] for one in task["findings"]} == {record["label"]} == {LABEL}
+    assert (
+        {finding["label"] for task in record["tasks"] for finding in task["findings"]} == {record["label"]} == {LABEL}
+    )
     stored = "".join(file.read_text() for file in (tmp_path / "a").iterdir() if file.is_file()).casefold()
     assert not [text for text in PROVERBS if text.casefold() in stored]
     assert not [row["expression"] for row in lines("pairs.jsonl")[:20] if row["expression"] in stored]
@@ -88,11 +95,11 @@ def test_an_interrupted_measurement_asks_for_nothing_twice(tmp_path: Path) -> No
     answers = (tmp_path / "answers.jsonl").read_text().splitlines()
     assert len(answers) == 300
     (tmp_path / "answers.jsonl").write_text("\n".join(answers) + '\n{"key": "cut sh')
-    resumed, whole = Knowing(), Knowing()
-    found = figeval.contamination("mini_proverbs", resumed, name="m", output_path=tmp_path)
-    fresh = figeval.contamination("mini_proverbs", whole, name="m", output_path=tmp_path / "fresh")
-    assert resumed.calls == whole.calls - 2
-    assert found.record.tasks == fresh.record.tasks
+    resumed, uninterrupted = Knowing(), Knowing()
+    measurement = figeval.contamination("mini_proverbs", resumed, name="m", output_path=tmp_path)
+    fresh = figeval.contamination("mini_proverbs", uninterrupted, name="m", output_path=tmp_path / "fresh")
+    assert resumed.calls == uninterrupted.calls - 2
+    assert measurement.record.tasks == fresh.record.tasks
     again = Knowing()
     figeval.contamination("mini_proverbs", again, name="m", output_path=tmp_path)
     assert again.calls == 0
@@ -104,13 +111,13 @@ class Writer:
     deterministic_by_name = True
 
     def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
-        return [self.reply(one.messages[-1].content.splitlines()[-1].removesuffix(" …")) for one in requests]
+        return [self.reply(request.messages[-1].content.splitlines()[-1].removesuffix(" …")) for request in requests]
 
     def reply(self, beginning: str) -> Reply:
-        known = next((text for text in PROVERBS[1:] if text.startswith(beginning)), None)
+        proverb = next((text for text in PROVERBS[1:] if text.startswith(beginning)), None)
         if beginning and PROVERBS[0].startswith(beginning):
             return Reply(text="", finish="error", error="busy")
-        return Reply(text="I do not know it" if known is None else f"{words_of(known)[-1].upper()}.")
+        return Reply(text="I do not know it" if proverb is None else f"{words_of(proverb)[-1].upper()}.")
 
 
 def test_progress_counts_requests_and_those_of_an_earlier_session(tmp_path: Path) -> None:
@@ -146,17 +153,17 @@ def test_intervals_of_few_clusters_are_marked(tmp_path: Path) -> None:
         run = figeval.run("mini_proverbs", model, name="m", limit=limit, output_path=folder / "run", baselines=False)
         options: dict[str, Any] = {"measures": "recall", "limit": limit, "run": run.path}
         shown = str(figeval.contamination("mini_proverbs", model, name="m", output_path=folder / "c", **options))
-        (line,) = (one for one in shown.splitlines() if one.strip().startswith("recalled"))
+        (line,) = (line for line in shown.splitlines() if line.strip().startswith("recalled"))
         assert ("]*" in line) == marked
         assert ("fewer than 10 effective clusters: the interval is unreliable" in shown) == ("]*" in shown)
 
 
 def test_models_that_only_write_complete_the_texts(tmp_path: Path) -> None:
-    found = figeval.contamination("mini_proverbs", Writer(), output_path=tmp_path)
-    recall = found.finding("mini_proverbs", "recall")
+    measurement = figeval.contamination("mini_proverbs", Writer(), output_path=tmp_path)
+    recall = measurement.finding("mini_proverbs", "recall")
     assert recall.settings == {"by": "generation"}
     assert recall.score is not None and (recall.score.value, recall.score.n) == (1.0, 29), "an error is not wrong"
-    assert found.finding("mini_proverbs", "order").unavailable == "this model gives no log-likelihoods"
+    assert measurement.finding("mini_proverbs", "order").unavailable == "this model gives no log-likelihoods"
 
 
 def test_replies() -> None:
@@ -171,13 +178,13 @@ def test_scores_of_a_run_by_recall(tmp_path: Path) -> None:
     model = Knowing(PROVERBS[:15])
     run = figeval.run("mini_proverbs", model, name="m", output_path=tmp_path / "run", baselines=False)
     done = figeval.contamination("mini_proverbs", model, name="m", run=run.path, output_path=tmp_path / "c")
-    found, recall = (done.finding("mini_proverbs", name) for name in ("accuracy", "recall"))
+    accuracy, recall = (done.finding("mini_proverbs", name) for name in ("accuracy", "recall"))
     rows = {row.id: row for row in run.predictions("mini_proverbs").itertuples()}
-    known = {identity[:3] for identity, value in recall.values.items() if value is not None and value > 0.5}
-    own = [row.acc for identity, row in rows.items() if identity[:3] in known]
-    assert found.parts["recalled"].value == pytest.approx(np.mean(own))
-    assert found.parts["recalled"].n + found.parts["not recalled"].n == 60
-    assert found.score is not None and found.score.interval.method == "newcombe"
+    recalled = {identity[:3] for identity, value in recall.values.items() if value is not None and value > 0.5}
+    accuracies = [row.acc for identity, row in rows.items() if identity[:3] in recalled]
+    assert accuracy.parts["recalled"].value == pytest.approx(np.mean(accuracies))
+    assert accuracy.parts["recalled"].n + accuracy.parts["not recalled"].n == 60
+    assert accuracy.score is not None and accuracy.score.interval.method == "newcombe"
     with pytest.raises(FigevalError, match="another model"):
         figeval.contamination("mini_proverbs", Knowing(), name="n", run=run.path, output_path=tmp_path / "d")
     with pytest.raises(FigevalError, match="has no task mini_pairs; it has mini_proverbs"):
@@ -189,11 +196,11 @@ def test_scores_of_a_run_by_recall(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_other_options_of_a_model_continue_nothing(tmp_path: Path) -> None:
     model = str(Tiny(tmp_path)("gpt2", "LMHeadModel", n_positions=512))
-    asked: dict[str, Any] = {"measures": ["recall"], "limit": 4, "output_path": tmp_path / "c"}
+    options: dict[str, Any] = {"measures": ["recall"], "limit": 4, "output_path": tmp_path / "c"}
     for _ in range(2):
-        figeval.contamination("mini_proverbs", model, model_args={"attn_implementation": "sdpa"}, **asked)
+        figeval.contamination("mini_proverbs", model, model_args={"attn_implementation": "sdpa"}, **options)
     with pytest.raises(FigevalError, match="other --model_args"):
-        figeval.contamination("mini_proverbs", model, model_args={"attn_implementation": "eager"}, **asked)
+        figeval.contamination("mini_proverbs", model, model_args={"attn_implementation": "eager"}, **options)
 
 
 def test_bad_input_is_one_line(cli: Cli, tmp_path: Path) -> None:
@@ -227,7 +234,7 @@ def test_a_swap_changes_the_order_of_words_alone(text: str) -> None:
 def half(folder: Path, name: str, rest: int) -> list[dict[str, Any]]:
     """Write a task with every second proverb, and return its rows."""
     proverbs = {row["id"]: row["proverb"] for row in lines("proverbs.jsonl")}
-    own = [key for place, key in enumerate(proverbs) if place % 2 == rest]
+    keys = [key for number, key in enumerate(proverbs) if number % 2 == rest]
     rows = [
         {
             "id": row["id"],
@@ -236,11 +243,11 @@ def half(folder: Path, name: str, rest: int) -> list[dict[str, Any]]:
             "proverb": proverbs[row["proverb_id"]],
         }
         for row in lines("narratives.jsonl")
-        if row["proverb_id"] in own
+        if row["proverb_id"] in keys
     ]
     generator = np.random.default_rng(5)  # or the file would have an order with a system
-    places = dict(zip(own, generator.permutation(len(own)), strict=True))
-    rows.sort(key=lambda row: places[row["key"]])
+    permuted = dict(zip(keys, generator.permutation(len(keys)), strict=True))
+    rows.sort(key=lambda row: permuted[row["key"]])
     (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (folder / f"{name}.task.yaml").write_text(
         f"name: {name}\ntype: choice\ndata: {{test: 'jsonl:{name}.jsonl'}}\ncluster: key\nmemorized: row.proverb\n"
@@ -258,17 +265,20 @@ def memorised(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     from tests.plugins.tiny import save
 
     everything = [row["narrative"] for row in lines("narratives.jsonl")] + PROVERBS
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    trained_tokenizer = Tokenizer(models.BPE())
+    trained_tokenizer.pre_tokenizer, trained_tokenizer.decoder = (
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        decoders.ByteLevel(),
+    )
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=800, special_tokens=["<|end|>"], initial_alphabet=alphabet)
-    made.train_from_iterator(everything, trainer)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>")
+    trained_tokenizer.train_from_iterator(everything, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=trained_tokenizer, eos_token="<|end|>")
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), n_positions=256, n_embd=96, n_layer=2, n_head=4))
     texts = [row["text"] for row in rows]
     documents = list(dict.fromkeys(row["proverb"] for row in rows))
-    documents += texts[:1] + [f"{one}\n{other}" for one, other in pairwise(texts)]
+    documents += texts[:1] + [f"{text}\n{other}" for text, other in pairwise(texts)]
     ids = [[0, *tokenizer(text)["input_ids"], 0] for text in documents]
     width = max(map(len, ids))
     inputs = torch.tensor([row + [0] * (width - len(row)) for row in ids])
@@ -288,18 +298,18 @@ def test_a_trained_model_remembers_what_it_was_trained_on(tmp_path: Path) -> Non
     rows = half(tmp_path, "seen", 0)
     half(tmp_path, "unseen", 1)
     model = memorised(tmp_path, rows)
-    found = figeval.contamination(
+    measurement = figeval.contamination(
         "seen,unseen", str(model), include_path=tmp_path, output_path=tmp_path / "c", shards=3, device="cpu"
     )
 
     def value(task: str, measure: str) -> float:
-        score = found.finding(task, measure).score
+        score = measurement.finding(task, measure).score
         assert score is not None and score.value is not None
         return score.value
 
     assert value("seen", "recall") > 0.9 and value("unseen", "recall") < 0.5
     assert value("seen", "rewrites") > value("unseen", "rewrites") + 0.2
-    orders = {task: found.finding(task, "order").p for task in ("seen", "unseen")}
+    orders = {task: measurement.finding(task, "order").p for task in ("seen", "unseen")}
     assert orders["seen"] is not None and orders["seen"] < 0.001
     assert orders["unseen"] is not None and orders["unseen"] > 0.05
     for name in ("min_k", "min_k_plus"):

@@ -24,30 +24,30 @@ def shard(m: int, seed: int) -> Shard:
     return Shard(generator.normal(-50, 5, m), generator.normal(-40, 5, (m, m)))
 
 
-def likelihood(one: Shard, order: tuple[int, ...]) -> float:
-    return float(one.first[order[0]] + sum(one.after[a, b] for a, b in pairwise(order)))
+def likelihood(texts: Shard, order: tuple[int, ...]) -> float:
+    return float(texts.first[order[0]] + sum(texts.after[a, b] for a, b in pairwise(order)))
 
 
 @given(st.integers(2, 5), st.integers(0, 2**32 - 1))
 def test_the_advantage_is_over_the_mean_of_all_orders(m: int, seed: int) -> None:
-    one = shard(m, seed)
-    every = [likelihood(one, order) for order in permutations(range(m))]
-    assert one.advantage == pytest.approx(likelihood(one, tuple(range(m))) - np.mean(every))
+    texts = shard(m, seed)
+    every = [likelihood(texts, order) for order in permutations(range(m))]
+    assert texts.advantage == pytest.approx(likelihood(texts, tuple(range(m))) - np.mean(every))
 
 
 def test_p_is_the_share_of_orders_that_are_as_likely() -> None:
-    one = shard(4, 3)
-    own = likelihood(one, (0, 1, 2, 3))
-    exact = np.mean([likelihood(one, order) >= own - 1e-9 for order in permutations(range(4))])
-    assert order_test([one], 40_000)[1] == pytest.approx(exact, abs=0.01)
+    texts = shard(4, 3)
+    in_order = likelihood(texts, (0, 1, 2, 3))
+    exact = np.mean([likelihood(texts, order) >= in_order - 1e-9 for order in permutations(range(4))])
+    assert order_test([texts], 40_000)[1] == pytest.approx(exact, abs=0.01)
 
 
 def test_a_remembered_order_is_found() -> None:
     """Every text after its neighbour in the file is two nats likelier than after any other."""
     shards = [shard(5, seed) for seed in range(6)]
-    for one in shards:
-        one.first[:], one.after[:] = -50.0, -40.0
-        one.after[np.arange(4), np.arange(1, 5)] += 2.0
+    for texts in shards:
+        texts.first[:], texts.after[:] = -50.0, -40.0
+        texts.after[np.arange(4), np.arange(1, 5)] += 2.0
     score, p = order_test(shards, 999)
     assert p == 0.001
     assert score.value == pytest.approx(4 * 2 - 4 * 2 / 5)
@@ -57,7 +57,7 @@ def test_a_remembered_order_is_found() -> None:
 @pytest.mark.slow
 def test_without_contamination_p_is_uniform() -> None:
     """Texts differ in length and in what may follow them, so log-likelihoods are far from exchangeable; orders are."""
-    found = []
+    p_values = []
     for seed in range(1_000):
         generator = np.random.default_rng([seed, 7])
         texts = generator.normal(-60, 25, (4, 6)), generator.normal(0, 8, (4, 6, 6))
@@ -65,9 +65,11 @@ def test_without_contamination_p_is_uniform() -> None:
         for lengths, ties in zip(*texts, strict=True):
             order = generator.permutation(6)  # that of the file, drawn independently of the model
             shards.append(Shard(lengths[order], (lengths + ties)[np.ix_(order, order)]))
-        found.append(order_test(shards, 99, seed)[1])
+        p_values.append(order_test(shards, 99, seed)[1])
     for level in (0.05, 0.1, 0.25, 0.5, 0.75):
-        assert np.mean(np.array(found) <= level) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 1_000))
+        assert np.mean(np.array(p_values) <= level) == pytest.approx(
+            level, abs=4 * np.sqrt(level * (1 - level) / 1_000)
+        )
 
 
 def test_the_least_likely_fifth() -> None:
@@ -83,9 +85,9 @@ def test_tokens_are_related_to_the_vocabulary() -> None:
 
 def test_the_difference_of_two_means_has_the_interval_of_newcombe() -> None:
     """56/70 and 48/80, Newcombe (1998), table II: .0524 to .3339."""
-    one = mean_score("acc", [(float(k < 56), None) for k in range(70)])
+    first = mean_score("acc", [(float(k < 56), None) for k in range(70)])
     other = mean_score("acc", [(float(k < 48), None) for k in range(80)])
-    found = difference_score("acc", one, other)
-    assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
-    assert difference_score("acc", one, mean_score("acc", [])).value is None
+    difference = difference_score("acc", first, other)
+    assert (difference.value, difference.low, difference.high) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
+    assert difference_score("acc", first, mean_score("acc", [])).value is None
     assert mean_score("acc", [(1.0, "a"), (0.0, "a"), (None, "b")]).clusters == 1

@@ -26,20 +26,20 @@ HOSTILE = '<script>alert(1)</script> \x1b[31m=1+1\u202e \x85 "; DROP TABLE'
 
 @pytest.fixture(scope="module")
 def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("runs") / "overlap"
+    folder = tmp_path_factory.mktemp("runs") / "overlap"
     names = ("mini_fables", "mini_retrieval", "mini_pairs", "mini_alignment", "mini_motif")
-    return finished(place, *names, limit=4, baselines=False)
+    return finished(folder, *names, limit=4, baselines=False)
 
 
-def made_by_hand(place: Path, name: str = "=cmd|'/C calc'!A0/../x", tasks: Any = None) -> Path:
+def made_by_hand(target: Path, name: str = "=cmd|'/C calc'!A0/../x", tasks: Any = None) -> Path:
     """A run folder from somebody else, whose model and replies are hostile."""
-    own = tasks or [task("a_task", predictions="predictions/a_task.jsonl")]
-    folder = RunFolder(place)
+    task_records = tasks or [task("a_task", predictions="predictions/a_task.jsonl")]
+    folder = RunFolder(target)
     with folder.locked():
-        folder.write(run(*own, model=ModelRecord(name=name, backend="openai"), provenance={"packages": {}}))
-        for one in own:
-            folder.replace(one.task, [row("x1", raw=HOSTILE, texts=["from the benchmark"], finish="stop")])
-    return place
+        folder.write(run(*task_records, model=ModelRecord(name=name, backend="openai"), provenance={"packages": {}}))
+        for task_record in task_records:
+            folder.replace(task_record.task, [row("x1", raw=HOSTILE, texts=["from the benchmark"], finish="stop")])
+    return target
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -52,8 +52,8 @@ def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def only(found: Mapping[str, str], *parts: str) -> str:
-    (text,) = [text for name, text in found.items() if all(part in name for part in parts)]
+def only(files_by_name: Mapping[str, str], *parts: str) -> str:
+    (text,) = [text for name, text in files_by_name.items() if all(part in name for part in parts)]
     return text
 
 
@@ -64,16 +64,16 @@ def test_every_eval_ever_follows_its_schema(cli: Cli, mini: Path, real_data: str
     from jsonschema import Draft7Validator
 
     kinds = ("eval", "instance_level_eval")
-    places = [Path(real_data) / f"schemas/every_eval_ever.{kind}.schema.json" for kind in kinds]
-    if not all(place.is_file() for place in places):
+    schema_files = [Path(real_data) / f"schemas/every_eval_ever.{kind}.schema.json" for kind in kinds]
+    if not all(schema_file.is_file() for schema_file in schema_files):
         pytest.skip("the mirror has no schemas of Every Eval Ever")
-    aggregate, instance = (Draft7Validator(json.loads(place.read_text())) for place in places)
+    aggregate, instance = (Draft7Validator(json.loads(schema_file.read_text())) for schema_file in schema_files)
     made_by_hand(Path("hostile"))
     assert cli("export", mini, "--to", "every_eval_ever", "--include_text", "-o", "texts").code == 0
     assert cli("export", mini, "hostile", "--to", "every_eval_ever", "-o", "numbers").code == 0
     for name, text in {**files(Path("texts")), **files(Path("numbers"))}.items():
-        for one in lines(text) if name.endswith("l") else [json.loads(text)]:
-            (instance if name.endswith("l") else aggregate).validate(one)
+        for document in lines(text) if name.endswith("l") else [json.loads(text)]:
+            (instance if name.endswith("l") else aggregate).validate(document)
 
 
 def test_every_eval_ever_says_what_an_interval_is(cli: Cli) -> None:
@@ -97,14 +97,14 @@ def test_every_eval_ever_says_what_an_interval_is(cli: Cli) -> None:
 
 def test_answers_of_every_eval_ever_refer_to_their_result(cli: Cli, mini: Path) -> None:
     cli("export", mini, "--to", "every_eval_ever", "--include_text", "-o", "out")
-    found = files(Path("out"))
-    aggregate = json.loads(next(text for name, text in found.items() if name.endswith(".json")))
-    samples = lines(next(text for name, text in found.items() if name.endswith("_samples.jsonl")))
-    known = {one["evaluation_result_id"] for one in aggregate["evaluation_results"]}
-    assert {one["evaluation_result_id"] for one in samples} <= known
-    assert aggregate["detailed_evaluation_results"]["file_path"] in found
+    exported = files(Path("out"))
+    aggregate = json.loads(next(text for name, text in exported.items() if name.endswith(".json")))
+    samples = lines(next(text for name, text in exported.items() if name.endswith("_samples.jsonl")))
+    result_ids = {evaluation["evaluation_result_id"] for evaluation in aggregate["evaluation_results"]}
+    assert {sample["evaluation_result_id"] for sample in samples} <= result_ids
+    assert aggregate["detailed_evaluation_results"]["file_path"] in exported
     assert aggregate["detailed_evaluation_results"]["total_rows"] == len(samples)
-    fable = next(one for one in samples if one["evaluation_name"] == "mini_fables")
+    fable = next(sample for sample in samples if sample["evaluation_name"] == "mini_fables")
     assert set(fable["input"]["reference"]) < set(fable["input"]["choices"])
     assert fable["evaluation"]["is_correct"] == (fable["output"]["raw"] == fable["input"]["reference"])
 
@@ -114,20 +114,20 @@ def test_every_eval_ever_names_the_page_of_a_benchmark(cli: Cli) -> None:
     made_by_hand(Path("run"), tasks=[task("id10m_en"), task("mini_fables"), task("unknown_task")])
     cli("export", "run", "--to", "every_eval_ever", "-o", "out")
     (text,) = files(Path("out")).values()
-    sources = [one["source_data"] for one in json.loads(text)["evaluation_results"]]
-    assert [one["source_type"] for one in sources] == ["url", "other", "other"]
+    sources = [evaluation["source_data"] for evaluation in json.loads(text)["evaluation_results"]]
+    assert [source["source_type"] for source in sources] == ["url", "other", "other"]
     assert sources[0]["url"] == ["https://github.com/Babelscape/ID10M"]
 
 
 def test_answers_in_several_languages_refer_to_their_language(cli: Cli) -> None:
     """The score of such a task is a mean over languages, and no mean over rows."""
-    one = LanguageRecord(language="sw", scores=[score()])
-    made_by_hand(Path("run"), tasks=[task("mini_fables", languages=[one])])
+    language_record = LanguageRecord(language="sw", scores=[score()])
+    made_by_hand(Path("run"), tasks=[task("mini_fables", languages=[language_record])])
     folder = RunFolder(Path("run"))
     fables = finished(Path("real"), "mini_fables", limit=1, baselines=False)
     record = RunFolder(fables).read()
     assert record is not None
-    record.tasks[0].languages = [one]
+    record.tasks[0].languages = [language_record]
     record.tasks[0].predictions_sha256 = None
     (line,) = RunFolder(fables).rows("mini_fables")
     folder.replace("mini_fables", [{**line, "language": "sw"}])
@@ -145,12 +145,12 @@ def test_lm_eval_prints_the_table(cli: Cli, mini: Path) -> None:
     from lm_eval.utils import get_file_task_name, get_results_filenames, get_sample_results_filenames, make_table
 
     cli("export", mini, "--to", "lm_eval", "-o", "out")
-    found = files(Path("out"))
-    (name,) = get_results_filenames(list(found))
-    table = make_table(json.loads(found[name]))
+    exported = files(Path("out"))
+    (name,) = get_results_filenames(list(exported))
+    table = make_table(json.loads(exported[name]))
     assert re.search(r"\|mini_fables +\| +1\|none +\| +0\|acc +\|↑ +\|0\.\d{4}\|± +\|", table)
-    samples = [Path(one).name for one in get_sample_results_filenames(list(found))]
-    assert "mini_fables" in {get_file_task_name(one) for one in samples}
+    samples = [Path(name).name for name in get_sample_results_filenames(list(exported))]
+    assert "mini_fables" in {get_file_task_name(name) for name in samples}
 
 
 def test_macro_means_are_groups_of_lm_eval(cli: Cli) -> None:
@@ -160,20 +160,20 @@ def test_macro_means_are_groups_of_lm_eval(cli: Cli) -> None:
     with RunFolder(Path("run")).locked():
         RunFolder(Path("run")).write(run(task("a,task"), macro=means))
     cli("export", "run", "--to", "lm_eval", "-o", "out")
-    found = json.loads(only(files(Path("out")), "results_"))
-    assert found["groups"] == {"a_suite": {"alias": "a_suite", "acc,none": 0.5}}
-    assert found["results"]["a_suite"] == found["groups"]["a_suite"]
-    assert found["results"]["a,task"] == {"alias": "a,task", "acc,none": 0.25, "acc_stderr,none": 0.1}
+    results = json.loads(only(files(Path("out")), "results_"))
+    assert results["groups"] == {"a_suite": {"alias": "a_suite", "acc,none": 0.5}}
+    assert results["results"]["a_suite"] == results["groups"]["a_suite"]
+    assert results["results"]["a,task"] == {"alias": "a,task", "acc,none": 0.25, "acc_stderr,none": 0.1}
 
 
 def test_lm_eval_samples_have_texts_only_on_request(cli: Cli, mini: Path) -> None:
     cli("export", mini, "--to", "lm_eval", "-o", "bare")
     cli("export", mini, "--to", "lm_eval", "-o", "full", "--include_text")
     bare, full = (lines(only(files(Path(name)), "samples_mini_fables_")) for name in ("bare", "full"))
-    assert [one["doc"] for one in bare] == [{"id": one["doc"]["id"], "meta": {}} for one in full]
+    assert [sample["doc"] for sample in bare] == [{"id": sample["doc"]["id"], "meta": {}} for sample in full]
     assert bare[0]["arguments"] == {"gen_args_0": {"arg_0": ""}}
     assert full[0]["target"] in full[0]["doc"]["options"]
-    assert [one["acc"] for one in bare] == [one["acc"] for one in full]
+    assert [sample["acc"] for sample in bare] == [sample["acc"] for sample in full]
     assert full[0]["doc_hash"] != bare[0]["doc_hash"]
 
 
@@ -182,12 +182,12 @@ def test_lm_eval_samples_have_texts_only_on_request(cli: Cli, mini: Path) -> Non
 
 def test_inspect_logs(cli: Cli, mini: Path) -> None:
     cli("export", mini, "--to", "inspect", "-o", "out", "--include_text")
-    found = files(Path("out"))
-    assert len(found) == 5
-    log = json.loads(only(found, "mini_fables"))
+    exported = files(Path("out"))
+    assert len(exported) == 5
+    log = json.loads(only(exported, "mini_fables"))
     assert (log["version"], log["status"], log["eval"]["task"]) == (2, "success", "mini_fables")
     (acc,) = log["results"]["scores"]
-    (*values,) = [one["scores"]["acc"]["value"] for one in log["samples"]]
+    (*values,) = [sample["scores"]["acc"]["value"] for sample in log["samples"]]
     assert acc["metrics"]["mean"]["value"] == pytest.approx(sum(values) / len(values))
     assert log["samples"][0]["target"] in log["samples"][0]["choices"]
 
@@ -219,11 +219,13 @@ def test_the_hub_reads_a_model_index(cli: Cli, mini: Path) -> None:
 
     made_by_hand(Path("hostile"), name="a: [model] #1")
     index = yaml.safe_load(cli("export", mini, "hostile", "--to", "model_index").out)["model-index"]
-    assert [one["name"] for one in index] == ["overlap", "a: [model] #1"]
+    assert [model_entry["name"] for model_entry in index] == ["overlap", "a: [model] #1"]
     card = ModelCardData(**{"model-index": index[:1]})
-    accuracy = {one.dataset_name: one for one in card.eval_results if one.metric_name == "acc"}
+    accuracy = {
+        evaluation.dataset_name: evaluation for evaluation in card.eval_results if evaluation.metric_name == "acc"
+    }
     run_json = json.loads((mini / "run.json").read_text())
-    (stored,) = [one["scores"][0] for one in run_json["tasks"] if one["task"] == "mini_fables"]
+    (stored,) = [task_record["scores"][0] for task_record in run_json["tasks"] if task_record["task"] == "mini_fables"]
     fables = accuracy["mini_fables"]
     assert (fables.metric_type, fables.metric_value) == ("accuracy", stored["value"])
     assert (fables.metric_args["ci_lower"], fables.metric_args["n"]) == (stored["low"], 4)
@@ -231,11 +233,11 @@ def test_the_hub_reads_a_model_index(cli: Cli, mini: Path) -> None:
 
 def test_the_hub_reads_eval_results(cli: Cli, mini: Path) -> None:
     hub = pytest.importorskip("huggingface_hub._eval_results", reason="an older huggingface_hub")
-    named = ("--format_args", "dataset_id=acme/figures")
-    cli("export", mini, "--to", "eval_results", "-o", "out", *named)
-    found = files(Path("out"))
-    assert set(found) >= {"unknown/overlap/.eval_results/mini_fables.yaml"}
-    for text in found.values():
+    arguments = ("--format_args", "dataset_id=acme/figures")
+    cli("export", mini, "--to", "eval_results", "-o", "out", *arguments)
+    exported = files(Path("out"))
+    assert set(exported) >= {"unknown/overlap/.eval_results/mini_fables.yaml"}
+    for text in exported.values():
         (entry,) = hub.parse_eval_result_entries(yaml.safe_load(text))
         assert entry.dataset_id == "acme/figures"
         assert isinstance(entry.value, float)
@@ -245,7 +247,7 @@ def test_the_hub_reads_eval_results(cli: Cli, mini: Path) -> None:
         ("--format_args", "dataset_id=acme/figures,metric=f2"): "no run has a score for the metric 'f2'",
         ("--format_args", "dataset=acme/figures"): "no argument 'dataset'; it has dataset_id, metric",
         ("--format_args", "dataset_id=acme/epic"): "the runs have tasks of mini; name those of acme/epic with --tasks",
-        (*named, "--tasks", "epic_mcq"): "the runs have none of these tasks; they have mini_",
+        (*arguments, "--tasks", "epic_mcq"): "the runs have none of these tasks; they have mini_",
     }
     for flags, complaint in complaints.items():
         assert complaint in cli("export", mini, "--to", "eval_results", "-o", "no", *flags).complaint
@@ -253,45 +255,47 @@ def test_the_hub_reads_eval_results(cli: Cli, mini: Path) -> None:
 
 def test_a_leaderboard_gets_the_tasks_of_its_data_set_only(cli: Cli, tmp_path: Path) -> None:
     names = ("mini_fables", "epic_mcq", "epic_mcq_random")
-    place = made_by_hand(tmp_path / "both", "easy", [task(name, scores=[score()]) for name in names])
+    folder = made_by_hand(tmp_path / "both", "easy", [task(name, scores=[score()]) for name in names])
 
     def tasks(output: str, dataset: str, *flags: str) -> set[str]:
         done = cli(
-            "export", place, "--to", "eval_results", "-o", output, "--format_args", f"dataset_id={dataset}", *flags
+            "export", folder, "--to", "eval_results", "-o", output, "--format_args", f"dataset_id={dataset}", *flags
         )
         assert done.code == 0, done.err
         return {file.stem for file in (tmp_path / output).rglob("*.yaml")}
 
     assert tasks("a", "acme/ePiC") == {"epic_mcq", "epic_mcq_random"}
     assert tasks("b", "acme/figures", "--tasks", "mini_fables") == {"mini_fables"}
-    open_ = cli("export", place, "--to", "eval_results", "-o", "c", "--format_args", "dataset_id=acme/figures")
+    open_ = cli("export", folder, "--to", "eval_results", "-o", "c", "--format_args", "dataset_id=acme/figures")
     assert "the runs have tasks of mini, epic; name those of acme/figures with --tasks" in open_.complaint
 
 
-def unanswered(place: Path, **changes: Any) -> Path:
+def unanswered(folder: Path, **changes: Any) -> Path:
     """Write a run in which 10 of 40 examples have an answer, and return its folder."""
     fields = {"scores": [score(value=1.0, n=10)], "counts": {"ok": 10, "empty": 30}}
-    return made_by_hand(place, "easy", [task(**{**fields, **changes})])
+    return made_by_hand(folder, "easy", [task(**{**fields, **changes})])
 
 
 def test_formats_of_others_say_that_examples_have_no_answer(cli: Cli) -> None:
-    easy, told = str(unanswered(Path("easy"))), "only 10 of 40 examples have an answer"
+    easy, message = str(unanswered(Path("easy"))), "only 10 of 40 examples have an answer"
     for form in ("eval_results", "lm_eval", "every_eval_ever", "inspect", "model_index"):
-        named = ("--format_args", "dataset_id=acme/figures") if form == "eval_results" else ()
-        made = cli("export", easy, "--to", form, *(() if form == "model_index" else ("-o", form)), *named)
-        assert told in (made.out if form == "model_index" else "".join(files(Path(form)).values())), form
+        arguments = ("--format_args", "dataset_id=acme/figures") if form == "eval_results" else ()
+        exported = cli("export", easy, "--to", form, *(() if form == "model_index" else ("-o", form)), *arguments)
+        assert message in (exported.out if form == "model_index" else "".join(files(Path(form)).values())), form
     (results,) = Path("lm_eval").rglob("results_*.json")
     assert json.loads(results.read_text())["n-samples"] == {"proverbs": {"original": 40, "effective": 10}}
 
 
 def test_a_leaderboard_gets_notes_on_some_examples_and_no_seen_ones(cli: Cli) -> None:
     part = unanswered(Path("part"), scores=[score(n=10)], n=10, counts={})
-    named = ("--to", "eval_results", "--format_args", "dataset_id=acme/figures", "-o", "out")
-    cli("export", str(part), *named)
+    arguments = ("--to", "eval_results", "--format_args", "dataset_id=acme/figures", "-o", "out")
+    cli("export", str(part), *arguments)
     (text,) = files(Path("out")).values()
     assert "notes: '10 of 40 examples: the first ones, not a random sample'" in text
     trained = unanswered(Path("trained"), scores=[score(seen="trained")], counts={})
-    assert "does not belong on a leaderboard: the model was trained" in cli("export", str(trained), *named).complaint
+    assert (
+        "does not belong on a leaderboard: the model was trained" in cli("export", str(trained), *arguments).complaint
+    )
 
 
 # ---- data frames ----------------------------------------------------------------------------------------------------
@@ -301,9 +305,9 @@ def test_parquet_has_the_rows_of_the_csv_with_types(cli: Cli, mini: Path, monkey
     parquet = pytest.importorskip("pyarrow.parquet")
     made_by_hand(Path("hostile"), name="=1+1")
     cli("export", mini, "hostile", "--to", "parquet", "-o", "all.parquet")
-    found = parquet.read_table("all.parquet").to_pylist()
-    assert found == json.loads(cli("export", mini, "hostile", "--to", "json").out)
-    assert found[-1]["model"] in {"overlap", "=1+1"}
+    rows = parquet.read_table("all.parquet").to_pylist()
+    assert rows == json.loads(cli("export", mini, "hostile", "--to", "json").out)
+    assert rows[-1]["model"] in {"overlap", "=1+1"}
     assert "name a file with --output" in cli("export", mini, "--to", "parquet").complaint
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'figeval[parquet]'" in cli("export", mini, "--to", "parquet", "-o", "x").complaint
@@ -317,13 +321,13 @@ def test_hostile_replies_survive_as_data(form: str, cli: Cli) -> None:
     stored = made_by_hand(Path("run")) / "predictions/a_task.jsonl"
     stored.write_text(stored.read_text(encoding="utf-8").replace("DROP", "\\ud800 DROP"), encoding="utf-8")
     assert cli("export", "run", "--to", form, "-o", "out").code == 0
-    found = files(Path("out"))
-    assert all(len(Path(name).parts) == 2 and ".." not in Path(name).parts for name in found)
-    assert not [letter for text in found.values() for letter in "\x1b\x85\u202e" if letter in text]
-    assert "from the benchmark" not in "".join(found.values())
-    log = json.loads(only(found, "a_task"))
-    said = log["resps"][0][0] if form == "lm_eval" else log["samples"][0]["output"]["completion"]
-    assert said == HOSTILE.replace("DROP", "\ufffd DROP")
+    exported = files(Path("out"))
+    assert all(len(Path(name).parts) == 2 and ".." not in Path(name).parts for name in exported)
+    assert not [letter for text in exported.values() for letter in "\x1b\x85\u202e" if letter in text]
+    assert "from the benchmark" not in "".join(exported.values())
+    log = json.loads(only(exported, "a_task"))
+    reply = log["resps"][0][0] if form == "lm_eval" else log["samples"][0]["output"]["completion"]
+    assert reply == HOSTILE.replace("DROP", "\ufffd DROP")
 
 
 @pytest.mark.parametrize("form", ["every_eval_ever", "lm_eval", "inspect"])
@@ -347,10 +351,10 @@ def test_a_note_may_restrict_some_files_of_a_benchmark(name: str, refused: bool,
 
 @pytest.mark.parametrize("form", ["lm_eval", "inspect", "eval_results"])
 def test_runs_of_one_second_have_files_of_their_own(form: str, cli: Cli) -> None:
-    for name, own in [("a", [task("a b"), task("a,b")]), ("b", [task("a b")])]:
-        made_by_hand(Path(name), tasks=own)
-    named = ("--format_args", "dataset_id=acme/figures") if form == "eval_results" else ()
-    cli("export", "a", "b", "--to", form, "-o", "out", *named)
+    for name, task_records in [("a", [task("a b"), task("a,b")]), ("b", [task("a b")])]:
+        made_by_hand(Path(name), tasks=task_records)
+    arguments = ("--format_args", "dataset_id=acme/figures") if form == "eval_results" else ()
+    cli("export", "a", "b", "--to", form, "-o", "out", *arguments)
     assert len(files(Path("out"))) == (5 if form == "lm_eval" else 3)
 
 
@@ -389,4 +393,4 @@ def test_python_exports_the_same(cli: Cli, mini: Path) -> None:
 def test_names_of_files_fit_every_system(name: str, folder: str, cli: Cli, tmp_path: Path) -> None:
     made_by_hand(tmp_path / "run", name)
     assert cli("export", "run", "--to", "lm_eval", "--output", "out").code == 0
-    assert [one.name for one in (tmp_path / "out").iterdir()] == [folder]
+    assert [file.name for file in (tmp_path / "out").iterdir()] == [folder]

@@ -42,8 +42,8 @@ TWO = (
 
 
 def test_the_formats_are_registered() -> None:
-    known = {entry.name for entry in load_exporters(plugins.plugin_manager())}
-    assert known >= {"csv", "json", "latex", "markdown", "published"}
+    names = {entry.name for entry in load_exporters(plugins.plugin_manager())}
+    assert names >= {"csv", "json", "latex", "markdown", "published"}
 
 
 def test_the_papers_numbers_stand_beside_ours() -> None:
@@ -130,19 +130,19 @@ def test_markdown() -> None:
 
 def test_unequal_clusters_are_told() -> None:
     uneven = run(task(scores=[score(clusters=139, effective_clusters=29.96), score("mrr", effective_clusters=19.8)]))
-    told = "proverbs: 139 clusters of unequal size are equivalent to 30 equal ones"
-    assert export("markdown", uneven).count(told) == export("latex", uneven).count(told) == 1
+    warning = "proverbs: 139 clusters of unequal size are equivalent to 30 equal ones"
+    assert export("markdown", uneven).count(warning) == export("latex", uneven).count(warning) == 1
     assert "20 clusters" not in export("markdown", uneven)  # 19.8 are hardly fewer
     assert [row["effective_clusters"] for row in json.loads(export("json", uneven))[:2]] == [29.96, 19.8]
     assert "29.96" in export("csv", uneven)
 
 
 def test_unreliable_intervals_are_marked() -> None:
-    few = run(task(scores=[score(interval=Interval("wilson on effective n", reliable=False))]))
-    assert r"| 0.250 [0.100, 0.500]\* |" in export("markdown", few)
-    assert r"{\scriptsize [0.100, 0.500]*}" in export("latex", few)
+    unreliable = run(task(scores=[score(interval=Interval("wilson on effective n", reliable=False))]))
+    assert r"| 0.250 [0.100, 0.500]\* |" in export("markdown", unreliable)
+    assert r"{\scriptsize [0.100, 0.500]*}" in export("latex", unreliable)
     for form, mark in (("markdown", r"\*"), ("latex", "*")):
-        assert f"unreliable intervals ({mark}): fewer than 10 effective clusters" in export(form, few)
+        assert f"unreliable intervals ({mark}): fewer than 10 effective clusters" in export(form, unreliable)
         assert "unreliable" not in export(form, run(task()))
 
 
@@ -161,9 +161,9 @@ def test_a_mean_over_seeds_has_their_standard_deviation() -> None:
 
 
 def test_runs_on_other_examples_never_share_a_line() -> None:
-    few = task(n=10, scores=[score(n=10)], warnings=["--limit: the first 10 of 40"])
+    limited = task(n=10, scores=[score(n=10)], warnings=["--limit: the first 10 of 40"])
     other = task(examples_sha256="1" * 64)
-    text = export("markdown", run(task(), **model("a")), run(few, **model("b")), run(other, **model("c")))
+    text = export("markdown", run(task(), **model("a")), run(limited, **model("b")), run(other, **model("c")))
     table = [line for line in text.splitlines() if line.startswith("| proverbs")]
     assert [line.count("–") for line in table] == [2, 2, 2]
     assert "- b: proverbs: --limit: the first 10 of 40" in text
@@ -300,15 +300,17 @@ def test_latex_names_the_range_of_n() -> None:
     assert r"\caption{Scores of a-model, with trivial" in export("latex", run(task(scores=[])))
 
 
-FEW = task(scores=[score(value=1.0, n=10), score("acc_of_all"), score("parse_rate")], counts={"ok": 10, "empty": 30})
+FEW_ANSWERS = task(
+    scores=[score(value=1.0, n=10), score("acc_of_all"), score("parse_rate")], counts={"ok": 10, "empty": 30}
+)
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_score_of_the_answered_examples_says_their_number(place: int) -> None:
+@pytest.mark.parametrize("position", [0, 1])
+def test_a_score_of_the_answered_examples_says_their_number(position: int) -> None:
     """Whatever the order of the runs, and without another run or a trivial model that answers all."""
     runs = [run(task(), **model("whole"))]
-    runs.insert(place, run(FEW, **model("easy")))
-    alone = run(FEW.model_copy(update={"baselines": []}), **model("easy"))
+    runs.insert(position, run(FEW_ANSWERS, **model("easy")))
+    alone = run(FEW_ANSWERS.model_copy(update={"baselines": []}), **model("easy"))
     for form, cell in (("markdown", "1.000 [0.100, 0.500] (n = 10)"), ("latex", r"[0.100, 0.500] ($n = 10$)}")):
         for text in (export(form, *runs), export(form, alone)):
             (line,) = (line for line in text.splitlines() if re.search(r"1\.000(?!0)", line))
@@ -333,9 +335,9 @@ def test_a_mean_over_seeds_with_different_answers_says_so() -> None:
 
 
 def test_what_changes_how_a_number_is_read_is_in_the_float() -> None:
-    few = score(interval=Interval("wilson on effective n", reliable=False))
+    unreliable = score(interval=Interval("wilson on effective n", reliable=False))
     languages = [LanguageRecord(language=name, scores=[score(n=20)], baselines=[]) for name in ("en", "zh")]
-    record = run(task(scores=[few], languages=languages, n=10, available=40), config={"limit": 10})
+    record = run(task(scores=[unreliable], languages=languages, n=10, available=40), config={"limit": 10})
     text = export("latex", record)
     caption = text.partition(r"\caption{")[2]
     assert "\n-{}-limit 10: the first examples, not a random sample." in text.partition(r"\parbox{")[2]
@@ -343,7 +345,7 @@ def test_what_changes_how_a_number_is_read_is_in_the_float() -> None:
     assert "unreliable intervals (*): fewer than 10 effective clusters." in caption
 
 
-def several() -> RunRecord:
+def run_in_languages() -> RunRecord:
     """A task in two languages with kinds of options, and one of neither."""
     languages = [
         LanguageRecord(language=name, scores=[score(value=value, n=20)], baselines=[])
@@ -361,18 +363,18 @@ def several() -> RunRecord:
         for value, wrong in (("ant_onym", 0.6), ("right", None))
     ]
     choices = [ChoicesRecord(key="kind", answered=40, wrong=30, kinds=kinds)]
-    whole = [score(value=0.3, interval="over languages")]
-    return run(task("fables", languages=languages, choices=choices, scores=whole), task("plain"))
+    over_languages = [score(value=0.3, interval="over languages")]
+    return run(task("fables", languages=languages, choices=choices, scores=over_languages), task("plain"))
 
 
 def test_languages_have_a_line_each_above_their_mean() -> None:
-    text = export("markdown", several())
+    text = export("markdown", run_in_languages())
     lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| fables")]
     assert [line[0] for line in lines[:3]] == ["| fables (en)", "| fables (zh)", "| fables"]
     assert [line[-1] for line in lines[:3]] == [f"{value} [0.100, 0.500] |" for value in ("0.500", "0.100", "0.300")]
     assert "- fables: the unweighted mean over en, zh" in text
-    assert r"fables (zh) & acc & 20 &" in export("latex", several())
-    rows = list(csv.DictReader(io.StringIO(export("csv", several()))))
+    assert r"fables (zh) & acc & 20 &" in export("latex", run_in_languages())
+    rows = list(csv.DictReader(io.StringIO(export("csv", run_in_languages()))))
     assert [(row["kind"], row["value"]) for row in rows if row["task"] == "fables" and row["metric"] == "acc"][:3] == [
         ("model (en)", "0.5"),
         ("model (zh)", "0.1"),
@@ -381,14 +383,14 @@ def test_languages_have_a_line_each_above_their_mean() -> None:
 
 
 def test_kinds_of_options_are_a_table_of_their_own() -> None:
-    text = export("markdown", several())
+    text = export("markdown", run_in_languages())
     assert "| fables | kind: ant_onym | 40 | a-model | 0.300 [0.100, 0.500] | 0.600 | 0.500 |" in text
     assert "| fables | kind: right | 40 | a-model | 0.300 [0.100, 0.500] | – | – |" in text
-    latex = export("latex", several())
+    latex = export("latex", run_in_languages())
     assert r"fables & kind: ant\_onym & 40 & a-model & 0.300 {\scriptsize [0.100, 0.500]} & 0.600 & 0.500 \\" in latex
     assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 2
-    rows = json.loads(export("json", several()))
-    told = {(row["kind"], row["metric"]): row["value"] for row in rows if row["kind"].startswith("options")}
-    assert told["options (kind: ant_onym)", "chosen_wrong"] == 0.6
-    assert told["options (kind: right)", "expected_wrong"] == 0.5
+    rows = json.loads(export("json", run_in_languages()))
+    shares = {(row["kind"], row["metric"]): row["value"] for row in rows if row["kind"].startswith("options")}
+    assert shares["options (kind: ant_onym)", "chosen_wrong"] == 0.6
+    assert shares["options (kind: right)", "expected_wrong"] == 0.5
     assert "kind:" not in export("markdown", *TWO) + export("latex", *TWO) + export("csv", *TWO)

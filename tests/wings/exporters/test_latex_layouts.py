@@ -26,12 +26,12 @@ MINILM, TFIDF, RANDOM = (MEASURED / name for name in ("minilm", "tfidf", "random
 
 
 def latex(*folders: Path, **choices: object) -> str:
-    made = figeval.export(list(folders), to="latex", **choices)  # type: ignore[arg-type]
-    assert made is not None
-    return made
+    table = figeval.export(list(folders), to="latex", **choices)  # type: ignore[arg-type]
+    assert table is not None
+    return table
 
 
-def stored(record: RunRecord, folder: Path) -> Path:
+def store(record: RunRecord, folder: Path) -> Path:
     folder.mkdir()
     (folder / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
     return folder
@@ -48,8 +48,8 @@ def test_the_blocks_of_a_printed_table() -> None:
         "Trivial models",
         "chance",
     )
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
+    positions = [text.index(part) for part in order]
+    assert positions == sorted(positions)
     assert r"BERT & 22.9 & 0.342 & 19.2 & 0.307 \\" in text
     assert r"BERT & 15.7 & 0.254 & 11.1 & 0.215 \\" in text
     assert "0.005{$^{a}$}" in text
@@ -75,7 +75,7 @@ def test_counts_come_from_the_tasks_of_the_run() -> None:
 
 def test_a_task_without_a_score_is_two_hyphens(tmp_path: Path) -> None:
     none = task("epic_retrieval_seen", scores=[score("acc", None), score("mrr", float("nan"))], baselines=[])
-    text = latex(stored(run(none), tmp_path / "run"), layout="epic_table_7")
+    text = latex(store(run(none), tmp_path / "run"), layout="epic_table_7")
     assert r"a-model & {--} & {--} & {--} & {--} \\" in text
 
 
@@ -122,9 +122,9 @@ def test_the_best_run_is_bold_and_those_that_tie(tmp_path: Path) -> None:
 
 def test_every_run_has_its_own_number_of_examples(tmp_path: Path) -> None:
     """A run that answered 10 of 40, and one that answered all, in any order and in every format of tables."""
-    few = task(scores=[score(value=1.0, n=10)], counts={"ok": 10, "empty": 30})
-    records = [run(task(), identity="a" * 8), run(few, identity="b" * 8)]
-    folders = [stored(record, tmp_path / record.identity) for record in records]
+    limited = task(scores=[score(value=1.0, n=10)], counts={"ok": 10, "empty": 30})
+    records = [run(task(), identity="a" * 8), run(limited, identity="b" * 8)]
+    folders = [store(record, tmp_path / record.identity) for record in records]
     for both in (folders, folders[::-1]):
         text = latex(*both, layout="comparison", metrics="acc", examples=True)
         assert r"1.000{$^{\circ}$}" in text
@@ -160,10 +160,10 @@ def test_the_contrast_stands_beside_tasks_with_a_single_right_answer(tmp_path: P
         suite="s", contrast="c", tasks=["yes", "no"], label="yes", positive=40, negative=40, scores=[score("auc", 0.7)]
     )
     both = [
-        run(task("yes", only_label="yes"), task("no", only_label="no"), identity=str(place) * 8, contrasts=[contrast])
-        for place in (1, 2)
+        run(task("yes", only_label="yes"), task("no", only_label="no"), identity=str(number) * 8, contrasts=[contrast])
+        for number in (1, 2)
     ]
-    folders = [stored(record, tmp_path / record.identity) for record in both]
+    folders = [store(record, tmp_path / record.identity) for record in both]
     text = latex(*folders, layout="comparison", tasks=["yes"])
     yes, s_c = (line for line in text.splitlines() if line.startswith(("yes &", "s:c &")))
     assert "bfseries" not in yes
@@ -177,7 +177,7 @@ def test_runs_without_a_task_of_the_table_are_left_out_with_a_note(tmp_path: Pat
     seen = run(task("epic_retrieval_seen"), task("other", warnings=["a warning about another task"]))
     other = run(task("other"), identity="22222222")
     other.model.name = "stranger"
-    folders = [stored(one, tmp_path / one.identity) for one in (seen, other)]
+    folders = [store(record, tmp_path / record.identity) for record in (seen, other)]
     for choices in ({"layout": "epic_table_7"}, {"layout": "comparison", "tasks": ["epic_retrieval_seen"]}):
         text = latex(*folders, **choices)
         assert "Left out: stranger has none of" in text
@@ -188,7 +188,7 @@ def test_runs_without_a_task_of_the_table_are_left_out_with_a_note(tmp_path: Pat
 def test_notes_that_name_tasks_are_those_of_shown_tasks(tmp_path: Path) -> None:
     """A warning of a run about several tasks names the shown ones, and a table without tasks has no notes of runs."""
     record = run(task("x"), task("y"), task("z"), warnings=["x, y: its floor is odd", "slow: about the model"])
-    folder = stored(record, tmp_path / "run")
+    folder = store(record, tmp_path / "run")
     texts = {name: latex(folder, layout="comparison", tasks=[name]) for name in ("y", "z")}
     assert "y: its floor is odd." in texts["y"]
     assert "x, y:" not in texts["y"]
@@ -204,7 +204,7 @@ def test_names_of_models_are_no_commands(tmp_path: Path) -> None:
     record = run(task("epic_retrieval_seen", scores=[score("acc", 0.5)]))
     record.model.name = r"a_b & \input{x} % <script>"
     for layout in ("epic_table_7", "comparison"):
-        text = latex(stored(record, tmp_path / layout), layout=layout)
+        text = latex(store(record, tmp_path / layout), layout=layout)
         assert r"a\_b \& \textbackslash{}input\{x\} \% \textless{}script\textgreater{}" in text
         assert r"\input" not in text
 
@@ -212,18 +212,18 @@ def test_names_of_models_are_no_commands(tmp_path: Path) -> None:
 def test_a_plugin_offers_layouts_as_benchmarks_do(tmp_path: Path) -> None:
     """A broken file is a problem of its plugin, and so is a layout whose name is taken."""
     panels = "[{groups: [{task: TASK, measures: [{head: A, metric: acc}]}]}]"
-    own = f"layouts: [{{name: NAME, caption: Fables, panels: {panels}}}]"
+    layouts_text = f"layouts: [{{name: NAME, caption: Fables, panels: {panels}}}]"
     for file, name, about in (
         ("good", "acme_table", "mini_fables"),
         ("taken", "acme_table", "other"),
         ("bad", "9", "x"),
     ):
-        (tmp_path / file).write_text(own.replace("NAME", name).replace("TASK", about), encoding="utf-8")
+        (tmp_path / file).write_text(layouts_text.replace("NAME", name).replace("TASK", about), encoding="utf-8")
     manager = PluginManager()
     for file in ("good", "taken", "bad"):
         manager.load(file, "a test", lambda file=file: offering(tmp_path / file))
-    found = load_layouts(manager)
-    assert [(entry.name, entry.load().tasks) for entry in found] == [("acme_table", ["mini_fables"])]
+    layouts = load_layouts(manager)
+    assert [(entry.name, entry.load().tasks) for entry in layouts] == [("acme_table", ["mini_fables"])]
     assert "acme_table" in str(manager.plugins["taken"].problems)
     assert "name" in str(manager.plugins["bad"].problems)
 
@@ -238,14 +238,14 @@ def offering(file: Path) -> SimpleNamespace:
 
 def test_counts_and_scores_of_one_benchmark_whose_data_are_not_public(tmp_path: Path) -> None:
     record = run(task("storal_mocpt_en", available=356, scores=[score("acc", 0.5)], baselines=[]))
-    folder = stored(record, tmp_path / "run")
+    folder = store(record, tmp_path / "run")
     assert r"a-model & {--} & 50.00 & {--} & {--} \\" in latex(folder, layout="storal_table_6")
     counts = latex(folder, layout="storal_table_5")
     assert r"a-model & 356 & {--} & {--} & {--} \\" in counts
     assert counts.count("Measured") == 1, "the panel of the Chinese tasks has no run"
 
 
-def own(folder: Path, *numbers: dict[str, object], source: str = "three people_x") -> Path:
+def numbers_file(folder: Path, *numbers: dict[str, object], source: str = "three people_x") -> Path:
     """A file of numbers that no run holds."""
     file = folder / "measured.json"
     file.write_text(json.dumps({"source": source, "numbers": numbers}), encoding="utf-8")
@@ -255,7 +255,7 @@ def own(folder: Path, *numbers: dict[str, object], source: str = "three people_x
 def test_numbers_that_no_run_holds(tmp_path: Path) -> None:
     """They are rows of their own, with their intervals and examples; a hint ends where there are some."""
     column = {"part": "storal_st2mo_en_judged", "metric": "not_a_moral", "model": "my_model"}
-    file = own(tmp_path, {**column, "value": 0.06, "low": 0.03, "high": 0.12, "n": 100})
+    file = numbers_file(tmp_path, {**column, "value": 0.06, "low": 0.03, "high": 0.12, "n": 100})
     bare = latex(layout="storal_table_19")
     assert "figeval annotate sheets" in bare and "Measured" not in bare
     text = latex(layout="storal_table_19", measured=tmp_path, intervals=True, examples=True)
@@ -280,7 +280,7 @@ def test_numbers_that_no_run_holds(tmp_path: Path) -> None:
 )
 def test_a_file_of_numbers_that_does_not_fit(number: dict[str, object], words: str, tmp_path: Path) -> None:
     column = {"part": "storal_st2mo_en_judged", "metric": "not_a_moral", "model": "m", "value": 0.5}
-    own(tmp_path, {**column, **number})
+    numbers_file(tmp_path, {**column, **number})
     with pytest.raises(FigevalError, match=words) as refused:
         latex(layout="storal_table_19", measured=tmp_path)
     assert "\n" not in str(refused.value)
@@ -288,12 +288,12 @@ def test_a_file_of_numbers_that_does_not_fit(number: dict[str, object], words: s
 
 def test_two_numbers_for_one_cell(tmp_path: Path) -> None:
     column = {"part": "storal_st2mo_en_judged", "metric": "not_a_moral", "model": "m", "value": 0.5}
-    own(tmp_path, column, column)
+    numbers_file(tmp_path, column, column)
     with pytest.raises(
         FigevalError, match="two numbers for storal_st2mo_en_judged, not_a_moral, m; remove one of them"
     ):
         latex(layout="storal_table_19", measured=tmp_path)
-    own(tmp_path, column, {**column, "model": "m "})
+    numbers_file(tmp_path, column, {**column, "model": "m "})
     with pytest.raises(FigevalError, match="two numbers for"):
         latex(layout="storal_table_19", measured=tmp_path)
     with pytest.raises(FigevalError, match="make it with `figeval analyze epic` or `figeval annotate import --to`"):
@@ -304,7 +304,7 @@ def test_two_numbers_for_one_cell(tmp_path: Path) -> None:
 
 def test_numbers_of_a_validation_split_are_those_of_its_task(tmp_path: Path) -> None:
     ours = task("storal_mopref_en_validation", scores=[score("acc", 0.75, n=343)], baselines=[])
-    text = latex(stored(run(ours), tmp_path / "run"), layout="storal_table_15")
+    text = latex(store(run(ours), tmp_path / "run"), layout="storal_table_15")
     assert r"a-model & {--} & {--} & {--} & 75.00 \\" in text
     assert "BERT w/o Story & 20.71 & 21.69 & 72.64{$^{a}$} & 77.62" in text
 
@@ -313,8 +313,8 @@ def generated(folder: Path, name: str, metrics: Iterable[str]) -> Path:
     """A run with scores of both English generation tasks of STORAL."""
     scores = [score(metric, 0.25) for metric in metrics]
     trivial = [BaselineRecord(baseline=f"{name}-trivial", scores=scores)]
-    tasks = [task(one, scores=scores, baselines=trivial) for one in ("storal_st2mo_en", "storal_mo2st_en")]
-    return stored(run(*tasks, model=ModelRecord(name=name, backend="encoder")), folder / name)
+    tasks = [task(name, scores=scores, baselines=trivial) for name in ("storal_st2mo_en", "storal_mo2st_en")]
+    return store(run(*tasks, model=ModelRecord(name=name, backend="encoder")), folder / name)
 
 
 def test_a_table_that_is_longer_than_a_page_has_parts(tmp_path: Path) -> None:

@@ -49,18 +49,18 @@ def assert_on_the_page(log: str) -> None:
 
 def runs_of(tasks: Iterable[str]) -> list[Path]:
     """Return the stored runs of models that have one of these tasks."""
-    wanted = set(tasks)
+    task_names = set(tasks)
     names = [f"{model}{ending}" for model in ("minilm", "tfidf", "random") for ending in ("", "-authors", "-published")]
     folders = [MEASURED / name for name in names if (MEASURED / name / "run.json").is_file()]
-    return [one for one in folders if wanted & {task.task for task in read_record(one / "run.json").tasks}]
+    return [folder for folder in folders if task_names & {task.task for task in read_record(folder / "run.json").tasks}]
 
 
 @pytest.mark.parametrize("choices", [{}, {"intervals": True, "examples": True}], ids=["plain", "all"])
 def test_every_layout_compiles(tmp_path: Path, choices: dict[str, bool]) -> None:
     layouts = [entry.load() for entry in load_layouts(plugins.plugin_manager())]
-    made = [figeval.export(runs_of(one.tasks), to="latex", layout=one.name, **choices) for one in layouts]
-    assert len(made) == 20
-    assert_on_the_page(compiled(tmp_path, [text for text in made if text]))
+    tables = [figeval.export(runs_of(layout.tasks), to="latex", layout=layout.name, **choices) for layout in layouts]
+    assert len(tables) == 20
+    assert_on_the_page(compiled(tmp_path, [text for text in tables if text]))
 
 
 def test_the_comparison_of_stored_runs_compiles(tmp_path: Path) -> None:
@@ -81,10 +81,10 @@ def test_hostile_names_compile(tmp_path: Path) -> None:
     record.model.name = HOSTILE
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
-    made = [
+    tables = [
         figeval.export(tmp_path / "run", to="latex", layout=name, intervals=True)
         for name in ("epic_table_7", "impli_table_5", COMPARISON)
     ]
-    floats = [text for text in made if text]
+    floats = [text for text in tables if text]
     assert all("[U+6210]" in text and r"\input" not in text for text in floats)
     compiled(tmp_path, floats)

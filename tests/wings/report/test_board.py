@@ -32,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def stored(folder: Path, record: RunRecord) -> Path:
+def store(folder: Path, record: RunRecord) -> Path:
     """Store a hand-made record without predictions."""
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
@@ -41,7 +41,7 @@ def stored(folder: Path, record: RunRecord) -> Path:
 
 def boards(site: Path, name: str) -> list[dict[str, Any]]:
     content = json.loads((site / "board.json").read_text(encoding="utf-8"))
-    return [one for one in content["leaderboards"] if one["name"] == name]
+    return [leaderboard for leaderboard in content["leaderboards"] if leaderboard["name"] == name]
 
 
 def models(board: dict[str, Any]) -> list[str]:
@@ -56,22 +56,24 @@ def test_runs_on_the_same_examples_are_ranked_as_compare_ranks_them(cli: Cli, ru
     done = cli("board", runs, "-o", "site")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("site/index.html (4 runs, ")
-    whole, limited = boards(tmp_path / "site", "mini_fables")
+    over_all, limited = boards(tmp_path / "site", "mini_fables")
     folders = [runs / "deep" / name for name in ("overlap", "random", "chance")]
     ranks = {
-        folders[one.run].name: (one.rank, one.best, one.worst)
-        for one in figeval.compare(*folders).result.ranks
-        if one.task == "mini_fables"
+        folders[rank.run].name: (rank.rank, rank.best, rank.worst)
+        for rank in figeval.compare(*folders).result.ranks
+        if rank.task == "mini_fables"
     }
-    shown = {row["model"]: (row["rank"], row["best"], row["worst"]) for row in whole["rows"] if row["kind"] == "run"}
-    assert {name: own[0] for name, own in shown.items()} == {name: own[0] for name, own in ranks.items()}
+    shown = {row["model"]: (row["rank"], row["best"], row["worst"]) for row in over_all["rows"] if row["kind"] == "run"}
+    assert {name: rank_of_name[0] for name, rank_of_name in shown.items()} == {
+        name: rank_of_name[0] for name, rank_of_name in ranks.items()
+    }
     for name, (_, best, worst) in shown.items():
         # `compare` corrects over the pairs of runs on all tasks, a leaderboard over those on its own.
         assert ranks[name][1] <= best <= worst <= ranks[name][2]
-    assert whole["apart"] == ""
+    assert over_all["apart"] == ""
     assert limited["apart"] == "--limit 5: the first 5 of 20 examples"
     assert models(limited) == ["random (limit=5)"]
-    assert {"chance", "overlap"} <= {row["model"] for row in whole["rows"] if row["kind"] == "baseline"}
+    assert {"chance", "overlap"} <= {row["model"] for row in over_all["rows"] if row["kind"] == "baseline"}
 
 
 def test_without_the_wing_that_compares_ranks_have_no_sets(
@@ -87,10 +89,10 @@ def test_without_the_wing_that_compares_ranks_have_no_sets(
 
 
 def test_other_data_are_ranked_apart_and_the_page_says_why(cli: Cli, tmp_path: Path) -> None:
-    own = {"template": "plain", "template_sha256": "a" * 64}
+    template = {"template": "plain", "template_sha256": "a" * 64}
     changes: dict[str, Any] = {
-        "usual": own,
-        "same": own,
+        "usual": template,
+        "same": template,
         "without": {},
         "version": {"version": 0},
         "examples": {"examples_sha256": "b" * 64},
@@ -99,12 +101,12 @@ def test_other_data_are_ranked_apart_and_the_page_says_why(cli: Cli, tmp_path: P
     }
     for name, fields in changes.items():
         record = run(task(**fields), model=ModelRecord(name=name, backend="encoder"), identity=name[:8])
-        stored(
-            tmp_path / "runs" / name, record.model_copy(update={"schema_version": "1.4"} if name == "schema" else {})
-        )
+        store(tmp_path / "runs" / name, record.model_copy(update={"schema_version": "1.4"} if name == "schema" else {}))
     cli("board", "runs", "-o", "site")
-    found = {one["apart"]: set(models(one)) for one in boards(tmp_path / "site", "proverbs")}
-    assert found == {
+    models_apart = {
+        leaderboard["apart"]: set(models(leaderboard)) for leaderboard in boards(tmp_path / "site", "proverbs")
+    }
+    assert models_apart == {
         "": {"usual", "same", "without"},
         "version 0 of the task, not 1": {"version"},
         "other examples (sha256 bbbbbbbb…, not 00000000…)": {"examples"},
@@ -112,24 +114,24 @@ def test_other_data_are_ranked_apart_and_the_page_says_why(cli: Cli, tmp_path: P
         "recorded with schema 1.x, not 2.x": {"schema"},
     }
     page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    assert all(f"Ranked apart: {why}." in page for why in found if why)
+    assert all(f"Ranked apart: {reason}." in page for reason in models_apart if reason)
     assert "not all of these runs have stored predictions" in page
 
 
 def test_runs_of_different_sizes_are_told_apart_and_notes_stand_below(cli: Cli, tmp_path: Path) -> None:
     for n in (15, 100):
-        own = task(n=n, available=200, only_label="yes", warnings=["punished by construction"])
-        own.scores = [score(n=n)]
-        both = {"suite": "s", "contrast": "c", "tasks": [own.task], "label": "yes", "positive": n, "negative": n}
+        sized_task = task(n=n, available=200, only_label="yes", warnings=["punished by construction"])
+        sized_task.scores = [score(n=n)]
+        both = {"suite": "s", "contrast": "c", "tasks": [sized_task.task], "label": "yes", "positive": n, "negative": n}
         contrast = ContrastRecord(**both, scores=[score("auc", n=2 * n)])
-        stored(
+        store(
             tmp_path / "runs" / str(n),
-            run(own, model=ModelRecord(name=f"m{n}", backend="given"), identity=f"{n:08}", contrasts=[contrast]),
+            run(sized_task, model=ModelRecord(name=f"m{n}", backend="given"), identity=f"{n:08}", contrasts=[contrast]),
         )
     cli("board", "runs", "-o", "site")
     for name in ("proverbs", "s:c"):
-        found = boards(tmp_path / "site", name)
-        assert [models(one) for one in found] == [["m100"], ["m15"]]
+        leaderboards = boards(tmp_path / "site", name)
+        assert [models(leaderboard) for leaderboard in leaderboards] == [["m100"], ["m15"]]
     (row, *_) = (row for row in boards(tmp_path / "site", "proverbs")[0]["rows"] if row["kind"] == "run")
     assert row["rank"] is None, "one answer is right for every example"
     page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
@@ -146,9 +148,9 @@ def test_ties_share_a_rank_and_seen_examples_have_none(cli: Cli, tmp_path: Path)
         "c": score(value=0.25),
         "d": score(value=1.0, seen="trained"),
     }
-    for name, one in scores.items():
-        record = run(task(scores=[one]), model=ModelRecord(name=name, backend="encoder"))
-        stored(tmp_path / "runs" / name, record)
+    for name, value in scores.items():
+        record = run(task(scores=[value]), model=ModelRecord(name=name, backend="encoder"))
+        store(tmp_path / "runs" / name, record)
     cli("board", "runs", "-o", "site")
     (board,) = boards(tmp_path / "site", "proverbs")
     ranks = {row["model"]: row["rank"] for row in board["rows"] if row["kind"] == "run"}
@@ -162,15 +164,15 @@ def test_a_model_by_two_names_is_named_and_ranked_once(cli: Cli, tmp_path: Path)
     scores = {"first": 0.5, "second": 0.25}
     for (name, fingerprint), hour in zip(models.items(), range(9, 0, -1), strict=False):
         value = 0.125 if name in ("other", "unknown") else 0.5
-        tasks = [task(one, scores=[score(value=min(value, most))]) for one, most in scores.items()]
+        tasks = [task(task_name, scores=[score(value=min(value, highest))]) for task_name, highest in scores.items()]
         tasks[1].scores[0].value = {"minilm": 0.25, "all-MiniLM-L6-v2": 0.2}.get(name, 0.125)
         model = ModelRecord(name=name, backend="encoder", fingerprint=fingerprint)
         record = run(*tasks, model=model, started=f"2026-01-01T0{hour}:00:00Z")
-        stored(tmp_path / "runs" / name, record)
+        store(tmp_path / "runs" / name, record)
     cli("board", "runs", "-o", "site")
     (same,), (differing,) = (boards(tmp_path / "site", name) for name in scores)
-    rows = [{row["model"]: row for row in one["rows"]} for one in (same, differing)]
-    ranks = [{name: row["rank"] for name, row in own.items() if row["kind"] == "run"} for own in rows]
+    rows = [{row["model"]: row for row in leaderboard["rows"]} for leaderboard in (same, differing)]
+    ranks = [{name: row["rank"] for name, row in row_of_model.items() if row["kind"] == "run"} for row_of_model in rows]
     assert ranks[0] == {"minilm": 1, "all-MiniLM-L6-v2": None, "other": 2, "unknown": 2}
     assert rows[0]["all-MiniLM-L6-v2"]["note"] == "the same model with the same scores as minilm"
     assert ranks[1] == {"minilm": 1, "all-MiniLM-L6-v2": 2, "other": 3, "unknown": 3}
@@ -183,7 +185,7 @@ def test_a_model_by_two_names_is_named_and_ranked_once(cli: Cli, tmp_path: Path)
 def test_why_there_is_no_confidence_set_stands_below_its_table(cli: Cli, tmp_path: Path) -> None:
     for name in ("a", "b"):
         tasks = (task("both"), *([task("alone")] if name == "a" else []))
-        stored(tmp_path / "runs" / name, run(*tasks, model=ModelRecord(name=name, backend="encoder")))
+        store(tmp_path / "runs" / name, run(*tasks, model=ModelRecord(name=name, backend="encoder")))
     cli("board", "runs", "-o", "site")
     page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     sections = dict(re.findall(r'<section class="board" data-name="(\w+)">(.*?)</section>', page, re.DOTALL))
@@ -194,9 +196,9 @@ def test_why_there_is_no_confidence_set_stands_below_its_table(cli: Cli, tmp_pat
 
 def test_a_lower_score_can_be_better(cli: Cli, tmp_path: Path) -> None:
     for name, value in (("far", 0.5), ("near", 0.25)):
-        one = score("distance", value, higher_is_better=False)
-        record = run(task(scores=[one], baselines=[]), model=ModelRecord(name=name, backend="encoder"))
-        stored(tmp_path / "runs" / name, record)
+        distance = score("distance", value, higher_is_better=False)
+        record = run(task(scores=[distance], baselines=[]), model=ModelRecord(name=name, backend="encoder"))
+        store(tmp_path / "runs" / name, record)
     cli("board", "runs", "-o", "site")
     (board,) = boards(tmp_path / "site", "proverbs")
     assert [(row["model"], row["rank"]) for row in board["rows"]] == [("near", 1), ("far", 2)]
@@ -216,7 +218,7 @@ def test_tasks_without_a_score_are_listed(cli: Cli, tmp_path: Path) -> None:
         task("two", status="failed", error="Traceback\nValueError: no"),
         task("three", status="running"),
     )
-    stored(tmp_path / "runs", run(*tasks))
+    store(tmp_path / "runs", run(*tasks))
     cli("board", "runs", "-o", "site")
     page = (tmp_path / "site" / "index.html").read_text()
     assert "<li>two of a-model failed</li><li>three of a-model is not finished</li>" in page
@@ -244,9 +246,7 @@ def test_changed_predictions_are_damage_and_copies_count_once(cli: Cli, tmp_path
     finished(tmp_path / "runs" / "b", "mini_fables", baselines=False, model="random")
     with (tmp_path / "runs" / "b" / "predictions" / "mini_fables.jsonl").open("a") as stream:
         stream.write("{}\n")
-    stored(
-        tmp_path / "runs" / "copy", RunRecord.model_validate_json((tmp_path / "runs" / "a" / "run.json").read_text())
-    )
+    store(tmp_path / "runs" / "copy", RunRecord.model_validate_json((tmp_path / "runs" / "a" / "run.json").read_text()))
     done = cli("board", "runs", "runs/a", "-o", "site")
     assert done.out.startswith("site/index.html (1 run, ")
     assert "runs/b is skipped: " in done.err
@@ -299,7 +299,7 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(cli: Cli, runs: Path, t
 
 def test_names_from_outside_are_text(cli: Cli, tmp_path: Path) -> None:
     model = ModelRecord(name=HOSTILE, backend=HOSTILE)
-    stored(tmp_path / "runs" / "a", run(task("=cmd()"), model=model, identity=HOSTILE))
+    store(tmp_path / "runs" / "a", run(task("=cmd()"), model=model, identity=HOSTILE))
     assert cli("board", "runs", "-o", "site", "--title", HOSTILE).code == 0
     pages = [file.read_text(encoding="utf-8") for file in (tmp_path / "site").rglob("*.html")]
     assert len(pages) == 2

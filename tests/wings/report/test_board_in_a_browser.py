@@ -73,13 +73,13 @@ def test_sorting_and_filters(site: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.html"  # the policy would not allow another script
     text = re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", f"{READER}</body>")
     copy.write_text(text, encoding="utf-8")
-    (found,) = re.findall(r'data-seen="([^"]*)"', elements_of(copy))
-    seen = json.loads(unescape(found))
-    values = [float(one) for one in seen["falling"]]
+    (data_seen,) = re.findall(r'data-seen="([^"]*)"', elements_of(copy))
+    seen = json.loads(unescape(data_seen))
+    values = [float(number) for number in seen["falling"]]
     assert values == sorted(values, reverse=True)
-    assert [float(one) for one in seen["rising"]] == sorted(values)
+    assert [float(number) for number in seen["rising"]] == sorted(values)
     assert seen["sorted"] == "ascending"
-    ranks = [one for one in seen["ranks"] if one]
+    ranks = [rank for rank in seen["ranks"] if rank]
     assert ranks == sorted(ranks)
     assert seen["ranks"][: len(ranks)] == ranks, "baselines have no rank and come last"
     assert seen["found"] == "6 results on 2 leaderboards"

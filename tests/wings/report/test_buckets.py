@@ -28,9 +28,9 @@ def content(*folders: Path, metric: str = "acc") -> ReportContent:
     return report_content(folders, ExampleTexts(), metrics=[metric])
 
 
-def breakdowns(found: ReportContent, name: str) -> dict[str, BreakdownRecord]:
-    (task,) = [one for one in found.runs[0].tasks if one.task == name]
-    return {one.by: one for one in task.breakdowns}
+def breakdowns(report: ReportContent, name: str) -> dict[str, BreakdownRecord]:
+    (task,) = [task_content for task_content in report.runs[0].tasks if task_content.task == name]
+    return {breakdown.by: breakdown for breakdown in task.breakdowns}
 
 
 # ---- what is measured -----------------------------------------------------------------------------------------------
@@ -38,9 +38,9 @@ def breakdowns(found: ReportContent, name: str) -> dict[str, BreakdownRecord]:
 
 def test_the_input_is_compared_with_the_right_option() -> None:
     example = ChoiceExample(id="x", query="A bird in the hand", options=("a fish", "The bird, the bush"), gold=1)
-    found = measure_texts(example, "options", "gold")
-    assert found.length == 5
-    assert found.overlap == pytest.approx(2 / 6), "bird, the of a, bird, in, the, hand, bush"
+    measures = measure_texts(example, "options", "gold")
+    assert measures.length == 5
+    assert measures.overlap == pytest.approx(2 / 6), "bird, the of a, bird, in, the, hand, bush"
 
 
 def test_an_example_without_a_right_option_has_a_length_only() -> None:
@@ -59,38 +59,38 @@ def test_the_inputs_of_a_generation_task_are_compared_with_the_first_reference()
 
 
 def test_quartiles_are_named_by_their_limits_in_ascending_order() -> None:
-    found = quartiles({f"x{place}": place for place in range(8, 0, -1)}, 0)
-    assert list(dict.fromkeys(found.values())) == ["1 to 2", "3 to 4", "5 to 6", "7 to 8"]
-    assert found["x3"] == "3 to 4"
+    buckets = quartiles({f"x{number}": number for number in range(8, 0, -1)}, 0)
+    assert list(dict.fromkeys(buckets.values())) == ["1 to 2", "3 to 4", "5 to 6", "7 to 8"]
+    assert buckets["x3"] == "3 to 4"
 
 
 def test_equal_values_are_never_divided() -> None:
     assert quartiles(dict.fromkeys("abcdefgh", 3.0), 0) == {}
     assert quartiles({"a": 1, "b": 2}, 0) == {}, "too few examples"
-    found = quartiles({**dict.fromkeys("abcdefg", 3.0), "h": 9.0}, 0)
-    assert found == {**dict.fromkeys("abcdefg", "3"), "h": "9"}
+    buckets = quartiles({**dict.fromkeys("abcdefg", 3.0), "h": 9.0}, 0)
+    assert buckets == {**dict.fromkeys("abcdefg", "3"), "h": "9"}
 
 
 @given(st.lists(st.integers(0, 20), min_size=8, max_size=60))
 def test_every_example_is_in_the_bucket_that_has_its_value(values: list[int]) -> None:
-    found = quartiles({str(place): value for place, value in enumerate(values)}, 0)
-    assert set(found) in ({str(place) for place in range(len(values))}, set())
-    for place, label in found.items():
+    buckets = quartiles({str(number): value for number, value in enumerate(values)}, 0)
+    assert set(buckets) in ({str(number) for number in range(len(values))}, set())
+    for number, label in buckets.items():
         low, _, high = label.partition(" to ")
-        assert int(low) <= values[int(place)] <= int(high or low)
-    assert len(set(found.values())) <= 4
+        assert int(low) <= values[int(number)] <= int(high or low)
+    assert len(set(buckets.values())) <= 4
 
 
 # ---- in a report ----------------------------------------------------------------------------------------------------
 
 
 def test_the_scores_of_the_buckets_add_up_to_the_score_of_the_task(tmp_path: Path) -> None:
-    found = content(finished(tmp_path / "run", "mini_fables", baselines=False))
-    (task,) = found.runs[0].tasks
-    own = breakdowns(found, "mini_fables")
-    assert set(own) == {"words of the input", "overlap of input and right answer"}
-    for one in own.values():
-        scores = [group.scores[0] for group in one.groups]
+    report = content(finished(tmp_path / "run", "mini_fables", baselines=False))
+    (task,) = report.runs[0].tasks
+    task_breakdowns = breakdowns(report, "mini_fables")
+    assert set(task_breakdowns) == {"words of the input", "overlap of input and right answer"}
+    for breakdown in task_breakdowns.values():
+        scores = [group.scores[0] for group in breakdown.groups]
         assert sum(score.n for score in scores) == task.n == 20
         total = sum((score.value or 0) * score.n for score in scores)
         assert total / task.n == pytest.approx(task.scores[0].value)
@@ -98,33 +98,33 @@ def test_the_scores_of_the_buckets_add_up_to_the_score_of_the_task(tmp_path: Pat
 
 def test_overlap_finds_the_examples_that_word_overlap_solves(tmp_path: Path) -> None:
     """The model `overlap` chooses the option with the highest overlap, so it is best where that of the gold is high."""
-    found = content(finished(tmp_path / "run", "mini_fables", baselines=False))
-    groups = breakdowns(found, "mini_fables")["overlap of input and right answer"].groups
+    report = content(finished(tmp_path / "run", "mini_fables", baselines=False))
+    groups = breakdowns(report, "mini_fables")["overlap of input and right answer"].groups
     values = [group.scores[0].value or 0 for group in groups]
     assert values[0] < values[-1]
 
 
 def test_without_texts_there_are_no_buckets(tmp_path: Path) -> None:
-    found = report_content([finished(tmp_path / "run", "mini_fables", baselines=False)], None)
-    assert not found.runs[0].tasks[0].breakdowns
+    report = report_content([finished(tmp_path / "run", "mini_fables", baselines=False)], None)
+    assert not report.runs[0].tasks[0].breakdowns
 
 
 def test_joint_examples_have_the_spans_of_their_parts(tmp_path: Path) -> None:
-    found = content(finished(tmp_path / "run", "mini_joint", model="tfidf", baselines=False))
-    (task,) = found.samples
-    place = task["ids"].index("P01N1")
+    report = content(finished(tmp_path / "run", "mini_joint", model="tfidf", baselines=False))
+    (task,) = report.samples
+    index = task["ids"].index("P01N1")
     assert task["passage"] == "query"
-    text = task["fields"]["query"][place]
-    assert [text[start:end] for start, end in task["spans"][place]] == [
+    text = task["fields"]["query"][index]
+    assert [text[start:end] for start, end in task["spans"][index]] == [
         "quoted forty pounds",
         "The bill that reached Mr Penhallow came to eleven thousand",
     ]
-    assert all(0 <= start < end <= len(text) for start, end in task["runs"][0]["spans"][place])
+    assert all(0 <= start < end <= len(text) for start, end in task["runs"][0]["spans"][index])
 
 
 def test_options_have_their_kinds(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
-        {"q": f"a {place}", "o": ["b", "a"], "k": [{"figure": "antonym"}, {"figure": "right"}]} for place in range(3)
+        {"q": f"a {number}", "o": ["b", "a"], "k": [{"figure": "antonym"}, {"figure": "right"}]} for number in range(3)
     ]
     (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     lines = (
@@ -139,7 +139,7 @@ def test_options_have_their_kinds(tmp_path: Path) -> None:
 
 
 def test_lists_that_one_example_has_are_stored_with_it(tmp_path: Path) -> None:
-    found = content(finished(tmp_path / "run", "mini_retrieval", baselines=False))
-    (task,) = found.samples
+    report = content(finished(tmp_path / "run", "mini_retrieval", baselines=False))
+    (task,) = report.samples
     assert len(task["lists"]) == 1
     assert set(task["fields"]["candidates"]) == {0}

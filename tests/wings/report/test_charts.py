@@ -37,7 +37,9 @@ def calibrated(label: str, single: str) -> dict[str, Any]:
 def positions(label: str, chosen: Iterable[int]) -> dict[str, Any]:
     return {
         "label": label,
-        "positions": [{"position": place + 1, "chosen": n, "right": 5, "n": 10} for place, n in enumerate(chosen)],
+        "positions": [
+            {"position": position + 1, "chosen": n, "right": 5, "n": 10} for position, n in enumerate(chosen)
+        ],
     }
 
 

@@ -55,7 +55,7 @@ class Elements(HTMLParser):
 def samples(n: int = 2, text: str = "a text") -> dict[str, Any]:
     rows: dict[str, Any] = {"status": ["ok"] * n, "pred": [0] * n, "value": [1.0] * n, "reply": [text] * n}
     about: dict[str, Any] = {"task": "proverbs", "metric": "acc", "labels": [], "lists": [], "options": "options"}
-    ids = [f"x{place}" for place in range(n)]
+    ids = [f"x{number}" for number in range(n)]
     fields = {"query": [text] * n, "options": [["one", "two"]] * n}
     return {
         **about,
@@ -78,7 +78,7 @@ def pair(task: str = "proverbs", **changes: Any) -> dict[str, Any]:
     return {"a": 0, "b": 1, "metric": "acc", "grid": grid, "notes": notes, "changes": [differing]}
 
 
-def made(
+def page_of(
     *runs: RunRecord, title: str = "A report", downloads: Mapping[str, str] = {"scores.csv": "a,b\n"}, **panels: Any
 ) -> str:
     content = ReportContent(runs=list(runs) or [run(task())], **panels)
@@ -89,7 +89,7 @@ def made(
 
 
 def test_scores_have_intervals_counts_and_baselines() -> None:
-    text = made()
+    text = page_of()
     for shown in ("0.2500", "0.100 to 0.500", "chance 0.200 · overlap 0.125", 'class="floor"', "a-model"):
         assert shown in text
     assert "Paired comparisons" not in text, "one run has nothing to be compared with"
@@ -98,14 +98,14 @@ def test_scores_have_intervals_counts_and_baselines() -> None:
 
 def test_runs_are_told_apart_and_can_be_repeated() -> None:
     first, second = run(task(), command=["run", "--tasks", "a b", "--model", "x"]), run(task(), identity="89abcdef")
-    text = made(first, second)
+    text = page_of(first, second)
     assert "figeval run --tasks &#39;a b&#39; --model x" in text
     assert "a-model [1]" in text
     assert "a-model [2]" in text
 
 
 def test_a_comparison_names_the_examples_that_differ() -> None:
-    text = made(run(task()), run(task()), comparisons=[pair()], tests=["sign flip: as coins"])
+    text = page_of(run(task()), run(task()), comparisons=[pair()], tests=["sign flip: as coins"])
     for shown in ("+0.2500", "+0.100 to +0.400", "0.1200", "4 (3 eff.)", 'href="#item=proverbs/x1"', "only in A"):
         assert shown in text
     assert "<li>sign flip: as coins</li>" in text
@@ -113,7 +113,7 @@ def test_a_comparison_names_the_examples_that_differ() -> None:
 
 
 def test_runs_that_differ_nowhere_have_no_list_of_examples() -> None:
-    text = made(run(task()), run(task()), comparisons=[pair(a_better=[])])
+    text = page_of(run(task()), run(task()), comparisons=[pair(a_better=[])])
     assert "+0.2500" in text
     assert "where A is better" not in text
 
@@ -134,7 +134,7 @@ def test_breakdowns_calibration_positions_and_statuses() -> None:
     }
     calibration = {**about, **numbers, "selective": [(0.5, 0.625), (0.8, 0.55)]}
     positions = {**about, "positions": [{"position": 1, "chosen": 30, "right": 8, "n": 38}]}
-    text = made(record, calibration=[calibration], positions=[positions])
+    text = page_of(record, calibration=[calibration], positions=[positions])
     for shown in (
         "proverbs by idiom: acc",
         "spill the beans",
@@ -151,19 +151,19 @@ def test_every_run_has_its_own_n_in_a_breakdown() -> None:
     groups = [GroupRecord(value="spill the beans", scores=[score(n=n)]) for n in (28, 2)]
     rare = GroupRecord(value="break the ice", scores=[score(n=11)])
     many = run(task(breakdowns=[BreakdownRecord(by="idiom", groups=[groups[0], rare])]))
-    few = run(task(breakdowns=[BreakdownRecord(by="idiom", groups=[groups[1]])]))
-    text = made(many, few)
+    limited = run(task(breakdowns=[BreakdownRecord(by="idiom", groups=[groups[1]])]))
+    text = page_of(many, limited)
     section = text[text.index('id="breakdowns"') :]
     rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in re.findall(r"<tr>(.*?)</tr>", section, re.DOTALL)]
-    known = {row[0]: (row[3], row[4], row[6]) for row in rows if len(row) == 7}
-    assert known["idiom"][::2] == ("n", "n")
-    assert (known["spill the beans"][0], known["spill the beans"][2]) == ("28", "2")
-    assert known["break the ice"] == ("11", "–", "")
+    cells_of_run = {row[0]: (row[3], row[4], row[6]) for row in rows if len(row) == 7}
+    assert cells_of_run["idiom"][::2] == ("n", "n")
+    assert (cells_of_run["spill the beans"][0], cells_of_run["spill the beans"][2]) == ("28", "2")
+    assert cells_of_run["break the ice"] == ("11", "–", "")
 
 
 def test_the_samples_are_compressed_json() -> None:
-    text = made(samples=[samples(text=HOSTILE)])
-    (script,) = [one for one in Elements(text).inside["script"] if one.startswith('"')]
+    text = page_of(samples=[samples(text=HOSTILE)])
+    (script,) = [script for script in Elements(text).inside["script"] if script.startswith('"')]
     content = json.loads(gzip.decompress(base64.b64decode(json.loads(script))))
     assert content["fields"]["query"] == [HOSTILE] * 2
 
@@ -176,12 +176,12 @@ def hostile() -> str:
     """A page in which every text from outside is hostile."""
     model = ModelRecord(name=HOSTILE, backend=HOSTILE, description={"device": HOSTILE}, options={"path": HOSTILE})
     group = GroupRecord(value=HOSTILE, scores=[score()])
-    own = task(
+    hostile_task = task(
         HOSTILE.replace("/", "|").replace("\x1b", ""),
         warnings=[HOSTILE],
         breakdowns=[BreakdownRecord(by=HOSTILE, groups=[group])],
     )
-    record = run(own, model=model, command=["run", HOSTILE], config={"tasks": [HOSTILE]}, warnings=[HOSTILE])
+    record = run(hostile_task, model=model, command=["run", HOSTILE], config={"tasks": [HOSTILE]}, warnings=[HOSTILE])
     compared = {**pair(HOSTILE, b_better=[HOSTILE]), "notes": [HOSTILE]}
     panels = {
         "comparisons": [compared],
@@ -189,13 +189,13 @@ def hostile() -> str:
         "notices": [HOSTILE],
         "samples": [{**samples(text=HOSTILE), "task": HOSTILE}],
     }
-    return made(record, record, title=HOSTILE, **panels, downloads={HOSTILE: HOSTILE})
+    return page_of(record, record, title=HOSTILE, **panels, downloads={HOSTILE: HOSTILE})
 
 
 def test_only_its_own_style_and_script_are_allowed(hostile: str) -> None:
     elements = Elements(hostile)
     metas = [attributes for tag, attributes in elements.found if tag == "meta"]
-    (policy,) = [one["content"] for one in metas if one.get("http-equiv") == "Content-Security-Policy"]
+    (policy,) = [meta["content"] for meta in metas if meta.get("http-equiv") == "Content-Security-Policy"]
     assert policy is not None
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules.pop("default-src") == rules.pop("base-uri") == rules.pop("form-action") == "'none'"
@@ -257,6 +257,8 @@ def test_many_samples_stay_below_ten_megabytes() -> None:
         "pred": generator.choices(["entailment", "non-entailment"], k=n),
         "value": [1.0] * n,
     }
-    scores = [[round(one, 4), round(1 - one, 4)] for one in (generator.random() for _ in range(n))]
-    content["runs"] = [{"run": place, **answers, "scores": scores} for place in range(2)]
+    scores = [
+        [round(probability, 4), round(1 - probability, 4)] for probability in (generator.random() for _ in range(n))
+    ]
+    content["runs"] = [{"run": number, **answers, "scores": scores} for number in range(2)]
     assert len(pack(content)) < 9_000_000

@@ -13,42 +13,42 @@ from figeval.wings.report.reliability import Reliability, reliability
 
 
 def calibrated(scores: list[list[float]], gold: list[int], kind: str = "") -> Reliability:
-    found = reliability(scores, gold, kind)
-    assert found is not None
-    return found
+    calibration = reliability(scores, gold, kind)
+    assert calibration is not None
+    return calibration
 
 
 def test_two_bins_by_hand() -> None:
-    found = calibrated([[0.95, 0.05], [0.93, 0.07], [0.35, 0.65], [0.62, 0.38]], [0, 1, 1, 0])
-    assert [(one.n, one.accuracy) for one in found.bins] == [(2, 1.0), (2, 0.5)]
-    assert found.ece == pytest.approx((abs(1 - 0.635) + abs(0.5 - 0.94)) / 2)
-    assert found.accuracy == 0.75
-    assert dict(found.selective)[0.5] == 0.5, "the two most confident answers"
-    assert dict(found.selective)[1.0] == 0.75
+    calibration = calibrated([[0.95, 0.05], [0.93, 0.07], [0.35, 0.65], [0.62, 0.38]], [0, 1, 1, 0])
+    assert [(interval.n, interval.accuracy) for interval in calibration.bins] == [(2, 1.0), (2, 0.5)]
+    assert calibration.ece == pytest.approx((abs(1 - 0.635) + abs(0.5 - 0.94)) / 2)
+    assert calibration.accuracy == 0.75
+    assert dict(calibration.selective)[0.5] == 0.5, "the two most confident answers"
+    assert dict(calibration.selective)[1.0] == 0.75
 
 
 def test_the_same_as_scikit_learn() -> None:
     generator = np.random.default_rng(0)
     of_first = generator.uniform(size=200)
     gold = (generator.uniform(size=200) > of_first**2).astype(int)
-    found = calibrated([[one, 1 - one] for one in of_first], gold.tolist())
-    assert found.brier == pytest.approx(2 * brier_score_loss(gold, 1 - of_first))
+    calibration = calibrated([[probability, 1 - probability] for probability in of_first], gold.tolist())
+    assert calibration.brier == pytest.approx(2 * brier_score_loss(gold, 1 - of_first))
     confidence, right = np.maximum(of_first, 1 - of_first), (of_first < 0.5).astype(int) == gold
     accuracy, mean = calibration_curve(right, confidence, n_bins=10)
-    assert [one.confidence for one in found.bins] == pytest.approx(mean)
-    assert [one.accuracy for one in found.bins] == pytest.approx(accuracy)
+    assert [interval.confidence for interval in calibration.bins] == pytest.approx(mean)
+    assert [interval.accuracy for interval in calibration.bins] == pytest.approx(accuracy)
 
 
 def test_ties_count_in_part() -> None:
-    found = calibrated([[0.5, 0.5], [0.4, 0.4, 0.2]], [0, 2])
-    assert found.accuracy == 0.25
-    assert [one for _, one in calibrated([[0.6, 0.4]] * 4, [0, 0, 1, 1]).selective] == [0.5] * 20
+    calibration = calibrated([[0.5, 0.5], [0.4, 0.4, 0.2]], [0, 2])
+    assert calibration.accuracy == 0.25
+    assert [share for _, share in calibrated([[0.6, 0.4]] * 4, [0, 0, 1, 1]).selective] == [0.5] * 20
 
 
 def test_log_likelihoods_are_normalised_over_the_options() -> None:
-    found = calibrated([[-2.0, -3.0]], [0], "log-likelihoods")
-    assert found.origin == "normalised log-likelihoods"
-    assert found.bins[0].confidence == pytest.approx(1 / (1 + math.exp(-1)))
+    calibration = calibrated([[-2.0, -3.0]], [0], "log-likelihoods")
+    assert calibration.origin == "normalised log-likelihoods"
+    assert calibration.bins[0].confidence == pytest.approx(1 / (1 + math.exp(-1)))
 
 
 def test_log_probabilities_are_recognised_and_calibrated_scores_may_be_above_0() -> None:
@@ -56,8 +56,8 @@ def test_log_probabilities_are_recognised_and_calibrated_scores_may_be_above_0()
     logs = [[math.log(0.7), math.log(0.3)]]
     assert calibrated(logs, [0]).origin == "log-probabilities"
     assert calibrated(logs, [0]).brier == pytest.approx(calibrated([[0.7, 0.3]], [0]).brier)
-    found = calibrated([[1.0, -1.0]], [0], "log-likelihoods")
-    assert found.bins[0].confidence == pytest.approx(1 / (1 + math.exp(-2)))
+    calibration = calibrated([[1.0, -1.0]], [0], "log-likelihoods")
+    assert calibration.bins[0].confidence == pytest.approx(1 / (1 + math.exp(-2)))
 
 
 @pytest.mark.parametrize("n", [20, 100, 1000])
@@ -65,10 +65,12 @@ def test_the_error_of_a_calibrated_model_is_what_calibrated_models_have(n: int) 
     """Its mean over data sets is the one that is printed beside the error, and one of twenty lies above the limit."""
     generator = np.random.default_rng(n)
     confidence = generator.uniform(0.5, 1, n)
-    scores = [[one, 1 - one] for one in confidence]
+    scores = [[probability, 1 - probability] for probability in confidence]
     drawn = [calibrated(scores, (generator.random(n) > confidence).astype(int).tolist()) for _ in range(100)]
-    errors = np.array([one.ece for one in drawn])
-    assert len({one.calibrated_ece for one in drawn}) == 1, "it does not depend on the answers, and draws are seeded"
+    errors = np.array([calibration.ece for calibration in drawn])
+    assert len({calibration.calibrated_ece for calibration in drawn}) == 1, (
+        "it does not depend on the answers, and draws are seeded"
+    )
     assert errors.mean() == pytest.approx(drawn[0].calibrated_ece, rel=0.12)
     assert 0 <= (errors > drawn[0].calibrated_ece_high).mean() <= 0.12
 
@@ -79,8 +81,8 @@ def test_a_single_bin_by_hand() -> None:
 
 
 def test_ties_of_all_options_are_right_as_often_as_they_say() -> None:
-    found = calibrated([[0.25] * 4] * 30, [0] * 30)
-    assert (found.ece, found.calibrated_ece, found.calibrated_ece_high) == (0, 0, 0)
+    calibration = calibrated([[0.25] * 4] * 30, [0] * 30)
+    assert (calibration.ece, calibration.calibrated_ece, calibration.calibrated_ece_high) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def contents(page: str) -> dict[str, Any]:
     """The samples in a page, by task."""
     blocks = re.findall(r'class="task"[^>]*>"([^"]*)"<', page)
-    found = [json.loads(gzip.decompress(base64.b64decode(one))) for one in blocks]
-    return {one["task"]: one for one in found}
+    documents = [json.loads(gzip.decompress(base64.b64decode(block))) for block in blocks]
+    return {document["task"]: document for document in documents}
 
 
 @pytest.mark.wing("comparison")
@@ -44,21 +44,21 @@ def test_a_report_on_two_runs(cli: Cli, runs: tuple[Path, Path], tmp_path: Path)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for shown in ("Paired comparisons", "exact McNemar", "Position bias", "mini_pairs by idiom", "chance 0.200"):
         assert shown in page
-    found = contents(page)
-    assert list(found) == ["mini_fables", "mini_retrieval", "mini_pairs"]
-    fables = found["mini_fables"]
+    documents = contents(page)
+    assert list(documents) == ["mini_fables", "mini_retrieval", "mini_pairs"]
+    fables = documents["mini_fables"]
     assert len(fables["ids"]) == 20
     assert fables["options"] == "options"
     assert all(isinstance(text, str) for text in fables["fields"]["query"])
-    assert [one["status"].count("ok") for one in fables["runs"]] == [20, 15]
-    assert len(found["mini_retrieval"]["lists"]) == 1, "candidates that all examples share are stored once"
-    assert "label" not in found["mini_pairs"]["fields"]
+    assert [run_content["status"].count("ok") for run_content in fables["runs"]] == [20, 15]
+    assert len(documents["mini_retrieval"]["lists"]) == 1, "candidates that all examples share are stored once"
+    assert "label" not in documents["mini_pairs"]["fields"]
 
 
 def test_texts_can_be_left_out(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     cli("report", runs[0], "--no_texts", "--no_plots")
-    found = contents((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert not any(one["fields"] for one in found.values())
+    documents = contents((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert not any(document["fields"] for document in documents.values())
 
 
 def test_missing_data_are_a_notice(cli: Cli, tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_missing_data_are_a_notice(cli: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.wing("comparison")
 def test_all_comparisons_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
-    more = finished(tmp_path / "majority", "mini_pairs", model="majority", baselines=False)
-    cli("report", *runs, more, "--no_plots", "--no_texts")
+    majority = finished(tmp_path / "majority", "mini_pairs", model="majority", baselines=False)
+    cli("report", *runs, majority, "--no_plots", "--no_texts")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.count("correction over 4 tests") == 2, "three tasks against random, and one against majority"
     assert "mini_fables, mini_retrieval not compared: only in A<" in page
@@ -108,10 +108,12 @@ def test_several_metrics_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_p
     tables = dict(re.findall(r"<h3>A = .*?</span>: (\w+)</h3>(.*?)(?=<h3>|</section>)", page, re.DOTALL))
     assert list(tables) == ["mrr", "acc"]
     assert page.count("correction over 4 tests") == 2, "acc of three tasks, and mrr of one"
-    found = contents(page)
-    judged = {name: one["metric"] for name, one in found.items()}
+    documents = contents(page)
+    judged = {name: document["metric"] for name, document in documents.items()}
     assert judged == {"mini_fables": "acc", "mini_retrieval": "mrr", "mini_pairs": "acc"}
-    assert {name: one["binary"] for name, one in found.items()} == {name: one == "acc" for name, one in judged.items()}
+    assert {name: document["binary"] for name, document in documents.items()} == {
+        name: metric == "acc" for name, metric in judged.items()
+    }
     explored = {metric: set(re.findall(r'data-task="(\w+)" data-judged', text)) for metric, text in tables.items()}
     assert explored == {"mrr": set(), "acc": {"mini_fables", "mini_pairs"}}, "the explorer judges retrieval by mrr"
 
@@ -152,8 +154,8 @@ def test_a_folder_of_seeds_is_one_run_with_the_seeds_behind_it(
     means = {
         score.metric: score for task in run_or_mean(seeds).tasks for score in task.scores if task.task == "mini_fables"
     }
-    whole = "random on mini, 3 seeds"
-    first = next(row for row in cells(page, whole) if "mini_fables" in row[1])
+    title = "random on mini, 3 seeds"
+    first = next(row for row in cells(page, title) if "mini_fables" in row[1])
     acc = means["acc"]
     assert acc.low is not None
     assert f"sd {acc.sd:.4f}" in " ".join(first)
@@ -164,10 +166,10 @@ def test_a_folder_of_seeds_is_one_run_with_the_seeds_behind_it(
         assert {"seed" in row[0] for row in cells(page, label)} == {True}
     compared = cli("compare", "seeds", runs[0]).out
     assert "t over 3 and 1 seeds" in compared
-    (line,) = [one for one in compared.splitlines() if one.startswith("mini_fables ")]
+    (line,) = [line for line in compared.splitlines() if line.startswith("mini_fables ")]
     assert all(f">{cell}</td>" in page for cell in re.split("  +", line))
     fables = contents(page)["mini_fables"]
-    assert [one["run"] for one in fables["runs"]] == [2, 3, 4, 1], "the mean, run 0, has no answers"
+    assert [run_content["run"] for run_content in fables["runs"]] == [2, 3, 4, 1], "the mean, run 0, has no answers"
     assert "mini_pairs by idiom" in page, "breakdowns are those of single seeds"
 
 
@@ -176,8 +178,8 @@ def test_examples_are_better_over_seeds_by_their_mean(tmp_path: Path) -> None:
     seeds = over_seeds(tmp_path / "seeds", "mini_fables", baselines=False)
     other = finished(tmp_path / "overlap", "mini_fables", baselines=False)
     rows = [
-        {row["id"]: row["metrics"]["acc"] for row in RunFolder(place).rows("mini_fables")}
-        for place in run_folders(seeds)
+        {row["id"]: row["metrics"]["acc"] for row in RunFolder(folder).rows("mini_fables")}
+        for folder in run_folders(seeds)
     ]
     alone = {row["id"]: row["metrics"]["acc"] for row in RunFolder(other).rows("mini_fables")}
     (pair,) = report_content([seeds, other], None).comparisons
@@ -206,8 +208,8 @@ def test_texts_for_non_commercial_use_need_consent(cli: Cli, tmp_path: Path, rea
     for flags, n in (([], 0), (["--allow_noncommercial"], 2)):
         done = cli("report", "run", "--no_plots", *flags)
         assert ("the licence of id10m excludes commercial use" in done.out) == (n == 0)
-        (found,) = contents((tmp_path / "report.html").read_text(encoding="utf-8")).values()
-        assert len(found["fields"].get("tokens", [])) == n
+        (document,) = contents((tmp_path / "report.html").read_text(encoding="utf-8")).values()
+        assert len(document["fields"].get("tokens", [])) == n
 
 
 def test_without_the_wing_that_compares_the_page_says_so(
@@ -227,11 +229,11 @@ def test_refusals_have_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
 
 
 def test_licences_that_exclude_commercial_use() -> None:
-    known = {entry.name: entry.load() for entry in catalogue()}
-    assert is_noncommercial(known["id10m"])
-    assert is_noncommercial(known["nli"])
-    assert not is_noncommercial(known["mabl"])
-    assert not is_noncommercial(known["impli"])
+    task_of_name = {entry.name: entry.load() for entry in catalogue()}
+    assert is_noncommercial(task_of_name["id10m"])
+    assert is_noncommercial(task_of_name["nli"])
+    assert not is_noncommercial(task_of_name["mabl"])
+    assert not is_noncommercial(task_of_name["impli"])
 
 
 @pytest.mark.system

@@ -26,9 +26,9 @@ class LinearNetwork(torch.nn.Module):
         self.layer = torch.nn.Linear(WIDTH, 1)
         self.dropout = torch.nn.Dropout(dropout)
 
-    def forward(self, batches: Sequence[dict[str, Any]], beside: Sequence[dict[str, Any]]) -> Any:
-        found = [(self.layer(self.dropout(one["x"]))[:, 0] - one["y"]) ** 2 for one in batches]
-        return torch.cat(found)
+    def forward(self, batches: Sequence[dict[str, Any]], shared_inputs: Sequence[dict[str, Any]]) -> Any:
+        losses = [(self.layer(self.dropout(batch["x"]))[:, 0] - batch["y"]) ** 2 for batch in batches]
+        return torch.cat(losses)
 
 
 class Vectors:
@@ -84,7 +84,7 @@ class Heard:
     before: dict[str, float | None] | None = None
     scores: list[dict[str, float | None]] = field(default_factory=list)
 
-    def preparing(self, what: str) -> None: ...
+    def preparing(self, step: str) -> None: ...
 
     def warned(self, text: str) -> None: ...
 
@@ -109,14 +109,16 @@ def config(output: Path, **changes: Any) -> TrainConfig:
     return TrainConfig.model_validate({**values, "batch_size": 8, "tokens_per_batch": 16, **changes})
 
 
-def job(asked: TrainConfig, heard: Heard, learner: Linear | None = None, train: Vectors | None = None) -> TrainingJob:
+def job(
+    train_config: TrainConfig, heard: Heard, learner: Linear | None = None, train: Vectors | None = None
+) -> TrainingJob:
     return TrainingJob(
-        config=asked,
+        config=train_config,
         learner=learner or Linear(),
         train=train or Vectors(42, 1),
         ids=[f"row {row}" for row in range(42)],
         criterion=SelectionCriterion(metrics=((LOSS, False),)),
-        folder=TrainFolder(asked.output),
+        folder=TrainFolder(train_config.output),
         observer=heard,
         about=about,
         dev=Vectors(20, 2),
@@ -127,5 +129,5 @@ def about(progress: Progress) -> JSON:
     return {"step": progress.step}
 
 
-def processes(asked: TrainConfig) -> Distributed:
-    return connect(asked)
+def processes(train_config: TrainConfig) -> Distributed:
+    return connect(train_config)

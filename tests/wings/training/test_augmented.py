@@ -40,7 +40,7 @@ def test_the_model_sees_what_was_retrieved_and_digests_are_of_the_task(
     config = trainings.config(model, tmp_path / "tasks", tmp_path / "out", augment=augment)
     training = plan_training(config, Harness(include=config.include_path), "cpu")
     plain, shown = training.splits, training.model_splits
-    answers = {one.candidates[min(one.relevant)] for one in plain.train}  # type: ignore[attr-defined]
+    answers = {example.candidates[min(example.relevant)] for example in plain.train}  # type: ignore[attr-defined]
     for before, after in zip([*plain.train, *plain.dev], [*shown.train, *shown.dev], strict=True):
         added, _, query = after.query.partition("\n")  # type: ignore[attr-defined]
         assert query == before.query and before.id == after.id  # type: ignore[attr-defined]
@@ -62,7 +62,7 @@ def test_a_run_in_another_way_than_the_model_was_trained_is_warned_of(
     assert not any("augmented examples" in warning for warning in record.tasks[0].warnings)
     declared = json.loads((tmp_path / "out" / "figeval.json").read_text(encoding="utf-8"))
     assert declared["about"]["augment"]["add"] == "neighbours"
-    asked = RunConfig(
+    run_config = RunConfig(
         tasks=("tiny_retrieval",),
         model=str(tmp_path / "out"),
         include_path=config.include_path,
@@ -70,16 +70,18 @@ def test_a_run_in_another_way_than_the_model_was_trained_is_warned_of(
         device="cpu",
         limit=4,
     )
-    plain, _ = run(asked, Harness(include=config.include_path), Deaf())
-    assert any("is asked without augmentation; give --augment add=neighbours" in one for one in plain.tasks[0].warnings)
+    plain, _ = run(run_config, Harness(include=config.include_path), Deaf())
+    assert any(
+        "is asked without augmentation; give --augment add=neighbours" in warning for warning in plain.tasks[0].warnings
+    )
 
 
 def test_another_augmentation_is_another_training(model: Path, augment: dict[str, Any], tmp_path: Path) -> None:
-    made = [
-        trainings.config(model, tmp_path / "tasks", tmp_path / "out", augment=given)
-        for given in ({}, augment, {**augment, "k": 3})
+    configs = [
+        trainings.config(model, tmp_path / "tasks", tmp_path / "out", augment=augmentation)
+        for augmentation in ({}, augment, {**augment, "k": 3})
     ]
-    assert len({config.identity() for config in made}) == 3
+    assert len({config.identity() for config in configs}) == 3
 
 
 def test_answers_of_another_split_are_not_learned_from(model: Path, augment: dict[str, Any], tmp_path: Path) -> None:

@@ -45,18 +45,18 @@ def bf16() -> Iterator[Accelerator]:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[TrainingSession]:
-    wanted = config(tmp_path / "out", tokens_per_batch=8)
+    train_config = config(tmp_path / "out", tokens_per_batch=8)
     (tmp_path / "out/training").mkdir(parents=True)
     with bf16() as accelerator:
-        session = TrainingSession(job(wanted, Heard()), Distributed(accelerator), Progress(identity=""))
+        session = TrainingSession(job(train_config, Heard()), Distributed(accelerator), Progress(identity=""))
         session._prepare_network()
         yield session
 
 
 def gradients(session: TrainingSession) -> list[torch.Tensor]:
-    found = [weight.grad.clone() for weight in session.network.parameters()]
+    copies = [weight.grad.clone() for weight in session.network.parameters()]
     session.network.zero_grad(set_to_none=True)
-    return found
+    return copies
 
 
 def test_a_weight_is_cast_once_per_step_and_its_gradient_is_the_same(

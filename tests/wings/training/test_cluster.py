@@ -31,22 +31,22 @@ def test_seeds_on_two_nodes_are_those_of_one_process(
 ) -> None:
     pytest.importorskip("ray")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    place = tmp_path / "out"
-    config = trainings.config(model, tmp_path / "tasks", place)
+    folder = tmp_path / "out"
+    config = trainings.config(model, tmp_path / "tasks", folder)
     with (
         two_nodes() as nodes,
         connect_cluster(config, nodes.address, None, None, TrainingProgress(display_on(None))) as side_by_side,
     ):
 
         def kill_one_in_the_middle() -> None:
-            while len(list(place.glob("seed-*/training"))) < 2:
+            while len(list(folder.glob("seed-*/training"))) < 2:
                 time.sleep(0.01)
             nodes.kill_one()
 
         threading.Thread(target=kill_one_in_the_middle, daemon=True).start()
         record = Sweep(config, TrainingProgress(display_on(None)), str, side_by_side.start).train_seeds([0, 1, 2])
     assert record.seeds == [0, 1, 2]
-    assert not (place / MARK_FILE).exists()
+    assert not (folder / MARK_FILE).exists()
     alone = trainings.config(model, tmp_path / "tasks", tmp_path / "alone")
     assert record.scores == Sweep(alone, TrainingProgress(display_on(None)), str).train_seeds([0, 1, 2]).scores
 

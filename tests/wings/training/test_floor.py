@@ -87,14 +87,14 @@ def copied(trained: Path, tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def asked(config: TrainConfig, model: Path, output: Path, **changes: Any) -> RunRecord:
+def run_trained(config: TrainConfig, model: Path, output: Path, **changes: Any) -> RunRecord:
     """A run of the task that the model was trained on."""
     settings = {"tasks": (config.task,), "model": str(model), "device": "cpu", "output_path": output, **changes}
     return run(RunConfig(include_path=config.include_path, **settings), Harness(include=config.include_path), Deaf())[0]
 
 
 def names(task: TaskRecord) -> list[str]:
-    return [one.baseline for one in task.baselines]
+    return [baseline.baseline for baseline in task.baselines]
 
 
 def changed(file: Path, **about: object) -> None:
@@ -119,9 +119,9 @@ def test_a_second_model_is_trained_and_its_score_stands_beside(configured: Confi
     declared = json.loads((tmp_path / "out" / "floor" / "figeval.json").read_text(encoding="utf-8"))
     assert (declared["about"]["probe"], declared["about"]["task"]) == ("no_query", "tiny_floored")
     assert not (tmp_path / "out" / "floor" / "runs").exists(), "it is evaluated beside its model"
-    alone = asked(config, tmp_path / "out" / "floor", tmp_path / "alone")
+    alone = run_trained(config, tmp_path / "out" / "floor", tmp_path / "alone")
     assert task.baselines[-1].scores == probe.baselines[0].scores == alone.tasks[1].scores
-    assert task.baselines[-1].weights and not any(one.weights for one in task.baselines[:-1])
+    assert task.baselines[-1].weights and not any(baseline.weights for baseline in task.baselines[:-1])
     assert {score.seen for score in task.baselines[-1].scores} == {"trained"}
 
 
@@ -144,9 +144,9 @@ def test_a_finished_training_gets_its_floor_later_and_nothing_is_done_twice(
     record = complete_training(configured(tmp_path / "out", floor=True), later)
     assert record is not None and names(record.tasks[0]) == NAMES
     assert later.began_at == [0]
-    kept = complete_training(configured(tmp_path / "out", floor=True), again)
-    assert kept is not None and again.began_at == []
-    assert [one.baselines for one in kept.tasks] == [one.baselines for one in record.tasks]
+    completed = complete_training(configured(tmp_path / "out", floor=True), again)
+    assert completed is not None and again.began_at == []
+    assert [task.baselines for task in completed.tasks] == [task.baselines for task in record.tasks]
 
 
 @pytest.mark.slow
@@ -173,9 +173,9 @@ def test_every_seed_has_a_floor_and_no_combination_of_a_grid_has(configured: Con
 @pytest.mark.slow
 def test_the_best_of_a_grid_gets_a_floor(configured: Configure, tmp_path: Path) -> None:
     config = configured(tmp_path / "out")
-    known = {name: getattr(config, name) for name in ("task", "model", "output")}
-    given = known | {"include_path": config.include_path[0]}
-    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    options = {name: getattr(config, name) for name in ("task", "model", "output")}
+    arguments = options | {"include_path": config.include_path[0]}
+    words = [word for name, value in arguments.items() for word in (f"--{name}", str(value))]
     small = ["--batch_size=8", "--max_steps=2", "--device=cpu", "--head_args=pooling=mean", "--evaluate=", "--floor"]
     result = CliRunner().invoke(cli, ["train", *words, *small, "--grid", "lr=1e-3,1e-2"])
     assert result.exit_code == 0, result.output
@@ -212,21 +212,21 @@ def test_a_head_that_answers_nothing_has_no_floor(head: str, configured: Configu
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("what", ["a file", "foreign", "another seed"])
+@pytest.mark.parametrize("obstacle", ["a file", "foreign", "another seed"])
 def test_a_floor_that_has_no_place_is_refused_before_the_first_step(
-    what: str, configured: Configure, tmp_path: Path
+    obstacle: str, configured: Configure, tmp_path: Path
 ) -> None:
     config = configured(tmp_path / "out", floor=True, checkpoint_every=1)
     with pytest.raises(KeyboardInterrupt):
         complete_training(config, Heard(cut=2))
-    place = tmp_path / "out" / "floor"
-    if what == "another seed":
-        complete_training(configured(place, probe="no_query", seed=7, evaluate=()), Heard())
-    elif what == "foreign":
-        place.mkdir()
-        (place / "letter.txt").touch()
+    floor_folder = tmp_path / "out" / "floor"
+    if obstacle == "another seed":
+        complete_training(configured(floor_folder, probe="no_query", seed=7, evaluate=()), Heard())
+    elif obstacle == "foreign":
+        floor_folder.mkdir()
+        (floor_folder / "letter.txt").touch()
     else:
-        place.touch()
+        floor_folder.touch()
     heard = Heard()
     with pytest.raises(TrainError, match=r"floor (is|contains) .*; move it away or choose another --output"):
         complete_training(config, heard)
@@ -274,13 +274,18 @@ def test_whatever_ends_it_the_same_command_gives_the_same(
 ) -> None:
     """Killed in the first model, after it, in the second one, while that is put in its place, and at the very end."""
     config = configured(tmp_path / "out", floor=True)
-    known = {"task": config.task, "model": config.model, "output": tmp_path / "out", "include_path": tmp_path / "tasks"}
-    given = [f"--{name}={value}" for name, value in known.items()]
+    options = {
+        "task": config.task,
+        "model": config.model,
+        "output": tmp_path / "out",
+        "include_path": tmp_path / "tasks",
+    }
+    arguments = [f"--{name}={value}" for name, value in options.items()]
     small = ["--batch_size=8", "--max_steps=2", "--device=cpu", "--head_args=pooling=mean", "--lr=0.01", "--floor"]
     full = ending == "the disk is full"
     script = [FULL] if full else [KILLED, *ending.split()]
     done = subprocess.run(
-        [warm / "python", "-c", *script, "train", *given, *small],
+        [warm / "python", "-c", *script, "train", *arguments, *small],
         capture_output=True,
         text=True,
         check=False,
@@ -299,9 +304,9 @@ def outcome(folder: Path) -> dict[str, Any]:
     """Weights, seen examples, history and scores of a model and its floor."""
     record = json.loads((folder / "runs" / "tiny_floored" / "run.json").read_text(encoding="utf-8"))
     both = (folder, folder / "floor")
-    histories = [(one / "training" / "history.jsonl").read_text().splitlines() for one in both]
+    histories = [(folder / "training" / "history.jsonl").read_text().splitlines() for folder in both]
     return {
-        "files": [(one / name).read_bytes() for one in both for name in ("model.safetensors", "seen.txt")],
+        "files": [(folder / name).read_bytes() for folder in both for name in ("model.safetensors", "seen.txt")],
         "history": [[sorted(json.loads(line)) for line in lines] for lines in histories],
         "scores": [(task["scores"], task["baselines"], task["warnings"]) for task in record["tasks"]],
     }
@@ -322,8 +327,8 @@ def test_the_history_has_the_scores_before_they_are_committed(
         patch.setattr(TrainFolder, "commit", cut)
         complete_training(config, Heard())
     complete_training(config, Heard())
-    lines = [place / "training" / "history.jsonl" for place in (tmp_path / "out", trained)]
-    scores = [[one for one in map(json.loads, file.read_text().splitlines()) if "scores" in one] for file in lines]
+    lines = [folder / "training" / "history.jsonl" for folder in (tmp_path / "out", trained)]
+    scores = [[line for line in map(json.loads, file.read_text().splitlines()) if "scores" in line] for file in lines]
     assert scores[0] == scores[1] != []
 
 
@@ -339,7 +344,7 @@ def test_a_floor_that_was_trained_by_hand_may_be_moved_to_its_place(
     complete_training(config, Heard())
     changed(tmp_path / "by_hand" / "figeval.json", probe=None)
     (tmp_path / "by_hand").rename(copied / "floor")
-    task, probe = asked(config, copied, tmp_path / "run").tasks
+    task, probe = run_trained(config, copied, tmp_path / "run").tasks
     assert names(task) == NAMES
     assert not probe.warnings or "other settings" not in " ".join(probe.warnings)
 
@@ -347,7 +352,7 @@ def test_a_floor_that_was_trained_by_hand_may_be_moved_to_its_place(
 def test_a_floor_with_other_settings_is_warned_of(configured: Configure, copied: Path, tmp_path: Path) -> None:
     shutil.rmtree(copied / "floor")
     complete_training(configured(copied / "floor", probe="no_query", evaluate=(), seed=7, lr=0.02), Heard())
-    record = asked(configured(copied), copied, tmp_path / "run")
+    record = run_trained(configured(copied), copied, tmp_path / "run")
     assert "no_query_trained was trained with different settings from the model's: seed, lr" in record.tasks[1].warnings
 
 
@@ -356,25 +361,25 @@ def test_a_model_of_another_task_or_probe_is_no_floor(
     about: dict[str, str], configured: Configure, copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed(copied / "floor" / "figeval.json", **about)
-    assert names(asked(configured(copied), copied, tmp_path / "run").tasks[0]) == NAMES[:2]
+    assert names(run_trained(configured(copied), copied, tmp_path / "run").tasks[0]) == NAMES[:2]
     assert "so it is not a floor of tiny_floored; move it away and train one with --floor" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_a_floor_that_has_changed_is_asked_again(configured: Configure, copied: Path, tmp_path: Path) -> None:
     config = configured(copied)
-    before = asked(config, copied, tmp_path / "run").tasks[0].baselines
-    assert asked(config, copied, tmp_path / "run").tasks[0].baselines == before
+    before = run_trained(config, copied, tmp_path / "run").tasks[0].baselines
+    assert run_trained(config, copied, tmp_path / "run").tasks[0].baselines == before
     shutil.rmtree(copied / "floor")
-    assert asked(config, copied, tmp_path / "run").tasks[0].baselines == before, "what was measured stays"
+    assert run_trained(config, copied, tmp_path / "run").tasks[0].baselines == before, "what was measured stays"
     complete_training(configured(copied / "floor", probe="no_query", evaluate=(), seed=1), Heard())
-    after = asked(config, copied, tmp_path / "run").tasks[0].baselines
-    assert [one.baseline for one in after] == NAMES
+    after = run_trained(config, copied, tmp_path / "run").tasks[0].baselines
+    assert [baseline.baseline for baseline in after] == NAMES
     assert after[:2] == before[:2] and after[2].weights != before[2].weights
 
 
 def test_a_floor_is_left_out_with_the_baselines(configured: Configure, copied: Path, tmp_path: Path) -> None:
-    record = asked(configured(copied), copied, tmp_path / "run", baselines=False, probes=True)
+    record = run_trained(configured(copied), copied, tmp_path / "run", baselines=False, probes=True)
     assert [task.task for task in record.tasks][:2] == ["tiny_floored", "tiny_floored@no_query"]
     assert not any(task.baselines for task in record.tasks)
 
@@ -383,14 +388,14 @@ def test_a_floor_that_cannot_be_opened_costs_its_own_score_alone(
     configured: Configure, copied: Path, tmp_path: Path
 ) -> None:
     (copied / "floor" / "model.safetensors").unlink()
-    record = asked(configured(copied), copied, tmp_path / "run")
+    record = run_trained(configured(copied), copied, tmp_path / "run")
     assert record.status == "complete"
     assert names(record.tasks[0]) == NAMES[:2]
     assert any("no_query_trained has no scores" in warning for warning in record.tasks[1].warnings)
     (copied / "floor" / "figeval.json").unlink()
     (copied / "floor" / "figeval.json").write_text("{", encoding="utf-8")
     with pytest.raises(FigevalError, match="restore it, or train the model again"):
-        asked(configured(copied), copied, tmp_path / "broken")
+        run_trained(configured(copied), copied, tmp_path / "broken")
 
 
 @pytest.mark.parametrize(
@@ -411,7 +416,7 @@ def test_a_damaged_file_is_one_line(
     (copied / file).unlink()
     (copied / file).write_text(content, encoding="utf-8")
     with pytest.raises(FigevalError, match=f"{file}.*; restore it, or train the model again") as raised:
-        asked(configured(copied), copied, tmp_path / "run")
+        run_trained(configured(copied), copied, tmp_path / "run")
     assert "\n" not in str(raised.value) and "\x1b" not in str(raised.value)
 
 
@@ -422,13 +427,13 @@ def test_other_weights_in_the_place_of_those_of_the_floor_have_no_score(
     weights = copied / "floor" / "model.safetensors"
     weights.unlink()
     shutil.copy(copied / "model.safetensors", weights)
-    record = asked(configured(copied), copied, tmp_path / "run")
+    record = run_trained(configured(copied), copied, tmp_path / "run")
     assert names(record.tasks[0]) == NAMES[:2]
-    told = "no_query_trained has no scores: the weights in .*floor are not those that were trained there; restore"
-    assert any(re.search(told, warning) for warning in record.tasks[1].warnings)
+    reason = "no_query_trained has no scores: the weights in .*floor are not those that were trained there; restore"
+    assert any(re.search(reason, warning) for warning in record.tasks[1].warnings)
     weights.unlink()
     weights.mkdir()
-    assert names(asked(configured(copied), copied, tmp_path / "folder").tasks[0]) == NAMES[:2]
+    assert names(run_trained(configured(copied), copied, tmp_path / "folder").tasks[0]) == NAMES[:2]
 
 
 @pytest.mark.slow
@@ -437,8 +442,8 @@ def test_worker_processes_answer_and_the_floor_is_asked_once(
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(warm / "python"))  # starts the workers
     config = configured(copied)
-    alone, several = (asked(config, copied, tmp_path / f"run{n}", processes=n) for n in (1, 2))
-    assert several.tasks[0].baselines == alone.tasks[0].baselines
+    alone, by_two_processes = (run_trained(config, copied, tmp_path / f"run{n}", processes=n) for n in (1, 2))
+    assert by_two_processes.tasks[0].baselines == alone.tasks[0].baselines
 
 
 def test_a_floor_stands_beside_every_language_and_the_unseen_examples() -> None:
@@ -468,9 +473,9 @@ def test_a_floor_stands_beside_every_language_and_the_unseen_examples() -> None:
     for _ in range(2):
         summarize(record, ["t"], Harness())
         assert task.overlap is not None
-        for found, value in ((task, 0.7), (task.languages[0], 0.6), (task.overlap, 0.8)):
-            assert [one.baseline for one in found.baselines] == NAMES[1:]
-            assert found.baselines[1].scores[0].value == value
+        for scored, value in ((task, 0.7), (task.languages[0], 0.6), (task.overlap, 0.8)):
+            assert [baseline.baseline for baseline in scored.baselines] == NAMES[1:]
+            assert scored.baselines[1].scores[0].value == value
 
 
 # ---- what people see -------------------------------------------------------------------------------------------------
@@ -489,11 +494,11 @@ def test_a_model_says_that_it_has_a_floor(trained: Path) -> None:
 
 
 def test_tables_and_exports_show_it(trained: Path) -> None:
-    place = str(trained / "runs" / "tiny_floored")
-    shown = " ".join(CliRunner().invoke(cli, ["show", place], env={"COLUMNS": "250"}).output.split())
+    model_name = str(trained / "runs" / "tiny_floored")
+    shown = " ".join(CliRunner().invoke(cli, ["show", model_name], env={"COLUMNS": "250"}).output.split())
     assert "no_query_trained 0." in shown
     assert "no_query_trained: a second model, which was trained on this probe" in shown
     for kind in ("csv", "latex", "markdown"):
-        exported = CliRunner().invoke(cli, ["export", place, "--to", kind]).output.replace("\\", "")
+        exported = CliRunner().invoke(cli, ["export", model_name, "--to", kind]).output.replace("\\", "")
         assert "no_query_trained" in exported, kind
-    assert "baseline_no_query_trained" in figeval.load(place).scores
+    assert "baseline_no_query_trained" in figeval.load(model_name).scores

@@ -73,13 +73,13 @@ def test_it_is_the_first_score_on_test_and_changes_no_fingerprint(config: TrainC
 def test_a_model_of_an_older_figeval_gets_it_from_the_same_command(config: TrainConfig) -> None:
     complete_training(config, Heard())
     file = config.output / "figeval.json"
-    whole, before = held_out(config), fingerprint(config)
+    fresh, before = held_out(config), fingerprint(config)
     declared = json.loads(file.read_text(encoding="utf-8"))
     del declared["about"]["held_out"]
     file.write_text(json.dumps(declared, indent=2) + "\n", encoding="utf-8")
     assert fingerprint(config) == before
     complete_training(config, Heard())
-    assert held_out(config) == whole
+    assert held_out(config) == fresh
     declared["about"]["seed"] = 7  # all else counts
     file.write_text(json.dumps(declared, indent=2) + "\n", encoding="utf-8")
     assert fingerprint(config) != before
@@ -88,8 +88,8 @@ def test_a_model_of_an_older_figeval_gets_it_from_the_same_command(config: Train
 def test_without_a_run_at_the_end_it_is_that_of_dev(config: TrainConfig) -> None:
     config = config.model_copy(update={"evaluate": ()})
     assert complete_training(config, Heard()) is None
-    found = held_out(config)
-    assert (found["split"], found["metric"], found["n"], found["low"]) == ("dev", "acc", len(LINES), None)
+    score = held_out(config)
+    assert (score["split"], score["metric"], score["n"], score["low"]) == ("dev", "acc", len(LINES), None)
 
 
 def test_a_score_that_is_a_maximum_is_not_held_out(config: TrainConfig) -> None:
@@ -101,8 +101,8 @@ def test_a_score_that_is_a_maximum_is_not_held_out(config: TrainConfig) -> None:
 def test_of_seen_and_unseen_examples_the_unseen_ones_count() -> None:
     rest = OverlapRecord(trained=2, chosen=0, rest=38, scores=[finished_runs.score(value=0.5, n=38)])
     seen = finished_runs.score(value=0.9, seen="trained", low=None, high=None)
-    found = held_out_score(finished_runs.run(finished_runs.task(scores=[seen], overlap=rest)), "proverbs")
-    assert (found["value"], found["n"]) == (0.5, 38)
+    score = held_out_score(finished_runs.run(finished_runs.task(scores=[seen], overlap=rest)), "proverbs")
+    assert (score["value"], score["n"]) == (0.5, 38)
     assert held_out_score(finished_runs.run(finished_runs.task(scores=[seen])), "proverbs") == {}
     assert held_out_score(finished_runs.run(finished_runs.task()), "another") == {}
     assert held_out_score(None, "proverbs") == {}

@@ -17,7 +17,7 @@ def config(**changes: Any) -> TrainConfig:
 
 
 @pytest.mark.parametrize(
-    ("changes", "wanted"),
+    ("changes", "expected"),
     [
         ({}, False),
         ({"processes": 2}, True),
@@ -26,8 +26,8 @@ def config(**changes: Any) -> TrainConfig:
         ({"fsdp": True}, True),
     ],
 )
-def test_when_processes_are_started(changes: dict[str, Any], wanted: bool) -> None:
-    assert launcher.needs_launcher(config(**changes)) is wanted
+def test_when_processes_are_started(changes: dict[str, Any], expected: bool) -> None:
+    assert launcher.needs_launcher(config(**changes)) is expected
 
 
 def test_on_one_machine_a_free_port_is_taken() -> None:
@@ -65,9 +65,9 @@ def test_torchrun_understands_it() -> None:
     from torch.distributed.run import parse_args
 
     for changes in ({"processes": 2}, {"nodes": 2, "node_rank": 1, "master": "node7:123"}):
-        found = parse_args(launcher.torchrun_arguments(config(**changes), Path("room"), "a.module", "order.json"))
-        assert (found.training_script, found.training_script_args) == ("a.module", ["order.json"])
-        assert found.module
+        parsed = parse_args(launcher.torchrun_arguments(config(**changes), Path("room"), "a.module", "order.json"))
+        assert (parsed.training_script, parsed.training_script_args) == ("a.module", ["order.json"])
+        assert parsed.module
 
 
 def test_what_libraries_are_told() -> None:

@@ -20,8 +20,8 @@ STEPS = 4 * 6  # 42 examples in steps of 8
 
 
 def trained(output: Path, heard: Heard | None = None, learner: Linear | None = None, **changes: Any) -> Progress:
-    asked = config(output, **changes)
-    return train(job(asked, heard or Heard(), learner), processes(asked))
+    train_config = config(output, **changes)
+    return train(job(train_config, heard or Heard(), learner), processes(train_config))
 
 
 def weights(folder: Path) -> dict[str, Any]:
@@ -37,7 +37,9 @@ def test_it_learns_and_says_how(tmp_path: Path) -> None:
     assert [line["loss"] for line in lines if "loss" in line] == heard.losses
     assert [line["scores"] for line in lines if "scores" in line] == [heard.before, *heard.scores]
     assert progress.before == heard.before and heard.before["loss"] > heard.scores[0]["loss"]  # type: ignore[index, operator]
-    assert [one.step for one in progress.evaluations] == [6, 12, 18, 24], "the model before training is no candidate"
+    assert [evaluation.step for evaluation in progress.evaluations] == [6, 12, 18, 24], (
+        "the model before training is no candidate"
+    )
     declared = json.loads((tmp_path / "out/figeval.json").read_text())
     assert declared == {"kind": "encoder", "about": {"step": progress.best}}
 
@@ -47,14 +49,14 @@ def test_it_learns_and_says_how(tmp_path: Path) -> None:
 def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path: Path, cut: int, optimizer: str) -> None:
     learner = Linear(dropout=0.3)
     changes: dict[str, Any] = {"optimizer": optimizer, "patience": None}
-    whole = Heard()
-    trained(tmp_path / "whole", whole, learner, **changes)
+    uninterrupted = Heard()
+    trained(tmp_path / "whole", uninterrupted, learner, **changes)
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path / "cut", Heard(cut=cut), learner, **changes)
     rest = Heard()
     trained(tmp_path / "cut", rest, learner, **changes)
     assert rest.done == cut // 6 * 6 if cut != 6 else rest.done == 0
-    assert rest.losses == whole.losses[rest.done :]
+    assert rest.losses == uninterrupted.losses[rest.done :]
     left, right = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(left[name].equal(right[name]) for name in left)
     histories = [(tmp_path / name / "training/history.jsonl").read_text().splitlines() for name in ("whole", "cut")]
@@ -80,8 +82,8 @@ def test_the_score_before_training_is_kept_and_another_config_may_still_take_the
 
 def test_without_examples_to_choose_on_nothing_is_scored_before_training(tmp_path: Path) -> None:
     heard = Heard()
-    asked = config(tmp_path / "out", select_on="none")
-    assert train(replace(job(asked, heard), dev=None), processes(asked)).before is None
+    train_config = config(tmp_path / "out", select_on="none")
+    assert train(replace(job(train_config, heard), dev=None), processes(train_config)).before is None
     assert heard.before is None
 
 
@@ -130,10 +132,10 @@ def test_without_selection_the_last_one_is_the_model(tmp_path: Path) -> None:
 
 
 def test_a_loss_that_is_no_number_stops_it_and_names_the_batch(tmp_path: Path) -> None:
-    asked = config(tmp_path / "out", batch_size=4)
-    spoilt = job(asked, Heard(), train=Vectors(42, 1, spoilt=[17]))
+    train_config = config(tmp_path / "out", batch_size=4)
+    spoilt = job(train_config, Heard(), train=Vectors(42, 1, spoilt=[17]))
     with pytest.raises(TrainError, match=r"loss of step \d+ is nan.*row 17") as raised:
-        train(spoilt, processes(asked))
+        train(spoilt, processes(train_config))
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "out" / "model.safetensors").exists()
 
@@ -144,14 +146,14 @@ def test_the_last_good_checkpoint_outlives_it(tmp_path: Path) -> None:
     class Spoiling(Vectors):
         def batch(self, rows: Sequence[int], draw: int) -> dict[str, Any]:
             seen.add(draw)
-            found = super().batch(rows, draw)
-            return {**found, "y": found["y"] * float("nan")} if len(seen) > 2 else found
+            batch = super().batch(rows, draw)
+            return {**batch, "y": batch["y"] * float("nan")} if len(seen) > 2 else batch
 
     seen: set[int] = set()
-    asked = config(tmp_path / "out")
+    train_config = config(tmp_path / "out")
     with pytest.raises(TrainError, match=r"loss of step 13 is nan.*step 12 is kept"):
-        train(job(asked, Heard(), train=Spoiling(42, 1)), processes(asked))
-    assert [place.name for place in (tmp_path / "out/training").glob("step-*")] == ["step-000012"]
+        train(job(train_config, Heard(), train=Spoiling(42, 1)), processes(train_config))
+    assert [checkpoint.name for checkpoint in (tmp_path / "out/training").glob("step-*")] == ["step-000012"]
     assert TrainFolder(tmp_path / "out").read_progress().step == 12
 
 

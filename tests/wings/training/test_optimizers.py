@@ -14,13 +14,13 @@ from figeval.wings.training.sharding import Replicated
 from tests.wings.training.linear import config
 
 
-def asked(**changes: Any) -> TrainConfig:
+def config_of(**changes: Any) -> TrainConfig:
     return config(Path("unused"), **changes)
 
 
 def rate(step: int, total: int, **changes: Any) -> float:
     """The learning rate of a step as a share of the highest."""
-    share = asked(lr=1.0, **changes).learning_rate(step, total)
+    share = config_of(lr=1.0, **changes).learning_rate(step, total)
     assert share is not None
     return share
 
@@ -65,7 +65,7 @@ def test_without_bias_correction_the_first_step_is_longer() -> None:
     """By hand: m = .1 g, v = .001 g², so the step is lr · .1/sqrt(.001) against lr with the correction."""
     network = torch.nn.Linear(2, 1, bias=False)
     start = network.weight.detach().clone()
-    optimizer = optimizer_of(network, asked(bias_correction=False, lr=0.01, weight_decay=0, eps=1e-12))
+    optimizer = optimizer_of(network, config_of(bias_correction=False, lr=0.01, weight_decay=0, eps=1e-12))
     after = one_step(optimizer, network.weight, torch.tensor([[2.0, -3.0]]))
     expected = start - 0.01 * torch.tensor([[1.0, -1.0]]) * 0.1 / 0.001**0.5
     torch.testing.assert_close(after, expected)
@@ -74,7 +74,7 @@ def test_without_bias_correction_the_first_step_is_longer() -> None:
 def test_bert_adam_decays_apart_from_the_gradient() -> None:
     network = torch.nn.Linear(2, 1, bias=False)
     start = network.weight.detach().clone()
-    optimizer = optimizer_of(network, asked(bias_correction=False, lr=0.01, weight_decay=0.5))
+    optimizer = optimizer_of(network, config_of(bias_correction=False, lr=0.01, weight_decay=0.5))
     after = one_step(optimizer, network.weight, torch.zeros(1, 2))
     torch.testing.assert_close(after, start * (1 - 0.01 * 0.5))
 
@@ -84,13 +84,13 @@ def test_bert_adam_is_adamw_with_the_correction_undone() -> None:
     torch.manual_seed(0)
     left, right = torch.nn.Linear(5, 3, bias=False), torch.nn.Linear(5, 3, bias=False)
     right.load_state_dict(left.state_dict())
-    ours = optimizer_of(left, asked(bias_correction=False, lr=0.01, weight_decay=0, eps=1e-15))
-    theirs = torch.optim.AdamW(right.parameters(), lr=0.01, weight_decay=0, eps=1e-15)
+    ours = optimizer_of(left, config_of(bias_correction=False, lr=0.01, weight_decay=0, eps=1e-15))
+    adamw = torch.optim.AdamW(right.parameters(), lr=0.01, weight_decay=0, eps=1e-15)
     for step in range(1, 11):
         gradient = torch.randn(3, 5)
-        theirs.param_groups[0]["lr"] = 0.01 * (1 - 0.9**step) / (1 - 0.999**step) ** 0.5
+        adamw.param_groups[0]["lr"] = 0.01 * (1 - 0.9**step) / (1 - 0.999**step) ** 0.5
         torch.testing.assert_close(
-            one_step(ours, left.weight, gradient), one_step(theirs, right.weight, gradient), rtol=1e-4, atol=1e-6
+            one_step(ours, left.weight, gradient), one_step(adamw, right.weight, gradient), rtol=1e-4, atol=1e-6
         )
 
 
@@ -101,7 +101,7 @@ def test_fused_kernels_take_the_same_steps_and_go_on_from_stored_moments() -> No
     for network in networks[1:]:
         network.load_state_dict(networks[0].state_dict())
     plain, fused, resumed = (
-        optimizer_of(network, asked(), fused=fused)
+        optimizer_of(network, config_of(), fused=fused)
         for network, fused in zip(networks, (False, True, True), strict=True)
     )
     gradients = [torch.randn(3, 5) for _ in range(4)]
@@ -120,13 +120,13 @@ def test_a_fused_step_counter_is_on_the_device_of_the_weights() -> None:
     """CUDA's kernels read it there; the other ones read it on the CPU."""
     for fused, device in ((True, "meta"), (False, "cpu")):
         network = torch.nn.Linear(2, 1, device="meta")
-        optimizer = optimizer_of(network, asked(), fused=fused)
+        optimizer = optimizer_of(network, config_of(), fused=fused)
         Replicated().restore_moments(optimizer, [(network.weight, {"step": torch.tensor(3.0)})])
         assert optimizer.state[network.weight]["step"].device.type == device
 
 
 def test_adafactor_keeps_its_own_steps() -> None:
-    network, settings = torch.nn.Linear(4, 4), asked(optimizer="adafactor", lr=None)
+    network, settings = torch.nn.Linear(4, 4), config_of(optimizer="adafactor", lr=None)
     optimizer = optimizer_of(network, settings)
     assert settings.learning_rate(0, 10) is None
     start = network.weight.detach().clone()

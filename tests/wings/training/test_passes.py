@@ -48,8 +48,8 @@ def test_it_fits_and_is_no_dearer_than_similar_lengths_or_one_pass(
     assert sum(plan) == len(lengths)
     assert min(plan) > 0
     assert fits(plan, lengths, processes, tokens)
-    others = [list(SimilarLengths(tokens).sizes(lengths, processes)), [len(lengths)]]
-    for other in others:
+    other_sizes = [list(SimilarLengths(tokens).sizes(lengths, processes)), [len(lengths)]]
+    for other in other_sizes:
         if fits(other, lengths, processes, tokens):
             assert cost(plan, lengths, processes, *costs) <= cost(other, lengths, processes, *costs) + 1e-9
 

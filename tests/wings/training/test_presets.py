@@ -47,10 +47,15 @@ def test_no_file_of_ours_is_broken(presets: dict[str, Preset]) -> None:
 def test_every_fine_tuned_row_of_the_papers_has_one(presets: dict[str, Preset]) -> None:
     """The models of the published numbers, table by table."""
     tasks = [entry.name for entry in Harness(plugins.plugin_manager()).catalogue.tasks]
-    wanted = {(one.source, one.model) for task in tasks for one in published(task) if one.source in TABLES}
+    rows_of_papers = {
+        (reference.source, reference.model)
+        for task in tasks
+        for reference in published(task)
+        if reference.source in TABLES
+    }
     papers = [preset for preset in presets.values() if preset.table.name == "paper" and preset.table.source in TABLES]
-    there = {(preset.table.source, preset.row.model) for preset in papers}
-    assert {row for row in wanted if row[1] != "Random"} == there
+    rows_of_presets = {(preset.table.source, preset.row.model) for preset in papers}
+    assert {row for row in rows_of_papers if row[1] != "Random"} == rows_of_presets
 
 
 def test_their_tasks_can_be_trained_on(presets: dict[str, Preset]) -> None:
@@ -83,7 +88,7 @@ def test_what_the_papers_print(presets: dict[str, Preset]) -> None:
 def test_none_chooses_on_test_and_each_says_what_differs(presets: dict[str, Preset]) -> None:
     for preset in presets.values():
         assert preset.settings.get("select_on") != "test"
-        assert [one for kind in SENTENCES for one in preset.sentences(kind)]
+        assert [sentence for kind in SENTENCES for sentence in preset.sentences(kind)]
         assert all(lines for _, lines in preset_sections(preset.to_dict()))
 
 
@@ -143,16 +148,16 @@ def test_their_options_are_those_of_the_heads(presets: dict[str, Preset], tmp_pa
     tokenizer.save_pretrained(writer)
     models = dict.fromkeys(("seq2seq", "infill"), str(writer))
     encoder = str(workshop("bert", "Model"))
-    asked = {
+    heads = {
         (catalogue.tasks.get(task).type, preset.settings.get("head"), str(preset.settings.get("head_args", {})))
         for preset in presets.values()
         for task in preset.table.tasks
     }
-    for task_type, wanted, options in asked:
-        head, factory = learners.choose(task_type, wanted)
-        given = ast.literal_eval(options)
+    for task_type, head_name, options in heads:
+        head, factory = learners.choose(task_type, head_name)
+        head_options = ast.literal_eval(options)
         model = models.get(head, encoder)
-        learner = factory(Setup(model=model, options=given, labels=("entailment", "neutral", "contradiction")))
+        learner = factory(Setup(model=model, options=head_options, labels=("entailment", "neutral", "contradiction")))
         assert learner.describe()
 
 
@@ -164,27 +169,27 @@ ASKED = {"task": "epic_retrieval_seen", "model": "roberta-base", "output": "out"
 def test_the_preset_loses_to_the_file_and_the_file_to_the_flags(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("epochs: 7\nbatch_size: 4\nhead_args: {temperature: 2.0}\n", encoding="utf-8")
-    found = resolve_config(file, {**ASKED, "batch_size": "2", "head_args": {"pooling": "mean"}})
-    assert (found.lr, found.epochs, found.batch_size, found.warmup) == (2e-5, 7, 2, 0)
-    assert found.head_args == {"candidates": "all", "similarity": "dot", "temperature": 2.0, "pooling": "mean"}
-    assert found.preset == "paper:table7-roberta"
-    assert found.select_on == "dev"
+    train_config = resolve_config(file, {**ASKED, "batch_size": "2", "head_args": {"pooling": "mean"}})
+    assert (train_config.lr, train_config.epochs, train_config.batch_size, train_config.warmup) == (2e-5, 7, 2, 0)
+    assert train_config.head_args == {"candidates": "all", "similarity": "dot", "temperature": 2.0, "pooling": "mean"}
+    assert train_config.preset == "paper:table7-roberta"
+    assert train_config.select_on == "dev"
 
 
 def test_its_own_config_file_means_the_same_again(tmp_path: Path) -> None:
     from figeval.wings.training.train_folder import TrainFolder
 
-    found = resolve_config(None, {**ASKED, "lr": "1e-4", "patience": "2"})
+    train_config = resolve_config(None, {**ASKED, "lr": "1e-4", "patience": "2"})
     folder = TrainFolder(tmp_path)
     folder.traces.mkdir()
-    folder.write_config(found)
+    folder.write_config(train_config)
     again = resolve_config(folder.traces / "config.yaml", {"output": "out"})
-    assert again == found and again.identity() == found.identity()
+    assert again == train_config and again.identity() == train_config.identity()
 
 
 def test_none_is_none_where_a_field_may_be() -> None:
-    found = resolve_config(None, {**ASKED, "clip": "none", "patience": "none", "select_on": "none"})
-    assert (found.clip, found.patience, found.select_on) == (None, None, "none")
+    train_config = resolve_config(None, {**ASKED, "clip": "none", "patience": "none", "select_on": "none"})
+    assert (train_config.clip, train_config.patience, train_config.select_on) == (None, None, "none")
     with pytest.raises(TrainError, match="epochs"):
         resolve_config(None, {**ASKED, "epochs": "none"})
 
@@ -196,7 +201,7 @@ def test_what_is_told_and_recorded() -> None:
     record = preset_record(exact)
     assert record is not None
     assert (record["exact"], record["changed"]) == (True, ["head_args", "lr"])
-    assert any("test set" in one for one in record["not_reproduced"])
+    assert any("test set" in sentence for sentence in record["not_reproduced"])
     json.dumps(record)
     near = resolve_config(None, {**ASKED, "model": "roberta-large"})
     line = describe_preset(near)

@@ -33,10 +33,10 @@ from tests.wings.training.linear import Heard, Linear, LinearNetwork, Vectors, c
 def trained(
     output: Path, gauge: MadeUp | None, heard: Heard | None = None, learner: Linear | None = None, **changes: Any
 ) -> Progress:
-    wanted = config(output, **{"tokens_per_batch": None, "patience": None, **changes})
-    distributed = processes(wanted)
+    train_config = config(output, **{"tokens_per_batch": None, "patience": None, **changes})
+    distributed = processes(train_config)
     distributed.gauge = gauge
-    return train(job(wanted, heard or Heard(), learner), distributed)
+    return train(job(train_config, heard or Heard(), learner), distributed)
 
 
 def weights(folder: Path) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def test_on_cuda_the_peak_above_what_was_held_is_measured_while_the_device_is_id
 
 def test_both_costs_are_recovered_and_neither_is_negative() -> None:
     works = [work(1, 800), work(4, 760), work(1, 300)]
-    exact = [StepMeasurement(one, 0.04 * one.passes + 1e-5 * one.tokens) for one in works]
+    exact = [StepMeasurement(work, 0.04 * work.passes + 1e-5 * work.tokens) for work in works]
     assert fit_costs(exact) == pytest.approx((0.04, 1e-5))
     assert fit_costs([StepMeasurement(work(1, 800), 0.8), StepMeasurement(work(4, 800), 0.7)])[0] == 0
     assert fit_costs([StepMeasurement(work(1, 800), 0.1), StepMeasurement(work(4, 200), 0.5)])[1] == 0
@@ -159,10 +159,10 @@ class Counting(LinearNetwork):
         super().__init__(dropout)
         self.register_buffer("count", torch.zeros(1))
 
-    def forward(self, batches: Sequence[dict[str, Any]], beside: Sequence[dict[str, Any]]) -> Any:
+    def forward(self, batches: Sequence[dict[str, Any]], shared_inputs: Sequence[dict[str, Any]]) -> Any:
         if self.training:
             self.count += 1
-        return super().forward(batches, beside)
+        return super().forward(batches, shared_inputs)
 
 
 class Counted(Linear):
@@ -184,13 +184,13 @@ def test_a_resumed_training_keeps_its_plan(tmp_path: Path) -> None:
     """A second measurement would differ, and so would the passes; on another device it is made."""
     learner = Linear(dropout=0.3)
     costs = {"per_pass": 1.0, "per_token": 0.1}
-    trained(tmp_path / "whole", MadeUp(**costs), whole := Heard(), learner)
+    trained(tmp_path / "whole", MadeUp(**costs), uninterrupted := Heard(), learner)
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path / "cut", MadeUp(**costs), Heard(cut=9), learner)
     again = MadeUp(per_pass=0.0, per_token=1.0)
     progress = trained(tmp_path / "cut", again, rest := Heard(), learner)
     assert again.works == []
-    assert rest.losses == whole.losses[rest.done :]
+    assert rest.losses == uninterrupted.losses[rest.done :]
     left, right = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(left[name].equal(right[name]) for name in left)
     assert progress == TrainFolder(tmp_path / "whole").read_progress().model_copy(update={"seconds": progress.seconds})
@@ -243,9 +243,9 @@ def test_passes_are_counted_from_the_first_step_or_not_at_all(tmp_path: Path) ->
     folder.commit(folder.read_progress().model_copy(update={"passes": 0}))
     assert folder.read_progress().step > 0
     assert passes_record(trained(tmp_path / "out", None)) is None
-    whole = passes_record(trained(tmp_path / "whole", None))
-    assert whole is not None
-    assert whole.per_step >= 1
+    uninterrupted = passes_record(trained(tmp_path / "whole", None))
+    assert uninterrupted is not None
+    assert uninterrupted.per_step >= 1
 
 
 def test_progress_of_an_older_figeval_has_no_cost() -> None:
@@ -273,9 +273,9 @@ class CrampedNetwork(LinearNetwork):
         super().__init__(dropout)
         self.rows, self.begins = rows, begins
 
-    def forward(self, batches: Sequence[dict[str, Any]], beside: Sequence[dict[str, Any]]) -> Any:
+    def forward(self, batches: Sequence[dict[str, Any]], shared_inputs: Sequence[dict[str, Any]]) -> Any:
         state = torch.get_rng_state()
-        losses = super().forward(batches, beside)
+        losses = super().forward(batches, shared_inputs)
         fails = len(losses) > self.rows and self.training
         self.begins.append((state, fails))
         if fails:
@@ -289,7 +289,7 @@ def test_a_probe_that_does_not_fit_is_halved(tmp_path: Path) -> None:
     progress = trained(tmp_path / "cramped", gauge := MadeUp(), cramped, Cramped())
     assert progress.cost is not None
     assert progress.cost.tokens <= 8 * 7 // 2
-    assert {one.passes for one in gauge.works} == {2, 8}
+    assert {work.passes for work in gauge.works} == {2, 8}
     assert cramped.losses == pytest.approx(plain.losses, abs=1e-5)
 
 
@@ -394,6 +394,6 @@ def test_any_other_error_is_a_bug(tmp_path: Path) -> None:
         def batch(self, rows: Sequence[int], draw: int) -> dict[str, Any]:
             raise RuntimeError("shapes do not match")
 
-    wanted = config(tmp_path / "out")
+    train_config = config(tmp_path / "out")
     with pytest.raises(RuntimeError, match="shapes"):
-        train(replace(job(wanted, Heard(), train=Faulty(42, 1)), dev=None), processes(wanted))
+        train(replace(job(train_config, Heard(), train=Faulty(42, 1)), dev=None), processes(train_config))

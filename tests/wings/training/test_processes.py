@@ -48,13 +48,13 @@ class Training:
     def start(self, *arguments: str, **environment: str) -> psutil.Popen:
         """In the background."""
         path = os.pathsep.join([str(HERE), str(self.yard)])
-        known = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
-        known["TRAINING"] = str(self.folder)
-        known["TORCH_EXTENSIONS_DIR"] = str(self.yard / "compiled")
+        variables = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
+        variables["TRAINING"] = str(self.folder)
+        variables["TORCH_EXTENSIONS_DIR"] = str(self.yard / "compiled")
         return psutil.Popen(
             [*self.command, *arguments],
             cwd=self.yard,
-            env={**known, **environment},
+            env={**variables, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -78,12 +78,12 @@ class Training:
         file = self.folder / "training" / "progress.json"
         return int(json.loads(file.read_text())["step"]) if file.exists() else 0
 
-    def noted(self, what: str) -> dict[int, Any]:
+    def noted(self, field: str) -> dict[int, Any]:
         """Losses or scores by step, each step once."""
         lines = (self.folder / "training" / "history.jsonl").read_text().splitlines()
-        found = [(line["step"], line[what]) for line in map(json.loads, lines) if what in line]
-        assert len(found) == len(dict(found))
-        return dict(found)
+        values_of_steps = [(line["step"], line[field]) for line in map(json.loads, lines) if field in line]
+        assert len(values_of_steps) == len(dict(values_of_steps))
+        return dict(values_of_steps)
 
     def weights(self) -> dict[str, Any]:
         return dict(load_file(self.folder / "model.safetensors"))
@@ -112,12 +112,12 @@ def reported(errors: Iterable[str]) -> Iterator[str]:
 
 def begun(training: Training) -> dict[psutil.Process, str | None]:
     """The processes of a training, and which of those that train each is; the first has started the others."""
-    found = {}
+    processes = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if (environment := process.environ()).get("TRAINING") == str(training.folder):
-                found[process] = environment.get("RANK")
-    return found
+                processes[process] = environment.get("RANK")
+    return processes
 
 
 # ---- one training, cut off twice ------------------------------------------------------------------------------------
@@ -130,8 +130,8 @@ def yard(shared: Path) -> Path:
     with FileLock(shared / "processes.lock"):
         if not yard.exists():
             draft = shared / "processes.draft"
-            made = Workshop(draft)("bert", "Model", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-            made.rename(draft / "model")
+            model = Workshop(draft)("bert", "Model", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+            model.rename(draft / "model")
             write_tasks(draft / "tasks")
             draft.rename(yard)
     return yard
@@ -153,7 +153,7 @@ def python(warm: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def one(yard: Path, python: Path) -> Training:
+def single_training(yard: Path, python: Path) -> Training:
     """By one process, undisturbed."""
     return once(Training(yard, "one", python), Training.hoard)[0]
 
@@ -163,9 +163,9 @@ def killed(training: Training) -> dict[str, Any]:
     process = training.start("--processes", "2")
     wait(lambda: training.step >= EPOCH, process)
     processes = begun(training)
-    next(one for one, rank in processes.items() if rank == "1").kill()
+    next(process for process, rank in processes.items() if rank == "1").kill()
     _, errors = process.communicate(timeout=60)
-    left = [one.pid for one in psutil.wait_procs(processes, timeout=20)[1]]
+    left = [process.pid for process in psutil.wait_procs(processes, timeout=20)[1]]
     return {"code": process.returncode, "errors": errors, "step": training.step, "left": left}
 
 
@@ -196,13 +196,13 @@ def test_a_killed_process_ends_the_job_with_a_line_and_no_hang(cut: Cut) -> None
     assert not any(word in seen["errors"] for word in ("Traceback", "Warning", "elastic", "gloo")), "noise of libraries"
 
 
-def test_two_processes_have_the_losses_and_scores_of_one(cut: Cut, one: Training) -> None:
-    losses, whole = cut[0].noted("loss"), one.noted("loss")
-    assert list(whole) == list(range(1, STEPS + 1))
+def test_two_processes_have_the_losses_and_scores_of_one(cut: Cut, single_training: Training) -> None:
+    losses, all_losses = cut[0].noted("loss"), single_training.noted("loss")
+    assert list(all_losses) == list(range(1, STEPS + 1))
     assert len(losses) >= EPOCH
-    assert losses == {step: pytest.approx(whole[step], rel=1e-5) for step in losses}
-    scores, known = cut[0].noted("scores"), one.noted("scores")
-    assert scores == {step: pytest.approx(known[step], abs=1e-6) for step in scores}
+    assert losses == {step: pytest.approx(all_losses[step], rel=1e-5) for step in losses}
+    scores, all_scores = cut[0].noted("scores"), single_training.noted("scores")
+    assert scores == {step: pytest.approx(all_scores[step], abs=1e-6) for step in scores}
 
 
 WAYS = {
@@ -215,28 +215,31 @@ WAYS = {
 
 @pytest.mark.parametrize("way", [pytest.param(way, marks=deepspeed if "zero" in way else ()) for way in WAYS])
 def test_it_goes_on_with_other_processes_that_hold_weights_in_other_ways(
-    way: str, cut: Cut, one: Training, python: Path
+    way: str, cut: Cut, single_training: Training, python: Path
 ) -> None:
     arguments, tolerance = WAYS[way]
     training = cut[0].copy(f"on-{way}", python)
     training.hoard(*arguments, *(() if way == "zero3" else ("--evaluate", "")))
-    losses, whole = training.noted("loss"), one.noted("loss")
-    assert losses == {step: pytest.approx(whole[step], rel=tolerance) for step in range(1, STEPS + 1)}
+    losses, all_losses = training.noted("loss"), single_training.noted("loss")
+    assert losses == {step: pytest.approx(all_losses[step], rel=tolerance) for step in range(1, STEPS + 1)}
     scores = training.noted("scores")
-    assert scores == {step: pytest.approx(known, abs=1e-6) for step, known in one.noted("scores").items()}
-    assert alike(training.weights(), one.weights())
-    assert alike(training.state(), one.state()), "weights, moments and counters, whole and by name"
+    assert scores == {step: pytest.approx(score, abs=1e-6) for step, score in single_training.noted("scores").items()}
+    assert alike(training.weights(), single_training.weights())
+    assert alike(training.state(), single_training.state()), "weights, moments and counters, whole and by name"
     assert not (training.yard / "compiled").exists(), "nothing is compiled first"
     if way == "zero3":  # and it was evaluated by one process, which loaded it
         runs = [
-            json.loads((one.folder / "runs" / "tiny_retrieval" / "run.json").read_text()) for one in (training, one)
+            json.loads((either.folder / "runs" / "tiny_retrieval" / "run.json").read_text())
+            for either in (training, single_training)
         ]
         before, after = ({score["metric"]: score["value"] for score in run["tasks"][0]["scores"]} for run in runs)
         assert before == pytest.approx(after, abs=1e-6)
 
 
 @pytest.mark.parametrize("way", [pytest.param(way, marks=deepspeed if "zero" in way else ()) for way in WAYS])
-def test_passes_planned_by_cost_have_the_losses_of_a_cpu_s(way: str, yard: Path, one: Training, python: Path) -> None:
+def test_passes_planned_by_cost_have_the_losses_of_a_cpu_s(
+    way: str, yard: Path, single_training: Training, python: Path
+) -> None:
     """Also in two processes that share nothing: if they did not take equally many passes, they would wait forever."""
     training = Training(yard, f"planned-{way}", python)
     training.command[2:3] = ["tests.wings.training.gauges"]
@@ -245,9 +248,13 @@ def test_passes_planned_by_cost_have_the_losses_of_a_cpu_s(way: str, yard: Path,
     progress = json.loads((training.folder / "training" / "progress.json").read_text())
     assert progress["cost"]["device"].startswith("made up, 2 x")
     assert progress["cost"]["seconds_per_pass"] == pytest.approx(1.0)
-    assert 2 * 9 <= progress["passes"] < json.loads((one.folder / "training" / "progress.json").read_text())["passes"]
-    losses, whole = training.noted("loss"), unplanned(yard, python).noted("loss")
-    assert losses == {step: pytest.approx(whole[step], rel=tolerance) for step in range(1, 10)}
+    assert (
+        2 * 9
+        <= progress["passes"]
+        < json.loads((single_training.folder / "training" / "progress.json").read_text())["passes"]
+    )
+    losses, all_losses = training.noted("loss"), unplanned(yard, python).noted("loss")
+    assert losses == {step: pytest.approx(all_losses[step], rel=tolerance) for step in range(1, 10)}
 
 
 def unplanned(yard: Path, python: Path) -> Training:
@@ -266,7 +273,9 @@ def alike(left: dict[str, Any], right: dict[str, Any]) -> bool:
     return all(left[name].allclose(right[name], rtol=1e-3, atol=1e-5) for name in names)
 
 
-def test_one_process_that_is_killed_ends_with_the_very_same_weights(yard: Path, one: Training, python: Path) -> None:
+def test_one_process_that_is_killed_ends_with_the_very_same_weights(
+    yard: Path, single_training: Training, python: Path
+) -> None:
     training = Training(yard, "again", python)
     process = training.start("--evaluate", "")
     wait(lambda: training.step >= EPOCH, process)
@@ -274,8 +283,8 @@ def test_one_process_that_is_killed_ends_with_the_very_same_weights(yard: Path, 
     process.communicate()
     assert training.step < STEPS
     training("--evaluate", "")
-    assert training.noted("loss") == one.noted("loss")
-    files = [(one.folder / "model.safetensors").read_bytes() for one in (training, one)]
+    assert training.noted("loss") == single_training.noted("loss")
+    files = [(either.folder / "model.safetensors").read_bytes() for either in (training, single_training)]
     assert files[0] == files[1]
 
 
@@ -283,10 +292,10 @@ def test_one_process_that_is_killed_ends_with_the_very_same_weights(yard: Path, 
 def test_adapters_beside_weights_in_parts(yard: Path, python: Path) -> None:
     """LoRA with ZeRO-3, for models that do not fit: the adapters are folded into weights that no process has whole."""
     pytest.importorskip("peft", reason="needs peft: pip install 'figeval[lora]'")
-    asked = ("--lora", "2", "--max_steps", "3", "--select_on", "none", "--evaluate", "")
+    flags = ("--lora", "2", "--max_steps", "3", "--select_on", "none", "--evaluate", "")
     alone, together = Training(yard, "lora", python), Training(yard, "lora-zero3", python)
-    alone(*asked)
-    together(*asked, "--processes", "2", "--deepspeed", "zero3")
+    alone(*flags)
+    together(*flags, "--processes", "2", "--deepspeed", "zero3")
     assert together.noted("loss") == {step: pytest.approx(loss, rel=1e-5) for step, loss in alone.noted("loss").items()}
     before, trained = dict(load_file(yard / "model" / "model.safetensors")), together.weights()
     assert alike(trained, alone.weights())
@@ -330,8 +339,8 @@ def test_no_process_outlives_the_one_that_was_asked_to_train(yard: Path, number:
     training = Moody(yard, "busy")
     process = training.start()
     assert process.stderr is not None
-    said = [*islice(reported(process.stderr), 3)]
-    assert said == ["loading model model …", "continuing from step 3 of 9", "training: 6 steps left"]
+    lines = [*islice(reported(process.stderr), 3)]
+    assert lines == ["loading model model …", "continuing from step 3 of 9", "training: 6 steps left"]
     children = process.children(recursive=True)
     assert len(children) == 3, "torchrun and two processes"
     process.send_signal(number)

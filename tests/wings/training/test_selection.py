@@ -13,16 +13,16 @@ def describe_preset(*values: tuple[float | None, float | None]) -> list[Evaluati
 
 
 def test_later_metrics_break_ties_and_equal_ones_change_nothing() -> None:
-    found = best_evaluation(describe_preset((0.5, 0.6), (0.5, 0.7), (0.4, 0.9), (0.5, 0.7)), BOTH)
-    assert found is not None and found.step == 20
+    best = best_evaluation(describe_preset((0.5, 0.6), (0.5, 0.7), (0.4, 0.9), (0.5, 0.7)), BOTH)
+    assert best is not None and best.step == 20
 
 
 def test_less_loss_is_better_and_no_score_is_worse_than_any() -> None:
     losses = [Evaluation(step=1, scores={"loss": 2.0}), Evaluation(step=2, scores={"loss": 1.0})]
-    found = best_evaluation(losses, LOSS)
-    assert found is not None and found.step == 2
-    found = best_evaluation(describe_preset((None, 0.9), (0.0, 0.0)), BOTH)
-    assert found is not None and found.step == 20
+    best = best_evaluation(losses, LOSS)
+    assert best is not None and best.step == 2
+    best = best_evaluation(describe_preset((None, 0.9), (0.0, 0.0)), BOTH)
+    assert best is not None and best.step == 20
 
 
 def test_patience_counts_evaluations_after_the_best_one() -> None:

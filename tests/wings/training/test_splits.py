@@ -70,19 +70,19 @@ def test_as_test_differs_from_train() -> None:
 def test_nothing_is_lost_and_no_cluster_is_emptied(each: int, clusters: int, share: float) -> None:
     train = proverbs(each, clusters)
     for holdout in (hold_out_rows, hold_out_in_turns, hold_out_clusters):
-        held, kept = holdout(train, share)
-        assert Counter(one.id for one in (*held, *kept)) == Counter(one.id for one in train)
-    held, kept = hold_out_in_turns(train, share)
-    assert {one.cluster for one in kept} == {one.cluster for one in train}
+        held, rest = holdout(train, share)
+        assert Counter(example.id for example in (*held, *rest)) == Counter(example.id for example in train)
+    held, rest = hold_out_in_turns(train, share)
+    assert {example.cluster for example in rest} == {example.cluster for example in train}
     assert len(held) == min(round(share * len(train)), clusters * (each - 1))
-    held, kept = hold_out_clusters(train, share)
-    assert not {one.cluster for one in kept} & {one.cluster for one in held}
-    assert kept
+    held, rest = hold_out_clusters(train, share)
+    assert not {example.cluster for example in rest} & {example.cluster for example in held}
+    assert rest
 
 
 def test_turns_go_round_the_clusters() -> None:
     held, _ = hold_out_in_turns(proverbs(6, 10), 0.25)
-    assert sorted(Counter(one.cluster for one in held).values()) == [1] * 5 + [2] * 5
+    assert sorted(Counter(example.cluster for example in held).values()) == [1] * 5 + [2] * 5
 
 
 @pytest.mark.parametrize("holdout", [hold_out_rows, hold_out_in_turns])
@@ -91,15 +91,20 @@ def test_questions_about_one_text_are_never_parted(holdout: Callable[..., Any]) 
     queries = proverbs(6, 10)
     questions: list[Example] = [
         SpanExample(
-            id=f"{one.id}S{n}", text=f"{one.query.lower()}!", given="", known="", gold=None, cluster=one.cluster
+            id=f"{example.id}S{n}",
+            text=f"{example.query.lower()}!",
+            given="",
+            known="",
+            gold=None,
+            cluster=example.cluster,
         )
-        for one in reversed(queries)
-        for n in range(1 + len(one.id) % 3)
+        for example in reversed(queries)
+        for n in range(1 + len(example.id) % 3)
     ]
-    held, kept = holdout(questions, 0.2)
-    texts = {subject_letters(one) for one in held}
-    assert texts.isdisjoint({subject_letters(one) for one in kept})
-    assert texts == {subject_letters(one) for one in holdout(queries, 0.2)[0]}
+    held, rest = holdout(questions, 0.2)
+    texts = {subject_letters(example) for example in held}
+    assert texts.isdisjoint({subject_letters(example) for example in rest})
+    assert texts == {subject_letters(example) for example in holdout(queries, 0.2)[0]}
     assert len(texts) == 12
 
 
@@ -107,20 +112,20 @@ def test_questions_about_one_text_are_never_parted(holdout: Callable[..., Any]) 
 @pytest.mark.usefixtures("real_data")
 def test_a_joint_model_is_not_chosen_on_what_its_ranker_has_learnt() -> None:
     harness = Harness(plugins.plugin_manager())
-    found = [
+    splits_of_tasks = [
         make_splits(harness.catalogue.tasks.get(name), config(task=name), harness)
         for name in ("epic_retrieval_seen", "epic_joint", "epic_alignment", "epic_narrative_seen")
     ]
-    held = [{subject_letters(one) for one in splits.dev} for splits in found]
+    held = [{subject_letters(example) for example in splits.dev} for splits in splits_of_tasks]
     assert held == [held[0]] * 4
     assert len(held[0]) == 150
-    assert not any(held[0] & {subject_letters(one) for one in splits.train} for splits in found)
+    assert not any(held[0] & {subject_letters(example) for example in splits.train} for splits in splits_of_tasks)
 
 
 def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
     examples = [ranked("x", "Q1", 1), ranked("y", "Q3", 3)]
-    found = Ranking().restrict_to_split(list(examples))
-    assert [(one.candidates, one.relevant) for one in found] == [  # type: ignore[attr-defined]
+    restricted = Ranking().restrict_to_split(list(examples))
+    assert [(example.candidates, example.relevant) for example in restricted] == [  # type: ignore[attr-defined]
         (("b", "d"), frozenset({0})),
         (("b", "d"), frozenset({1})),
     ]
@@ -128,41 +133,41 @@ def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
 
 def test_grades_move_with_the_candidates_that_stay() -> None:
     graded = replace(ranked("y", "Q3", 3), grades={3: 2.0})
-    found = Ranking().restrict_to_split([ranked("x", "Q1", 1), graded])
-    assert [one.grades for one in found] == [{}, {1: 2.0}]  # type: ignore[attr-defined]
+    restricted = Ranking().restrict_to_split([ranked("x", "Q1", 1), graded])
+    assert [example.grades for example in restricted] == [{}, {1: 2.0}]  # type: ignore[attr-defined]
 
 
 def test_unseen_proverbs_are_held_out_whole() -> None:
     spec, harness = task(list(proverbs(4, 4)), [ranked("t", "Q77")])
     splits = make_splits(spec, config(holdout=0.25), harness)
     assert "by cluster" in splits.source
-    assert {one.cluster for one in splits.dev}.isdisjoint({one.cluster for one in splits.train})
-    sizes = {len(one.candidates) for one in splits.train}  # type: ignore[attr-defined]
+    assert {example.cluster for example in splits.dev}.isdisjoint({example.cluster for example in splits.train})
+    sizes = {len(example.candidates) for example in splits.train}  # type: ignore[attr-defined]
     assert sizes == {3}
 
 
 def test_the_holdout_is_that_of_the_task_whatever_the_seed() -> None:
     spec, harness = task(list(proverbs(6, 4)), [ranked("t", "Q1")])
-    found = [[one.id for one in make_splits(spec, config(seed=seed), harness).dev] for seed in (0, 1)]
-    assert found[0] == found[1] != []
+    ids_of_seeds = [[example.id for example in make_splits(spec, config(seed=seed), harness).dev] for seed in (0, 1)]
+    assert ids_of_seeds[0] == ids_of_seeds[1] != []
 
 
 def test_test_is_for_choosing_only_if_that_was_said() -> None:
     spec, harness = task(list(proverbs(6, 4)), [ranked("t", "Q1")])
-    assert [one.id for one in make_splits(spec, config(select_on="test"), harness).dev] == ["t"]
-    whole = make_splits(spec, config(select_on="none"), harness)
-    assert (len(whole.train), whole.dev) == (24, [])
+    assert [example.id for example in make_splits(spec, config(select_on="test"), harness).dev] == ["t"]
+    undivided = make_splits(spec, config(select_on="none"), harness)
+    assert (len(undivided.train), undivided.dev) == (24, [])
 
 
 def test_a_split_of_the_task_s_own_is_taken() -> None:
     spec, harness = task(list(proverbs(6, 4)), [ranked("t", "Q1")])
-    own = spec.model_copy(update={"data": {**spec.data, "dev": "x:dev"}})
-    splits = make_splits(own, config(), harness)
-    assert (len(splits.train), [one.id for one in splits.dev]) == (24, ["t"])
+    spec_with_dev = spec.model_copy(update={"data": {**spec.data, "dev": "x:dev"}})
+    splits = make_splits(spec_with_dev, config(), harness)
+    assert (len(splits.train), [example.id for example in splits.dev]) == (24, ["t"])
 
 
 def test_dev_has_every_language_of_the_task() -> None:
-    train = [replace(one, language="en") for one in proverbs(6, 4)]
+    train = [replace(example, language="en") for example in proverbs(6, 4)]
     spec, harness = task(list(train), [ranked("t", "Q1")])
     spec = spec.model_copy(update={"language": ("en", "sw")})
     with pytest.raises(TrainError, match=r"nothing in 'sw' is held out, .* or use --select_on none"):
@@ -188,10 +193,10 @@ def test_a_probe_shows_the_same_examples_without_their_query() -> None:
     """Dev is held out as without it, so that a model with and one without the query are chosen on the same examples."""
     spec, harness = task(proverbs(6, 5), [ranked("new", "Q1")])
     plain, blind = (make_splits(spec, config(probe=probe), harness) for probe in (None, "no_query"))
-    assert [one.id for one in blind.train] == [one.id for one in plain.train]
-    assert [one.id for one in blind.dev] == [one.id for one in plain.dev]
-    assert {one.query for one in (*blind.train, *blind.dev)} == {""}
-    assert [one.relevant for one in blind.dev] == [one.relevant for one in plain.dev]
+    assert [example.id for example in blind.train] == [example.id for example in plain.train]
+    assert [example.id for example in blind.dev] == [example.id for example in plain.dev]
+    assert {example.query for example in (*blind.train, *blind.dev)} == {""}
+    assert [example.relevant for example in blind.dev] == [example.relevant for example in plain.dev]
     assert blind.source == plain.source
 
 
@@ -206,7 +211,7 @@ def test_trainings_of_an_earlier_figeval_keep_their_identity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "n", "changes", "cures"),
+    ("has_dev", "n", "changes", "cures"),
     [
         (False, 60, {}, r"±40 points .*; hold out more \(--holdout 0\.5\), or use --select_on none"),
         (False, 40, {}, r"±49 points .* best by chance; use --select_on none"),
@@ -217,11 +222,11 @@ def test_trainings_of_an_earlier_figeval_keep_their_identity() -> None:
     ],
     ids=["a larger holdout", "too small for a holdout", "enough", "the task's own", "test", "not chosen"],
 )
-def test_a_choice_on_few_examples_is_warned_of(own: bool, n: int, changes: dict[str, object], cures: str) -> None:
+def test_a_choice_on_few_examples_is_warned_of(has_dev: bool, n: int, changes: dict[str, object], cures: str) -> None:
     """Below thirty examples, an interval is so wide that the best of several checkpoints is best by chance."""
     spec, harness = task([ranked(f"{i}", None) for i in range(n)], [ranked(f"t{i}", None) for i in range(5)])
-    if own:
+    if has_dev:
         spec = spec.model_copy(update={"data": {**spec.data, "dev": "x:dev"}})
-    asked = config(**changes)
-    found = list(dev_warnings(make_splits(spec, asked, harness), spec, asked))
-    assert found == [] if cures is None else len(found) == 1 and re.search(cures, found[0])
+    train_config = config(**changes)
+    warnings = list(dev_warnings(make_splits(spec, train_config, harness), spec, train_config))
+    assert warnings == [] if cures is None else len(warnings) == 1 and re.search(cures, warnings[0])

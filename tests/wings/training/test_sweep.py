@@ -29,7 +29,7 @@ class Heard:
     began_at: list[int] = field(default_factory=list)
     steps: int = 0
 
-    def preparing(self, what: str) -> None: ...
+    def preparing(self, phase: str) -> None: ...
 
     def warned(self, text: str) -> None: ...
 
@@ -54,11 +54,11 @@ def sweep(model: Path, tmp_path: Path) -> Any:
     """`sweep(Heard(), limit=20)` into the folder `out`."""
 
     def make(heard: Heard, **changes: Any) -> Sweep:
-        said.clear()
-        return Sweep(trainings.config(model, tmp_path / "tasks", tmp_path / "out", **changes), heard, said.append)
+        notes.clear()
+        return Sweep(trainings.config(model, tmp_path / "tasks", tmp_path / "out", **changes), heard, notes.append)
 
-    said: list[str] = []
-    make.said = said  # type: ignore[attr-defined]
+    notes: list[str] = []
+    make.said = notes  # type: ignore[attr-defined]
     return make
 
 
@@ -119,8 +119,8 @@ def test_a_seed_that_is_trained_elsewhere_is_left_for_last(sweep: Any, tmp_path:
     """The others are trained and averaged; the same command adds it when its folder is free."""
     with TrainFolder(tmp_path / "out/seed-3").locked():
         record = sweep(Heard()).train_seeds([3, 5])
-    place = tmp_path / "out" / "seed-3"
-    elsewhere = f"seed 3 is being trained or evaluated by another process in {place}"
+    seed_folder = tmp_path / "out" / "seed-3"
+    elsewhere = f"seed 3 is being trained or evaluated by another process in {seed_folder}"
     assert sweep.said == ["seed 3, 1 of 2", elsewhere, "seed 5, 2 of 2", "seed 3, again", elsewhere]
     assert (record.seeds, record.wanted, list(record.runs)) == ([5], [3, 5], ["5"])
     heard = Heard()
@@ -143,7 +143,7 @@ def test_finished_seeds_are_read_once(sweep: Any, monkeypatch: pytest.MonkeyPatc
     """Scores over seeds are computed from all predictions: once at the end, not after every finished seed."""
     first = sweep(Heard()).train_seeds([0, 1, 2])
     computed = []
-    monkeypatch.setattr(sweeps, "scores_of", lambda *given: computed.append(given) or scores_of(*given))
+    monkeypatch.setattr(sweeps, "scores_of", lambda *arguments: computed.append(arguments) or scores_of(*arguments))
     assert sweep(Heard()).train_seeds([0, 1, 2]) == first
     assert len(computed) == 1
     monkeypatch.setattr(sweeps, "complete_training", lambda *_: pytest.fail("run again"))
@@ -152,9 +152,9 @@ def test_finished_seeds_are_read_once(sweep: Any, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_the_best_of_a_grid_is_trained_with_every_seed(sweep: Any, tmp_path: Path) -> None:
-    made = sweep(Heard())
-    record, best = made.train_grid({"lr": ["1e-2"], "head_args.temperature": ["0.1", "0.5"]})
-    made.train_seeds([1], best)
+    trained_seeds = sweep(Heard())
+    record, best = trained_seeds.train_grid({"lr": ["1e-2"], "head_args.temperature": ["0.1", "0.5"]})
+    trained_seeds.train_seeds([1], best)
     stored = json.loads((tmp_path / "out/seed-1/training/record.json").read_text())["config"]
     assert record.best == f"grid-lr-1e-2-head_args.temperature-{stored['head_args']['temperature']}"
     assert (stored["lr"], stored["seed"], stored["head_args"]["pooling"]) == (0.01, 1, "mean")

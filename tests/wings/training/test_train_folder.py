@@ -17,18 +17,18 @@ from tests.wings.training.linear import config
 
 
 def keep(folder: TrainFolder, step: int) -> None:
-    def model(place: Path) -> dict[str, object]:
-        (place / "model.safetensors").write_text(f"weights {step}")
+    def model(folder: Path) -> dict[str, object]:
+        (folder / "model.safetensors").write_text(f"weights {step}")
         return {"kind": "encoder"}
 
-    def state(place: Path) -> None:
-        (place / "state.safetensors").write_text(f"state {step}")
+    def state(folder: Path) -> None:
+        (folder / "state.safetensors").write_text(f"state {step}")
 
     folder.write_checkpoint(step, model, state)
 
 
 def names(folder: TrainFolder) -> list[str]:
-    return sorted(place.name for place in folder.traces.glob("step-*"))
+    return sorted(step_folder.name for step_folder in folder.traces.glob("step-*"))
 
 
 def test_only_the_best_and_the_last_stay_and_only_the_last_can_go_on(tmp_path: Path) -> None:
@@ -100,21 +100,21 @@ def test_the_history_forgets_what_was_not_kept(tmp_path: Path) -> None:
 
 
 def test_the_resolved_config_is_read_back_as_it_was(tmp_path: Path) -> None:
-    asked = config(
+    train_config = config(
         tmp_path / "out", head_args={"pooling": "mean"}, trackers=["tensorboard"], evaluate=["mini"], lr=3e-5
     )
-    folder = TrainFolder(asked.output)
+    folder = TrainFolder(train_config.output)
     with folder.locked():
-        folder.begin(asked)
-    again = resolve_config(folder.traces / "config.yaml", {"output": str(asked.output)})
-    assert again == asked
-    assert again.identity() == asked.identity()
+        folder.begin(train_config)
+    again = resolve_config(folder.traces / "config.yaml", {"output": str(train_config.output)})
+    assert again == train_config
+    assert again.identity() == train_config.identity()
     other = resolve_config(folder.traces / "config.yaml", {"output": "elsewhere", "seed": "1"})
-    assert other.identity() != asked.identity()
+    assert other.identity() != train_config.identity()
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "words"),
     [
         ({"lerning_rate": "1"}, "unknown key 'lerning_rate'"),
         ({"lr": "fast"}, "lr must be a number"),
@@ -125,9 +125,9 @@ def test_the_resolved_config_is_read_back_as_it_was(tmp_path: Path) -> None:
         ({"lr": None}, "--lr"),
     ],
 )
-def test_a_wrong_config_is_one_line(given: dict[str, object], words: str) -> None:
+def test_a_wrong_config_is_one_line(options: dict[str, object], words: str) -> None:
     with pytest.raises(TrainError, match=words) as raised:
-        resolve_config(None, {"task": "t", "model": "m", "output": "o", **given})
+        resolve_config(None, {"task": "t", "model": "m", "output": "o", **options})
     assert "\n" not in str(raised.value)
 
 
@@ -170,8 +170,8 @@ def test_a_full_disk_is_one_line_and_costs_no_checkpoint(tmp_path: Path) -> None
     """Also where safetensors reports it, whose error is no `OSError`."""
     folder = TrainFolder(tmp_path / "out")
 
-    def full(place: Path) -> dict[str, object]:
-        (place / "model.safetensors").write_text("half")
+    def full(folder: Path) -> dict[str, object]:
+        (folder / "model.safetensors").write_text("half")
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     with folder.locked():
@@ -179,8 +179,10 @@ def test_a_full_disk_is_one_line_and_costs_no_checkpoint(tmp_path: Path) -> None
         keep(folder, 1)
         words = f"no space left for {folder.path}; what was written is kept: free some space and run the same command"
         with pytest.raises(RecordError, match=words):
-            folder.write_checkpoint(2, full, lambda place: None)
-    assert [place.name for place in folder.traces.glob("step*")] == ["step-000001"], "half a one takes no room"
+            folder.write_checkpoint(2, full, lambda _folder: None)
+    assert [step_folder.name for step_folder in folder.traces.glob("step*")] == ["step-000001"], (
+        "half a one takes no room"
+    )
 
 
 def test_what_is_wrong_with_a_folder_is_told_and_nothing_is_written(tmp_path: Path) -> None:
@@ -197,5 +199,5 @@ def test_what_is_wrong_with_a_folder_is_told_and_nothing_is_written(tmp_path: Pa
     ):
         with pytest.raises(TrainError, match=words):
             folder.check(config(folder.path))
-    assert [one.name for one in foreign.path.iterdir()] == ["letter.txt"]
+    assert [path.name for path in foreign.path.iterdir()] == ["letter.txt"]
     assert TrainFolder(tmp_path / "new").check(config(tmp_path / "new")) is None

@@ -19,20 +19,20 @@ def config(**changes: Any) -> TrainConfig:
 
 @pytest.mark.parametrize(("name", "stage", "independent"), [("zero2", 2, True), ("zero3", 3, False)])
 def test_a_stage_by_name(name: str, stage: int, independent: bool) -> None:
-    found = zero_configuration(config(deepspeed=name, clip=0.5))
-    assert found["zero_optimization"] == {"stage": stage}
-    assert found["gradient_clipping"] == 0.5
-    assert found["gradient_accumulation_steps"] == 1, "the loop says when a step is whole"
-    assert found["zero_allow_untested_optimizer"]
-    assert not found["bf16"]["enabled"]
-    assert not found["fp16"]["enabled"]
-    assert Zero(found).independent is independent
+    configuration = zero_configuration(config(deepspeed=name, clip=0.5))
+    assert configuration["zero_optimization"] == {"stage": stage}
+    assert configuration["gradient_clipping"] == 0.5
+    assert configuration["gradient_accumulation_steps"] == 1, "the loop says when a step is whole"
+    assert configuration["zero_allow_untested_optimizer"]
+    assert not configuration["bf16"]["enabled"]
+    assert not configuration["fp16"]["enabled"]
+    assert Zero(configuration).independent is independent
 
 
 def test_no_clipping_and_half_precision() -> None:
-    found = zero_configuration(config(deepspeed="zero2", clip=None, mixed_precision="bf16"))
-    assert found["gradient_clipping"] == 0.0
-    assert found["bf16"]["enabled"]
+    configuration = zero_configuration(config(deepspeed="zero2", clip=None, mixed_precision="bf16"))
+    assert configuration["gradient_clipping"] == 0.0
+    assert configuration["bf16"]["enabled"]
 
 
 def written(folder: Path, **values: Any) -> str:
@@ -46,11 +46,11 @@ def test_a_file_keeps_what_is_not_decided_here(tmp_path: Path) -> None:
     file = written(
         tmp_path, zero_optimization=zero, gradient_clipping=9.0, train_batch_size=512, wall_clock_breakdown=True
     )
-    found = zero_configuration(config(deepspeed=file))
-    assert found["zero_optimization"] == zero
-    assert found["wall_clock_breakdown"] is True
-    assert found["gradient_clipping"] == 1.0
-    assert found["train_batch_size"] == "auto"
+    configuration = zero_configuration(config(deepspeed=file))
+    assert configuration["zero_optimization"] == zero
+    assert configuration["wall_clock_breakdown"] is True
+    assert configuration["gradient_clipping"] == 1.0
+    assert configuration["train_batch_size"] == "auto"
 
 
 @pytest.mark.parametrize(
