@@ -21,8 +21,8 @@ from tests import processes, wings_here
 from tests.warm import start
 
 ROOT = Path(__file__).resolve().parent.parent
-BESIDE = ROOT.parent / "shared" / "data"
-MIRROR = os.environ.get("FIGEVAL_DATA_MIRROR") or (str(BESIDE) if BESIDE.is_dir() else None)
+DATA_BESIDE_CHECKOUT = ROOT.parent / "shared" / "data"
+MIRROR = os.environ.get("FIGEVAL_DATA_MIRROR") or (str(DATA_BESIDE_CHECKOUT) if DATA_BESIDE_CHECKOUT.is_dir() else None)
 # NLTK reads the variable when it is imported. The mirror may contain its taggers and word lists.
 if MIRROR is not None and (NLTK := Path(MIRROR) / "nltk" / "packages").is_dir():
     os.environ.setdefault("NLTK_DATA", str(NLTK))

@@ -14,7 +14,7 @@ from pathlib import Path
 import figeval
 from tests.bad_names import python_files
 
-PUBLIC = {*figeval.__all__, "testing"}
+PUBLIC_NAMES = {*figeval.__all__, "testing"}
 
 
 def internal_modules(file: Path) -> set[str]:
@@ -24,7 +24,7 @@ def internal_modules(file: Path) -> set[str]:
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names if is_internal(alias.name)}
         elif isinstance(node, ast.ImportFrom) and node.module == "figeval":
-            modules |= {f"figeval.{alias.name}" for alias in node.names if alias.name not in PUBLIC}
+            modules |= {f"figeval.{alias.name}" for alias in node.names if alias.name not in PUBLIC_NAMES}
         elif isinstance(node, ast.ImportFrom) and node.module and is_internal(node.module):
             modules.add(node.module)
     return modules

@@ -11,10 +11,10 @@ from figeval.records.reference import published
 from figeval.records.run_folder import read_record
 from figeval.records.schema import ScoreRecord, TaskRecord
 
-__all__ = ["MEASURED", "by_task", "quoted", "scores", "short", "shown", "table", "tasks"]
+__all__ = ["MEASURED_FOLDER", "by_task", "quoted", "scores", "short", "shown", "table", "tasks"]
 
 ROOT = Path(__file__).resolve().parent.parent
-MEASURED = ROOT / "results" / "measured"
+MEASURED_FOLDER = ROOT / "results" / "measured"
 
 
 def table(page: str, heading: str) -> Iterator[list[str]]:
@@ -38,7 +38,7 @@ def by_task(rows: Iterator[list[str]]) -> list[tuple[str, list[str]]]:
 
 def tasks(name: str) -> dict[str, TaskRecord]:
     """Return the tasks of a stored run by name."""
-    return {task.task: task for task in read_record(MEASURED / name / "run.json").tasks}
+    return {task.task: task for task in read_record(MEASURED_FOLDER / name / "run.json").tasks}
 
 
 def scores(task: TaskRecord | None) -> dict[str, ScoreRecord]:

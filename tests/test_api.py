@@ -26,7 +26,7 @@ from tests.plugins.tiny import Workshop
 pandas = pytest.importorskip("pandas")
 
 TASKS = "mini_proverbs,mini_pairs"
-HOSTILE = "<img src=x onerror=alert(1)> & \x1b[31m\"'"
+HOSTILE_TEXT = "<img src=x onerror=alert(1)> & \x1b[31m\"'"
 TIMES = {"digests", "started", "finished", "seconds", "baseline_seconds", "peak_memory_mb", "command"}
 
 
@@ -331,7 +331,7 @@ def test_the_name_of_a_registered_task_is_taken() -> None:
 
 # ---- errors ---------------------------------------------------------------------------------------------------------
 
-WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
+WRONG_CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.run("mini_fablez", "overlap"), figeval.UnknownName, "did you mean 'mini_fables'"),
     (lambda: figeval.run("mini_fables", "overlab"), figeval.FigevalError, "did you mean 'overlap'"),
     (lambda: figeval.run("mini_fables", "overlap", limt=3), TypeError, "no option 'limt'; did you mean 'limit'"),
@@ -399,7 +399,7 @@ def run_in_folder() -> figeval.Run:
     return figeval.Run(figeval.RunRecord.model_construct(tasks=[]), Path("nowhere"))
 
 
-@pytest.mark.parametrize(("call", "kind", "words"), WRONG)
+@pytest.mark.parametrize(("call", "kind", "words"), WRONG_CALLS)
 def test_a_mistake_is_an_exception_of_one_line(
     call: Callable[[], object], kind: type[Exception], words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -479,12 +479,12 @@ def test_in_a_running_event_loop_and_in_threads() -> None:
 @pytest.mark.parametrize("method", ["_repr_html_", "__str__", "__repr__"])
 def test_hostile_names_are_shown_as_text(method: str, done: figeval.Run) -> None:
     record = done.record.model_copy(deep=True)
-    record.model.name, record.warnings = HOSTILE, [HOSTILE]
-    record.tasks[0].scores[0].metric = HOSTILE
+    record.model.name, record.warnings = HOSTILE_TEXT, [HOSTILE_TEXT]
+    record.tasks[0].scores[0].metric = HOSTILE_TEXT
     run = figeval.Run(record, done.path)
     result = figeval.compare(done, done).result
     (pair,) = result.pairs.values()
-    pairs = {(0, 1): dataclasses.replace(pair, a=record, left_out={HOSTILE: HOSTILE})}
+    pairs = {(0, 1): dataclasses.replace(pair, a=record, left_out={HOSTILE_TEXT: HOSTILE_TEXT})}
     compared = figeval.Comparison(dataclasses.replace(result, runs=(record, result.runs[1]), pairs=pairs))
     for text in (getattr(run, method)(), getattr(compared, method)()):
         assert "\x1b" not in text

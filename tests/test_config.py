@@ -9,8 +9,8 @@ import pytest
 from figeval.config import DEFAULTS, FLAGS, RunConfig
 
 OPTIONAL_IDENTITY_FLAGS = {name for name, flag in FLAGS.items() if flag.identity == "if given"}
-PLAIN = {"tasks": ("mini",), "model": "tfidf"}
-GIVEN = {
+REQUIRED_FLAGS = {"tasks": ("mini",), "model": "tfidf"}
+FLAG_VALUES = {
     "system_instruction": "Be brief.",
     "apply_chat_template": False,
     "max_new_tokens": 16,
@@ -34,18 +34,18 @@ GIVEN = {
 
 def test_runs_from_before_these_flags_are_still_found() -> None:
     """A literal of the version that made results/measured."""
-    assert RunConfig(**PLAIN).identity() == "ef32c30c"
+    assert RunConfig(**REQUIRED_FLAGS).identity() == "ef32c30c"
 
 
 def test_every_later_flag_counts_where_it_is_given() -> None:
-    assert set(GIVEN) == OPTIONAL_IDENTITY_FLAGS
-    identities = {RunConfig(**PLAIN, **{flag: value}).identity() for flag, value in GIVEN.items()}
-    assert len(identities | {RunConfig(**PLAIN).identity()}) == len(GIVEN) + 1
+    assert set(FLAG_VALUES) == OPTIONAL_IDENTITY_FLAGS
+    identities = {RunConfig(**REQUIRED_FLAGS, **{flag: value}).identity() for flag, value in FLAG_VALUES.items()}
+    assert len(identities | {RunConfig(**REQUIRED_FLAGS).identity()}) == len(FLAG_VALUES) + 1
 
 
 @pytest.mark.parametrize("flag", sorted(OPTIONAL_IDENTITY_FLAGS))
 def test_saying_the_default_is_saying_nothing(flag: str) -> None:
-    assert RunConfig(**PLAIN, **{flag: DEFAULTS[flag]}).identity() == RunConfig(**PLAIN).identity()
+    assert RunConfig(**REQUIRED_FLAGS, **{flag: DEFAULTS[flag]}).identity() == RunConfig(**REQUIRED_FLAGS).identity()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_saying_the_default_is_saying_nothing(flag: str) -> None:
     [{"batch_size": 8}, {"device": "cpu"}, {"processes": 8}, {"output_path": Path("x")}, {"by": ("k",)}],
 )
 def test_what_changes_no_answer_changes_no_identity(harmless: dict) -> None:
-    assert RunConfig(**PLAIN, **harmless).identity() == RunConfig(**PLAIN).identity()
+    assert RunConfig(**REQUIRED_FLAGS, **harmless).identity() == RunConfig(**REQUIRED_FLAGS).identity()
 
 
 def test_characters_that_no_record_has_change_no_identity() -> None:
@@ -65,12 +65,16 @@ def test_characters_that_no_record_has_change_no_identity() -> None:
 
 
 def test_what_makes_another_run_is_told_with_both_values() -> None:
-    before = RunConfig(**PLAIN, model_args={"a": 1, "timeout": 3.0}).record()
-    later = RunConfig(**PLAIN, model_args={"a": 2, "timeout": 9.0}, limit=5, device="cpu", prompts=("all",))
+    before = RunConfig(**REQUIRED_FLAGS, model_args={"a": 1, "timeout": 3.0}).record()
+    later = RunConfig(**REQUIRED_FLAGS, model_args={"a": 2, "timeout": 9.0}, limit=5, device="cpu", prompts=("all",))
     assert later.changed(before) == {
         "model_args": ({"a": 1}, {"a": 2}),
         "limit": (None, 5),
         "prompts": ([], ["all"]),
     }
-    assert RunConfig(**PLAIN).changed({"tasks": ["mini"], "model": "tfidf"}) == {}, "a record without later flags"
-    assert set(RunConfig(**PLAIN, **GIVEN).changed(RunConfig(**PLAIN).record())) == set(GIVEN)
+    assert RunConfig(**REQUIRED_FLAGS).changed({"tasks": ["mini"], "model": "tfidf"}) == {}, (
+        "a record without later flags"
+    )
+    assert set(RunConfig(**REQUIRED_FLAGS, **FLAG_VALUES).changed(RunConfig(**REQUIRED_FLAGS).record())) == set(
+        FLAG_VALUES
+    )

@@ -88,7 +88,7 @@ BLOCK = re.compile(
 )
 NOTE = re.compile(r"<!-- (file|needs|output|untested): (.*?) -->")
 LINK = re.compile(r"\]\((?!https?://)(?P<page>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
-LINKED = sorted(
+PAGES_WITH_LINKS = sorted(
     (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tasks/*/*.md"), ROOT / "results/README.md")
 )
 
@@ -223,7 +223,7 @@ def anchors(page: Path) -> frozenset[str]:
     return frozenset(re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings)
 
 
-@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES_WITH_LINKS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_its_links_lead_somewhere(page: Path) -> None:
     for link in LINK.finditer(page.read_text(encoding="utf-8")):
         target = page.parent / link["page"] if link["page"] else page

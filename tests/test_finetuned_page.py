@@ -7,7 +7,7 @@ import pytest
 from figeval import Training
 from figeval.records.schema import TaskRecord
 from figeval.records.sweep import SEEDS, run_or_mean
-from tests.measured import MEASURED, by_task, quoted, scores, shown, table, tasks
+from tests.measured import MEASURED_FOLDER, by_task, quoted, scores, shown, table, tasks
 
 AS_IT_IS = "minilm"
 LINES = by_task(table("finetuned.md", "task | metric | trivial"))
@@ -22,7 +22,7 @@ def test_there_are_tables() -> None:
 @pytest.mark.parametrize(("task", "cells"), LINES)
 def test_a_line_is_what_was_measured_and_printed(task: str, cells: list[str]) -> None:
     metric, trivial, before, run, after, paper = cells
-    measured_task = trained(run)[task]
+    measured_task = trained_tasks(run)[task]
     assert trivial == floors(measured_task, metric)
     assert before == shown(scores(tasks(AS_IT_IS).get(task)).get(metric))
     assert after == shown(scores(measured_task)[metric])
@@ -30,9 +30,9 @@ def test_a_line_is_what_was_measured_and_printed(task: str, cells: list[str]) ->
         assert value == reference, model
 
 
-def trained(run: str) -> dict[str, TaskRecord]:
+def trained_tasks(run: str) -> dict[str, TaskRecord]:
     """The tasks that a trained model was run on: the means of its seeds, or its runs together."""
-    folder = MEASURED / f"minilm-{run}"
+    folder = MEASURED_FOLDER / f"minilm-{run}"
     folders = [folder] if (folder / SEEDS).is_file() else sorted(folder.rglob("run.json"))
     return {task.task: task for folder in folders for task in run_or_mean(folder).tasks}
 
@@ -53,7 +53,7 @@ def test_what_a_training_cost(cells: list[str]) -> None:
 
 def cost(name: str) -> list[str]:
     """The line of a training, `seen/seed-0`, in the table of costs."""
-    record = Training(MEASURED / f"minilm-{name}").record
+    record = Training(MEASURED_FOLDER / f"minilm-{name}").record
     config, best = record.config.model_dump(), record.best
     first, value = next(
         iter(next(evaluation for evaluation in record.evaluations if evaluation.step == best).scores.items())

@@ -19,11 +19,11 @@ from tests.golden.cases import Case, Names, cases, differences, files, laid_out,
 from tests.golden.stage import Models, Stage, single_threaded
 from tests.wings_here import commands
 
-SHOWN = 12  # differences of a case
+MAX_CHANGES = 12  # differences of a case
 MOST_BYTES = 3_200_000
 CASES = cases()
-QUICK = ("classifier", "cross_ranking")  # of the trained heads
-SLOW = (  # kinds of models and flags that quick tests of their own cover, too
+QUICK_CASES = ("classifier", "cross_ranking")  # of the trained heads
+SLOW_CASES = (  # kinds of models and flags that quick tests of their own cover, too
     *("two_processes", "infill", "seq2seq_writer", "causal_joint", "causal_writer", "causal_prompts_and_probes"),
     *("letters_prompts_and_probes", "judged_by_likelihood", "contamination_by_likelihood"),
 )
@@ -37,9 +37,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
 
 
 def mark_case(case: Case) -> ParameterSet:
-    trained = case.file.stem == "training" and case.name not in QUICK
+    trained = case.file.stem == "training" and case.name not in QUICK_CASES
     wings = {commands()[command[0]] for command in case.commands if command[0] in commands()}
-    marks = [pytest.mark.slow] * (trained or case.name in SLOW)
+    marks = [pytest.mark.slow] * (trained or case.name in SLOW_CASES)
     return pytest.param(case, marks=[*marks, pytest.mark.wing(*wings)], id=case.name)
 
 
@@ -50,7 +50,7 @@ def test_a_run_is_what_it_was(case: Case, models: Models, tmp_path: Path) -> Non
     renamed_case = Case(**{**vars(case), "commands": [new_names.rename_command(command) for command in case.commands]})
     current = outcomes(renamed_case, tmp_path, models)
     changes = differences([new_names.renamed(outcome) for outcome in case.outcomes], current, "outcomes")
-    if shown := list(islice(changes, SHOWN)):
+    if shown := list(islice(changes, MAX_CHANGES)):
         pytest.fail("\n  ".join([f"{case.name} ({case.why}) is not what it was:", *shown]), pytrace=False)
 
 

@@ -21,7 +21,7 @@ from bench.gpu.shapes import ROBERTA, write_roberta
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("log_likelihoods_1b", "encoding", "training", "training_ddp", "generation")
-TINY = ("--device", "cpu", "--tiny", "--quick")
+TINY_FLAGS = ("--device", "cpu", "--tiny", "--quick")
 
 
 def measure(*options: str, code: int) -> subprocess.CompletedProcess[str]:
@@ -56,7 +56,7 @@ def test_without_a_gpu_there_is_one_line_and_no_record(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_all_parts_measure(tmp_path: Path) -> None:
-    measure(*TINY, "--output", str(tmp_path), code=0)
+    measure(*TINY_FLAGS, "--output", str(tmp_path), code=0)
     figures = figures_in(tmp_path)
     assert (figures.pop("device"), tuple(figures)) == ("CPU", PARTS)
     assert all(math.isfinite(number) for number in numbers(figures))
@@ -112,15 +112,15 @@ def test_the_plain_loop_tokenizes_nothing_while_the_clock_runs(tmp_path: Path, m
 @pytest.mark.slow
 def test_a_part_that_takes_too_long_loses_only_itself_and_is_measured_by_the_next_call(tmp_path: Path) -> None:
     options = ("--only", "encoding", "--only", "log_likelihoods_1b", "--output", str(tmp_path))
-    measure(*TINY, *options, "--seconds", "0", code=1)
+    measure(*TINY_FLAGS, *options, "--seconds", "0", code=1)
     figures = figures_in(tmp_path)
     late = {"failed": "took more than 1 s"}
     assert figures == {"device": "CPU", "log_likelihoods_1b": late, "encoding": late}
-    measure(*TINY, *options[2:], code=0)
+    measure(*TINY_FLAGS, *options[2:], code=0)
     first = figures_in(tmp_path)
     assert first["encoding"] == late
     assert first["log_likelihoods_1b"]["seconds_of_self_test"] > 0
-    done = measure(*TINY, *options, code=0)
+    done = measure(*TINY_FLAGS, *options, code=0)
     assert "log_likelihoods_1b: measured already" in done.stderr
     assert "encoding: about " in done.stderr
     second = figures_in(tmp_path)

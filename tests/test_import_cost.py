@@ -11,7 +11,7 @@ import pytest
 
 from figeval.defaults import TASK_TYPES
 
-HEAVY = {
+HEAVY_LIBRARIES = {
     "accelerate",
     "datasets",
     "evaluate",
@@ -25,7 +25,7 @@ HEAVY = {
     "torch",
     "transformers",
 }
-MIDDLING = {"jinja2", "numpy", "pydantic", "rich", "yaml"}
+MIDDLING_LIBRARIES = {"jinja2", "numpy", "pydantic", "rich", "yaml"}
 
 PROGRAM = """
 import contextlib, io, json, sys
@@ -39,7 +39,7 @@ print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """
 
 
-def imported(program: str, *arguments: str, cwd: Path) -> set[str]:
+def imported_modules(program: str, *arguments: str, cwd: Path) -> set[str]:
     """The top-level modules that a fresh process has loaded in the end."""
     command = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True)
@@ -48,12 +48,12 @@ def imported(program: str, *arguments: str, cwd: Path) -> set[str]:
 
 @pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("ls",), ("new", "--help")], ids=" ".join)
 def test_help_imports_next_to_nothing(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    assert not imported(PROGRAM, *arguments, cwd=tmp_path) & (HEAVY | MIDDLING)
+    assert not imported_modules(PROGRAM, *arguments, cwd=tmp_path) & (HEAVY_LIBRARIES | MIDDLING_LIBRARIES)
 
 
 @pytest.mark.parametrize("kind", ["tasks", "suites", "models", "metrics", "routes", "heads", "presets", "plugins"])
 def test_lists_import_no_library_of_models_or_numbers(kind: str, tmp_path: Path) -> None:
-    assert not imported(PROGRAM, "ls", kind, cwd=tmp_path) & (HEAVY | {"numpy", "rich"})
+    assert not imported_modules(PROGRAM, "ls", kind, cwd=tmp_path) & (HEAVY_LIBRARIES | {"numpy", "rich"})
 
 
 @pytest.mark.parametrize(
@@ -66,19 +66,19 @@ def test_lists_import_no_library_of_models_or_numbers(kind: str, tmp_path: Path)
     ids=lambda arguments: arguments[0],
 )
 def test_what_needs_no_weights_imports_no_library_of_models(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    modules = imported(PROGRAM, *arguments, cwd=tmp_path)
-    assert not modules & (HEAVY - {"scipy"})  # intervals are scipy's
+    modules = imported_modules(PROGRAM, *arguments, cwd=tmp_path)
+    assert not modules & (HEAVY_LIBRARIES - {"scipy"})  # intervals are scipy's
     assert "pydantic" in modules, "this test looks at the right process"
 
 
 def test_a_run_imports_no_other_task_type(tmp_path: Path) -> None:
     program = PROGRAM.replace('name.partition(".")[0]', "name")
     arguments = ("run", "--tasks", "mini_proverbs", "--model", "overlap", "--no_baselines", "--output_path", "out")
-    modules = imported(program, *arguments, cwd=tmp_path)
+    modules = imported_modules(program, *arguments, cwd=tmp_path)
     assert {name for name in TASK_TYPES if f"figeval.task_types.{name}" in modules} == {"choice"}
 
 
 def test_the_package_itself_costs_nothing(tmp_path: Path) -> None:
     program = "import json, sys, figeval; print(json.dumps(sorted(sys.modules)))"
-    modules = imported(program, cwd=tmp_path)
-    assert not modules & (HEAVY | MIDDLING | {"click", "pluggy", "figeval.types"})
+    modules = imported_modules(program, cwd=tmp_path)
+    assert not modules & (HEAVY_LIBRARIES | MIDDLING_LIBRARIES | {"click", "pluggy", "figeval.types"})

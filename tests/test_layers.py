@@ -43,13 +43,13 @@ ROOMS = {
     "cli": STAGES | {"reporting", "runs", "api"},
 }
 MAY_IMPORT = {**{stage: set[str]() for stage in STAGES}, **ROOMS}
-OUTSIDE = {"figeval.api", "figeval.runs", "figeval.cli", "figeval.reporting"}  # no concern of tasks and plugins
-PUBLIC = set(figeval.__all__)  # what the hooks hand over; they name it by its public name, for type checkers only
+CLOSED_PACKAGES = {"figeval.api", "figeval.runs", "figeval.cli", "figeval.reporting"}  # no concern of tasks and plugins
+PUBLIC_NAMES = set(figeval.__all__)  # what the hooks hand over; they name it by its public name, for type checkers only
 OF_WINGS = {name for name, module in figeval._MODULES.items() if module.startswith("figeval.wings.")}
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 500
 FEWEST_LINES = 60  # of a module that only one other imports; a shorter one belongs there, or is here with a reason
-SMALL = {
+SMALL_MODULES = {
     "figeval.cli.schema": "one command per module, which the command line imports by name",
     "figeval.testing.declarations": "what a task type declares, beside what it does",
     "tasks.epic.analysis.likeness": "one analysis per module, which the command imports by name",
@@ -134,16 +134,16 @@ def test_plumbing_knows_no_stage() -> None:
         if module_name(file).split(".")[1:2] and module_name(file).split(".")[1] in PLUMBING
         for imported in imports(file)
         if imported.module.startswith("figeval.") and imported.module.split(".")[1] not in PLUMBING
-        if not (module_name(file) == "figeval.hooks" and imported.module.removeprefix("figeval.") in PUBLIC)
+        if not (module_name(file) == "figeval.hooks" and imported.module.removeprefix("figeval.") in PUBLIC_NAMES)
     ]
     assert not wrong
 
 
 # ---- wings -----------------------------------------------------------------------------------------------------------
 
-SHARED = {"comparison"}  # wings that others may import
+SHARED_WINGS = {"comparison"}  # wings that others may import
 KERNEL_MODULES_OF_WINGS = 86
-BETWEEN = {  # (module, wing that it imports): a reason
+IMPORTS_BETWEEN_WINGS = {  # (module, wing that it imports): a reason
     ("tasks.storal.building.audits", "audit"): "built items are audited, and the record of the build says how",
     ("plugins.heads.base_model", "training"): "heads are learners, which only a training uses",
     ("plugins.heads.biencoder", "training"): "heads are learners, which only a training uses",
@@ -165,10 +165,10 @@ def test_only_a_wing_imports_its_modules() -> None:
         module = module_name(file)
         for imported in imports(file):
             wing = wing_of(imported.module)
-            if wing and wing not in {wing_of(module), *(SHARED if wing_of(module) else ())}:
+            if wing and wing not in {wing_of(module), *(SHARED_WINGS if wing_of(module) else ())}:
                 between.add((module, wing))
     modules = {module_name(file) for file in sources("figeval", "tasks", "plugins")}
-    assert between == {(module, wing) for module, wing in BETWEEN if module in modules}
+    assert between == {(module, wing) for module, wing in IMPORTS_BETWEEN_WINGS if module in modules}
 
 
 def test_wings_need_no_more_of_the_kernel_than_before() -> None:
@@ -199,11 +199,11 @@ def test_tasks_and_plugins_say_from_figeval() -> None:
         room = module_name(file).partition(".")[0]
         for imported in imports(file):
             top = imported.module.partition(".")[0]
-            relative = imported.module.startswith(f"{room}.") and not spelled(file, imported)
+            relative = imported.module.startswith(f"{room}.") and not names_module_in_full(file, imported)
             assert relative or top not in {"tasks", "plugins", "templates", "results", "tests"}, str(imported)
 
 
-def spelled(file: Path, imported: Import) -> bool:
+def names_module_in_full(file: Path, imported: Import) -> bool:
     """Whether an import names its module in full, with no leading dot."""
     line = file.read_text(encoding="utf-8").splitlines()[imported.line - 1]
     return not re.match(r"\s*from\s+\.", line)
@@ -225,7 +225,7 @@ def test_only_a_command_asks_for_the_pipeline_and_only_when_it_runs() -> None:
     for file in sources("tasks", "plugins"):
         is_command = any(imported.module == "click" and not imported.inside for imported in imports(file))
         for imported in imports(file):
-            if any(imported.module.startswith(f"{name}.") for name in OUTSIDE):
+            if any(imported.module.startswith(f"{name}.") for name in CLOSED_PACKAGES):
                 assert is_command or file.parent.name == "lm_eval_bridge", str(imported)
                 assert imported.inside or (file.parent.name, file.name) == ("lm_eval_bridge", "tasks.py"), str(imported)
 
@@ -290,7 +290,7 @@ def test_a_small_module_has_several_importers_or_a_reason() -> None:
     packages = {module_name(file) for file in PRODUCT if file.name == "__init__.py"}
     small = {name for name, count in importers.items() if count == 1 and lines[name] < FEWEST_LINES}
     public = set(figeval._MODULES.values())  # imported by their public names
-    assert small - packages - public == set(SMALL)
+    assert small - packages - public == set(SMALL_MODULES)
 
 
 PLACE = re.compile(r"(?<![\w.:/~{}])/" + r"(?:work|root|home/\w+|Users/\w+|tmp|mnt)/")

@@ -52,7 +52,7 @@ def stops(section: str) -> list[Stop]:
     ]
 
 
-def defined(file: Path) -> set[str]:
+def functions_of(file: Path) -> set[str]:
     """The functions and methods that a file defines, by qualified name."""
 
     def visit(node: ast.AST, prefix: str) -> Iterator[str]:
@@ -90,7 +90,7 @@ def calls_of(run: Callable[[], object]) -> list[Stop]:
     return list({Stop(stop.file.resolve(), stop.name): None for stop in first_calls})
 
 
-def misplaced(stops_of_page: list[Stop], calls: list[Stop]) -> list[str]:
+def misplaced_stops(stops_of_page: list[Stop], calls: list[Stop]) -> list[str]:
     """The functions that are not called, or whose first call comes before that of the function named before them."""
     indices = {stop: index for index, stop in enumerate(calls)}
     wrong = [f"{stop} is not called" for stop in stops_of_page if stop not in indices]
@@ -114,22 +114,22 @@ def calls_for_scores(tmp_path_factory: pytest.TempPathFactory) -> list[Stop]:
 
 
 def test_the_functions_are_called_in_this_order(calls_for_scores: list[Stop]) -> None:
-    assert not misplaced(stops(SCORES), calls_for_scores)
+    assert not misplaced_stops(stops(SCORES), calls_for_scores)
 
 
 def test_another_order_would_be_noticed(calls_for_scores: list[Stop]) -> None:
     page_stops = stops(SCORES)
     for index in range(1, len(page_stops)):
         exchanged = [*page_stops[: index - 1], page_stops[index], page_stops[index - 1], *page_stops[index + 1 :]]
-        assert misplaced(exchanged, calls_for_scores)
-    assert misplaced([Stop(ROOT / "figeval" / "errors.py", "near")], calls_for_scores)
+        assert misplaced_stops(exchanged, calls_for_scores)
+    assert misplaced_stops([Stop(ROOT / "figeval" / "errors.py", "near")], calls_for_scores)
 
 
 def test_replies_in_words_are_read_in_this_order(tmp_path: Path) -> None:
     def run() -> None:
         figeval.run("mini_proverbs", FakeGenerator(), limit=3, baselines=False, output_path=tmp_path / "run")
 
-    assert not misplaced(stops(WORDS), calls_of(run))
+    assert not misplaced_stops(stops(WORDS), calls_of(run))
 
 
 def test_a_reader_opens_few_files() -> None:
@@ -141,7 +141,7 @@ def test_a_reader_opens_few_files() -> None:
 
 @pytest.mark.parametrize("stop", dict.fromkeys(stops(SCORES) + stops(WORDS)), ids=str)
 def test_the_function_is_in_this_file(stop: Stop) -> None:
-    assert stop.name in defined(stop.file)
+    assert stop.name in functions_of(stop.file)
 
 
 def test_links_lead_where_they_say() -> None:

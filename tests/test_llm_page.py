@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from tests.measured import MEASURED, short, table
+from tests.measured import MEASURED_FOLDER, short, table
 
-RUN = MEASURED / "smollm2-case"
-GENERATION = MEASURED / "bench" / "generation.json"
+RUN = MEASURED_FOLDER / "smollm2-case"
+GENERATION = MEASURED_FOLDER / "bench" / "generation.json"
 LINES = list(table("llm.md", "metric | as written | lower case"))
 
 
@@ -26,7 +26,7 @@ def test_the_wordings_differ_by_what_the_page_says(cells: list[str]) -> None:
     assert comparison.low is not None
     assert comparison.high is not None
     assert comparison.p is not None
-    difference, low, high = (signed(value) for value in (comparison.difference, comparison.low, comparison.high))
+    difference, low, high = (signed_number(value) for value in (comparison.difference, comparison.low, comparison.high))
     values = [short(comparison.value_a), short(comparison.value_b)]
     assert numbers == [*values, f"{difference} [{low}, {high}]", short(comparison.p)]
 
@@ -43,6 +43,6 @@ def test_all_answers_of_the_benchmark_are_those_of_prompts_alone() -> None:
     assert all(workload["same"] == workload["prompts"] for workload in workloads)
 
 
-def signed(value: float) -> str:
+def signed_number(value: float) -> str:
     """Three digits with a sign, `+.036`."""
     return f"{value:+.3f}".replace("0.", ".", 1).replace("-", "−")

@@ -16,7 +16,7 @@ from figeval.data import cache
 from figeval.data.sources import data_files
 
 ROOT = Path(__file__).resolve().parent.parent
-NOWHERE = "http://127.0.0.1:9"  # a proxy that nobody answers for: no network
+DEAD_URL = "http://127.0.0.1:9"  # a proxy that nobody answers for: no network
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 needs_minilm = pytest.mark.skipif(
@@ -86,7 +86,7 @@ def test_make_demo_on_real_data_leaves_all_that_the_next_command_needs(
 @pytest.mark.slow
 @needs_minilm
 def test_make_demo_without_any_data_says_so_loudly_and_runs_the_sample(tmp_path: Path, warm: Path) -> None:
-    no_data = {"FIGEVAL_DATA_MIRROR": "", "HTTPS_PROXY": NOWHERE, "ALL_PROXY": NOWHERE}
+    no_data = {"FIGEVAL_DATA_MIRROR": "", "HTTPS_PROXY": DEAD_URL, "ALL_PROXY": DEAD_URL}
     done = make("demo", tmp_path, f"BIN={warm}", f"RUNS={tmp_path}", **no_data)
     assert done.returncode == 0, done.stderr
     assert "*** Falling back to the small embedded sample" in done.stdout

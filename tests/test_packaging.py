@@ -84,7 +84,7 @@ def test_the_version_is_the_same_wherever_it_is_written() -> None:
 # ---- what is inside -------------------------------------------------------------------------------------------------
 
 
-def tracked(*folders: str) -> set[str]:
+def tracked_files(*folders: str) -> set[str]:
     """What the repository holds below some folders, and what is about to be added to it."""
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -94,9 +94,9 @@ def tracked(*folders: str) -> set[str]:
 def test_everything_of_the_package_and_the_four_rooms_is_inside_and_nothing_else(contents: dict[str, bytes]) -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("no repository to compare with")
-    core = tracked("figeval")
+    core = tracked_files("figeval")
     left_out = ("results/README.md", "results/measured/")  # predictions are for the checkout
-    rooms = {f"figeval/builtin/{name}" for name in tracked(*ROOMS) if not name.startswith(left_out)}
+    rooms = {f"figeval/builtin/{name}" for name in tracked_files(*ROOMS) if not name.startswith(left_out)}
     assert set(contents) == core | rooms
 
 

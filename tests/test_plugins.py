@@ -116,13 +116,13 @@ def marking(hook: str, **options: bool) -> SimpleNamespace:
     return SimpleNamespace(**{hook: hookimpl(**options)(lambda: None)})
 
 
-PLAIN, TRY_FIRST, TRY_LAST = {}, {"tryfirst": True}, {"trylast": True}
+NO_MARK, TRY_FIRST, TRY_LAST = {}, {"tryfirst": True}, {"trylast": True}
 ORDERS = [
-    ([PLAIN, PLAIN, PLAIN], [2, 1, 0]),
-    ([TRY_FIRST, PLAIN, PLAIN], [0, 2, 1]),
-    ([TRY_FIRST, TRY_FIRST, PLAIN], [1, 0, 2]),
-    ([PLAIN, PLAIN, TRY_LAST], [1, 0, 2]),
-    ([TRY_LAST, PLAIN, TRY_LAST, TRY_FIRST], [3, 1, 0, 2]),
+    ([NO_MARK, NO_MARK, NO_MARK], [2, 1, 0]),
+    ([TRY_FIRST, NO_MARK, NO_MARK], [0, 2, 1]),
+    ([TRY_FIRST, TRY_FIRST, NO_MARK], [1, 0, 2]),
+    ([NO_MARK, NO_MARK, TRY_LAST], [1, 0, 2]),
+    ([TRY_LAST, NO_MARK, TRY_LAST, TRY_FIRST], [3, 1, 0, 2]),
 ]
 
 
@@ -141,7 +141,7 @@ def test_hooks_are_called_in_the_order_of_pluggy(marks: list[dict[str, bool]], o
 
 
 def test_registration_hooks_are_called_in_the_order_of_loading_whatever_they_prefer() -> None:
-    manager = hosting(*(marking("register_metrics", **mark) for mark in (PLAIN, TRY_FIRST, TRY_LAST, PLAIN)))
+    manager = hosting(*(marking("register_metrics", **mark) for mark in (NO_MARK, TRY_FIRST, TRY_LAST, NO_MARK)))
     assert [name for name, _ in manager.implementations("register_metrics")] == ["p0", "p1", "p2", "p3"]
     assert manager.preference("register_metrics") == ["p1", "p0", "p3", "p2"]
 

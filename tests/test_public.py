@@ -19,7 +19,7 @@ import figeval
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def stubbed() -> dict[str, str]:
+def stubbed_names() -> dict[str, str]:
     """Name → module of what the stub exports."""
     tree = ast.parse((ROOT / "figeval/__init__.pyi").read_text())
     signatures = {}
@@ -32,7 +32,7 @@ def stubbed() -> dict[str, str]:
 
 
 def test_type_checkers_know_the_same_names_from_the_same_modules() -> None:
-    assert stubbed() == figeval._MODULES
+    assert stubbed_names() == figeval._MODULES
 
 
 @pytest.mark.parametrize("name", figeval.__all__)

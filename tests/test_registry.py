@@ -84,7 +84,7 @@ def test_target_name(target: Any, name: str) -> None:
 # ---- filling from plugins -------------------------------------------------------------------------------------------
 
 
-def filled(*hooks: Callable[..., None]) -> tuple[Registry[Any], PluginManager]:
+def fill_registry(*hooks: Callable[..., None]) -> tuple[Registry[Any], PluginManager]:
     """A registry filled from plugins p0, p1 … with these `register_backends`."""
     manager = PluginManager()
     for number, function in enumerate(hooks):
@@ -97,7 +97,7 @@ def test_a_taken_name_costs_one_registration_only() -> None:
         register("a", str)
         register("b", str)
 
-    models, manager = filled(lambda register: register("a", int), second)
+    models, manager = fill_registry(lambda register: register("a", int), second)
     assert {entry.name: entry.owner for entry in models} == {"a": "p0", "b": "p1"}
     assert manager.plugins["p1"].problems == ["model 'a' of p1 is already registered by p0; rename it"]
     assert manager.plugins["p0"].problems == []
@@ -108,13 +108,13 @@ def test_what_was_registered_before_a_failure_stays() -> None:
         register("a", str)
         raise FigevalError("no licence; ask for one")
 
-    models, manager = filled(failing, lambda register: register("b", str))
+    models, manager = fill_registry(failing, lambda register: register("b", str))
     assert [entry.name for entry in models] == ["a", "b"]
     assert manager.plugins["p0"].problems == ["register_backends: no licence; ask for one"]
 
 
 def test_a_register_called_wrongly_is_a_problem_of_the_caller() -> None:
-    models, manager = filled(lambda register: register(), lambda register: register("b", str))
+    models, manager = fill_registry(lambda register: register(), lambda register: register("b", str))
     assert [entry.name for entry in models] == ["b"]
     (problem,) = manager.plugins["p0"].problems
     assert problem == (
@@ -127,20 +127,20 @@ def test_a_wrong_argument_of_a_register_is_named_with_the_right_one() -> None:
         register("a", str, sumary="a string")
         register("b", str)
 
-    models, manager = filled(misspelling)
+    models, manager = fill_registry(misspelling)
     assert [entry.name for entry in models] == ["b"], "it costs that one registration"
     (problem,) = manager.plugins["p0"].problems
     assert "unexpected keyword argument 'sumary'; did you mean 'summary'?; call register(name, factory" in problem
 
 
 def test_a_method_that_a_register_does_not_have() -> None:
-    models, manager = filled(lambda register: register.folder("x"))
+    models, manager = fill_registry(lambda register: register.folder("x"))
     assert "register of register_backends has no method 'folder'" in manager.plugins["p0"].problems[0]
     assert not len(models)
 
 
 def test_a_name_that_is_none() -> None:
-    _, manager = filled(lambda register: (register(3, str), register("", str)))
+    _, manager = fill_registry(lambda register: (register(3, str), register("", str)))
     assert [problem.partition(": ")[2] for problem in manager.plugins["p0"].problems] == [
         "the name of a model must be a string, not an int",
         "the name of a model must not be empty",
@@ -174,7 +174,7 @@ def registering(*names: str, **options: bool) -> SimpleNamespace:
     return SimpleNamespace(register_backends=hookimpl(**options)(register_backends))
 
 
-def collected(*plugins: Any) -> tuple[list[tuple[str, str]], PluginManager]:
+def collect_models(*plugins: Any) -> tuple[list[tuple[str, str]], PluginManager]:
     manager = PluginManager()
     for number, module in enumerate(plugins):
         manager.load(f"p{number}", "a test", lambda module=module: module)
@@ -183,12 +183,12 @@ def collected(*plugins: Any) -> tuple[list[tuple[str, str]], PluginManager]:
 
 
 def test_things_are_in_the_order_of_loading() -> None:
-    names, _ = collected(registering("b", "a"), registering("c"))
+    names, _ = collect_models(registering("b", "a"), registering("c"))
     assert names == [("b", "p0"), ("a", "p0"), ("c", "p1")]
 
 
 def test_a_plugin_that_says_so_is_preferred_and_one_that_wants_is_last() -> None:
-    names, _ = collected(
+    names, _ = collect_models(
         registering("z", trylast=True),
         registering("a"),
         registering("b", tryfirst=True),
@@ -198,7 +198,7 @@ def test_a_plugin_that_says_so_is_preferred_and_one_that_wants_is_last() -> None
 
 
 def test_preference_takes_no_name_from_anybody() -> None:
-    names, manager = collected(registering("a"), registering("a", "b", tryfirst=True))
+    names, manager = collect_models(registering("a"), registering("a", "b", tryfirst=True))
     assert names == [("b", "p1"), ("a", "p0")]
     assert manager.plugins["p1"].problems == ["model 'a' of p1 is already registered by p0; rename it"]
     assert not manager.plugins["p0"].problems

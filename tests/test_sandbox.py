@@ -12,14 +12,14 @@ from figeval.io.sandbox import EvaluationError, expression
 from figeval.prompts import load_template
 
 ROW = {"q": "hello world", "n": 3, "o": ["a", "b", "c"], "d": {"x": 1}}
-MUCH = "it takes more than 1,000,000 steps"
+STEP_MESSAGE = "it takes more than 1,000,000 steps"
 
 
 def value(source: str) -> Any:
     return expression(source, "here")({"row": ROW})
 
 
-def rendered(folder: Path, source: str | bytes) -> str:
+def render_template(folder: Path, source: str | bytes) -> str:
     block = source if isinstance(source, bytes) else f"{{% block context %}}{source}{{% endblock %}}".encode()
     (folder / "t.jinja").write_bytes(block)
     return load_template("t.jinja", folder).render("context", {"q": "hello", "o": ["a", "b", "c"]})
@@ -49,21 +49,21 @@ def test_what_task_files_need_is_there(source: str, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("'a' * 8 * 10**8", MUCH),
-        ("(0,) * 10**9", MUCH),
-        ("('a' * 9000) | wordwrap(1, wrapstring='x' * 100000)", MUCH),
-        ("('a' * 9000) | wordwrap(1, true, 'x' * 100000)", MUCH),
-        ("[[[[[1] * 9999]]]] | tojson(indent=9999)", MUCH),
-        ("cycler(*('a' * 60000000)).next()", MUCH),
-        ("('a' * 99999) | replace('', 'b' * 99999)", MUCH),
-        ("('a' * 99999).replace('', 'b' * 99999)", MUCH),
-        ("(['a'] * 99999) | join('b' * 99999)", MUCH),
-        ("('b' * 99999).join(['a'] * 99999)", MUCH),
-        ("([range(99999)] * 9999) | map('sum') | list", MUCH),
-        ("([range(99999)] * 9999) | map('select') | map('list') | list", MUCH),
-        ("range(99999) | groupby('real.real.real.real.real.real.real.real') | length", MUCH),
-        ("range(99999) | map('abs') | sort(attribute='real,real,real,real,real') | length", MUCH),
-        ("'%(x)s' * 9999 % {'x': 'a' * 99999}", MUCH),
+        ("'a' * 8 * 10**8", STEP_MESSAGE),
+        ("(0,) * 10**9", STEP_MESSAGE),
+        ("('a' * 9000) | wordwrap(1, wrapstring='x' * 100000)", STEP_MESSAGE),
+        ("('a' * 9000) | wordwrap(1, true, 'x' * 100000)", STEP_MESSAGE),
+        ("[[[[[1] * 9999]]]] | tojson(indent=9999)", STEP_MESSAGE),
+        ("cycler(*('a' * 60000000)).next()", STEP_MESSAGE),
+        ("('a' * 99999) | replace('', 'b' * 99999)", STEP_MESSAGE),
+        ("('a' * 99999).replace('', 'b' * 99999)", STEP_MESSAGE),
+        ("(['a'] * 99999) | join('b' * 99999)", STEP_MESSAGE),
+        ("('b' * 99999).join(['a'] * 99999)", STEP_MESSAGE),
+        ("([range(99999)] * 9999) | map('sum') | list", STEP_MESSAGE),
+        ("([range(99999)] * 9999) | map('select') | map('list') | list", STEP_MESSAGE),
+        ("range(99999) | groupby('real.real.real.real.real.real.real.real') | length", STEP_MESSAGE),
+        ("range(99999) | map('abs') | sort(attribute='real,real,real,real,real') | length", STEP_MESSAGE),
+        ("'%(x)s' * 9999 % {'x': 'a' * 99999}", STEP_MESSAGE),
         ("'%999999999d' % 1", "a width of more than 10,000"),
         ("'%*d' % (999999999, 1)", "a width of more than 10,000"),
         ("'%999999999d' | format(1)", "a width of more than 10,000"),
@@ -73,7 +73,7 @@ def test_what_task_files_need_is_there(source: str, expected: Any) -> None:
         ("'a' | indent(width=10**9)", "a width of more than 10,000"),
         ("row.o | batch(10**9, 'x') | list", "a width of more than 10,000"),
         ("row.o | slice(10**9) | list", "a width of more than 10,000"),
-        ("row.o | tojson(indent=10**9)", MUCH),
+        ("row.o | tojson(indent=10**9)", STEP_MESSAGE),
         ("2.5 | round(10**9)", "a width of more than 10,000"),
         ("[[1]] * 9999 | sum(start=[])", "only numbers can be added up"),
         ("10 ** 5000", "an integer of more than 4,096 bits"),
@@ -150,30 +150,33 @@ def test_nothing_random_is_there() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", MUCH),
-        ("{% for i in range(9999) %}{% for j in range(9999) if false %}{% endfor %}{% endfor %}", MUCH),
-        ("{% for i in range(99999) %}" + "x" * 50_000 + "{% endfor %}", MUCH),
-        ("{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(40) }}", MUCH),
-        ("{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}", MUCH),
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", STEP_MESSAGE),
+        ("{% for i in range(9999) %}{% for j in range(9999) if false %}{% endfor %}{% endfor %}", STEP_MESSAGE),
+        ("{% for i in range(99999) %}" + "x" * 50_000 + "{% endfor %}", STEP_MESSAGE),
+        ("{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(40) }}", STEP_MESSAGE),
+        ("{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}", STEP_MESSAGE),
         (
             "{% set n = namespace(x='a') %}{% for i in range(60) %}"
             "{% set z %}{{ n.x }}{{ n.x }}{% endset %}{% set n.x = z %}{% endfor %}",
-            MUCH,
+            STEP_MESSAGE,
         ),
-        ("{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}", MUCH),
+        (
+            "{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}",
+            STEP_MESSAGE,
+        ),
         (
             "{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x==1 }}",
-            MUCH,
+            STEP_MESSAGE,
         ),
         (
             "{% set n = namespace(x=1) %}{% for i in range(60) %}"
             "{% set n.x = [namespace(a=n.x), namespace(a=n.x)] %}{% endfor %}{{ n.x }}",
-            MUCH,
+            STEP_MESSAGE,
         ),
         (
             "{% set n = namespace(x=1) %}{% for i in range(60) %}{% set n.x = {1: n.x, 2: n.x}.values() %}{% endfor %}"
             "{{ n.x }}",
-            MUCH,
+            STEP_MESSAGE,
         ),
         (
             "{% set n = namespace(x=(1,)) %}{% for i in range(9999) %}{% set n.x = (n.x,) %}{% endfor %}{{ {n.x: 1} }}",
@@ -198,15 +201,21 @@ def test_nothing_random_is_there() -> None:
 )
 def test_a_template_that_fails_or_takes_too_much(tmp_path: Path, source: str | bytes, words: str) -> None:
     with pytest.raises(TaskError) as error:
-        rendered(tmp_path, source)
+        render_template(tmp_path, source)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_a_template_may_be_long_and_have_long_loops(tmp_path: Path) -> None:
-    assert rendered(tmp_path, "{% for a in o -%} {{ a }} {%- if not loop.last %}, {% endif %}{% endfor %}") == "a, b, c"
-    assert len(rendered(tmp_path, "{% for i in range(99999) %}{{ i }}{% endfor %}")) == 488_885
-    assert rendered(tmp_path, "{% filter upper %}{{ q[:3] ~ o[-1] }}{% endfilter %}{{ o }}") == "HELC['a', 'b', 'c']"
+    assert (
+        render_template(tmp_path, "{% for a in o -%} {{ a }} {%- if not loop.last %}, {% endif %}{% endfor %}")
+        == "a, b, c"
+    )
+    assert len(render_template(tmp_path, "{% for i in range(99999) %}{{ i }}{% endfor %}")) == 488_885
+    assert (
+        render_template(tmp_path, "{% filter upper %}{{ q[:3] ~ o[-1] }}{% endfilter %}{{ o }}")
+        == "HELC['a', 'b', 'c']"
+    )
 
 
 def test_every_evaluation_has_a_budget_of_its_own() -> None:

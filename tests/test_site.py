@@ -19,7 +19,7 @@ from figeval.cli.main import cli
 from figeval.hooks import HOOKS
 
 ROOT = Path(__file__).resolve().parent.parent
-FETCHED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}  # tag → attribute
+ADDRESS_OF_TAG = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}  # tag → attribute
 RELATIONS = {"canonical", "next", "prev", "edit"}  # links in a page's head that browsers do not load
 
 pytestmark = pytest.mark.slow
@@ -51,8 +51,8 @@ class Fetched(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
-        if tag in FETCHED and values.get("rel") not in RELATIONS:
-            self.found.append(values.get(FETCHED[tag]) or "")
+        if tag in ADDRESS_OF_TAG and values.get("rel") not in RELATIONS:
+            self.found.append(values.get(ADDRESS_OF_TAG[tag]) or "")
 
 
 def collect_links(page: Path) -> list[str]:
@@ -108,7 +108,7 @@ def test_every_environment_variable_is_listed(site: Path) -> None:
     assert set(re.findall(r"<td><code>(FIGEVAL_[A-Z_]+)</code></td>", page)) == read
 
 
-PUBLIC = [
+PUBLIC_NAMES = [
     *(f"figeval.{name}" for name in figeval.__all__),
     *(f"figeval.testing.{name}" for name in figeval.testing.__all__),
     *(f"figeval.hooks.{name}" for name in sorted(HOOKS)),
@@ -118,7 +118,7 @@ PUBLIC = [
 def test_every_public_name_is_in_the_reference_once(site: Path) -> None:
     texts = [page.read_text(encoding="utf-8") for page in (site / "reference" / "api").glob("*.html")]
     anchors = [name for text in texts for name in re.findall(r'<h\d id="([\w.]+)"', text)]
-    assert {name: anchors.count(name) for name in PUBLIC} == dict.fromkeys(PUBLIC, 1)
+    assert {name: anchors.count(name) for name in PUBLIC_NAMES} == dict.fromkeys(PUBLIC_NAMES, 1)
 
 
 def test_every_public_name_is_documented() -> None:

@@ -111,7 +111,7 @@ class Kind(TaskType):
     routes = {routes}
 """
 # name → (source, what its one warning must say)
-BROKEN = {
+BROKEN_PLUGINS = {
     "bad_import": ("import no_such_module_anywhere\n", ("not loaded", "no_such_module_anywhere")),
     "bad_exit": ("import sys\nsys.exit(3)\n", ("not loaded", "SystemExit")),
     "bad_task": (
@@ -227,7 +227,7 @@ BROKEN = {
     ),
     "bad_call": (HEAD + hook("register_tasks", "1 / 0"), ("register_tasks: ZeroDivisionError",)),
 }
-GOOD = (
+GOOD_PLUGIN = (
     "import os\nprint('good morning')\nos.chdir('/')\n"  # bad manners, and no harm
     + HEAD
     + TASK.format(name="good_task")
@@ -247,7 +247,7 @@ fields: {{id: row.n, query: row.q, options: row.o, gold: 0}}
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of plugins that are all broken but the last."""
     folder = tmp_path_factory.mktemp("broken")
-    for name, (source, _) in {**BROKEN, "good": (GOOD, ())}.items():
+    for name, (source, _) in {**BROKEN_PLUGINS, "good": (GOOD_PLUGIN, ())}.items():
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text(source)
     (folder / "bad_yaml/wrong.task.yaml").write_text(YAML.format(name="yaml_wrong", key="metrcs"))
@@ -257,15 +257,15 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(broken: Path) -> dict[str, str]:
-    return {"PYTHONPATH": str(broken), "FIGEVAL_PLUGINS": ",".join([*BROKEN, "good"])}
+    return {"PYTHONPATH": str(broken), "FIGEVAL_PLUGINS": ",".join([*BROKEN_PLUGINS, "good"])}
 
 
 def test_each_broken_plugin_is_one_warning_and_one_row(broken: Path, tmp_path: Path) -> None:
     done = figeval("ls", "plugins", "--json", cwd=tmp_path, **environment(broken))
     rows = {row["name"]: row for row in json.loads(done.stdout)}
     warnings = [line for line in done.stderr.splitlines() if line != "good morning"]
-    assert len(warnings) == len(BROKEN), done.stderr
-    for name, (_, words) in BROKEN.items():
+    assert len(warnings) == len(BROKEN_PLUGINS), done.stderr
+    for name, (_, words) in BROKEN_PLUGINS.items():
         (warning,) = [line for line in warnings if line.startswith(f"figeval: warning: plugin {name!r}: ")]
         (problem,) = rows[name]["problems"]
         assert warning.endswith(problem)
@@ -274,7 +274,7 @@ def test_each_broken_plugin_is_one_warning_and_one_row(broken: Path, tmp_path: P
     assert not rows["good"]["problems"]
 
 
-FORGETFUL = """
+FORGETFUL_TYPE = """
 from figeval import ChoiceExample, TaskType, hookimpl, task
 
 class Kind(TaskType):
@@ -299,7 +299,7 @@ def register_tasks(register):
 
 
 def test_validate_finds_a_task_type_that_does_not_read_back_what_it_stores(tmp_path: Path) -> None:
-    (tmp_path / "forgetful.py").write_text(FORGETFUL)
+    (tmp_path / "forgetful.py").write_text(FORGETFUL_TYPE)
     environment = {"PYTHONPATH": str(tmp_path), "FIGEVAL_PLUGINS": "forgetful"}
     done = figeval("validate", "forgotten", cwd=tmp_path, code=2, **environment)
     assert done.stdout.count("0 is stored as 0, which from_json reads as '0'") == 1  # said once, of three rows
@@ -355,7 +355,7 @@ def register_backends(register):
     register("named", Named)
     register("built", dict)
 """
-FAIR = {
+FAIR_BODIES = {
     "made": "self.seen = model",
     "answer": "[float(len(one.left)) for one in requests]",
     "fingerprint": "return '1'",
@@ -372,7 +372,7 @@ class Tried:
 
     def run(self, *arguments: str, code: int = 0, model: str = "mine", **pieces: str) -> tuple[str, dict[str, Any]]:
         """What it says on stderr, and its record, empty where none was written."""
-        (self.folder / "mymodel.py").write_text(MODEL.format(**{**FAIR, **pieces}))
+        (self.folder / "mymodel.py").write_text(MODEL.format(**{**FAIR_BODIES, **pieces}))
         rmtree(self.folder / "__pycache__", ignore_errors=True)  # it may be of another text of the same second
         environment = {"PYTHONPATH": str(self.folder), "FIGEVAL_PLUGINS": "mymodel"}
         command = ("run", "--tasks", "mini_fables,mini_pairs", "--model", model, "-o", "out", *arguments)
@@ -456,7 +456,7 @@ def test_a_factory_that_cannot_be_asked_what_it_takes(tried: Tried) -> None:
     assert "the factory of model 'built' is a type; register a class or a function" in error
 
 
-MUTE = "type('Mute', (), {'__str__': lambda self: 1 / 0, '__repr__': lambda self: 1 / 0})()"
+MUTE_OBJECT = "type('Mute', (), {'__str__': lambda self: 1 / 0, '__repr__': lambda self: 1 / 0})()"
 
 
 @pytest.mark.parametrize(
@@ -464,7 +464,7 @@ MUTE = "type('Mute', (), {'__str__': lambda self: 1 / 0, '__repr__': lambda self
     [
         ("return 1 / 0", "describe() of model 'mine' raised ZeroDivisionError"),
         ("return 3", "describe() of model 'mine' raised TypeError"),
-        (f"return {{'device': {MUTE}}}", "describe() of model 'mine' raised ZeroDivisionError"),
+        (f"return {{'device': {MUTE_OBJECT}}}", "describe() of model 'mine' raised ZeroDivisionError"),
         ("raise SystemExit(3)", "describe() of model 'mine' raised SystemExit"),
     ],
 )

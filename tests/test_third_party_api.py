@@ -21,7 +21,7 @@ from tests.loopback import answering
 from tests.processes import beside, figeval
 from tests.test_third_party_types import install_package
 
-READ, WROTE = 200, 1  # tokens that the server counts for each answer
+READ_TOKENS, WRITTEN_TOKENS = 200, 1  # tokens that the server counts for each answer
 
 
 @dataclass
@@ -61,7 +61,9 @@ class Handler(BaseHTTPRequestHandler):
             state.over.wait(60)
             self.close_connection = True
             return
-        self.reply(status, {"says": "A", "read": READ, "wrote": WROTE} if status == 200 else {"error": "later"})
+        self.reply(
+            status, {"says": "A", "read": READ_TOKENS, "wrote": WRITTEN_TOKENS} if status == 200 else {"error": "later"}
+        )
 
     def reply(self, status: int, content: dict[str, Any]) -> None:
         data = json.dumps(content).encode()
@@ -112,7 +114,7 @@ def test_temporary_failures_are_retried_and_replies_are_kept(site: str, server: 
     assert server.refused == 3
     assert set(server.answered.values()) == {1}
     assert len(server.answered) == 20
-    assert task["description"]["tokens_in"] == 20 * READ
+    assert task["description"]["tokens_in"] == 20 * READ_TOKENS
     assert task["description"]["faults"] == {"429": 1, "500": 1, "503": 1}
     figeval(*command(server, "again"), cwd=tmp_path, PYTHONPATH=site)  # another run of the same questions
     assert server.answered.total() == 20
@@ -126,10 +128,12 @@ def test_a_budget_ends_the_run_and_a_larger_one_pays_for_the_rest(site: str, ser
     assert "the budget (--max_cost 0.25) does not allow another request" in limited.stderr
     first = server.answered.total()
     assert 0 < first < 20
-    assert first * (READ + WROTE) * 100 / 1_000_000 <= 0.25
+    assert first * (READ_TOKENS + WRITTEN_TOKENS) * 100 / 1_000_000 <= 0.25
     figeval(*command(server, **prices), "--max_cost", "1", cwd=tmp_path, PYTHONPATH=site)
     assert set(server.answered.values()) == {1}
-    assert task_of(tmp_path / "out")["description"]["cost"] == pytest.approx(20 * (READ + WROTE) * 100 / 1_000_000)
+    assert task_of(tmp_path / "out")["description"]["cost"] == pytest.approx(
+        20 * (READ_TOKENS + WRITTEN_TOKENS) * 100 / 1_000_000
+    )
     refused = figeval(*command(server, "other"), "--max_cost", "1", cwd=tmp_path, code=2, PYTHONPATH=site)
     assert "--max_cost needs prices" in refused.stderr
     refused = figeval(*command(server, "other"), "--reasoning", "on", cwd=tmp_path, code=2, PYTHONPATH=site)

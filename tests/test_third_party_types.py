@@ -21,10 +21,10 @@ from figeval.errors import TaskError
 from figeval.io.yaml_files import read_mapping
 from tests.processes import beside, figeval
 
-HERE = Path(__file__).parent / "third_party"
+THIRD_PARTY_FOLDER = Path(__file__).parent / "third_party"
 pytestmark = pytest.mark.usefixtures("warm_start")
 # A model behind an API, as far as figeval can tell: its replies are in a file, by a part of the question.
-SCRIPTED = """
+SCRIPTED_PLUGIN = """
 import json
 from figeval import hookimpl
 
@@ -91,9 +91,9 @@ class Site:
 def install_package(package: str, target: Path) -> Path:
     """The folder into which a distribution of `third_party` is installed, with the scripted model beside it."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]
-    arguments = ["--no-deps", "--no-build-isolation", "--target", str(target), str(HERE / package)]
+    arguments = ["--no-deps", "--no-build-isolation", "--target", str(target), str(THIRD_PARTY_FOLDER / package)]
     subprocess.run([*pip, *arguments], check=True)
-    (target / "scripted.py").write_text(SCRIPTED)
+    (target / "scripted.py").write_text(SCRIPTED_PLUGIN)
     return target
 
 
@@ -101,7 +101,9 @@ def own_tests_pass(package: str, site: Path) -> None:
     """Its own tests, which use `figeval.testing`."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
     variables = {**os.environ, "PYTHONPATH": beside(str(site))}
-    done = subprocess.run(command, env=variables, cwd=HERE / package, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=variables, cwd=THIRD_PARTY_FOLDER / package, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout
 
 
@@ -128,7 +130,7 @@ def tokens(tokens_site: Path, tmp_path: Path) -> Site:
     return Site(tokens_site, "figeval_tokens", tmp_path)
 
 
-def solved(site: Site) -> list[dict[str, Any]]:
+def solved_rows(site: Site) -> list[dict[str, Any]]:
     """The rows of the task's test split."""
     return [json.loads(line) for line in (site.site / "figeval_tokens/test.jsonl").read_text().splitlines()]
 
@@ -137,9 +139,9 @@ def in_pairs(row: dict[str, Any], tags: list[str]) -> str:
     return " ".join(f"{token}/{tag}" for token, tag in zip(row["tokens"], tags, strict=True))
 
 
-def scripted(site: Site) -> list[dict[str, Any]]:
+def scripted_replies(site: Site) -> list[dict[str, Any]]:
     """Replies in every form that can be read, and for the last three rows others; the rows."""
-    rows = solved(site)
+    rows = solved_rows(site)
     forms = (
         lambda row: in_pairs(row, row["tags"]),
         lambda row: json.dumps(row["tags"]),
@@ -189,7 +191,7 @@ def test_wrong_tags_are_named_by_row_and_field(tokens: Site) -> None:
 
 
 def test_a_language_model_tags_in_words(tokens: Site) -> None:
-    rows = scripted(tokens)
+    rows = scripted_replies(tokens)
     tokens("run", "--tasks", "tokens_figurative", "--model", "scripted:replies.json", "-o", "out")
     stored = tokens.rows("out")
     assert [stored[row["id"]]["status"] for row in rows] == ["ok"] * 9 + ["unparseable", "unparseable", "empty"]
@@ -203,7 +205,7 @@ def test_a_language_model_tags_in_words(tokens: Site) -> None:
 
 @pytest.mark.slow
 def test_a_newer_reader_reads_stored_replies_again(tokens: Site) -> None:
-    scripted(tokens)
+    scripted_replies(tokens)
     command = ("run", "--tasks", "tokens_figurative", "--model", "scripted:replies.json", "-o", "out")
     tokens(*command)
     newer = tokens.edited(
@@ -220,7 +222,7 @@ def test_a_newer_reader_reads_stored_replies_again(tokens: Site) -> None:
 
 
 def test_solved_examples_come_from_train(tokens: Site) -> None:
-    scripted(tokens)
+    scripted_replies(tokens)
     preview = tokens("preview", "tokens_figurative", "-n", "1", "--num_fewshot", "1").stdout
     assert "/B-" in preview
 

@@ -22,7 +22,7 @@ NAMES = [name for name in figeval.__all__ if wing_of_name(name)] + ["load", "run
 PROGRAM = "import figeval\n" + "".join(f"reveal_type(figeval.{name})\n" for name in NAMES)
 
 
-def revealed(folder: Path, *options: str, **variables: str) -> dict[str, str]:
+def reveal_types(folder: Path, *options: str, **variables: str) -> dict[str, str]:
     """Name → the type that mypy reveals."""
     (folder / "program.py").write_text(PROGRAM)
     flags = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent", f"--cache-dir={folder / 'cache'}"]
@@ -35,7 +35,7 @@ def revealed(folder: Path, *options: str, **variables: str) -> dict[str, str]:
 
 
 def in_checkout(folder: Path) -> dict[str, str]:
-    return revealed(folder, "--no-site-packages", MYPYPATH=str(ROOT))
+    return reveal_types(folder, "--no-site-packages", MYPYPATH=str(ROOT))
 
 
 def new_environment(folder: Path) -> tuple[Path, Path]:
@@ -48,14 +48,14 @@ def new_environment(folder: Path) -> tuple[Path, Path]:
 def in_editable_installation(folder: Path) -> dict[str, str]:
     python, site = new_environment(folder)
     (site / "_figeval.pth").write_text(str(ROOT))  # all that `pip install --editable` writes but metadata
-    return revealed(folder, "--python-executable", str(python))
+    return reveal_types(folder, "--python-executable", str(python))
 
 
 def in_wheel(folder: Path) -> dict[str, str]:
     python, site = new_environment(folder)
     (folder / "dist").mkdir()
     install_wheel(build(ROOT, "wheel", folder / "dist"), site)
-    return revealed(folder, "--python-executable", str(python))
+    return reveal_types(folder, "--python-executable", str(python))
 
 
 @pytest.mark.parametrize("types_of", [in_checkout, in_editable_installation, in_wheel])

@@ -13,7 +13,7 @@ from figeval.plugins import builtin_modules, plugin_manager
 from tests.wings_here import ROOT, absent, commands, imported_by, wings_in
 from tests.without_wing import with_dependants
 
-CORE = (
+CORE_TESTS = (
     *("tests/cli", "tests/wings", "tests/test_public.py", "tests/test_plugins.py", "tests/test_registry.py"),
     *("tests/test_layers.py", "tests/test_docs.py", "tests/test_api.py", "tests/test_third_party.py"),
 )
@@ -25,7 +25,7 @@ LEFT_OUT = ("tests/wings/training", "tests/wings/report")  # take long
 @pytest.mark.parametrize("wing", ["audit", "verify"])
 def test_a_wing_can_be_deleted(wing: str) -> None:
     ignored = [f"--ignore={folder}" for folder in LEFT_OUT]
-    command = [sys.executable, "-m", "tests.without_wing", wing, *CORE, *ignored]
+    command = [sys.executable, "-m", "tests.without_wing", wing, *CORE_TESTS, *ignored]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 

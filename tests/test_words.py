@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from figeval.language.words import find_words, is_boundary, letters, normalize, split_tokens, split_words
 
-FORMER = re.compile(r"[^\W_]+(?:'[^\W_]+)*")  # of versions up to 0.2; right in scripts without marks
-PLAIN = st.text("abcxyzÄÖÜäöüßéèçñÉøåœάέώαβγΣςАБВабвяё 0123456789.,;:!?_-\"'’()\n", max_size=60)
-MIXED = st.text(
+FORMER_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")  # of versions up to 0.2; right in scripts without marks
+PLAIN_TEXTS = st.text("abcxyzÄÖÜäöüßéèçñÉøåœάέώαβγΣςАБВабвяё 0123456789.,;:!?_-\"'’()\n", max_size=60)
+MIXED_TEXTS = st.text(
     "aի՞՛՚ʻʼ‘ŉ＇Zé e\u0301ẞßİıI\u0307'’·_.,1٣ कमल ि्\u200d\u200c\u00adಕಾ"
     '中文かなー한글\u1100\u1161กำเาက္ကצה"״שָׁ👩👩\u200d👧🇩🇪🏽\r\n\ufe0f',
     max_size=40,
@@ -23,13 +23,13 @@ MIXED = st.text(
 LANGUAGES = st.sampled_from(["", "en", "de", "tr", "az-Latn", "lt", "zh-Hant", "he"])
 
 
-@given(PLAIN)
+@given(PLAIN_TEXTS)
 def test_words_of_latin_greek_and_cyrillic_texts_are_those_of_earlier_versions(text: str) -> None:
-    former = [unicode_form("NFC", word.casefold()) for word in FORMER.findall(text.replace("’", "'"))]
+    former = [unicode_form("NFC", word.casefold()) for word in FORMER_WORD.findall(text.replace("’", "'"))]
     assert split_words(text) == former
 
 
-@given(MIXED, LANGUAGES)
+@given(MIXED_TEXTS, LANGUAGES)
 def test_places_of_words_are_in_the_original_text(text: str, language: str) -> None:
     words = [*find_words(text, language)]
     assert [word.text for word in words] == split_words(text, language)
@@ -38,14 +38,14 @@ def test_places_of_words_are_in_the_original_text(text: str, language: str) -> N
     assert all(split_words(text[word.start : word.end], language) == [word.text] for word in words)
 
 
-@given(MIXED, LANGUAGES)
+@given(MIXED_TEXTS, LANGUAGES)
 def test_words_are_the_same_in_every_unicode_form(text: str, language: str) -> None:
     composed, decomposed = (split_words(unicode_form(form, text), language) for form in ("NFC", "NFD"))
     assert composed == decomposed == split_words(text, language)
     assert letters(text, language) == letters(unicode_form("NFD", text), language)
 
 
-@given(MIXED, LANGUAGES)
+@given(MIXED_TEXTS, LANGUAGES)
 def test_words_are_not_divided_at_boundaries(text: str, language: str) -> None:
     assert is_boundary(text, 0) and is_boundary(text, len(text))
     for word in find_words(text, language):
@@ -54,7 +54,7 @@ def test_words_are_not_divided_at_boundaries(text: str, language: str) -> None:
         assert is_boundary(text, word.start) or is_conjunct
 
 
-@given(MIXED, LANGUAGES)
+@given(MIXED_TEXTS, LANGUAGES)
 def test_normalization_changes_nothing_the_second_time(text: str, language: str) -> None:
     assert normalize(normalize(text, language), language) == normalize(text, language)
 

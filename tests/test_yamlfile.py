@@ -18,7 +18,7 @@ values: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=20,
 )
-NINE = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+NINEFOLD_ALIASES = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
 
@@ -55,7 +55,7 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
         ("? " * 100_000, "nested too deeply"),
         ("a: &x [*x]", "the alias *x refers to a value that contains it"),
         ("a: &x {<<: *x}", "the alias *x refers to a value that contains it"),
-        (NINE, "more than 100,000 values, aliases expanded"),
+        (NINEFOLD_ALIASES, "more than 100,000 values, aliases expanded"),
         ("a: " + "1" * 5_000, "is not of type int, or has too many digits (column 4)"),
         ("a: 0x" + "f" * 5_000, "is not of type int, or has too many digits"),
         ("!!int abc", "'abc' is not of type int"),

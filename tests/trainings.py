@@ -21,13 +21,13 @@ cluster: proverb
 metrics: [acc, mrr]
 """
 # Another task about the same examples.
-SAME = TASK.replace("tiny_retrieval", "tiny_again").replace("[acc, mrr]", "[mrr]")
+SAME_TASK = TASK.replace("tiny_retrieval", "tiny_again").replace("[acc, mrr]", "[mrr]")
 
 
 def write_tasks(folder: Path) -> Path:
     """Write the task files into a folder and return it."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in {"retrieval": TASK, "again": SAME}.items():
+    for name, text in {"retrieval": TASK, "again": SAME_TASK}.items():
         (folder / f"{name}.task.yaml").write_text(text, encoding="utf-8")
     return folder
 

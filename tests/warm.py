@@ -37,7 +37,7 @@ from tests.wings_here import is_here
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENT = Path(__file__).with_name("warm_client.py")
-IMPORTED = (
+PRELOADED_MODULES = (
     "sklearn.feature_extraction.text",
     "scipy.stats",
     "transformers.modeling_utils",
@@ -60,7 +60,9 @@ IMPORTED = (
 
 
 @contextmanager
-def warm_figeval(imported: Sequence[str] = IMPORTED, limits: Mapping[int, int] | None = None) -> Iterator[Path]:
+def warm_figeval(
+    imported: Sequence[str] = PRELOADED_MODULES, limits: Mapping[int, int] | None = None
+) -> Iterator[Path]:
     """Context manager that returns a folder for PATH with a `figeval` and a `python` that start quickly.
 
     Args:
@@ -75,7 +77,9 @@ def warm_figeval(imported: Sequence[str] = IMPORTED, limits: Mapping[int, int] |
             os.kill(server, signal.SIGKILL)
 
 
-def start(folder: Path, owner: int, imported: Sequence[str] = IMPORTED, limits: Mapping[int, int] | None = None) -> int:
+def start(
+    folder: Path, owner: int, imported: Sequence[str] = PRELOADED_MODULES, limits: Mapping[int, int] | None = None
+) -> int:
     """Start a server, write its commands into the folder and return its process id; it ends when `owner` does."""
     address = folder / "socket"
     ask = f'"{sys.executable}" -SE "{CLIENT}" "{address}"'

@@ -13,7 +13,7 @@ from tests.cli.conftest import Cli
 from tests.processes import figeval
 from tests.runs.conftest import write_task
 
-SLOW = {"PYTHONPATH": str(Path(__file__).parent.parent / "slow"), "FIGEVAL_PLUGINS": "slow_model"}
+SLOW_MODEL_VARIABLES = {"PYTHONPATH": str(Path(__file__).parent.parent / "slow"), "FIGEVAL_PLUGINS": "slow_model"}
 
 
 def edit(file: Path, old: str, new: str) -> None:
@@ -110,7 +110,7 @@ def test_a_template_that_wants_more_than_its_texts(attack: str, tasks: Path, tmp
     source = f"{{% block context %}}{attack}{{% endblock %}}{{% block continuation %}} {{{{ option }}}}{{% endblock %}}"
     (tasks / "evil.jinja").write_text(source)
     command = ("run", "--tasks", "t", "--model", "slow", "--include_path", tasks, "--output_path", "out")
-    (line,) = figeval(*command, cwd=tmp_path, code=2, **SLOW).stderr.splitlines()
+    (line,) = figeval(*command, cwd=tmp_path, code=2, **SLOW_MODEL_VARIABLES).stderr.splitlines()
     assert "template evil.jinja, block 'context' is not allowed in the sandbox" in line
     assert not (tmp_path / "out").exists()
 

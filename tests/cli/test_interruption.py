@@ -71,7 +71,7 @@ def make(tmp_path: Path) -> Callable[[str], Run]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def undisturbed_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The run as it should be."""
     folder = tmp_path_factory.mktemp("undisturbed")
     (folder / "tasks").mkdir()
@@ -107,7 +107,7 @@ def same(run: Run, undisturbed: Run) -> bool:
     ("signal_number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 def test_what_an_interrupted_command_has_is_kept_and_the_same_command_goes_on(
-    signal_number: signal.Signals, expected: int, make: Callable[[str], Run], undisturbed: Run, warm_start: None
+    signal_number: signal.Signals, expected: int, make: Callable[[str], Run], undisturbed_run: Run, warm_start: None
 ) -> None:
     run = make("out")
     process = run.start(seconds=0.005)
@@ -119,11 +119,11 @@ def test_what_an_interrupted_command_has_is_kept_and_the_same_command_goes_on(
     assert "Traceback" not in errors
     assert 64 <= stored_lines < N
     assert f"{stored_lines} of them kept from before" in run.finish().stderr
-    assert same(run, undisturbed)
+    assert same(run, undisturbed_run)
 
 
 @pytest.mark.slow
-def test_a_hangup_that_is_ignored_stays_ignored(make: Callable[[str], Run], undisturbed: Run) -> None:
+def test_a_hangup_that_is_ignored_stays_ignored(make: Callable[[str], Run], undisturbed_run: Run) -> None:
     run = make("out")
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
@@ -132,20 +132,22 @@ def test_a_hangup_that_is_ignored_stays_ignored(make: Callable[[str], Run], undi
         signal.signal(signal.SIGHUP, before)
     wait(lambda: run.lines() >= 64, process)
     assert end(process, signal.SIGHUP)[0] == 0
-    assert same(run, undisturbed)
+    assert same(run, undisturbed_run)
 
 
-def test_ctrl_c_before_the_first_answer(make: Callable[[str], Run], undisturbed: Run, warm_start: None) -> None:
+def test_ctrl_c_before_the_first_answer(make: Callable[[str], Run], undisturbed_run: Run, warm_start: None) -> None:
     run = make("out")
     process = run.start(seconds=10)
     wait(run.record_file.exists, process)
     assert end(process, signal.SIGINT)[0] == 130
     run.finish()
-    assert same(run, undisturbed)
+    assert same(run, undisturbed_run)
 
 
 @pytest.mark.slow
-def test_killed_again_and_again_while_writing(make: Callable[[str], Run], undisturbed: Run, warm_start: None) -> None:
+def test_killed_again_and_again_while_writing(
+    make: Callable[[str], Run], undisturbed_run: Run, warm_start: None
+) -> None:
     run = make("out")
     for _ in range(3):
         process, stored_lines = run.start(seconds=0.002), run.lines()
@@ -153,10 +155,10 @@ def test_killed_again_and_again_while_writing(make: Callable[[str], Run], undist
         assert end(process, signal.SIGKILL)[0] == -signal.SIGKILL
         assert stored_lines < run.lines() < N
     run.finish()
-    assert same(run, undisturbed)
+    assert same(run, undisturbed_run)
 
 
-def test_killed_in_the_middle_of_a_line(make: Callable[[str], Run], undisturbed: Run, warm_start: None) -> None:
+def test_killed_in_the_middle_of_a_line(make: Callable[[str], Run], undisturbed_run: Run, warm_start: None) -> None:
     run = make("out")
     process = run.start(seconds=0.002)
     wait(lambda: run.lines() >= 3, process)
@@ -164,11 +166,11 @@ def test_killed_in_the_middle_of_a_line(make: Callable[[str], Run], undisturbed:
     with run.file.open("rb+") as file:
         file.truncate(file.seek(0, 2) - 9)
     run.finish()
-    assert same(run, undisturbed)
+    assert same(run, undisturbed_run)
 
 
 @pytest.mark.parametrize("room", [20_000, 20_001, 20_100])
-def test_a_full_disk_half_way(room: int, make: Callable[[str], Run], undisturbed: Run, warm_start: None) -> None:
+def test_a_full_disk_half_way(room: int, make: Callable[[str], Run], undisturbed_run: Run, warm_start: None) -> None:
     run = make("out")
     done = subprocess.run(
         [starting["python"], "-c", SMALL_DISK, str(room), *run.command],
@@ -186,11 +188,11 @@ def test_a_full_disk_half_way(room: int, make: Callable[[str], Run], undisturbed
     assert 0 < run.lines() < N
     run.finish()
     assert [json.loads(line)["id"] for line in run.file.read_text().splitlines()] == [f"t{i}" for i in range(N)]
-    assert same(run, undisturbed)
+    assert same(run, undisturbed_run)
 
 
 @pytest.mark.slow
-def test_two_at_once_in_one_folder(make: Callable[[str], Run], undisturbed: Run) -> None:
+def test_two_at_once_in_one_folder(make: Callable[[str], Run], undisturbed_run: Run) -> None:
     run = make("out")
     process = run.start(seconds=0.003)
     wait(lambda: run.lines() >= 1, process)
@@ -199,7 +201,7 @@ def test_two_at_once_in_one_folder(make: Callable[[str], Run], undisturbed: Run)
     process.send_signal(signal.SIGCONT)
     assert refused.stderr.splitlines()[-1] == "figeval: out: another figeval run is writing to this folder; wait for it"
     process.communicate(timeout=60)
-    assert same(run, undisturbed)
+    assert same(run, undisturbed_run)
 
 
 # ---- texts that are being written ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 
 from figeval.errors import FigevalError
 from tests.cli.conftest import Cli, Outcome
-from tests.golden.keep import KEPT, Writer, resumed_contamination, resumed_judge, resumed_run
+from tests.golden.keep import KEPT_FOLDER, Writer, resumed_contamination, resumed_judge, resumed_run
 
 MOST_BYTES = 200_000
 READING = (
@@ -49,13 +49,13 @@ WINGS = {  # by the command that they have
     "checklist": "checklist",
     "annotate": "annotation",
 }
-REFUSED = {"rescore finished", "compare finished interrupted", "annotate judge half_judged --judge overlap"}
+REFUSED_COMMANDS = {"rescore finished", "compare finished interrupted", "annotate judge half_judged --judge overlap"}
 
 
 @pytest.fixture
 def cli_in_copies(cli: Cli, tmp_path: Path) -> Cli:
     """The command line in a folder with copies of what was kept."""
-    shutil.copytree(KEPT, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(KEPT_FOLDER, tmp_path, dirs_exist_ok=True)
     return cli
 
 
@@ -75,7 +75,7 @@ def with_wing(line: str) -> Any:
 def test_commands_read_what_was_kept(command: str, cli_in_copies: Cli) -> None:
     done = cli_in_copies(*command.split())
     assert orderly(done), (done.code, done.out, done.err)
-    assert (done.code == 2) == (command in REFUSED), (done.code, done.out, done.err)
+    assert (done.code == 2) == (command in REFUSED_COMMANDS), (done.code, done.out, done.err)
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_a_resumed_run_is_as_if_it_had_not_been_interrupted(tmp_path: Path) -> N
 
 
 def test_what_is_kept_is_small_and_half_of_it_is_unfinished() -> None:
-    files = [file for file in KEPT.rglob("*") if file.is_file()]
+    files = [file for file in KEPT_FOLDER.rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < MOST_BYTES
     assert not [file for file in files if file.suffix in {".safetensors", ".bin", ".pt", ".lock"}]
     status = {
-        folder: json.loads((KEPT / folder / "run.json").read_text("utf-8"))["status"]
+        folder: json.loads((KEPT_FOLDER / folder / "run.json").read_text("utf-8"))["status"]
         for folder in ("finished", "interrupted")
     }
     assert status == {"finished": "complete", "interrupted": "running"}

@@ -14,8 +14,8 @@ from tests.cli.conftest import Cli
 
 LISTINGS = listings(plugin_manager())
 
-MORE = {"mini_situations", "mini_alignment", "mini_joint", "mini_narrative", "mini_motif"}
-MINI = {"mini_proverbs", "mini_retrieval", "mini_pairs", "mini_fables"} | MORE
+TASKS_BESIDE_SUITE = {"mini_situations", "mini_alignment", "mini_joint", "mini_narrative", "mini_motif"}
+MINI = {"mini_proverbs", "mini_retrieval", "mini_pairs", "mini_fables"} | TASKS_BESIDE_SUITE
 
 
 LISTINGS = listings(plugin_manager())
@@ -55,7 +55,7 @@ def test_tasks(cli: Cli) -> None:
 
 
 def test_suites_models_metrics_and_routes(cli: Cli) -> None:
-    assert {row["name"]: set(row["tasks"]) for row in rows(cli, "suites")}["mini"] == MINI - MORE
+    assert {row["name"]: set(row["tasks"]) for row in rows(cli, "suites")}["mini"] == MINI - TASKS_BESIDE_SUITE
     assert {"overlap", "tfidf", "random"} <= {row["name"] for row in rows(cli, "models")}
     assert all(row["summary"] for row in rows(cli, "models"))
     metrics = {row["name"]: row for row in rows(cli, "metrics")}

@@ -24,7 +24,12 @@ from tests.cli.conftest import Cli
 from tests.processes import figeval
 
 TASK_TYPES = ("choice", "ranking", "pairs", "spans", "joint", "generation", "similarity")
-BROUGHT = ("classification", "multilabel", "labelling", "rating")  # by plugins of figeval, each with its scaffold
+TYPES_OF_PLUGINS = (
+    "classification",
+    "multilabel",
+    "labelling",
+    "rating",
+)  # by plugins of figeval, each with its scaffold
 
 
 def run_tests(folder: Path, python: Path | str = sys.executable) -> None:
@@ -39,7 +44,7 @@ def run_tests(folder: Path, python: Path | str = sys.executable) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("kind", [*TASK_TYPES, *BROUGHT])
+@pytest.mark.parametrize("kind", [*TASK_TYPES, *TYPES_OF_PLUGINS])
 def test_a_new_task_is_valid(kind: str, cli: Cli, tmp_path: Path) -> None:
     assert cli("new", "task", "mine", "--type", kind).code == 0
     assert sorted(file.name for file in (tmp_path / "mine").iterdir()) == [
@@ -70,12 +75,12 @@ def named_schema(file: Path) -> Draft7Validator:
 
 @pytest.mark.slow
 def test_new_tasks_pass_their_own_tests(cli: Cli, tmp_path: Path) -> None:
-    for kind in (*TASK_TYPES, *BROUGHT):
+    for kind in (*TASK_TYPES, *TYPES_OF_PLUGINS):
         cli("new", "task", f"my_{kind}", "--type", kind, "--directory", tmp_path / "all" / kind)
     run_tests(tmp_path / "all")
 
 
-@pytest.mark.parametrize("kind", [*TASK_TYPES, *BROUGHT])
+@pytest.mark.parametrize("kind", [*TASK_TYPES, *TYPES_OF_PLUGINS])
 def test_the_commands_in_the_readme_work(kind: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("new", "task", "mine", "--type", kind)
     monkeypatch.chdir(tmp_path / "mine")
@@ -107,7 +112,7 @@ def test_a_new_plugin_of_every_type_is_valid_and_runs(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the commands that `new plugin` names, but for pip; three of them have a model that answers in another way."""
-    kinds = [*TASK_TYPES, *BROUGHT]
+    kinds = [*TASK_TYPES, *TYPES_OF_PLUGINS]
     tasks, runs = [], []
     for kind in kinds:
         *_, install, validate, run = cli("new", "plugin", f"acme_{kind}", "--type", kind).out.splitlines()
@@ -197,7 +202,7 @@ def test_every_task_type_has_a_scaffold() -> None:
         assert {file.name for file in kind.scaffold.iterdir()} >= {"NAME.task.yaml.in", "NAME.jsonl.in"}, kind.name
 
 
-SCAFFOLDED = """
+SCAFFOLD = """
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -224,7 +229,7 @@ def register_task_types(register):
 @pytest.fixture
 def scaffold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The scaffold of a task type `prices`, still empty."""
-    (tmp_path / "prices_plugin.py").write_text(SCAFFOLDED)
+    (tmp_path / "prices_plugin.py").write_text(SCAFFOLD)
     folder = tmp_path / "scaffold" / "prices"
     folder.mkdir(parents=True)
     monkeypatch.syspath_prepend(tmp_path)

@@ -18,7 +18,7 @@ from tests.runs.conftest import Models, write_task
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Path:
+def run_in_words(tmp_path: Path) -> Path:
     """A run whose answers are words."""
     (tmp_path / "tasks").mkdir()
     write_task(tmp_path / "tasks", "t")
@@ -31,7 +31,7 @@ def written(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_before_and_after(cli: Cli, written: Path) -> None:
+def test_before_and_after(cli: Cli, run_in_words: Path) -> None:
     head, line = cli("rescore", "run", "--include_path", "tasks").out.splitlines()
     assert head.split() == ["task", "answers", "changed", "before", "after", "acc", "before", "acc", "after"]
     assert line.split() == ["t", "20", "0", *("11", "empty", "·", "9", "ok") * 2, *("0.3333",) * 2]
@@ -46,11 +46,11 @@ def test_before_and_after(cli: Cli, written: Path) -> None:
         (("run",), "unknown task 't'"),
     ],
 )
-def test_what_cannot_be_rescored(arguments: tuple[str, ...], words: str, cli: Cli, written: Path) -> None:
+def test_what_cannot_be_rescored(arguments: tuple[str, ...], words: str, cli: Cli, run_in_words: Path) -> None:
     assert words in cli("rescore", *arguments).complaint
 
 
-def test_the_table_says_what_was_no_answer(cli: Cli, written: Path) -> None:
+def test_the_table_says_what_was_no_answer(cli: Cli, run_in_words: Path) -> None:
     out = cli("show", "run").out
     assert "parse_rate  0.4500" in out
     assert "t: 11 empty answers" in out

@@ -115,7 +115,7 @@ def test_predictions_of_other_tasks_are_left_out_with_a_notice(cli: Cli) -> None
 ANSWERS = {"mini_pairs": "entailment", "mini_fables": "A"}
 
 
-def filled_in(file: Path) -> str:
+def fill_template(file: Path) -> str:
     """Return the content of a template with the same prediction for all examples of a task."""
     text = file.read_text(encoding="utf-8")
     if file.suffix in (".csv", ".tsv"):
@@ -146,7 +146,7 @@ def test_a_template_has_a_row_for_every_example_that_is_scored(suffix: str, cli:
     assert "there are no predictions for mini_pairs" in cli("score", *arguments, "-p", str(file)).err
     both = cli("score", *arguments, "--limit", "5", "--write_template", f"two.{suffix}")
     assert (both.code, "give only one of them" in both.err) == (2, True)
-    file.write_text(filled_in(file), encoding="utf-8")
+    file.write_text(fill_template(file), encoding="utf-8")
     done = cli("score", *arguments, "-p", str(file), "--no_baselines", "-o", "run")
     assert done.code == 0, done.err
     for seed in (3, 8):

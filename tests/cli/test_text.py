@@ -18,8 +18,8 @@ from figeval.records.run_folder import RunFolder, read_run
 from tests.cli.conftest import Cli
 from tests.finished_runs import run, score, task
 
-ODD = "\x1b\x9b\x07\x00[]0123;mJ\\PX\n\r\t\u202e\u2066\ud83d\ude00\x85\u2028ab"
-HOSTILE = st.text(st.one_of(st.sampled_from(ODD), st.characters()))
+ODD_CHARACTERS = "\x1b\x9b\x07\x00[]0123;mJ\\PX\n\r\t\u202e\u2066\ud83d\ude00\x85\u2028ab"
+HOSTILE_TEXTS = st.text(st.one_of(st.sampled_from(ODD_CHARACTERS), st.characters()))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_is_left_of_a_text(text: str, expected: str) -> None:
     assert clean(text) == expected
 
 
-@given(HOSTILE)
+@given(HOSTILE_TEXTS)
 def test_a_clean_text_is_harmless_and_stays_as_it_is(text: str) -> None:
     cleaned = clean(text)
     cleaned.encode()
@@ -52,7 +52,7 @@ def test_a_clean_text_is_harmless_and_stays_as_it_is(text: str) -> None:
     assert valid(text) == text or any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-@given(st.dictionaries(HOSTILE, st.lists(HOSTILE | st.integers() | st.none())))
+@given(st.dictionaries(HOSTILE_TEXTS, st.lists(HOSTILE_TEXTS | st.integers() | st.none())))
 def test_json_for_a_terminal_says_the_same(value: dict) -> None:
     value = cleaned(value, valid)
     text = shown_json(json.dumps(value, ensure_ascii=False))
@@ -117,7 +117,7 @@ def test_many_semicolons_take_no_time() -> None:
     assert csv_cell("x;-" + "y" * 200_000).startswith("x;-y")
 
 
-@given(HOSTILE)
+@given(HOSTILE_TEXTS)
 def test_a_cell_is_read_as_the_text_that_was_written(text: str) -> None:
     text = clean(text)
     assert csv_text(csv_cell(text)) == text
@@ -138,17 +138,17 @@ def test_sequences_that_never_end_take_no_time() -> None:
 
 # ---- the records of others ------------------------------------------------------------------------------------------
 
-EVIL = "=cmd|'/C calc'!A0 \x1b[2J\x1b]0;pwned\x07\x9b1m[red]x[/] :x:\u202e <img src=x> ![p](http://x) `a|b`"
-SHOWN = "=cmd|'/C calc'!A0 [red]x[/] :x: <img src=x> ![p](http://x) `a|b`"
+EVIL_TEXT = "=cmd|'/C calc'!A0 \x1b[2J\x1b]0;pwned\x07\x9b1m[red]x[/] :x:\u202e <img src=x> ![p](http://x) `a|b`"
+SHOWN_TEXT = "=cmd|'/C calc'!A0 [red]x[/] :x: <img src=x> ![p](http://x) `a|b`"
 
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
     folder = RunFolder(tmp_path / "run")
     folder.predictions_file("x").parent.mkdir(parents=True)
-    task_fields = {"warnings": [EVIL], "error": EVIL, "status": "failed", "scores": [score(EVIL)]}
-    record = run(task("proverbs", **task_fields), warnings=[EVIL])
-    record.model.name = record.model.backend = EVIL
+    task_fields = {"warnings": [EVIL_TEXT], "error": EVIL_TEXT, "status": "failed", "scores": [score(EVIL_TEXT)]}
+    record = run(task("proverbs", **task_fields), warnings=[EVIL_TEXT])
+    record.model.name = record.model.backend = EVIL_TEXT
     folder.write(record)
     return folder.path
 
@@ -169,7 +169,7 @@ def test_a_foreign_record_on_a_real_terminal(foreign: Path) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=400)
     show(read_run(foreign)[0], console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert SHOWN in text, "neither markup nor an emoji"
+    assert SHOWN_TEXT in text, "neither markup nor an emoji"
     assert "\x1b[2J" not in text
     assert "\x9b" not in text
 
@@ -183,14 +183,14 @@ def test_a_warning_of_a_plugin_says_nothing_to_the_terminal() -> None:
         "finally:\n"
         "    warnings.warn(sys.argv[1])\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, EVIL], capture_output=True, text=True, check=True)
-    assert SHOWN in done.stderr
+    done = subprocess.run([sys.executable, "-c", program, EVIL_TEXT], capture_output=True, text=True, check=True)
+    assert SHOWN_TEXT in done.stderr
     assert UNSAFE.search(done.stderr) is None
 
 
 def test_a_foreign_record_in_a_spreadsheet_and_on_a_page(foreign: Path, cli: Cli) -> None:
     row, *_ = csv.DictReader(io.StringIO(cli("export", foreign, "--to", "csv").out))
-    assert row["model"] == f"'{SHOWN}"
+    assert row["model"] == f"'{SHOWN_TEXT}"
     assert row["value"] == "0.25"
     page = cli("export", foreign, "--to", "markdown").out
     assert "<img" not in page

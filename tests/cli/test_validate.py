@@ -410,7 +410,7 @@ def pairs_of(*labels: str) -> list[dict[str, Any]]:
     return [{"id": f"p{i}", "a": f"left {i}", "b": f"right {i}", "label": label} for i, label in enumerate(labels)]
 
 
-def ungrouped(folder: Path, rows: list[dict[str, Any]], *lines: str) -> Path:
+def write_ungrouped_pairs(folder: Path, rows: list[dict[str, Any]], *lines: str) -> Path:
     file = write_pairs(folder, rows, *lines)
     edit(file, "group: row.pair\n", "")
     return file
@@ -418,13 +418,13 @@ def ungrouped(folder: Path, rows: list[dict[str, Any]], *lines: str) -> Path:
 
 def test_equal_gold_labels_are_worth_a_warning_unless_they_are_declared(tmp_path: Path, cli: Cli) -> None:
     equal = pairs_of(*["yes_it_does"] * 1542)
-    done = cli("validate", ungrouped(tmp_path, equal))
+    done = cli("validate", write_ungrouped_pairs(tmp_path, equal))
     assert done.code == 0
     assert (
         "warning: pairs, test: all 1,542 gold answers are 'yes_it_does', so a constant answer is always right"
         in done.out
     )
-    declared = cli("validate", ungrouped(tmp_path, equal, "only_label: yes_it_does"))
+    declared = cli("validate", write_ungrouped_pairs(tmp_path, equal, "only_label: yes_it_does"))
     assert (declared.code, declared.out.splitlines()[-1]) == (0, "1 task, 0 errors, 0 warnings")
 
 
@@ -438,10 +438,10 @@ def test_a_right_option_that_always_comes_first_is_worth_a_warning(task: Path, c
 
 def test_a_declared_label_must_be_that_of_all_rows(tmp_path: Path, cli: Cli) -> None:
     mixed = pairs_of(*["yes_it_does"] * 3, "no_it_does_not")
-    done = cli("validate", ungrouped(tmp_path, mixed, "only_label: yes_it_does"))
+    done = cli("validate", write_ungrouped_pairs(tmp_path, mixed, "only_label: yes_it_does"))
     assert done.code == 2
     assert "1 of 4 gold labels differ from only_label: yes_it_does" in done.out
-    unknown = cli("validate", ungrouped(tmp_path, mixed, "only_label: perhaps"))
+    unknown = cli("validate", write_ungrouped_pairs(tmp_path, mixed, "only_label: perhaps"))
     assert (unknown.code, "only_label 'perhaps' is not among the labels" in unknown.out) == (2, True)
 
 

@@ -31,7 +31,7 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "file.bin"
 
 
-def left_over(target: Path) -> list[str]:
+def partial_files(target: Path) -> list[str]:
     return sorted(path.name for path in target.parent.iterdir())
 
 
@@ -39,7 +39,7 @@ def test_arrives_whole_and_leaves_no_part(site: Site, target: Path, hasty: Patie
     file = site.file("file.bin", BODY)
     download(file.source.url, file, target, hasty)
     assert target.read_bytes() == BODY
-    assert left_over(target) == ["file.bin"]
+    assert partial_files(target) == ["file.bin"]
     assert site.requests[0]["Accept-Encoding"] == "identity"
 
 
@@ -69,7 +69,7 @@ def test_gives_up_on_a_server_that_always_stalls_and_keeps_the_part(site: Site, 
     file = site.file("file.bin", BODY)
     with pytest.raises(Unavailable, match=r"was lost .*3 times in a row"):
         download(file.source.url, file, target, hasty)
-    assert left_over(target) == ["file.bin.part"]
+    assert partial_files(target) == ["file.bin.part"]
     download(file.source.url, file, target, hasty)
     assert target.read_bytes() == BODY
     assert site.sent == len(BODY), "the second call went on with the part of the first"
@@ -131,7 +131,7 @@ def test_a_refusal_is_final(site: Site, target: Path, hasty: Patience, status: i
     with pytest.raises(Unavailable, match=f"HTTP {status}"):
         download(file.source.url, file, target, hasty)
     assert len(site.requests) == 1
-    assert left_over(target) == []
+    assert partial_files(target) == []
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
@@ -184,7 +184,7 @@ def test_wrong_bytes_are_an_error_and_nothing_is_kept(site: Site, target: Path, 
     with pytest.raises(DataError, match=f"sha256 .*expected {file.source.sha256}.*nothing was kept") as caught:
         download(file.source.url, file, target, hasty)
     assert not isinstance(caught.value, Unavailable), "a wrong sum must not send us on to another place"
-    assert left_over(target) == []
+    assert partial_files(target) == []
 
 
 @pytest.mark.parametrize("size", [1_200, len(BODY) + 1])
@@ -196,7 +196,7 @@ def test_a_file_of_another_size_is_refused_before_it_is_read(
     with pytest.raises(DataError, match=f"of {size:,} bytes, expected {len(BODY):,}"):
         download(file.source.url, file, target, hasty)
     assert len(site.requests) == 1
-    assert left_over(target) == []
+    assert partial_files(target) == []
 
 
 def test_an_endless_answer_is_cut_short(site: Site, target: Path, hasty: Patience) -> None:
@@ -205,7 +205,7 @@ def test_an_endless_answer_is_cut_short(site: Site, target: Path, hasty: Patienc
     site.plan = [truncate(len(BODY) * 20, announced=False)]
     with pytest.raises(DataError, match="expected"):
         download(file.source.url, file, target, hasty)
-    assert left_over(target) == []
+    assert partial_files(target) == []
 
 
 def test_a_closed_port_is_not_asked_twice(target: Path, hasty: Patience, capsys: pytest.CaptureFixture[str]) -> None:
@@ -256,7 +256,7 @@ def test_a_killed_download_goes_on_in_another_process(site: Site, target: Path, 
     assert site.sent - sent_before == len(BODY) - partial_size
 
 
-def zipped(name: str, content: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def zip_archive(name: str, content: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as archive:
         archive.writestr(name, content)
@@ -271,12 +271,12 @@ def set_header_field(archive: bytes, offset: int, value: int) -> bytes:
 
 
 def test_a_member_of_an_archive_is_taken_out_and_checked(site: Site, target: Path, hasty: Patience) -> None:
-    archive = zipped("inner.txt", BODY)
+    archive = zip_archive("inner.txt", BODY)
     site.plan = [truncate(1000)]
     file = site.file("archive.zip", archive, member="inner.txt", content=BODY)
     download_member(file.source.url, file, target, hasty)
     assert target.read_bytes() == BODY
-    assert left_over(target) == ["file.bin"]
+    assert partial_files(target) == ["file.bin"]
     assert site.sent == len(archive)
 
 
@@ -284,21 +284,24 @@ def test_a_member_of_an_archive_is_taken_out_and_checked(site: Site, target: Pat
     ("archive", "message"),
     [
         (b"<html>log in</html>", "not a zip archive that contains 'inner.txt'"),
-        (zipped("other.txt", BODY), "not a zip archive that contains 'inner.txt'"),
-        (zipped("inner.txt", BODY[::-1]), f"expected {hashlib.sha256(BODY).hexdigest()}"),
-        (zipped("inner.txt", BODY * 3), f"{len(BODY) + 1:,} bytes"),
-        (zipped("inner.txt", BODY)[:-40], "not a zip archive"),
+        (zip_archive("other.txt", BODY), "not a zip archive that contains 'inner.txt'"),
+        (zip_archive("inner.txt", BODY[::-1]), f"expected {hashlib.sha256(BODY).hexdigest()}"),
+        (zip_archive("inner.txt", BODY * 3), f"{len(BODY) + 1:,} bytes"),
+        (zip_archive("inner.txt", BODY)[:-40], "not a zip archive"),
         (
-            zipped("inner.txt", BODY, zipfile.ZIP_STORED).replace(BODY[:9], BODY[1:10]),
+            zip_archive("inner.txt", BODY, zipfile.ZIP_STORED).replace(BODY[:9], BODY[1:10]),
             "Bad CRC-32.*try again",
         ),
-        (set_header_field(zipped("inner.txt", BODY), 16, 9), "damaged"),
+        (set_header_field(zip_archive("inner.txt", BODY), 16, 9), "damaged"),
         (
-            set_header_field(zipped("inner.txt", BODY), 6, 1),
+            set_header_field(zip_archive("inner.txt", BODY), 6, 1),
             "is encrypted; unpack it yourself and put 'inner.txt' at bench/",
         ),
-        (set_header_field(zipped("inner.txt", BODY), 8, 9), r"is packed by Deflate64, .*; unpack it yourself and put"),
-        (zipped("inner.txt", BODY, zipfile.ZIP_BZIP2), r"is packed by bzip2, .*; unpack it yourself and put"),
+        (
+            set_header_field(zip_archive("inner.txt", BODY), 8, 9),
+            r"is packed by Deflate64, .*; unpack it yourself and put",
+        ),
+        (zip_archive("inner.txt", BODY, zipfile.ZIP_BZIP2), r"is packed by bzip2, .*; unpack it yourself and put"),
     ],
     ids=[
         "page",
@@ -319,7 +322,7 @@ def test_an_archive_of_something_else_leaves_nothing(
     file = site.file("archive.zip", archive, member="inner.txt", content=BODY)
     with pytest.raises(DataError, match=message):
         download_member(file.source.url, file, target, hasty)
-    assert left_over(target) == []
+    assert partial_files(target) == []
 
 
 @pytest.mark.parametrize("announced", [True, False])
@@ -327,25 +330,25 @@ def test_an_archive_of_unknown_size_has_a_limit(
     site: Site, target: Path, hasty: Patience, monkeypatch: pytest.MonkeyPatch, announced: bool
 ) -> None:
     monkeypatch.setattr("figeval.data.download.MAX_ARCHIVE_BYTES", 1_000)
-    archive = zipped("inner.txt", BODY)
+    archive = zip_archive("inner.txt", BODY)
     file = site.file("archive.zip", archive, member="inner.txt", content=BODY)
     site.plan = [truncate(len(archive), announced=announced)]
     with pytest.raises(DataError, match=r"at most 1,000 are downloaded; .*state its size as archive_bytes") as caught:
         download_member(file.source.url, file, target, hasty)
     assert not isinstance(caught.value, Unavailable)
-    assert left_over(target) == []
+    assert partial_files(target) == []
     stated = DataFile("bench", file.source.model_copy(update={"archive_bytes": len(archive)}))
     download_member(file.source.url, stated, target, hasty)
     assert target.read_bytes() == BODY
 
 
 def test_an_archive_of_another_size_is_refused(site: Site, target: Path, hasty: Patience) -> None:
-    archive = zipped("inner.txt", BODY)
+    archive = zip_archive("inner.txt", BODY)
     file = site.file("archive.zip", archive, member="inner.txt", content=BODY)
     wrong = DataFile("bench", file.source.model_copy(update={"archive_bytes": len(archive) - 1}))
     with pytest.raises(DataError, match=f"a file of {len(archive):,} bytes, expected {len(archive) - 1:,}"):
         download_member(file.source.url, wrong, target, hasty)
-    assert left_over(target) == []
+    assert partial_files(target) == []
 
 
 class Terminal(io.StringIO):

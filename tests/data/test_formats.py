@@ -34,7 +34,7 @@ def no_fetch(benchmark: str, path: str) -> Path:
     raise AssertionError("plain files are not fetched")
 
 
-def read(folder: Path, reader: str, content: bytes) -> list[Row]:
+def read_rows(folder: Path, reader: str, content: bytes) -> list[Row]:
     (folder / f"data.{reader}").write_bytes(content)
     return list(READERS[reader](f"data.{reader}", DataContext(folder=folder, fetch=no_fetch)))
 
@@ -43,10 +43,10 @@ def read(folder: Path, reader: str, content: bytes) -> list[Row]:
 def test_golden(tmp_path: Path, case: dict[str, Any]) -> None:
     content = case["latin1"].encode("latin-1") if "latin1" in case else case["text"].encode()
     if "rows" in case:
-        assert read(tmp_path, case["reader"], content) == case["rows"]
+        assert read_rows(tmp_path, case["reader"], content) == case["rows"]
         return
     with pytest.raises(DataError) as error:
-        read(tmp_path, case["reader"], content)
+        read_rows(tmp_path, case["reader"], content)
     assert re.search(case["error"], str(error.value)), str(error.value)
     assert "\n" not in str(error.value)
 
@@ -61,24 +61,24 @@ def test_a_missing_file_is_named_with_its_neighbour(tmp_path: Path, reader: str)
 def test_a_wide_header_takes_linear_time(tmp_path: Path) -> None:
     names = ",".join(map(str, range(10_000)))
     with pytest.raises(DataError, match="column '7' is named twice"):
-        read(tmp_path, "csv", f"{names.replace('9999', '7')}\n".encode())
+        read_rows(tmp_path, "csv", f"{names.replace('9999', '7')}\n".encode())
     with pytest.raises(DataError, match="10,001 columns, but at most 10,000 are read"):
-        read(tmp_path, "csv", f"{names},x\n".encode())
+        read_rows(tmp_path, "csv", f"{names},x\n".encode())
 
 
-BIG = 10_000_000
+FILE_BYTES = 10_000_000
 LONG_ROWS = {
-    "jsonl": b'{"a": 1}\n{"a": "' + b"x" * BIG + b'"}\n',
-    "json": b'[{"a": 1},\n{"a": "' + b"x" * BIG + b'"}]',
-    "csv": b"a,b\n1,2\n1," + b"x" * BIG + b"\n",
-    "tsv": b"a\tb\n1\t2\n1\t" + b"x" * BIG + b"\n",
+    "jsonl": b'{"a": 1}\n{"a": "' + b"x" * FILE_BYTES + b'"}\n',
+    "json": b'[{"a": 1},\n{"a": "' + b"x" * FILE_BYTES + b'"}]',
+    "csv": b"a,b\n1,2\n1," + b"x" * FILE_BYTES + b"\n",
+    "tsv": b"a\tb\n1\t2\n1\t" + b"x" * FILE_BYTES + b"\n",
 }
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_10_mb_row_is_one_line(tmp_path: Path, reader: str) -> None:
     with pytest.raises(DataError, match="row of more than 1,000,000 bytes") as error:
-        read(tmp_path, reader, LONG_ROWS[reader])
+        read_rows(tmp_path, reader, LONG_ROWS[reader])
     assert re.search(r"(:[23]|row 2): ", str(error.value))
     assert len(str(error.value)) < 300
 
@@ -86,22 +86,22 @@ def test_a_10_mb_row_is_one_line(tmp_path: Path, reader: str) -> None:
 @pytest.mark.slow
 def test_a_row_of_many_lines_is_long_too(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="more than 1,000,000"):
-        read(tmp_path, "csv", b"a,b\n1,2\n1," + b",".join([b'"' + b"x\n" * 200_000 + b'"'] * 3) + b"\n")
+        read_rows(tmp_path, "csv", b"a,b\n1,2\n1," + b",".join([b'"' + b"x\n" * 200_000 + b'"'] * 3) + b"\n")
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_the_limit_can_be_raised(tmp_path: Path, reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIGEVAL_MAX_ROW_BYTES", "20000000")
-    assert len(read(tmp_path, reader, LONG_ROWS[reader])) == 2
+    assert len(read_rows(tmp_path, reader, LONG_ROWS[reader])) == 2
     monkeypatch.setenv("FIGEVAL_MAX_ROW_BYTES", "20 MB")
     with pytest.raises(DataError, match="set it to a number"):
-        read(tmp_path, reader, LONG_ROWS[reader])
+        read_rows(tmp_path, reader, LONG_ROWS[reader])
 
 
 @pytest.mark.parametrize("reader", ["jsonl", "json"])
 def test_deep_nesting_is_an_error_and_no_crash(tmp_path: Path, reader: str) -> None:
     with pytest.raises(DataError, match="nested too deeply"):
-        read(tmp_path, reader, b"[" * 100_000)
+        read_rows(tmp_path, reader, b"[" * 100_000)
 
 
 # In a process of its own: threads that other tests have left behind allocate, too.
@@ -136,7 +136,7 @@ def test_memory_is_flat_in_the_size_of_the_file(tmp_path: Path, reader: str) -> 
 )
 def test_a_refused_row_leaves_no_file_open(tmp_path: Path, reader: str, content: bytes) -> None:
     with pytest.raises(DataError) as raised:  # as long as the error is kept, so are the frames of its traceback
-        read(tmp_path, reader, content)
+        read_rows(tmp_path, reader, content)
     opened = [os.path.realpath(descriptor) for descriptor in Path("/proc/self/fd").iterdir()]
     assert str(tmp_path / f"data.{reader}") not in opened
     assert raised.traceback
@@ -152,7 +152,7 @@ def test_a_first_row_comes_before_a_later_error(tmp_path: Path) -> None:
 def test_any_bytes_give_rows_or_a_data_error(reader: str, content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
-            rows = read(Path(folder), reader, content)
+            rows = read_rows(Path(folder), reader, content)
         except DataError as error:
             assert "\n" not in str(error)
         else:
@@ -171,8 +171,8 @@ values = st.recursive(
 def test_what_json_writes_is_read_back(rows: list[Row]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        assert read(Path(folder), "jsonl", lines.encode()) == rows
-        assert read(Path(folder), "json", json.dumps(rows).encode()) == rows
+        assert read_rows(Path(folder), "jsonl", lines.encode()) == rows
+        assert read_rows(Path(folder), "json", json.dumps(rows).encode()) == rows
 
 
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
@@ -192,5 +192,5 @@ def test_what_a_spreadsheet_writes_is_read_back(
     writer = csv.writer(buffer, dialect=name, quoting=quoting, lineterminator=end)
     writer.writerows([("left", "right"), *rows])
     with tempfile.TemporaryDirectory() as folder:
-        rows_read = read(Path(folder), dialect, buffer.getvalue().encode(encoding))
+        rows_read = read_rows(Path(folder), dialect, buffer.getvalue().encode(encoding))
     assert rows_read == [{"left": left, "right": right} for left, right in rows if left.strip() or right.strip()]

@@ -22,7 +22,7 @@ def readers(opener: Opener) -> Registry[Opener]:
     return registry
 
 
-def fetched(path: str, context: DataContext) -> Iterator[Row]:
+def read_fetched(path: str, context: DataContext) -> Iterator[Row]:
     """Handles whatever goes wrong with the file, as a reader may."""
     try:
         context.fetch("bench", path).read_text()
@@ -31,7 +31,7 @@ def fetched(path: str, context: DataContext) -> Iterator[Row]:
     raise AssertionError("the file was handed out")
 
 
-def copied(path: str, context: DataContext) -> Iterator[Row]:
+def read_copy(path: str, context: DataContext) -> Iterator[Row]:
     """Rows of a user's own copy."""
     for folder in context.copies("bench"):
         if (folder / path).is_file():
@@ -46,29 +46,29 @@ def test_an_upstream_file_is_looked_for_and_neither_read_nor_fetched(
     """A damaged file counts as there: whether it is whole is seen when it is read."""
     list_files(site.file("file.txt", BODY))
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", f"{tmp_path},{site.url}")
-    assert availability("bench:file.txt", tmp_path, readers(fetched)) == "to be fetched"
+    assert availability("bench:file.txt", tmp_path, readers(read_fetched)) == "to be fetched"
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "file.txt").write_text("damaged")
-    assert availability("bench:file.txt", tmp_path, readers(fetched)) == "here"
-    assert availability("bench:other.txt", tmp_path, readers(fetched)) == "cannot be read"
+    assert availability("bench:file.txt", tmp_path, readers(read_fetched)) == "here"
+    assert availability("bench:other.txt", tmp_path, readers(read_fetched)) == "cannot be read"
     assert site.requests == []
 
 
 def test_a_copy_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FIGEVAL_DATA_MIRROR", raising=False)
     monkeypatch.delenv("FIGEVAL_DATA_COPIES", raising=False)
-    assert availability("bench:file.txt", tmp_path, readers(copied)) == "needs your copy"
+    assert availability("bench:file.txt", tmp_path, readers(read_copy)) == "needs your copy"
     monkeypatch.setenv("FIGEVAL_DATA_COPIES", f"bench={tmp_path}")
-    assert availability("bench:file.txt", tmp_path, readers(copied)) == "needs your copy"
+    assert availability("bench:file.txt", tmp_path, readers(read_copy)) == "needs your copy"
     (tmp_path / "file.txt").write_text("")
-    assert availability("bench:file.txt", tmp_path, readers(copied)) == "here"
+    assert availability("bench:file.txt", tmp_path, readers(read_copy)) == "here"
 
 
 @pytest.mark.parametrize("reference", ["nobody:file.txt", "file.txt", "jsonl:file.jsonl"])
 def test_what_no_reader_can_read(reference: str, tmp_path: Path) -> None:
     from figeval.data.formats import open_jsonl
 
-    registry = readers(fetched)
+    registry = readers(read_fetched)
     registry.add("jsonl", open_jsonl, "test")
     assert availability(reference, tmp_path, registry) == "cannot be read"
     (tmp_path / "file.jsonl").write_text('{"id": "1"}\n')
@@ -80,4 +80,4 @@ def test_data_without_a_scheme_get_the_one_of_their_ending(ending: str, tmp_path
     likely = "jsonl" if ending == "txt" else "bench"
     context = DataContext(folder=tmp_path, fetch=lambda *_: pytest.fail("the file was fetched"))
     with pytest.raises(DataError, match=f"write, for example, '{likely}:rows.{ending}'"):
-        read(f"rows.{ending}", context, readers(fetched))
+        read(f"rows.{ending}", context, readers(read_fetched))

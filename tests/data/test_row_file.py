@@ -24,16 +24,16 @@ from figeval.errors import DataError
 TABLE = "id,prediction\nF01,E\nF02,B\n"
 LINES = '{"id": "F01", "prediction": "E"}\n{"id": "F02", "prediction": "B"}\n'
 LIST = f"[{','.join(LINES.splitlines())}]"
-BOTH = [("F01", "E"), ("F02", "B")]
+ROWS = [("F01", "E"), ("F02", "B")]
 
 
-def read(name: str, content: bytes | str, folder: Path) -> list[tuple[str, str]]:
+def read_rows(name: str, content: bytes | str, folder: Path) -> list[tuple[str, str]]:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return [(row.optional("id"), row.optional("prediction")) for row in RowFile(path, "give a file").rows()]
 
 
-def zipped(*members: str, content: str = TABLE, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def zip_archive(*members: str, content: str = TABLE, method: int = zipfile.ZIP_DEFLATED) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as archive:
         for member in members:
@@ -49,14 +49,14 @@ def set_header_field(archive: bytes, offset: int, value: int) -> bytes:
     return bytes(changed)
 
 
-def flipped(packed: bytes, offset: int) -> bytes:
+def flip_byte(packed: bytes, offset: int) -> bytes:
     changed = bytearray(packed)
     changed[offset] ^= 0xFF
     return bytes(changed)
 
 
-GZIPPED, ZIPPED = gzip.compress(TABLE.encode(), mtime=0), zipped("a.csv", method=zipfile.ZIP_STORED)
-READ: dict[str, bytes | str] = {
+GZIP_FILE, ZIP_FILE = gzip.compress(TABLE.encode(), mtime=0), zip_archive("a.csv", method=zipfile.ZIP_STORED)
+READABLE_FILES: dict[str, bytes | str] = {
     "a.csv": TABLE,
     "byte order mark.csv": f"\ufeff{TABLE}",
     "byte order mark.jsonl": f"\ufeff{LINES}",
@@ -119,26 +119,26 @@ READ: dict[str, bytes | str] = {
     "utf16be without a mark.jsonl": LINES.encode("utf-16-be"),
     "utf32.csv": TABLE.encode("utf-32"),
     "utf32 without a mark.csv": TABLE.encode("utf-32-be"),
-    "a.csv.gz": GZIPPED,
-    "unsuspected gzip.csv": GZIPPED,
+    "a.csv.gz": GZIP_FILE,
+    "unsuspected gzip.csv": GZIP_FILE,
     "two members.csv.gz": b"".join(gzip.compress(part.encode()) for part in TABLE.partition("F02")),
     "utf16.csv.gz": gzip.compress(TABLE.encode("utf-16")),
     "a.jsonl.gz": gzip.compress(LINES.encode()),
     "a.json.gz": gzip.compress(LIST.encode()),
     "a.csv.bz2": bz2.compress(TABLE.encode()),
     "a.jsonl.xz": lzma.compress(LINES.encode()),
-    "a.zip": zipped("folder/a.csv"),
-    "a.csv.zip": zipped("folder/", "__MACOSX/folder/._a.csv", "folder/a.csv", "folder/.DS_Store"),
-    "lines.zip": zipped("../a.jsonl", content=LINES),
+    "a.zip": zip_archive("folder/a.csv"),
+    "a.csv.zip": zip_archive("folder/", "__MACOSX/folder/._a.csv", "folder/a.csv", "folder/.DS_Store"),
+    "lines.zip": zip_archive("../a.jsonl", content=LINES),
 }
 
 
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", READABLE_FILES)
 def test_read(name: str, tmp_path: Path) -> None:
-    assert [row for row in read(name, READ[name], tmp_path) if row[0].strip()] == BOTH
+    assert [row for row in read_rows(name, READABLE_FILES[name], tmp_path) if row[0].strip()] == ROWS
 
 
-REFUSED: list[tuple[str, bytes | str, str]] = [
+REFUSED_FILES: list[tuple[str, bytes | str, str]] = [
     ("utf16.csv", TABLE.encode("utf-16")[:-1], "utf16.csv is not valid UTF-16 (truncated data); save it as UTF-8"),
     ("zero.csv", TABLE.replace("E", "E\0"), "zero.csv:2: a zero byte, which no text has; remove it"),
     (
@@ -151,28 +151,32 @@ REFUSED: list[tuple[str, bytes | str, str]] = [
         b"id,prediction\n\x01\x02\xff",
         "binary.csv:2: byte 0xff at offset 16 is not utf-8; this is no text",
     ),
-    ("cut.csv.gz", GZIPPED[:-6], "cut.csv.gz is damaged or cut off"),
-    ("wrong sum.csv.gz", flipped(GZIPPED, -8), "is damaged or cut off (CRC check failed"),
-    ("more.csv.gz", GZIPPED + b"more", "is damaged or cut off (Not a gzipped file"),
+    ("cut.csv.gz", GZIP_FILE[:-6], "cut.csv.gz is damaged or cut off"),
+    ("wrong sum.csv.gz", flip_byte(GZIP_FILE, -8), "is damaged or cut off (CRC check failed"),
+    ("more.csv.gz", GZIP_FILE + b"more", "is damaged or cut off (Not a gzipped file"),
     ("cut.jsonl.xz", lzma.compress(LINES.encode())[:-5], "is damaged or cut off"),
-    ("twice.csv.gz", gzip.compress(GZIPPED), "twice.csv.gz holds another packed file; unpack it"),
+    ("twice.csv.gz", gzip.compress(GZIP_FILE), "twice.csv.gz holds another packed file; unpack it"),
     ("parquet.csv.gz", gzip.compress(b"PAR1\x15\0"), "is a Parquet file; save it as CSV or JSON Lines"),
     ("a.tar.gz", gzip.compress(b"a.csv" + bytes(252) + b"ustar\0"), "a.tar.gz is a tar archive; unpack it"),
-    ("two.zip", zipped("a.csv", "b.csv"), "two.zip holds 2 files (a.csv, b.csv); unpack it"),
-    ("none.zip", zipped(), "none.zip holds no file"),
-    ("a.xlsx", zipped("xl/workbook.xml", "[Content_Types].xml"), "is an Excel workbook; save the sheet as CSV UTF-8"),
-    ("a.ods", zipped("mimetype", "content.xml"), "is an OpenDocument file; save the sheet as CSV UTF-8"),
-    ("cut.zip", ZIPPED[:-30], "cut.zip is damaged or cut off (File is not a zip file); copy or download it again"),
-    ("wrong sum.zip", flipped(ZIPPED, ZIPPED.index(b"F01")), "is damaged or cut off (Bad CRC-32"),
-    ("encrypted.zip", set_header_field(ZIPPED, 6, 1), "encrypted.zip is encrypted; unpack it with its password"),
+    ("two.zip", zip_archive("a.csv", "b.csv"), "two.zip holds 2 files (a.csv, b.csv); unpack it"),
+    ("none.zip", zip_archive(), "none.zip holds no file"),
+    (
+        "a.xlsx",
+        zip_archive("xl/workbook.xml", "[Content_Types].xml"),
+        "is an Excel workbook; save the sheet as CSV UTF-8",
+    ),
+    ("a.ods", zip_archive("mimetype", "content.xml"), "is an OpenDocument file; save the sheet as CSV UTF-8"),
+    ("cut.zip", ZIP_FILE[:-30], "cut.zip is damaged or cut off (File is not a zip file); copy or download it again"),
+    ("wrong sum.zip", flip_byte(ZIP_FILE, ZIP_FILE.index(b"F01")), "is damaged or cut off (Bad CRC-32"),
+    ("encrypted.zip", set_header_field(ZIP_FILE, 6, 1), "encrypted.zip is encrypted; unpack it with its password"),
     (
         "bzip2.zip",
-        zipped("a.csv", method=zipfile.ZIP_BZIP2),
+        zip_archive("a.csv", method=zipfile.ZIP_BZIP2),
         "bzip2.zip is packed by bzip2, which figeval does not",
     ),
     (
         "deflate64.zip",
-        set_header_field(ZIPPED, 8, 9),
+        set_header_field(ZIP_FILE, 8, 9),
         "is packed by Deflate64, which figeval does not unpack; unpack it",
     ),
     ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(9), "is an Excel workbook or another file of Office; save"),
@@ -225,10 +229,10 @@ REFUSED: list[tuple[str, bytes | str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "message"), REFUSED, ids=[name for name, _, _ in REFUSED])
+@pytest.mark.parametrize(("name", "content", "message"), REFUSED_FILES, ids=[name for name, _, _ in REFUSED_FILES])
 def test_refused(name: str, content: bytes | str, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=re.escape(message)) as caught:
-        read(name, content, tmp_path)
+        read_rows(name, content, tmp_path)
     assert "\n" not in str(caught.value)
 
 
@@ -239,11 +243,11 @@ def test_refused(name: str, content: bytes | str, message: str, tmp_path: Path) 
     cut=st.integers(0, 4),
 )
 def test_a_damaged_file_gives_its_rows_or_is_refused(name: str, offset: int, put: bytes, cut: int) -> None:
-    original = READ[name]
+    original = READABLE_FILES[name]
     assert isinstance(original, bytes)
     start = offset % len(original)
     with tempfile.TemporaryDirectory() as folder, suppress(DataError):
-        read(name, original[:start] + put + original[start + cut :], Path(folder))
+        read_rows(name, original[:start] + put + original[start + cut :], Path(folder))
 
 
 @pytest.mark.parametrize("kind", ["gz", "xz"])
@@ -251,7 +255,7 @@ def test_a_bomb_is_not_unpacked(kind: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("figeval.data.archives.RATIO_FROM_BYTES", 1 << 17)
     content = b"id,prediction\nF01," + b"\n" * (1 << 18)
     with pytest.raises(DataError, match="unpacks to more than 131,072 bytes; unpack it if you trust it"):
-        read(f"a.csv.{kind}", gzip.compress(content) if kind == "gz" else lzma.compress(content), tmp_path)
+        read_rows(f"a.csv.{kind}", gzip.compress(content) if kind == "gz" else lzma.compress(content), tmp_path)
 
 
 def test_columns_keep_their_names(tmp_path: Path) -> None:
@@ -265,7 +269,7 @@ def test_columns_keep_their_names(tmp_path: Path) -> None:
 
 
 def test_names_that_differ_only_in_blanks_stay_apart(tmp_path: Path) -> None:
-    assert read("a.csv", "id, prediction,prediction\nF01,A,B\n", tmp_path) == [("F01", "B")]
+    assert read_rows("a.csv", "id, prediction,prediction\nF01,A,B\n", tmp_path) == [("F01", "B")]
 
 
 def test_lines_are_those_of_an_editor(tmp_path: Path) -> None:

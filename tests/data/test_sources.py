@@ -13,7 +13,7 @@ from figeval.data.sources import Sources, load_catalogue
 from figeval.errors import DataError
 from figeval.io.yaml_files import read_yaml
 
-GOOD = f"""
+SOUND_SOURCES = f"""
 licence: CC0
 homepage: https://example.org
 citation: nobody (2024)
@@ -25,14 +25,14 @@ files:
 """
 
 
-def written(tmp_path: Path, text: str) -> Path:
+def write_sources(tmp_path: Path, text: str) -> Path:
     file = tmp_path / "sources.yaml"
     file.write_text(text, encoding="utf-8")
     return file
 
 
 def test_a_good_file_is_read(tmp_path: Path) -> None:
-    sources = read_yaml(written(tmp_path, GOOD), Sources, DataError)
+    sources = read_yaml(write_sources(tmp_path, SOUND_SOURCES), Sources, DataError)
     assert sources.files[0].path == "a/b.txt"
     assert sources.files[0].member is None
 
@@ -49,14 +49,14 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         ("path: a/b.txt", "path: /b.txt", r"files\.0\.path: '/b\.txt' must be a relative path"),
         ("url: https", "url: ftp", r"files\.0\.url: "),
         ("citation: nobody (2024)\n", "", "citation is missing"),
-        (GOOD.partition("files:")[2], " []", "files: .* at least 1 item"),
-        (GOOD, "- a list", "must be a mapping"),
-        (GOOD, "a: [", "not valid YAML"),
-        ("    bytes: 12\n", "    bytes: 12\n" + GOOD.partition("files:\n")[2], "'a/b.txt' is listed twice"),
+        (SOUND_SOURCES.partition("files:")[2], " []", "files: .* at least 1 item"),
+        (SOUND_SOURCES, "- a list", "must be a mapping"),
+        (SOUND_SOURCES, "a: [", "not valid YAML"),
+        ("    bytes: 12\n", "    bytes: 12\n" + SOUND_SOURCES.partition("files:\n")[2], "'a/b.txt' is listed twice"),
     ],
 )
 def test_every_mistake_is_one_line_with_file_and_key(tmp_path: Path, before: str, after: str, message: str) -> None:
-    file = written(tmp_path, GOOD.replace(before, after))
+    file = write_sources(tmp_path, SOUND_SOURCES.replace(before, after))
     with pytest.raises(DataError, match=message) as error:
         read_yaml(file, Sources, DataError)
     assert str(error.value).startswith(f"{file}:")
@@ -78,8 +78,8 @@ def load_plugins(*modules: str) -> plugins.PluginManager:
 
 def test_packages_of_plugins_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
-    package(tmp_path, "acme_one", sources__yaml=GOOD, vectors__sources__yaml=GOOD)
-    package(tmp_path, "acme_two", sources__yaml=GOOD)
+    package(tmp_path, "acme_one", sources__yaml=SOUND_SOURCES, vectors__sources__yaml=SOUND_SOURCES)
+    package(tmp_path, "acme_two", sources__yaml=SOUND_SOURCES)
     manager = load_plugins("acme_one", "acme_one.plugin", "acme_two.plugin")
     assert [(entry.name, entry.owner) for entry in load_catalogue(manager)] == [
         ("acme_one", "acme_one"),
@@ -93,9 +93,9 @@ def test_a_broken_or_doubled_file_is_a_problem_of_its_plugin_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
-    package(tmp_path, "acme_good", shared__sources__yaml=GOOD)
-    package(tmp_path, "acme_taker", shared__sources__yaml=GOOD, own__sources__yaml=GOOD)
-    package(tmp_path, "acme_broken", sources__yaml="licence: [", fine__sources__yaml=GOOD)
+    package(tmp_path, "acme_good", shared__sources__yaml=SOUND_SOURCES)
+    package(tmp_path, "acme_taker", shared__sources__yaml=SOUND_SOURCES, own__sources__yaml=SOUND_SOURCES)
+    package(tmp_path, "acme_broken", sources__yaml="licence: [", fine__sources__yaml=SOUND_SOURCES)
     manager = load_plugins("acme_good", "acme_taker", "acme_broken")
     assert [entry.name for entry in load_catalogue(manager)] == ["shared", "own", "fine"]
     assert "'shared' of acme_taker is already registered by acme_good" in manager.plugins["acme_taker"].problems[0]
@@ -107,7 +107,7 @@ def test_a_broken_or_doubled_file_is_a_problem_of_its_plugin_only(
 def test_a_plugin_without_a_package_has_no_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "acme_lonely.py").write_text('"""One file."""\n')
-    (tmp_path / "sources.yaml").write_text(GOOD)
+    (tmp_path / "sources.yaml").write_text(SOUND_SOURCES)
     assert len(load_catalogue(load_plugins("acme_lonely"))) == 0
 
 

@@ -18,13 +18,13 @@ TEXTS = (
 LIMITS = (float("inf"), float("-inf"), float("nan"), 1e308)
 NUMBERS = (0, -1, 1, 2**31, 2**63, 10**30, -(10**30), 10**400, 0.5, -0.5, *LIMITS)
 PUT_IN = (b"", b"\xff", b"\0", b"[" * 200, b"{", b"}", b'"', b"\n", b"&a *a", b"\xed\xa0\x80")
-DEEP: Any = None
+DEEP_TREE: Any = None
 for _ in range(90):
-    DEEP = [DEEP]
+    DEEP_TREE = [DEEP_TREE]
 
 scalars = st.sampled_from((*TEXTS, *NUMBERS, None, True, False)) | st.text(max_size=8) | st.integers() | st.floats()
 values: st.SearchStrategy[Any] = st.recursive(
-    scalars | st.just(DEEP),
+    scalars | st.just(DEEP_TREE),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(TEXTS), inner, max_size=3),
     max_leaves=6,
 )
@@ -47,7 +47,7 @@ def replace_at(value: Any, path: tuple[Any, ...], other: Any) -> Any:
 
 
 @st.composite
-def damaged(draw: st.DrawFn, sound: Any) -> Any:
+def damaged_values(draw: st.DrawFn, sound: Any) -> Any:
     """A sound value, at one to three places of which something else stands, or a key is missing or too many."""
     value = sound
     for _ in range(draw(st.integers(1, 3))):

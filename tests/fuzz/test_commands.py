@@ -15,7 +15,7 @@ import pytest
 from tests.finished_runs import finished
 from tests.warm import warm_figeval
 
-IMPORTED = ("figeval.cli.run", "figeval.runs", "figeval.reporting.table", "rich.console", "scipy.stats")
+MODULES = ("figeval.cli.run", "figeval.runs", "figeval.reporting.table", "rich.console", "scipy.stats")
 # Of addresses, of which libraries reserve much more than they use; and of processor time.
 LIMITS = {resource.RLIMIT_AS: 4 << 30, resource.RLIMIT_CPU: 5}
 LONG_NAME = "n" * 300
@@ -30,7 +30,7 @@ ROWS = '{"id": "a", "q": "word", "o": ["word", "b"], "g": 0}\n{"id": "b", "q": "
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
-NESTED = "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}"
+NESTED_LOOPS = "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}"
 
 pytestmark = pytest.mark.slow
 
@@ -98,7 +98,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 def figeval(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
     """`figeval …` in a folder, with limits."""
     home = tmp_path_factory.mktemp("home")
-    with warm_figeval(IMPORTED, LIMITS) as commands:
+    with warm_figeval(MODULES, LIMITS) as commands:
         environment = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}", "FIGEVAL_HOME": str(home)}
 
         def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -108,7 +108,7 @@ def figeval(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
         yield call
 
 
-def told_in_one_line(done: subprocess.CompletedProcess[str]) -> None:
+def require_one_line(done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode in (0, 2), f"exit code {done.returncode}: {done.stderr[-2_000:]}"
     assert "Traceback" not in done.stderr
     if done.returncode == 2:
@@ -120,7 +120,7 @@ def told_in_one_line(done: subprocess.CompletedProcess[str]) -> None:
 def task_folder(folder: Path) -> None:
     (folder / "t.task.yaml").write_text(TASK)
     (folder / "t.jsonl").write_text(ROWS)
-    for template, source in {"nested": NESTED, "self": "{% include 'self.jinja' %}", "latin": "é"}.items():
+    for template, source in {"nested": NESTED_LOOPS, "self": "{% include 'self.jinja' %}", "latin": "é"}.items():
         blocks = "".join(f"{{% block {block} %}}{source}{{% endblock %}}" for block in ("context", "continuation"))
         (folder / f"{template}.jinja").write_text(blocks, encoding="latin-1")
 
@@ -131,21 +131,21 @@ def test_a_task_file(name: str, tmp_path: Path, figeval: Callable[..., subproces
     old, new = TASKS[name]
     assert old in TASK
     (tmp_path / "t.task.yaml").write_text(TASK.replace(old, new))
-    told_in_one_line(figeval(tmp_path, "validate", "t.task.yaml"))
+    require_one_line(figeval(tmp_path, "validate", "t.task.yaml"))
 
 
 @pytest.mark.parametrize("name", ROW_FILES)
 def test_a_file_of_rows(name: str, tmp_path: Path, figeval: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     task_folder(tmp_path)
     (tmp_path / "t.jsonl").write_bytes(ROW_FILES[name])
-    told_in_one_line(figeval(tmp_path, "run", "--tasks", "t", "--model", "overlap", "--include_path", "."))
+    require_one_line(figeval(tmp_path, "run", "--tasks", "t", "--model", "overlap", "--include_path", "."))
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_record(name: str, tmp_path: Path, figeval: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     (tmp_path / "run.json").write_bytes(RECORDS[name])
     done = figeval(tmp_path, "show", ".")
-    told_in_one_line(done)
+    require_one_line(done)
     assert done.returncode == 2
 
 
@@ -168,7 +168,7 @@ def test_arguments(name: str, tmp_path: Path, figeval: Callable[..., subprocess.
         record = json.loads((tmp_path / "deep" / "run.json").read_text())
         record["tasks"][0]["predictions_sha256"] = None
         (tmp_path / "deep" / "run.json").write_text(json.dumps(record))
-    told_in_one_line(figeval(tmp_path, *ARGUMENTS[name]))
+    require_one_line(figeval(tmp_path, *ARGUMENTS[name]))
 
 
 def test_there_are_fifty_command_lines() -> None:

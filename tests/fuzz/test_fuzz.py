@@ -35,7 +35,7 @@ from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.loader import read_item
 from tests.finished_runs import finished
-from tests.fuzz.hostile import NUMBERS, TEXTS, as_json, as_yaml, damaged, scalars, torn
+from tests.fuzz.hostile import NUMBERS, TEXTS, as_json, as_yaml, damaged_values, scalars, torn
 from tests.typed import bound, task_types
 
 CASES = int(os.environ.get("FIGEVAL_FUZZ", "1000"))
@@ -162,7 +162,7 @@ sound_tasks = st.sampled_from(TASKS)
 @cases(0.25)
 @given(data=st.data())
 def test_task_files(data: st.DataObject, folder: Path) -> None:
-    task = data.draw(sound_tasks.flatmap(damaged))
+    task = data.draw(sound_tasks.flatmap(damaged_values))
     file = folder / "t.task.yaml"
     file.write_bytes(data.draw(torn(as_yaml(task))) if data.draw(st.booleans()) else as_yaml(task))
     with clean():
@@ -173,7 +173,7 @@ def test_task_files(data: st.DataObject, folder: Path) -> None:
 @given(data=st.data())
 def test_rows(data: st.DataObject, folder: Path) -> None:
     task = data.draw(sound_tasks)
-    rows = [data.draw(damaged(ROW)), ROW]
+    rows = [data.draw(damaged_values(ROW)), ROW]
     lines = b"".join(as_json(row) + b"\n" for row in rows)
     scheme = data.draw(st.sampled_from(["jsonl", "json", "csv", "tsv"]))
     content = {"jsonl": lines, "json": as_json(rows)}.get(scheme, b"id,q,o,g,k\n" + lines)
@@ -284,9 +284,9 @@ def test_records(data: st.DataObject, runs: Path) -> None:
     (predictions,) = (runs / "sound" / "predictions").iterdir()
     lines = [json.loads(line) for line in predictions.read_text(encoding="utf-8").splitlines()]
     if data.draw(st.booleans()):
-        record = data.draw(damaged(record))
+        record = data.draw(damaged_values(record))
     else:
-        lines[0] = data.draw(damaged(lines[0]))
+        lines[0] = data.draw(damaged_values(lines[0]))
         record["tasks"][0]["predictions_sha256"] = None  # what was counted on is not there
     text = as_json(record)
     (runs / "run" / "run.json").write_bytes(data.draw(torn(text)) if data.draw(st.booleans()) else text)
@@ -332,7 +332,7 @@ STATUS = [200, 200, 200, 200, 400, 401, 403, 404, 408, 429, 500, 302]
     data=st.data(),
 )
 def test_replies(sound: Any, status: int, header: str, given_value: Any, data: st.DataObject) -> None:
-    body = data.draw(torn(as_json(data.draw(damaged(sound)))))
+    body = data.draw(torn(as_json(data.draw(damaged_values(sound)))))
     text = str(given_value)[:200].encode("ascii", "ignore").decode()
     headers = {header: "".join(character for character in text if character.isprintable())}
     openai = OpenAI(OpenAISettings(model="m"))

@@ -39,7 +39,7 @@ def copy(source: str, target: str) -> None:
         shutil.copyfile(source, target)
 
 
-def cut(file: str, lines: str) -> None:
+def cut_file(file: str, lines: str) -> None:
     """Leave the first lines of a file, as after a kill, and a part of the next one."""
     old_lines = Path(file).read_bytes().splitlines(keepends=True)
     after = old_lines[int(lines)][:20] if int(lines) < len(old_lines) else b""
@@ -113,7 +113,7 @@ ACTIONS: dict[str, Callable[..., Any]] = {
     "write": write,
     "replace": replace,
     "copy": copy,
-    "cut": cut,
+    "cut": cut_file,
     "date": date,
     "forget_digests": forget_digests,
     "annotate_sheet": annotate,

@@ -22,10 +22,10 @@ from unittest.mock import patch
 from figeval.language.word_forms import open_wordnet
 from tests.golden.cases import Case, Tree, lines_of, steady
 from tests.golden.digests import digest, digest_record, digest_text
-from tests.golden.stage import HERE, Models, Stage
+from tests.golden.stage import GOLDEN_FOLDER, Models, Stage
 
-BENCHMARKS = HERE / "benchmarks"
-NUMERIC = ("run",)  # commands that print only names and numbers
+BENCHMARKS = GOLDEN_FOLDER / "benchmarks"
+NUMERIC_COMMANDS = ("run",)  # commands that print only names and numbers
 NLTK_ROOTS = ("nltk/packages", "oewn/nltk_root")
 DURATION = re.compile(r"\b\d+:\d\d:\d\d\b")
 FINGERPRINT = re.compile(r"(?<=/)[0-9a-f]{16}\b")  # of a folder in the cache
@@ -104,7 +104,7 @@ def outcome(command: list[str], stage: Stage, *, shown: bool) -> Tree:
     """Run a command: its exit code, what it printed, and the files that it wrote or changed."""
     before = {file: file.read_bytes() for file in written(stage.out)}
     done = stage.figeval(command)
-    text = read_output(done.out, stage, shown=shown or command[0] in NUMERIC)
+    text = read_output(done.out, stage, shown=shown or command[0] in NUMERIC_COMMANDS)
     result: dict[str, Tree] = {"code": done.code, "printed": text}
     if done.code not in (0, 1):
         result["complaint"] = steady(lines_of(done.err)[-1:], stage)

@@ -19,12 +19,12 @@ from typing import Any, TypeAlias
 
 from figeval.errors import FigevalError
 from tests.golden.actions import ACTIONS
-from tests.golden.stage import HERE, Models, Stage, serving
+from tests.golden.stage import GOLDEN_FOLDER, Models, Stage, serving
 from tests.golden.written import digests, written
 
 Tree: TypeAlias = Any  # what JSON can hold
 
-RUNS = HERE / "runs"
+RUNS = GOLDEN_FOLDER / "runs"
 NAMES = RUNS / "names.json"
 DIGITS = 9
 TOLERANCE = 2e-5  # float32 differs by up to 1e-5 between makes of processors, once it is standardised

@@ -15,9 +15,9 @@ from pathlib import Path
 import figeval
 from tests.golden.actions import annotate, write
 from tests.golden.replies import digest
-from tests.golden.stage import HERE, Models, Stage
+from tests.golden.stage import GOLDEN_FOLDER, Models, Stage
 
-KEPT = HERE / "kept"
+KEPT_FOLDER = GOLDEN_FOLDER / "kept"
 STORIES = [f'P{number:02}N1,"The baker sold kettle number {number}, and nobody asked."' for number in range(1, 9)]
 COMMANDS = (
     "run --tasks mini_proverbs,mini_pairs --model overlap --output_path finished --limit 8 --by figure",
@@ -95,16 +95,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="figeval-keep-") as folder:
         stage = Stage(Path(folder) / "stage", Models(Path(folder) / "models"))
         keep(stage)
-        shutil.rmtree(KEPT, ignore_errors=True)
+        shutil.rmtree(KEPT_FOLDER, ignore_errors=True)
         for name in ("finished", "other", "interrupted", "stories", "items", "half_judged", "half_measured"):
-            shutil.copytree(stage.folder / name, KEPT / name, ignore=shutil.ignore_patterns("*.lock"))
-        for key in KEPT.glob("*/key.json"):
+            shutil.copytree(stage.folder / name, KEPT_FOLDER / name, ignore=shutil.ignore_patterns("*.lock"))
+        for key in KEPT_FOLDER.glob("*/key.json"):
             key.write_text(key.read_text("utf-8").replace(f"{stage.folder}/", ""), encoding="utf-8")
         trained = stage.folder / "trained"
         shutil.copytree(
-            trained / "training", KEPT / "trained" / "training", ignore=shutil.ignore_patterns("*.lock", "step-*")
+            trained / "training",
+            KEPT_FOLDER / "trained" / "training",
+            ignore=shutil.ignore_patterns("*.lock", "step-*"),
         )  # without weights
-        shutil.copyfile(trained / "figeval.json", KEPT / "trained" / "figeval.json")
+        shutil.copyfile(trained / "figeval.json", KEPT_FOLDER / "trained" / "figeval.json")
 
 
 if __name__ == "__main__":

@@ -22,18 +22,18 @@ from unittest.mock import patch
 from tests.golden.replies import SCRIPTS
 from tests.plugins.headed import joint_checkpoint
 from tests.plugins.servers import Handler, anthropic_answer, desk_open, openai_answer, question, says, talkative
-from tests.plugins.tiny import BERT, SMALL, Workshop, make_tokenizer, save, word_pieces
+from tests.plugins.tiny import BERT, SMALL_SIZES, Workshop, make_tokenizer, save, word_pieces
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-TASKS = HERE / "tasks_for_runs"
+GOLDEN_FOLDER = Path(__file__).resolve().parent
+ROOT = GOLDEN_FOLDER.parent.parent
+TASKS = GOLDEN_FOLDER / "tasks_for_runs"
 MINI = ROOT / "tasks" / "mini"
-INTERRUPTED = "plain@30"
+INTERRUPTED_SCRIPT = "plain@30"
 POSITIONS = 256
 SPREAD = 5  # of fresh weights: inputs matter, and roundings do not
 LABELS: dict[str, Any] = {"id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}, "num_labels": 3}
 ANTHROPIC = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}  # why a reply ended
-WRITE = "ForConditionalGeneration"
+GENERATION_HEAD = "ForConditionalGeneration"
 
 
 def sentences() -> list[str]:
@@ -77,7 +77,7 @@ class Models:
             "causal": partial(self._copied, "llama", "ForCausalLM"),
             "chat": self._chat,
             "gpt2": partial(self._copied, "gpt2", "LMHeadModel"),
-            "seq2seq": partial(self._copied, "t5", WRITE, initializer_factor=0.1),
+            "seq2seq": partial(self._copied, "t5", GENERATION_HEAD, initializer_factor=0.1),
             "holes": self._holes,
             "vectors": self._vectors,
         }
@@ -101,7 +101,7 @@ class Models:
         import transformers
 
         torch.manual_seed(20)
-        size = {"vocab_size": len(self._tokenizer), "max_position_embeddings": POSITIONS, **SMALL}
+        size = {"vocab_size": len(self._tokenizer), "max_position_embeddings": POSITIONS, **SMALL_SIZES}
         model = getattr(transformers, f"Bert{head}")(transformers.BertConfig(**size, **config))
         with torch.no_grad():
             for parameter in model.parameters():
@@ -132,7 +132,7 @@ class Models:
         """An encoder-decoder whose tokenizer has a mask."""
         from transformers import AutoTokenizer
 
-        shutil.copytree(self._workshop("bart", WRITE, max_position_embeddings=1024), target)
+        shutil.copytree(self._workshop("bart", GENERATION_HEAD, max_position_embeddings=1024), target)
         tokenizer = AutoTokenizer.from_pretrained(target, model_max_length=1024)
         tokenizer.add_special_tokens({"mask_token": "<unk>"})
         tokenizer.save_pretrained(target)
@@ -244,7 +244,7 @@ def serving(script: str) -> Iterator[str]:
     if not script:
         yield ""
         return
-    name, _, at = (INTERRUPTED if script == "interrupted" else script).partition("@")
+    name, _, at = (INTERRUPTED_SCRIPT if script == "interrupted" else script).partition("@")
     reply, lock, request_count = SCRIPTS[name], threading.Lock(), 0
 
     def usual(handler: Handler, body: bytes) -> None:

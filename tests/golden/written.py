@@ -13,7 +13,7 @@ from typing import Any
 from tests.golden.markup import page
 
 TIME = re.compile(rb"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")  # a file that differs in nothing else is not written anew
-PRIVATE = ("home",)  # folder of `FIGEVAL_HOME`, with remembered replies
+PRIVATE_FOLDERS = ("home",)  # folder of `FIGEVAL_HOME`, with remembered replies
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -22,7 +22,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {
         name: hashlib.sha256(TIME.sub(b"", file.read_bytes())).hexdigest()
         for name, file in sorted(files.items())
-        if name.split("/")[0] not in PRIVATE and file.suffix != ".lock" and file.name != ".lock"
+        if name.split("/")[0] not in PRIVATE_FOLDERS and file.suffix != ".lock" and file.name != ".lock"
     }
 
 

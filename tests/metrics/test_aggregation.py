@@ -23,7 +23,7 @@ from tests.aggregated import count_in
 MEAN = mean_of(lambda example, _prediction: example.meta.get("value"))
 TOTALS = Statistic(MEAN.features, ratio)  # the same numbers, but not known to be a mean: bootstrapped
 ROWS = st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.floats(0, 1)), min_size=1, max_size=25)
-ANY = Prediction(example_id="e", value=0)
+PREDICTION = Prediction(example_id="e", value=0)
 Rows = Iterable[tuple[str | None, float]]
 
 
@@ -184,7 +184,7 @@ def strict(rows: Iterable[tuple[str | None, str | None, float | None]]) -> Group
     total = GroupAggregator("accuracy", MEAN)
     for group, cluster, value in rows:
         meta = {} if value is None else {"value": value}
-        count_in(total, Example(id="e", group=group, cluster=cluster, meta=meta), ANY)
+        count_in(total, Example(id="e", group=group, cluster=cluster, meta=meta), PREDICTION)
     return total
 
 

@@ -38,9 +38,9 @@ RANKING: dict[str, PerExample] = {
 }
 SPANS = {"squad_f1": spans.squad_f1, "exact_match": spans.exact_match, "squad_f1_of_all": spans.squad_f1_of_all}
 
-ASKED = ChoiceExample(id="e", query="q", options=("aa", "bb", "cc", "dd"), gold=2)
+ASKED_CHOICE = ChoiceExample(id="e", query="q", options=("aa", "bb", "cc", "dd"), gold=2)
 PAIR = PairExample(id="e", left="l", right="r", label="b")
-RANKED = RankingExample(
+ASKED_RANKING = RankingExample(
     id="e",
     query="q",
     candidates=("aa", "bb", "cc", "dd", "ee"),
@@ -52,7 +52,7 @@ RANKED = RankingExample(
 LABELS = ("a", "b", "c")
 
 
-def chosen(scores: tuple[float, ...], labels: tuple[str, ...] = ()) -> Prediction:
+def choice_prediction(scores: tuple[float, ...], labels: tuple[str, ...] = ()) -> Prediction:
     """The prediction with these scores; `value` is the first of the best, whatever ties."""
     first = int(np.argmax(scores))
     return Prediction(
@@ -72,36 +72,41 @@ def test_all_ranking_metrics_are_looked_at() -> None:
 
 @pytest.mark.parametrize("metric", CHOICE.values(), ids=CHOICE)
 def test_chance_among_options_is_the_mean_over_all_guesses(metric: PerExample) -> None:
-    guesses = [metric(ASKED, chosen(scores)) for scores in permutations((-1.0, -2.0, -3.0, -4.0))]
-    assert metric(ASKED, chosen((0.0,) * 4)) == pytest.approx(fmean(guess for guess in guesses if guess is not None))
+    guesses = [metric(ASKED_CHOICE, choice_prediction(scores)) for scores in permutations((-1.0, -2.0, -3.0, -4.0))]
+    assert metric(ASKED_CHOICE, choice_prediction((0.0,) * 4)) == pytest.approx(
+        fmean(guess for guess in guesses if guess is not None)
+    )
 
 
 @pytest.mark.parametrize("metric", RANKING.values(), ids=RANKING)
 def test_chance_in_rankings_is_the_mean_over_all_orders(metric: PerExample) -> None:
-    guesses = [metric(RANKED, chosen(scores)) for scores in permutations((-1.0, -2.0, -3.0, -4.0, -5.0, -6.0))]
+    guesses = [
+        metric(ASKED_RANKING, choice_prediction(scores))
+        for scores in permutations((-1.0, -2.0, -3.0, -4.0, -5.0, -6.0))
+    ]
     expected = fmean(guess for guess in guesses if guess is not None)
-    assert metric(RANKED, chosen((0.0,) * 6)) == pytest.approx(expected)
+    assert metric(ASKED_RANKING, choice_prediction((0.0,) * 6)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("metric", PAIRS.values(), ids=PAIRS)
 def test_chance_among_labels_is_the_mean_over_all_guesses(metric: PerExample) -> None:
-    guesses = [metric(PAIR, chosen(scores, LABELS)) for scores in permutations((0.2, 0.3, 0.5))]
+    guesses = [metric(PAIR, choice_prediction(scores, LABELS)) for scores in permutations((0.2, 0.3, 0.5))]
     expected = fmean(guess for guess in guesses if guess is not None)
-    assert metric(PAIR, chosen((1 / 3,) * 3, LABELS)) == pytest.approx(expected)
+    assert metric(PAIR, choice_prediction((1 / 3,) * 3, LABELS)) == pytest.approx(expected)
 
 
 def test_hidden_gold_is_left_out_by_every_metric() -> None:
     for metric in CHOICE.values():
-        assert metric(replace(ASKED, gold=None), chosen((0.1, 0.2, 0.3, 0.4))) is None
-    nothing = replace(RANKED, relevant=frozenset(), grades={}, near=frozenset())
+        assert metric(replace(ASKED_CHOICE, gold=None), choice_prediction((0.1, 0.2, 0.3, 0.4))) is None
+    nothing = replace(ASKED_RANKING, relevant=frozenset(), grades={}, near=frozenset())
     for metric in RANKING.values():
-        assert metric(nothing, chosen((0.1, 0.2, 0.3, 0.4, 0.5, 0.6))) is None
+        assert metric(nothing, choice_prediction((0.1, 0.2, 0.3, 0.4, 0.5, 0.6))) is None
     assert nothing.hidden
     hidden = replace(PAIR, label=None)
     for metric in PAIRS.values():
-        assert metric(hidden, chosen((0.2, 0.3, 0.5), LABELS)) is None
+        assert metric(hidden, choice_prediction((0.2, 0.3, 0.5), LABELS)) is None
     for target in (classification.macro_f1, classification.balanced_accuracy):
-        assert as_statistic(target, LABELS).features(hidden, chosen((0.2, 0.3, 0.5), LABELS)) is None
+        assert as_statistic(target, LABELS).features(hidden, choice_prediction((0.2, 0.3, 0.5), LABELS)) is None
     part = SpanExample(id="e", text="a b", given="g", known="k", gold=None)
     span_prediction = Prediction(example_id="e", value=Span(0, 1))
     for span_metric in SPANS.values():

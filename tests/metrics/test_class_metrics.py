@@ -29,7 +29,7 @@ LABELS = ("entailment", "neutral", "contradiction")
 ROWS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1, max_size=30)
 
 
-def decided(scores: tuple[float, ...], **predictions: object) -> Prediction:
+def label_prediction(scores: tuple[float, ...], **predictions: object) -> Prediction:
     best = max(scores)
     return Prediction(example_id="e", value=scores.index(best), scores=scores, tied=scores.count(best), **predictions)
 
@@ -47,7 +47,7 @@ def value_of(target: PerLabel, rows: list[tuple[str, str]]) -> float | None:
 
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.5]), min_size=2, max_size=6))
 def test_whatever_ties_the_options_share_one_right_answer(scores: list[float]) -> None:
-    answer = decided(tuple(scores))
+    answer = label_prediction(tuple(scores))
     names = [f"option {index}" for index in range(len(scores))]
     shares = [choice_accuracy(choice(gold, *names), answer) for gold in range(len(scores))]
     assert sum(share for share in shares if share is not None) == pytest.approx(1.0)
@@ -58,7 +58,7 @@ def test_acc_norm_is_lm_evals(scores: list[float], gold: int) -> None:
     options = [("word " * (index + 1)).strip() for index in range(len(scores))]
     normalised = np.array(scores) / np.array([float(len(option)) for option in options])
     if np.sum(normalised == normalised.max()) == 1:
-        assert acc_norm(choice(gold, *options), decided(tuple(scores))) == float(np.argmax(normalised) == gold)
+        assert acc_norm(choice(gold, *options), label_prediction(tuple(scores))) == float(np.argmax(normalised) == gold)
 
 
 def test_acc_norm_does_not_apply_without_scores() -> None:
@@ -112,7 +112,7 @@ def test_no_answer_is_neither_right_nor_wrong(status: str) -> None:
 def test_accuracy_serves_choice_pairs_and_ranking_and_refuses_the_rest() -> None:
     metrics = Harness(plugins.load(modules=())).metrics
     ranked = RankingExample(id="e", query="q", candidates=("a", "b"), relevant=frozenset({1}))
-    assert loaded(metrics.get("acc", "ranking").target)(ranked, decided((0.1, 0.2))) == 1.0
+    assert loaded(metrics.get("acc", "ranking").target)(ranked, label_prediction((0.1, 0.2))) == 1.0
     served = {"choice": choice_accuracy, "pairs": pair_accuracy, "ranking": ranking.accuracy, "joint": ranking.accuracy}
     assert {name: loaded(metrics.get("acc", name).target) for name in served} == served
     for other in ("spans", "generation", "similarity"):

@@ -22,35 +22,37 @@ from figeval.types import Prediction
 from tests.aggregated import count_in
 
 EXAMPLE = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=1)
-HIDDEN = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=None)
+HIDDEN_GOLD = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=None)
 PAIR = PairExample(id="1", left="l", right="r", label="yes")
 CYCLIC = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
 
 
-def said(value, status="ok", **extra):
+def prediction(value, status="ok", **extra):
     return Prediction(example_id="1", value=value, status=status, **extra)
 
 
 def in_cyclic_orders(*values):
     """None is an answer that could not be understood."""
     pairs = zip(values, CYCLIC, strict=True)
-    return said(
+    return prediction(
         0,
-        answers=tuple(said(value, "ok" if value is not None else "unparseable", order=order) for value, order in pairs),
+        answers=tuple(
+            prediction(value, "ok" if value is not None else "unparseable", order=order) for value, order in pairs
+        ),
     )
 
 
 @pytest.mark.parametrize(
     ("example", "prediction", "rate", "acc", "of_all"),
     [
-        (EXAMPLE, said(1), 1.0, 1.0, 1.0),
-        (EXAMPLE, said(0), 1.0, 0.0, 0.0),
-        (EXAMPLE, said(None, "refusal"), 0.0, None, 0.0),
-        (EXAMPLE, said(None, "error"), None, None, None),
-        (EXAMPLE, said(None, "truncated"), 0.0, None, 0.0),
-        (HIDDEN, said(1), 1.0, None, None),
-        (PAIR, said("yes", labels=("yes", "no")), 1.0, 1.0, 1.0),
-        (PAIR, said(None, "empty", labels=("yes", "no")), 0.0, None, 0.0),
+        (EXAMPLE, prediction(1), 1.0, 1.0, 1.0),
+        (EXAMPLE, prediction(0), 1.0, 0.0, 0.0),
+        (EXAMPLE, prediction(None, "refusal"), 0.0, None, 0.0),
+        (EXAMPLE, prediction(None, "error"), None, None, None),
+        (EXAMPLE, prediction(None, "truncated"), 0.0, None, 0.0),
+        (HIDDEN_GOLD, prediction(1), 1.0, None, None),
+        (PAIR, prediction("yes", labels=("yes", "no")), 1.0, 1.0, 1.0),
+        (PAIR, prediction(None, "empty", labels=("yes", "no")), 0.0, None, 0.0),
         (EXAMPLE, in_cyclic_orders(1, 1, 1), 1.0, 1.0, 1.0),
         (EXAMPLE, in_cyclic_orders(1, None, 0), 2 / 3, 0.5, 1 / 3),
         (EXAMPLE, in_cyclic_orders(None, None, None), 0.0, None, 0.0),
@@ -77,12 +79,12 @@ def test_silence_is_not_wrong_and_cannot_hide(example, prediction, rate, acc, of
     ids=["the likely option is not the likely answer", "not asked for", "three ties", "a rare option"],
 )
 def test_prior_corrected_accuracy(scores, priors, expected):
-    assert acc_pmi(EXAMPLE, said(0, scores=scores, priors=priors)) == expected
+    assert acc_pmi(EXAMPLE, prediction(0, scores=scores, priors=priors)) == expected
 
 
 def test_a_prior_of_an_impossible_option_is_no_score():
     infinite = (-np.inf, -1.0, -1.0)
-    assert acc_pmi(EXAMPLE, said(1, scores=infinite, priors=infinite)) is None
+    assert acc_pmi(EXAMPLE, prediction(1, scores=infinite, priors=infinite)) is None
 
 
 @pytest.mark.parametrize(
@@ -94,9 +96,9 @@ def test_consistency_is_the_share_of_agreeing_pairs(values, expected):
 
 
 def test_two_ties_agree_as_two_fair_draws_would():
-    tie = said(0, scores=(1.0, 1.0, 0.0), tied=2)
-    assert agreement(EXAMPLE, said(0, answers=(tie, tie))) == 0.5
-    assert agreement(EXAMPLE, said(0, answers=(tie, said(2)))) == 0.0
+    tie = prediction(0, scores=(1.0, 1.0, 0.0), tied=2)
+    assert agreement(EXAMPLE, prediction(0, answers=(tie, tie))) == 0.5
+    assert agreement(EXAMPLE, prediction(0, answers=(tie, prediction(2)))) == 0.0
 
 
 def bias(*predictions):
@@ -116,7 +118,7 @@ def test_position_bias_of_extremes():
 def test_one_order_shows_no_position_bias():
     tally = MetricAggregator("position_bias", position_bias)
     for value in (0, 0, 1):
-        count_in(tally, EXAMPLE, said(value))
+        count_in(tally, EXAMPLE, prediction(value))
     score = tally.score()
     assert (score.value, score.n) == (None, 0)
     assert score.interval.reason == "the options were shown in one order only (--orders)"

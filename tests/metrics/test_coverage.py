@@ -41,7 +41,7 @@ CELLS = [
 
 
 @pytest.fixture
-def clustered(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def cluster_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The part of the simulation that draws sizes and rows; scripts in bench/ import one another by name."""
     monkeypatch.syspath_prepend(str(BENCH))
     module = importlib.import_module("clustered")
@@ -73,11 +73,11 @@ def test_it_holds_wherever_there_are_ten_effective_clusters() -> None:
 
 
 @pytest.mark.parametrize(("sizes", "p", "correlation"), CELLS)
-def test_cells_come_out_again(clustered: ModuleType, sizes: str, p: float, correlation: float) -> None:
-    counts = clustered.designs()[sizes]
-    generator = clustered.seeded_generator("test", sizes, p, correlation)
-    right = generator.binomial(counts, clustered.accuracies(generator, len(counts), p, correlation)).astype(float)
-    again = dict(clustered.of_sums(right, counts, p))
+def test_cells_come_out_again(cluster_module: ModuleType, sizes: str, p: float, correlation: float) -> None:
+    counts = cluster_module.designs()[sizes]
+    generator = cluster_module.seeded_generator("test", sizes, p, correlation)
+    right = generator.binomial(counts, cluster_module.accuracies(generator, len(counts), p, correlation)).astype(float)
+    again = dict(cluster_module.of_sums(right, counts, p))
     for rule, predictions in again.items():
         stored = next(
             row
@@ -94,7 +94,7 @@ def test_cells_come_out_again(clustered: ModuleType, sizes: str, p: float, corre
     ("study", "sizes"), [("auc", "10 and 1000"), ("auc", "20 × (6 + 6)"), ("balanced_acc", "30 × (1 + 10)")]
 )
 def test_cells_of_two_kinds_come_out_again(
-    clustered: ModuleType, monkeypatch: pytest.MonkeyPatch, study: str, sizes: str
+    cluster_module: ModuleType, monkeypatch: pytest.MonkeyPatch, study: str, sizes: str
 ) -> None:
     areas = importlib.import_module("areas")
     designs = areas.designs()

@@ -17,7 +17,9 @@ ZIPF = np.maximum(1, np.round(200 / np.arange(1, 51))).astype(int)
 ROWS = st.lists(st.tuples(st.integers(-1, 1), st.integers(0, 5)), min_size=2, max_size=40)
 
 
-def drawn(generator: Any, sizes: Any, effect: float, shift: float = 0.0) -> tuple[list[float], list[float], list[str]]:
+def draw_skewed(
+    generator: Any, sizes: Any, effect: float, shift: float = 0.0
+) -> tuple[list[float], list[float], list[str]]:
     """The whole difference, 9 times the effect, is in a random tenth of the clusters; the mean is the shift."""
     rare = generator.random(len(sizes)) < 0.1
     difference = np.repeat(np.where(rare, 9 * effect, -effect) + shift, sizes)
@@ -47,7 +49,7 @@ def test_clusters_of_equal_size_keep_the_sign_flip_and_cr2(clusters: list[tuple[
 def test_interval_and_p_agree_in_clusters_of_unequal_size() -> None:
     generator, both = np.random.default_rng(3), 0
     for shift in np.linspace(-0.2, 0.2, 40):
-        a, b, names = drawn(generator, ZIPF, 0.02, shift)
+        a, b, names = draw_skewed(generator, ZIPF, 0.02, shift)
         comparison = paired(a, b, names)
         assert comparison.p is not None and comparison.low is not None and comparison.high is not None
         excluded = not comparison.low <= 0 <= comparison.high
@@ -57,7 +59,7 @@ def test_interval_and_p_agree_in_clusters_of_unequal_size() -> None:
 
 
 def test_one_language_is_the_comparison_of_its_rows() -> None:
-    a, b, names = drawn(np.random.default_rng(0), ZIPF, 0.05, 0.1)
+    a, b, names = draw_skewed(np.random.default_rng(0), ZIPF, 0.05, 0.1)
     alone, over_languages = paired(a, b, names), paired_over_languages({"de": a}, {"de": b}, {"de": names})
     assert (over_languages.test, over_languages.p) == (alone.test, pytest.approx(alone.p))
 

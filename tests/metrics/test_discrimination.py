@@ -83,7 +83,7 @@ def test_the_standard_error_of_independent_examples_is_delongs() -> None:
     assert auc(judged).stderr == pytest.approx(np.sqrt(sum(parts)), rel=0.02), "a prior of half an event is in it"
 
 
-def clustered(generator: np.random.Generator, copies: int = 1) -> list[Judged]:
+def judge_clusters(generator: np.random.Generator, copies: int = 1) -> list[Judged]:
     """Sixty clusters with both kinds of examples, each example `copies` times."""
     judgements = []
     for cluster in range(60):
@@ -101,7 +101,7 @@ def clustered(generator: np.random.Generator, copies: int = 1) -> list[Judged]:
 @pytest.mark.parametrize("metric", [auc, balanced_accuracy])
 def test_the_standard_error_is_that_of_a_bootstrap_of_clusters(metric) -> None:  # type: ignore[no-untyped-def]
     generator = np.random.default_rng(1)
-    judged = clustered(generator)
+    judged = judge_clusters(generator)
     score = metric(judged)
     by_cluster: dict[str | None, list[Judged]] = {}
     for judgement in judged:
@@ -115,13 +115,13 @@ def test_the_standard_error_is_that_of_a_bootstrap_of_clusters(metric) -> None: 
 
 
 def test_copies_of_examples_in_their_clusters_tell_nothing_new() -> None:
-    once, thrice = (auc(clustered(np.random.default_rng(2), copies)) for copies in (1, 3))
+    once, thrice = (auc(judge_clusters(np.random.default_rng(2), copies)) for copies in (1, 3))
     assert thrice.value == pytest.approx(once.value)
     assert thrice.stderr == pytest.approx(once.stderr, rel=0.1)
 
 
 def test_only_the_order_of_scores_counts() -> None:
-    judged = clustered(np.random.default_rng(3))
+    judged = judge_clusters(np.random.default_rng(3))
     moved = [
         Judged(positive=judgement.positive, score=math.exp(judgement.score or 0.0), cluster=judgement.cluster)
         for judgement in judged
@@ -225,14 +225,14 @@ def test_over_folds_it_is_the_mean_of_theirs(metric) -> None:  # type: ignore[no
 
 
 def test_one_fold_is_no_fold() -> None:
-    judged = clustered(np.random.default_rng(5))
+    judged = judge_clusters(np.random.default_rng(5))
     for metric in (auc, balanced_accuracy):
         assert metric(in_folds([judged])) == metric(judged)
 
 
 def test_folds_of_the_same_examples_tell_nothing_new() -> None:
     """The same clusters answered alike in three folds are no more than those of one."""
-    judged = clustered(np.random.default_rng(6))
+    judged = judge_clusters(np.random.default_rng(6))
     for metric in (auc, balanced_accuracy):
         once, thrice = metric(judged), metric(in_folds([judged] * 3))
         assert (thrice.value, thrice.clusters) == (pytest.approx(once.value), 60)

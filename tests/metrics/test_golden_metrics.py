@@ -26,7 +26,7 @@ RANKING = (
     *("recall_at_1", "recall_at_5", "recall_at_10", "precision_at_1", "precision_at_5", "precision_at_10"),
     *("r_precision", "average_precision", "ndcg", "ndcg_at_5", "ndcg_at_10"),
 )
-ANY = Prediction(example_id="e", value=0)
+PREDICTION = Prediction(example_id="e", value=0)
 
 
 def tally(rows: list[tuple[str | None, float]]) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def tally(rows: list[tuple[str | None, float]]) -> dict[str, Any]:
 def strict(rows: list[tuple[str, float | None]]) -> dict[str, Any]:
     total = GroupAggregator("accuracy", mean_of(lambda example, _prediction: example.meta["value"]))
     for group, value in rows:
-        count_in(total, Example(id="e", group=group, meta={"value": value}), ANY)
+        count_in(total, Example(id="e", group=group, meta={"value": value}), PREDICTION)
     return dict(to_json(total.score()))
 
 

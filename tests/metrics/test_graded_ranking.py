@@ -33,7 +33,7 @@ METRICS = {
 }
 
 
-def graded(grades: Sequence[float], /, **extra: Any) -> RankingExample:
+def ranking_example(grades: Sequence[float], /, **extra: Any) -> RankingExample:
     """An example whose candidates have these grades, 0 for one that is not relevant."""
     relevant = {index: grade for index, grade in enumerate(grades) if grade}
     names = tuple(f"candidate {index}" for index in range(len(grades)))
@@ -41,11 +41,11 @@ def graded(grades: Sequence[float], /, **extra: Any) -> RankingExample:
     return RankingExample(id="e", query="q", **given_)
 
 
-def scored(scores: Sequence[float], **extra: Any) -> Prediction:
+def ranking_prediction(scores: Sequence[float], **extra: Any) -> Prediction:
     return Prediction(example_id="e", value=0, scores=tuple(scores), **extra)
 
 
-def defined(gains: Sequence[float]) -> dict[str, float]:
+def metrics_by_definition(gains: Sequence[float]) -> dict[str, float]:
     """The metrics of one order without ties, from their definitions; `gains` are the grades of places 1, 2, …"""
     hits = [float(gain > 0) for gain in gains]
     total = sum(hits)
@@ -78,17 +78,19 @@ def test_every_metric_is_the_mean_over_all_orders_of_tied_candidates(data: st.Da
         for order in permutations(range(len(scores)))
         if all(scores[candidate] >= scores[other] for candidate, other in pairwise(order))
     ]
-    rows = [defined([grades[index] for index in order]) for order in orders]
+    rows = [metrics_by_definition([grades[index] for index in order]) for order in orders]
     for name, metric in METRICS.items():
         expected = fmean(row[name] for row in rows)
-        assert metric(graded(grades), scored(scores)) == pytest.approx(expected, abs=1e-12), name
+        assert metric(ranking_example(grades), ranking_prediction(scores)) == pytest.approx(expected, abs=1e-12), name
 
 
 @given(st.data(), SCORES)
 def test_without_grades_all_relevant_candidates_have_grade_1(data: st.DataObject, scores: list[float]) -> None:
     grades = data.draw(st.lists(st.integers(0, 1), min_size=len(scores), max_size=len(scores)).filter(any))
     for metric in METRICS.values():
-        assert metric(graded(grades), scored(scores)) == metric(graded(grades, grades={}), scored(scores))
+        assert metric(ranking_example(grades), ranking_prediction(scores)) == metric(
+            ranking_example(grades, grades={}), ranking_prediction(scores)
+        )
 
 
 @given(st.data(), SCORES, st.integers(1, 1000))
@@ -96,48 +98,50 @@ def test_the_unit_of_grades_does_not_matter(data: st.DataObject, scores: list[fl
     grades = data.draw(st.lists(GRADES, min_size=len(scores), max_size=len(scores)).filter(any))
     scaled = [unit * grade for grade in grades]
     for metric in METRICS.values():
-        assert metric(graded(scaled), scored(scores)) == pytest.approx(metric(graded(grades), scored(scores)))
+        assert metric(ranking_example(scaled), ranking_prediction(scores)) == pytest.approx(
+            metric(ranking_example(grades), ranking_prediction(scores))
+        )
 
 
 @pytest.mark.slow
 def test_ndcg_of_chance_is_not_that_of_the_order_in_the_file() -> None:
     """With the relevant candidates first in the list, a library that breaks ties by place gives chance a perfect 1."""
     grades = [3, 2, 2, 1] + [0] * 46
-    chance = ranking.ndcg(graded(grades), scored([0.0] * 50))
+    chance = ranking.ndcg(ranking_example(grades), ranking_prediction([0.0] * 50))
     generator = np.random.default_rng(0)
-    drawn = [defined(list(generator.permutation(grades)))["ndcg"] for _ in range(4000)]
-    assert defined(grades)["ndcg"] == 1.0
+    drawn = [metrics_by_definition(list(generator.permutation(grades)))["ndcg"] for _ in range(4000)]
+    assert metrics_by_definition(grades)["ndcg"] == 1.0
     assert chance == pytest.approx(fmean(drawn), abs=4 * float(np.std(drawn)) / 4000**0.5)
 
 
 def test_a_grade_is_of_a_relevant_candidate_and_positive() -> None:
     with pytest.raises(ValueError, match="grades candidate 1, which is not among the relevant ones"):
-        graded([1, 0], grades={1: 2.0})
+        ranking_example([1, 0], grades={1: 2.0})
     for grade in (0, -1.0, inf, nan):
         with pytest.raises(ValueError, match="must be above 0"):
-            graded([1, 0], grades={0: grade})
+            ranking_example([1, 0], grades={0: grade})
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 def test_what_has_no_value_and_what_is_a_bug(metric: Callable[..., float | None]) -> None:
-    example = graded([2, 0])
-    assert metric(example, scored([0.5, 0.1], status="unparseable")) is None
-    assert metric(example, scored([])) is None
-    assert metric(graded([0, 0]), scored([0.5, 0.1])) is None
+    example = ranking_example([2, 0])
+    assert metric(example, ranking_prediction([0.5, 0.1], status="unparseable")) is None
+    assert metric(example, ranking_prediction([])) is None
+    assert metric(ranking_example([0, 0]), ranking_prediction([0.5, 0.1])) is None
     with pytest.raises(ValueError, match="3 scores for 2 candidates"):
-        metric(example, scored([0.1, 0.2, 0.3]))
+        metric(example, ranking_prediction([0.1, 0.2, 0.3]))
     with pytest.raises(ValueError, match="NaN"):
-        metric(example, scored([0.1, nan]))
+        metric(example, ranking_prediction([0.1, nan]))
 
 
 def test_the_background_is_not_ranked() -> None:
-    behind = graded([1, 0], background=("x", "y"))
-    assert ranking.ndcg(behind, scored([0.5, 0.1, 0.9, 0.8])) == 1.0
+    behind = ranking_example([1, 0], background=("x", "y"))
+    assert ranking.ndcg(behind, ranking_prediction([0.5, 0.1, 0.9, 0.8])) == 1.0
 
 
 # ---- trec_eval ------------------------------------------------------------------------------------------------------
 
-THEIRS = {
+TREC_EVAL_METRICS = {
     "ndcg": ranking.ndcg,
     "ndcg_cut_5": ranking.ndcg_at_5,
     "ndcg_cut_10": ranking.ndcg_at_10,
@@ -167,8 +171,11 @@ def test_random_lists_without_ties_have_the_values_of_trec_eval() -> None:
         judged = {"e": dict(zip(names, map(int, grades), strict=True))}
         evaluator = pytrec_eval.RelevanceEvaluator(judged, MEASURES)
         of_trec_eval = evaluator.evaluate({"e": dict(zip(names, map(float, scores), strict=True))})["e"]
-        for name, metric in THEIRS.items():
-            ours = metric(graded([int(grade) for grade in grades]), scored([float(score) for score in scores]))
+        for name, metric in TREC_EVAL_METRICS.items():
+            ours = metric(
+                ranking_example([int(grade) for grade in grades]),
+                ranking_prediction([float(score) for score in scores]),
+            )
             assert ours is not None
             worst = max(worst, abs(ours - of_trec_eval[name]))
     assert worst < 1e-12
@@ -180,7 +187,7 @@ CANDIDATES = ("short", "a much longer candidate", "middling one")
 
 
 def answer(scores: Sequence[float], priors: Sequence[float] = ()) -> Prediction:
-    return scored(scores, priors=tuple(priors))
+    return ranking_prediction(scores, priors=tuple(priors))
 
 
 def ranking_with_gold(gold: int) -> RankingExample:
@@ -215,7 +222,7 @@ def test_all_are_the_plain_metrics_of_other_scores(scores: list[float], data: st
     n = len(scores)
     candidates = tuple("x" * data.draw(st.sampled_from([1, 2, 4])) for _ in scores)
     priors = data.draw(st.lists(st.sampled_from([-1.0, -3.0]), min_size=n, max_size=n))
-    example = graded([1] + [0] * (n - 1), candidates=candidates)
+    example = ranking_example([1] + [0] * (n - 1), candidates=candidates)
     per_character = [score / len(candidate) for score, candidate in zip(scores, candidates, strict=True)]
     gains = [score - prior for score, prior in zip(scores, priors, strict=True)]
     given_ = answer(scores, priors)
@@ -228,11 +235,11 @@ def test_all_are_the_plain_metrics_of_other_scores(scores: list[float], data: st
 
 
 def test_the_best_order_has_an_ndcg_of_one_and_not_a_rounding_more() -> None:
-    assert ranking.ndcg(graded([2, 2, 1]), scored([5.0, 4.0, 3.0])) == 1.0
+    assert ranking.ndcg(ranking_example([2, 2, 1]), ranking_prediction([5.0, 4.0, 3.0])) == 1.0
     for best in range(1, 40):
         for rest in range(40):
-            example = graded([2] * best + [1] * rest)
+            example = ranking_example([2] * best + [1] * rest)
             for scores in (range(best + rest, 0, -1), [2] * best + [1] * rest):
-                value = ranking.ndcg(example, scored([float(score) for score in scores]))
+                value = ranking.ndcg(example, ranking_prediction([float(score) for score in scores]))
                 assert value is not None
                 assert 1 - 1e-12 < value <= 1

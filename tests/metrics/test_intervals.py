@@ -35,7 +35,7 @@ def spread(rows: list[list[float]]) -> Spread:
     return spread_of(*by_cluster([value for cluster in rows for value in cluster], names))
 
 
-def varied(rows: list[list[float]]) -> list[float]:
+def varied_rows(rows: list[list[float]]) -> list[float]:
     """All rows, if they vary by more than rounding."""
     values = [value for cluster in rows for value in cluster]
     assume(np.std(values) > 1e-6)
@@ -79,7 +79,7 @@ def test_cr2_is_that_of_a_regression_on_a_constant(rows: list[list[float]]) -> N
     """Bell and McCaffrey (2002) with matrices: residuals of a cluster times (I − H_cc)^(-1/2), and the degrees of
     freedom (tr Ω)² / tr Ω², Ω the covariance of the clusters' terms under independent rows.
     """
-    values = np.array(varied(rows))
+    values = np.array(varied_rows(rows))
     n = len(values)
     hat = np.full((n, n), 1 / n)
     ends = np.cumsum([0, *map(len, rows)])
@@ -116,7 +116,7 @@ def test_equal_clusters_are_one_number_each(rows: list[list[float]]) -> None:
 @given(CLUSTERED)
 def test_the_variance_by_the_steps_of_the_page(rows: list[list[float]]) -> None:
     """docs/statistics.md, written out row by row."""
-    values = varied(rows)
+    values = varied_rows(rows)
     n, g, m = len(values), len(rows), float(np.mean(values))
     k = sum(len(cluster) ** 2 for cluster in rows) / n
     u = [math.fsum(value - m for value in cluster) for cluster in rows]
@@ -145,7 +145,7 @@ def test_the_variance_by_the_steps_of_the_page(rows: list[list[float]]) -> None:
 
 @given(CLUSTERED)
 def test_other_bounds_are_the_same_on_another_scale(rows: list[list[float]]) -> None:
-    varied(rows)
+    varied_rows(rows)
     on_unit_scale = interval_of_mean(spread(rows), UNIT)
     other = interval_of_mean(spread([[10 * value - 4 for value in cluster] for cluster in rows]), (-4.0, 6.0))
     assert on_unit_scale.low is not None and on_unit_scale.high is not None and on_unit_scale.stderr is not None

@@ -32,7 +32,7 @@ def example(*golds: Span | None) -> JointExample:
     return JointExample(id="1", query=TEXT, candidates=("a", "b", "c"), relevant=frozenset({0}), parts=parts)
 
 
-def predicted(scores: tuple[float, ...], *spans_of_parts: Span | None) -> Prediction:
+def joint_prediction(scores: tuple[float, ...], *spans_of_parts: Span | None) -> Prediction:
     parts = tuple(
         Prediction(example_id=f"S{n}", value=span, status="ok" if span else "unparseable")
         for n, span in enumerate(spans_of_parts)
@@ -40,7 +40,7 @@ def predicted(scores: tuple[float, ...], *spans_of_parts: Span | None) -> Predic
     return Prediction(example_id="1", value=int(np.argmax(scores)), scores=scores, parts=parts)
 
 
-RIGHT, WRONG, TIED = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 1.0, 0.0)
+RIGHT_SCORES, WRONG_SCORES, TIED_SCORES = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 1.0, 0.0)
 
 
 def value(statistic: Statistic, *rows: tuple[JointExample, Prediction]) -> float:
@@ -53,8 +53,8 @@ def test_a_narrative_by_hand() -> None:
     question = example(Span(4, 11), Span(19, 26))
     span_pair = (Span(8, 15), Span(0, 26))
     precision, recall = (1 / 2 + 2 / 6) / 2, (1 / 2 + 1) / 2
-    for scores, gate in ((RIGHT, 1.0), (TIED, 0.5), (WRONG, 0.0)):
-        row = question, predicted(scores, *span_pair)
+    for scores, gate in ((RIGHT_SCORES, 1.0), (TIED_SCORES, 0.5), (WRONG_SCORES, 0.0)):
+        row = question, joint_prediction(scores, *span_pair)
         assert value(spans.joint_precision, row) == pytest.approx(gate * precision)
         assert value(spans.joint_recall, row) == pytest.approx(gate * recall)
         f1 = 2 * precision * recall / (precision + recall)
@@ -65,9 +65,9 @@ def test_a_narrative_by_hand() -> None:
 
 def test_f1_is_the_harmonic_mean_of_means_over_narratives() -> None:
     rows = [
-        (example(Span(4, 11)), predicted(RIGHT, Span(4, 11))),
-        (example(Span(4, 11), Span(0, 3)), predicted(RIGHT, Span(0, 26), Span(0, 26))),
-        (example(Span(4, 11)), predicted(WRONG, Span(4, 11))),
+        (example(Span(4, 11)), joint_prediction(RIGHT_SCORES, Span(4, 11))),
+        (example(Span(4, 11), Span(0, 3)), joint_prediction(RIGHT_SCORES, Span(0, 26), Span(0, 26))),
+        (example(Span(4, 11)), joint_prediction(WRONG_SCORES, Span(4, 11))),
     ]
     precision, recall = (1 + (2 / 6 + 1 / 6) / 2 + 0) / 3, (1 + 1 + 0) / 3
     assert value(spans.joint_f1, *rows) == pytest.approx(2 * precision * recall / (precision + recall))
@@ -75,21 +75,25 @@ def test_f1_is_the_harmonic_mean_of_means_over_narratives() -> None:
 
 def test_what_was_not_asked_for_after_a_wrong_candidate_counts_nothing() -> None:
     question = example(Span(4, 11), Span(19, 26))
-    for answered in (predicted(WRONG), predicted(WRONG, Span(4, 11), Span(19, 26)), predicted(WRONG, None, Span(0, 3))):
+    for answered in (
+        joint_prediction(WRONG_SCORES),
+        joint_prediction(WRONG_SCORES, Span(4, 11), Span(19, 26)),
+        joint_prediction(WRONG_SCORES, None, Span(0, 3)),
+    ):
         assert spans.joint_precision.features(question, answered) == (0.0, 1.0)
         assert spans.joint_f1.features(question, answered) == (0.0, 0.0, 1.0)
         assert spans.joint_squad_f1(question, answered) == 0.0
-    assert spans.joint_f1_ungated.features(question, predicted(WRONG)) is None
+    assert spans.joint_f1_ungated.features(question, joint_prediction(WRONG_SCORES)) is None
 
 
 def test_a_part_without_an_answer_is_unknown_and_not_wrong() -> None:
     question = example(Span(4, 11), Span(19, 26))
-    assert spans.joint_recall.features(question, predicted(RIGHT, Span(4, 11), None)) == (0.5, 0.5)
-    assert spans.joint_recall.features(question, predicted(RIGHT, None, None)) is None
-    assert spans.joint_squad_f1(question, predicted(RIGHT, Span(4, 11), None)) == 1.0
-    assert spans.joint_squad_f1(question, predicted(RIGHT, None, None)) is None
+    assert spans.joint_recall.features(question, joint_prediction(RIGHT_SCORES, Span(4, 11), None)) == (0.5, 0.5)
+    assert spans.joint_recall.features(question, joint_prediction(RIGHT_SCORES, None, None)) is None
+    assert spans.joint_squad_f1(question, joint_prediction(RIGHT_SCORES, Span(4, 11), None)) == 1.0
+    assert spans.joint_squad_f1(question, joint_prediction(RIGHT_SCORES, None, None)) is None
     hidden = example(Span(4, 11), None)
-    assert spans.joint_recall.features(hidden, predicted(WRONG, Span(4, 11), Span(0, 3))) == (0.0, 0.5)
+    assert spans.joint_recall.features(hidden, joint_prediction(WRONG_SCORES, Span(4, 11), Span(0, 3))) == (0.0, 0.5)
 
 
 def test_without_a_candidate_nothing_is_known_but_the_spans() -> None:
@@ -109,7 +113,7 @@ def test_without_a_candidate_nothing_is_known_but_the_spans() -> None:
 
 ROWS = st.lists(
     st.tuples(
-        st.sampled_from([RIGHT, WRONG, TIED]),
+        st.sampled_from([RIGHT_SCORES, WRONG_SCORES, TIED_SCORES]),
         st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from([*PLACES, None])), min_size=1, max_size=3),
     ),
     min_size=1,
@@ -121,7 +125,8 @@ ROWS = st.lists(
 def test_against_the_metrics_of_single_spans(rows: list[Any]) -> None:
     """Ungated they are those of the spans one by one; gated those with nothing found where the candidate is wrong."""
     answered_examples = [
-        (example(*(gold for gold, _ in pairs)), predicted(scores, *(f for _, f in pairs))) for scores, pairs in rows
+        (example(*(gold for gold, _ in pairs)), joint_prediction(scores, *(f for _, f in pairs)))
+        for scores, pairs in rows
     ]
     singles = [
         pair for question, answer in answered_examples for pair in zip(question.parts, answer.parts, strict=True)

@@ -37,7 +37,7 @@ def mean(*languages: Rows, statistic: Statistic = MEAN) -> Score:
     return mean_over_languages([part(str(number), rows, statistic) for number, rows in enumerate(languages)])
 
 
-def drawn(seed: int, clusters: int, size: int, prefix: str = "", effect: np.ndarray | None = None) -> Rows:
+def draw_rows(seed: int, clusters: int, size: int, prefix: str = "", effect: np.ndarray | None = None) -> Rows:
     """0/1 rows whose clusters differ."""
     generator = np.random.default_rng(seed)
     chances = generator.beta(2, 2, clusters) if effect is None else effect
@@ -52,7 +52,7 @@ def test_every_language_counts_the_same() -> None:
 
 
 def test_without_shared_clusters_squared_margins_add_up() -> None:
-    first, other = part("en", drawn(1, 30, 5, "en")), part("zh", drawn(2, 20, 8, "zh"))
+    first, other = part("en", draw_rows(1, 30, 5, "en")), part("zh", draw_rows(2, 20, 8, "zh"))
     score = mean_over_languages([first, other])
     for limit in ("low", "high"):
         margins = [getattr(each.score, limit) - (each.score.value or 0) for each in (first, other)]
@@ -63,7 +63,7 @@ def test_without_shared_clusters_squared_margins_add_up() -> None:
 
 def test_a_language_twice_is_no_new_evidence() -> None:
     """The same rows under two names: the mean has the interval of one of them."""
-    rows = drawn(3, 25, 6)
+    rows = draw_rows(3, 25, 6)
     score, both = part("en", rows).score, mean(rows, rows)
     assert (both.low, both.high, both.stderr) == pytest.approx((score.low, score.high, score.stderr))
     assert (both.n, both.clusters) == (2 * score.n, score.clusters)
@@ -74,7 +74,7 @@ def test_a_language_twice_is_no_new_evidence() -> None:
 def test_it_lies_between_independence_and_identity(seed: int, languages: int, shared: bool) -> None:
     effect = np.random.default_rng(seed).beta(1, 1, 12) if shared else None
     parts = [
-        part(str(number), drawn(seed + number, 12, 4, "" if shared else f"{number} ", effect))
+        part(str(number), draw_rows(seed + number, 12, 4, "" if shared else f"{number} ", effect))
         for number in range(languages)
     ]
     score = mean_over_languages(parts)
@@ -86,14 +86,14 @@ def test_it_lies_between_independence_and_identity(seed: int, languages: int, sh
 
 def test_the_correlation_is_that_of_the_clusters_residuals() -> None:
     effect = np.random.default_rng(5).beta(1, 1, 400)
-    rows = [drawn(seed, 400, 6, effect=effect) for seed in (6, 7)]
+    rows = [draw_rows(seed, 400, 6, effect=effect) for seed in (6, 7)]
     sums = [part("x", each).sums for each in rows]
     means = [[np.mean([v for c, v in each if c == str(cluster)]) for cluster in range(400)] for each in rows]
     estimate = correlation(
         *(Clustered(language_sums.clusters_by_name(), language_sums.spread()) for language_sums in sums)
     )
     assert estimate == pytest.approx(np.corrcoef(means)[0, 1])
-    unrelated_sums = part("x", drawn(8, 400, 6, "other ")).sums
+    unrelated_sums = part("x", draw_rows(8, 400, 6, "other ")).sums
     assert (
         correlation(
             Clustered(sums[0].clusters_by_name(), sums[0].spread()),
@@ -105,7 +105,7 @@ def test_the_correlation_is_that_of_the_clusters_residuals() -> None:
 
 def test_a_language_without_differences_counts_as_wholly_correlated() -> None:
     right = [(str(c), 1.0) for c in range(12) for _ in range(3)]
-    mixed = drawn(9, 12, 3)
+    mixed = draw_rows(9, 12, 3)
     together, unrelated = mean(right, mixed), mean([(f"other {c}", v) for c, v in right], mixed)
     assert (together.high or 0) - (together.low or 0) > (unrelated.high or 0) - (unrelated.low or 0)
 
@@ -113,7 +113,7 @@ def test_a_language_without_differences_counts_as_wholly_correlated() -> None:
 def test_the_bootstrap_draws_clusters_with_all_their_languages() -> None:
     """A ratio of sums is a mean: the interval of the bootstrap is about that of the linearisation, shared or not."""
     effect = np.random.default_rng(10).beta(1, 1, 150)
-    first, other = (drawn(seed, 150, 6, effect=effect) for seed in (11, 12))
+    first, other = (draw_rows(seed, 150, 6, effect=effect) for seed in (11, 12))
     for second in (other, [(f"other {c}", value) for c, value in other]):
         by_draws, exact = mean(first, second, statistic=SHARE), mean(first, second)
         assert by_draws.interval.method == "cluster bootstrap over languages"
@@ -131,7 +131,7 @@ def test_reasons() -> None:
     assert mean(many, few_rows, statistic=SHARE).interval.reason == "in 1, fewer than 40 rows"
     empty = mean(many, [])
     assert (empty.value, empty.interval.reason) == (None, "in 1, no examples")
-    assert not mean(drawn(1, 5, 9), drawn(2, 30, 9, "x")).interval.reliable
+    assert not mean(draw_rows(1, 5, 9), draw_rows(2, 30, 9, "x")).interval.reliable
 
 
 def test_a_correlation_from_few_clusters_is_unreliable() -> None:
@@ -173,16 +173,16 @@ def simulation(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("languages")
 
 
-def committed() -> list[dict[str, str]]:
+def committed_rows() -> list[dict[str, str]]:
     with (BENCH / "coverage.csv").open(encoding="utf-8", newline="") as file:
         return [row for row in csv.DictReader(file) if row["study"] == "languages"]
 
 
 def test_it_holds_in_every_cell() -> None:
-    rows = [row for row in committed() if row["rule"] == "figeval"]
+    rows = [row for row in committed_rows() if row["rule"] == "figeval"]
     assert len(rows) >= 120
     assert min(float(row["share"]) for row in rows) >= 0.93
-    ignoring = [row for row in committed() if row["rule"] == "independent languages"]
+    ignoring = [row for row in committed_rows() if row["rule"] == "independent languages"]
     assert min(float(row["share"]) for row in ignoring) < 0.8  # why the covariance is needed
 
 
@@ -201,7 +201,7 @@ def test_cells_come_out_again(
 ) -> None:
     for cell in simulation.one_cell(sizes, simulation.designs()[sizes], case, alike, pair, icc):
         about = {key: str(cell[key]) for key in ("sizes", "case", "p", "correlation", "rule")}
-        (stored,) = (row for row in committed() if about.items() <= row.items())
+        (stored,) = (row for row in committed_rows() if about.items() <= row.items())
         share = float(stored["share"])
         noise = 4 * np.sqrt(max(share * (1 - share), 0.01) * (1 / RUNS + 1 / 4000))
         assert cell["share"] == pytest.approx(share, abs=noise)

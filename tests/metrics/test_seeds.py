@@ -64,7 +64,7 @@ def test_where_there_is_none(values: list[list[float]], clusters: list[str | Non
     assert (interval.reason, interval.low, interval.high) == (reason, None, None)
 
 
-def simulated(
+def simulate_scores(
     generator: np.random.Generator, seeds: int, clusters: int, rows: int
 ) -> tuple[np.ndarray, list[str | None]]:
     """Scores around 0 with parts of the seed, the cluster, the example and of nothing."""
@@ -92,7 +92,7 @@ def test_it_covers_where_others_do_not() -> None:
     held, held_by_examples = 0, 0
     times = 1000
     for _ in range(times):
-        values, clusters = simulated(generator, 3, 30, 4)
+        values, clusters = simulate_scores(generator, 3, 30, 4)
         interval = interval_over_seeds(values, clusters, None)
         assert interval.low is not None and interval.high is not None
         held += interval.low <= 0 <= interval.high
@@ -195,7 +195,7 @@ def test_it_covers_the_mean_over_languages() -> None:
     assert held_apart / times < 0.85
 
 
-def judged_by(generator: np.random.Generator, seeds: int, clusters: int, rows: int) -> list[list[Judged]]:
+def simulate_judgements(generator: np.random.Generator, seeds: int, clusters: int, rows: int) -> list[list[Judged]]:
     """Scores with parts of the cluster, the example and nothing; the seed's part is how well kinds are told apart."""
     cluster = np.repeat(generator.normal(0, 0.5, clusters), rows)
     example = generator.normal(0, 0.5, clusters * rows)
@@ -213,10 +213,10 @@ def judged_by(generator: np.random.Generator, seeds: int, clusters: int, rows: i
 def test_areas_over_seeds_cover_where_those_of_examples_do_not() -> None:
     """Five seeds that differ much, fifty clusters of four: the folds' interval alone leaves out the seeds."""
     generator = np.random.default_rng(3)
-    truth = np.mean([auc(judged_by(generator, 1, 200, 4)[0]).value for _ in range(200)])
+    truth = np.mean([auc(simulate_judgements(generator, 1, 200, 4)[0]).value for _ in range(200)])
     held, held_by_examples, times = 0, 0, 200
     for _ in range(times):
-        seeds = judged_by(generator, 5, 50, 4)
+        seeds = simulate_judgements(generator, 5, 50, 4)
         interval = discrimination_over_seeds(auc, seeds)
         folds = auc([replace(judgement, fold=seed) for seed, judged in enumerate(seeds) for judgement in judged])
         assert None not in (interval.low, interval.high, folds.low, folds.high)
@@ -228,7 +228,7 @@ def test_areas_over_seeds_cover_where_those_of_examples_do_not() -> None:
 
 def test_areas_over_seeds_that_agree_are_those_of_one() -> None:
     """But for half an event, which counts for less beside three times the rows."""
-    judged = judged_by(np.random.default_rng(4), 1, 30, 4)[0]
+    judged = simulate_judgements(np.random.default_rng(4), 1, 30, 4)[0]
     for clusters in (True, False):
         judgements = [judgement if clusters else replace(judgement, cluster=None) for judgement in judged]
         alone, of_seeds = auc(judgements), discrimination_over_seeds(auc, [judgements] * 3)

@@ -21,7 +21,7 @@ from tests.aggregated import count_in
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "spans" / "found.json").read_text("utf-8"))
 STATISTICS = ("span_precision", "span_recall", "span_f1", "published_precision", "published_recall", "published_f1")
 MEANS = ("squad_f1", "squad_f1_of_all", "exact_match", "verbatim")
-SILENT = ("unparseable", "absent", "refusal", "empty", "truncated", "ambiguous", "nan")
+SILENT_STATUSES = ("unparseable", "absent", "refusal", "empty", "truncated", "ambiguous", "nan")
 
 
 def span_of(text, start, end, identity="1", **extra):
@@ -75,7 +75,7 @@ def test_weights_make_means_by_narrative_and_f1_is_that_of_the_means():
     assert score("squad_f1", pairs + two) == pytest.approx((1 + 0 + 2 / 3) / 3)
 
 
-@pytest.mark.parametrize("status", SILENT)
+@pytest.mark.parametrize("status", SILENT_STATUSES)
 def test_no_answer_is_no_zero(status):
     silent = Prediction(example_id="1", value=None, status=status)
     example = example_of("a b", Span(0, 1))

@@ -128,14 +128,14 @@ def test_the_metric_that_asks_a_model_asks_it_once_for_all_and_counts_what_was_c
 
 
 @cache
-def simulated() -> list[dict[str, str]]:
+def coverage_rows() -> list[dict[str, str]]:
     with (PAGE.parents[1] / "bench" / "coverage.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def simulated_rows(**expected: str) -> list[dict[str, str]]:
     """Rows of `bench/coverage.csv`."""
-    return [row for row in simulated() if all(row[key] == value for key, value in expected.items())]
+    return [row for row in coverage_rows() if all(row[key] == value for key, value in expected.items())]
 
 
 def share(row: dict[str, str], digits: int = 2) -> str:
@@ -175,7 +175,7 @@ def test_what_the_page_says_of_the_grid() -> None:
     assert min(float(row["share"]) for row in simulated_rows(study="unit", rule="figeval")) > 0.935
     rare = [
         simulated_rows(study="harder", sizes=name, case="two-point clusters", p="0.8", rule="figeval")[0]
-        for name in TWO
+        for name in TWO_SIZES
     ]
     assert f"coverage is {share(rare[0])} for 10 × 25 and {share(rare[1])} for 20 × 12" in text
     alike = [
@@ -191,7 +191,7 @@ def test_what_the_page_says_of_the_grid() -> None:
     assert f"they are worth {float(silver['effective']):.0f}" in text
 
 
-TWO = ("10 × 25", "20 × 12")
+TWO_SIZES = ("10 × 25", "20 × 12")
 
 
 def test_other_rules_and_other_rows() -> None:
@@ -296,7 +296,7 @@ def test_false_alarms() -> None:
     assert max(alarms) < 0.05 + 2 * (0.05 * 0.95 / 4000) ** 0.5
 
 
-EQUAL = ("20 × 12", "30 × 12", "30 × 25", "50 × 10", "50 × 25", "200 × 5")
+EQUAL_SIZES = ("20 × 12", "30 × 12", "30 × 25", "50 × 10", "50 × 25", "200 × 5")
 
 
 def test_false_alarms_of_skewed_differences() -> None:
@@ -324,7 +324,7 @@ def test_false_alarms_of_skewed_differences() -> None:
             (row,) = simulated_rows(study="skewed", sizes=sizes, case=case, p="0.0", rule="figeval")
             assert float(row["share"]) <= 0.0603, row
         for p in ("0.05", "-0.05"):
-            for sizes in EQUAL:
+            for sizes in EQUAL_SIZES:
                 flips, row = (
                     simulated_rows(study="skewed", sizes=sizes, case=case, p=p, rule=rule)[0] for rule in rules[:2]
                 )
@@ -355,7 +355,7 @@ def test_false_alarms_without_a_note() -> None:
             for rule in ("figeval", "figeval without a note")
         )
         assert same == without or sizes == "20 × 12", "a difference that most clusters share has no note"
-    assert [sizes for sizes, *_ in rows] == list(EQUAL)
+    assert [sizes for sizes, *_ in rows] == list(EQUAL_SIZES)
     assert f"{highest:.0%}" == f"{MAX_FALSE_ALARMS:.0%}"
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from figeval.metrics import expected_over_ties, ranking, tied_answers
 from figeval.metrics.ties import DRAWS
 from figeval.types import Prediction
-from tests.metrics.test_graded_ranking import graded, scored
+from tests.metrics.test_graded_ranking import ranking_example, ranking_prediction
 
 SCORES = st.lists(st.sampled_from([-inf, 0.0, 0.5, 1.0]), min_size=1, max_size=6)
 
@@ -53,7 +53,7 @@ def test_without_ties_it_is_one_call(scores: list[float]) -> None:
 def test_random_orders_are_within_the_error_of_the_closed_form(tied: int) -> None:
     """Five standard errors of at most .005, for each of three seeds."""
     grades, scores = [3, 1] + [0] * (tied - 2), [0.0] * tied
-    exact = ranking.mrr(graded(grades), scored(scores))
+    exact = ranking.mrr(ranking_example(grades), ranking_prediction(scores))
     for seed in ("a", "b", 3):
         expected = expected_over_ties(scores, lambda order: 1 / (1 + min(map(order.index, (0, 1)))), seed=seed)
         assert expected == pytest.approx(exact, abs=5 * 0.5 / DRAWS**0.5)

@@ -15,24 +15,24 @@ COMMON = {
     "vocab_size": WORDS,
     "max_position_embeddings": POSITIONS,
 }
-GROUPED = {**COMMON, "num_key_value_heads": 2}
-HEADED = {**GROUPED, "head_dim": 8}
-OLD = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": POSITIONS, "vocab_size": WORDS}
-MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
+GROUPED_HEADS = {**COMMON, "num_key_value_heads": 2}
+SIZED_HEADS = {**GROUPED_HEADS, "head_dim": 8}
+GPT_SIZES = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": POSITIONS, "vocab_size": WORDS}
+MIXED_ATTENTION = ["sliding_attention", "full_attention", "sliding_attention"]
 
-PACKED = {  # name of the config class without "Config" → its options
-    "GPT2": OLD,
-    "GPTJ": {**OLD, "rotary_dim": 4},
-    "Llama": GROUPED,
-    "Mistral": {**GROUPED, "sliding_window": WINDOW},
-    "Mixtral": {**GROUPED, "num_local_experts": 2},
-    "Qwen2": GROUPED,
-    "Qwen3": HEADED,
-    "Gemma": HEADED,
-    "Gemma2": {**HEADED, "sliding_window": WINDOW},
-    "Gemma3Text": {**HEADED, "sliding_window": WINDOW, "layer_types": MIXED},
+PACKED_CONFIGS = {  # name of the config class without "Config" → its options
+    "GPT2": GPT_SIZES,
+    "GPTJ": {**GPT_SIZES, "rotary_dim": 4},
+    "Llama": GROUPED_HEADS,
+    "Mistral": {**GROUPED_HEADS, "sliding_window": WINDOW},
+    "Mixtral": {**GROUPED_HEADS, "num_local_experts": 2},
+    "Qwen2": GROUPED_HEADS,
+    "Qwen3": SIZED_HEADS,
+    "Gemma": SIZED_HEADS,
+    "Gemma2": {**SIZED_HEADS, "sliding_window": WINDOW},
+    "Gemma3Text": {**SIZED_HEADS, "sliding_window": WINDOW, "layer_types": MIXED_ATTENTION},
     "Phi": COMMON,
-    "Phi3": {**GROUPED, "pad_token_id": 0},
+    "Phi3": {**GROUPED_HEADS, "pad_token_id": 0},
     "OPT": {
         "hidden_size": 32,
         "num_hidden_layers": 3,
@@ -44,11 +44,11 @@ PACKED = {  # name of the config class without "Config" → its options
     },
     "GPTNeoX": COMMON,
     "Falcon": {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": WORDS},
-    "StableLm": GROUPED,
-    "Olmo2": GROUPED,
-    "Cohere": GROUPED,
-    "Starcoder2": {**GROUPED, "sliding_window": WINDOW},
-    "GptOss": {**HEADED, "sliding_window": WINDOW, "num_local_experts": 2, "num_experts_per_tok": 1},
+    "StableLm": GROUPED_HEADS,
+    "Olmo2": GROUPED_HEADS,
+    "Cohere": GROUPED_HEADS,
+    "Starcoder2": {**GROUPED_HEADS, "sliding_window": WINDOW},
+    "GptOss": {**SIZED_HEADS, "sliding_window": WINDOW, "num_local_experts": 2, "num_experts_per_tok": 1},
 }
 SHARING = {  # no mask of ours, yet keys and values of a common beginning
     "Bloom": {"hidden_size": 32, "n_layer": 3, "n_head": 4, "vocab_size": WORDS},
@@ -63,20 +63,20 @@ SHARING = {  # no mask of ours, yet keys and values of a common beginning
         "attention_types": [[["global", "local"], 1]],
     },
 }
-PLAIN = {  # neither
+PLAIN_CONFIGS = {  # neither
     "Mamba": {"hidden_size": 32, "num_hidden_layers": 3, "vocab_size": WORDS, "state_size": 4},
     "RecurrentGemma": {
-        **{key: value for key, value in GROUPED.items() if key != "max_position_embeddings"},
+        **{key: value for key, value in GROUPED_HEADS.items() if key != "max_position_embeddings"},
         "attention_window_size": WINDOW,
         "lru_width": 32,
         "num_key_value_heads": 1,
     },
 }
-CONFIGS = {**PACKED, **SHARING, **PLAIN}
+CONFIGS = {**PACKED_CONFIGS, **SHARING, **PLAIN_CONFIGS}
 MIXING = {  # rows of a batch change one another
     "Rwkv": {"hidden_size": 32, "num_hidden_layers": 3, "vocab_size": WORDS, "attention_hidden_size": 32},
     "MiniMax": {
-        **HEADED,
+        **SIZED_HEADS,
         "layer_types": ["linear_attention", "full_attention", "linear_attention"],
         "num_local_experts": 2,
         "num_experts_per_tok": 1,

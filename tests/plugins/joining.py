@@ -9,7 +9,7 @@ from typing import Any
 from tests.plugins.tiny import save, spread
 
 # Sentences for which a tokenizer without rules for words learns tokens that reach over the colon and into the option.
-LEARNT = [
+TRAINING_LINES = [
     "答：水滴石穿",
     "答：千里之行始于足下",
     "こたえは猫に小判です",
@@ -30,7 +30,7 @@ def byte_pairs(size: int = 500) -> Any:
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=["<e>"], initial_alphabet=alphabet)
-    tokenizer.train_from_iterator(LEARNT * 20, trainer)
+    tokenizer.train_from_iterator(TRAINING_LINES * 20, trainer)
     return _wrapped(tokenizer, eos_token="<e>")
 
 
@@ -48,7 +48,7 @@ def sentence_pieces(*, legacy: bool) -> Any:
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
     tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
     trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=["<unk>", "<s>", *BYTES])
-    tokenizer.train_from_iterator(LEARNT * 20, trainer)
+    tokenizer.train_from_iterator(TRAINING_LINES * 20, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
     )
@@ -59,7 +59,9 @@ def closed_pieces(normalizer: str = "NFC") -> Any:
     """Single letters after normalization, with a token after every text, unknown letters as one token."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-    letters = sorted({letter for text in LEARNT for letter in text if letter != " "} | {"|", "é", "c", "f", "\u0301"})
+    letters = sorted(
+        {letter for text in TRAINING_LINES for letter in text if letter != " "} | {"|", "é", "c", "f", "\u0301"}
+    )
     vocabulary = [("<unk>", 0.0), ("</s>", 0.0), ("▁", -2.0), *((letter, -3.0) for letter in letters)]
     tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=0))
     tokenizer.normalizer = getattr(normalizers, normalizer)()
@@ -110,12 +112,12 @@ def masked_checkpoint(folder: Path) -> Path:
     import torch
     from transformers import BertConfig, BertForMaskedLM
 
-    from tests.plugins.tiny import SMALL
+    from tests.plugins.tiny import SMALL_SIZES
 
     trained = byte_pairs()
     trained.add_special_tokens({"mask_token": "<mask>", "pad_token": "<pad>"})
     torch.manual_seed(3)
-    model = BertForMaskedLM(BertConfig(vocab_size=len(trained), max_position_embeddings=256, **SMALL))
+    model = BertForMaskedLM(BertConfig(vocab_size=len(trained), max_position_embeddings=256, **SMALL_SIZES))
     spread(model)
     save(model, trained, folder)
     return folder

@@ -136,7 +136,11 @@ class Handler(BaseHTTPRequestHandler):
         """What a server in good health would say."""
         with self.desk.lock:
             self.desk.upstream_saw[question(body)] += 1
-        return forwarded(self.desk.upstream, self.path, body) if self.desk.upstream else (200, canned(self.path, body))
+        return (
+            forward(self.desk.upstream, self.path, body)
+            if self.desk.upstream
+            else (200, canned_answer(self.path, body))
+        )
 
     def log_message(self, *_: object) -> None:
         pass
@@ -164,7 +168,7 @@ def desk_open(upstream: str = "") -> Iterator[Desk]:
             desk.over.set()
 
 
-def forwarded(upstream: str, path: str, body: bytes) -> tuple[int, bytes]:
+def forward(upstream: str, path: str, body: bytes) -> tuple[int, bytes]:
     """The status and body that the server behind answers with."""
     parts = urlsplit(upstream)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=60)
@@ -181,7 +185,7 @@ def question(body: bytes) -> str:
     return str(json.loads(body)["messages"][-1]["content"])
 
 
-def canned(path: str, body: bytes) -> bytes:
+def canned_answer(path: str, body: bytes) -> bytes:
     """An answer without a model: the question in capitals."""
     question_text = question(body).upper()
     return anthropic_answer(question_text) if path.endswith("/messages") else openai_answer(question_text)

@@ -26,7 +26,7 @@ TEXT = "he let the cat out of the bag before noon"
 CHOICE = ChoiceExample(id="1", query="q", options=("cat", "dog", "cow", "hen", "fox"), gold=0)
 PAIR = PairExample(id="1", left="l", right="r", label="entailment")
 MULTILABEL = MultilabelExample(id="1", text="t", labels=None)
-RATED = RatingExample(id="1", left="a", right="b", grade=None)
+RATING = RatingExample(id="1", left="a", right="b", grade=None)
 SPAN = SpanExample(id="1", text=TEXT, given="betrayed a secret", known="k", gold=None)
 WORDS = LabellingExample(id="1", tokens=tuple(TEXT.split()), tags=None)
 CONTEXTS: dict[Any, dict[str, Any]] = {
@@ -61,7 +61,7 @@ def format_and_reader(task_type: Any, name: str, example: Any) -> tuple[AnswerFo
     [
         (Choice, "by_letter", CHOICE, [0, 1, 2, 3, 4]),
         (Pairs, "by_label_word", PAIR, ["entailment", "non-entailment", "non-entailment"]),
-        (Rating, "by_number", RATED, [0.0, 0.5, 1.0, 10.0]),
+        (Rating, "by_number", RATING, [0.0, 0.5, 1.0, 10.0]),
     ],
 )
 def test_every_choice_is_read(task_type: Any, name: str, example: Any, values: list[Any]) -> None:

@@ -223,7 +223,7 @@ PIECE = zlib.compressobj(9)
 MEBIBYTE = PIECE.compress(bytes(1 << 20)) + PIECE.flush(zlib.Z_FULL_FLUSH)
 BOMB = MEBIBYTE + MEBIBYTE[2:] * 1023  # a gibibyte of zeros; only the first piece has the header of two bytes
 
-TRANSIENT = [
+TRANSIENT_FAULTS = [
     ("408", says(408)),
     ("429", says(429, error("slow down"))),
     ("500", says(500, b"<html>")),
@@ -252,7 +252,7 @@ TRANSIENT = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "fault"), TRANSIENT, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(("kind", "fault"), TRANSIENT_FAULTS, ids=lambda value: value if isinstance(value, str) else "")
 def test_what_may_pass_is_tried_again(kind: str, fault: Any, desk: Desk, model: Open) -> None:
     desk.plan = [well, fault, fault]
     backend = model(timeout=0.3, max_concurrent=1)
@@ -342,7 +342,7 @@ def test_nobody_is_there() -> None:
     assert time.monotonic() - began < 5
 
 
-SAME = [
+LASTING_FAULTS = [
     (says(401, error("bad key")), r"127.0.0.1 answered 401 \(bad key\); correct the key in OPENAI_API_KEY"),
     (says(403, b"<html>no"), r"answered 403 \(<html>no\); the key in OPENAI_API_KEY does not permit this"),
     (says(402, error("no money")), r"127.0.0.1: no money; top up the account"),
@@ -355,7 +355,7 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "message"), SAME, ids=range(len(SAME)))
+@pytest.mark.parametrize(("fault", "message"), LASTING_FAULTS, ids=range(len(LASTING_FAULTS)))
 def test_what_is_the_same_for_all_ends_the_run_at_once(fault: Any, message: str, desk: Desk, model: Open) -> None:
     desk.plan = [well]
     desk.usual = fault
@@ -370,7 +370,7 @@ def test_what_is_the_same_for_all_ends_the_run_at_once(fault: Any, message: str,
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 
-BAD = [
+BAD_OPTIONS = [
     ({}, "no key for api.openai.com: set the environment variable OPENAI_API_KEY"),
     ({"base_url": "http://10.1.2.3/v1", "api_key_env": "MINE"}, "set the environment variable MINE"),
     ({"base_url": "localhost:8000"}, "base_url is not a valid address; write it like http://localhost:8000/v1"),
@@ -391,7 +391,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), BAD, ids=range(len(BAD)))
+@pytest.mark.parametrize(("options", "message"), BAD_OPTIONS, ids=range(len(BAD_OPTIONS)))
 def test_options_that_are_none(options: dict[str, Any], message: str) -> None:
     backends = Backends(plugins.load(modules=("figeval.builtin.plugins.api",)))
     with pytest.raises(ModelError) as refused:
@@ -639,10 +639,10 @@ def change_answer(answer: bytes, **changes: Any) -> bytes:
     return json.dumps({**json.loads(answer), **changes}).encode()
 
 
-IMPOSSIBLE = [-5, -(10**30), 10**30, 12.5, "12", True, None, [1], {}]
+IMPOSSIBLE_COUNTS = [-5, -(10**30), 10**30, 12.5, "12", True, None, [1], {}]
 
 
-@pytest.mark.parametrize("count", IMPOSSIBLE)
+@pytest.mark.parametrize("count", IMPOSSIBLE_COUNTS)
 @pytest.mark.parametrize("field", ["prompt_tokens", "completion_tokens"])
 def test_usage_that_cannot_be_true_is_charged_as_the_most_there_can_be(
     field: str, count: Any, desk: Desk, model: Open
@@ -655,7 +655,7 @@ def test_usage_that_cannot_be_true_is_charged_as_the_most_there_can_be(
     assert len(desk.requests) == 3
 
 
-@pytest.mark.parametrize("usage", [*IMPOSSIBLE[:5], [1], "none", {"prompt_tokens": 0, "completion_tokens": 0}])
+@pytest.mark.parametrize("usage", [*IMPOSSIBLE_COUNTS[:5], [1], "none", {"prompt_tokens": 0, "completion_tokens": 0}])
 def test_usage_of_any_form_costs_no_answer(usage: Any, desk: Desk, model: Open) -> None:
     desk.usual = says(200, change_answer(openai_answer("A"), usage=usage))
     backend = model()
@@ -663,18 +663,18 @@ def test_usage_of_any_form_costs_no_answer(usage: Any, desk: Desk, model: Open) 
     assert backend.describe()["tokens_in"] > 0
 
 
-EVIL = "\x1b[31mred\x1b[0m \x1b]0;title\x07\x9b2J\u202eevil\ud800 \r\nsecond\x00"
+EVIL_TEXT = "\x1b[31mred\x1b[0m \x1b]0;title\x07\x9b2J\u202eevil\ud800 \r\nsecond\x00"
 
 
 def test_text_of_servers_is_cleaned_where_it_comes_in(desk: Desk, model: Open) -> None:
-    desk.plan = [says(200, change_answer(openai_answer("A\ud83d and \ud83d\ude00", reason=EVIL), model=EVIL))]
+    desk.plan = [says(200, change_answer(openai_answer("A\ud83d and \ud83d\ude00", reason=EVIL_TEXT), model=EVIL_TEXT))]
     backend = model()
     assert backend.generate(ask("a")) == [Reply(text="A\ufffd and 😀")]
     assert backend.describe()["answered_as"] == ["red evil\ufffd second"]
-    desk.plan = [says(400, error(EVIL))]
+    desk.plan = [says(400, error(EVIL_TEXT))]
     (reply,) = backend.generate(ask("b"))
     assert (reply.finish, reply.error) == ("error", "400 red evil\ufffd second")
-    desk.plan = [says(401, error(EVIL))]
+    desk.plan = [says(401, error(EVIL_TEXT))]
     with pytest.raises(ModelError, match=r"401 \(red evil\ufffd second\)"):
         backend.generate(ask("c"))
 

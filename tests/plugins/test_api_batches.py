@@ -25,7 +25,7 @@ from figeval.types import Message, Prompt, Reply
 from tests.plugins.batch_servers import BatchDesk, answer_to, batch_desk
 
 PRICES = {"input_price": 100, "output_price": 200}
-ASKED = [f"question {number}" for number in range(7)]
+QUESTIONS = [f"question {number}" for number in range(7)]
 
 
 @pytest.fixture(autouse=True)
@@ -52,10 +52,10 @@ def model(desk: BatchDesk) -> Open:
 
 
 def prompts(*texts: str) -> list[Prompt]:
-    return [Prompt((Message("user", text),), (), 16) for text in texts or ASKED]
+    return [Prompt((Message("user", text),), (), 16) for text in texts or QUESTIONS]
 
 
-def left(backend: Any, *texts: str) -> str:
+def leave_batch(backend: Any, *texts: str) -> str:
     """The line with which a process leaves a batch."""
     with pytest.raises(NotFinished) as caught:
         backend.generate(prompts(*texts))
@@ -66,7 +66,7 @@ def texts(replies: Sequence[Reply]) -> list[str]:
     return [reply.text or f"({reply.error})" for reply in replies]
 
 
-CAPITALS = [text.upper() for text in ASKED]
+CAPITALS = [text.upper() for text in QUESTIONS]
 
 
 def finish(model: Open, desk: BatchDesk, *questions: str, attempts: int = 12, **options: Any) -> list[str]:
@@ -84,15 +84,15 @@ def finish(model: Open, desk: BatchDesk, *questions: str, attempts: int = 12, **
 
 def test_submit_leave_and_collect(desk: BatchDesk, model: Open) -> None:
     desk.polls = 2
-    message = left(model())
+    message = leave_batch(model())
     assert message.startswith(
         "127.0.0.1: 0 of 7 requests of batch_0 are done; to collect the answers, call figeval.run"
     )
     for _ in range(2):
-        assert "0 of 7 requests of batch_0" in left(model())
+        assert "0 of 7 requests of batch_0" in leave_batch(model())
     backend = model()
     assert texts(backend.generate(prompts())) == CAPITALS, "each its own answer, although they were shuffled"
-    assert (desk.processed, len(desk.batches), desk.live) == (dict.fromkeys(ASKED, 1), 1, 0)
+    assert (desk.processed, len(desk.batches), desk.live) == (dict.fromkeys(QUESTIONS, 1), 1, 0)
     description = backend.describe()
     assert (description["batches"], description["tokens_in"], description["tokens_out"]) == (["batch_0"], 70, 35)
     before = desk.request_counts.total()
@@ -103,7 +103,7 @@ def test_submit_leave_and_collect(desk: BatchDesk, model: Open) -> None:
 
 
 def test_a_batch_is_asked_exactly_what_live_requests_are(desk: BatchDesk, model: Open) -> None:
-    left(model(), "a")
+    leave_batch(model(), "a")
     ((_, body),) = desk.batches["batch_0"].requests
     (prompt,) = prompts("a")
     assert body == json.loads(model().call(prompt).body)
@@ -124,7 +124,7 @@ def test_tokens_cost_half(desk: BatchDesk, model: Open) -> None:
 
 
 def test_what_is_asked_live_while_a_batch_is_processed_would_be_paid_twice(desk: BatchDesk, model: Open) -> None:
-    left(model())
+    leave_batch(model())
     with pytest.raises(ModelError, match="run the same command with --batch to collect"):
         model(batch=False).generate(prompts("question 3"))
     assert texts(model(batch=False).generate(prompts("another"))) == ["ANOTHER"]
@@ -139,11 +139,11 @@ def test_two_processes_submit_at_the_same_time(desk: BatchDesk, model: Open, mon
         begin(*arguments)
         with pytest.raises(RecordError, match="another figeval run with the same flags is busy with its batches"):
             second.generate(prompts())
-        left(model(account="another run"), "something else")
+        leave_batch(model(account="another run"), "something else")
 
     with monkeypatch.context() as once:
         once.setattr(BatchArchive, "begin", lambda *arguments: once.undo() or overtaken(*arguments))
-        left(model())
+        leave_batch(model())
     assert finish(model, desk) == CAPITALS
     assert [len(batch.requests) for batch in desk.batches.values()] == [1, 7]
 
@@ -183,21 +183,21 @@ def test_a_kill_at_any_place_submits_nothing_twice(
                 with pytest.raises(NotFinished):
                     model().generate(prompts())
     assert finish(model, desk) == CAPITALS
-    assert (desk.processed, len(desk.batches)) == (dict.fromkeys(ASKED, 1), 1)
+    assert (desk.processed, len(desk.batches)) == (dict.fromkeys(QUESTIONS, 1), 1)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_connection_that_breaks_during_the_submission(when: str, desk: BatchDesk, model: Open) -> None:
     desk.hang_up = when
-    message = left(model())
+    message = leave_batch(model())
     assert ("whether a batch of" in message) == (when == "before")
     assert finish(model, desk) == CAPITALS
-    assert (desk.processed, len(desk.batches)) == (dict.fromkeys(ASKED, 1), 1)
+    assert (desk.processed, len(desk.batches)) == (dict.fromkeys(QUESTIONS, 1), 1)
 
 
 def test_an_archive_that_was_lost(desk: BatchDesk, model: Open) -> None:
     """OpenAI keeps our label with a batch, so another machine finds it."""
-    left(model())
+    leave_batch(model())
     archive_file().unlink()
     assert finish(model, desk) == CAPITALS
     assert len(desk.batches) == (2 if desk.anthropic else 1)
@@ -213,8 +213,8 @@ def test_a_batch_of_somebody_else_is_not_taken_for_ours(
             model().generate(prompts())
     other_batch = desk.create([(f"x{number}", {"messages": [{"content": "theirs"}]}) for number in range(7)], "x")
     assert finish(model, desk) == CAPITALS
-    assert desk.processed.keys() - {"theirs"} == set(ASKED)
-    assert {desk.processed[text] for text in ASKED} == {1}
+    assert desk.processed.keys() - {"theirs"} == set(QUESTIONS)
+    assert {desk.processed[text] for text in QUESTIONS} == {1}
     assert other_batch.name in desk.batches
 
 
@@ -223,8 +223,8 @@ def test_results_that_break_off_or_come_twice_are_paid_once(
 ) -> None:
     monkeypatch.setattr(batches, "RESULTS_PER_COMMIT", 2)
     desk.copies = 2
-    left(model())
-    model_left = left(model())
+    leave_batch(model())
+    model_left = leave_batch(model())
     assert "0 of 7" in model_left
     desk.cut = 3
     with pytest.raises(ModelError, match="run the same command again"):
@@ -235,10 +235,10 @@ def test_results_that_break_off_or_come_twice_are_paid_once(
 
 
 def test_a_server_that_fails_now_and_then_is_asked_again(desk: BatchDesk, model: Open) -> None:
-    left(model())
+    leave_batch(model())
     desk.faults = 3
     assert finish(model, desk) == CAPITALS
-    left(model(), "another")
+    leave_batch(model(), "another")
     desk.faults = 99
     with pytest.raises(ModelError, match=r"503 .*after 2 attempts.*run the same command again"):
         model(max_retries=1).generate(prompts("another"))
@@ -251,7 +251,7 @@ def test_what_failed_is_asked_again_and_nothing_else(desk: BatchDesk, model: Ope
     fates = {"question 1": "error", "question 2": "expired", "question 3": "error"}
     desk.fate = lambda question, attempt: fates.get(question, "ok") if attempt == 0 else "ok"
     assert finish(model, desk) == CAPITALS
-    assert desk.processed == dict.fromkeys(ASKED, 1)
+    assert desk.processed == dict.fromkeys(QUESTIONS, 1)
     assert [len(batch.requests) for batch in desk.batches.values()] == [7, 3]
 
 
@@ -267,7 +267,7 @@ def test_a_request_that_is_refused_becomes_an_error_that_the_next_run_asks_again
     replies = finish(model, desk)
     assert replies[:4] == CAPITALS[:4] and replies[4].startswith("(400 ")
     assert len(desk.batches) == 1, "the server would refuse it again"
-    left(model())
+    leave_batch(model())
     assert [len(batch.requests) for batch in desk.batches.values()] == [7, 1]
 
 
@@ -275,7 +275,7 @@ def test_a_request_that_is_refused_becomes_an_error_that_the_next_run_asks_again
 def test_a_403_in_the_results_is_a_refusal_beside_answers(all_of_them: bool, desk: BatchDesk, model: Open) -> None:
     desk.polls = 0
     desk.fate = lambda question, _: "forbidden" if all_of_them or question == "question 4" else "ok"
-    left(model())
+    leave_batch(model())
     replies = model().generate(prompts())
     finishes = {reply.finish for reply in replies}
     assert finishes == ({"error"} if all_of_them else {"stop", "refusal"})
@@ -296,14 +296,14 @@ def test_a_batch_that_somebody_cancelled_is_not_submitted_again_at_once(desk: Ba
     assert len(desk.batches) == 1
     desk.ends, desk.fate = "completed", lambda *_: "ok"
     assert finish(model, desk) == CAPITALS, "the next command does"
-    assert desk.processed == dict.fromkeys(ASKED, 1)
+    assert desk.processed == dict.fromkeys(QUESTIONS, 1)
 
 
 def test_a_batch_that_the_server_does_not_accept_is_an_error_with_its_reason() -> None:
     with batch_desk(ends="failed") as desk:
         options = {"base_url": desk.url, "batch": True, "account": "run"}
-        left(openai("m", **options))
-        left(openai("m", **options))
+        leave_batch(openai("m", **options))
+        leave_batch(openai("m", **options))
         with pytest.raises(
             ModelError, match=r"did not process the batch batch_0 of 7 requests \(The model is not known"
         ):
@@ -321,8 +321,8 @@ def test_no_key_gets_into_a_message(desk: BatchDesk, model: Open, monkeypatch: p
     assert desk.anthropic or replies[1] == "(not executed in time [key])"
     if not desk.anthropic:  # which has no batches that fail as a whole
         desk.ends = "failed"
-        left(model(), "another")
-        left(model(), "another")
+        leave_batch(model(), "another")
+        leave_batch(model(), "another")
         with pytest.raises(ModelError, match=r"The model is not known\. \[key\]"):
             model().generate(prompts("another"))
 
@@ -340,7 +340,7 @@ def test_what_a_server_lost_is_submitted_again_only_by_a_flag(
     way: str, desk: BatchDesk, model: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk.polls = 0
-    left(model(max_tokens=2000))
+    leave_batch(model(max_tokens=2000))
     lose(desk, way)
     submitted = desk.request_counts["POST /v1/messages/batches"] + desk.request_counts["POST /v1/batches"]
     for _ in range(2):
@@ -366,13 +366,13 @@ def test_what_a_server_lost_is_submitted_again_only_by_a_flag(
 
 def test_results_that_come_late_are_collected(desk: BatchDesk, model: Open) -> None:
     desk.polls = 0
-    left(model())
+    leave_batch(model())
     batches = dict(desk.batches)
     desk.batches.clear()
     assert {reply.finish for reply in model().generate(prompts())} == {"error"}
     desk.batches.update(batches)
     assert texts(model().generate(prompts())) == CAPITALS
-    assert desk.processed == dict.fromkeys(ASKED, 1)
+    assert desk.processed == dict.fromkeys(QUESTIONS, 1)
 
 
 def test_the_flag_is_one_of_batches(desk: BatchDesk, model: Open) -> None:
@@ -388,7 +388,7 @@ def test_a_batch_after_one_that_never_arrived_has_a_label_of_its_own(
     monkeypatch.setattr(AnthropicBatches, "most_requests", 1)
     desk.polls, desk.hang_up = 0, "before"
     desk.fate = lambda question, attempt: "expired" if (question, attempt) == ("b", 0) else "ok"
-    assert "whether a batch of 1 requests was submitted" in left(model(max_retries=0), "a", "b")
+    assert "whether a batch of 1 requests was submitted" in leave_batch(model(max_retries=0), "a", "b")
     assert finish(model, desk, "b") == ["B"]
 
 
@@ -413,7 +413,7 @@ def test_a_run_that_is_too_large_for_one_batch_has_several(
 ) -> None:
     for api in (OpenAIBatches, AnthropicBatches):
         monkeypatch.setattr(api, "most_requests", 3)
-    assert "0 of 3 requests of batch_0 are done; 0 of 3 requests of batch_1" in left(model())
+    assert "0 of 3 requests of batch_0 are done; 0 of 3 requests of batch_1" in leave_batch(model())
     assert finish(model, desk) == CAPITALS
     assert sorted(len(batch.requests) for batch in desk.batches.values()) == [1, 3, 3]
 
@@ -432,7 +432,7 @@ def test_a_run_that_is_too_large_for_one_batch_has_several(
 def test_a_list_of_batches_that_is_none(desk: BatchDesk, model: Open, listed: Any, message: str) -> None:
     """It is read when it is not known whether a batch was submitted; the batch stays written down until it is."""
     desk.hang_up = "before"
-    assert "whether a batch of" in left(model())
+    assert "whether a batch of" in leave_batch(model())
     new = '"2999-01-01T00:00:00+00:00"' if desk.anthropic else "9e9"
     desk.listed = json.loads(json.dumps(listed).replace('"new"', new)) or "none"
     desk.hang_up = "before"
@@ -440,7 +440,7 @@ def test_a_list_of_batches_that_is_none(desk: BatchDesk, model: Open, listed: An
         model().generate(prompts())
     desk.listed = None
     assert finish(model, desk) == CAPITALS
-    assert desk.processed == dict.fromkeys(ASKED, 1)
+    assert desk.processed == dict.fromkeys(QUESTIONS, 1)
 
 
 def test_results_of_another_batch_under_our_own_name(desk: BatchDesk, model: Open) -> None:
@@ -456,8 +456,8 @@ def test_a_line_of_results_that_is_no_json_costs_only_its_own_request(desk: Batc
     desk.garbled = 1
     assert sum("without a result" in text for text in finish(model, desk)) == 1
     assert finish(model, desk, resubmit_lost=True) == CAPITALS
-    assert sorted(len(batch.requests) for batch in desk.batches.values()) == [1, len(ASKED)]
-    assert sum(desk.processed.values()) == len(ASKED) + 1
+    assert sorted(len(batch.requests) for batch in desk.batches.values()) == [1, len(QUESTIONS)]
+    assert sum(desk.processed.values()) == len(QUESTIONS) + 1
 
 
 def test_half_a_key_is_none_in_a_message_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -491,7 +491,7 @@ def test_a_batch_whose_id_is_the_key(fate: str, monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_an_archive_that_somebody_has_edited(change: str, desk: BatchDesk, model: Open) -> None:
-    left(model())
+    leave_batch(model())
     with closing(sqlite3.connect(archive_file())) as edited, edited:
         edited.execute(f"UPDATE {change}")
     with pytest.raises(RecordError, match=r"the reply cache is damaged, since .* is recorded wrongly; delete it"):
@@ -506,13 +506,13 @@ def test_a_budget_reserves_what_a_batch_may_cost(desk: BatchDesk, model: Open) -
     with pytest.raises(BudgetExhausted, match="does not allow another request"):
         model(max_tokens=20).generate(prompts())
     assert not desk.batches
-    left(model(max_tokens=120))
+    leave_batch(model(max_tokens=120))
     first = len(desk.batches["batch_0"].requests)
     assert 0 < first < 7, "as many as fit"
-    left(model(max_tokens=120))
+    leave_batch(model(max_tokens=120))
     assert len(desk.batches) == 1, "what waits is still reserved"
     assert finish(model, desk, max_tokens=150) == CAPITALS
-    assert desk.processed == dict.fromkeys(ASKED, 1)
+    assert desk.processed == dict.fromkeys(QUESTIONS, 1)
     backend = model(max_tokens=150)
     backend.generate(prompts())
     assert backend.describe()["tokens_in"] + backend.describe()["tokens_out"] == 105

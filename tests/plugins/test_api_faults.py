@@ -21,7 +21,7 @@ from tests.plugins.servers import Desk, Handler, openai_answer, question, says, 
 
 pytestmark = pytest.mark.usefixtures("no_keys")
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "api_responses.json").read_text(encoding="utf-8"))
-FORBIDDEN = says(403, {"error": {"message": "no"}})
+FORBIDDEN_REPLY = says(403, {"error": {"message": "no"}})
 
 
 @pytest.fixture(autouse=True)
@@ -129,7 +129,7 @@ def test_a_refusal_in_words_is_one_in_either_shape(message: dict[str, Any], desk
 
 
 def forbidden_if(*texts: str) -> Callable[[Handler, bytes], None]:
-    return lambda handler, body: (FORBIDDEN if question(body) in texts else well)(handler, body)
+    return lambda handler, body: (FORBIDDEN_REPLY if question(body) in texts else well)(handler, body)
 
 
 @pytest.mark.parametrize("width", [1, 8])
@@ -155,14 +155,14 @@ def test_a_403_is_not_kept_as_the_answer(desk: Desk, model: Open) -> None:
 
 
 def test_a_key_that_permits_nothing_ends_the_run_soon(desk: Desk, model: Open) -> None:
-    desk.usual = FORBIDDEN
+    desk.usual = FORBIDDEN_REPLY
     with pytest.raises(ModelError, match=r"answered 403 \(no\); the key in OPENAI_API_KEY does not permit this"):
         model(max_concurrent=2).generate(ask(*map(str, range(50))))
     assert len(desk.requests) <= request_batch.MAX_FIRST_FORBIDDEN + 1
 
 
 def test_a_key_that_permits_nothing_any_more_ends_the_run(desk: Desk, model: Open) -> None:
-    desk.plan, desk.usual = [well], FORBIDDEN
+    desk.plan, desk.usual = [well], FORBIDDEN_REPLY
     with pytest.raises(ModelError, match="does not permit this"):
         model().generate(ask(*map(str, range(50))))
 

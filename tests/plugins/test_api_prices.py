@@ -13,7 +13,7 @@ from figeval.builtin.plugins.api.model import anthropic, openai
 from figeval.builtin.plugins.api.prices import price_of, user_file
 from figeval.errors import ModelError
 
-LOCAL = "http://127.0.0.1:1/v1"
+LOCAL_URL = "http://127.0.0.1:1/v1"
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_shipped_prices_hold_at_the_companies_addresses() -> None:
     assert prices_of(openai("gpt-4o-2024-05-13"))[:2] == (5, 15), (
         "its first release costs more than the name without a date"
     )
-    assert prices_of(openai("gpt-4o-mini", base_url=LOCAL)) == (None, None, "")
+    assert prices_of(openai("gpt-4o-mini", base_url=LOCAL_URL)) == (None, None, "")
     assert prices_of(openai("gpt-4o-miniature")) == prices_of(openai("gpt-4")) == (None, None, "")
 
 
@@ -54,30 +54,30 @@ def test_the_users_file_wins_and_holds_everywhere() -> None:
     write_prices(**{"gpt-4o-mini": (1, 2), "mine": (3, 4)})
     source = "prices.json in FIGEVAL_HOME, checked 2026-01-02"
     assert prices_of(openai("gpt-4o-mini")) == (1, 2, source)
-    assert prices_of(openai("mine", base_url=LOCAL)) == (3, 4, source)
+    assert prices_of(openai("mine", base_url=LOCAL_URL)) == (3, 4, source)
     assert prices_of(openai("gpt-4o"))[:2] == (2.5, 10), "what it does not list is as shipped"
 
 
 def test_prices_by_hand_win() -> None:
     write_prices(mine=(3, 4))
-    assert prices_of(openai("mine", base_url=LOCAL, input_price=5, output_price=6)) == (5, 6, "")
-    assert prices_of(openai("mine", base_url=LOCAL, input_price=5)) == (5, None, ""), (
+    assert prices_of(openai("mine", base_url=LOCAL_URL, input_price=5, output_price=6)) == (5, 6, "")
+    assert prices_of(openai("mine", base_url=LOCAL_URL, input_price=5)) == (5, None, ""), (
         "never half of one and half of another"
     )
 
 
 def test_a_limit_of_cost_needs_a_price_from_anywhere() -> None:
     with pytest.raises(ModelError, match=r"--max_cost needs prices: .* or an entry for 'mine' in .*prices\.json"):
-        openai("mine", base_url=LOCAL, max_cost=1)
+        openai("mine", base_url=LOCAL_URL, max_cost=1)
     write_prices(mine=(3, 4))
-    assert openai("mine", base_url=LOCAL, max_cost=1).settings.max_cost == 1
+    assert openai("mine", base_url=LOCAL_URL, max_cost=1).settings.max_cost == 1
 
 
 def test_the_record_says_where_prices_are_from() -> None:
     write_prices(mine=(3, 4))
-    described = openai("mine", base_url=LOCAL).describe()
+    described = openai("mine", base_url=LOCAL_URL).describe()
     assert described["prices"] == {"input": 3, "output": 4, "source": "prices.json in FIGEVAL_HOME, checked 2026-01-02"}
-    assert "prices" not in openai("mine", base_url=LOCAL, input_price=5, output_price=6).describe()
+    assert "prices" not in openai("mine", base_url=LOCAL_URL, input_price=5, output_price=6).describe()
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_the_record_says_where_prices_are_from() -> None:
 def test_a_damaged_file_is_an_error_with_its_cure(content: Any) -> None:
     write(content)
     with pytest.raises(ModelError, match=r"prices\.json.*write it like"):
-        openai("mine", base_url=LOCAL)
+        openai("mine", base_url=LOCAL_URL)
 
 
 def test_the_shipped_file_is_sound() -> None:

@@ -251,14 +251,14 @@ def test_a_budget_ends_the_run_and_more_of_it_goes_on(
     assert described["cost"] == pytest.approx((10 * 100 + 5 * 200) * N / 1e6)
 
 
-REFUSED = [
+REFUSED_OPTIONS = [
     (("--max_cost", "1"), {}, "--max_cost needs prices: --model_args input_price="),
     ((), {"max_tokens": 9}, "max_tokens is a flag, not an option of the model; write --max_tokens"),
     ((), {"stream": True}, "model 'openai' has no option 'stream'"),
 ]
 
 
-@pytest.mark.parametrize(("flags", "options", "message"), REFUSED, ids=["prices", "flag", "unknown"])
+@pytest.mark.parametrize(("flags", "options", "message"), REFUSED_OPTIONS, ids=["prices", "flag", "unknown"])
 def test_what_is_refused_before_anything_is_asked(
     flags: tuple[str, ...], options: Any, message: str, desk: Desk, command: Callable[..., list[str]], tmp_path: Path
 ) -> None:
@@ -305,7 +305,7 @@ def test_the_key_is_in_nothing_that_is_written_or_printed(
 # ---- texts -----------------------------------------------------------------------------------------------------------
 
 
-TELL = """
+TELL_TASK = """
 name: tell
 type: generation
 data: {test: "jsonl:tell.jsonl"}
@@ -318,7 +318,7 @@ metrics: [rouge_l, keyword_recall, cut_off]
 @pytest.mark.slow
 def test_texts_are_written_through_the_network(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks" / "tell.task.yaml").write_text(TELL)
+    (tmp_path / "tasks" / "tell.task.yaml").write_text(TELL_TASK)
     lines = [{"id": str(n), "saying": f"s{n}", "words": ["roof"], "told": "the roof leaked"} for n in range(4)]
     (tmp_path / "tasks" / "tell.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     replies = [

@@ -23,8 +23,8 @@ LETTERS = AnswerFormat(("A", "B"))
 QUOTE = AnswerFormat.of_object({"quote": {"type": "string"}})
 LETTER = {"type": "string", "enum": ["A", "B"]}
 OBJECT = {"type": "object", "properties": {"answer": LETTER}, "required": ["answer"], "additionalProperties": False}
-NAMED = {"name": "answer", "strict": True}
-USED = {"prompt_tokens": 1, "completion_tokens": 9}
+SCHEMA_FIELDS = {"name": "answer", "strict": True}
+USAGE = {"prompt_tokens": 1, "completion_tokens": 9}
 THOUGHT = 300  # tokens that every server here needs for thinking
 pytestmark = pytest.mark.usefixtures("no_keys")
 
@@ -33,7 +33,7 @@ def prompts_of(answer: AnswerFormat | None = None, stop: tuple[str, ...] = ()) -
     return [Prompt((Message("user", "A or B?"),), stop, 16, answer)]
 
 
-def refused(handler: Handler, reason: str) -> None:
+def refuse(handler: Handler, reason: str) -> None:
     handler.send(400, json.dumps({"error": {"message": reason, "type": "invalid_request_error"}}).encode())
 
 
@@ -75,12 +75,12 @@ def like_openai(handler: Handler, body: bytes) -> None:
     request = json.loads(body)
     thinks = request.get("reasoning_effort", "medium") != "none"
     if thinks and ("temperature" in request or "stop" in request):
-        return refused(handler, "Unsupported parameter")
+        return refuse(handler, "Unsupported parameter")
     text = "The answer is B."
     if "response_format" in request:
         form = request["response_format"]
         if form["type"] != "json_schema" or form["json_schema"]["schema"]["type"] != "object":
-            return refused(handler, "schema must be a JSON Schema of 'type: \"object\"'")
+            return refuse(handler, "schema must be a JSON Schema of 'type: \"object\"'")
         text = json.dumps({"answer": "B"})
     limit = request.get("max_completion_tokens", request.get("max_tokens"))
     enough = limit >= THOUGHT + 4 or not thinks
@@ -100,11 +100,11 @@ def like_anthropic(handler: Handler, body: bytes) -> None:
     thinks = thinking["type"] != "disabled"
     budget = thinking.get("budget_tokens", request["max_tokens"] - 1)
     if thinks and request.get("temperature", 1) != 1:
-        return refused(handler, "temperature may only be set to 1 when thinking is enabled")
+        return refuse(handler, "temperature may only be set to 1 when thinking is enabled")
     if thinks and not 1024 <= budget < request["max_tokens"]:
-        return refused(handler, "max_tokens must be greater than thinking.budget_tokens")
+        return refuse(handler, "max_tokens must be greater than thinking.budget_tokens")
     if thinks and "tool_choice" in request:
-        return refused(handler, "Thinking may not be enabled when tool_choice forces tool use.")
+        return refuse(handler, "Thinking may not be enabled when tool_choice forces tool use.")
     text: dict[str, Any] = {"type": "text", "text": "The answer is B."}
     if "output_config" in request:
         assert "maxItems" not in json.dumps(request["output_config"])
@@ -219,7 +219,12 @@ def test_the_address_decides_how_thinking_is_asked_for(monkeypatch: pytest.Monke
         ("guided", QUOTE, {"guided_json": QUOTE.json_schema}, 0),
         ("json_object", QUOTE, {"response_format": {"type": "json_object", "schema": QUOTE.json_schema}}, 0),
         ("json_object", LETTERS, {"response_format": {"type": "json_object", "schema": OBJECT}}, 32),
-        ("", LETTERS, {"response_format": {"type": "json_schema", "json_schema": {**NAMED, "schema": OBJECT}}}, 32),
+        (
+            "",
+            LETTERS,
+            {"response_format": {"type": "json_schema", "json_schema": {**SCHEMA_FIELDS, "schema": OBJECT}}},
+            32,
+        ),
     ],
 )
 def test_how_a_format_is_asked_for(
@@ -275,7 +280,7 @@ def test_after_the_second_attempt_an_answer_is_truncated(desk: Desk) -> None:
 
 def test_a_limit_that_the_server_refuses_leaves_the_answer_truncated(desk: Desk) -> None:
     desk.usual = lambda handler, body: (
-        refused(handler, "maximum context length is 300 tokens") if b":416," in body else like_vllm(handler, body)
+        refuse(handler, "maximum context length is 300 tokens") if b":416," in body else like_vllm(handler, body)
     )
     (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("budget=200")).generate(prompts_of())
     assert (reply.text, reply.finish, len(desk.requests)) == ("", "length", 2)
@@ -333,7 +338,7 @@ def test_a_blank_line_after_separate_thoughts_is_no_stop_text(desk: Desk) -> Non
 
 
 def test_a_server_that_ignores_the_flags_is_found_out(desk: Desk) -> None:
-    desk.usual = lambda handler, _: chat(handler, "stop", USED, content="Well, B")
+    desk.usual = lambda handler, _: chat(handler, "stop", USAGE, content="Well, B")
     backend = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on"))
     (reply,) = backend.generate(prompts_of(LETTERS))
     assert reply.text == "Well, B", "the extractor may still read it"
@@ -341,7 +346,7 @@ def test_a_server_that_ignores_the_flags_is_found_out(desk: Desk) -> None:
     assert held.startswith("1 of 1 answers do not keep to the format of --constrain;")
     assert thinks.startswith("--reasoning on: none of 1 answers shows a sign of reasoning;")
     silent = openai("m", base_url=desk.url, reasoning=Reasoning.parse("off"))
-    desk.usual = lambda handler, _: chat(handler, "stop", USED, content="B", reasoning="Hm.")
+    desk.usual = lambda handler, _: chat(handler, "stop", USAGE, content="B", reasoning="Hm.")
     silent.generate(prompts_of())
     (warned,) = silent.describe()["warnings"]
     assert warned == "--reasoning off: the model reasoned all the same before 1 of 1 answers"

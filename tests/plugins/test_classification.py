@@ -34,8 +34,8 @@ GOLDEN = json.loads((Path(__file__).parents[1] / "golden/plugins/classification.
 LISTS = json.loads((Path(__file__).parents[1] / "golden/plugins/multilabel_replies.json").read_text(encoding="utf-8"))
 MARKS = json.loads((Path(__file__).parents[1] / "golden/task_types/answers_marks.json").read_text(encoding="utf-8"))
 LABELS = tuple(GOLDEN["labels"])
-TWO = ("sarcastic", "earnest")
-SINGLE = {"f1": POSITIVE_F1, "macro_f1": macro_f1, "balanced_acc": balanced_accuracy, "acc": pair_accuracy}
+TWO_LABELS = ("sarcastic", "earnest")
+METRICS_OF_LABELS = {"f1": POSITIVE_F1, "macro_f1": macro_f1, "balanced_acc": balanced_accuracy, "acc": pair_accuracy}
 METRICS_OF_SETS = {"exact_match": exact_match, "micro_f1": MICRO_F1, "macro_f1": MACRO_F1}
 QUIPS = [
     {"id": "1", "text": "Lovely, the bus left a minute early again.", "label": "sarcastic"},
@@ -88,7 +88,7 @@ def near(value: float | None) -> Any:
 
 def test_one_label_keeps_to_the_contract() -> None:
     replies = ["Sarcastic.", "It is earnest", "sarcastic or earnest", "**earnest**"]
-    check_task_type(Classification, QUIPS, labels=list(TWO), replies=replies)
+    check_task_type(Classification, QUIPS, labels=list(TWO_LABELS), replies=replies)
 
 
 def test_several_labels_keep_to_the_contract() -> None:
@@ -96,7 +96,7 @@ def test_several_labels_keep_to_the_contract() -> None:
     check_task_type(Multilabel, SAYINGS, labels=["patience", "greed"], replies=replies)
 
 
-@pytest.mark.parametrize("metric", list(SINGLE.values()))
+@pytest.mark.parametrize("metric", list(METRICS_OF_LABELS.values()))
 def test_metrics_of_one_label_keep_to_the_contract(metric: Any) -> None:
     check_metric(
         metric, [label_case("sarcastic", ["sarcastic"]), label_case("earnest", ["sarcastic", "earnest"])], labels=LABELS
@@ -113,7 +113,7 @@ def test_metrics_of_several_labels_keep_to_the_contract(metric: Any) -> None:
 # ---- replies ---------------------------------------------------------------------------------------------------------
 
 
-def read(text: str, finish: Any = "stop") -> Prediction:
+def read_labels(text: str, finish: Any = "stop") -> Prediction:
     """What a reply to a multilabel task amounts to."""
     context = PromptContext(
         block=lambda *_: "", labels=tuple(LISTS["labels"]), verbalizer={"satire": ("satire", "mockery")}
@@ -126,7 +126,7 @@ def read(text: str, finish: Any = "stop") -> Prediction:
 
 @pytest.mark.parametrize("case", LISTS["cases"], ids=lambda case: case["why"])
 def test_lists_of_labels(case: dict[str, Any]) -> None:
-    reading = read(case["reply"], case.get("finish", "stop"))
+    reading = read_labels(case["reply"], case.get("finish", "stop"))
     assert reading.status == case["status"]
     assert reading.value == (None if case["value"] is None else frozenset(case["value"]))
 
@@ -144,7 +144,7 @@ def test_lists_in_other_scripts(case: dict[str, Any]) -> None:
 
 @given(st.text(max_size=80), st.sampled_from(["stop", "length"]))
 def test_any_list_is_read(text: str, finish: Any) -> None:
-    reading = read(text, finish)
+    reading = read_labels(text, finish)
     assert (reading.value is None) == (reading.status != "ok")
 
 
@@ -152,17 +152,17 @@ def test_any_list_is_read(text: str, finish: Any) -> None:
     st.sets(st.sampled_from(sorted(LISTS["labels"])), min_size=1), st.sampled_from([", ", "/", "\n- ", " and ", "; "])
 )
 def test_labels_with_anything_between_them_are_read(labels: set[str], joint: str) -> None:
-    assert read(joint.join(sorted(labels))).value == labels
+    assert read_labels(joint.join(sorted(labels))).value == labels
 
 
 # ---- metrics: cases by hand, and scikit-learn ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", GOLDEN["single"], ids=lambda case: case["why"])
-@pytest.mark.parametrize("name", list(SINGLE))
+@pytest.mark.parametrize("name", list(METRICS_OF_LABELS))
 def test_golden_metrics_of_one_label(case: dict[str, Any], name: str) -> None:
     cases = [label_case(gold, predicted) for gold, predicted in zip(case["gold"], case["predicted"], strict=True)]
-    assert total(SINGLE[name], cases) == near(case[name]), case["why"]
+    assert total(METRICS_OF_LABELS[name], cases) == near(case[name]), case["why"]
 
 
 @pytest.mark.parametrize("case", GOLDEN["several"], ids=lambda case: case["why"])
@@ -176,11 +176,11 @@ def area(gold: Sequence[int], scores: Sequence[float]) -> float | None:
     """The area under the ROC curve of P(sarcastic), by way of stored rows."""
     assert ROC_AUC.family is not None
     rows = [
-        {"gold": TWO[0] if right else TWO[1], "pred": TWO[0], "scores": [score, 1 - score]}
+        {"gold": TWO_LABELS[0] if right else TWO_LABELS[1], "pred": TWO_LABELS[0], "scores": [score, 1 - score]}
         for right, score in zip(gold, scores, strict=True)
     ]
     aggregator = MetricAggregator("roc_auc", ROC_AUC)
-    for features in ROC_AUC.family(rows, ["roc_auc"], {"labels": TWO})["roc_auc"]:
+    for features in ROC_AUC.family(rows, ["roc_auc"], {"labels": TWO_LABELS})["roc_auc"]:
         if features is not None:
             aggregator.add(None, features)
     return aggregator.score(0).value
@@ -236,11 +236,11 @@ def test_the_area_is_that_of_scikit_learn(answers: list[tuple[bool, int]]) -> No
     assert area(gold, scores) == near(expected)
 
 
-@given(st.lists(st.tuples(st.sampled_from(TWO), st.sampled_from(TWO)), min_size=1, max_size=8))
+@given(st.lists(st.tuples(st.sampled_from(TWO_LABELS), st.sampled_from(TWO_LABELS)), min_size=1, max_size=8))
 def test_ties_are_the_mean_over_fair_draws_of_accuracy(answers: list[tuple[str, str]]) -> None:
-    cases = [label_case(gold, list(TWO), TWO) for gold, _ in answers]
-    assert total(pair_accuracy, cases, TWO) == 0.5
-    assert all(set(tied_answers(prediction)) == set(TWO) for _, prediction in cases)
+    cases = [label_case(gold, list(TWO_LABELS), TWO_LABELS) for gold, _ in answers]
+    assert total(pair_accuracy, cases, TWO_LABELS) == 0.5
+    assert all(set(tied_answers(prediction)) == set(TWO_LABELS) for _, prediction in cases)
 
 
 def test_the_interval_of_an_area_is_that_of_delong() -> None:
@@ -250,11 +250,11 @@ def test_the_interval_of_an_area_is_that_of_delong() -> None:
     scores = np.round(np.clip(generator.normal(np.where(gold, 0.6, 0.4), 0.2), 0, 1), 3)
     assert ROC_AUC.family is not None
     rows = [
-        {"gold": TWO[0] if right else TWO[1], "pred": TWO[0], "scores": [float(score), 0.5]}
+        {"gold": TWO_LABELS[0] if right else TWO_LABELS[1], "pred": TWO_LABELS[0], "scores": [float(score), 0.5]}
         for right, score in zip(gold, scores, strict=True)
     ]
     aggregator = MetricAggregator("roc_auc", ROC_AUC)
-    for features in ROC_AUC.family(rows, ["roc_auc"], {"labels": TWO})["roc_auc"]:
+    for features in ROC_AUC.family(rows, ["roc_auc"], {"labels": TWO_LABELS})["roc_auc"]:
         assert features is not None
         aggregator.add(None, features)
     above = (scores[gold][:, None] > scores[~gold]) + 0.5 * (scores[gold][:, None] == scores[~gold])
@@ -370,8 +370,8 @@ def test_figeval_labels_says_what_is_missing(tmp_path: Path, capsys: pytest.Capt
 
 # ---- models ----------------------------------------------------------------------------------------------------------
 
-ASKED = [TextLabels(row["text"], TWO) for row in QUIPS]
-ASKED_SEVERAL = [TextLabels(row["text"], TWO, several=True) for row in QUIPS]
+REQUESTS = [TextLabels(row["text"], TWO_LABELS) for row in QUIPS]
+ASKED_SEVERAL = [TextLabels(row["text"], TWO_LABELS, several=True) for row in QUIPS]
 
 
 def examples() -> list[ClassificationExample]:
@@ -379,15 +379,15 @@ def examples() -> list[ClassificationExample]:
 
 
 def test_trivial_models_answer_both_kinds_of_requests() -> None:
-    assert Chance().label_texts([ASKED[0], ASKED_SEVERAL[0]]) == [dict.fromkeys(TWO, 0.5)] * 2
+    assert Chance().label_texts([REQUESTS[0], ASKED_SEVERAL[0]]) == [dict.fromkeys(TWO_LABELS, 0.5)] * 2
     majority = Majority()
     majority.fit([*examples(), ClassificationExample(id="5", text="t", label="sarcastic")])
-    assert majority.label_texts(ASKED[:1]) == [{"sarcastic": 0.6, "earnest": 0.4}]
+    assert majority.label_texts(REQUESTS[:1]) == [{"sarcastic": 0.6, "earnest": 0.4}]
     sayings = [MultilabelExample(id=row["id"], text=row["text"], labels=frozenset(row["labels"])) for row in SAYINGS]
     majority.fit(sayings)
     (guess,) = majority.label_texts([TextLabels("t", ("patience", "greed"), several=True)])
     assert guess == pytest.approx({"patience": 2 / 3, "greed": 1 / 3})
-    assert sum(Random().label_texts(ASKED[:1])[0].values()) == pytest.approx(1)
+    assert sum(Random().label_texts(REQUESTS[:1])[0].values()) == pytest.approx(1)
 
 
 def test_majority_tells_data_apart_that_have_the_same_counts() -> None:
@@ -401,14 +401,17 @@ def test_majority_tells_data_apart_that_have_the_same_counts() -> None:
 def test_a_regression_learns_words_and_is_no_oracle() -> None:
     model = TfidfLogreg()
     model.fit(examples())
-    new = [TextLabels("Lovely, a parking ticket warms the heart.", TWO), TextLabels("I had to pay this morning.", TWO)]
+    new = [
+        TextLabels("Lovely, a parking ticket warms the heart.", TWO_LABELS),
+        TextLabels("I had to pay this morning.", TWO_LABELS),
+    ]
     first, second = model.label_texts(new)
     assert first["sarcastic"] > 0.5 > second["sarcastic"]
     assert first["sarcastic"] + first["earnest"] == pytest.approx(1)
     with pytest.raises(TaskError, match="give the task a train split"):
-        model.label_texts(ASKED)
+        model.label_texts(REQUESTS)
     with pytest.raises(ModelError, match="before fit"):
-        TfidfLogreg().label_texts(ASKED)
+        TfidfLogreg().label_texts(REQUESTS)
     with pytest.raises(FigevalError, match="no labelled example"):
         TfidfLogreg().fit([replace(example, label=None) for example in examples()])
 
@@ -435,5 +438,9 @@ def test_a_regression_is_a_model() -> None:
         model.fit(examples())
         return model
 
-    requests = [TextLabels("Lovely ticket", TWO), TextLabels("I had to pay", TWO), TextLabels("", TWO)]
+    requests = [
+        TextLabels("Lovely ticket", TWO_LABELS),
+        TextLabels("I had to pay", TWO_LABELS),
+        TextLabels("", TWO_LABELS),
+    ]
     check_model(fitted, examples=examples(), checks=[CapabilityCheck("label_texts", requests, problem_of)])

@@ -147,7 +147,7 @@ def test_a_maximum_length_holds_beside_a_default_prompt(with_prompts: Prompted) 
     assert backend.describe()["max_length"] == 24
 
 
-def saved(modules: list[Any], folder: Path) -> Any:
+def save_modules(modules: list[Any], folder: Path) -> Any:
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(modules=modules, prompts=E5, device="cpu")
@@ -162,7 +162,7 @@ def test_a_prompt_that_is_no_part_of_the_vector(mode: str, workshop: Workshop, t
     from sentence_transformers.sentence_transformer.modules import Pooling
 
     body = Transformer(str(workshop("bert", "Model")), max_seq_length=48)
-    library = saved([body, Pooling(16, pooling_mode=mode, include_prompt=False)], tmp_path / "skips")
+    library = save_modules([body, Pooling(16, pooling_mode=mode, include_prompt=False)], tmp_path / "skips")
     backend = encoder(str(tmp_path / "skips"))
     mixed = backend.embed([Text(text, role) for text in TEXTS for role in ("query", "document")])
     np.testing.assert_allclose(mixed.values[::2], library.encode_query(TEXTS), atol=1e-5)
@@ -177,7 +177,7 @@ def test_a_network_for_each_side(workshop: Workshop, tmp_path: Path) -> None:
 
     tokenizer = AutoTokenizer.from_pretrained(workshop("bert")).backend_tokenizer
     sides = [[StaticEmbedding(tokenizer, embedding_dim=8)] for _ in range(2)]
-    library = saved([Router.for_query_document(*sides)], tmp_path / "sides")
+    library = save_modules([Router.for_query_document(*sides)], tmp_path / "sides")
     backend = encoder(str(tmp_path / "sides"))
     np.testing.assert_allclose(vectors(backend, "query"), library.encode_query(TEXTS), atol=1e-6)
     np.testing.assert_allclose(vectors(backend, "document"), library.encode_document(TEXTS), atol=1e-6)

@@ -24,11 +24,13 @@ from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.builtin.plugins.torch_models.precision import computing_in
 from figeval.errors import ModelError
 from figeval.types import Continuation
-from tests.plugins.architectures import CONFIGS, MIXING, PACKED, PLAIN, SHARING, build
+from tests.plugins.architectures import CONFIGS, MIXING, PACKED_CONFIGS, PLAIN_CONFIGS, SHARING, build
 from tests.plugins.tiny import Workshop
 
 CPU = torch.device("cpu")
-LOUD = {"Cohere": {"logit_scale": 1.0}}  # its scores are otherwise so small that rounding of .1 nats hides everything
+LOUD_CONFIGS = {
+    "Cohere": {"logit_scale": 1.0}
+}  # its scores are otherwise so small that rounding of .1 nats hides everything
 NATS = 0.1  # per token
 
 
@@ -39,14 +41,14 @@ def bare(model: Any) -> PackedEngine:
     return engine
 
 
-def settled(model: Any, scoring: str = "auto") -> PackedEngine:
+def settle_engine(model: Any, scoring: str = "auto") -> PackedEngine:
     return settle(PackedEngine(model, CPU, TokenBudget.on("cpu")), scoring)
 
 
 def strategy_of(name: str, model: Any) -> ReadStrategy:
     """The strategy that an architecture supports."""
     strategies = list(strategies_for(model.config, RowShape.on("cpu")))
-    return strategies[0] if name in PACKED else strategies[-1]
+    return strategies[0] if name in PACKED_CONFIGS else strategies[-1]
 
 
 def add_noise(engine: PackedEngine, seed: int) -> None:
@@ -69,15 +71,15 @@ def add_noise(engine: PackedEngine, seed: int) -> None:
         level *= NATS / distance(test.rows[0], test.truth)
 
 
-def planted(strategy: ReadStrategy) -> ReadStrategy:
+def plant_fault(strategy: ReadStrategy) -> ReadStrategy:
     return strategy.with_fault()
 
 
-@pytest.mark.parametrize("name", [*PACKED, *SHARING])
+@pytest.mark.parametrize("name", [*PACKED_CONFIGS, *SHARING])
 def test_every_architecture_passes_in_bfloat16_and_with_a_planted_fault_none(name: str) -> None:
     model = build(name).to(torch.bfloat16)
     test, strategy = SelfTest(bare(model)), strategy_of(name, model)
-    right, wrong = test.examine(strategy), test.examine(planted(strategy))
+    right, wrong = test.examine(strategy), test.examine(plant_fault(strategy))
     assert right.failure == ""
     assert right.reach is None
     assert wrong.failure
@@ -89,10 +91,11 @@ def test_every_architecture_passes_in_bfloat16_and_with_a_planted_fault_none(nam
 
 
 @pytest.mark.parametrize(
-    "name", ["GPT2", "Gemma2", "Mpt", *(pytest.param(name, marks=pytest.mark.slow) for name in [*PACKED, *SHARING])]
+    "name",
+    ["GPT2", "Gemma2", "Mpt", *(pytest.param(name, marks=pytest.mark.slow) for name in [*PACKED_CONFIGS, *SHARING])],
 )
 def test_rounding_that_depends_on_the_shape_of_a_batch_hides_no_fault(name: str) -> None:
-    engine = bare(build(name, **LOUD.get(name, {})).to(torch.bfloat16))
+    engine = bare(build(name, **LOUD_CONFIGS.get(name, {})).to(torch.bfloat16))
     add_noise(engine, seed=1)
     test, strategy = SelfTest(engine), strategy_of(name, engine.model)
     result = test.examine(strategy)
@@ -104,10 +107,10 @@ def test_rounding_that_depends_on_the_shape_of_a_batch_hides_no_fault(name: str)
     assert replace(trial, way=trial.planted).failure("bfloat16")
 
 
-@pytest.mark.parametrize("name", [*PLAIN, *MIXING])
+@pytest.mark.parametrize("name", [*PLAIN_CONFIGS, *MIXING])
 def test_what_supports_no_strategy_is_read_in_rows_in_either_precision(name: str) -> None:
     for dtype in (torch.float32, torch.bfloat16):
-        engine = settled(build(name).to(dtype))
+        engine = settle_engine(build(name).to(dtype))
         assert engine.describe()["scoring"] == "plain rows"
         assert "packed trees" in engine.describe()["fell_back_because"]
         assert engine.describe()["cure"] == "no option changes that"
@@ -123,7 +126,7 @@ def test_deep_models_whose_rounding_is_large_are_read_in_trees(name: str, layers
     assert result.failure == ""
     assert result.evidence is not None
     assert result.evidence.rounding > 0.1
-    assert test.examine(planted(strategy)).failure
+    assert test.examine(plant_fault(strategy)).failure
 
 
 def test_a_kernel_that_ignores_masks_in_half_precision_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,12 +139,12 @@ def test_a_kernel_that_ignores_masks_in_half_precision_is_found(monkeypatch: pyt
         return attention(query, key, value, attn_mask=attn_mask, **options)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", careless)
-    engine = settled(build("Llama").to(torch.bfloat16))
+    engine = settle_engine(build("Llama").to(torch.bfloat16))
     described = engine.describe()
     assert described["scoring"] != "packed trees"
     assert described["cure"] == "--model_args dtype=float32 rounds less"
     with pytest.raises(ModelError, match="scoring=packed"):
-        settled(build("Llama").to(torch.bfloat16), "packed")
+        settle_engine(build("Llama").to(torch.bfloat16), "packed")
     assert described["self_test"]["packed trees"]["error"] > 3 * described["self_test"]["packed trees"]["rounding"]
 
 
@@ -212,9 +215,9 @@ def count_trials(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
 
 def test_a_verdict_is_kept_for_the_same_model_only(home: Path, count_trials: Callable[[], int]) -> None:
-    first = settled(build("Llama").to(torch.bfloat16))
+    first = settle_engine(build("Llama").to(torch.bfloat16))
     tests = count_trials()
-    again = settled(build("Llama").to(torch.bfloat16))
+    again = settle_engine(build("Llama").to(torch.bfloat16))
     assert count_trials() == tests
     assert again.describe() == first.describe()
     assert again.strategy.name == first.strategy.name == "packed trees"
@@ -223,7 +226,7 @@ def test_a_verdict_is_kept_for_the_same_model_only(home: Path, count_trials: Cal
         other.lm_head.weight[0, 0] += 1
     for model in (other, build("Llama"), build("Qwen2").to(torch.bfloat16)):
         tests = count_trials()
-        settled(model)
+        settle_engine(model)
         assert count_trials() > tests
     files = list((home / "self_tests").glob("*.json"))
     assert len(files) == 4
@@ -231,23 +234,23 @@ def test_a_verdict_is_kept_for_the_same_model_only(home: Path, count_trials: Cal
 
 
 def test_a_damaged_verdict_is_made_again(home: Path, count_trials: Callable[[], int]) -> None:
-    settled(build("Llama"))
+    settle_engine(build("Llama"))
     (file,) = (home / "self_tests").glob("*.json")
     for content in ("{", "[]", '{"strategy": 3}', '{"strategy": "packed trees", "reach": "far"}', '{"surprise": 1}'):
         file.write_text(content)
         tests = count_trials()
-        assert settled(build("Llama")).strategy.name == "packed trees"
+        assert settle_engine(build("Llama")).strategy.name == "packed trees"
         assert count_trials() > tests
 
 
 def test_a_home_that_cannot_be_written_costs_only_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path / "file"))
-    assert settled(build("Llama")).strategy.name == "packed trees"
+    assert settle_engine(build("Llama")).strategy.name == "packed trees"
 
 
 def test_rows_are_read_if_the_user_wants_them(count_trials: Callable[[], int]) -> None:
-    engine = settled(build("Llama"), "rows")
+    engine = settle_engine(build("Llama"), "rows")
     assert engine.describe()["scoring"] == "plain rows"
     assert "fell_back_because" not in engine.describe()
     assert count_trials() == 0
@@ -257,13 +260,13 @@ def test_packed_trees_are_read_if_the_user_wants_them_and_the_architecture_can(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(self_test.ScoreTrial, "failure", lambda *_: "it rounds too much")
-    described = settled(build("Llama").to(torch.bfloat16)).describe()
+    described = settle_engine(build("Llama").to(torch.bfloat16)).describe()
     assert described["scoring"] == "plain rows"
     assert "scoring=packed" in described["cure"]
-    assert settled(build("Llama").to(torch.bfloat16), "packed").describe()["scoring"] == "packed trees"
+    assert settle_engine(build("Llama").to(torch.bfloat16), "packed").describe()["scoring"] == "packed trees"
     for name in ("Mamba", "Bloom"):
         with pytest.raises(ModelError, match=r"scoring=packed: .*use rows"):
-            settled(build(name), "packed")
+            settle_engine(build(name), "packed")
 
 
 def test_scoring_is_an_option_of_causal_models(workshop: Workshop) -> None:
@@ -299,9 +302,9 @@ def test_a_copy_answers_for_architectures_of_full_size(name: str) -> None:
 
 
 def test_an_attention_that_is_exchanged_is_tested_anew(home: Path, count_trials: Callable[[], int]) -> None:
-    settled(build("Llama"))
+    settle_engine(build("Llama"))
     tests = count_trials()
-    settled(build("Llama", attn_implementation="eager"))
+    settle_engine(build("Llama", attn_implementation="eager"))
     assert count_trials() > tests
     assert len(list((home / "self_tests").iterdir())) == 2
 
@@ -321,10 +324,10 @@ def exhaust(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_little_memory_for_the_test_is_no_verdict(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as cramped:
         exhaust(cramped)
-        engine = settled(build("Llama").to(torch.bfloat16))
+        engine = settle_engine(build("Llama").to(torch.bfloat16))
         assert engine.describe()["scoring"] == "plain rows"
         assert not (home / "self_tests").exists()
-    assert settled(build("Llama").to(torch.bfloat16)).describe()["scoring"] == "packed trees"
+    assert settle_engine(build("Llama").to(torch.bfloat16)).describe()["scoring"] == "packed trees"
 
 
 def test_weights_that_cannot_be_cast_are_judged_by_rows_in_another_batch(monkeypatch: pytest.MonkeyPatch) -> None:

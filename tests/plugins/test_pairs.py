@@ -209,7 +209,7 @@ def head_that_says(folder: Path, number: int) -> Path:
     return folder
 
 
-def copied(workshop: Workshop, target: Path, names: dict[int, str]) -> Path:
+def copy_classifier(workshop: Workshop, target: Path, names: dict[int, str]) -> Path:
     return Path(shutil.copytree(workshop("bert", HEAD, id2label=names), target))
 
 
@@ -228,7 +228,7 @@ def copied(workshop: Workshop, target: Path, names: dict[int, str]) -> Path:
 def test_a_head_by_which_no_sentence_entails_itself_may_have_its_labels_mixed_up(
     names: dict[int, str], index: int, warns: bool, workshop: Workshop, tmp_path: Path
 ) -> None:
-    folder = head_that_says(copied(workshop, tmp_path / "head", names), index)
+    folder = head_that_says(copy_classifier(workshop, tmp_path / "head", names), index)
     backend = pairs(str(folder))
     assert "warnings" not in backend.describe(), "nothing is asked before it is needed"
     backend.label_pairs([PairLabel("a", "b", (names[0], names[1]))])
@@ -243,7 +243,7 @@ def test_a_head_by_which_no_sentence_entails_itself_may_have_its_labels_mixed_up
 
 def test_a_trained_head_is_asked_only_if_its_config_was_changed(workshop: Workshop, tmp_path: Path) -> None:
     """It may have learnt from a task in which a text does not entail itself."""
-    folder = head_that_says(copied(workshop, tmp_path / "head", {0: "entailment", 1: "non-entailment"}), 1)
+    folder = head_that_says(copy_classifier(workshop, tmp_path / "head", {0: "entailment", 1: "non-entailment"}), 1)
     (folder / "figeval.json").write_text(json.dumps({"kind": "pairs", "about": {"task": "t", "head": "cross"}}))
 
     def warnings() -> list[str]:

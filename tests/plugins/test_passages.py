@@ -18,10 +18,10 @@ from tests.plugins.tiny import BERT, make_tokenizer, word_pieces
 
 TOKENIZER = make_tokenizer(word_pieces, BERT)
 WORDS = st.lists(st.sampled_from(["the", "bucket", "kicked", "he", "noise", "!", "unbelievable", "東京"]), max_size=80)
-SMALL = st.integers(-3, 3).map(float)  # few different values, so that there are ties
+SMALL_LOGITS = st.integers(-3, 3).map(float)  # few different values, so that there are ties
 
 
-def shown(windows: Passages) -> list[Any]:
+def window_outputs(windows: Passages) -> list[Any]:
     """Per window what a model might return of its tokens: their ids, and how much stands around each of them."""
     return [
         np.array(
@@ -40,7 +40,7 @@ def test_windows_fit_and_show_every_token(texts: list[str], limit: int, side: in
     question = ["he knows"] * len(texts)
     windows = passages(TOKENIZER, [texts, question] if side == 0 else [question, texts], side, limit)
     assert all(length <= limit for length in windows.tokens.lengths)
-    for text, offsets, output in zip(texts, windows.offsets, windows.join(shown(windows)), strict=True):
+    for text, offsets, output in zip(texts, windows.offsets, windows.join(window_outputs(windows)), strict=True):
         alone = TOKENIZER(text, add_special_tokens=False, return_offsets_mapping=True)
         assert offsets == alone["offset_mapping"]
         assert output[:, 0].tolist() == alone["input_ids"] if offsets else output.shape[0] == 0
@@ -52,7 +52,7 @@ def test_a_token_is_judged_where_most_stands_around_it() -> None:
     windows = passages(TOKENIZER, [[text]], 0, 42)
     assert len(windows.windows) > 2
     assert [window.count for window in windows.windows] == [40] * len(windows.windows)
-    (joined,) = windows.join(shown(windows))
+    (joined,) = windows.join(window_outputs(windows))
     around = [
         max(min(t - w.first, w.first + w.count - 1 - t) for w in windows.windows if w.first <= t < w.first + w.count)
         for t in range(n)
@@ -80,7 +80,10 @@ def test_no_room_beside_the_question_is_an_error_in_one_line() -> None:
     assert passages(TOKENIZER, [[question], ["he"]], 1, taken + 2).windows, "a short text needs little room"
 
 
-@given(logits=st.lists(st.tuples(SMALL, SMALL), min_size=1, max_size=12), longest=st.none() | st.integers(1, 14))
+@given(
+    logits=st.lists(st.tuples(SMALL_LOGITS, SMALL_LOGITS), min_size=1, max_size=12),
+    longest=st.none() | st.integers(1, 14),
+)
 def test_the_best_pair_is_that_of_brute_force(logits: list[tuple[float, float]], longest: int | None) -> None:
     starts, ends = np.array(logits).T
     pairs = [

@@ -49,11 +49,13 @@ def run(cli: Cli, folder: str, model: str) -> Outcome:
     return cli("run", "--tasks", "rated", "--include_path", folder, "--model", model, "--output_path", f"{folder}/out")
 
 
-def rated(number: int, grade: Any, right: str | None = "a crow") -> dict[str, Any]:
+def rating_row(number: int, grade: Any, right: str | None = "a crow") -> dict[str, Any]:
     return {"id": f"r{number}", "left": "the crow sang", "right": right, "grade": grade}
 
 
-def scored(name: str, ratings: Sequence[float], grades: Sequence[float], clusters: Sequence[Any] = ()) -> Any:
+def correlation_score(
+    name: str, ratings: Sequence[float], grades: Sequence[float], clusters: Sequence[Any] = ()
+) -> Any:
     """The score of a correlation over rows as a run stores them."""
     pairs = zip(ratings, grades, strict=True)
     rows = [{"status": "ok", "gold": grade, "details": {"rating": rating}} for rating, grade in pairs]
@@ -92,7 +94,7 @@ def test_the_task_type_keeps_to_the_contract() -> None:
 def test_a_grade_or_scale_that_is_none_is_one_line(
     cli: Cli, tmp_path: Path, labels: str, grade: Any, words: str
 ) -> None:
-    folder = task_file(tmp_path, [rated(1, grade), rated(2, 2)], labels)
+    folder = task_file(tmp_path, [rating_row(1, grade), rating_row(2, 2)], labels)
     done = run(cli, folder, "overlap")
     assert done.code == 2
     lines = [line for line in done.err.splitlines() if words in line]
@@ -100,14 +102,14 @@ def test_a_grade_or_scale_that_is_none_is_one_line(
 
 
 def test_one_text_is_close_to_nothing(cli: Cli, tmp_path: Path) -> None:
-    folder = task_file(tmp_path, [rated(1, 1, None), rated(2, 2, None)])
+    folder = task_file(tmp_path, [rating_row(1, 1, None), rating_row(2, 2, None)])
     done = run(cli, folder, "overlap")
     assert done.code != 0
     assert "has one text, so there is nothing that it could be close to" in done.err
 
 
 def test_constant_ratings_have_no_correlation_and_say_why(cli: Cli, tmp_path: Path) -> None:
-    folder = task_file(tmp_path, [rated(number, 1 + number % 4) for number in range(48)])
+    folder = task_file(tmp_path, [rating_row(number, 1 + number % 4) for number in range(48)])
     assert run(cli, folder, "chance").code == 0
     (task,) = load(tmp_path / "out").record.tasks
     scores = {score.metric: score for score in task.scores}
@@ -120,14 +122,14 @@ def test_constant_ratings_have_no_correlation_and_say_why(cli: Cli, tmp_path: Pa
 
 def test_equal_grades_have_no_correlation_and_the_table_says_why(cli: Cli, tmp_path: Path) -> None:
     """Closeness has no other score than correlations."""
-    done = run(cli, task_file(tmp_path, [rated(1, 2), rated(2, 2, "it rained")]), "overlap")
+    done = run(cli, task_file(tmp_path, [rating_row(1, 2), rating_row(2, 2, "it rained")]), "overlap")
     assert done.code == 0
     output = " ".join(done.out.split())
     assert "no spearman, pearson, kendall: fewer than two different ratings or grades" in output
 
 
 def test_an_empty_second_text_is_told_by_validate(cli: Cli, tmp_path: Path) -> None:
-    task_file(tmp_path, [rated(1, 1, ""), rated(2, 2)])
+    task_file(tmp_path, [rating_row(1, 1, ""), rating_row(2, 2)])
     assert "right is empty" in " ".join(cli("validate", str(tmp_path / "rated.task.yaml")).out.split())
 
 
@@ -163,14 +165,14 @@ numbers = st.integers(-3, 3).map(float) | st.floats(-1e3, 1e3, width=32)
 @given(st.lists(st.tuples(numbers, st.integers(1, 4)), min_size=2, max_size=40), st.sampled_from(sorted(ORACLES)))
 def test_correlations_are_those_of_scipy(pairs: list[tuple[float, int]], name: str) -> None:
     ratings, grades = ([pair[side] for pair in pairs] for side in (0, 1))
-    score = scored(name, ratings, grades)
+    score = correlation_score(name, ratings, grades)
     if len(set(ratings)) == 1 or len(set(grades)) == 1:
         assert (score.value, score.interval.reason) == (None, rating_metrics.UNDEFINED)
     else:
         assert score.value == pytest.approx(ORACLES[name](ratings, grades).statistic, abs=1e-6)
 
 
-def clustered(seed: int, clusters: int, size: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def draw_clusters(seed: int, clusters: int, size: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ratings, grades from 1 to 4, and clusters that shift both; the correlation is about .5."""
     random = np.random.default_rng(seed)
     shared = np.repeat(random.normal(size=clusters), size)
@@ -182,8 +184,8 @@ def clustered(seed: int, clusters: int, size: int = 4) -> tuple[np.ndarray, np.n
 
 @pytest.mark.parametrize("name", sorted(ORACLES))
 def test_the_interval_is_that_of_resampled_clusters_ranked_anew(name: str) -> None:
-    rating, grade, cluster = clustered(1, 120)
-    score = scored(name, rating, grade, cluster)
+    rating, grade, cluster = draw_clusters(1, 120)
+    score = correlation_score(name, rating, grade, cluster)
     random = np.random.default_rng(2)
     members = [np.flatnonzero(cluster == number) for number in range(120)]
     draws = (np.concatenate([members[number] for number in random.integers(120, size=120)]) for _ in range(600))
@@ -196,14 +198,14 @@ def test_the_interval_is_that_of_resampled_clusters_ranked_anew(name: str) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ORACLES))
 def test_intervals_hold_the_truth_in_about_95_of_100_samples(name: str) -> None:
-    truth = ORACLES[name](*clustered(0, 4000)[:2]).statistic
-    scores = [scored(name, *clustered(seed, 60)) for seed in range(1, 121)]
+    truth = ORACLES[name](*draw_clusters(0, 4000)[:2]).statistic
+    scores = [correlation_score(name, *draw_clusters(seed, 60)) for seed in range(1, 121)]
     held = sum(score.low <= truth <= score.high for score in scores)
     assert held >= 106  # fewer has a probability below .004 at .95
 
 
 def test_fewer_than_forty_clusters_have_no_interval() -> None:
-    score = scored("spearman", *clustered(1, 39))
+    score = correlation_score("spearman", *draw_clusters(1, 39))
     assert (score.low, score.interval.reason) == (None, "fewer than 40 clusters")
 
 

@@ -30,7 +30,12 @@ BACKENDS: dict[str, Any] = {"vllm": vllm_server, "sglang": sglang, "llama_cpp": 
 BY_IDS = ("vllm", "sglang")
 BOS = "<|endoftext|>"
 LETTER = {"type": "string", "enum": ["A", "B"]}
-HELD = {"type": "object", "properties": {"answer": LETTER}, "required": ["answer"], "additionalProperties": False}
+ANSWER_SCHEMA = {
+    "type": "object",
+    "properties": {"answer": LETTER},
+    "required": ["answer"],
+    "additionalProperties": False,
+}
 REQUESTS = [
     *(Continuation(line, f" {other}") for line in LINES for other in ("Yes", "Yes, it does.", "No, it does not.")),
     Continuation("Does it follow? ", "Yes"),
@@ -186,7 +191,7 @@ def test_other_words_of_llama_cpp_are_noticed(folder: Path) -> None:
             open_model(server, max_length=96).loglikelihood(REQUESTS[:2])
 
 
-def scored(kind: str, body: dict[str, Any], logprob: float) -> dict[str, Any]:
+def constant_scores(kind: str, body: dict[str, Any], logprob: float) -> dict[str, Any]:
     """The answer of a server that gives every token the same log-probability."""
     ids = body.get("prompt") or body["input_ids"][body["logprob_start_len"] :]
     if kind == "vllm":
@@ -203,7 +208,7 @@ def test_what_is_no_logarithm_of_a_probability_is_neither_scored_nor_kept(
 ) -> None:
     with serving(folder, kind) as server:
         honest = server.vllm, server.sglang
-        server.vllm = server.sglang = lambda body: scored(kind, body, logprob)  # type: ignore[method-assign]
+        server.vllm = server.sglang = lambda body: constant_scores(kind, body, logprob)  # type: ignore[method-assign]
         for _ in range(2):
             with pytest.raises(ModelError, match=message):
                 open_model(server, max_length=96).loglikelihood(REQUESTS)
@@ -222,20 +227,20 @@ def test_one_option_may_be_certain(folder: Path, kind: str) -> None:
 
         def answer(body: dict[str, Any]) -> dict[str, Any]:
             ids = body.get("prompt") or body["input_ids"]
-            return scored(kind, body, -3.0 if ids[-1] == last else 0.0)
+            return constant_scores(kind, body, -3.0 if ids[-1] == last else 0.0)
 
         server.vllm = server.sglang = answer  # type: ignore[method-assign]
         assert list(model.loglikelihood(certain).values) == [0.0, 0.0]
         assert model.loglikelihood([*certain, Continuation("Who?", "c")]).values[2] < 0
 
 
-USELESS = {"choices": [{"text": "a", "prompt_logprobs": [None]}]}
+USELESS_RESPONSE = {"choices": [{"text": "a", "prompt_logprobs": [None]}]}
 
 
 def test_an_answer_without_log_probabilities_is_not_kept(folder: Path) -> None:
     with serving(folder, "vllm") as server:
         honest = server.vllm
-        server.vllm = lambda _body: USELESS  # type: ignore[method-assign]
+        server.vllm = lambda _body: USELESS_RESPONSE  # type: ignore[method-assign]
         with pytest.raises(ModelError, match="gave no log-probabilities"):
             open_model(server, max_length=96).loglikelihood(REQUESTS)
         server.vllm = honest  # type: ignore[method-assign]
@@ -266,12 +271,12 @@ def test_a_text_that_a_filter_refuses_has_no_log_likelihood(folder: Path) -> Non
 def test_another_tokenizer_is_noticed(workshop: Workshop, folder: Path, kind: str) -> None:
     other = workshop("llama", "ForCausalLM")
     with serving(other, kind) as server:
-        server.vllm = server.sglang = lambda body: shifted(kind, body)  # type: ignore[method-assign]
+        server.vllm = server.sglang = lambda body: scores_of_other_ids(kind, body)  # type: ignore[method-assign]
         with pytest.raises(ModelError, match=r"splits texts into other tokens.*tokenizer="):
             open_model(server, tokenizer=str(folder), max_length=96).loglikelihood(REQUESTS[:2])
 
 
-def shifted(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+def scores_of_other_ids(kind: str, body: dict[str, Any]) -> dict[str, Any]:
     """The answer of a server that read other ids."""
     ids = [token + 1 for token in body.get("prompt") or body["input_ids"]]
     if kind == "vllm":
@@ -315,13 +320,16 @@ def test_answers_in_words_need_the_chat_template(folder: Path) -> None:
         figeval.run("mini_proverbs", "sglang:tiny", **plain)
 
 
-NAMED = {"name": "answer", "strict": True, "schema": HELD}
-WAYS = {
+NAMED_SCHEMA = {"name": "answer", "strict": True, "schema": ANSWER_SCHEMA}
+FIELDS_OF_SERVER = {
     "vllm": {"structured_outputs": {"choice": ["A", "B"]}},
     "sglang": {
-        "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": HELD}}
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "strict": True, "schema": ANSWER_SCHEMA},
+        }
     },
-    "llama_cpp": {"response_format": {"type": "json_object", "schema": HELD}},
+    "llama_cpp": {"response_format": {"type": "json_object", "schema": ANSWER_SCHEMA}},
 }
 
 
@@ -329,10 +337,10 @@ WAYS = {
 def test_each_server_is_held_to_a_format_in_its_own_way(folder: Path, kind: str, desk: Desk) -> None:
     model = BACKENDS[kind]("tiny", base_url=desk.url, tokenizer=str(talkative(folder)), apply_chat_template=True)
     model.generate([Prompt((Message("user", "A or B?"),), answer=AnswerFormat(("A", "B")))])
-    assert desk.requests[0].items() >= WAYS[kind].items()
+    assert desk.requests[0].items() >= FIELDS_OF_SERVER[kind].items()
 
 
-BROKEN = [
+BROKEN_RESPONSES = [
     (VllmServer, {}, "no choices"),
     (VllmServer, {"choices": [{}]}, "choices without log-probabilities"),
     (VllmServer, {"choices": [{"prompt_logprobs": [None, None]}]}, "a row without a token"),
@@ -362,7 +370,9 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "body", "reason"), BROKEN, ids=[reason for _, _, reason in BROKEN])
+@pytest.mark.parametrize(
+    ("dialect", "body", "reason"), BROKEN_RESPONSES, ids=[reason for _, _, reason in BROKEN_RESPONSES]
+)
 def test_a_response_that_is_no_answer_is_unreadable(dialect: Any, body: dict[str, Any], reason: str) -> None:
     from figeval.builtin.plugins.api.dialects import Unreadable
 

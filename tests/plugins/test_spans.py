@@ -21,7 +21,7 @@ from tests.plugins.headed import QA, declare
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop, save
 
 KINDS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra")
-ROOMY = {"max_position_embeddings": 400}  # for tokenizers that know few words
+LONG_CONTEXT = {"max_position_embeddings": 400}  # for tokenizers that know few words
 QUERIES = [
     SpanQuery(text, quotation, proverb)
     for text in (*LINES[:3], LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer jagen 東京")
@@ -66,7 +66,7 @@ def brute_force(folder: Path, queries: list[SpanQuery], side: int, **options: An
     return best_spans
 
 
-def alike(answers: list[list[ScoredSpan]], expected: list[ScoredSpan]) -> None:
+def require_spans(answers: list[list[ScoredSpan]], expected: list[ScoredSpan]) -> None:
     assert [spans_found[0].span for spans_found in answers] == [span.span for span in expected]
     assert [spans_found[0].score for spans_found in answers] == pytest.approx(
         [span.score for span in expected], abs=1e-4
@@ -75,20 +75,20 @@ def alike(answers: list[list[ScoredSpan]], expected: list[ScoredSpan]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_span_of_a_plain_forward_in_any_batch(kind: str, workshop: Workshop) -> None:
-    folder = workshop(kind, QA, **ROOMY)
+    folder = workshop(kind, QA, **LONG_CONTEXT)
     expected = brute_force(folder, QUERIES, 1)
     for size in (1, 64, "auto"):
-        alike(spans(str(folder), max_length=390, batch_size=size).find_spans(QUERIES), expected)
+        require_spans(spans(str(folder), max_length=390, batch_size=size).find_spans(QUERIES), expected)
     assert capabilities(spans(str(folder))) == {"find_spans"}
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_the_text_may_stand_first_and_spans_may_be_bounded(kind: str, workshop: Workshop) -> None:
-    folder = str(workshop(kind, QA, **ROOMY))
+    folder = str(workshop(kind, QA, **LONG_CONTEXT))
     first = spans(folder, text="first", max_length=390).find_spans(QUERIES)
-    alike(first, brute_force(Path(folder), QUERIES, 0))
+    require_spans(first, brute_force(Path(folder), QUERIES, 0))
     short = spans(folder, max_span=2, max_length=390).find_spans(QUERIES)
-    alike(short, brute_force(Path(folder), QUERIES, 1, longest=2))
+    require_spans(short, brute_force(Path(folder), QUERIES, 1, longest=2))
 
 
 def without_context(folder: Path, target: Path) -> Path:
@@ -103,12 +103,12 @@ def without_context(folder: Path, target: Path) -> Path:
 
 
 def test_windows_find_what_a_model_finds_that_reads_all(workshop: Workshop, tmp_path: Path) -> None:
-    folder = str(without_context(workshop("bert", QA, **ROOMY), tmp_path / "local"))
+    folder = str(without_context(workshop("bert", QA, **LONG_CONTEXT), tmp_path / "local"))
     queries = [SpanQuery(LONG_TEXT[begin:], "in time", "a stitch") for begin in range(0, 200, 9)]
     expected = spans(folder, max_length=390).find_spans(queries)
     for limit in (48, 70, 120):
         backend = spans(folder, max_length=limit)
-        alike(backend.find_spans(queries), [spans_of_query[0] for spans_of_query in expected])
+        require_spans(backend.find_spans(queries), [spans_of_query[0] for spans_of_query in expected])
 
 
 def test_a_long_text_is_read_to_its_end_and_not_cut(workshop: Workshop) -> None:

@@ -26,7 +26,7 @@ sentences = st.lists(st.sampled_from(" ".join(NARRATIVES + PROVERBS).split()), m
 GRID = [TextPair(narrative, proverb) for narrative in NARRATIVES for proverb in PROVERBS]
 
 
-def fitted(narratives=NARRATIVES, proverbs=PROVERBS) -> Tfidf:
+def fit_model(narratives=NARRATIVES, proverbs=PROVERBS) -> Tfidf:
     model = Tfidf()
     model.fit(
         RankingExample(id=str(i), query=text, candidates=proverbs, relevant=frozenset({0}))
@@ -38,12 +38,12 @@ def fitted(narratives=NARRATIVES, proverbs=PROVERBS) -> Tfidf:
 def test_equals_a_direct_computation():
     vectorizer = TfidfVectorizer().fit([NARRATIVES[0], *PROVERBS, *NARRATIVES[1:]])  # every text once
     expected = (vectorizer.transform(NARRATIVES) @ vectorizer.transform(PROVERBS).T).toarray().ravel()
-    assert fitted().score_pairs(GRID) == pytest.approx(expected, abs=1e-15)
+    assert fit_model().score_pairs(GRID) == pytest.approx(expected, abs=1e-15)
 
 
 def test_a_text_without_a_known_word_scores_exactly_zero_with_everything():
-    assert fitted(("rome", "haste")).score_pairs([TextPair("zzz", p) for p in PROVERBS]) == [0.0] * 4
-    assert fitted().score_pairs([TextPair("", p) for p in PROVERBS]) == [0.0] * 4
+    assert fit_model(("rome", "haste")).score_pairs([TextPair("zzz", p) for p in PROVERBS]) == [0.0] * 4
+    assert fit_model().score_pairs([TextPair("", p) for p in PROVERBS]) == [0.0] * 4
 
 
 words = st.sampled_from(["rome", "time", "money", "haste", "makes", "waste", "is", "the", "zzz"])
@@ -54,7 +54,7 @@ words = st.sampled_from(["rome", "time", "money", "haste", "makes", "waste", "is
     st.lists(st.tuples(*[st.lists(words, max_size=6).map(" ".join)] * 2), min_size=1, max_size=12), st.integers(1, 5)
 )
 def test_scores_do_not_depend_on_the_batch(items, block):
-    model = fitted()
+    model = fit_model()
     requests = [TextPair(left, right) for left, right in items]
     together = model.score_pairs(requests)
     assert together == [model.score_pairs([request])[0] for request in requests]
@@ -93,7 +93,7 @@ def test_before_fit_and_without_words_the_error_says_so():
     with pytest.raises(ModelError, match="before fit"):
         Tfidf().score_pairs(GRID)
     with pytest.raises(DataError, match="cannot be fitted to the texts of this task: empty vocabulary"):
-        fitted(("a",), ("b", "c"))
+        fit_model(("a",), ("b", "c"))
     with pytest.raises(ModelError, match="use --model tfidf"):
         Tfidf("large")
 
@@ -101,14 +101,14 @@ def test_before_fit_and_without_words_the_error_says_so():
 @given(st.lists(sentences, min_size=1, max_size=12), sentences)
 @pytest.mark.slow
 def test_a_text_and_many_others_score_as_pairs_do(texts, left):
-    model = fitted((*NARRATIVES, *PROVERBS))
+    model = fit_model((*NARRATIVES, *PROVERBS))
     for rights in (tuple(texts), PROVERBS, tuple(texts)):
         expected = model.score_pairs([TextPair(left, right) for right in rights])
         assert model.score_many(ManyPairs(left, rights)).tolist() == expected
 
 
 def test_many_others_are_vectorized_anew_after_a_fit():
-    model = fitted()
+    model = fit_model()
     before = model.score_many(ManyPairs(NARRATIVES[0], PROVERBS)).tolist()
     model.fit([PairExample(id="1", left="wasted rushed", right="rushed money", label=None)])
     again = model.score_many(ManyPairs(NARRATIVES[0], PROVERBS)).tolist()
@@ -117,19 +117,19 @@ def test_many_others_are_vectorized_anew_after_a_fit():
 
 
 def test_no_requests_no_scores():
-    assert fitted().score_pairs([]) == []
+    assert fit_model().score_pairs([]) == []
 
 
 def test_fingerprint_changes_with_the_texts():
     unfitted = Tfidf().fingerprint()
     assert "fitted=no" in unfitted
-    assert len({unfitted, fitted().fingerprint(), fitted(("other",)).fingerprint()}) == 3
-    assert fitted().fingerprint() == fitted().fingerprint()
+    assert len({unfitted, fit_model().fingerprint(), fit_model(("other",)).fingerprint()}) == 3
+    assert fit_model().fingerprint() == fit_model().fingerprint()
 
 
 def test_describe_tells_the_size_of_the_vocabulary_and_where_the_weights_are_from():
     vocabulary = set(re.findall(r"\w\w+", " ".join(NARRATIVES + PROVERBS).lower()))
-    about = fitted().describe()
+    about = fit_model().describe()
     assert (about["vocabulary"], about["word_weights"]) == (len(vocabulary), "test")
     assert "fit=train" in about["warnings"][0]
     assert Tfidf(fit="train").describe() == {"word_weights": "train", "warnings": []}
@@ -165,7 +165,7 @@ def test_word_weights_from_the_training_split(tmp_path):
 def test_all_of_epic_in_seconds():
     narratives = tuple(" ".join(f"w{(i * 37 + j * j) % 5000}" for j in range(60)) for i in range(2500))
     proverbs = tuple(" ".join(f"w{(i * 11 + j) % 5000}" for j in range(8)) for i in range(250))
-    model = fitted(narratives, proverbs)
+    model = fit_model(narratives, proverbs)
     began = time.perf_counter()
     assert len(model.score_pairs([TextPair(n, p) for n in narratives for p in proverbs])) == 625_000
     assert time.perf_counter() - began < 10

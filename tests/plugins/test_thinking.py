@@ -143,7 +143,7 @@ def test_a_budget_that_leaves_no_room_and_a_model_that_never_thinks(workshop: Wo
     assert hf(folder, apply_chat_template=True, reasoning=Reasoning(False)).chat(QUESTION).endswith("[assistant]")
 
 
-HOSTILE = [
+HOSTILE_TEMPLATES = [
     "{{ ''.__class__.__mro__[1].__subclasses__() }}<think>",
     "{% for %}<think>",
     "{% for _ in range(10**9) %}{% endfor %}<think>",
@@ -152,7 +152,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("template", HOSTILE)
+@pytest.mark.parametrize("template", HOSTILE_TEMPLATES)
 def test_a_hostile_template_is_one_line(template: str, workshop: Workshop, tmp_path: Path) -> None:
     backend = hf(chatty(workshop, tmp_path / "model", template), apply_chat_template=True, reasoning=Reasoning(True))
     with pytest.raises(FigevalError) as caught:

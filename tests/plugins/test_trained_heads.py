@@ -25,7 +25,7 @@ from tests.finished_runs import Deaf
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces
 
 WIDTH, FIRST_TOKEN = 48, 10  # FIRST examples are learnt by heart, and asked for
-LEARNT, STEPS = 0.01, 2000  # from that loss on every answer is right; a few hundred steps, by seed and machine
+MAX_LOSS, STEPS = 0.01, 2000  # from that loss on every answer is right; a few hundred steps, by seed and machine
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def learn(parameters: Iterable[torch.Tensor], loss: Callable[[], tuple[torch.Ten
     rise = torch.optim.lr_scheduler.LinearLR(optimizer, 0.01, total_iters=30)
     for _ in range(STEPS):
         complete, learnable = loss()
-        if learnable.item() < LEARNT:
+        if learnable.item() < MAX_LOSS:
             return
         optimizer.zero_grad()
         complete.backward()

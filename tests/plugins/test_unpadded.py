@@ -33,20 +33,27 @@ SIZES = {
     "max_position_embeddings": 40,
     "pad_token_id": 1,
 }
-NARROW = {**SIZES, "embedding_size": 16}
-SHORT = {"vocab_size": WORDS, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 40}
-ABLE = {
+NARROW_SIZES = {**SIZES, "embedding_size": 16}
+DISTIL_SIZES = {
+    "vocab_size": WORDS,
+    "dim": 32,
+    "n_layers": 3,
+    "n_heads": 4,
+    "hidden_dim": 64,
+    "max_position_embeddings": 40,
+}
+UNPADDED_CONFIGS = {
     "Bert": SIZES,
     "Roberta": SIZES,
     "XLMRoberta": SIZES,
-    "DistilBert": {**SHORT, "pad_token_id": 1},
-    "Electra": NARROW,
-    "Albert": NARROW,
+    "DistilBert": {**DISTIL_SIZES, "pad_token_id": 1},
+    "Electra": NARROW_SIZES,
+    "Albert": NARROW_SIZES,
 }
-RELATIVE = {**SIZES, "relative_attention": True, "pos_att_type": "p2c|c2p"}
-UNABLE = {
+RELATIVE_SIZES = {**SIZES, "relative_attention": True, "pos_att_type": "p2c|c2p"}
+PADDED_CONFIGS = {
     "MPNet": (SIZES, "attention of its own"),
-    "DebertaV2": (RELATIVE, "attention of its own"),
+    "DebertaV2": (RELATIVE_SIZES, "attention of its own"),
     "ModernBert": (SIZES, "no module of their own"),
     "Llama": (SIZES, "no module of their own"),
 }
@@ -86,18 +93,18 @@ def close(tensors: list[Any], expected: list[Any], atol: float = 1e-5) -> None:
 
 
 @pytest.mark.parametrize("kernel", [by_row, by_jagged])
-@pytest.mark.parametrize("name", ABLE)
+@pytest.mark.parametrize("name", UNPADDED_CONFIGS)
 def test_states_are_those_of_padded_rows(name: str, kernel: rows.Kernel) -> None:
-    model = build(name, ABLE[name])
+    model = build(name, UNPADDED_CONFIGS[name])
     expected = states(model, batch())
     assert read_without_padding(model, {"cpu": (kernel,)}) == ""
     close(states(model, batch()), expected)
     assert describe_padding(model) == {"padding": "none"}
 
 
-@pytest.mark.parametrize("name", ABLE)
+@pytest.mark.parametrize("name", UNPADDED_CONFIGS)
 def test_layers_see_no_padding(name: str) -> None:
-    model = build(name, ABLE[name])
+    model = build(name, UNPADDED_CONFIGS[name])
     read_without_padding(model, ON_CPU)
     seen = set()
     for module in model.modules():
@@ -109,9 +116,9 @@ def test_layers_see_no_padding(name: str) -> None:
     assert seen == {(1, sum(LENGTHS))}
 
 
-@pytest.mark.parametrize("name", UNABLE)
+@pytest.mark.parametrize("name", PADDED_CONFIGS)
 def test_models_that_cannot_be_read_so_are_padded_and_say_why(name: str) -> None:
-    options, reason = UNABLE[name]
+    options, reason = PADDED_CONFIGS[name]
     model = build(name, options)
     expected = states(model, batch())
     read_without_padding(model, ON_CPU)
@@ -247,11 +254,11 @@ def gradients(model: Any, labels: Any) -> dict[str, Any]:
 
 # Nested tensors of a CPU cannot be checkpointed.
 @pytest.mark.parametrize(("kernel", "checkpointing"), [(by_row, False), (by_row, True), (by_jagged, False)])
-@pytest.mark.parametrize("name", ABLE)
+@pytest.mark.parametrize("name", UNPADDED_CONFIGS)
 def test_losses_and_gradients_are_those_of_padded_rows(name: str, kernel: rows.Kernel, checkpointing: bool) -> None:
     dropouts = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
     none = dict.fromkeys((*dropouts, "seq_classif_dropout", "classifier_dropout_prob"), 0.0)
-    model = build(name, ABLE[name], "AutoModelForSequenceClassification", **none).train()
+    model = build(name, UNPADDED_CONFIGS[name], "AutoModelForSequenceClassification", **none).train()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, 1.0 if parameter.dim() == 1 else 0.0, 0.1)
     if checkpointing and model.supports_gradient_checkpointing:
@@ -336,13 +343,13 @@ def test_a_kernel_that_fails_in_training_leaves_the_next_a_fair_trial() -> None:
 
 def test_a_saved_model_knows_nothing_of_it(tmp_path: Path) -> None:
     model = build("Roberta", SIZES)
-    expected = {file.name: file.read_bytes() for file in saved(model, tmp_path / "before")}
+    expected = {file.name: file.read_bytes() for file in save_model(model, tmp_path / "before")}
     read_without_padding(model, ON_CPU)
     states(model, batch())
-    assert {file.name: file.read_bytes() for file in saved(model, tmp_path / "after")} == expected
+    assert {file.name: file.read_bytes() for file in save_model(model, tmp_path / "after")} == expected
 
 
-def saved(model: Any, folder: Path) -> list[Path]:
+def save_model(model: Any, folder: Path) -> list[Path]:
     model.save_pretrained(folder)
     return list(folder.iterdir())
 

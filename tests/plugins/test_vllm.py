@@ -32,7 +32,7 @@ from tests.plugins.servers import talkative
 from tests.plugins.test_thinking import CASES, QUESTION, checkpoint
 from tests.plugins.tiny import LINES, LONG_TEXT, POSITIONS, Workshop
 
-IMITATION = Path(__file__).parent.parent / "engines" / "imitation"
+IMITATION_FOLDER = Path(__file__).parent.parent / "engines" / "imitation"
 WAYS = ("rows", "cached", "tree")
 REQUESTS = [
     *(Continuation(line, f" {other}") for line in LINES for other in ("Yes", "Yes, it does.", "No, it does not.")),
@@ -44,7 +44,7 @@ REQUESTS = [
 @pytest.fixture(autouse=True)
 def install_imitation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The imitation in place of vLLM."""
-    monkeypatch.syspath_prepend(IMITATION)
+    monkeypatch.syspath_prepend(IMITATION_FOLDER)
     monkeypatch.setenv("VLLM_LOGGING_LEVEL", "ERROR")  # set here, so that it is restored
     import vllm as imitation
 
@@ -455,7 +455,7 @@ def test_no_room_for_an_answer_and_an_empty_option(workshop: Workshop) -> None:
 
 
 def test_without_vllm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if Path(entry) != IMITATION])
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if Path(entry) != IMITATION_FOLDER])
     for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ModelError, match=r"pip install 'figeval\[vllm\]'"):

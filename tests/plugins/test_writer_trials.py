@@ -16,9 +16,9 @@ from figeval.builtin.plugins.causal.generation.self_test import writer_for
 from figeval.builtin.plugins.causal.generation.trials import BatchTrial, DecoderTrial, array, failure, fresh_failure
 from figeval.builtin.plugins.causal.generation.whole_batches import WholeBatches
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
-from tests.plugins.architectures import MIXING, PACKED, PLAIN, SHARING, build
+from tests.plugins.architectures import MIXING, PACKED_CONFIGS, PLAIN_CONFIGS, SHARING, build
 
-LOUD = {"Cohere": {"logit_scale": 1.0}}
+LOUD_CONFIGS = {"Cohere": {"logit_scale": 1.0}}
 NATS = 0.1  # per token
 
 
@@ -54,10 +54,11 @@ def add_noise(model: Any) -> None:
 
 @pytest.mark.parametrize("make", [decoder_trial, batch_trial])
 @pytest.mark.parametrize(
-    "name", ["Llama", "Gemma2", "Mpt", *(pytest.param(name, marks=pytest.mark.slow) for name in [*PACKED, *SHARING])]
+    "name",
+    ["Llama", "Gemma2", "Mpt", *(pytest.param(name, marks=pytest.mark.slow) for name in [*PACKED_CONFIGS, *SHARING])],
 )
 def test_rounding_that_depends_on_the_shape_of_a_batch_hides_no_fault(name: str, make: Any) -> None:
-    model = build(name, **LOUD.get(name, {})).to(torch.bfloat16)
+    model = build(name, **LOUD_CONFIGS.get(name, {})).to(torch.bfloat16)
     assert fresh_failure(make(model)) == ""
     add_noise(model)
     assert fresh_failure(make(model)) == ""
@@ -74,7 +75,7 @@ def test_without_the_first_question_the_second_one_finds_the_fault(name: str, ma
     assert trials.judge_rounding(make(model).with_fault())
 
 
-@pytest.mark.parametrize("name", [*PLAIN, *MIXING])
+@pytest.mark.parametrize("name", [*PLAIN_CONFIGS, *MIXING])
 def test_what_has_a_cache_of_its_own_fails_in_either_precision(name: str) -> None:
     for dtype in (torch.float32, torch.bfloat16):
         model = build(name).to(dtype)

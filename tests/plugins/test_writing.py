@@ -22,8 +22,17 @@ from figeval.builtin.plugins.causal.language_model import hf
 from figeval.builtin.plugins.causal.options import OTHER_WAYS
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.errors import ModelError
-from tests.plugins.architectures import PACKED, SHARING, build
-from tests.plugins.test_generation import END, FORMATS, LONG_TOKENS, SHORT, greedy_tokens, prompts, rows_of, spied
+from tests.plugins.architectures import PACKED_CONFIGS, SHARING, build
+from tests.plugins.test_generation import (
+    END,
+    FORMATS,
+    LONG_TOKENS,
+    SHORT_TOKENS,
+    greedy_tokens,
+    prompts,
+    record_shapes,
+    rows_of,
+)
 from tests.plugins.tiny import Workshop
 
 ARCHITECTURES = ("GPT2", "Llama", "Gemma2", "Mistral")
@@ -40,7 +49,7 @@ def writer_in(way: str, model: Any, **budget: Any) -> Any:
     return fastest_writer(writer_for(model, 0, TokenBudget(16_384, **budget)), 0, way)
 
 
-def used(writer: Any, way: str) -> bool:
+def used_way_only(writer: Any, way: str) -> bool:
     """Whether all texts were written in this way."""
     ways = writer.describe()["ways"]
     return not ways[way].get("dropped") and {name for name, way in ways.items() if way["tokens"]} == {way}
@@ -60,17 +69,17 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_way_writes_the_texts_of_the_model(name: str, way: str) -> None:
     model = build_model(name)
     writer = writer_in(way, model, rows=4)
-    for shared in (LONG_TOKENS, SHORT):  # a second call, whose rows are shorter
+    for shared in (LONG_TOKENS, SHORT_TOKENS):  # a second call, whose rows are shorter
         rows = rows_of(shared)
         assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
         for row in rows:
             assert row.written == greedy_tokens(model, row)
             assert row.finish == ("stop" if row.written[-1] == 0 else "length")
-    assert used(writer, way), writer.describe()
+    assert used_way_only(writer, way), writer.describe()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*PACKED, *SHARING])
+@pytest.mark.parametrize("name", [*PACKED_CONFIGS, *SHARING])
 def test_every_architecture_gets_its_texts_whatever_way_fails_on_it(name: str, everywhere: None) -> None:
     del everywhere
     model = build(name)
@@ -122,18 +131,18 @@ def test_every_way_tells_thinking_from_the_answer(way: str, workshop: Workshop) 
         texts.append([row.reply for row in rows])
     assert texts[0] == texts[1]
     assert any(reply.reasoning_tokens and reply.answer_tokens for reply in texts[0])
-    assert used(writer, way), writer.describe()
+    assert used_way_only(writer, way), writer.describe()
 
 
 def test_batches_of_a_fixed_shape_have_it_also_in_later_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build("Llama")
     writer = writer_in("static", model)
-    first = rows_of(SHORT)
+    first = rows_of(SHORT_TOKENS)
     list(writer.write(first))
     fixed = writer.alternatives[0].writer.fixed
     assert fixed.rows == len(first)
-    shapes = spied(model, monkeypatch)
-    fewer = rows_of(SHORT)[:3]
+    shapes = record_shapes(model, monkeypatch)
+    fewer = rows_of(SHORT_TOKENS)[:3]
     list(writer.write(fewer))
     assert {shape for shape in shapes if shape[1] == 1} == {(len(first), 1)}
     assert [row.written for row in fewer] == [row.written for row in first[:3]]
@@ -150,7 +159,7 @@ def test_a_fixed_shape_has_room_for_a_long_text_after_the_longest_prompt() -> No
     writer = writer_in("static", model)
     list(writer.write(rows))
     assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
-    assert used(writer, "static"), writer.describe()
+    assert used_way_only(writer, "static"), writer.describe()
 
 
 @pytest.mark.slow
@@ -166,21 +175,21 @@ def test_a_pass_is_compiled_once(name: str, everywhere: None) -> None:
     writer = writer_in("static", model)
     torch._dynamo.reset()
     counters.clear()
-    for shared, number in ((LONG_TOKENS, 8), (SHORT, 8), (SHORT, 5), (LONG_TOKENS, 8)):
+    for shared, number in ((LONG_TOKENS, 8), (SHORT_TOKENS, 8), (SHORT_TOKENS, 5), (LONG_TOKENS, 8)):
         rows = rows_of(shared)[:number]
         list(writer.write(rows))
         assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
         assert counters["stats"]["unique_graphs"] == 1
-    assert used(writer, "static"), writer.describe()
+    assert used_way_only(writer, "static"), writer.describe()
 
 
 def test_a_row_that_is_not_waited_for_does_not_block_continuous_batching() -> None:
     writer = writer_in("continuous", build_model("Llama"))
-    list(writer.write(rows_of(SHORT)))
-    parts = writer.write(rows_of(SHORT))
+    list(writer.write(rows_of(SHORT_TOKENS)))
+    parts = writer.write(rows_of(SHORT_TOKENS))
     next(parts)
     parts.close()
-    rows = rows_of(SHORT)
+    rows = rows_of(SHORT_TOKENS)
     list(writer.write(rows))
     assert [row.written for row in rows] == [greedy_tokens(build_model("Llama"), row) for row in rows]
 
@@ -191,7 +200,7 @@ def test_options_of_a_generation_config_hold_in_every_way() -> None:
         setattr(model.generation_config, name, value)
     texts = []
     for way in ("own", *OTHER_WAYS):
-        rows = rows_of(SHORT)
+        rows = rows_of(SHORT_TOKENS)
         writer = writer_in(way, model)
         list(writer.write(rows))
         texts.append([row.written for row in rows])
@@ -229,7 +238,7 @@ def test_the_rows_of_a_way_that_fails_are_written_by_own_decoding(way: str, monk
     monkeypatch.setattr(model, "generate", broken)
     monkeypatch.setattr(model, "continuous_batching_context_manager", broken)
     for _ in range(2):
-        rows = rows_of(SHORT)
+        rows = rows_of(SHORT_TOKENS)
         assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
         assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
     assert "no kernel image" in writer.describe()["ways"][way]["dropped"]
@@ -247,7 +256,7 @@ def test_texts_that_are_not_those_of_the_model_are_written_again() -> None:
             yield row
 
     writer.alternatives[0].writer = StandIn(wrong)
-    rows = rows_of(SHORT)
+    rows = rows_of(SHORT_TOKENS)
     list(writer.write(rows))
     assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
     generate_way = writer.describe()["ways"]["generate"]
@@ -380,10 +389,10 @@ def test_rows_that_a_way_does_not_take_do_not_keep_others_from_being_tried() -> 
 
 def test_a_small_fixed_shape_is_not_tried_on_many_rows() -> None:
     (way,) = writer_in("static", build_model("Llama")).alternatives
-    list(way.write(rows_of(SHORT)[:1]))
-    assert way.suits(rows_of(SHORT)[:2])
-    assert not way.suits(rows_of(SHORT))
-    assert not way.suits([Row([5] * 500, 3, END), *rows_of(SHORT)[1:2], Row([5] * 500, 3, END)])
+    list(way.write(rows_of(SHORT_TOKENS)[:1]))
+    assert way.suits(rows_of(SHORT_TOKENS)[:2])
+    assert not way.suits(rows_of(SHORT_TOKENS))
+    assert not way.suits([Row([5] * 500, 3, END), *rows_of(SHORT_TOKENS)[1:2], Row([5] * 500, 3, END)])
 
 
 # ---- attention -------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ LINES = [
     "Unbelievable! Rereading unforgivingly long sentences, she misunderstood everything.",
 ]
 LONG_TEXT = " ".join(LINES * 3)
-SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+SMALL_SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 POSITIONS = 96
 
 
@@ -142,44 +142,53 @@ class Kind:
 
 
 KINDS = {
-    "bert": Kind("Bert", word_pieces, BERT, {**SMALL, "max_position_embeddings": POSITIONS}),
+    "bert": Kind("Bert", word_pieces, BERT, {**SMALL_SIZES, "max_position_embeddings": POSITIONS}),
     "roberta": Kind(
-        "Roberta", byte_pairs, ROBERTA, {**SMALL, "max_position_embeddings": POSITIONS + 2, "type_vocab_size": 1}
+        "Roberta", byte_pairs, ROBERTA, {**SMALL_SIZES, "max_position_embeddings": POSITIONS + 2, "type_vocab_size": 1}
     ),
-    "mpnet": Kind("MPNet", byte_pairs, ROBERTA, {**SMALL, "max_position_embeddings": POSITIONS + 2}),
+    "mpnet": Kind("MPNet", byte_pairs, ROBERTA, {**SMALL_SIZES, "max_position_embeddings": POSITIONS + 2}),
     "distilbert": Kind(
         "DistilBert",
         word_pieces,
         Marks(BERT.names, "[CLS]", "[SEP]"),
         {"dim": 16, "hidden_dim": 32, "n_layers": 2, "n_heads": 2, "max_position_embeddings": POSITIONS},
     ),
-    "albert": Kind("Albert", unigrams, BERT, {**SMALL, "embedding_size": 8, "max_position_embeddings": POSITIONS}),
+    "albert": Kind(
+        "Albert", unigrams, BERT, {**SMALL_SIZES, "embedding_size": 8, "max_position_embeddings": POSITIONS}
+    ),
     "deberta": Kind(
         "Deberta",
         byte_pairs,
         Marks(BERT.names, "[CLS]", "[SEP]"),
-        {**SMALL, "max_position_embeddings": POSITIONS, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
+        {
+            **SMALL_SIZES,
+            "max_position_embeddings": POSITIONS,
+            "relative_attention": True,
+            "pos_att_type": ["p2c", "c2p"],
+        },
     ),
     "deberta-v2": Kind(
         "DebertaV2",
         unigrams,
         Marks(BERT.names, "[CLS]", "[SEP]"),
         {
-            **SMALL,
+            **SMALL_SIZES,
             "max_position_embeddings": POSITIONS,
             "relative_attention": True,
             "pos_att_type": ["p2c", "c2p"],
             "position_biased_input": False,
         },
     ),
-    "electra": Kind("Electra", word_pieces, BERT, {**SMALL, "embedding_size": 8, "max_position_embeddings": POSITIONS}),
+    "electra": Kind(
+        "Electra", word_pieces, BERT, {**SMALL_SIZES, "embedding_size": 8, "max_position_embeddings": POSITIONS}
+    ),
     "gpt2": Kind("GPT2", byte_pairs, GPT2, {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": POSITIONS}),
-    "llama": Kind("Llama", byte_pairs, T5, {**SMALL, "max_position_embeddings": POSITIONS}),
+    "llama": Kind("Llama", byte_pairs, T5, {**SMALL_SIZES, "max_position_embeddings": POSITIONS}),
     "mistral": Kind(
         "Mistral",
         byte_pairs,
         T5,
-        {**SMALL, "max_position_embeddings": POSITIONS, "sliding_window": 8, "num_key_value_heads": 1},
+        {**SMALL_SIZES, "max_position_embeddings": POSITIONS, "sliding_window": 8, "num_key_value_heads": 1},
     ),
     "mamba": Kind("Mamba", byte_pairs, T5, {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}),
     "bart": Kind(

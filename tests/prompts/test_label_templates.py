@@ -13,7 +13,7 @@ from figeval.prompts import load_template
 TEMPLATES = files("figeval.builtin.templates")
 WORDINGS = ("", "short.", "question.", "instruction.")
 TEXT = "Lovely,\nthe bus left a minute early again."
-GIVEN = {
+FIELDS = {
     "text": TEXT,
     "label": "GOLD",
     "labels": frozenset({"GOLD"}),
@@ -24,16 +24,16 @@ GIVEN = {
     "options": ("Be kind.", "Run."),
     "letters": "ABCD",
 }
-ONE = frozenset({"context", "cloze", "description", "word"})
+LABEL_BLOCKS = frozenset({"context", "cloze", "description", "word"})
 SET_BLOCKS = frozenset({"decision", "description", "list"})
 CHOICE = frozenset({"context", "continuation", "unconditional", "letter"})
 STEMS = {  # template → its blocks, and the labels that `option` is
-    "_default/classification": (ONE, ("sarcastic", "earnest")),
+    "_default/classification": (LABEL_BLOCKS, ("sarcastic", "earnest")),
     "_default/multilabel": (SET_BLOCKS, ("irony", "satire", "")),
-    "isarcasm/sarcastic": (ONE, ("sarcastic", "not_sarcastic")),
+    "isarcasm/sarcastic": (LABEL_BLOCKS, ("sarcastic", "not_sarcastic")),
     "isarcasm/types": (SET_BLOCKS, ("irony", "rhetorical_question", "")),
     "isarcasm/which": (CHOICE, ("Be kind.", "Run.")),
-    "mmfld/figurative": (ONE, ("figurative", "literal")),
+    "mmfld/figurative": (LABEL_BLOCKS, ("figurative", "literal")),
 }
 NAMES = [(f"{stem}.{wording}en.jinja", stem) for stem in STEMS if "_default" not in stem for wording in WORDINGS] + [
     (f"{stem}.jinja", stem) for stem in STEMS if "_default" in stem
@@ -41,7 +41,7 @@ NAMES = [(f"{stem}.{wording}en.jinja", stem) for stem in STEMS if "_default" not
 
 
 def render(name: str, block: str, **extra: Any) -> str:
-    return load_template(name).render(block, {**GIVEN, **extra})
+    return load_template(name).render(block, {**FIELDS, **extra})
 
 
 def test_four_wordings_of_each_question() -> None:
@@ -63,7 +63,7 @@ def test_blocks_ask_and_end_before_the_answer(name: str, stem: str) -> None:
         assert (TEXT in text) == (stem != "isarcasm/which")
 
 
-@pytest.mark.parametrize(("name", "stem"), [pair for pair in NAMES if STEMS[pair[1]][0] == ONE])
+@pytest.mark.parametrize(("name", "stem"), [pair for pair in NAMES if STEMS[pair[1]][0] == LABEL_BLOCKS])
 def test_a_cloze_has_one_gap_behind_or_before_the_text(name: str, stem: str) -> None:
     text = render(name, "cloze")
     assert text.count("[gap]") == 1

@@ -18,7 +18,7 @@ TOKENS = ("the", "lake", "had", "cold", "feet", ".")
 READER = next(route.reader for route in Labelling.routes if route.reader)
 
 
-def shown(name: str, *tokens: str) -> str:
+def render_quotes(name: str, *tokens: str) -> str:
     return load_template(name).render("quotes", {"tokens": tokens or TOKENS})
 
 
@@ -28,7 +28,7 @@ def test_every_pack_has_four_wordings() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_words_are_shown_once_and_the_form_of_the_answer(name: str) -> None:
-    text = shown(name)
+    text = render_quotes(name)
     assert text.count(" ".join(TOKENS)) == 1
     assert text.count('"none"') == 1
     assert re.search(r"line", text)
@@ -36,7 +36,7 @@ def test_the_words_are_shown_once_and_the_form_of_the_answer(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_white_space_is_as_it_should_be(name: str) -> None:
-    text = shown(name)
+    text = render_quotes(name)
     assert text == text.strip()
     assert "  " not in text
     assert "\n\n" not in text  # which ends an answer
@@ -46,7 +46,7 @@ def test_white_space_is_as_it_should_be(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_markup_in_the_data_is_not_run(name: str) -> None:
     hostile = ("{{7*7}}", "{%raw%}", "<b>&")
-    assert " ".join(hostile) in shown(name, *hostile)
+    assert " ".join(hostile) in render_quotes(name, *hostile)
 
 
 def test_a_solved_example_is_read_as_its_own_answer() -> None:

@@ -20,13 +20,13 @@ NAMES = (
 TEXTS = {"text": "the lake was calm.", "given": "still waters", "known": "still waters run deep"}
 
 
-def shown(name: str, **texts: str) -> str:
+def render_json(name: str, **texts: str) -> str:
     return load_template(name).render("json", TEXTS | texts)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_all_texts_are_shown_once_and_the_form_of_the_answer(name: str) -> None:
-    text = shown(name)
+    text = render_json(name)
     assert text.count(TEXTS["text"]) == 1
     assert len(re.findall(r"still waters(?! run deep)", text)) == 1
     assert text.count(TEXTS["known"]) == 1
@@ -35,7 +35,7 @@ def test_all_texts_are_shown_once_and_the_form_of_the_answer(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_white_space_is_as_it_should_be(name: str) -> None:
-    text = shown(name)
+    text = render_json(name)
     assert text == text.strip()
     assert "  " not in text
     assert "\n\n" not in text  # which ends an answer
@@ -52,15 +52,15 @@ def test_the_last_line_is_a_cue_for_the_answer(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_markup_in_the_data_is_not_run(name: str) -> None:
     hostile = "{{ 7 * 7 }} {% raw %} <b>&"
-    assert hostile in shown(name, text=hostile)
+    assert hostile in render_json(name, text=hostile)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_form_said_back_is_no_answer(name: str) -> None:
-    (form,) = re.findall(r"\{.*?\}", shown(name))
+    (form,) = re.findall(r"\{.*?\}", render_json(name))
     assert json.loads(form) == {"quote": "..."}
     assert quotation(Reply(text=form), SpanExample(id="1", gold=None, **TEXTS)).status == "unparseable"
 
 
 def test_they_are_different_questions() -> None:
-    assert len({shown(name) for name in NAMES}) == len(NAMES)
+    assert len({render_json(name) for name in NAMES}) == len(NAMES)

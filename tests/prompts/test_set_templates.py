@@ -20,8 +20,8 @@ STEMS = {  # what is asked → the blocks of its templates
 WORDINGS = ("", ".short", ".question", ".instruction")
 NAMES = [f"{stem}{wording}.jinja" for stem in STEMS for wording in WORDINGS]
 QUESTIONS = [(name, block) for name in NAMES for block in sorted(STEMS[name.split(".")[0]] - {"continuation"})]
-HOSTILE = "{{ 7 * 7 }} {% raw %} <b>&"
-SHOWN: dict[str, Any] = {
+HOSTILE_TEXT = "{{ 7 * 7 }} {% raw %} <b>&"
+FIELDS: dict[str, Any] = {
     "query": "A crow sang.",
     "option": "A bird made music.",
     "options": ("A bird made music.", "It rained."),
@@ -35,7 +35,7 @@ SHOWN: dict[str, Any] = {
 
 
 def render(name: str, block: str, **changes: Any) -> str:
-    return load_template(name).render(block, SHOWN | changes)
+    return load_template(name).render(block, FIELDS | changes)
 
 
 def test_four_wordings_of_every_question() -> None:
@@ -71,8 +71,8 @@ def test_the_continuation_owns_its_blank(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "block"), [pair for pair in QUESTIONS if pair[1] != "unconditional"])
 def test_markup_in_the_data_is_not_run(name: str, block: str) -> None:
-    inputs = {"premise": HOSTILE, "hypothesis": "h"}
-    assert HOSTILE in render(name, block, query=HOSTILE, left=HOSTILE, inputs=inputs)
+    inputs = {"premise": HOSTILE_TEXT, "hypothesis": "h"}
+    assert HOSTILE_TEXT in render(name, block, query=HOSTILE_TEXT, left=HOSTILE_TEXT, inputs=inputs)
 
 
 @pytest.mark.parametrize("stem", STEMS)

@@ -14,14 +14,14 @@ TEMPLATES = files("figeval.builtin.templates")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CHOICE = {"query": "A tale.\nIt ends.", "option": "Be kind.", "options": ("Be kind.", "Run."), "letters": LETTERS}
 PAIR = {"left": "He was in hot water.", "right": "He was in trouble.", "gap": "[gap]", "words": ["Yes", "No"]}
-LETTERED = "A tale.\nIt ends.\nA. Be kind.\nB. Run.\n"
+MCQ_TEXT = "A tale.\nIt ends.\nA. Be kind.\nB. Run.\n"
 
-EXPECTED = {
+EXPECTED_TEXTS = {
     ("_default/choice.jinja", "context"): "Question: A tale.\nIt ends.\nAnswer:",
     ("_default/choice.jinja", "continuation"): " Be kind.",
     ("_default/choice.jinja", "unconditional"): "Answer:",
     ("_default/choice.jinja", "letter"): (
-        f"Question: {LETTERED}Reply with the letter of the best answer and nothing else.\nAnswer:"
+        f"Question: {MCQ_TEXT}Reply with the letter of the best answer and nothing else.\nAnswer:"
     ),
     ("_default/ranking.jinja", "context"): "Text: A tale.\nIt ends.\nBest match:",
     ("_default/ranking.jinja", "continuation"): " Be kind.",
@@ -36,7 +36,7 @@ EXPECTED = {
     ("epic/proverb.en.jinja", "continuation"): " Be kind.",
     ("epic/proverb.en.jinja", "unconditional"): "A fitting proverb:",
     ("epic/proverb.en.jinja", "letter"): (
-        f"Story: {LETTERED}Which of these proverbs does the story illustrate? Reply with its letter and nothing else."
+        f"Story: {MCQ_TEXT}Which of these proverbs does the story illustrate? Reply with its letter and nothing else."
         "\nA fitting proverb:"
     ),
     ("impli/nli.en.jinja", "context"): (
@@ -53,12 +53,12 @@ EXPECTED = {
     ("mini/moral.en.jinja", "continuation"): " Be kind.",
     ("mini/moral.en.jinja", "unconditional"): "Moral:",
     ("mini/moral.en.jinja", "letter"): (
-        f"Fable: {LETTERED}Which of these is the moral of the fable? Reply with its letter and nothing else.\nMoral:"
+        f"Fable: {MCQ_TEXT}Which of these is the moral of the fable? Reply with its letter and nothing else.\nMoral:"
     ),
 }
-NAMES = sorted({name for name, _ in EXPECTED})
+NAMES = sorted({name for name, _ in EXPECTED_TEXTS})
 # What each block is given: a block that asks for more would fail at run time.
-GIVEN = {
+FIELDS_OF_BLOCK = {
     "context": ("query", "left", "right"),
     "continuation": ("option",),
     "unconditional": (),
@@ -69,48 +69,48 @@ GIVEN = {
 
 
 # Templates of task types that are put together of others: as what, in which blocks.
-RANKED = [("_default/ranking.jinja", "context"), ("_default/ranking.jinja", "continuation")]
+RANKING_BLOCKS = [("_default/ranking.jinja", "context"), ("_default/ranking.jinja", "continuation")]
 BLOCKS_OF_OTHERS = {
-    "_default/joint.jinja": [*RANKED, ("_default/spans.jinja", "json")],
-    "_default/similarity.jinja": RANKED,
+    "_default/joint.jinja": [*RANKING_BLOCKS, ("_default/spans.jinja", "json")],
+    "_default/similarity.jinja": RANKING_BLOCKS,
 }
 
 
-def compiled(name: str) -> Template:
+def compile_template(name: str) -> Template:
     return environment().from_string(TEMPLATES.joinpath(*name.split("/")).read_text(encoding="utf-8"))
 
 
 def render(name: str, block: str, variables: dict[str, Any]) -> str:
-    template = compiled(name)
+    template = compile_template(name)
     return "".join(template.blocks[block](template.new_context(variables)))
 
 
-@pytest.mark.parametrize(("name", "block"), sorted(EXPECTED))
+@pytest.mark.parametrize(("name", "block"), sorted(EXPECTED_TEXTS))
 def test_a_block_renders_exactly(name: str, block: str) -> None:
-    fields = {key: value for key, value in (CHOICE | PAIR).items() if key in GIVEN[block]}
-    assert render(name, block, fields) == EXPECTED[name, block]
+    fields = {key: value for key, value in (CHOICE | PAIR).items() if key in FIELDS_OF_BLOCK[block]}
+    assert render(name, block, fields) == EXPECTED_TEXTS[name, block]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_block_goes_unchecked(name: str) -> None:
-    assert set(compiled(name).blocks) == {block for file, block in EXPECTED if file == name}
+    assert set(compile_template(name).blocks) == {block for file, block in EXPECTED_TEXTS if file == name}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_blanks_belong_to_the_continuation(name: str) -> None:
     """A context that ended in a blank would be tokenised differently from what a label word or option follows."""
-    for (file, block), text in EXPECTED.items():
+    for (file, block), text in EXPECTED_TEXTS.items():
         if file == name and block in {"context", "unconditional", "letter", "word"}:
             assert text == text.strip()
             assert text.endswith(":")
 
 
-@pytest.mark.parametrize("name", [name for name, block in sorted(EXPECTED) if block == "unconditional"])
+@pytest.mark.parametrize("name", [name for name, block in sorted(EXPECTED_TEXTS) if block == "unconditional"])
 def test_the_unconditional_block_is_the_end_of_the_context(name: str) -> None:
-    assert EXPECTED[name, "context"].endswith("\n" + EXPECTED[name, "unconditional"])
+    assert EXPECTED_TEXTS[name, "context"].endswith("\n" + EXPECTED_TEXTS[name, "unconditional"])
 
 
-@pytest.mark.parametrize("name", [name for name, block in sorted(EXPECTED) if block == "cloze"])
+@pytest.mark.parametrize("name", [name for name, block in sorted(EXPECTED_TEXTS) if block == "cloze"])
 def test_a_cloze_has_one_gap_with_words_on_both_sides(name: str) -> None:
     before, gap, after = render(name, "cloze", PAIR | {"gap": "\ue000"}).partition("\ue000")
     assert gap
@@ -142,7 +142,7 @@ def test_the_premise_becomes_a_question(left: str, shown: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_markup_in_the_data_is_not_run(name: str) -> None:
     hostile = "{{ 7 * 7 }} {% raw %} <b>&"
-    assert hostile in render(name, "context", dict.fromkeys(GIVEN["context"], hostile))
+    assert hostile in render(name, "context", dict.fromkeys(FIELDS_OF_BLOCK["context"], hostile))
 
 
 # ---- further prompts ------------------------------------------------------------------------------------------------
@@ -153,15 +153,15 @@ PROMPTS = {
     "impli/nli": ("context", "cloze", "word"),
 }
 WORDINGS = ("short", "question", "instruction", "prose")
-FURTHER = [f"{stem}.{wording}.en.jinja" for stem in PROMPTS for wording in WORDINGS]
+WORDING_NAMES = [f"{stem}.{wording}.en.jinja" for stem in PROMPTS for wording in WORDINGS]
 WRITTEN_ROOMS = ("_default/generation", "epic/narrative")  # looked at in test_written_templates.py
 STORIES = ("storal/",)  # looked at in test_storal_templates.py
 SETS = ("metaphor_paraphrase/", "mabl/", "analobench/", "figurative/")  # looked at in test_set_templates.py
-QUOTED = ("_default/spans", "epic/alignment")  # looked at in test_quoted_templates.py
-LABELLED = ("_default/classification", "_default/multilabel", "isarcasm/", "mmfld/")  # in test_label_templates.py
+QUOTED_ROOMS = ("_default/spans", "epic/alignment")  # looked at in test_quoted_templates.py
+LABEL_ROOMS = ("_default/classification", "_default/multilabel", "isarcasm/", "mmfld/")  # in test_label_templates.py
 WORDS = ("epie/", "id10m/", "meta4xnli/")  # looked at in test_labelling_templates.py
-JUDGED = ("_default/judge",)  # in tests/wings/annotation/test_annotate_judge.py
-TESTED_ELSEWHERE = WRITTEN_ROOMS + STORIES + SETS + QUOTED + LABELLED + WORDS + JUDGED
+JUDGE_ROOMS = ("_default/judge",)  # in tests/wings/annotation/test_annotate_judge.py
+TESTED_ELSEWHERE = WRITTEN_ROOMS + STORIES + SETS + QUOTED_ROOMS + LABEL_ROOMS + WORDS + JUDGE_ROOMS
 
 
 def test_every_template_is_looked_at() -> None:
@@ -171,7 +171,7 @@ def test_every_template_is_looked_at() -> None:
     template_names = [
         name for name in template_files if name.endswith(".jinja") and not name.startswith(TESTED_ELSEWHERE)
     ]
-    assert sorted(template_names) == sorted([*NAMES, *FURTHER, *BLOCKS_OF_OTHERS])
+    assert sorted(template_names) == sorted([*NAMES, *WORDING_NAMES, *BLOCKS_OF_OTHERS])
 
 
 @pytest.mark.parametrize(
@@ -182,26 +182,26 @@ def test_a_task_type_that_is_made_of_others_asks_as_they_do(name: str, like: str
     assert render(name, block, variables) == render(like, block, variables)
 
 
-BLOCKS = [(name, block) for name in FURTHER for block in PROMPTS[name.split(".")[0]]]
+BLOCKS = [(name, block) for name in WORDING_NAMES for block in PROMPTS[name.split(".")[0]]]
 QUESTIONS = [(name, block) for name, block in BLOCKS if block not in {"continuation", "cloze"}]
 
 
-def shown(name: str, block: str) -> str:
+def render_block(name: str, block: str) -> str:
     stem = name.split(".")[0]
     return render(name, block, PAIR if stem == "impli/nli" else CHOICE)
 
 
-@pytest.mark.parametrize("name", FURTHER)
+@pytest.mark.parametrize("name", WORDING_NAMES)
 def test_another_wording_has_the_same_blocks(name: str) -> None:
     stem = name.split(".")[0]
-    assert tuple(compiled(name).blocks) == PROMPTS[stem]
-    assert set(compiled(f"{stem}.en.jinja").blocks) == set(PROMPTS[stem])
+    assert tuple(compile_template(name).blocks) == PROMPTS[stem]
+    assert set(compile_template(f"{stem}.en.jinja").blocks) == set(PROMPTS[stem])
 
 
 @pytest.mark.parametrize(("name", "block"), QUESTIONS)
 def test_another_wording_asks_the_same_question(name: str, block: str) -> None:
-    text = shown(name, block)
-    assert text != shown(f"{name.split('.')[0]}.en.jinja", block)
+    text = render_block(name, block)
+    assert text != render_block(f"{name.split('.')[0]}.en.jinja", block)
     assert text == text.strip()
     assert text.endswith(":")
     assert "\n\n" not in text, "which parts solved examples"
@@ -214,13 +214,13 @@ def test_another_wording_asks_the_same_question(name: str, block: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, block in BLOCKS if block == "unconditional"])
 def test_what_goes_on_is_the_same_in_another_wording(name: str) -> None:
-    assert shown(name, "continuation") == " Be kind."
-    assert shown(name, "context").endswith("\n" + shown(name, "unconditional"))
+    assert render_block(name, "continuation") == " Be kind."
+    assert render_block(name, "context").endswith("\n" + render_block(name, "unconditional"))
 
 
 @pytest.mark.parametrize("name", [name for name, block in BLOCKS if block == "cloze"])
 def test_another_cloze_has_one_gap_with_words_on_both_sides(name: str) -> None:
-    before, gap, after = shown(name, "cloze").partition("[gap]")
+    before, gap, after = render_block(name, "cloze").partition("[gap]")
     assert gap
     assert "[gap]" not in after
     assert before.split()
@@ -230,4 +230,4 @@ def test_another_cloze_has_one_gap_with_words_on_both_sides(name: str) -> None:
 @pytest.mark.parametrize("stem", PROMPTS)
 def test_wordings_differ_from_each_other(stem: str) -> None:
     for block in set(PROMPTS[stem]) - {"continuation"}:
-        assert len({shown(f"{stem}.{wording}.en.jinja", block) for wording in WORDINGS}) == len(WORDINGS)
+        assert len({render_block(f"{stem}.{wording}.en.jinja", block) for wording in WORDINGS}) == len(WORDINGS)

@@ -13,7 +13,7 @@ from figeval.prompts import load_template
 
 NARRATIVES = [f"epic/narrative{wording}.en.jinja" for wording in ("", ".question", ".prose", ".paper")]
 NAMES = [*NARRATIVES, "_default/generation.jinja"]
-EXPECTED = {
+EXPECTED_TEXTS = {
     "epic/narrative.en.jinja": (
         "Proverb: Be kind\nKeywords: ran, New York\nWrite a short realistic story of about five sentences that "
         "illustrates the proverb without quoting it, and use all the keywords. Reply with the story and nothing else."
@@ -41,7 +41,7 @@ def render(name: str, keywords: tuple[str, ...] = ("ran", "New York"), proverb: 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_exactly(name: str) -> None:
-    assert render(name) == EXPECTED[name]
+    assert render(name) == EXPECTED_TEXTS[name]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -19,9 +19,9 @@ from tests.finished_runs import score
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 METHODS = st.text(min_size=1).filter(lambda text: not text.startswith("none: ") and "unreliable" not in text)
-MADE = st.builds(figeval.Interval, METHODS, NUMBERS, NUMBERS, st.none() | NUMBERS, reliable=st.booleans()) | st.builds(
-    figeval.Interval, stderr=st.none() | NUMBERS, reason=st.text(min_size=1)
-)
+INTERVALS = st.builds(
+    figeval.Interval, METHODS, NUMBERS, NUMBERS, st.none() | NUMBERS, reliable=st.booleans()
+) | st.builds(figeval.Interval, stderr=st.none() | NUMBERS, reason=st.text(min_size=1))
 SEEDS: dict[str, Any] = {"task": "t", "metric": "acc", "n": 1, "values": {}, "mean": None, "sd": None}
 
 
@@ -30,7 +30,7 @@ def dump_score(**fields: Any) -> str:
     return json.dumps({**score().model_dump(), **fields})
 
 
-@given(MADE)
+@given(INTERVALS)
 def test_words_and_limits_are_the_whole_interval(interval: figeval.Interval) -> None:
     assert figeval.Interval.of_words(str(interval), interval.low, interval.high, interval.stderr) == interval
     record = ScoreRecord.of(figeval.Score(metric="acc", value=0.5, interval=interval))

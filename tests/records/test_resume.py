@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import figeval, starting
 
-SLOW = """
+SLOW_PLUGIN = """
 import os, time
 from figeval import hookimpl
 
@@ -41,12 +41,12 @@ TASKS = ("--tasks", "mini_fables,mini_proverbs", "--model", "slow")
 @pytest.fixture
 def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that answers its first batch, the first task, at once and then takes a nap."""
-    (tmp_path / "slow_plugin.py").write_text(SLOW)
+    (tmp_path / "slow_plugin.py").write_text(SLOW_PLUGIN)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("FIGEVAL_PLUGINS", "slow_plugin")
 
 
-def started(folder: Path) -> subprocess.Popen[str]:
+def start_run(folder: Path) -> subprocess.Popen[str]:
     """A run whose first task is done and whose second one is being computed."""
     command = [starting["python"], "-m", "figeval", "run", "--output_path", "run", *TASKS]
     environment = {**os.environ, "NAP": "yes"}
@@ -66,7 +66,7 @@ def rows(folder: Path, task: str) -> list[dict]:
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_run_goes_on_and_ends_like_an_undisturbed_one(slow: None, tmp_path: Path, kill: int) -> None:
-    process = started(tmp_path)
+    process = start_run(tmp_path)
     process.send_signal(kill)
     _, errors = process.communicate(timeout=30)
     if kill == signal.SIGINT:
@@ -88,7 +88,7 @@ def test_a_killed_run_goes_on_and_ends_like_an_undisturbed_one(slow: None, tmp_p
 
 
 def test_a_second_run_in_the_same_folder_is_refused_while_the_first_goes_on(slow: None, tmp_path: Path) -> None:
-    process = started(tmp_path)
+    process = start_run(tmp_path)
     refused = figeval("run", "--output_path", "run", *TASKS, cwd=tmp_path, code=2)
     assert refused.stderr == "figeval: run: another figeval run is writing to this folder; wait for it\n"
     os.kill(process.pid, signal.SIGKILL)

@@ -22,12 +22,12 @@ ACC = SeedScore(
     high=0.65,
     interval="t over seeds and examples",
 )
-TWO = SeedsRecord(
+TWO_SEEDS = SeedsRecord(
     task="t", model="m", seeds=[0, 1], wanted=[0, 1], runs={"0": "seed-0/runs/t", "1": "seed-1/runs/t"}, scores=[ACC]
 )
 
 
-def seeded(value: float, identity: str, macro: float | None, warning: str = "beware") -> RunRecord:
+def record_of_seed(value: float, identity: str, macro: float | None, warning: str = "beware") -> RunRecord:
     mean = task(
         scores=[score(value=value), score("f1")],
         warnings=[warning],
@@ -38,7 +38,7 @@ def seeded(value: float, identity: str, macro: float | None, warning: str = "bew
 
 
 def test_means_take_the_place_of_scores() -> None:
-    mean = mean_of(TWO, [seeded(0.25, "00000000", 0.2), seeded(0.5, "11111111", 0.4)])
+    mean = mean_of(TWO_SEEDS, [record_of_seed(0.25, "00000000", 0.2), record_of_seed(0.5, "11111111", 0.4)])
     (task_mean,) = mean.tasks
     (acc,) = task_mean.scores
     assert (acc.value, acc.sd, acc.low, acc.high, acc.n) == (0.375, 0.1768, 0.1, 0.65, 40)
@@ -53,15 +53,20 @@ def test_means_take_the_place_of_scores() -> None:
 
 
 def test_a_mean_that_a_seed_is_missing_from_is_none() -> None:
-    assert mean_of(TWO, [seeded(0.25, "00000000", 0.2), seeded(0.5, "11111111", None)]).macro[0].value is None
+    assert (
+        mean_of(TWO_SEEDS, [record_of_seed(0.25, "00000000", 0.2), record_of_seed(0.5, "11111111", None)])
+        .macro[0]
+        .value
+        is None
+    )
 
 
 def test_a_folder_of_seeds_and_one_of_a_run(tmp_path: Path) -> None:
     for seed, value in (("0", 0.25), ("1", 0.5)):
-        folder = tmp_path / TWO.runs[seed]
+        folder = tmp_path / TWO_SEEDS.runs[seed]
         folder.mkdir(parents=True)
-        (folder / "run.json").write_text(seeded(value, seed * 8, None).model_dump_json())
-    write(TWO, tmp_path / SEEDS)
+        (folder / "run.json").write_text(record_of_seed(value, seed * 8, None).model_dump_json())
+    write(TWO_SEEDS, tmp_path / SEEDS)
     assert run_or_mean(tmp_path).tasks[0].scores[0].value == 0.375
     assert run_or_mean(tmp_path / SEEDS).model.name == "m on t, 2 seeds"
     assert run_or_mean(tmp_path / "seed-1" / "runs" / "t").tasks[0].scores[0].value == 0.5
@@ -71,8 +76,8 @@ def test_a_folder_of_seeds_and_one_of_a_run(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('{"task": 1}', "was not written by this version of figeval"),
-        (TWO.model_copy(update={"runs": {}}).model_dump_json(), "has no runs; train with --evaluate"),
-        (TWO.model_dump_json(), r"seed-0/runs/t: cannot be read"),
+        (TWO_SEEDS.model_copy(update={"runs": {}}).model_dump_json(), "has no runs; train with --evaluate"),
+        (TWO_SEEDS.model_dump_json(), r"seed-0/runs/t: cannot be read"),
     ],
     ids=["no record", "not evaluated", "a run is gone"],
 )

@@ -260,7 +260,7 @@ def test_a_run_on_a_terminal_shows_a_bar(tmp_path: Path) -> None:
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=terminal) as process:
         os.close(terminal)
         seen = b""
-        while piece := read(ours):
+        while piece := read_terminal(ours):
             seen += piece
         assert process.wait() == 0
     os.close(ours)
@@ -269,7 +269,7 @@ def test_a_run_on_a_terminal_shows_a_bar(tmp_path: Path) -> None:
     assert "mini_fables: 20 examples" not in text
 
 
-def read(descriptor: int) -> bytes:
+def read_terminal(descriptor: int) -> bytes:
     """What the other end of a pseudo-terminal wrote, nothing once it is closed (Linux raises then)."""
     try:
         return os.read(descriptor, 65536)

@@ -13,7 +13,7 @@ from figeval.reporting.seeds import show_seeds
 from figeval.reporting.training import show_grid
 from figeval.types import Interval
 
-TWO: dict[str, Any] = {"task": "t", "n": 60, "values": {"0": 0.25, "1": 0.5}, "mean": 0.375, "sd": 0.1768}
+TWO_SEEDS: dict[str, Any] = {"task": "t", "n": 60, "values": {"0": 0.25, "1": 0.5}, "mean": 0.375, "sd": 0.1768}
 
 
 def console() -> Console:
@@ -21,8 +21,10 @@ def console() -> Console:
 
 
 def test_seeds() -> None:
-    three_seeds = SeedScore(metric="acc", low=0.1, high=0.65, interval=Interval("t over seeds and examples"), **TWO)
-    chosen = SeedScore(metric="mrr", low=None, high=None, interval=Interval(reason=CHOSEN_ON_TEST), **TWO)
+    three_seeds = SeedScore(
+        metric="acc", low=0.1, high=0.65, interval=Interval("t over seeds and examples"), **TWO_SEEDS
+    )
+    chosen = SeedScore(metric="mrr", low=None, high=None, interval=Interval(reason=CHOSEN_ON_TEST), **TWO_SEEDS)
     record = SeedsRecord(
         task="t",
         model="m",
@@ -43,7 +45,7 @@ def test_seeds() -> None:
 
 
 def test_why_there_is_no_interval_over_seeds_is_told() -> None:
-    two = SeedScore(metric="acc", low=None, high=None, interval=Interval(reason="fewer than three seeds"), **TWO)
+    two = SeedScore(metric="acc", low=None, high=None, interval=Interval(reason="fewer than three seeds"), **TWO_SEEDS)
     screen = console()
     show_seeds(SeedsRecord(task="t", model="m", seeds=[0, 1], wanted=[0, 1], runs={}, scores=[two]), screen)
     assert screen.export_text().splitlines()[-1] == "  t: no interval of acc: fewer than three seeds"

@@ -57,11 +57,11 @@ def test_an_unreliable_interval_is_marked() -> None:
     assert list(notes(unreliable)) == ["* fewer than 10 effective clusters: the interval is unreliable"]
 
 
-PARTIAL = [score(value=1.0, n=10), score("macro_f1", n=10), score("acc_of_all"), score("parse_rate")]
+PARTIAL_SCORES = [score(value=1.0, n=10), score("macro_f1", n=10), score("acc_of_all"), score("parse_rate")]
 
 
 def test_the_score_of_all_examples_comes_first_where_answers_are_missing() -> None:
-    part = run(task(scores=PARTIAL, counts={"ok": 10, "empty": 30}))
+    part = run(task(scores=PARTIAL_SCORES, counts={"ok": 10, "empty": 30}))
     assert [(row[2], row[5]) for row in rows(part)] == [
         *(("acc_of_all", "40"), ("acc", "10 of 40"), ("macro_f1", "10 of 40"), ("parse_rate", "40"))
     ]
@@ -181,7 +181,7 @@ def test_the_spread_over_prompts_stands_under_the_table() -> None:
 
 # ---- how it is printed ----------------------------------------------------------------------------------------------
 
-PLAIN = """\
+PLAIN_TABLE = """\
 a-model (encoder)
 task      route      metric   value   95 % interval   n  clusters  baselines
 proverbs  by_cosine  acc     0.2500  0.100 to 0.500  40        20  chance 0.200 · overlap 0.125
@@ -191,7 +191,7 @@ proverbs  by_cosine  acc     0.2500  0.100 to 0.500  40        20  chance 0.200 
 
 def test_plain_output_is_aligned_text_however_narrow_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
-    assert print_table(run(task(counts={"ties": 3}))) == PLAIN
+    assert print_table(run(task(counts={"ties": 3}))) == PLAIN_TABLE
 
 
 def test_what_the_model_says_of_itself_is_said() -> None:
@@ -259,14 +259,19 @@ def test_breakdowns_show_the_most_frequent_and_count_the_rest() -> None:
 # ---- the legend -----------------------------------------------------------------------------------------------------
 
 
-def put(name: str, label: str | None, threshold: float = 0.5) -> Any:
+def task_by_route(name: str, label: str | None, threshold: float = 0.5) -> Any:
     labels, route = ["entailment", "non-entailment"], route_of(Pairs, "by_cosine_threshold")
     legend, settings = route.explain({"threshold": threshold}, labels), {"labels": labels, "threshold": threshold}
     return task(name, task_type="pairs", route=route.name, only_label=label, settings=settings, legend=legend)
 
 
 def test_the_legend_says_which_answer_is_right_and_what_the_threshold_was() -> None:
-    record = run(put("a", "entailment"), put("b", "non-entailment"), put("c", "entailment"), task("d"))
+    record = run(
+        task_by_route("a", "entailment"),
+        task_by_route("b", "non-entailment"),
+        task_by_route("c", "entailment"),
+        task("d"),
+    )
     assert list(notes(record)) == [
         "the right answer is entailment for every example of a, c",
         "the right answer is non-entailment for every example of b",
@@ -275,7 +280,7 @@ def test_the_legend_says_which_answer_is_right_and_what_the_threshold_was() -> N
 
 
 def test_thresholds_that_differ_are_told_by_task() -> None:
-    first, second = notes(run(put("a", None), put("b", None, 0.7)))
+    first, second = notes(run(task_by_route("a", None), task_by_route("b", None, 0.7)))
     assert first.endswith("0.5 or more, otherwise non-entailment (a)")
     assert second.endswith("0.7 or more, otherwise non-entailment (b)")
 

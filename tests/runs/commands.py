@@ -15,6 +15,8 @@ import psutil
 
 from tests.processes import figeval
 
+SLOW_FOLDER = Path(__file__).parent.parent / "slow"  # of a model that takes its time, a plugin
+
 
 class Run:
     """One command with a folder of its own, and what it has left there."""
@@ -65,7 +67,7 @@ def results_of(run: Run) -> list[Any]:
     return [[task[key] for key in fields] for task in record["tasks"]]
 
 
-def same(run: Run, other: Run) -> bool:
+def same_files(run: Run, other: Run) -> bool:
     """To the byte."""
     files = [sorted((either.folder / "predictions").iterdir()) for either in (run, other)]
     pairs = zip(*files, strict=True)

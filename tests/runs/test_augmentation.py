@@ -246,51 +246,53 @@ def test_the_index_is_computed_once(colours, own_home):
     assert sorted(file.suffix for file in (own_home / "indexes").iterdir()) == [".f32", ".f32"]
 
 
-def sealed(file, numbers):
+def seal_vectors(file, numbers):
     """FakeEncoder as they stand in a file of this name, the digest included."""
     content = np.asarray(numbers, dtype="<f4").tobytes()
     return content + sha256(file.name.encode() + b"\0" + content).digest()
 
 
-HOSTILE = {
+HOSTILE_FILES = {
     "empty": lambda file, right: b"",
     "no array": lambda file, right: b"text",
     "pickled": lambda file, right: pickle.dumps(right),
-    "an array of numpy": lambda file, right: saved(np.save, right),
-    "an archive": lambda file, right: saved(np.savez, right),
+    "an array of numpy": lambda file, right: save_vectors(np.save, right),
+    "an archive": lambda file, right: save_vectors(np.savez, right),
     "an archive that is none": lambda file, right: b"PK\x03\x04 and more",
     "cut": lambda file, right: file.read_bytes()[:-5],
     "longer": lambda file, right: file.read_bytes() + b"more",
-    "a sign flipped": lambda file, right: flipped(file.read_bytes(), 3, 0x80),
-    "the last bit flipped": lambda file, right: flipped(file.read_bytes(), 0, 1),
-    "those of other texts": lambda file, right: sealed(file.with_stem("another"), right),
+    "a sign flipped": lambda file, right: flip_bit(file.read_bytes(), 3, 0x80),
+    "the last bit flipped": lambda file, right: flip_bit(file.read_bytes(), 0, 1),
+    "those of other texts": lambda file, right: seal_vectors(file.with_stem("another"), right),
     "in another order": lambda file, right: right[::-1].tobytes() + file.read_bytes()[-32:],
-    "another length": lambda file, right: sealed(file, np.ones((5, 1))),
-    "not of length one": lambda file, right: sealed(file, np.ones((2, 3))),
-    "no numbers": lambda file, right: sealed(file, np.full((2, 3), np.nan)),
-    "another type": lambda file, right: sealed(file, right.astype(np.float16).astype(np.float64).repeat(2, axis=0)),
-    "no vectors": lambda file, right: sealed(file, []),
+    "another length": lambda file, right: seal_vectors(file, np.ones((5, 1))),
+    "not of length one": lambda file, right: seal_vectors(file, np.ones((2, 3))),
+    "no numbers": lambda file, right: seal_vectors(file, np.full((2, 3), np.nan)),
+    "another type": lambda file, right: seal_vectors(
+        file, right.astype(np.float16).astype(np.float64).repeat(2, axis=0)
+    ),
+    "no vectors": lambda file, right: seal_vectors(file, []),
 }
 
 
-def saved(save, vectors):
+def save_vectors(save, vectors):
     stream = BytesIO()
     save(stream, vectors)
     return stream.getvalue()
 
 
-def flipped(content, index, bit):
+def flip_bit(content, index, bit):
     return content[:index] + bytes([content[index] ^ bit]) + content[index + 1 :]
 
 
-@pytest.mark.parametrize("form", HOSTILE)
+@pytest.mark.parametrize("form", HOSTILE_FILES)
 def test_a_file_that_is_no_index_is_computed_again(colours, own_home, form):
     """Also one whose vectors have length one and are others, which nothing but its digest tells."""
     retriever = Retriever("colours", colours.harness())
     right = retriever.vectors(["red", "blue"])
     (file,) = (own_home / "indexes").iterdir()
     good = file.read_bytes()
-    file.write_bytes(HOSTILE[form](file, right))
+    file.write_bytes(HOSTILE_FILES[form](file, right))
     assert (retriever.vectors(["red", "blue"]) == right).all()
     assert len(colours.retriever.asked) == 4
     assert file.read_bytes() == good

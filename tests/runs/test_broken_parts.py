@@ -136,14 +136,14 @@ def test_a_route_that_is_no_generator_is_refused(workshop):
         workshop.run(harness=harness(workshop, routes=[plain]), routes={"choice": "by_own"})
 
 
-def cut(example, _context):
+def predict_truncated(example, _context):
     yield [TextPair(example.query, example.options[0])]
     return Prediction(example_id=example.id, value=0, truncated=True)
 
 
 def test_a_route_may_say_that_it_has_cut_an_input(workshop):
     write_task(workshop.folder, "t", 4)
-    record = workshop.run(harness=harness(workshop, routes=[route(cut)]), routes={"choice": "by_own"})
+    record = workshop.run(harness=harness(workshop, routes=[route(predict_truncated)]), routes={"choice": "by_own"})
     assert record.tasks[0].counts["truncated_inputs"] == 4
 
 

@@ -19,10 +19,9 @@ from figeval.io.frontend import command_line
 from figeval.runs.workers import cluster
 from tests.nodes import Nodes, two_nodes
 from tests.processes import beside
-from tests.runs.commands import Run, same, wait
+from tests.runs.commands import SLOW_FOLDER, Run, same_files, wait
 from tests.runs.conftest import write_task
 
-SLOW = Path(__file__).parent.parent / "slow"
 N = 300
 
 
@@ -30,7 +29,7 @@ N = 300
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
     """A cluster whose machines have the plugin with the slow model."""
     pytest.importorskip("ray")
-    monkeypatch.setenv("PYTHONPATH", beside(str(SLOW)))
+    monkeypatch.setenv("PYTHONPATH", beside(str(SLOW_FOLDER)))
     monkeypatch.setenv("FIGEVAL_PLUGINS", "slow_model")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with two_nodes(SLOW_SECONDS="0.01") as started:
@@ -57,7 +56,7 @@ def test_a_node_that_is_killed_costs_nothing_but_time(nodes: Nodes, shared_run: 
     assert shared_run.clean()
     alone = Run(shared_run.bench, "alone", "--tasks", "t", "--model", "slow")
     alone(1)
-    assert same(shared_run, alone)
+    assert same_files(shared_run, alone)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import figeval
 from figeval.models.batching import digest_of
 from figeval.types import AnswerFormat, Message, Prompt, Reply
 
-ASKED = {  # task → route, and an answer that fits its format
+ROUTE_OF_TASK = {  # task → route, and an answer that fits its format
     "mini_proverbs": "by_letter",
     "mini_pairs": "by_label_word",
     "mini_alignment": "by_json",
@@ -54,7 +54,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("task", ASKED)
+@pytest.mark.parametrize("task", ROUTE_OF_TASK)
 def test_prompts_say_what_an_acceptable_answer_is_only_if_asked_to(task: str) -> None:
     free, held = Obedient(), Obedient()
     options = {"routes": {"choice": "by_letter"}, "baselines": False}
@@ -67,7 +67,7 @@ def test_prompts_say_what_an_acceptable_answer_is_only_if_asked_to(task: str) ->
     )
     assert "constrain" not in plain.record.tasks[0].settings
     assert constrained.record.tasks[0].settings["constrain"] is True
-    assert constrained.record.tasks[0].route == ASKED[task]
+    assert constrained.record.tasks[0].route == ROUTE_OF_TASK[task]
     assert constrained.record.identity != plain.record.identity
     assert "constrained to acceptable answers" in str(constrained)
     (parsed,) = (score.value for score in constrained.record.tasks[0].scores if score.metric == "parse_rate")

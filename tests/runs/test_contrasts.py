@@ -45,7 +45,7 @@ contrasts:
   all: {tasks: [pos, neg]}
   within: {tasks: [pos, neg], within: idiom}
 """
-LOUD = """
+LOUD_TEMPLATE = """
 {% block context %}LOUD {{ left }} {{ right }}{% endblock %}
 {% block word %}LOUD {{ left }} {{ right }}{% endblock %}
 {% block cloze %}LOUD {{ left }} {{ gap }} {{ right }}{% endblock %}
@@ -71,7 +71,7 @@ def write_suite(folder, suite=SUITE, extra="", labels='["yes", "no"]', n=24):
         (folder / f"{name}.task.yaml").write_text(text, encoding="utf-8")
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (folder / "s.suite.yaml").write_text(suite, encoding="utf-8")
-    (folder / "loud.jinja").write_text(LOUD, encoding="utf-8")
+    (folder / "loud.jinja").write_text(LOUD_TEMPLATE, encoding="utf-8")
 
 
 def values(record, name="s:all"):
@@ -277,7 +277,7 @@ def test_why_there_is_no_value_where_answers_are_missing(workshop, says, reason)
     assert reasons(record)[1:] == ([reason] if reason else [])
 
 
-def told_apart(workshop, within=None):
+def contrast_of(workshop, within=None):
     config = RunConfig(tasks=("s",), model="model")
     (contrast,) = (contrast for contrast in contrasts_of(config, workshop.harness()) if contrast.within == within)
     return contrast
@@ -297,7 +297,7 @@ def test_reasons_tell_kinds_from_strata(workshop):
         ([ours], "idiom", "every answered example has the right answer yes"),
         ([], "idiom", "no example was answered"),
     ):
-        contrast_scores = scores(answers, told_apart(workshop, within))
+        contrast_scores = scores(answers, contrast_of(workshop, within))
         assert [score.interval.reason for score in contrast_scores] == [reason] * 2
 
 
@@ -315,10 +315,10 @@ def test_seen_examples_count_once_for_each_score_they_stand_behind(workshop):
         )
     ]
     answers.append(ContrastAnswer(positive=True, right=1.0, stratum="c", seen="chosen"))  # without a score
-    area, balanced = scores(answers, told_apart(workshop))
+    area, balanced = scores(answers, contrast_of(workshop))
     assert area.interval.reason == "trained on 2 of 5 examples"
     assert balanced.interval.reason == "trained on 2 and chosen on 1 of 6 examples"
-    area, balanced = scores(answers, told_apart(workshop, "idiom"))
+    area, balanced = scores(answers, contrast_of(workshop, "idiom"))
     assert (area.interval.reason, area.n, area.seen) == ("trained on 1 of 4 examples", 2, "trained")
     assert balanced.interval.reason == "trained on 1 and chosen on 1 of 5 examples"
 

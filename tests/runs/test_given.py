@@ -90,10 +90,10 @@ def test_predictions_of_a_run_get_its_scores(
     assert [row["id"] for row in stored_rows(run.path, task)] == [row["id"] for row in stored_rows(before, task)]
 
 
-TWO = [{"id": "F01", "prediction": "E"}, {"id": "F02", "prediction": 2}]
+TWO_ROWS = [{"id": "F01", "prediction": "E"}, {"id": "F02", "prediction": 2}]
 
 
-def scored(task: str, rows: Any, folder: Path, **options: Any) -> figeval.Run:
+def score_rows(task: str, rows: Any, folder: Path, **options: Any) -> figeval.Run:
     return figeval.score(task, rows, name="system", output_path=folder, baselines=False, **options)
 
 
@@ -108,8 +108,8 @@ def test_order_of_the_rows_changes_nothing_but_the_digest(tmp_path: Path) -> Non
 
 
 def test_an_example_without_a_prediction_is_no_wrong_answer(tmp_path: Path) -> None:
-    rows = [*TWO, {"id": "F03", "prediction": " "}, {"id": "F04", "prediction": None}]
-    run = scored("mini_fables", rows, tmp_path / "run", limit=5)
+    rows = [*TWO_ROWS, {"id": "F03", "prediction": " "}, {"id": "F04", "prediction": None}]
+    run = score_rows("mini_fables", rows, tmp_path / "run", limit=5)
     (task,) = run.record.tasks
     scores = {score.metric: (score.n, score.value) for score in task.scores}
     assert scores == {"acc": (2, 0.5), "acc_of_all": (5, 0.2), "parse_rate": (5, 0.4)}
@@ -120,7 +120,7 @@ def test_an_example_without_a_prediction_is_no_wrong_answer(tmp_path: Path) -> N
 def test_the_record_names_the_files(write: Write, tmp_path: Path) -> None:
     import hashlib
 
-    file = write(TWO)
+    file = write(TWO_ROWS)
     run = figeval.score("mini_fables", file, output_path=tmp_path / "run", baselines=False)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     model = run.record.model
@@ -130,24 +130,24 @@ def test_the_record_names_the_files(write: Write, tmp_path: Path) -> None:
 
 
 def test_another_file_is_another_run(write: Write, tmp_path: Path) -> None:
-    figeval.score("mini_fables", write(TWO), output_path=tmp_path / "run", baselines=False)
+    figeval.score("mini_fables", write(TWO_ROWS), output_path=tmp_path / "run", baselines=False)
     with pytest.raises(figeval.RecordError, match="contains another run"):
-        figeval.score("mini_fables", write(TWO[:1]), output_path=tmp_path / "run", baselines=False)
+        figeval.score("mini_fables", write(TWO_ROWS[:1]), output_path=tmp_path / "run", baselines=False)
 
 
 def test_several_tasks_in_one_file_and_in_a_file_each(write: Write, tmp_path: Path) -> None:
     pair = {"id": "I01E", "prediction": "entailment"}
-    together = [*({**row, "task": "mini_fables"} for row in TWO), {**pair, "task": "mini_pairs"}]
-    first = scored("mini_pairs,mini_fables", together, tmp_path / "one")
-    files = {"mini_fables": write(TWO, "fables.jsonl"), "mini_pairs": write([pair], "pairs.jsonl")}
-    other = scored("mini_pairs,mini_fables", files, tmp_path / "other")
+    together = [*({**row, "task": "mini_fables"} for row in TWO_ROWS), {**pair, "task": "mini_pairs"}]
+    first = score_rows("mini_pairs,mini_fables", together, tmp_path / "one")
+    files = {"mini_fables": write(TWO_ROWS, "fables.jsonl"), "mini_pairs": write([pair], "pairs.jsonl")}
+    other = score_rows("mini_pairs,mini_fables", files, tmp_path / "other")
     assert first.tasks == other.tasks == ("mini_pairs", "mini_fables")
     assert [task.scores for task in first.record.tasks] == [task.scores for task in other.record.tasks]
 
 
 def test_every_seed_is_a_run(tmp_path: Path) -> None:
     rows = [{"id": f"F{n:02}", "prediction": (n + s) % 5, "seed": s} for n in range(1, 21) for s in (7, 1, 2)]
-    mean = scored("mini_fables", rows, tmp_path / "seeds")
+    mean = score_rows("mini_fables", rows, tmp_path / "seeds")
     seeds = json.loads((tmp_path / "seeds" / "seeds.json").read_text(encoding="utf-8"))
     assert (seeds["seeds"], seeds["runs"]) == ([1, 2, 7], {"1": "seed-1", "2": "seed-2", "7": "seed-7"})
     values = [figeval.load(tmp_path / "seeds" / run).record.tasks[0].scores[0].value for run in seeds["runs"].values()]
@@ -155,19 +155,19 @@ def test_every_seed_is_a_run(tmp_path: Path) -> None:
     again = figeval.load(tmp_path / "seeds").record
     assert (again.identity, again.tasks[0].scores) == (mean.record.identity, mean.record.tasks[0].scores)
     with pytest.raises(figeval.RecordError, match="several seeds"):
-        scored("mini_fables", TWO, tmp_path / "seeds")
+        score_rows("mini_fables", TWO_ROWS, tmp_path / "seeds")
 
 
 def test_a_fresh_scoring_puts_the_other_form_aside(tmp_path: Path) -> None:
     seeds = [{"id": f"F{n:02}", "prediction": (n + s) % 5, "seed": s} for n in range(1, 21) for s in (1, 2, 3)]
     folder = tmp_path / "out"
-    first = scored("mini_fables", seeds, folder)
-    plain = scored("mini_fables", TWO, folder, fresh=True)
+    first = score_rows("mini_fables", seeds, folder)
+    plain = score_rows("mini_fables", TWO_ROWS, folder, fresh=True)
     (earlier,) = (folder / "earlier").iterdir()
     assert figeval.load(folder).record.identity == plain.record.identity
     assert figeval.load(earlier).record.tasks[0].scores == first.record.tasks[0].scores
     assert not [*folder.glob("seed*")]
-    second = scored("mini_fables", [row for row in seeds if row["seed"] < 3], folder, fresh=True)
+    second = score_rows("mini_fables", [row for row in seeds if row["seed"] < 3], folder, fresh=True)
     assert figeval.load(folder).record.identity == second.record.identity
     assert {file.name for file in folder.iterdir()} == {".lock", "earlier", "seed-1", "seed-2", "seeds.json"}
     assert len([*(folder / "earlier").iterdir()]) == 2
@@ -195,7 +195,7 @@ def test_a_fresh_scoring_puts_the_other_form_aside(tmp_path: Path) -> None:
 )
 def test_forms_of_a_prediction(task: str, prediction: Any, stored_as: Any, tmp_path: Path) -> None:
     first = next(iter(figeval_ids(task)))
-    run = scored(task, [{"id": first, "prediction": prediction}], tmp_path / "run", limit=1)
+    run = score_rows(task, [{"id": first, "prediction": prediction}], tmp_path / "run", limit=1)
     (row,) = stored_rows(run.path, task)
     assert (row["status"], row["pred"]) == ("ok", stored_as)
 
@@ -210,25 +210,25 @@ def test_text_of_an_option_and_words_that_do_not_occur(tmp_path: Path) -> None:
     harness = Harness()
     example = next(harness.examples(harness.catalogue.tasks.get("mini_fables")))
     assert isinstance(example, figeval.ChoiceExample)
-    run = scored("mini_fables", [{"id": example.id, "prediction": example.options[3]}], tmp_path / "a", limit=1)
+    run = score_rows("mini_fables", [{"id": example.id, "prediction": example.options[3]}], tmp_path / "a", limit=1)
     assert stored_rows(run.path, "mini_fables")[0]["pred"] == 3
     (first, *_) = figeval_ids("mini_alignment")
-    run = scored("mini_alignment", [{"id": first, "prediction": "zebra crossing"}], tmp_path / "b", limit=1)
+    run = score_rows("mini_alignment", [{"id": first, "prediction": "zebra crossing"}], tmp_path / "b", limit=1)
     assert [(row["status"], row["pred"]) for row in stored_rows(run.path, "mini_alignment")] == [("absent", None)]
 
 
 def test_equal_scores_are_a_tie(tmp_path: Path) -> None:
     rows = [{"id": "F01", "scores": [0, 0, 0, 1, 1]}, {"id": "F02", "scores": "[null, 1, 2, 3, 4]"}]
-    run = scored("mini_fables", rows, tmp_path / "run", limit=2)
+    run = score_rows("mini_fables", rows, tmp_path / "run", limit=2)
     first, second = stored_rows(run.path, "mini_fables")
     assert (first["tied"], first["metrics"]["acc"], second["status"]) == (2, 0.5, "nan")
     rows = [{"id": "I01E", "scores": {"non-entailment": 1, "entailment": 1}}]
-    run = scored("mini_pairs", rows, tmp_path / "labels", limit=1)
+    run = score_rows("mini_pairs", rows, tmp_path / "labels", limit=1)
     assert stored_rows(run.path, "mini_pairs")[0]["metrics"]["acc"] == 0.5
 
 
 def test_candidates_that_a_list_leaves_out_tie_for_the_last_place(tmp_path: Path) -> None:
-    run = scored("mini_retrieval", [{"id": "P01N1", "prediction": [4, 1]}], tmp_path / "run", limit=1)
+    run = score_rows("mini_retrieval", [{"id": "P01N1", "prediction": [4, 1]}], tmp_path / "run", limit=1)
     (row,) = stored_rows(run.path, "mini_retrieval")
     assert row["top"][:3] == [[4, 2.0], [1, 1.0], [0, 0.0]]
     assert row["metrics"]["recall@5"] == pytest.approx(3 / 28)  # one of 28 that share the places 3 to 30
@@ -284,7 +284,7 @@ def test_refused(task: str, row: Row, message: str, tmp_path: Path) -> None:
         row = {**row, "id": ids[0]}
         first["id"] = ids[1]
     with pytest.raises(figeval.DataError, match=message):
-        scored(task, [first, row], tmp_path / "run")
+        score_rows(task, [first, row], tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -293,13 +293,13 @@ def test_several_unknown_ids_are_counted(tmp_path: Path) -> None:
     with pytest.raises(
         figeval.DataError, match=r"row 1: mini_fables has no example '0' \(3 more of 4 ids are unknown\)"
     ):
-        scored("mini_fables", rows, tmp_path / "run")
+        score_rows("mini_fables", rows, tmp_path / "run")
 
 
 def test_a_template_that_nobody_filled_in(tmp_path: Path) -> None:
     rows = [{"id": "F01", "prediction": None}, {"id": "F02", "prediction": ""}]
     with pytest.raises(figeval.DataError, match="no predictions for mini_fables; all 2 rows are empty; add them"):
-        scored("mini_fables", rows, tmp_path / "run")
+        score_rows("mini_fables", rows, tmp_path / "run")
 
 
 def test_ids_as_spreadsheets_get_them(tmp_path: Path) -> None:
@@ -320,11 +320,11 @@ def test_ids_as_spreadsheets_get_them(tmp_path: Path) -> None:
 def test_columns_with_other_names_and_other_options(tmp_path: Path) -> None:
     rows = [{"qid": "F01", "answer": 4}]
     columns = {"id": "qid", "prediction": "answer"}
-    assert scored("mini_fables", rows, tmp_path / "run", columns=columns, limit=1).complete
+    assert score_rows("mini_fables", rows, tmp_path / "run", columns=columns, limit=1).complete
     with pytest.raises(figeval.OptionError, match="did you mean 'prediction'"):
-        scored("mini_fables", rows, tmp_path / "run", columns={"predicton": "answer"})
+        score_rows("mini_fables", rows, tmp_path / "run", columns={"predicton": "answer"})
     with pytest.raises(TypeError, match="no option 'num_fewshot'"):
-        scored("mini_fables", rows, tmp_path / "run", num_fewshot=2)
+        score_rows("mini_fables", rows, tmp_path / "run", num_fewshot=2)
     with pytest.raises(figeval.OptionError, match="need a name"):
         figeval.score("mini_fables", rows)
 
@@ -346,7 +346,7 @@ def test_documents_of_a_corpus_are_named_by_their_ids(tmp_path: Path, write: Wri
     )
     write([{"id": "q", "query": "It is black.", "right": ["7"]}], "rows.jsonl")
     options = {"include_path": tmp_path}
-    run = scored("birds", [{"id": "q", "prediction": ["0", "d", 7]}], tmp_path / "run", **options)
+    run = score_rows("birds", [{"id": "q", "prediction": ["0", "d", 7]}], tmp_path / "run", **options)
     assert [index for index, _ in stored_rows(run.path, "birds")[0]["top"]] == [1, 2, 0]
     with pytest.raises(figeval.DataError, match="row 1: 1 is not an id of the corpus"):
-        scored("birds", [{"id": "q", "prediction": [1]}], tmp_path / "other", **options)
+        score_rows("birds", [{"id": "q", "prediction": [1]}], tmp_path / "other", **options)

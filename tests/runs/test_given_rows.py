@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import figeval
 from figeval.errors import FigevalError
 from figeval.runs.given_rows import read_predictions
-from tests.fuzz.hostile import as_json, damaged, torn
+from tests.fuzz.hostile import as_json, damaged_values, torn
 
-SOUND: list[dict[str, Any]] = [
+SOUND_ROWS: list[dict[str, Any]] = [
     {"id": "F01", "prediction": "E", "task": "mini_fables", "seed": 1},
     {"id": "F02", "scores": [0.1, 0.2, 0.3, 0.4, 0], "task": "mini_fables", "seed": 1},
     {"id": "F03", "prediction": 3, "scores": None, "task": "mini_fables", "seed": 1},
@@ -36,9 +36,9 @@ def as_table(rows: list[dict[str, Any]]) -> bytes:
 
 
 FILES = {
-    "a.csv": as_table(SOUND),
-    "a.jsonl": b"\n".join(map(as_json, SOUND)),
-    "a.json": as_json(SOUND),
+    "a.csv": as_table(SOUND_ROWS),
+    "a.jsonl": b"\n".join(map(as_json, SOUND_ROWS)),
+    "a.json": as_json(SOUND_ROWS),
 }
 
 
@@ -53,11 +53,13 @@ def test_torn_files(name: str, data: st.DataObject, tmp_path: Path) -> None:
         assert "\n" not in str(error)
         assert file.name in str(error)
     else:
-        assert sum(len(rows) for by_task in predictions.rows.values() for rows in by_task.values()) <= len(SOUND) + 2
+        assert (
+            sum(len(rows) for by_task in predictions.rows.values() for rows in by_task.values()) <= len(SOUND_ROWS) + 2
+        )
 
 
 @MANY_EXAMPLES
-@given(damaged(SOUND))
+@given(damaged_values(SOUND_ROWS))
 def test_damaged_rows_of_a_program(rows: Any) -> None:
     if not isinstance(rows, list):
         return
@@ -71,7 +73,7 @@ def test_damaged_rows_of_a_program(rows: Any) -> None:
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=damaged(SOUND), form=st.sampled_from(["jsonl", "rows"]))
+@given(rows=damaged_values(SOUND_ROWS), form=st.sampled_from(["jsonl", "rows"]))
 def test_damaged_rows_are_scored_or_refused(rows: Any, form: str, tmp_path: Path) -> None:
     """No row is taken for another answer than it says: what is scored has an option of the example as its answer."""
     if not isinstance(rows, list):

@@ -52,7 +52,7 @@ def forge(folder: RunFolder, change: Callable[[Rows], Rows]) -> None:
     file.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in change(rows)), encoding="utf-8")
 
 
-def unfinished(folder: RunFolder) -> None:
+def unfinish(folder: RunFolder) -> None:
     """As after a kill before the task was scored, or with a record of a figeval before 1.4."""
     record = read_record(folder.run_file)
     record.tasks[0].status, record.tasks[0].predictions_sha256 = "running", None
@@ -101,7 +101,7 @@ def test_of_two_rows_of_an_unfinished_task_the_first_is_kept(
 ) -> None:
     content = folder.predictions_file("t").read_bytes()
     forge(folder, FORGERIES[forgery])
-    unfinished(folder)
+    unfinish(folder)
     observer = Heard()
     assert workshop.run(observer=observer).tasks[0].scores[0].value == 0.75
     assert folder.predictions_file("t").read_bytes() == content
@@ -111,7 +111,7 @@ def test_of_two_rows_of_an_unfinished_task_the_first_is_kept(
 def test_rows_of_nobody_are_dropped_with_a_warning(workshop: Workshop, folder: RunFolder) -> None:
     content = folder.predictions_file("t").read_bytes()
     forge(folder, lambda rows: first(rows, id="nobody\x1b[31m"))
-    unfinished(folder)
+    unfinish(folder)
     (task,) = workshop.run().tasks
     assert task.warnings == ["1 row for examples that the task does not have were dropped (first: 'nobody')"]
     assert folder.predictions_file("t").read_bytes() == content
@@ -139,7 +139,7 @@ def test_a_row_that_is_none_is_named_with_its_field(
     changes: dict[str, Any], reason: str, workshop: Workshop, folder: RunFolder
 ) -> None:
     forge(folder, lambda rows: first(rows, **changes))
-    unfinished(folder)
+    unfinish(folder)
     with pytest.raises(RecordError, match=rf"t\.jsonl, line 1, is not a valid prediction \({reason}.*delete that line"):
         workshop.run()
 

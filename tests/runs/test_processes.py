@@ -23,14 +23,13 @@ from figeval.runs.workers.schedule import Schedule
 from tests.finished_runs import finished
 from tests.plugins.tiny import Workshop as Checkpoints
 from tests.processes import beside
-from tests.runs.commands import Run, same, wait
+from tests.runs.commands import SLOW_FOLDER, Run, same_files, wait
 from tests.runs.conftest import Workshop, write_task
 
-SLOW = Path(__file__).parent.parent / "slow"
 N = 300
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
-MOODY = """
+MOODY_PLUGIN = """
 import os
 import signal
 import sys
@@ -90,8 +89,8 @@ def register_metrics(register):
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with tasks, and plugins with models that only processes in it find."""
     (tmp_path / "tasks").mkdir()
-    (tmp_path / "moody.py").write_text(MOODY)
-    monkeypatch.setenv("PYTHONPATH", beside(os.pathsep.join([str(SLOW), str(tmp_path)])))
+    (tmp_path / "moody.py").write_text(MOODY_PLUGIN)
+    monkeypatch.setenv("PYTHONPATH", beside(os.pathsep.join([str(SLOW_FOLDER), str(tmp_path)])))
     monkeypatch.setenv("FIGEVAL_PLUGINS", "slow_model,moody")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return tmp_path
@@ -114,7 +113,7 @@ def test_the_same_as_one_process_to_the_byte(bench: Path, model: str, tasks: lis
         Run(bench, "two", "--tasks", ",".join(tasks), "--model", model, "--by", "proverb"),
     )
     second(2)
-    assert same(first, second)
+    assert same_files(first, second)
     assert second.clean()
     assert first.record["identity"] == second.record["identity"]
     assert second.record["config"]["processes"] == 2
@@ -152,96 +151,98 @@ def test_prompts_probes_and_limit(bench: Path) -> None:
     first(1)
     second(2)
     assert len(first.record["tasks"]) > 3
-    assert same(first, second)
+    assert same_files(first, second)
 
 
 # ---- who dies on the way --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def undisturbed_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The run as it should be."""
     folder = tmp_path_factory.mktemp("undisturbed")
     (folder / "tasks").mkdir()
     write_task(folder / "tasks", "t", N)
     run = Run(folder, "out", "--tasks", "t", "--model", "slow")
-    run(1, PYTHONPATH=str(SLOW), FIGEVAL_PLUGINS="slow_model")
+    run(1, PYTHONPATH=str(SLOW_FOLDER), FIGEVAL_PLUGINS="slow_model")
     return run
 
 
 @pytest.fixture
-def disturbed(bench: Path) -> Run:
+def disturbed_run(bench: Path) -> Run:
     write_task(bench / "tasks", "t", N)
     return Run(bench, "out", "--tasks", "t", "--model", "slow")
 
 
-def begun(run: Run) -> psutil.Popen:
+def begin_run(run: Run) -> psutil.Popen:
     """Two processes, in the middle of their work."""
     process = run.start(0.003, "--processes", "2")
     wait(lambda: run.written() >= 70, process)
     return process
 
 
-def test_a_process_that_is_killed_is_replaced(disturbed: Run, undisturbed: Run) -> None:
-    process = begun(disturbed)
+def test_a_process_that_is_killed_is_replaced(disturbed_run: Run, undisturbed_run: Run) -> None:
+    process = begin_run(disturbed_run)
     victim = next(child for child in process.children() if child.is_running())
     victim.kill()
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert "of 2 was killed by SIGKILL (memory may have run out); another one takes its place" in errors
     assert "Traceback" not in errors
-    assert same(disturbed, undisturbed)
-    assert len(list((disturbed.folder / "logs").iterdir())) == 1
+    assert same_files(disturbed_run, undisturbed_run)
+    assert len(list((disturbed_run.folder / "logs").iterdir())) == 1
 
 
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interrupt_ends_all_and_keeps_what_they_answered(
-    disturbed: Run, undisturbed: Run, signal_number: signal.Signals, code: int
+    disturbed_run: Run, undisturbed_run: Run, signal_number: signal.Signals, code: int
 ) -> None:
-    process = begun(disturbed)
+    process = begin_run(disturbed_run)
     children = process.children()
     process.send_signal(signal_number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code
     assert errors.splitlines()[-1].startswith("figeval: interrupted; results so far are kept")
     assert not any(child.is_running() for child in children)
-    assert disturbed.clean()
-    stored_count = len(disturbed.rows())
+    assert disturbed_run.clean()
+    stored_count = len(disturbed_run.rows())
     assert 70 <= stored_count < N
-    assert f"{stored_count} of them kept from before" in disturbed(3).stderr  # with another number of processes
-    assert same(disturbed, undisturbed)
+    assert f"{stored_count} of them kept from before" in disturbed_run(3).stderr  # with another number of processes
+    assert same_files(disturbed_run, undisturbed_run)
 
 
 def test_when_the_run_itself_is_killed_its_processes_end_and_its_rows_are_kept(
-    disturbed: Run, undisturbed: Run
+    disturbed_run: Run, undisturbed_run: Run
 ) -> None:
-    process = begun(disturbed)
+    process = begin_run(disturbed_run)
     children = process.children()
     process.kill()
     process.communicate()
     assert psutil.wait_procs(children, timeout=30)[1] == []
-    written_rows = disturbed.written()
+    written_rows = disturbed_run.written()
     assert 70 <= written_rows < N
-    with (disturbed.folder / "predictions" / "t.jsonl").open("a") as cut:
+    with (disturbed_run.folder / "predictions" / "t.jsonl").open("a") as cut:
         cut.write('{"id":"t299","sta')
-    assert f"{written_rows} of them kept from before" in disturbed(1).stderr
-    assert same(disturbed, undisturbed)
-    assert disturbed.clean()
+    assert f"{written_rows} of them kept from before" in disturbed_run(1).stderr
+    assert same_files(disturbed_run, undisturbed_run)
+    assert disturbed_run.clean()
 
 
-def test_rows_that_processes_of_earlier_versions_left_are_taken_over(disturbed: Run, undisturbed: Run) -> None:
-    process = begun(disturbed)
+def test_rows_that_processes_of_earlier_versions_left_are_taken_over(disturbed_run: Run, undisturbed_run: Run) -> None:
+    process = begin_run(disturbed_run)
     process.kill()
     process.communicate()
-    rows = (disturbed.folder / "predictions" / "t.jsonl").read_bytes().splitlines(keepends=True)
+    rows = (disturbed_run.folder / "predictions" / "t.jsonl").read_bytes().splitlines(keepends=True)
     for name, part in {"1-of-2": rows[::2], "2-of-2": rows[1::2]}.items():
-        shard = disturbed.folder / "shards" / name / "predictions"
+        shard = disturbed_run.folder / "shards" / name / "predictions"
         shard.mkdir(parents=True)
         (shard / "t.jsonl").write_bytes(b"".join(part))
-    (disturbed.folder / "predictions" / "t.jsonl").write_bytes(b"".join(rows[:5]))  # killed between merge and deletion
-    assert f"{len(rows)} of them kept from before" in disturbed(2).stderr
-    assert same(disturbed, undisturbed)
-    assert disturbed.clean()
+    (disturbed_run.folder / "predictions" / "t.jsonl").write_bytes(
+        b"".join(rows[:5])
+    )  # killed between merge and deletion
+    assert f"{len(rows)} of them kept from before" in disturbed_run(2).stderr
+    assert same_files(disturbed_run, undisturbed_run)
+    assert disturbed_run.clean()
 
 
 # ---- what goes wrong in a task --------------------------------------------------------------------------------------

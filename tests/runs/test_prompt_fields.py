@@ -20,7 +20,7 @@ from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.runs.conftest import write_task
 from tests.typed import bound
 
-SHOWN = """
+PROMPT_FIELDS = """
 prompt_fields: {query: row.q | upper, options: row.o | map("upper") | list}
 prompts: {plain: {prompt_fields: false}}
 """
@@ -39,10 +39,10 @@ baselines: [whole_text]
 def write_shown(folder, **changes):
     write_task(folder, "t", **changes)
     with (folder / "t.task.yaml").open("a") as file:
-        file.write(SHOWN)
+        file.write(PROMPT_FIELDS)
 
 
-def asked_of(workshop, name="t", **settings):
+def requests_of(workshop, name="t", **settings):
     """The first request about the first example, by variant, where a model gives log-likelihoods."""
     config = RunConfig(tasks=(name,), model="", **settings)
     for variant, _example, requests in preview(config, workshop.harness(), 1):
@@ -57,7 +57,7 @@ def test_prompts_show_them_and_other_models_do_not(workshop):
     assert ("word0 here", "word0") in seen
     assert not any(text.isupper() for pair in seen for text in pair)
     assert "prompt_fields" not in task.settings
-    (_, requests), (plain, lower) = asked_of(workshop, prompts=("all",))
+    (_, requests), (plain, lower) = requests_of(workshop, prompts=("all",))
     assert isinstance(requests[0], Continuation)
     assert "WORD0 HERE" in requests[0].context and requests[0].continuation.strip() == "WORD0"
     assert plain.full_name == "t@plain"
@@ -66,9 +66,9 @@ def test_prompts_show_them_and_other_models_do_not(workshop):
 
 def test_solved_examples_and_probes_show_them_too(workshop):
     write_shown(workshop.folder)
-    (_, requests), (_, lower) = asked_of(workshop, num_fewshot=2, prompts=("plain",))
+    (_, requests), (_, lower) = requests_of(workshop, num_fewshot=2, prompts=("plain",))
     assert "word" not in requests[0].context and "WORD" not in lower[0].context
-    _, (_, without), (_, shuffled) = asked_of(workshop, probes=True)
+    _, (_, without), (_, shuffled) = requests_of(workshop, probes=True)
     assert "WORD" not in without[0].context
     assert "WORD0 HERE" not in shuffled[0].context and " HERE" in shuffled[0].context
 
@@ -86,14 +86,14 @@ def test_both_wordings_are_recorded_with_one_set_of_examples(workshop):
 
 def test_the_fingerprint_of_the_examples_is_that_of_the_task_without_them(workshop):
     write_task(workshop.folder, "t")
-    before = surveyed(workshop)
+    before = survey_task(workshop)
     write_shown(workshop.folder)
-    after = surveyed(workshop)
+    after = survey_task(workshop)
     assert (before.sha256, before.prompted_sha256) == (after.sha256, "")
     assert after.prompted_sha256 not in ("", after.sha256)
 
 
-def surveyed(workshop):
+def survey_task(workshop):
     harness = Harness(include=(workshop.folder,))
     return survey("t", partial(harness.examples, harness.catalogue.tasks.get("t")))
 

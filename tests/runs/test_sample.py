@@ -37,7 +37,7 @@ def examples(sizes: tuple[int, ...] = SIZES, group: int = 1) -> list[figeval.Cho
     ]
 
 
-def drawn(population: list[figeval.ChoiceExample], **portion: Any) -> list[str]:
+def draw_ids(population: list[figeval.ChoiceExample], **portion: Any) -> list[str]:
     """Ids of the examples of a portion, in order."""
     return [example.id for example in survey("t", lambda: population, Portion(**portion)).subset.of(population)]
 
@@ -57,18 +57,18 @@ def test_a_sample_has_its_size_and_lies_in_a_larger_one(
 ) -> None:
     all_examples = examples(sizes, group)
     small, large = sorted(data.draw(st.tuples(st.integers(1, 60), st.integers(1, 60))))
-    ids = drawn(all_examples, sample=small, seed=seed, stratify=stratify)
+    ids = draw_ids(all_examples, sample=small, seed=seed, stratify=stratify)
     assert len(ids) == min(small, len(all_examples))
     assert ids == [example.id for example in all_examples if example.id in set(ids)], "in the order of the task"
-    assert set(ids) <= set(drawn(all_examples, sample=large, seed=seed, stratify=stratify))
-    assert set(ids) == set(drawn(all_examples[::-1], sample=small, seed=seed, stratify=stratify)) or (group > 1)
+    assert set(ids) <= set(draw_ids(all_examples, sample=large, seed=seed, stratify=stratify))
+    assert set(ids) == set(draw_ids(all_examples[::-1], sample=small, seed=seed, stratify=stratify)) or (group > 1)
 
 
 @given(seed=st.integers(), n=st.integers(1, 20))
 @example(seed=7110523, n=11)
 def test_a_stratified_sample_has_the_share_of_every_cluster(seed: int, n: int) -> None:
     """A cluster's count is within 1 of its size times the last turn, and so are those that determine this turn."""
-    counts = Counter(identity[:2] for identity in drawn(examples(), sample=n, seed=seed, stratify="cluster"))
+    counts = Counter(identity[:2] for identity in draw_ids(examples(), sample=n, seed=seed, stratify="cluster"))
     for cluster, size in enumerate(SIZES):
         assert abs(counts[f"c{cluster}"] - n * size / 20) < 1 + len(SIZES) * size / 20
 
@@ -77,7 +77,7 @@ def test_the_share_of_a_cluster_is_nearly_always_rounded_up_or_down() -> None:
     all_examples = examples()
     off = 0
     for seed in range(100):
-        counts = Counter(identity[:2] for identity in drawn(all_examples, sample=11, seed=seed, stratify="cluster"))
+        counts = Counter(identity[:2] for identity in draw_ids(all_examples, sample=11, seed=seed, stratify="cluster"))
         off += sum(abs(counts[f"c{cluster}"] - 11 * size / 20) >= 1 for cluster, size in enumerate(SIZES))
     assert off <= 25, f"{off} of 500"
 
@@ -87,7 +87,9 @@ def test_every_example_is_as_likely_as_any_other() -> None:
     all_examples = examples()
     for stratify in ("", "cluster"):
         counts = Counter(
-            identity for seed in range(800) for identity in drawn(all_examples, sample=5, seed=seed, stratify=stratify)
+            identity
+            for seed in range(800)
+            for identity in draw_ids(all_examples, sample=5, seed=seed, stratify=stratify)
         )
         assert set(counts) == {example.id for example in all_examples}
         assert all(140 < count < 265 for count in counts.values()), counts  # 200 expected, sd 12
@@ -96,7 +98,7 @@ def test_every_example_is_as_likely_as_any_other() -> None:
 def test_a_cluster_of_one_has_its_share_too() -> None:
     """Without clusters, a stratified sample is a plain one of the same size."""
     lonely = [crow_example(id=str(number)) for number in range(30)]
-    assert len(drawn(lonely, sample=7, stratify="cluster")) == 7
+    assert len(draw_ids(lonely, sample=7, stratify="cluster")) == 7
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_a_cluster_of_one_has_its_share_too() -> None:
 @pytest.mark.parametrize("flag", ["limit", "sample"])
 def test_a_share_is_rounded_up(flag: str, size: float, n: int) -> None:
     """As in lm-eval; .35 of 20 is 7, although .35 * 20 is 7.000000000000001 as a float."""
-    assert len(drawn(examples(), **{flag: size})) == n
+    assert len(draw_ids(examples(), **{flag: size})) == n
 
 
 @pytest.mark.parametrize(("limit", "cut"), [(None, ""), (1, "x"), (2, "xy"), (3, "y"), (4, ""), (9, "")])

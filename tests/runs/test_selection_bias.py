@@ -32,7 +32,7 @@ from tests.finished_runs import Deaf, compare_runs
 from tests.plugins.tiny import Workshop
 from tests.wings.training.linear import Heard
 
-SAYS = "chosen on the test split of mini_retrieval: its score there is a maximum over 25 evaluations"
+WARNING = "chosen on the test split of mini_retrieval: its score there is a maximum over 25 evaluations"
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +54,10 @@ def test_the_task_and_the_run_say_it_and_the_interval_is_gone(harness: Harness) 
     (score,) = chosen.scores
     assert (score.value, score.low, score.high, score.stderr) == (0.25, None, None, None)
     assert score.interval.reason == CHOSEN_ON_TEST
-    assert chosen.warnings == [SAYS]
+    assert chosen.warnings == [WARNING]
     assert chosen.baselines[0].scores[0].low == 0.1  # a baseline was not chosen
     assert (other.scores[0].low, other.warnings) == (0.1, [])
-    assert record.warnings == [f"proverbs was {SAYS}"]
+    assert record.warnings == [f"proverbs was {WARNING}"]
 
 
 def test_twice_is_once(harness: Harness) -> None:
@@ -97,15 +97,17 @@ def test_every_report_marks_the_score(harness: Harness) -> None:
     formats = load_exporters(harness.manager)
     markdown, latex, csv = (formats.get(name)([record]) for name in ("markdown", "latex", "csv"))
     assert "| 0.250† |" in markdown and "| 0.250 [0.100, 0.500] |" in markdown
-    assert "† the model was chosen on some of these examples" in markdown and SAYS in markdown
+    assert "† the model was chosen on some of these examples" in markdown and WARNING in markdown
     assert r"0.250$^\dagger$" in latex and r"$^\dagger$: the model was chosen on some" in latex
-    assert SAYS.replace("_", r"\_") in latex
+    assert WARNING.replace("_", r"\_") in latex
     assert CHOSEN_ON_TEST in csv
     console = Console(width=200, record=True, file=StringIO())
     table.show(record, console)
     shown = console.export_text()
     assert (
-        "0.2500†" in shown and f"mini_retrieval: {SAYS}" in shown and "† the model was chosen on some of these" in shown
+        "0.2500†" in shown
+        and f"mini_retrieval: {WARNING}" in shown
+        and "† the model was chosen on some of these" in shown
     )
     plain = formats.get("markdown")([finished_runs.run(finished_runs.task())])
     assert "†" not in plain
@@ -119,11 +121,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `base`, and `part`, which was trained on some of the 60 narratives of `mini`."""
     folder = tmp_path_factory.mktemp("models")
     shutil.copytree(Workshop(folder / "made")("bert", "Model"), folder / "base")
-    trained(folder, "part", limit=20)
+    train_model(folder, "part", limit=20)
     return folder
 
 
-OTHER = """
+OTHER_TASK = """
 name: elsewhere
 type: ranking
 data: {train: "jsonl:elsewhere.jsonl", test: "mini:retrieval"}
@@ -135,7 +137,7 @@ metrics: [acc, mrr]
 def write_other(folder: Path) -> None:
     """A task whose test examples are those of `mini_retrieval`, and whose training examples are others."""
     folder.mkdir(exist_ok=True)
-    (folder / "elsewhere.task.yaml").write_text(OTHER, encoding="utf-8")
+    (folder / "elsewhere.task.yaml").write_text(OTHER_TASK, encoding="utf-8")
     rows = [
         {"id": f"e{n}", "narrative": f"He saw {n} sails.", "candidates": ["one", "two"], "relevant": n % 2}
         for n in range(16)
@@ -143,7 +145,7 @@ def write_other(folder: Path) -> None:
     (folder / "elsewhere.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def trained(folder: Path, name: str, model: str = "base", **changes: Any) -> Path:
+def train_model(folder: Path, name: str, model: str = "base", **changes: Any) -> Path:
     """The folder of a model that took two steps on `mini:retrieval`."""
     from figeval.wings.training.pipeline import complete_training
 
@@ -237,7 +239,7 @@ def test_every_report_has_the_mark_and_the_rest(models: Path) -> None:
 
 def test_a_model_inherits_what_its_ancestors_have_seen_even_if_they_are_gone(models: Path) -> None:
     shutil.copytree(models / "part", models / "parent")
-    child = trained(models, "child", "parent", task="tiny_again", limit=10)
+    child = train_model(models, "child", "parent", task="tiny_again", limit=10)
     shutil.rmtree(models / "parent")
     line = lineage_of("child", child)
     assert [Path(ancestor.model).name for ancestor in line.ancestors] == ["child", "parent", "base"]
@@ -264,7 +266,7 @@ def test_what_an_older_figeval_trained_is_unknown_until_its_command_is_given_aga
     before = run_of_model(models / "old", models / "of-old", "mini_retrieval")
     assert any("the training examples of" in text for text in before.warnings)
     assert (before.tasks[0].overlap, before.tasks[0].scores[0].seen) == (None, None)
-    trained(models, "old", limit=20)
+    train_model(models, "old", limit=20)
     assert (models / "old" / FILE).read_bytes() == (models / "part" / FILE).read_bytes()
     after = run_of_model(
         models / "old", models / "of-old", "mini_retrieval"
@@ -274,8 +276,8 @@ def test_what_an_older_figeval_trained_is_unknown_until_its_command_is_given_aga
 
 
 def test_what_was_read_without_labels_was_trained_on(models: Path) -> None:
-    reader = trained(models, "reader", limit=20, head="mlm", head_args={})
-    again = trained(models, "again", "reader", task="elsewhere")
+    reader = train_model(models, "reader", limit=20, head="mlm", head_args={})
+    again = train_model(models, "again", "reader", task="elsewhere")
     (task,) = run_of_model(again, models / "of-again", "mini_retrieval").tasks
     assert (task.overlap.trained, task.overlap.chosen) == (18, 2)
     assert lineage_of("reader", reader).trained != lineage_of("part", models / "part").trained
@@ -289,7 +291,7 @@ def test_a_comparison_is_over_what_neither_model_has_seen(models: Path) -> None:
     run_of_model("overlap", models / "b", "mini_retrieval")
     (comparison,) = compare_runs(models / "a", models / "b", "mrr").tasks
     assert (comparison.seen, comparison.comparison.n) == (20, 40)
-    all_seen = trained(models, "whole")
+    all_seen = train_model(models, "whole")
     run_of_model(all_seen, models / "c", "mini_retrieval")
     with pytest.raises(RecordError, match="mini_retrieval: a model was trained or chosen on these examples"):
         compare_runs(models / "c", models / "b", "mrr")
@@ -315,7 +317,7 @@ def test_seeds_have_no_interval_of_what_was_seen_but_one_of_the_rest(models: Pat
 @pytest.mark.slow
 def test_from_the_training_to_the_run_and_its_breakdown(models: Path) -> None:
     """Chosen on test: every task about these examples says so, and so does every model that is trained from it."""
-    trained_elsewhere = trained(models, "apart", task="elsewhere", select_on="test", evaluate_every=0.1)
+    trained_elsewhere = train_model(models, "apart", task="elsewhere", select_on="test", evaluate_every=0.1)
     says = "chosen on the test split of elsewhere: its score there is a maximum over 2 evaluations"
     record = run_of_model(trained_elsewhere, models / "of-apart", "mini_joint", by=("proverb",))
     assert record.warnings == [f"{trained_elsewhere} was {says}"]
@@ -324,7 +326,7 @@ def test_from_the_training_to_the_run_and_its_breakdown(models: Path) -> None:
     for run_record in (record, with_breakdown(models / "of-apart", "proverb", Harness().metrics)):
         groups = run_record.tasks[0].breakdowns[0].groups
         assert {score.low for group in groups for score in group.scores} == {None}
-    child = trained(models, "child-of-apart", "apart", task="elsewhere")
+    child = train_model(models, "child-of-apart", "apart", task="elsewhere")
     record = run_of_model(child, models / "of-child-of-apart", "mini_joint")
     assert f"{trained_elsewhere} was {says}" in record.warnings
     assert {score.low for score in record.tasks[0].scores} == {None}

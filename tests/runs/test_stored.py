@@ -18,7 +18,7 @@ from tests.finished_runs import finished, row
 
 METRICS = Harness(plugins.plugin_manager()).metrics
 SET = MetricSet([METRICS.get("acc", "pairs"), METRICS.get("macro_f1", "pairs")], ("entailment", "non-entailment"))
-EMPTY = {"status": "ok", "cluster": None, "group": None, "tied": 1, "truncated": False}
+ROW_FIELDS = {"status": "ok", "cluster": None, "group": None, "tied": 1, "truncated": False}
 TASKS = ("mini_pairs", "mini_retrieval")
 
 
@@ -61,7 +61,7 @@ def test_a_breakdown_has_every_metric_of_the_run(folder: Path) -> None:
         assert group_scores["acc"].low is not None
         assert group_scores["acc_strict"].n == group_scores["acc"].n / 2
     rows = [json.loads(line) for line in (folder / "predictions/mini_pairs.jsonl").read_text().splitlines()]
-    by_side = scorer(SET).breakdown("side", lambda: sided(rows))
+    by_side = scorer(SET).breakdown("side", lambda: rows_with_sides(rows))
     assert [{score.metric: score.n for score in group.scores} for group in by_side.groups] == [
         {"acc": 30, "macro_f1": 30, "acc_strict": 0},
         {"acc": 30, "macro_f1": 30, "acc_strict": 0},
@@ -72,7 +72,7 @@ def scorer(metrics: MetricSet) -> TaskScorer:
     return TaskScorer(metrics=metrics, strict=False, seed=0, settings={})
 
 
-def sided(rows: list[JSON]) -> list[JSON]:
+def rows_with_sides(rows: list[JSON]) -> list[JSON]:
     """The rows with a column in which the members of every pair differ."""
     return [{**row, "meta": {"side": row["id"][-1]}} for row in rows]
 
@@ -81,7 +81,7 @@ def test_a_breakdown_counts_different_words_within_its_part() -> None:
     """distinct_1 of "a b" is 1 and of "a b", "a b" is 1/2: what another part says takes nothing away."""
     metrics = MetricSet([METRICS.get("distinct_1", "generation")], ())
     rows = [
-        {**EMPTY, "id": str(number), "pred": text, "meta": {"side": side}, "metrics": {"distinct_1": [0.0, 2.0]}}
+        {**ROW_FIELDS, "id": str(number), "pred": text, "meta": {"side": side}, "metrics": {"distinct_1": [0.0, 2.0]}}
         for number, (text, side) in enumerate([("a b", "x"), ("a b", "x"), ("a b", "y")])
     ]
     breakdown = scorer(metrics).breakdown("side", lambda: rows)

@@ -14,7 +14,7 @@ from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePai
 from tests.finished_runs import compare_runs
 from tests.runs.conftest import Heard, write_task
 
-LOUD = """
+LOUD_TEMPLATE = """
 {% block context %}LOUD {{ query }}{% endblock %}
 {% block continuation %} {{ option }}{% endblock %}
 {% block letter %}LOUD {{ query }} {% for option in options %}{{ letters[loop.index0] }}={{ option }} {% endfor %}
@@ -26,7 +26,7 @@ def write_prompted(folder, name="t", extra="", **changes):
     write_task(folder, name, **changes)
     with (folder / f"{name}.task.yaml").open("a") as file:
         file.write(f"prompts: {{loud: loud.jinja}}\n{extra}")
-    (folder / "loud.jinja").write_text(LOUD)
+    (folder / "loud.jinja").write_text(LOUD_TEMPLATE)
 
 
 def letter_of_the_word(question):

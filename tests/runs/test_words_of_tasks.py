@@ -48,7 +48,7 @@ def write(folder: Path, rows: list[tuple[str, list[str], int]], task: str, langu
     (folder / "t.jsonl").write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "utf-8")
 
 
-def scored(workshop: Workshop, model: Any, **settings: Any) -> Any:
+def score_task(workshop: Workshop, model: Any, **settings: Any) -> Any:
     workshop.backend = model
     return workshop.run(fresh=True, **settings).tasks[0]
 
@@ -60,7 +60,7 @@ def test_the_option_with_the_word_of_the_question_wins(
 ) -> None:
     """Words cut at vowel signs preferred the other option in Hindi; a clause as one word tied in Chinese."""
     write(workshop.folder, rows, CHOICE, language)
-    task = scored(workshop, model())
+    task = score_task(workshop, model())
     assert [score.value for score in task.scores] == [1.0]
     assert task.words == "uax29"
     assert {baseline.baseline: baseline.scores[0].value for baseline in task.baselines}["overlap"] == 1.0
@@ -70,9 +70,9 @@ def test_a_segmenter_reaches_models_and_metrics_and_stands_in_the_record(worksho
     pytest.importorskip("jieba")
     rows = [("乌龟得到了胜利", ["乌龟胜利", "得龟了乌到"], 0)]  # the same characters in other words
     write(workshop.folder, rows, CHOICE, "zh")
-    assert scored(workshop, Overlap()).scores[0].value == 0.0  # five of seven characters beat four
+    assert score_task(workshop, Overlap()).scores[0].value == 0.0  # five of seven characters beat four
     write(workshop.folder, rows, CHOICE, "zh", JIEBA)
-    task = scored(workshop, Overlap())
+    task = score_task(workshop, Overlap())
     assert task.scores[0].value == 1.0
     assert task.words.startswith("uax29 + jieba ")
     assert task.settings["segmenter"] == {"zh": "jieba"}
@@ -137,7 +137,7 @@ def values(task: Any) -> dict[str, float | None]:
 
 def test_a_copy_in_hindi_is_a_copy_and_leakage_says_why_it_has_no_value(workshop: Workshop) -> None:
     write(workshop.folder, HINDI, GENERATION_TASK, "hi")
-    task = scored(workshop, Echoing({query: options[gold] for query, options, gold in HINDI}))
+    task = score_task(workshop, Echoing({query: options[gold] for query, options, gold in HINDI}))
     expected = {"rouge_l": 1.0, "chrf": 1.0, "length": 2.0, "distinct_1": 1.0, "leakage": None}
     assert {name: values(task)[name] for name in expected} == expected
     (leakage,) = [score for score in task.scores if score.metric == "leakage"]
@@ -153,7 +153,7 @@ def test_scores_of_other_words_are_not_compared(workshop: Workshop, tmp_path: Pa
     folders = []
     for number, line in enumerate(("", JIEBA)):
         write(workshop.folder, CHINESE, GENERATION_TASK, "zh", line)
-        scored(workshop, Echoing({query: options[gold] for query, options, gold in CHINESE}))
+        score_task(workshop, Echoing({query: options[gold] for query, options, gold in CHINESE}))
         folders.append((workshop.path / "run").rename(tmp_path / f"run{number}"))
     with pytest.raises(RecordError, match="words"):
         compare_runs(*folders, metric="length")
@@ -164,7 +164,7 @@ def test_a_run_of_an_earlier_version_goes_on_only_in_english(workshop: Workshop)
 
     for language, rows in (("en", [("a b", ["a", "c"], 0)]), ("hi", HINDI)):
         write(workshop.folder, rows, CHOICE, language)
-        scored(workshop, Overlap())
+        score_task(workshop, Overlap())
         file = workshop.path / "run" / "run.json"
         record = json.loads(file.read_text("utf-8"))
         assert record["tasks"][0].pop("words") == "uax29"

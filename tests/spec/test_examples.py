@@ -289,7 +289,7 @@ def test_a_filter_that_does_not_exist():
 
 
 OPTIONS = ("first", "second", "third", "fourth")
-SHUFFLED = {
+SHUFFLED_TASK = {
     "name": "t",
     "type": "choice",
     "data": {"test": "jsonl:rows.jsonl"},
@@ -304,13 +304,13 @@ SHUFFLED = {
 }
 
 
-def shuffled(ids, gold=0, **changes):
+def shuffled_examples(ids, gold=0, **changes):
     rows = [{"id": id, "options": OPTIONS, "gold": gold, "about": [{"kind": o} for o in OPTIONS]} for id in ids]
-    return build_examples(bound(**{**SHUFFLED, "shuffle_options": True, **changes}), rows)
+    return build_examples(bound(**{**SHUFFLED_TASK, "shuffle_options": True, **changes}), rows)
 
 
 def test_the_gold_answer_and_the_properties_of_options_follow_them_when_shuffled():
-    for example in shuffled(map(str, range(20)), gold=1):
+    for example in shuffled_examples(map(str, range(20)), gold=1):
         assert sorted(example.options) == sorted(OPTIONS)
         assert example.options[example.gold] == "second"
         assert example.prompted.options == tuple(map(str.upper, example.options))
@@ -319,23 +319,25 @@ def test_the_gold_answer_and_the_properties_of_options_follow_them_when_shuffled
 
 
 def test_the_order_depends_on_seed_and_id_alone():
-    alone = {example.id: example.options for id in "abc" for example in shuffled([id])}
-    assert {example.id: example.options for example in shuffled("xcba")}.items() > alone.items()
-    assert [example.options for example in shuffled("abc", shuffle_options={"seed": 1})] != list(alone.values())
+    alone = {example.id: example.options for id in "abc" for example in shuffled_examples([id])}
+    assert {example.id: example.options for example in shuffled_examples("xcba")}.items() > alone.items()
+    assert [example.options for example in shuffled_examples("abc", shuffle_options={"seed": 1})] != list(
+        alone.values()
+    )
     # By definition: the places sorted by the SHA-256 of seed, id and place.
     order = sorted(range(4), key=lambda index: hashlib.sha256(f"0 a {index}".encode()).hexdigest())
     assert alone["a"] == tuple(OPTIONS[index] for index in order)
 
 
 def test_shuffled_right_answers_are_at_all_places_and_hidden_ones_stay_hidden():
-    gold_counts = Counter(example.gold for example in shuffled(map(str, range(400))))
+    gold_counts = Counter(example.gold for example in shuffled_examples(map(str, range(400))))
     assert sorted(gold_counts) == [0, 1, 2, 3] and min(gold_counts.values()) > 75
-    assert all(example.gold is None for example in shuffled("ab", gold=None))
+    assert all(example.gold is None for example in shuffled_examples("ab", gold=None))
 
 
 @pytest.mark.parametrize("setting", [False, None])
 def test_options_stay_in_their_order_unless_asked(setting):
-    (example,) = shuffled("a", shuffle_options=setting)
+    (example,) = shuffled_examples("a", shuffle_options=setting)
     assert example.options == OPTIONS
 
 
@@ -345,7 +347,7 @@ def test_examples_of_a_python_task_are_shuffled_too():
         yield ChoiceExample(id="a", query="q", options=OPTIONS, gold=2)
 
     (example,) = build_examples(questions.bound(task_types()), ())
-    (row,) = shuffled("a", gold=2, shuffle_options={"seed": 3})
+    (row,) = shuffled_examples("a", gold=2, shuffle_options={"seed": 3})
     assert (example.options, example.gold) == (row.options, row.gold)
 
 
@@ -445,7 +447,7 @@ CORPUS = {
 DOCUMENTS = [{"name": "sea", "body": "The sea."}, {"name": 7, "body": "The ship."}, {"name": "sky", "body": "The sky."}]
 
 
-def ranked(relevant, **fields):
+def relevant_and_grades(relevant, **fields):
     row = {"n": 1, "q": "q", "c": ["a", "b", "c"], "r": relevant, **fields}
     (example,) = build_examples(bound(**RANKING), [row])
     return example.relevant, example.grades
@@ -470,11 +472,11 @@ def of_corpus(*relevant, documents=DOCUMENTS, **changes):
     ids=["an index", "indexes", "grades", "a grade of 0 is not relevant", "grades that are all 1 are none", "hidden"],
 )
 def test_what_is_relevant_and_to_which_degree(relevant_field, relevant, grades):
-    assert ranked(relevant_field) == (frozenset(relevant), grades)
+    assert relevant_and_grades(relevant_field) == (frozenset(relevant), grades)
 
 
 def test_a_row_of_json_grades_by_indexes_that_are_texts():
-    assert ranked({"0": 3, "2": 1}) == (frozenset({0, 2}), {0: 3.0, 2: 1.0}), "JSON has no other keys"
+    assert relevant_and_grades({"0": 3, "2": 1}) == (frozenset({0, 2}), {0: 3.0, 2: 1.0}), "JSON has no other keys"
 
 
 @pytest.mark.parametrize(
@@ -494,7 +496,7 @@ def test_a_row_of_json_grades_by_indexes_that_are_texts():
 )
 def test_grades_that_are_none(relevant_field, message):
     with pytest.raises(DataError, match=f"t: row 1 of 'jsonl:rows.jsonl', field 'relevant': {message}"):
-        ranked(relevant_field)
+        relevant_and_grades(relevant_field)
 
 
 def test_documents_are_named_by_their_ids_and_stored_once():

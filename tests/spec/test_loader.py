@@ -222,7 +222,7 @@ def test_tasks_and_suites_share_one_space_of_names():
         catalogue.add(SuiteSpec(name="x", tasks=("x",)), "second")
 
 
-def included(folder):
+def catalogue_of(folder):
     return Harness(plugins.load(modules=()), include=(folder,)).catalogue
 
 
@@ -231,13 +231,13 @@ def test_a_broken_file_of_a_user_is_a_warning_for_the_others_and_an_error_if_it_
     write(tmp_path, "b.task.yaml", YAML)
     write(tmp_path, "c.task.yaml", YAML)
     write(tmp_path, "s.suite.yaml", "name: s\ntasks: [t]\ncontrasts: {x: {tasks: [t, a]}}")
-    catalogue = included(tmp_path)
+    catalogue = catalogue_of(tmp_path)
     for name, message in {"a": "unknown key 'zzzzzz'", "t": "is already registered", "s": "contrast 'x'"}.items():
         with pytest.raises(TaskError, match=message):
             catalogue.expand([name])
     assert capsys.readouterr().err == ""  # an error is not said twice
     (tmp_path / "c.task.yaml").unlink()
-    catalogue = included(tmp_path)
+    catalogue = catalogue_of(tmp_path)
     assert [task.name for task in catalogue.expand(["t"])] == [task.name for task in catalogue.expand(["t"])] == ["t"]
     assert [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()] == ["warning"] * 2
 
@@ -248,7 +248,7 @@ def test_a_file_is_included_from_the_folder_of_the_one_that_names_it(tmp_path):
     write(tmp_path / "parts", "base.yaml", "include: more.yaml\n")
     write(tmp_path, "more.yaml", YAML.replace("name: t", "description: another file of this name"))
     write(tmp_path, "t.task.yaml", "name: t\ninclude: parts/base.yaml\n")
-    assert included(tmp_path).tasks.get("t").description == "from more"
+    assert catalogue_of(tmp_path).tasks.get("t").description == "from more"
     write(tmp_path / "parts", "base.yaml", "include: parts/more.yaml\n")  # from the task's folder, as up to 0.2
     write(tmp_path, "t.task.yaml", "name: t\ninclude: parts/base.yaml\nlabels: null\n")
 
@@ -266,7 +266,7 @@ def test_the_file_that_has_to_change_is_named_and_once(content, message, tmp_pat
     write(tmp_path, "a.task.yaml", f"include: base.yaml\n{YAML.replace('name: t', 'name: a')}")
     write(tmp_path, "b.task.yaml", f"include: base.yaml\n{YAML.replace('name: t', 'name: b')}")
     write(tmp_path, "good.task.yaml", YAML)
-    catalogue = included(tmp_path)
+    catalogue = catalogue_of(tmp_path)
     with pytest.raises(TaskError, match=message):
         catalogue.expand(["b"])
     catalogue.expand(["t"])

@@ -31,13 +31,13 @@ def task_types() -> TaskTypes:
 
 
 @cache
-def published(kind: str) -> dict[str, Any]:
+def published_schema(kind: str) -> dict[str, Any]:
     return json.loads((ROOT / f"results/schema/{kind}.schema.json").read_text(encoding="utf-8"))
 
 
 def problems(text: str, kind: str = "task") -> list[str]:
     """The places of what is wrong with a file."""
-    paths = [error.json_path for error in Draft7Validator(published(kind)).iter_errors(parse_yaml(text))]
+    paths = [error.json_path for error in Draft7Validator(published_schema(kind)).iter_errors(parse_yaml(text))]
     return sorted(path.removeprefix("$").removeprefix(".") for path in paths)
 
 
@@ -58,7 +58,7 @@ def refusal(text: str, folder: Path, kind: str = "task") -> str:
 def test_the_published_files_are_up_to_date() -> None:
     for kind, schema in {"task": task_schema(entry.load() for entry in task_types()), "suite": suite_schema()}.items():
         Draft7Validator.check_schema(schema)
-        assert json.dumps(published(kind), indent=2) == json.dumps(schema, indent=2), "run `make schema`"
+        assert json.dumps(published_schema(kind), indent=2) == json.dumps(schema, indent=2), "run `make schema`"
 
 
 def test_all_files_of_the_repository_are_valid() -> None:
@@ -78,8 +78,8 @@ def test_all_files_of_the_repository_are_valid() -> None:
 
 def test_every_key_and_field_has_a_description() -> None:
     for kind in ("task", "suite"):
-        assert all(key["description"] for key in published(kind)["properties"].values())
-    _, *rules = published("task")["allOf"]
+        assert all(key["description"] for key in published_schema(kind)["properties"].values())
+    _, *rules = published_schema("task")["allOf"]
     fields = [field for rule in rules for field in rule["then"]["properties"]["fields"]["properties"].values()]
     assert len(fields) > 50 and all(field["description"] for field in fields)
 

@@ -92,7 +92,7 @@ def test_wrapping_does_not_change_a_letter(index, wrappers):
     assert choice(text).index == index
 
 
-CLEAN = [
+CLEAN_REPLIES = [
     "The answer is {}.",
     "Answer: {}",
     "Final answer: ({})",
@@ -102,7 +102,9 @@ CLEAN = [
 ]
 
 
-@given(st.integers(0, 4), st.sampled_from(CLEAN), st.sampled_from(["**{}**", "  {}\n", "<p>{}</p>", "Sure! {}"]))
+@given(
+    st.integers(0, 4), st.sampled_from(CLEAN_REPLIES), st.sampled_from(["**{}**", "  {}\n", "<p>{}</p>", "Sure! {}"])
+)
 def test_wrapping_does_not_change_a_sentence(index, sentence, wrapper):
     assert choice(wrapper.format(sentence.format(LETTERS[index]))).index == index
 

@@ -25,7 +25,7 @@ EXAMPLES = [
     for number in range(6)
 ]
 EXAMPLES.append(replace(EXAMPLES[0], id="open", background=CANDIDATES[30:]))
-WAYS = [
+ROUTES = [
     (ranking.by_dot, FakeEncoder),
     (ranking.by_cosine, FakeEncoder),
     (
@@ -35,7 +35,7 @@ WAYS = [
 ]
 
 
-def predicted(start, backend: FakeModel, examples=EXAMPLES, memo: Memo | None = None) -> list[Prediction]:
+def predict(start, backend: FakeModel, examples=EXAMPLES, memo: Memo | None = None) -> list[Prediction]:
     scheduler = BatchScheduler(backend, lambda example: start(example, None), memo or Memo())
     return [prediction for _, prediction in scheduler.predictions(examples)]
 
@@ -48,13 +48,13 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capabilities, "BLOCK", 8)
 
 
-@pytest.mark.parametrize(("start", "make"), WAYS)
+@pytest.mark.parametrize(("start", "make"), ROUTES)
 def test_many_candidates_give_the_predictions_of_few(start, make, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = predicted(start, make())
+    expected = predict(start, make())
     monkeypatch.setattr(routes, "MANY", 20)
     monkeypatch.setattr(capabilities, "BLOCK", 8)
     backend = make()
-    predictions = predicted(start, backend)
+    predictions = predict(start, backend)
     assert all(isinstance(prediction.scores, array) for prediction in predictions)
     assert [replace(prediction, scores=tuple(prediction.scores)) for prediction in predictions] == expected
     assert max(map(len, backend.batches)) <= 8
@@ -69,20 +69,20 @@ def test_many_candidates_give_the_predictions_of_few(start, make, monkeypatch: p
 @pytest.mark.usefixtures("few")
 def test_candidates_are_embedded_once_for_all_examples() -> None:
     backend, memo = FakeEncoder(), Memo()
-    predicted(ranking.by_cosine, backend, EXAMPLES[:3], memo)
-    predicted(ranking.by_cosine, backend, EXAMPLES[3:6], memo)
+    predict(ranking.by_cosine, backend, EXAMPLES[:3], memo)
+    predict(ranking.by_cosine, backend, EXAMPLES[3:6], memo)
     assert sorted(request.text for request in backend.asked) == sorted(
         [*CANDIDATES[:30], *(example.query for example in EXAMPLES[:6])]
     )
     memo.clear()
-    predicted(ranking.by_cosine, backend, EXAMPLES[:1], memo)
+    predict(ranking.by_cosine, backend, EXAMPLES[:1], memo)
     assert len(backend.asked) == 36 + 31, "a model that was fitted again is asked again"
 
 
 @pytest.mark.usefixtures("few")
 def test_a_candidate_that_was_cut_marks_every_example_and_nan_is_no_answer() -> None:
-    assert all(prediction.truncated for prediction in predicted(ranking.by_cosine, FakeEncoder(longest=30)))
-    (broken,) = predicted(ranking.by_pair_score, FakePairScorer(function=lambda _left, right: math.nan), EXAMPLES[:1])
+    assert all(prediction.truncated for prediction in predict(ranking.by_cosine, FakeEncoder(longest=30)))
+    (broken,) = predict(ranking.by_pair_score, FakePairScorer(function=lambda _left, right: math.nan), EXAMPLES[:1])
     assert (broken.status, broken.value) == ("nan", None)
 
 
@@ -90,13 +90,13 @@ def test_a_candidate_that_was_cut_marks_every_example_and_nan_is_no_answer() -> 
 def test_progress_counts_all_candidates() -> None:
     ears = Ears()
     with progress.listening(ears):
-        predicted(ranking.by_pair_score, FakePairScorer(), EXAMPLES[:1])
+        predict(ranking.by_pair_score, FakePairScorer(), EXAMPLES[:1])
     assert ears.heard == [(0, 30), (8, 30), (16, 30), (24, 30)]
 
 
 def test_a_row_of_very_many_candidates_keeps_the_best_ones_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predictions, "MOST_SCORES", 29)
-    (prediction,) = predicted(ranking.by_pair_score, FakePairScorer(), EXAMPLES[:1])
+    (prediction,) = predict(ranking.by_pair_score, FakePairScorer(), EXAMPLES[:1])
     row = prediction_row(Ranking(), EXAMPLES[0], prediction, {}, samples=True)
     assert len(row["top"]) == 10
     assert "all_scores" not in row

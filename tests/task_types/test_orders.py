@@ -20,7 +20,7 @@ from tests.fakes import FakeGenerator, FakeLanguageModel, multi_round_route
 from tests.typed import route_of
 
 EXAMPLE = ChoiceExample(id="1", query="q", options=("wrong", "right", "silly"), gold=1)
-LETTER, SCORED = route_of(Choice, "by_letter"), route_of(Choice, "by_letter_likelihood")
+LETTER, LETTER_LIKELIHOOD = route_of(Choice, "by_letter"), route_of(Choice, "by_letter_likelihood")
 ORDERS = st.integers(1, 7).flatmap(lambda n: st.permutations(range(n)))
 
 
@@ -108,7 +108,7 @@ def test_a_liking_for_a_place_chooses_every_option_equally_often():
 
 def test_scores_are_told_in_terms_of_the_options():
     backend = FakeLanguageModel(function=lambda context, letter: -1.0 if f"{letter.strip()}=right" in context else -2.0)
-    prediction = predict_in_orders(SCORED, backend, "all")
+    prediction = predict_in_orders(LETTER_LIKELIHOOD, backend, "all")
     assert {answer.scores for answer in prediction.answers} == {(-2.0, -1.0, -2.0)}
     assert prediction.value == 1
 

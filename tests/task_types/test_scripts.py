@@ -23,7 +23,7 @@ from figeval.types import Reply
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "task_types"
 SCRIPTS = json.loads((GOLDEN / "answers_scripts.json").read_text("utf-8"))
-DENIED = json.loads((GOLDEN / "answers_denied.json").read_text("utf-8"))
+DENIED_ANSWERS = json.loads((GOLDEN / "answers_denied.json").read_text("utf-8"))
 MARKS = json.loads((GOLDEN / "answers_marks.json").read_text("utf-8"))
 Case = dict[str, Any]
 
@@ -99,7 +99,7 @@ def test_quotations(case: Case) -> None:
 # ---- options that are denied ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", DENIED["languages"], ids=lambda case: case["language"])
+@pytest.mark.parametrize("case", DENIED_ANSWERS["languages"], ids=lambda case: case["language"])
 @pytest.mark.parametrize("is_reversed", [False, True], ids=["", "reversed"])
 def test_a_denied_option_is_no_answer(case: Case, is_reversed: bool) -> None:
     options = case["options"][::-1] if is_reversed else case["options"]
@@ -113,7 +113,7 @@ def test_a_denied_option_is_no_answer(case: Case, is_reversed: bool) -> None:
             assert extracted.index == index, (reply, extracted)
 
 
-@pytest.mark.parametrize("case", DENIED["replies"], ids=lambda case: case["why"])
+@pytest.mark.parametrize("case", DENIED_ANSWERS["replies"], ids=lambda case: case["why"])
 def test_replies_that_deny(case: Case) -> None:
     options = ["the sound of water", "a spark", "the smell of earth", "a song of wind"]
     assert extract_choice(Reply(text=case["reply"]), options, "ABCD").index == case["index"]

@@ -36,7 +36,7 @@ def answer(route, backend, example=EXAMPLE):
     return prediction
 
 
-def said(prediction):
+def text_of(prediction):
     return None if prediction.value is None else TEXT[prediction.value.start : prediction.value.end]
 
 
@@ -78,19 +78,19 @@ def dogs(text):
 
 def test_the_window_with_the_best_cosine():
     prediction = answer(spans.by_window_cosine, FakeEncoder(function=dogs))
-    assert said(prediction) == "the dog ran home,"
+    assert text_of(prediction) == "the dog ran home,"
     assert prediction.scores == pytest.approx((1.0,))
 
 
 def test_the_window_with_the_best_score():
     backend = FakePairScorer(function=lambda left, right: float("cat" in right) / len(right))
-    assert said(answer(spans.by_window_score, backend)) == "the cat slept."
+    assert text_of(answer(spans.by_window_score, backend)) == "the cat slept."
     assert {pair.left for pair in backend.asked} == {"a hound"}
 
 
 def test_windows_that_the_model_knows_nothing_of_are_no_candidates():
     encoder = FakeEncoder(function=lambda text: (float("cat" in text or "hound" in text), 0.0))
-    assert said(answer(spans.by_window_cosine, encoder)) == "the dog ran home, the cat slept."
+    assert text_of(answer(spans.by_window_cosine, encoder)) == "the dog ran home, the cat slept."
     given_unknown = FakeEncoder(function=lambda text: (float("cat" in text), 0.0))
     assert answer(spans.by_window_cosine, given_unknown).status == "nan"
     nothing_known = FakeEncoder(function=lambda text: (0.0, 0.0))
@@ -134,7 +134,7 @@ def test_scores_are_plain_floats_in_double_precision():
 def test_a_quotation_is_found_again():
     backend = FakeGenerator(function=lambda _: '{"quote": "the dog ran home"}')
     prediction = answer(BY_JSON, backend)
-    assert (said(prediction), prediction.status, prediction.scores) == ("the dog ran home", "ok", (1.0,))
+    assert (text_of(prediction), prediction.status, prediction.scores) == ("the dog ran home", "ok", (1.0,))
     assert prediction.raw == '{"quote": "the dog ran home"}'
     (request,) = backend.asked
     assert (request.stop, request.max_new_tokens) == (("\n\n", "\nJSON:"), 9)

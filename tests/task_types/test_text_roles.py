@@ -14,13 +14,13 @@ from figeval.models.capabilities import Outputs
 from figeval.testing.fakes import FakeEncoder
 from figeval.types import Text, TextRole
 
-SYMMETRIC: set[TextRole] = {""}
+SYMMETRIC_ROLES: set[TextRole] = {""}
 SIDES: set[TextRole] = {"query", "document"}
 TEXT = "Rain again."
 TASKS: dict[str, tuple[set[TextRole], str, str]] = {  # type → roles, labels, fields of the only row
     "classification": (SIDES, "[sad, glad]", f"{{text: '\"{TEXT}\"', label: '\"sad\"'}}"),
     "multilabel": (SIDES, "[sad, glad]", f"{{text: '\"{TEXT}\"', labels: '[\"sad\"]'}}"),
-    "rating": (SYMMETRIC, "['1', '2', '3']", f"{{left: '\"{TEXT}\"', right: '\"It rains.\"', grade: '2'}}"),
+    "rating": (SYMMETRIC_ROLES, "['1', '2', '3']", f"{{left: '\"{TEXT}\"', right: '\"It rains.\"', grade: '2'}}"),
 }
 TEMPLATE = """{% block description %}This is {{ option }}.{% endblock %}"""
 
@@ -52,7 +52,7 @@ def sides_of_run(task: str, folder: Path, **options: Any) -> Sides:
         ("mini_retrieval", SIDES),
         ("mini_alignment", SIDES),
         ("mini_motif", SIDES),
-        ("mini_pairs", SYMMETRIC),
+        ("mini_pairs", SYMMETRIC_ROLES),
     ],
 )
 def test_the_sides_of_each_type(task: str, roles: set[TextRole], tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_question_is_the_query_and_its_options_are_documents(tmp_path: Path) -
 
 def test_texts_that_represent_themselves_are_on_no_side(tmp_path: Path) -> None:
     model = sides_of_run("mini_motif", tmp_path, routes={"similarity": "by_embedding"})
-    assert {role for _, role in model.read} == SYMMETRIC
+    assert {role for _, role in model.read} == SYMMETRIC_ROLES
 
 
 @pytest.mark.parametrize("kind", TASKS)

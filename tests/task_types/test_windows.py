@@ -14,7 +14,7 @@ texts = st.text() | st.lists(
 ).map(" ".join)
 
 
-def said(text, spans):
+def texts_of(text, spans):
     return [text[span.start : span.end] for span in spans]
 
 
@@ -33,7 +33,7 @@ def said(text, spans):
     ],
 )
 def test_sentences(text, expected):
-    assert said(text, sentences(text)) == expected
+    assert texts_of(text, sentences(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def test_sentences(text, expected):
     ],
 )
 def test_clauses(text, expected):
-    assert said(text, clauses(text, Span(0, len(text)))) == expected
+    assert texts_of(text, clauses(text, Span(0, len(text)))) == expected
 
 
 def test_windows_are_sentences_clauses_and_their_runs():
     text = "he ran, she sat, they ate. gone."
-    assert said(text, windows(text)) == [
+    assert texts_of(text, windows(text)) == [
         *("he ran,", "he ran, she sat,", "he ran, she sat, they ate."),
         *("she sat,", "she sat, they ate.", "they ate.", "gone."),
     ]

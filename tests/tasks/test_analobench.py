@@ -21,47 +21,47 @@ CHOICE = {"Index": "0", "Sentence": "Haste fell.", "Options": OPTIONS, "Label": 
 BANK = {"Index": "0", "Sentence": "Haste fell.", "Options": "3,1,2", "Indices": "2"}
 
 
-def written(file: Path, rows: Sequence[dict[str, str]], delimiter: str = ",") -> None:
+def write_table(file: Path, rows: Sequence[dict[str, str]], delimiter: str = ",") -> None:
     with file.open("w", encoding="utf-8", newline="") as opened:
         writer = csv.DictWriter(opened, list(rows[0]), delimiter=delimiter)
         writer.writeheader()
         writer.writerows(rows)
 
 
-def read(task: str, folder: Path, **changes: str) -> list[Row]:
+def read_task(task: str, folder: Path, **changes: str) -> list[Row]:
     """The rows of a task whose only question (T1) or first query (T2) has these changes."""
     clusters = [{"cluster": str(number // 2), "sentence": sentence} for number, sentence in enumerate(SENTENCES)]
-    written(folder / "clusters.tsv", clusters, "\t")
-    written(
+    write_table(folder / "clusters.tsv", clusters, "\t")
+    write_table(
         folder / "stories-10.csv", [{**cluster, "story": f"Once: {cluster['sentence']} \n"} for cluster in clusters]
     )
     changed = {key: value for key, value in changes.items() if key in CHOICE}
     for size in ("Subset", "Full"):
-        written(folder / f"AnaloBench-T1-{size}-S1.csv", [CHOICE | changed])
+        write_table(folder / f"AnaloBench-T1-{size}-S1.csv", [CHOICE | changed])
     other_items = [{**BANK, "Index": str(n), "Sentence": sentence} for n, sentence in enumerate(SENTENCES[1:], 1)]
-    written(folder / "AnaloBench-T2-Base.csv", [BANK | changes if "Indices" in changes else BANK, *other_items])
+    write_table(folder / "AnaloBench-T2-Base.csv", [BANK | changes if "Indices" in changes else BANK, *other_items])
     return list(
         analobench_rows.open(task, DataContext(folder=folder, fetch=lambda _name, path: folder / Path(path).name))
     )
 
 
 def test_the_options_are_taken_apart(tmp_path: Path) -> None:
-    (row,) = read("t1", tmp_path)
+    (row,) = read_task("t1", tmp_path)
     assert row["options"] == ("Pride cracked.", "The hare ran and lost.", "Rain came.", "A vain king was bald.")
     assert (row["gold"], row["cluster"]) == (1, "cluster 0")
 
 
 def test_longer_stories_stand_in_the_place_of_sentences(tmp_path: Path) -> None:
-    (row,) = read("t1_s10", tmp_path)
+    (row,) = read_task("t1_s10", tmp_path)
     assert row["story"] == "Once: Haste fell."
     assert row["options"][1] == "Once: The hare ran and lost."
 
 
 def test_a_bank_is_in_the_published_order(tmp_path: Path) -> None:
-    row = read("t2", tmp_path)[0]
+    row = read_task("t2", tmp_path)[0]
     assert row["candidates"] == (SENTENCES[3], SENTENCES[1], SENTENCES[2])
     assert row["relevant"] == [1]
-    assert read("t2_s10", tmp_path)[0]["candidates"][0] == f"Once: {SENTENCES[3]}"
+    assert read_task("t2_s10", tmp_path)[0]["candidates"][0] == f"Once: {SENTENCES[3]}"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_bank_is_in_the_published_order(tmp_path: Path) -> None:
 )
 def test_what_is_no_question_is_one_line(tmp_path: Path, task: str, changes: Any, words: str) -> None:
     with pytest.raises(DataError, match=words) as caught:
-        read(task, tmp_path, **changes)
+        read_task(task, tmp_path, **changes)
     assert "\n" not in str(caught.value)
 
 

@@ -51,8 +51,8 @@ def small(tmp_path: Path) -> Any:
     return make
 
 
-ONE = record("Q2N1", ("Still WATERS", "The lake"), ("run deep", "calm"))
-TWO = record("Q2N3", ("Still", "CALM"), ("run deep", "It was"), ("still", "a calm lake"))
+FIRST_RECORD = record("Q2N1", ("Still WATERS", "The lake"), ("run deep", "calm"))
+SECOND_RECORD = record("Q2N3", ("Still", "CALM"), ("run deep", "It was"), ("still", "a calm lake"))
 
 
 def examples(context: DataContext, task: str = TASKS[0]) -> list[Example]:
@@ -61,14 +61,14 @@ def examples(context: DataContext, task: str = TASKS[0]) -> list[Example]:
 
 
 def test_every_pair_is_a_row_with_a_share_of_its_narrative(small: Any) -> None:
-    rows = list(epic_rows.open("alignment_seen_test", small(ONE, TWO)))
+    rows = list(epic_rows.open("alignment_seen_test", small(FIRST_RECORD, SECOND_RECORD)))
     assert [row["id"] for row in rows] == ["Q2N3S1", "Q2N3S2", "Q2N3S3", "Q2N1S1", "Q2N1S2"]
     assert [row["weight"] for row in rows] == [1 / 3, 1 / 3, 1 / 3, 0.5, 0.5]
     assert (rows[0]["span"], rows[0]["span_lower"], rows[0]["given_lower"]) == ("CALM", "calm", "still")
 
 
 def test_gold_is_the_first_place_whatever_its_case(small: Any) -> None:
-    first, *_ = examples(small(TWO))
+    first, *_ = examples(small(SECOND_RECORD))
     assert isinstance(first, SpanExample)
     assert (first.gold, first.answer, first.text[:8]) == (Span(13, 17), "calm", "the lake")
     assert (first.cluster, first.meta) == ("Q2", {"proverb": "Q2", "narrative": "Q2N3"})
@@ -76,7 +76,7 @@ def test_gold_is_the_first_place_whatever_its_case(small: Any) -> None:
 
 def test_the_published_rows_go_by_file_lose_pairs_and_are_scored_against_the_first_batch(small: Any) -> None:
     many = [record(f"Q2N{n}", ("Still", "The lake" if n % 2 else "calm")) for n in range(4, 36)]
-    rows = list(epic_rows.open("alignment_published", small(ONE, TWO, *many)))
+    rows = list(epic_rows.open("alignment_published", small(FIRST_RECORD, SECOND_RECORD, *many)))
     assert [row["id"] for row in rows[:5]] == ["Q2N1S1", "Q2N1S2", "Q2N3S3", "Q2N3S2", "Q2N4S1"]  # S3 in S1's place
     assert [row["weight"] for row in rows[2:4]] == [0.5, 0.5]
     assert [row["reference_lower"] for row in rows[:3]] == ["the lake", "calm", "a calm lake"]
@@ -93,7 +93,7 @@ def test_a_span_that_is_not_in_its_text(small: Any) -> None:
 
 def test_a_narrative_without_spans(small: Any) -> None:
     with pytest.raises(DataError, match="epic: the narrative Q2N1 has no spans; leave it out of the split"):
-        examples(small(record("Q2N1"), TWO))
+        examples(small(record("Q2N1"), SECOND_RECORD))
 
 
 @pytest.mark.parametrize("pair", [("Still", " "), ("", "calm")])
@@ -142,8 +142,8 @@ def test_measured_runs_have_the_examples_of_today(task: str, folder: str, real_d
 
 
 # protocols of the released code on 2100 rows: with its gold index, and with the right one
-PUBLISHED = {"oracle": (0.084, 0.077, 0.080), "whole_text": (0.056, 0.198, 0.088)}
-RIGHT = {"whole_text": (0.240, 0.954, 0.383), "last_sentence": (0.349, 0.518, 0.417)}
+PUBLISHED_SCORES = {"oracle": (0.084, 0.077, 0.080), "whole_text": (0.056, 0.198, 0.088)}
+CORRECTED_SCORES = {"whole_text": (0.240, 0.954, 0.383), "last_sentence": (0.349, 0.518, 0.417)}
 TRIALS = {"published": (0.0752, 0.0981, 0.0851), "right": (0.2739, 0.4132, 0.3294)}  # 30 seeds of a uniform span
 
 
@@ -169,7 +169,7 @@ def _query(example: SpanExample) -> Any:
 @pytest.mark.slow
 def test_a_perfect_model_gets_next_to_nothing_from_the_published_scoring(real_data: str) -> None:
     examples = real(TASKS[1])
-    for model, expected in PUBLISHED.items():
+    for model, expected in PUBLISHED_SCORES.items():
         assert published_scores(examples, model) == pytest.approx(expected, abs=0.0006), model
     assert published_scores(examples, "random") == pytest.approx(TRIALS["published"], abs=0.008)
 
@@ -177,9 +177,9 @@ def test_a_perfect_model_gets_next_to_nothing_from_the_published_scoring(real_da
 @pytest.mark.slow
 def test_the_right_gold_spans_give_trivial_answers_far_more_than_what_was_printed(real_data: str) -> None:
     examples = [replace(example, reference=None) for example in real(TASKS[1])]
-    assert published_scores(examples, "whole_text") == pytest.approx(RIGHT["whole_text"], abs=0.0006)
+    assert published_scores(examples, "whole_text") == pytest.approx(CORRECTED_SCORES["whole_text"], abs=0.0006)
     # Where a sentence ends is a matter of definition: ours keeps a closing quotation mark, and "mr." ends none.
-    assert published_scores(examples, "last_sentence") == pytest.approx(RIGHT["last_sentence"], abs=0.004)
+    assert published_scores(examples, "last_sentence") == pytest.approx(CORRECTED_SCORES["last_sentence"], abs=0.004)
     assert published_scores(examples, "random") == pytest.approx(TRIALS["right"], abs=0.02)
     assert published_scores(examples, "oracle") == [1.0, 1.0, 1.0]
     assert all(sentences(example.text) for example in examples)

@@ -57,7 +57,7 @@ def nltk_data(real_data: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     return packages
 
 
-SMALL = AnalysedTexts(
+SMALL_CORPUS = AnalysedTexts(
     narratives={
         "Q1N1": "He ran. She ran too, but he won!",
         "Q1N2": "Nobody ran.",
@@ -104,7 +104,7 @@ def test_no_narrative_is_paired_with_itself() -> None:
 
 
 def test_spans_of_a_small_corpus() -> None:
-    numbers = {finding.name: finding.value for finding in spans.analyse(SMALL).findings}
+    numbers = {finding.name: finding.value for finding in spans.analyse(SMALL_CORPUS).findings}
     assert numbers["pairs"] == 5 and numbers["narratives with 2 pairs"] == 2
     assert numbers["narratives that use a proverb span twice"] == 1  # "Run" in Q1N1
     assert numbers["narratives with overlapping spans"] == 2  # "he ran" and "ran", "Her dog" and "dog  barked"
@@ -122,7 +122,7 @@ def test_occurrences_may_overlap_and_are_no_patterns(text: str, span: str, times
 
 
 def test_gendered_words_are_counted_as_words() -> None:
-    analysis = gender.analyse(SMALL)
+    analysis = gender.analyse(SMALL_CORPUS)
     assert analysis.narratives["male_mentions"] == {"Q1N1": 2, "Q1N2": 0, "Q2N1": 0}
     assert analysis.narratives["female_mentions"] == {"Q1N1": 1, "Q1N2": 0, "Q2N1": 1}
     assert analysis.details["narratives"] == {"male": 1, "female": 1, "equal": 0, "none": 1}
@@ -145,7 +145,7 @@ def test_reading_ease_is_left_out_without_its_library(monkeypatch: pytest.Monkey
         raise ImportError("pyphen")
 
     monkeypatch.setattr(reading, "by_hyphenation", gone)
-    assert "pip install 'figeval[analysis]'" in reading.analyse(SMALL).left_out
+    assert "pip install 'figeval[analysis]'" in reading.analyse(SMALL_CORPUS).left_out
 
 
 def test_a_finding_agrees_in_the_digits_that_were_printed() -> None:
@@ -281,9 +281,9 @@ def main_ok(*arguments: str) -> None:
 
 
 def test_nothing_of_the_benchmark_s_text_is_written(nltk_data: Path) -> None:
-    parts = [gender.analyse(SMALL), spans.analyse(SMALL)]
+    parts = [gender.analyse(SMALL_CORPUS), spans.analyse(SMALL_CORPUS)]
     written = json.dumps(store.describe_analysis(parts, "0"))
-    assert not any(text in written for text in (*SMALL.narratives.values(), *SMALL.proverbs.values()))
+    assert not any(text in written for text in (*SMALL_CORPUS.narratives.values(), *SMALL_CORPUS.proverbs.values()))
 
 
 # ---- WordNet --------------------------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ def test_missing_nltk_data_name_package_command_and_variable(monkeypatch: pytest
     ):
         packages_of_nltk.require(["punkt_tab", "vader_lexicon"])
     with pytest.raises(DataError, match=r"--wordnet .* does not contain corpora/wordnet; run"):
-        hyponyms.analyse(SMALL, tmp_path)
+        hyponyms.analyse(SMALL_CORPUS, tmp_path)
 
 
 def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from figeval.errors import CapabilityError, DataError, FigevalError, ModelError
 from figeval.models.model import Model
 from figeval.runs import Harness
 
-FROZEN = files("figeval.builtin.tasks.epic")
+EPIC_FOLDER = files("figeval.builtin.tasks.epic")
 KINDS = ("mcq", "mcq_random")
 
 
@@ -231,7 +231,9 @@ def test_what_the_user_can_mend(invented, tmp_path):
 
 
 def frozen(kind):
-    return list(read_jsonl(FROZEN / f"{kind}_items.jsonl")), json.loads((FROZEN / f"{kind}_items.json").read_text())
+    return list(read_jsonl(EPIC_FOLDER / f"{kind}_items.jsonl")), json.loads(
+        (EPIC_FOLDER / f"{kind}_items.json").read_text()
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -242,7 +244,7 @@ def test_the_tasks_have_the_version_of_their_items(kind):
 
 # ---- the page ------------------------------------------------------------------------------------------------------
 
-PAGE = (FROZEN / "MCQ.md").read_text(encoding="utf-8").splitlines()
+PAGE = (EPIC_FOLDER / "MCQ.md").read_text(encoding="utf-8").splitlines()
 
 
 def rows_of(heading):
@@ -272,7 +274,7 @@ def test_the_audit_on_the_page_is_that_of_the_items(column, real_data):
         assert numbers[1:] == pytest.approx([finding.score.low, finding.score.high], abs=0.01), finding.rule.name
 
 
-TELLS = "spelt least like any other"  # in adversarial items: the page says by how much
+TELLING_RULE = "spelt least like any other"  # in adversarial items: the page says by how much
 MAY_BE_WORSE = ("most like the others", "spelt most like another", "logistic regression on length and frequency")
 
 
@@ -289,7 +291,7 @@ def test_no_rule_that_reads_options_only_beats_chance(kind, real_data):
     floors = [finding for finding in item_audit.findings if finding.rule.knows in (ITEM, ALL, HALF)]
     assert len(floors) == 18
     for floor in floors:
-        if kind == "mcq" and floor.rule.name == TELLS:
+        if kind == "mcq" and floor.rule.name == TELLING_RULE:
             assert floor.score.low > 0.2
             continue
         worse = floor.score.value < 0.2 and floor.rule.name in MAY_BE_WORSE
@@ -321,7 +323,7 @@ def test_the_models_on_the_page_are_those_of_the_records():
 @pytest.mark.parametrize("kind", KINDS)
 def test_frozen_items_are_what_their_record_says(kind):
     lines, record = frozen(kind)
-    assert hashlib.sha256((FROZEN / f"{kind}_items.jsonl").read_bytes()).hexdigest() == record["sha256"]
+    assert hashlib.sha256((EPIC_FOLDER / f"{kind}_items.jsonl").read_bytes()).hexdigest() == record["sha256"]
     assert len(lines) == record["items"] == 1000
     assert len({line["id"] for line in lines}) == 1000
     assert [scorer["name"] for scorer in record["scorers"]] == ["tfidf", "glove", "minilm"]

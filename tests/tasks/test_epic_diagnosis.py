@@ -21,7 +21,7 @@ from figeval.io import plots
 from tests.finished_runs import finished
 
 CHANCES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=5)
-FOUR = ("Q1", "Q2", "Q3", "Q4")
+PROVERB_IDS = ("Q1", "Q2", "Q3", "Q4")
 
 
 def row(**fields: Any) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def run_of(*answers_of_questions: tuple[str, dict[str, float] | None], model: st
     questions, rows = {}, {}
     for number, (gold, picks) in enumerate(answers_of_questions):
         key = f"{gold}N{number}"
-        questions[key] = ProverbQuestion(gold, FOUR)
+        questions[key] = ProverbQuestion(gold, PROVERB_IDS)
         rows[key] = ProverbAnswer(gold, (picks or {}).get(gold, 0.0), picks)
     return AnsweredRun(model, questions, rows)
 
@@ -42,19 +42,19 @@ def run_of(*answers_of_questions: tuple[str, dict[str, float] | None], model: st
 
 
 def test_one_best_is_the_prediction() -> None:
-    assert answers.picks(row(pred=2, top=[[2, 0.5], [0, 0.1]]), FOUR) == {"Q3": 1.0}
+    assert answers.picks(row(pred=2, top=[[2, 0.5], [0, 0.1]]), PROVERB_IDS) == {"Q3": 1.0}
 
 
 def test_tied_best_share_the_answer() -> None:
-    assert answers.picks(row(tied=2, scores=[0.5, 0.1, 0.5, None]), FOUR) == {"Q1": 0.5, "Q3": 0.5}
-    assert answers.picks(row(tied=2, top=[[1, 0.5], [3, 0.5], [0, 0.2]]), FOUR) == {"Q2": 0.5, "Q4": 0.5}
-    assert answers.picks(row(tied=2, scores=["inf", 3.0, "inf", "-inf"]), FOUR) == {"Q1": 0.5, "Q3": 0.5}
+    assert answers.picks(row(tied=2, scores=[0.5, 0.1, 0.5, None]), PROVERB_IDS) == {"Q1": 0.5, "Q3": 0.5}
+    assert answers.picks(row(tied=2, top=[[1, 0.5], [3, 0.5], [0, 0.2]]), PROVERB_IDS) == {"Q2": 0.5, "Q4": 0.5}
+    assert answers.picks(row(tied=2, scores=["inf", 3.0, "inf", "-inf"]), PROVERB_IDS) == {"Q1": 0.5, "Q3": 0.5}
 
 
 def test_background_candidates_are_no_answers() -> None:
     """The unseen test stores the best ten of all 250; its answer is the best of its own 100."""
     stored = row(tied=2, pred=0, top=[[9, 0.9], [0, 0.5], [2, 0.5]])
-    assert answers.picks(stored, FOUR) == {"Q1": 0.5, "Q3": 0.5}
+    assert answers.picks(stored, PROVERB_IDS) == {"Q1": 0.5, "Q3": 0.5}
 
 
 def test_all_tied_are_known_although_only_ten_are_stored() -> None:
@@ -72,7 +72,7 @@ def test_a_tie_that_is_not_wholly_stored_is_unknown() -> None:
 
 
 def test_rows_of_other_data_are_refused() -> None:
-    questions = {"Q2N1": ProverbQuestion("Q2", FOUR)}
+    questions = {"Q2N1": ProverbQuestion("Q2", PROVERB_IDS)}
     assert answers.find_question({"id": "Q2N1", "gold": [1]}, questions, "t").gold == "Q2"
     for wrong in ({"id": "Q2N9", "gold": [1]}, {"id": "Q2N1", "gold": 0}, {"id": "Q2N1", "gold": 9}):
         with pytest.raises(DataError, match="does not fit the data of this version"):
@@ -171,7 +171,7 @@ def test_unmatched_narratives_are_left_out() -> None:
 
 @pytest.mark.slow
 def test_the_heat_map_is_drawn(tmp_path: Path) -> None:
-    run = run_of(*((key, {key: 1.0}) for key in FOUR), *((key, {"Q1": 1.0}) for key in FOUR))
+    run = run_of(*((key, {key: 1.0}) for key in PROVERB_IDS), *((key, {"Q1": 1.0}) for key in PROVERB_IDS))
     chart = versus.chart(versus.compare_runs(run, run))
     assert chart.to_dict()["title"]["text"] == "Neither model gets a narrative right for 0 of 4 proverbs"
     png, svg, html = plots.save(chart, tmp_path, "heat_map")

@@ -18,8 +18,8 @@ from figeval.data.cache import fetch
 from figeval.errors import DataError
 from figeval.testing import check_metric
 
-ASKED = 'Does the sentence "It rained." entail or contradict the sentence "It "poured" cats."? Please answer so.'
-TRAIN = {"translation": {"en1": ASKED, "en2": "Entails. Cats stand for heavy rain."}}
+QUESTION = 'Does the sentence "It rained." entail or contradict the sentence "It "poured" cats."? Please answer so.'
+TRAIN = {"translation": {"en1": QUESTION, "en2": "Entails. Cats stand for heavy rain."}}
 GOLD = {"id": 1, "premise": "He had no money.", "hypothesis": "He was broke.", "explanation": "Broke is without money."}
 IRONY = ",Tweet index,Label,split,premise,hyp,label\n0,1,1,{},Ann tweeted: 'great',Ann was ironic,{}\n"
 
@@ -60,7 +60,7 @@ def test_gold_rows_know_their_figure_and_idiom(tmp_path: Path) -> None:
     ("row", "words"),
     [
         ({"translation": {"en1": "Hm?", "en2": "Entails. x"}}, "field 'en1': expected a question about two sentences"),
-        ({"translation": {"en1": ASKED, "en2": "Maybe. x"}}, "field 'en2': expected a label and an explanation"),
+        ({"translation": {"en1": QUESTION, "en2": "Maybe. x"}}, "field 'en2': expected a label and an explanation"),
         ({"translation": 3}, "row 0, field 'en1': expected"),
     ],
 )

@@ -20,7 +20,7 @@ from figeval.errors import RecordError
 from tests.finished_runs import finished
 
 NUMBERS = count()
-RISING = list(range(10))
+RISING_NUMBERS = list(range(10))
 
 
 def answer(right: float | None = 1.0, *, entails: bool = True, **fields: Any) -> PairAnswer:
@@ -89,30 +89,35 @@ def test_the_rank_correlation_is_that_of_scipy_with_an_interval() -> None:
 @pytest.mark.parametrize(
     ("varied", "right", "reason"),
     [
-        (RISING[:9], RISING[:9], "fewer than 10 idioms"),
-        ([2] * 10, RISING, "the same flexibility"),
-        (RISING, [1] * 10, "the same accuracy"),
+        (RISING_NUMBERS[:9], RISING_NUMBERS[:9], "fewer than 10 idioms"),
+        ([2] * 10, RISING_NUMBERS, "the same flexibility"),
+        (RISING_NUMBERS, [1] * 10, "the same accuracy"),
     ],
 )
 def test_what_has_no_correlation_says_why(varied: list[int], right: list[int], reason: str) -> None:
-    correlation = correlated(varied, right)
+    correlation = correlate(varied, right)
     assert correlation.r is None
     assert reason in correlation.why
 
 
 @pytest.mark.parametrize(
-    ("varied", "right", "r"), [(RISING, RISING, 1), (RISING, RISING[::-1], -1), ([0] * 9 + [1], [0] * 9 + [5], 1)]
+    ("varied", "right", "r"),
+    [
+        (RISING_NUMBERS, RISING_NUMBERS, 1),
+        (RISING_NUMBERS, RISING_NUMBERS[::-1], -1),
+        ([0] * 9 + [1], [0] * 9 + [5], 1),
+    ],
 )
 def test_a_perfect_correlation_has_no_interval_of_no_width_and_no_p_of_zero(
     varied: list[int], right: list[int], r: int
 ) -> None:
     """Fisher's z is infinite there. Of the third the true p is .1: one idiom of ten is the one that is flexible."""
-    correlation = correlated(varied, right)
+    correlation = correlate(varied, right)
     assert (correlation.r, correlation.p, correlation.low, correlation.high) == (r, None, None, None)
     assert correlation.why == "flexibility and accuracy rank the idioms identically or in reverse order"
 
 
-def correlated(varied: list[int], right: list[int]) -> flexibility.RankCorrelation:
+def correlate(varied: list[int], right: list[int]) -> flexibility.RankCorrelation:
     counts = {f"i{n}": IdiomCount(f"i{n}", 10, variations) for n, variations in enumerate(varied)}
     return flexibility.correlate("c", counts, {f"i{n}": right_count / 10 for n, right_count in enumerate(right)})
 

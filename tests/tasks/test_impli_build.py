@@ -178,15 +178,15 @@ def sentences():
         yield {"sentence": f"The {who} devoured the book.", "metaphor": "devour", "replacement": "read"}
 
 
-def written(path, rows):
+def write_rows(path, rows):
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
 @pytest.fixture
 def inputs(tmp_path):
-    source = written(tmp_path / "in.jsonl", sentences())
-    return "--sentences", source, "--definitions", written(tmp_path / "meanings.jsonl", DEFINITIONS)
+    source = write_rows(tmp_path / "in.jsonl", sentences())
+    return "--sentences", source, "--definitions", write_rows(tmp_path / "meanings.jsonl", DEFINITIONS)
 
 
 @pytest.mark.slow
@@ -288,8 +288,8 @@ def test_what_makes_no_pair_is_counted(call, tmp_path):
     ]
     idioms = [{"idiom": "break the ice", "definition": text} for text in ("to begin", "To begin.", "to start talking")]
     code, _, err = call(
-        *("--sentences", written(tmp_path / "in.jsonl", rows), "--output", "out", "--kinds", "ent"),
-        *("--definitions", written(tmp_path / "meanings.jsonl", DEFINITIONS + idioms)),
+        *("--sentences", write_rows(tmp_path / "in.jsonl", rows), "--output", "out", "--kinds", "ent"),
+        *("--definitions", write_rows(tmp_path / "meanings.jsonl", DEFINITIONS + idioms)),
     )
     assert code == 0, err
     refused = {
@@ -315,46 +315,46 @@ def test_what_makes_no_pair_is_counted(call, tmp_path):
     assert made_of == ["The miller was very happy.", "She got angry."]
 
 
-GOOD = {"sentence": "He kicked the bucket.", "label": "figurative"}
-BAD = {
+ROW = {"sentence": "He kicked the bucket.", "label": "figurative"}
+BAD_INPUTS = {
     "no sentence": ([{"label": "literal"}], DEFINITIONS, (), r"in\.jsonl:1: no field 'sentence'"),
     "no label": ([{"sentence": "He sat."}], DEFINITIONS, (), "in.jsonl:1: no field 'label'"),
-    "another label": ([GOOD | {"label": "both"}], DEFINITIONS, (), "'label' is 'both'; it must be figurative or"),
-    "an empty sentence": ([GOOD | {"sentence": " … "}], DEFINITIONS, (), "in.jsonl:1: 'sentence' is empty"),
-    "an idiom of articles": ([GOOD | {"idiom": "the"}], DEFINITIONS, (), "'idiom' is 'the', which has no word"),
+    "another label": ([ROW | {"label": "both"}], DEFINITIONS, (), "'label' is 'both'; it must be figurative or"),
+    "an empty sentence": ([ROW | {"sentence": " … "}], DEFINITIONS, (), "in.jsonl:1: 'sentence' is empty"),
+    "an idiom of articles": ([ROW | {"idiom": "the"}], DEFINITIONS, (), "'idiom' is 'the', which has no word"),
     "a span beyond the end": (
-        [GOOD | {"start": 3, "end": 99}], DEFINITIONS, (), "'start' and 'end' are '3' and '99'; they must be"),
-    "half a span": ([GOOD | {"start": 3}], DEFINITIONS, (), "'start' and 'end' are '3' and ''"),
+        [ROW | {"start": 3, "end": 99}], DEFINITIONS, (), "'start' and 'end' are '3' and '99'; they must be"),
+    "half a span": ([ROW | {"start": 3}], DEFINITIONS, (), "'start' and 'end' are '3' and ''"),
     "a span in an unclean sentence": (
         [{"sentence": "He  kicked the bucket.", "label": "literal", "start": 4, "end": 21}], DEFINITIONS, (),
         "double spaces, so 'start' and 'end' are not positions in it; remove them"),
     "a metaphor without a literal word": (
         [{"sentence": "She devoured it.", "metaphor": "devoured"}], DEFINITIONS, (), "'replacement' is empty"),
-    "an id twice": ([GOOD | {"id": 7}, GOOD | {"id": 7}], DEFINITIONS, (), "2: 'id' '7' is that of .*jsonl:1, too"),
+    "an id twice": ([ROW | {"id": 7}, ROW | {"id": 7}], DEFINITIONS, (), "2: 'id' '7' is that of .*jsonl:1, too"),
     "no rows": ([], DEFINITIONS, (), r"in\.jsonl: it contains no sentences"),
-    "no definitions": ([GOOD], [], (), r"meanings\.jsonl: it contains no definitions"),
+    "no definitions": ([ROW], [], (), r"meanings\.jsonl: it contains no definitions"),
     "an empty definition": (
-        [GOOD], [{"idiom": "see red", "definition": "…"}], (), r"meanings\.jsonl:1: 'definition' is empty"),
-    "an idiom without a word": ([GOOD], [{"idiom": "one's", "definition": "own"}], (), "has no word to look for"),
-    "nothing fits": ([GOOD], [{"idiom": "see red", "definition": "to get angry"}], (), "no pair can be made from it"),
+        [ROW], [{"idiom": "see red", "definition": "…"}], (), r"meanings\.jsonl:1: 'definition' is empty"),
+    "an idiom without a word": ([ROW], [{"idiom": "one's", "definition": "own"}], (), "has no word to look for"),
+    "nothing fits": ([ROW], [{"idiom": "see red", "definition": "to get angry"}], (), "no pair can be made from it"),
     "nothing fits, and why": (
-        [GOOD], [{"idiom": "see red", "definition": "to get angry"}], (),
+        [ROW], [{"idiom": "see red", "definition": "to get angry"}], (),
         r"_rejected\.jsonl list the reasons, mostly: no idiom with a definition occurs in the sentence"),
     "a definition of another name": (
-        [GOOD], [{"idiom": "see red", "meaning": "x"}], (), "give its name with --definition_columns definition=NAME"),
-    "definition columns": ([GOOD], DEFINITIONS, ("--definition_columns", "x"), "--definition_columns has 'x'; write"),
-    "a kind of another name": ([GOOD], DEFINITIONS, ("--kinds", "ent,antt"), "no 'antt'; did you mean 'ant'"),
-    "columns": ([GOOD], DEFINITIONS, ("--columns", "text"), "write FIELD=NAME, such as sentence=text"),
-    "a name without letters": ([GOOD], DEFINITIONS, ("--name", "123"), "give a --name that begins with a letter"),
+        [ROW], [{"idiom": "see red", "meaning": "x"}], (), "give its name with --definition_columns definition=NAME"),
+    "definition columns": ([ROW], DEFINITIONS, ("--definition_columns", "x"), "--definition_columns has 'x'; write"),
+    "a kind of another name": ([ROW], DEFINITIONS, ("--kinds", "ent,antt"), "no 'antt'; did you mean 'ant'"),
+    "columns": ([ROW], DEFINITIONS, ("--columns", "text"), "write FIELD=NAME, such as sentence=text"),
+    "a name without letters": ([ROW], DEFINITIONS, ("--name", "123"), "give a --name that begins with a letter"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("case", BAD_INPUTS)
 def test_bad_input_is_one_line(call, tmp_path, case):
-    rows, definitions, options, message = BAD[case]
+    rows, definitions, options, message = BAD_INPUTS[case]
     code, _, err = call(
-        *("--sentences", written(tmp_path / "in.jsonl", rows), "--output", "out"),
-        *("--definitions", written(tmp_path / "meanings.jsonl", definitions), *options),
+        *("--sentences", write_rows(tmp_path / "in.jsonl", rows), "--output", "out"),
+        *("--definitions", write_rows(tmp_path / "meanings.jsonl", definitions), *options),
     )
     last = err.splitlines()[-1]
     assert (code, sum(line.startswith("figeval: ") for line in err.splitlines())) == (2, 1)
@@ -378,8 +378,8 @@ def test_texts_from_outside_are_cleaned(call, tmp_path):
     rows = [{"sentence": "He\u202e kicked\x1b[31m the\nbucket.", "label": "figurative"}]
     meanings = [{"idiom": "kick\x07 the bucket", "definition": "to\u2028 die"}]
     call(
-        *("--sentences", written(tmp_path / "in.jsonl", rows), "--output", "out", "--kinds", "ent"),
-        *("--definitions", written(tmp_path / "meanings.jsonl", meanings)),
+        *("--sentences", write_rows(tmp_path / "in.jsonl", rows), "--output", "out", "--kinds", "ent"),
+        *("--definitions", write_rows(tmp_path / "meanings.jsonl", meanings)),
     )
     (row,) = read_jsonl(tmp_path / "out" / "ent.jsonl")
     assert (row["premise"], row["hypothesis"]) == ("He kicked the bucket.", "He died.")

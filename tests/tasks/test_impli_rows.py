@@ -21,8 +21,8 @@ from figeval.metrics.intervals import wilson
 
 FOLDER = Path(__file__).parents[1] / "golden" / "data"
 GOLDEN = json.loads((FOLDER / "idioms.json").read_text(encoding="utf-8"))
-CHECKED = json.loads((FOLDER / "idioms_checked.json").read_text(encoding="utf-8"))
-STRATIFIED = ("first", "second", "third")
+CHECKED_IDIOMS = json.loads((FOLDER / "idioms_checked.json").read_text(encoding="utf-8"))
+STRATIFIED_SAMPLES = ("first", "second", "third")
 IDIOM_COLUMNS = [column for column in impli_rows.COLUMNS if column.startswith("idioms")]
 OLD_CLUSTERS = {  # clusters and effective clusters of version 1
     "idioms_silver_ent": "649 | 176.8",
@@ -254,7 +254,7 @@ def test_real_idioms(everything: list[Row]) -> None:
 def test_checked_draws_are_those_of_their_seeds(everything: list[Row]) -> None:
     """Every draw but that of doubtful pairs depends on nothing but the files, the seed and the draws before it."""
     seen: set[str] = set()
-    for draw in CHECKED["draws"]:
+    for draw in CHECKED_IDIOMS["draws"]:
         ids = [pair["id"] for pair in draw["pairs"]]
         assert not seen.intersection(ids)
         if draw["name"] != "doubtful":
@@ -272,7 +272,9 @@ def test_readme_has_the_measured_precision_and_clusters(everything: list[Row]) -
     """Precision: right among the named. Recall: right among the pairs with an idiom. Undecidable pairs do not count."""
     idiom_of_id = {row["id"]: row["idiom"] for row in everything}
     readme = files(impli_rows.__package__).joinpath("README.md").read_text(encoding="utf-8")
-    stratified = [pair for draw in CHECKED["draws"] if draw["name"] in STRATIFIED for pair in draw["pairs"]]
+    stratified = [
+        pair for draw in CHECKED_IDIOMS["draws"] if draw["name"] in STRATIFIED_SAMPLES for pair in draw["pairs"]
+    ]
     for column in IDIOM_COLUMNS:
         pairs = [pair for pair in stratified if column_of(pair["id"]) == column and not pair.get("undecidable")]
         before = [pair["before"] == "right" for pair in pairs if "before" in pair]
@@ -283,7 +285,7 @@ def test_readme_has_the_measured_precision_and_clusters(everything: list[Row]) -
         cells = f"{sum(before)} of {len(before)} | {right} of {len(pairs_with_idiom)} | {right} of {len(pairs)}"
         line = f"| `{column}` | {cells} | {OLD_CLUSTERS[column]} | {len(sizes)} | {effective:.1f} |"
         assert line in readme, line
-    draws = {draw["name"]: draw["pairs"] for draw in CHECKED["draws"]}
+    draws = {draw["name"]: draw["pairs"] for draw in CHECKED_IDIOMS["draws"]}
     doubtful, third, blind = draws["doubtful"], draws["third"], draws["blind"]
     right = sum(idiom_of_id[pair["id"]] == pair["idiom"] for pair in doubtful)
     assert f"{right} of {len(doubtful)}\npairs with a confidence below 1" in readme

@@ -35,13 +35,13 @@ SIZES = {
 LABELS = ("sarcastic", "not_sarcastic")
 
 
-def read(path: str) -> list[Any]:
+def read_rows(path: str) -> list[Any]:
     return list(isarcasm_rows.open(path, DataContext(ROOT / "tasks" / "isarcasm", fetch)))
 
 
 @pytest.mark.parametrize("part", list(SIZES))
 def test_every_part_has_its_rows(part: str, real_data: str) -> None:
-    rows = read(part)
+    rows = read_rows(part)
     assert len(rows) == SIZES[part]
     assert len({row["id"] for row in rows}) == len(rows)
     texts = [text for row in rows for text in row.get("options", [row.get("text")])]
@@ -49,15 +49,15 @@ def test_every_part_has_its_rows(part: str, real_data: str) -> None:
 
 
 def test_labels_are_those_of_the_authors(real_data: str) -> None:
-    assert Counter(row["label"] for row in read("a_en")) == {"sarcastic": 200, "not_sarcastic": 1200}
-    counts = Counter(label for row in read("b_en") for label in row["labels"])
+    assert Counter(row["label"] for row in read_rows("a_en")) == {"sarcastic": 200, "not_sarcastic": 1200}
+    counts = Counter(label for row in read_rows("b_en") for label in row["labels"])
     assert counts == dict(zip(isarcasm_rows.TYPES, (180, 20, 49, 1, 10, 11), strict=True))
-    assert Counter(len(row["labels"]) for row in read("b_en")) == {0: 1200, 1: 130, 2: 69, 3: 1}
-    assert Counter(row["gold"] for row in read("c_en")) == {0: 107, 1: 93}
+    assert Counter(len(row["labels"]) for row in read_rows("b_en")) == {0: 1200, 1: 130, 2: 69, 3: 1}
+    assert Counter(row["gold"] for row in read_rows("c_en")) == {0: 107, 1: 93}
 
 
 def test_the_right_text_of_c_is_no_more_often_the_first_in_train(real_data: str) -> None:
-    golds = [row["gold"] for row in read("c_en_train")]
+    golds = [row["gold"] for row in read_rows("c_en_train")]
     assert 0.45 < sum(golds) / len(golds) < 0.55
 
 
@@ -68,7 +68,7 @@ def test_what_is_not_there_is_named() -> None:
         ("d_en", "isarcasm has no part 'd_en'"),
     ):
         with pytest.raises(DataError) as raised:
-            read(path)
+            read_rows(path)
         assert message in str(raised.value)
 
 

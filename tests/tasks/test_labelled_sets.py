@@ -27,14 +27,14 @@ def context(folder: Path) -> DataContext:
     return DataContext(folder=folder, fetch=lambda benchmark, path: folder / path)
 
 
-def put(folder: Path, path: str, text: str) -> None:
+def put_file(folder: Path, path: str, text: str) -> None:
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     (folder / path).write_text(text, encoding="utf-8")
 
 
 def test_id10m_rows(tmp_path: Path) -> None:
-    put(tmp_path, "resources/bio_format/english/test_english.tsv", BOOTS.format("IDIOM"))
-    put(tmp_path, "resources/bio_format/english/dev_english.tsv", BOOT.format("IDIOM"))
+    put_file(tmp_path, "resources/bio_format/english/test_english.tsv", BOOTS.format("IDIOM"))
+    put_file(tmp_path, "resources/bio_format/english/dev_english.tsv", BOOT.format("IDIOM"))
     data_context = context(tmp_path)
     first, second = id10m.open("test_en", data_context)
     assert first["tokens"] == ["The", "boots", "kicked"]
@@ -51,8 +51,8 @@ def test_id10m_rows(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_meta4xnli_rows(tmp_path: Path) -> None:
-    put(tmp_path, "data/cometa/cometa_test.tsv", BOOTS.format("METAPHOR").replace("kicked ", ""))
-    put(tmp_path, "data/cometa/cometa_train.tsv", "El\tO\n\tO\nboots\tB-METAPHOR\n")
+    put_file(tmp_path, "data/cometa/cometa_test.tsv", BOOTS.format("METAPHOR").replace("kicked ", ""))
+    put_file(tmp_path, "data/cometa/cometa_train.tsv", "El\tO\n\tO\nboots\tB-METAPHOR\n")
     data_context = context(tmp_path)
     first, second = meta4xnli.open("cometa_test", data_context)
     assert (first["tokens"], first["metaphors"], first["seen"]) == (["The", "boots"], 1, [(1, 2)])
@@ -70,7 +70,7 @@ def epie_files(folder: Path, **changes: str) -> DataContext:
         "Labels": "1\n1\n0\n",
     }
     for kind, text in (texts | changes).items():
-        put(folder, f"Formal_Idioms_Corpus/Formal_Idioms_{kind}.txt", text)
+        put_file(folder, f"Formal_Idioms_Corpus/Formal_Idioms_{kind}.txt", text)
     return context(folder)
 
 
@@ -119,7 +119,7 @@ def test_a_file_that_is_not_there(module: Any, path: str, words: str, tmp_path: 
 # ---- the real files --------------------------------------------------------------------------------------------------
 
 # task, split → sentences, words, chunks, tags read as B-, stretches that were seen in training
-REAL = {
+REAL_COUNTS = {
     ("id10m_en", "test"): (200, 3287, 159, 0, 2),
     ("id10m_en", "train"): (3724, 125319, 735, 0, None),
     ("id10m_de", "test"): (200, 4529, 181, 0, 94),
@@ -136,11 +136,11 @@ REAL = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("task", "split"), REAL, ids=["-".join(name_parts) for name_parts in REAL])
+@pytest.mark.parametrize(("task", "split"), REAL_COUNTS, ids=["-".join(name_parts) for name_parts in REAL_COUNTS])
 def test_real_counts(task: str, split: str, real_data: str) -> None:
     harness = Harness(plugin_manager())
     examples = list(harness.examples(harness.catalogue.tasks.get(task), split))
-    sentences, words, chunk_count, stray, seen = REAL[task, split]
+    sentences, words, chunk_count, stray, seen = REAL_COUNTS[task, split]
     assert len(examples) == sentences
     assert words in (None, sum(len(example.tokens) for example in examples))
     assert sum(len(chunks(example.tags)) for example in examples) == chunk_count

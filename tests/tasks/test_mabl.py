@@ -16,7 +16,7 @@ from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError
 
-GOOD = [
+GOOD_ROWS = [
     ("Her mind is a sieve", "She forgets", "She remembers", "0"),
     ("Her mind is a vault", "She forgets", "She remembers", "1"),
     ("The road is a snake", "It winds", "It is straight", "0"),
@@ -44,7 +44,7 @@ def of(context: DataContext, name: str) -> list[Row]:
 
 
 def test_two_rows_that_follow_one_another_are_a_pair(tmp_path: Path) -> None:
-    rows = of(table(tmp_path, GOOD), "hi")
+    rows = of(table(tmp_path, GOOD_ROWS), "hi")
     assert [row["pair"] for row in rows] == ["hi-0", "hi-0", "hi-2", "hi-2", "hi-4", "hi-4"]
     assert [row["gold"] for row in rows] == [0, 1] * 3
     assert rows[0] == {
@@ -59,24 +59,24 @@ def test_two_rows_that_follow_one_another_are_a_pair(tmp_path: Path) -> None:
 
 
 def test_pairs_with_a_phrase_or_their_endings_in_common_are_a_cluster(tmp_path: Path) -> None:
-    rows = of(table(tmp_path, GOOD), "kn")
+    rows = of(table(tmp_path, GOOD_ROWS), "kn")
     assert [row["cluster"] for row in rows] == ["kn-0", "kn-0", "kn-2", "kn-2", "kn-0", "kn-0"]
 
 
 def test_languages_take_turns_pair_by_pair(tmp_path: Path) -> None:
-    rows = of(table(tmp_path, GOOD), "all")
+    rows = of(table(tmp_path, GOOD_ROWS), "all")
     assert [row["id"] for row in rows[:16:2]] == [*(f"{name}-0" for name in mabl_rows.LANGUAGES), "hi-2"]
-    assert len(rows) == 7 * len(GOOD)
+    assert len(rows) == 7 * len(GOOD_ROWS)
 
 
 def test_columns_are_read_by_the_header(tmp_path: Path) -> None:
-    mixed = table(tmp_path, GOOD, ("labels", "ending2", "startphrase", "ending1"))
-    assert [row["endings"] for row in of(mixed, "jv")] == [(row[1], row[2]) for row in GOOD]
+    mixed = table(tmp_path, GOOD_ROWS, ("labels", "ending2", "startphrase", "ending1"))
+    assert [row["endings"] for row in of(mixed, "jv")] == [(row[1], row[2]) for row in GOOD_ROWS]
 
 
 def test_rows_without_a_partner_shift_the_pairs_behind_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(mabl_rows.UNPAIRED, "sw", frozenset({2, 5}))  # type: ignore[arg-type]
-    shifted = [*GOOD[:2], ("Alone", "a", "b", "0"), *GOOD[2:4], ("Alone again", "c", "d", "1")]
+    shifted = [*GOOD_ROWS[:2], ("Alone", "a", "b", "0"), *GOOD_ROWS[2:4], ("Alone again", "c", "d", "1")]
     rows = of(table(tmp_path, shifted), "sw")
     assert [row["pair"] for row in rows] == ["sw-0", "sw-0", None, "sw-3", "sw-3", None]
 
@@ -84,9 +84,12 @@ def test_rows_without_a_partner_shift_the_pairs_behind_them(tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([GOOD[0], GOOD[0]], "rows 0 and 1, field 'labels': both are 0; the rows of a minimal pair have opposite"),
-        (GOOD[:3], "row 2: it has no partner"),
-        ([("a", "b", "c", "yes"), GOOD[1]], "row 0, field 'labels': 'yes' is neither 0 nor 1"),
+        (
+            [GOOD_ROWS[0], GOOD_ROWS[0]],
+            "rows 0 and 1, field 'labels': both are 0; the rows of a minimal pair have opposite",
+        ),
+        (GOOD_ROWS[:3], "row 2: it has no partner"),
+        ([("a", "b", "c", "yes"), GOOD_ROWS[1]], "row 0, field 'labels': 'yes' is neither 0 nor 1"),
     ],
 )
 def test_what_is_no_pair_is_one_line(tmp_path: Path, rows: list[Any], words: str) -> None:
@@ -96,12 +99,12 @@ def test_what_is_no_pair_is_one_line(tmp_path: Path, rows: list[Any], words: str
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="row 0: there is no column 'ending2'; the header has startphrase"):
-        of(table(tmp_path, GOOD, ("startphrase", "ending1", "labels")), "yo")
+        of(table(tmp_path, GOOD_ROWS, ("startphrase", "ending1", "labels")), "yo")
 
 
 def test_a_language_that_nobody_knows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="mabl has no language 'xx'; it has all, hi, id"):
-        of(table(tmp_path, GOOD), "xx")
+        of(table(tmp_path, GOOD_ROWS), "xx")
 
 
 def test_the_real_files(real_data: str) -> None:

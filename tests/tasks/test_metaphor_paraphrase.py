@@ -12,7 +12,7 @@ from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError
 
-SMALL = """
+SMALL_CORPUS = """
 The night was a coat \n A dark night covered us#4\n The night had sleeves # 1\n
 \nThe  Night was a coat.\n It was dark.#3\n It was light.#1\n
 Fear is a fog\n We see less when we fear\n
@@ -21,7 +21,7 @@ Joy is a coin\n It is metal#1\n It is round#1\n
 """
 
 
-def read(path: str, folder: Path, text: str = SMALL) -> list[Row]:
+def read_rows(path: str, folder: Path, text: str = SMALL_CORPUS) -> list[Row]:
     """The rows of a corpus whose file holds this text."""
     (folder / "file.txt").write_text(text, encoding="utf-8")
     return list(
@@ -32,7 +32,7 @@ def read(path: str, folder: Path, text: str = SMALL) -> list[Row]:
 
 
 def test_pairs_have_grades_and_sets_with_one_metaphor_are_one_cluster(tmp_path: Path) -> None:
-    rows = read("corpus", tmp_path)
+    rows = read_rows("corpus", tmp_path)
     assert [row["id"] for row in rows] == ["1-1", "1-2", "2-1", "2-2", "3-1", "4-1", "4-2"]
     assert [row["grade"] for row in rows] == [4, 1, 3, 1, None, 1, 1]
     assert [row["set"] for row in rows][:4] == ["set 1"] * 4
@@ -40,7 +40,7 @@ def test_pairs_have_grades_and_sets_with_one_metaphor_are_one_cluster(tmp_path: 
 
 
 def test_a_ranking_needs_all_grades_and_one_above_the_lowest(tmp_path: Path) -> None:
-    rows = read("corpus/sets", tmp_path)
+    rows = read_rows("corpus/sets", tmp_path)
     assert [(row["id"], row["gains"]) for row in rows] == [("1", {0: 3, 1: 0}), ("2", {0: 2, 1: 0})]
 
 
@@ -55,12 +55,12 @@ def test_a_ranking_needs_all_grades_and_one_above_the_lowest(tmp_path: Path) -> 
 )
 def test_what_is_no_set_is_one_line(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(DataError, match=words.replace("(", r"\(")):
-        read("lit2met", tmp_path, text)
+        read_rows("lit2met", tmp_path, text)
 
 
 def test_an_unknown_corpus_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no rows 'corpsu'; did you mean 'corpus'"):
-        read("corpsu", tmp_path)
+        read_rows("corpsu", tmp_path)
 
 
 def test_the_real_files(real_data: str) -> None:

@@ -34,7 +34,7 @@ FUNCTION_WORDS = """
     should shouldn't so some such than that the their them then there they this those to too until up us very was
     wasn't we were what when where which while who whom whose will with would you your
 """
-IRREGULAR = {
+STEM_OF_FORM = {
     "bitten": "bite", "built": "build", "caught": "catch", "cried": "cry", "crying": "cry", "fallen": "fall",
     "fed": "feed", "fell": "fall", "grew": "grow", "grown": "grow", "lain": "lie", "leapt": "leap", "life": "live",
     "lying": "lie", "made": "make", "mice": "mouse", "slept": "sleep", "speech": "speak", "spilt": "spill",
@@ -45,15 +45,15 @@ IRREGULAR = {
 NEAR_SYNONYMS = [("P01", "P04"), ("P01", "P08"), ("P04", "P08"), ("P05", "P25"), ("P03", "P15"), ("P09", "P15")]
 
 
-def read(name: str) -> Rows:
+def read_rows(name: str) -> Rows:
     text = MINI.joinpath(f"{name}.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
-PROVERBS, NARRATIVES, PAIRS, FABLES, SITUATIONS = map(read, FILES)
+PROVERBS, NARRATIVES, PAIRS, FABLES, SITUATIONS = map(read_rows, FILES)
 PROVERB = {row["id"]: row["proverb"] for row in PROVERBS}
 MORAL = {row["id"]: row["moral"] for row in FABLES}
-TRAIN_PROVERBS, TRAIN_NARRATIVES, TRAIN_PAIRS, TRAIN_FABLES = map(read, TRAIN)
+TRAIN_PROVERBS, TRAIN_NARRATIVES, TRAIN_PAIRS, TRAIN_FABLES = map(read_rows, TRAIN)
 TRAIN_PROVERB = {row["id"]: row["proverb"] for row in TRAIN_PROVERBS}
 TRAIN_MORAL = {row["id"]: row["moral"] for row in TRAIN_FABLES}
 TEST_CHOICES = [*((row, "narrative", PROVERB) for row in NARRATIVES), *((row, "fable", MORAL) for row in FABLES)]
@@ -68,7 +68,7 @@ def minimal_pairs(rows: Rows) -> dict[str, tuple[dict[str, Any], dict[str, Any]]
     return {a["pair"]: (a, b) for a, b in combinations(rows, 2) if a["pair"] == b["pair"]}
 
 
-MINIMAL = minimal_pairs(PAIRS)
+MINIMAL_PAIRS = minimal_pairs(PAIRS)
 TRAIN_MINIMAL = minimal_pairs(TRAIN_PAIRS)
 
 
@@ -82,7 +82,7 @@ STOP = frozenset(words(FUNCTION_WORDS))
 def stem(word: str) -> str:
     """A crude stem: enough to see feed in feeding and bite in bitten."""
     word = word.removesuffix("'s")
-    word = IRREGULAR.get(word, word)
+    word = STEM_OF_FORM.get(word, word)
     for suffix in ("ings", "ing", "ers", "ed", "er", "est", "es", "s", "ly", "en"):
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
             word = word.removesuffix(suffix)
@@ -94,7 +94,7 @@ def content(text: str) -> set[str]:
     return {stem(word) for word in words(text) if word not in STOP}
 
 
-def begun(text: str, short: str) -> set[str]:
+def words_begun(text: str, short: str) -> set[str]:
     """Words of `text` that a content word of `short` begins (hand → handover), from four letters up."""
     heads = [word for word in words(short) if word not in STOP and len(word) >= 4]
     return {word for word in words(text) if any(word.startswith(head) for head in heads)}
@@ -118,14 +118,14 @@ def count(text: str) -> int:
 
 @pytest.mark.parametrize("name", [*FILES, *TRAIN])
 def test_every_row_has_exactly_its_fields_and_no_stray_blanks(name: str) -> None:
-    for row in read(name):
+    for row in read_rows(name):
         assert list(row) == FIELDS[name.removeprefix("train_")]
         for value in row.values():
             assert not isinstance(value, str) or (value and value == " ".join(value.split()))
 
 
 def test_counts_and_unique_ids() -> None:
-    all_rows = (*map(read, FILES), *map(read, TRAIN))
+    all_rows = (*map(read_rows, FILES), *map(read_rows, TRAIN))
     assert [len(rows) for rows in all_rows] == [30, 60, 60, 20, 120, 10, 10, 20, 5]
     ids = [row["id"] for rows in all_rows for row in rows]
     assert len(set(ids)) == len(ids)
@@ -163,7 +163,7 @@ def test_train_and_test_share_no_proverb_expression_or_moral() -> None:
 
 def test_aligned_words_of_train_are_in_their_narratives() -> None:
     narrative_of_id = {row["id"]: row for row in TRAIN_NARRATIVES}
-    for row in read("train_alignments"):
+    for row in read_rows("train_alignments"):
         narrative, proverb = (
             narrative_of_id[row["id"]]["narrative"],
             TRAIN_PROVERB[narrative_of_id[row["id"]]["proverb_id"]],
@@ -201,10 +201,10 @@ def test_pairs_are_balanced_over_label_and_figure() -> None:
 
 
 def test_minimal_pairs() -> None:
-    assert len(MINIMAL) == 30
+    assert len(MINIMAL_PAIRS) == 30
     assert len(TRAIN_MINIMAL) == 10
-    assert Counter(row["pair"] for row in PAIRS) == dict.fromkeys(MINIMAL, 2)
-    for first, second in (*MINIMAL.values(), *TRAIN_MINIMAL.values()):
+    assert Counter(row["pair"] for row in PAIRS) == dict.fromkeys(MINIMAL_PAIRS, 2)
+    for first, second in (*MINIMAL_PAIRS.values(), *TRAIN_MINIMAL.values()):
         assert {first["label"], second["label"]} == {"entailment", "non-entailment"}
         assert all(first[key] == second[key] for key in ("premise", "expression", "figure"))
 
@@ -223,19 +223,19 @@ def test_a_hypothesis_is_the_premise_with_its_expression_replaced() -> None:
 
 def test_the_leak_check_sees_inflected_words() -> None:
     assert content("The mice slept, biting") == content("A mouse sleeps; bitten")
-    assert begun("She took the handover", "Many hands, hand") == {"handover"}
+    assert words_begun("She took the handover", "Many hands, hand") == {"handover"}
 
 
 @pytest.mark.parametrize(("row", "field", "texts_of_ids"), CHOICES, ids=[row["id"] for row, _, _ in CHOICES])
 def test_the_answers_words_are_not_in_the_text(row: dict[str, Any], field: str, texts_of_ids: dict[str, str]) -> None:
     text, answer = row[field], texts_of_ids[row["options"][row["gold"]]]
-    assert len((content(text) & content(answer)) | begun(text, answer)) <= LEAKED_WORDS
+    assert len((content(text) & content(answer)) | words_begun(text, answer)) <= LEAKED_WORDS
 
 
 def test_a_situation_shares_no_content_word_with_its_proverb() -> None:
     for row in SITUATIONS:
         text, answer = row["situation"], PROVERB[row["proverb_id"]]
-        assert not (content(text) & content(answer)) | begun(text, answer), row["id"]
+        assert not (content(text) & content(answer)) | words_begun(text, answer), row["id"]
 
 
 def test_no_offered_proverb_shares_content_words_with_its_narrative() -> None:
@@ -266,7 +266,8 @@ def test_word_overlap_is_as_good_as_the_readme_says(field: str, stated: str) -> 
 
 def test_overlap_does_not_tell_the_labels_of_a_minimal_pair_apart() -> None:
     gaps = [
-        overlap(a["premise"], a["hypothesis"]) - overlap(b["premise"], b["hypothesis"]) for a, b in MINIMAL.values()
+        overlap(a["premise"], a["hypothesis"]) - overlap(b["premise"], b["hypothesis"])
+        for a, b in MINIMAL_PAIRS.values()
     ]
     assert sum(gap == 0 for gap in gaps) >= 29
     assert all(abs(gap) <= 0.03 for gap in gaps)
@@ -309,7 +310,7 @@ def test_no_item_occurs_twice() -> None:
         ("proverbs", list(PROVERB.values())),
         ("narratives", [row["narrative"] for row in NARRATIVES]),
         ("situations", [row["situation"] for row in SITUATIONS]),
-        ("premises", [first["premise"] for first, _ in MINIMAL.values()]),
+        ("premises", [first["premise"] for first, _ in MINIMAL_PAIRS.values()]),
         ("hypotheses, entailment", [row["hypothesis"] for row in PAIRS if row["label"] == "entailment"]),
         ("hypotheses, non-entailment", [row["hypothesis"] for row in PAIRS if row["label"] != "entailment"]),
         ("fables", [row["fable"] for row in FABLES]),

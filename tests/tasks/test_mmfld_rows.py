@@ -23,13 +23,13 @@ ROOT = Path(__file__).resolve().parents[2]
 TASKS = {"hyperbole": (1300, 650), "idiom": (799, 625), "metaphor": (15590, 7795), "simile": (2562, 1137)}
 
 
-def read(path: str) -> list[Any]:
+def read_rows(path: str) -> list[Any]:
     return list(mmfld_rows.open(path, DataContext(ROOT / "tasks" / "mmfld", fetch)))
 
 
 @pytest.mark.parametrize("form", list(TASKS))
 def test_every_form_has_its_rows(form: str, real_data: str) -> None:
-    rows = read(form)
+    rows = read_rows(form)
     figurative = sum(row["label"] == "figurative" for row in rows)
     assert (len(rows), figurative) == TASKS[form]
     assert {row["language"] for row in rows} == set(mmfld_rows.FORMS[form])
@@ -38,30 +38,30 @@ def test_every_form_has_its_rows(form: str, real_data: str) -> None:
 
 
 def test_one_language_is_a_part_of_all(real_data: str) -> None:
-    german = [row for row in read("idiom") if row["language"] == "de"]
-    assert sorted(row["id"] for row in german) == sorted(row["id"] for row in read("idiom_de"))
+    german = [row for row in read_rows("idiom") if row["language"] == "de"]
+    assert sorted(row["id"] for row in german) == sorted(row["id"] for row in read_rows("idiom_de"))
     assert Counter(row["label"] for row in german) == {"figurative": 181, "literal": 19}
 
 
 def test_train_shares_no_text_with_test(real_data: str) -> None:
-    train, test = read("hyperbole_en_train"), read("hyperbole_en")
+    train, test = read_rows("hyperbole_en_train"), read_rows("hyperbole_en")
     assert Counter(row["label"] for row in train) == {"figurative": 1676, "literal": 1676}
     assert not {row["text"].casefold() for row in train} & {row["text"].casefold() for row in test}
     assert not {row["item"] for row in train} & {row["item"] for row in test}
 
 
 def test_parallel_lines_are_one_item_and_so_are_equal_texts(real_data: str) -> None:
-    assert set(Counter(row["item"] for row in read("hyperbole_en")).values()) == {2}
+    assert set(Counter(row["item"] for row in read_rows("hyperbole_en")).values()) == {2}
     both = Counter()
-    for row in read("metaphor_ru"):
+    for row in read_rows("metaphor_ru"):
         both[row["item"]] |= 1 if row["label"] == "literal" else 2
     assert sum(labels == 3 for labels in both.values()) >= 37  # the same text with both labels, up to punctuation
 
 
 def test_the_first_rows_have_labels_and_languages_in_proportion(real_data: str) -> None:
     """`--limit 80` of 799 idioms sees a tenth of each of the eight files."""
-    counts = Counter((row["language"], row["label"]) for row in read("idiom"))
-    first = Counter((row["language"], row["label"]) for row in islice(read("idiom"), 80))
+    counts = Counter((row["language"], row["label"]) for row in read_rows("idiom"))
+    first = Counter((row["language"], row["label"]) for row in islice(read_rows("idiom"), 80))
     assert all(abs(first[file] - count / 10) <= 1 for file, count in counts.items())
 
 
@@ -76,7 +76,7 @@ def test_the_first_rows_have_labels_and_languages_in_proportion(real_data: str) 
 )
 def test_what_is_not_there_is_named(path: str, message: str) -> None:
     with pytest.raises(DataError) as raised:
-        read(path)
+        read_rows(path)
     assert message in str(raised.value)
 
 

@@ -94,7 +94,7 @@ def test_outlines(case):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_published_rows(real_data, language):
     """All 30 beginnings, the phrases of all 15 English outlines, and most Chinese phrases are candidates."""
-    rows = list(published(language))
+    rows = list(published_rows(language))
     assert len(rows) == 15
     for story, (_, beginning, *phrases), rest in rows:
         end, start = outlines.beginning(story, language)
@@ -104,7 +104,7 @@ def test_published_rows(real_data, language):
             assert {story[left:right].lower() for left, right in outlines.outline(story, "en")} == set(phrases)
 
 
-def published(language):
+def published_rows(language):
     for split in ("train", "val", "test"):
         source, target, stories = (
             fetch("storal", f"examples/generation/t5/{kind}_data_{language}/{split}.{end}").read_text().splitlines()
@@ -303,14 +303,14 @@ def stories(n=60, *, split=None):
         yield row if split is None else {**row, "split": split(number)}
 
 
-def written(path, rows):
+def write_rows(path, rows):
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
 @pytest.mark.slow
 def test_a_build_runs_at_once_and_again_is_the_same(call, wordnet, tmp_path, capsys):
-    source = written(tmp_path / "fables.jsonl", stories())
+    source = write_rows(tmp_path / "fables.jsonl", stories())
     code, out, err = call("--pairs", source, "--output", "one", "--name", "Fables", "--topics", 8)
     assert code == 0, err
     assert "mocpt: 36 train, 12 valid, 12 test" in out
@@ -342,7 +342,7 @@ def test_a_build_runs_at_once_and_again_is_the_same(call, wordnet, tmp_path, cap
 
 @pytest.mark.slow
 def test_a_folder_holds_one_build(call, wordnet, tmp_path):
-    source = written(tmp_path / "in.jsonl", stories())
+    source = write_rows(tmp_path / "in.jsonl", stories())
     call("--pairs", source, "--output", "out", "--tasks", "st2mo,mopref")
     code, _, err = call("--pairs", source, "--output", "out", "--tasks", "st2mo", "--seed", 3)
     assert code == 2
@@ -353,7 +353,7 @@ def test_a_folder_holds_one_build(call, wordnet, tmp_path):
 
 @pytest.mark.parametrize("content", ["[]", '{"st2mo": 5}', '{"st2mo": {"key": "a"}}', "{"])
 def test_a_damaged_record_of_stages_is_one_line(call, wordnet, tmp_path, content):
-    source = written(tmp_path / "in.jsonl", stories(9))
+    source = write_rows(tmp_path / "in.jsonl", stories(9))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "stages.json").write_text(content)
     code, _, err = call("--pairs", source, "--output", "out", "--tasks", "st2mo")
@@ -361,7 +361,7 @@ def test_a_damaged_record_of_stages_is_one_line(call, wordnet, tmp_path, content
 
 
 def test_ids_may_be_numbers_from_0(call, wordnet, tmp_path):
-    source = written(tmp_path / "in.jsonl", [{**row, "id": number} for number, row in enumerate(stories(9))])
+    source = write_rows(tmp_path / "in.jsonl", [{**row, "id": number} for number, row in enumerate(stories(9))])
     code, _, err = call("--pairs", source, "--output", "my tasks", "--tasks", "st2mo", "--name", "mine")
     assert code == 0, err
     ids = [
@@ -380,7 +380,7 @@ def contents(folder):
 def test_rows_of_a_build(call, wordnet, tmp_path):
     rows = list(stories(split=lambda number: ("train", "train", "dev", "test")[number % 4]))
     by_id = {str(number): row for number, row in enumerate(rows, 1)}
-    call("--pairs", written(tmp_path / "in.jsonl", rows), "--output", "out", "--topics", 8)
+    call("--pairs", write_rows(tmp_path / "in.jsonl", rows), "--output", "out", "--topics", 8)
     for row in read_jsonl(tmp_path / "out" / "mocpt_test.jsonl"):
         assert row["options"][row["gold"]] == by_id[row["id"]]["moral"]
         assert all(by_id[option]["split"] == "test" for option in row["option_ids"])
@@ -400,7 +400,7 @@ def test_rows_of_a_build(call, wordnet, tmp_path):
 
 @pytest.mark.slow
 def test_stages_of_a_stopped_build_are_kept(call, wordnet, tmp_path):
-    source = written(tmp_path / "in.jsonl", stories())
+    source = write_rows(tmp_path / "in.jsonl", stories())
     call("--pairs", source, "--output", "out", "--tasks", "st2mo,mopref")
     _, _, err = call("--pairs", source, "--output", "out", "--topics", 8)
     assert "st2mo: kept" in err and "mopref: kept" in err and "mo2st: kept" not in err
@@ -412,8 +412,8 @@ def test_stages_of_a_stopped_build_are_kept(call, wordnet, tmp_path):
 def test_duplicates_are_counted_and_removed(call, tmp_path):
     rows = list(stories(20, split=lambda number: "test" if number % 4 == 3 else "train"))
     rows.append({**rows[3], "story": rows[3]["story"].upper(), "split": "train", "moral": "Be wise."})
-    source = written(tmp_path / "in.jsonl", rows)
-    other = written(tmp_path / "other.jsonl", list(stories(5)))
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    other = write_rows(tmp_path / "other.jsonl", list(stories(5)))
     call("--pairs", source, "--output", "out", "--tasks", "st2mo", "--deduplicate", "--compare", other)
     report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     assert report["duplicates"]["stories"] == {"repeated": 1, "pairs": 2, "across_splits": 1}
@@ -428,7 +428,7 @@ def test_texts_are_the_same_that_have_the_same_wording(call, tmp_path):
     for number, moral in enumerate(("Every one is wise!", "Everyone is wise.4", "every-one IS wise")):
         rows[number] |= {"moral": moral}
     rows[7] |= {"story": rows[6]["story"].replace(" ", "12 ", 1)}
-    source = written(tmp_path / "in.jsonl", rows)
+    source = write_rows(tmp_path / "in.jsonl", rows)
     call("--pairs", source, "--output", "out", "--tasks", "st2mo")
     built_rows = [json.loads(line) for line in (tmp_path / "out" / "st2mo_train.jsonl").read_text("utf-8").splitlines()]
     assert len({row["moral_group"] for row in built_rows[:3]}) == 1
@@ -449,7 +449,7 @@ def test_a_build_in_chinese_and_one_in_german(call, tmp_path, real_data):
     ]  # fmt: skip
     listed = tmp_path / "antonyms.tsv"
     listed.write_text("诚实\t虚伪\nehrlich\tverlogen\n", encoding="utf-8")
-    source = written(tmp_path / "zh.jsonl", chinese)
+    source = write_rows(tmp_path / "zh.jsonl", chinese)
     tasks = "mopref,st2mo,mo2st"
     code, out, err = call(
         "--pairs", source, "--output", "zh", "--language", "zh", "--antonyms", listed, "--tasks", tasks
@@ -465,7 +465,7 @@ def test_a_build_in_chinese_and_one_in_german(call, tmp_path, real_data):
         for n in range(20)
     ]  # fmt: skip
     code, _, err = call(
-        *("--pairs", written(tmp_path / "de.jsonl", german), "--output", "de", "--language", "de"),
+        *("--pairs", write_rows(tmp_path / "de.jsonl", german), "--output", "de", "--language", "de"),
         *("--antonyms", listed, "--stopwords", stop, "--tasks", tasks),
     )
     assert code == 0, err
@@ -476,8 +476,8 @@ def test_a_build_in_chinese_and_one_in_german(call, tmp_path, real_data):
 def test_memory_does_not_grow_with_the_stories(call, tmp_path):
     long = "word " * 10_000
     rows = ({"story": f"{number} {long}", "moral": f"moral {number}"} for number in range(400))
-    source = written(tmp_path / "in.jsonl", rows)
-    call("--pairs", written(tmp_path / "small.jsonl", stories(9)), "--output", "warm", "--tasks", "st2mo")
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    call("--pairs", write_rows(tmp_path / "small.jsonl", stories(9)), "--output", "warm", "--tasks", "st2mo")
     tracemalloc.start()
     code, _, _ = call("--pairs", source, "--output", "out", "--tasks", "st2mo")
     _, peak = tracemalloc.get_traced_memory()
@@ -495,7 +495,7 @@ def test_few_words_in_common_make_topics_that_say_nothing(call, tmp_path):
     rows = [row | {"moral": f"The wise {'fox' if number % 2 else 'crow'} {chr(97 + number) * 4}."}
             for number, row in enumerate(stories(30))]  # fmt: skip
     rows = [row for row in rows if row["moral"]]
-    code, _, err = call("--pairs", written(tmp_path / "in.jsonl", rows), "--output", "out", "--tasks", "mocpt")
+    code, _, err = call("--pairs", write_rows(tmp_path / "in.jsonl", rows), "--output", "out", "--tasks", "mocpt")
     assert code == 0, err
     assert "figeval: the training morals have only 3 content words that occur in two of them" in err
     page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
@@ -504,7 +504,7 @@ def test_few_words_in_common_make_topics_that_say_nothing(call, tmp_path):
 
 
 def test_without_a_test_split_the_last_one_is_run_and_said(call, tmp_path):
-    source = written(tmp_path / "in.jsonl", stories(9, split=lambda _: "train"))
+    source = write_rows(tmp_path / "in.jsonl", stories(9, split=lambda _: "train"))
     code, _, err = call("--pairs", source, "--output", "out", "--tasks", "st2mo")
     assert (code, "there is no test split, so the tasks are run on the split 'train'" in err) == (0, True)
     assert "run on the split 'train'" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
@@ -521,7 +521,7 @@ def test_tables_may_have_any_delimiter(delimiter, tmp_path):
     assert (pair.story, pair.moral) == rows[1]
 
 
-BAD = {
+BAD_INPUTS = {
     "no moral": ([{"story": "Once upon a time."}], (), r"in\.jsonl:1: no field 'moral'"),
     "no story": ([{"moral": "Be wise.", "storry": "Once upon."}], (), "no field 'story'; the .* did you mean 'storry'"),
     "an empty moral": ([{"story": "Once upon a time.", "moral": " … "}], (), "in.jsonl:1: 'moral' is empty"),
@@ -562,10 +562,10 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("case", BAD_INPUTS)
 def test_bad_input_is_one_line(call, wordnet, tmp_path, case):
-    rows, options, message = BAD[case]
-    code, _, err = call("--pairs", written(tmp_path / "in.jsonl", rows), "--output", "out", *options)
+    rows, options, message = BAD_INPUTS[case]
+    code, _, err = call("--pairs", write_rows(tmp_path / "in.jsonl", rows), "--output", "out", *options)
     last = err.splitlines()[-1]
     assert (code, sum(line.startswith("figeval: ") for line in err.splitlines())) == (2, 1)
     assert re.search(message, last)
@@ -574,7 +574,7 @@ def test_bad_input_is_one_line(call, wordnet, tmp_path, case):
 def test_nothing_has_an_antonym(call, tmp_path):
     listed = tmp_path / "antonyms.tsv"
     listed.write_text("zebra\tlion\n")
-    source = written(tmp_path / "in.jsonl", [{"story": "Once upon a time.", "moral": "Be wise."}])
+    source = write_rows(tmp_path / "in.jsonl", [{"story": "Once upon a time.", "moral": "Be wise."}])
     _, _, err = call("--pairs", source, "--output", "out", "--tasks", "mopref", "--antonyms", listed)
     assert "no word of any moral has an antonym" in err.splitlines()[-1]
     listed.write_text("zebra\n")
@@ -588,7 +588,7 @@ def test_a_missing_package_is_one_line(call, tmp_path, monkeypatch):
 
     monkeypatch.setattr(extras, "import_module", missing)
     extras.load.cache_clear()
-    source = written(tmp_path / "in.jsonl", stories(9))
+    source = write_rows(tmp_path / "in.jsonl", stories(9))
     _, _, err = call("--pairs", source, "--output", "out")
     extras.load.cache_clear()
     assert "jieba is not installed; run pip install 'figeval[storal]'" in err
@@ -609,7 +609,7 @@ def test_the_tasks_of_the_paper_are_built_by_default():
 
 def test_versions_of_morals_are_built_where_they_are_asked_for(call, wordnet, tmp_path, capsys):
     rows = list(stories(split=lambda number: ("train", "train", "dev", "test")[number % 4]))
-    source = written(tmp_path / "in.jsonl", rows)
+    source = write_rows(tmp_path / "in.jsonl", rows)
     code, _, err = call("--pairs", source, "--output", "own", "--tasks", "preference,st2mo")
     assert code == 0, err
     by_id = {str(number): row for number, row in enumerate(rows, 1)}

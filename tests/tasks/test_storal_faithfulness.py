@@ -49,7 +49,7 @@ SPLITS = {"train": 1068, "valid": 355, "test": 356}
 HELD_OUT = {"task": "storal_faithfulness_en", "split": "test", "metric": "acc"} | {
     "value": 0.75, "low": 0.7, "high": 0.8, "n": 712, "clusters": 352
 }  # fmt: skip
-ABOUT = {"task": "storal_faithfulness_en", "head": "cross", "trained_from": "minilm", "held_out": HELD_OUT}
+TRAINING_NOTE = {"task": "storal_faithfulness_en", "head": "cross", "trained_from": "minilm", "held_out": HELD_OUT}
 NAMES = ("faithfulness", "faithfulness_probability", "faithfulness_references")
 ST2MO = """
 name: morals
@@ -77,7 +77,7 @@ STORIES = [
 # ---- stories with their own moral and with another one ---------------------------------------------------------------
 
 
-def made_of(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+def rows_of(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """Rows of st2mo; morals are named by the first row that has them."""
     rows = [
         {"id": f"test-{n}", "story": story, "moral": moral, "language": "en"} for n, (story, moral) in enumerate(pairs)
@@ -97,7 +97,7 @@ def test_who_reads_the_moral_alone_is_right_in_half_of_the_rows(
     pairs: list[tuple[str, str]], reads: Callable[[str], str]
 ) -> None:
     try:
-        rows = list(storal_rows.matched_and_mismatched(made_of(pairs)))
+        rows = list(storal_rows.matched_and_mismatched(rows_of(pairs)))
     except DataError:
         assume(False)
     assert sum(reads(row["moral"]) == row["label"] for row in rows) * 2 == len(rows)
@@ -109,7 +109,7 @@ def test_no_story_gets_a_moral_of_its_own(pairs: list[tuple[str, str]]) -> None:
     for story, moral in pairs:
         morals_of_story.setdefault(story, set()).add(moral)
     try:
-        rows = list(storal_rows.matched_and_mismatched(made_of(pairs)))
+        rows = list(storal_rows.matched_and_mismatched(rows_of(pairs)))
     except DataError:
         assert max(len(morals_of_story[s]) for s in morals_of_story) > 1 or max(
             Counter(m for _, m in pairs).values()
@@ -122,7 +122,7 @@ def test_no_story_gets_a_moral_of_its_own(pairs: list[tuple[str, str]]) -> None:
 @pytest.mark.slow
 @given(pairs=PAIRS, order=st.randoms(use_true_random=False))
 def test_the_permutation_is_a_function_of_the_ids(pairs: list[tuple[str, str]], order: Any) -> None:
-    rows = made_of(pairs)
+    rows = rows_of(pairs)
     other = list(rows)
     order.shuffle(other)
     try:
@@ -134,7 +134,7 @@ def test_the_permutation_is_a_function_of_the_ids(pairs: list[tuple[str, str]], 
 
 def test_too_many_equal_morals_are_an_error() -> None:
     with pytest.raises(DataError, match="too many of the 3 morals are identical to give every story a different one"):
-        list(storal_rows.matched_and_mismatched(made_of([("s", "Be kind."), ("t", "be kind"), ("u", "Run.")])))
+        list(storal_rows.matched_and_mismatched(rows_of([("s", "Be kind."), ("t", "be kind"), ("u", "Run.")])))
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -219,7 +219,7 @@ class Bench:
 
     def declare(self, **changes: Any) -> None:
         """Say something else of the classifier; None takes an entry out."""
-        about = {key: value for key, value in {**ABOUT, **changes}.items() if value is not None}
+        about = {key: value for key, value in {**TRAINING_NOTE, **changes}.items() if value is not None}
         (self.judged / "figeval.json").write_text(json.dumps({"kind": "pairs", "about": about}))
         write(self.judged, Lineage())
 
@@ -265,10 +265,10 @@ def test_golden(case: dict[str, Any], bench: Bench) -> None:
     example = GenerationExample(id="1", inputs=case["inputs"], references=(case["reference"],))
     prediction = Prediction(example_id="1", value=case["text"], status=case.get("status", "ok"))
     for name, expected in case["expected"].items():
-        check_metric(bench.statistic(name), [(example, prediction, expected), GOOD])
+        check_metric(bench.statistic(name), [(example, prediction, expected), GOOD_CASE])
 
 
-GOOD = (
+GOOD_CASE = (
     GenerationExample(id="g", inputs={"story": "a b"}, references=("a",)),
     Prediction(example_id="g", value="a"),
 )
@@ -387,7 +387,7 @@ def test_a_breakdown_of_stored_values_needs_no_classifier(bench: Bench) -> None:
 def test_a_real_classifier_in_two_processes_says_what_it_says_in_one(tmp_path: Path, warm: Path) -> None:
     labels = {"id2label": {0: "matched", 1: "mismatched"}, "num_labels": 2}
     folder = Workshop(tmp_path / "models")("bert", "ForSequenceClassification", **labels)
-    (folder / "figeval.json").write_text(json.dumps({"kind": "pairs", "about": ABOUT}))
+    (folder / "figeval.json").write_text(json.dumps({"kind": "pairs", "about": TRAINING_NOTE}))
     (tmp_path / "tasks").mkdir()
     task = ST2MO.replace('test: "jsonl:stories.jsonl"', 'test: "mini:retrieval", train: "mini:retrieval"')
     task = task.replace("row.story", "row.narrative").replace("row.moral", "'row.candidates[row.relevant]'")

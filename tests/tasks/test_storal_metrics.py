@@ -32,7 +32,7 @@ from figeval.types import Prediction
 from tests.aggregated import count_in
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_metrics.json").read_text("utf-8"))
-CASES, PUBLISHED = GOLDEN["cases"], GOLDEN["published"]
+CASES, PUBLISHED_CASES = GOLDEN["cases"], GOLDEN["published"]
 OUTLINES = ("coverage", "coverage_corrected", "order", "order_corrected", "phrases_found")
 TEXTS = (
     *("bleu_1", "bleu_2", "bleu_1_full_width", "bleu_2_full_width"),
@@ -109,7 +109,7 @@ def test_a_missing_bigram_is_not_quite_zero(english: None) -> None:
 # ---- code written otherwise ------------------------------------------------------------------------------------------
 
 
-def matched(phrase: list[str], sentence: list[str]) -> tuple[set[str], int]:
+def match_words(phrase: list[str], sentence: list[str]) -> tuple[set[str], int]:
     """The words of a common subsequence and the depth of the recursion, by the table of the textbook."""
 
     table = [[0] * (len(sentence) + 1) for _ in range(len(phrase) + 1)]
@@ -143,7 +143,7 @@ def recalls(outline: list[str], story: str, language: str) -> list[float]:
     for phrase in outline:
         parts, story_sentences = sentences(phrase), sentences(story)
         if parts and story_sentences:
-            words = [matched(part, sentence)[0] for part in parts for sentence in story_sentences]
+            words = [match_words(part, sentence)[0] for part in parts for sentence in story_sentences]
             recall_list.append(len(set().union(*words)) / len({word for part in parts for word in part}))
     return recall_list
 
@@ -197,7 +197,7 @@ def check_both(outline: list[str], reference: str, story: str, language: str) ->
 def test_what_python_cannot_read_recursively_is_left_out(length: int) -> None:
     generator = random.Random(length)
     story = "".join(generator.choices("天地人山水", k=length))
-    depth = matched(list("狐水狸"), list(story))[1]
+    depth = match_words(list("狐水狸"), list(story))[1]
     features = outline_metrics.coverage.features(example("狐狸", ["狐水狸"], "zh"), answer(story))
     assert features == (None if depth > 991 else (pytest.approx(1 / 3), 1.0))
     assert value("coverage_corrected", example("狐狸", ["狐水狸"], "zh"), answer(story)) == pytest.approx(1 / 3)
@@ -404,7 +404,9 @@ def published(real_data: str, tmp_path: Path) -> Any:
     return read
 
 
-@pytest.mark.parametrize("case", PUBLISHED, ids=[f"{case['task']}-{case['language']}" for case in PUBLISHED])
+@pytest.mark.parametrize(
+    "case", PUBLISHED_CASES, ids=[f"{case['task']}-{case['language']}" for case in PUBLISHED_CASES]
+)
 def test_published_outputs_score_as_by_the_script(
     published: Any, case: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:

@@ -24,7 +24,7 @@ from tests.processes import figeval
 
 SPLITS = ("train", "valid", "test")
 MORALS = [f"Moral {number}." for number in range(5)]
-MADE = {"train": 1068, "valid": 355, "test": 356}
+ROW_COUNTS = {"train": 1068, "valid": 355, "test": 356}
 PREFERENCES = {"train": 991, "valid": 343, "test": 337}
 OUTLINES = {"train": 1062, "valid": 354, "test": 355}  # the beginning of eight stories is the whole story
 
@@ -47,7 +47,7 @@ def examples(real_data: str) -> list[Path]:
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_options_are_balanced_morals_of_the_split(split: str, english: DataContext) -> None:
     rows = list(storal_rows.open(f"mocpt_en_{split}", english))
-    assert len(rows) == MADE[split]
+    assert len(rows) == ROW_COUNTS[split]
     morals = {row["id"]: letters(row["options"][row["gold"]]) for row in rows}
     for row in rows:
         texts = [letters(option) for option in row["options"]]
@@ -78,7 +78,7 @@ def test_the_wrong_moral_has_one_place_replaced(split: str, english: DataContext
 def test_beginning_and_rest_are_the_story_and_phrases_stand_in_the_rest(split: str, english: DataContext) -> None:
     stories = {row["id"]: row["story"] for row in storal_rows.open(f"st2mo_en_{split}", english)}
     rows = list(storal_rows.open(f"mo2st_en_{split}", english))
-    assert (len(stories), len(rows)) == (MADE[split], OUTLINES[split])
+    assert (len(stories), len(rows)) == (ROW_COUNTS[split], OUTLINES[split])
     for row in rows:
         story = stories[row["id"]]
         assert story.startswith(row["beginning"])
@@ -172,14 +172,16 @@ def archive(folder: Path, language: str = "zh", split: str = "test", n: int | No
     """A copy of the archive with stories of ours: one split of each task, as many rows as the paper has."""
     for task, count in {"mocpt": 5, "mopref": 2}.items():
         size = n or (PAPER_MOPREF if task == "mopref" else PAPER_SIZES)[language][split]
-        data = [{"text": masked(MORALS[:count], f"Story {row}."), "label": row % count + 1} for row in range(size)]
+        data = [
+            {"text": mask_candidates(MORALS[:count], f"Story {row}."), "label": row % count + 1} for row in range(size)
+        ]
         split_folder = folder / task / f"data_{language}"
         split_folder.mkdir(parents=True, exist_ok=True)
         (split_folder / f"{split}.json").write_text(json.dumps({"data": data}), encoding="utf-8")
     return folder
 
 
-def masked(candidates: list[str], story: str) -> str:
+def mask_candidates(candidates: list[str], story: str) -> str:
     return "".join(f"[MASK]{candidate} " for candidate in candidates) + f"[P]{story}"
 
 
@@ -206,10 +208,10 @@ def test_the_hubs_form_of_mo2st_is_read(tmp_path: Path) -> None:
     [
         ({"label": 1}, "row 1: there is no text 'text' (it has 'label')"),
         ({"text": "[MASK]a [MASK]b story", "label": 1}, "field 'text': there is no [P] before the story"),
-        ({"text": masked(MORALS, "s"), "label": 0}, "field 'label': 0 is not a number from 1 to 5"),
-        ({"text": masked(MORALS, "s"), "label": "3"}, "field 'label': '3' is not a number from 1 to 5"),
-        ({"text": masked(MORALS[:3], "s"), "label": 1}, "3 candidates, but moCpt has five and moPref two"),
-        ({"text": masked(MORALS, ""), "label": 1}, "row 1: the story is empty"),
+        ({"text": mask_candidates(MORALS, "s"), "label": 0}, "field 'label': 0 is not a number from 1 to 5"),
+        ({"text": mask_candidates(MORALS, "s"), "label": "3"}, "field 'label': '3' is not a number from 1 to 5"),
+        ({"text": mask_candidates(MORALS[:3], "s"), "label": 1}, "3 candidates, but moCpt has five and moPref two"),
+        ({"text": mask_candidates(MORALS, ""), "label": 1}, "row 1: the story is empty"),
         ("a line", "row 1: there is no text 'text' (it has no columns)"),
     ],
 )
@@ -226,7 +228,7 @@ def test_an_archive_with_other_columns_is_told_in_one_line(row: Any, message: st
 def test_a_file_of_two_tasks_is_refused(tmp_path: Path) -> None:
     copy = tmp_path / "data_en"
     copy.mkdir()
-    data = [{"text": masked(MORALS[:count], "s"), "label": 1} for count in (2, 5)]
+    data = [{"text": mask_candidates(MORALS[:count], "s"), "label": 1} for count in (2, 5)]
     (copy / "test.json").write_text(json.dumps({"data": data}), encoding="utf-8")
     with pytest.raises(DataError, match="row 2: it belongs to mocpt, but the rows before it to mopref"):
         list(published_rows("mopref", "en", "test", [tmp_path], complete=False))

@@ -96,7 +96,7 @@ def features(**changes: Any) -> Any:
     return toy_features
 
 
-BROKEN: dict[str, tuple[str, Any, str]] = {
+BROKEN_LEARNERS: dict[str, tuple[str, Any, str]] = {
     "half": ("network", Halved, "the losses are torch.float16, not float32"),
     "doubles": ("network", lambda: Network().double(), "start in float32 on the CPU"),
     "evaluating": ("network", lambda: Network().eval(), "not in training mode"),
@@ -117,7 +117,7 @@ def test_a_sound_learner_passes() -> None:
     check_learner(Plain, Setup(model=""), EXAMPLES)
 
 
-@pytest.mark.parametrize(("method", "wrong", "message"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(("method", "wrong", "message"), BROKEN_LEARNERS.values(), ids=BROKEN_LEARNERS)
 def test_a_broken_learner_is_told_what_is_wrong(method: str, wrong: Any, message: str) -> None:
     def factory(setup: Setup) -> Any:
         learner = Plain(setup)

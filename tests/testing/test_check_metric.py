@@ -15,11 +15,11 @@ from figeval.task_types.ranking import RankingExample
 from figeval.testing import check_metric
 
 EXAMPLE = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=1)
-RIGHT = Prediction(example_id="1", value=1, scores=(0.2, 0.7, 0.1))
-WRONG = Prediction(example_id="1", value=0, scores=(0.7, 0.2, 0.1))
-TIED = Prediction(example_id="1", value=0, scores=(0.4, 0.4, 0.2), tied=2)
-CASES = [(EXAMPLE, RIGHT), (EXAMPLE, WRONG), (EXAMPLE, TIED)]
-RANKED = RankingExample(id="1", query="q", candidates=("a", "b", "c"), relevant=frozenset({1}))
+RIGHT_ANSWER = Prediction(example_id="1", value=1, scores=(0.2, 0.7, 0.1))
+WRONG_ANSWER = Prediction(example_id="1", value=0, scores=(0.7, 0.2, 0.1))
+TIED_ANSWER = Prediction(example_id="1", value=0, scores=(0.4, 0.4, 0.2), tied=2)
+CASES = [(EXAMPLE, RIGHT_ANSWER), (EXAMPLE, WRONG_ANSWER), (EXAMPLE, TIED_ANSWER)]
+RANKING = RankingExample(id="1", query="q", candidates=("a", "b", "c"), relevant=frozenset({1}))
 PAIR = PairExample(id="1", left="l", right="r", label="yes")
 PAIRS = [
     (PAIR, Prediction(example_id="1", value="yes", scores=(0.8, 0.2), labels=("yes", "no"))),
@@ -28,11 +28,14 @@ PAIRS = [
 
 
 def test_built_in_metrics_are_sound() -> None:
-    check_metric(classification.choice_accuracy, [(EXAMPLE, RIGHT, 1.0), (EXAMPLE, WRONG, 0.0), (EXAMPLE, TIED, 0.5)])
+    check_metric(
+        classification.choice_accuracy,
+        [(EXAMPLE, RIGHT_ANSWER, 1.0), (EXAMPLE, WRONG_ANSWER, 0.0), (EXAMPLE, TIED_ANSWER, 0.5)],
+    )
     check_metric(classification.choice_accuracy_of_all, CASES)
     check_metric(classification.parse_rate, CASES)
     for metric in (ranking.mrr, ranking.recall_at_1):
-        check_metric(metric, [(RANKED, prediction) for _, prediction in CASES])
+        check_metric(metric, [(RANKING, prediction) for _, prediction in CASES])
     for metric in (classification.macro_f1, classification.balanced_accuracy):
         check_metric(metric, PAIRS, labels=("yes", "no"))
 
@@ -41,7 +44,7 @@ def right(example: Any, prediction: Any) -> float | None:
     return None if prediction.value is None or example.gold is None else float(prediction.value == example.gold)
 
 
-BROKEN: dict[str, tuple[Any, str]] = {
+BROKEN_METRICS: dict[str, tuple[Any, str]] = {
     "NaN": (lambda example, prediction: math.nan, "returned NaN .*; return None where it does not apply"),
     "a text": (lambda example, prediction: "good", "returned str, not a number or None"),
     "no answer": (lambda example, prediction: prediction.scores[0], "raised IndexError: .* value=None"),
@@ -70,7 +73,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("metric", "message"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(("metric", "message"), BROKEN_METRICS.values(), ids=BROKEN_METRICS)
 def test_a_broken_metric_is_told_what_is_wrong(metric: Any, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         check_metric(metric, CASES)
@@ -96,14 +99,14 @@ def test_a_metric_that_changes() -> None:
 def test_features_of_different_lengths() -> None:
     ragged = Statistic(lambda example, prediction: (1.0,) * (1 + int(prediction.value or 0)), lambda sums: sums[..., 0])
     with pytest.raises(AssertionError, match="different numbers of features"):
-        check_metric(ragged, [(EXAMPLE, RIGHT), (EXAMPLE, WRONG)])
+        check_metric(ragged, [(EXAMPLE, RIGHT_ANSWER), (EXAMPLE, WRONG_ANSWER)])
 
 
 def test_an_expected_value() -> None:
     with pytest.raises(AssertionError, match=r"accuracy gives 1\.0, not None"):
-        check_metric(classification.choice_accuracy, [(EXAMPLE, RIGHT, None)])
+        check_metric(classification.choice_accuracy, [(EXAMPLE, RIGHT_ANSWER, None)])
     with pytest.raises(AssertionError, match=r"accuracy gives 0\.5, not 1"):
-        check_metric(classification.choice_accuracy, [(EXAMPLE, TIED, 1)])
+        check_metric(classification.choice_accuracy, [(EXAMPLE, TIED_ANSWER, 1)])
 
 
 def test_without_cases_nothing_is_checked() -> None:

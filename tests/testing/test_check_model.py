@@ -27,10 +27,14 @@ from figeval.testing.fakes import (
     FakePairScorer,
 )
 
-TWO = ("sarcastic", "earnest")
+TWO_LABELS = ("sarcastic", "earnest")
 LABEL_TEXTS = CapabilityCheck(  # of the plugin for classification, which trivial models answer, too
     "label_texts",
-    (TextLabels("Lovely, rain again.", TWO), TextLabels("It rains.", TWO), TextLabels("Lovely.", TWO, several=True)),
+    (
+        TextLabels("Lovely, rain again.", TWO_LABELS),
+        TextLabels("It rains.", TWO_LABELS),
+        TextLabels("Lovely.", TWO_LABELS, several=True),
+    ),
     lambda request, answer: "" if list(answer) == list(request.labels) else "not one probability per label",
 )
 
@@ -77,7 +81,7 @@ def first_apart(requests: Any) -> list[float]:
     return [fair(requests)[0], *fair(requests)[1:]]
 
 
-BROKEN: dict[str, tuple[Any, str]] = {
+BROKEN_MODELS: dict[str, tuple[Any, str]] = {
     "a dict": (
         scoring(lambda requests: dict.fromkeys(requests, 1.0)),
         "Model.score_pairs returned a dict; return a list",
@@ -110,7 +114,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("model", "message"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(("model", "message"), BROKEN_MODELS.values(), ids=BROKEN_MODELS)
 def test_a_broken_model_is_told_what_is_wrong(model: Any, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         check_model(model, empty=True)
@@ -123,7 +127,7 @@ def test_an_answer_that_changes() -> None:
     check_model(scoring(lambda requests: [float(next(count)) for _ in requests]), repeatable=False)
 
 
-def ragged(text: str) -> list[float]:
+def embed_raggedly(text: str) -> list[float]:
     return [1.0] * len(text[:6])
 
 
@@ -149,7 +153,7 @@ def test_what_each_capability_promises(fake: Any, message: str) -> None:
 def test_vectors_of_different_lengths() -> None:
     class Ragged(FakeEncoder):
         def embed(self, requests: Any) -> Any:
-            return [ragged(request.text) for request in requests]
+            return [embed_raggedly(request.text) for request in requests]
 
     with pytest.raises(AssertionError, match="vectors of different lengths"):
         check_model(Ragged)

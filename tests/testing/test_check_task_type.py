@@ -161,7 +161,7 @@ class Raising(Field):
         return value.strip()
 
 
-def worded(kind: Any) -> Any:
+def example_class(kind: Any) -> Any:
     """The class of examples with another kind of field."""
 
     fields = {"text": Annotated[str, TextField("A text.")], "gold": Annotated[Any, kind]}
@@ -198,20 +198,23 @@ def by_size(example: Any, _context: Any) -> Any:
     return Prediction(example_id=example.id, value="large" if score > 0.5 else "small")
 
 
-BROKEN: dict[str, tuple[Any, str]] = {
+BROKEN_TYPES: dict[str, tuple[Any, str]] = {
     "no type at all": (Words.Example, "takes a subclass of figeval.TaskType"),
     "no example": (broken(Example=dict), "Broken.Example is <class 'dict'>; make it a dataclass"),
-    "no documentation": (broken(Example=worded(TextField(" "))), "Other.gold has no documentation"),
-    "no kind of field": (broken(Example=worded("a word")), "Other.gold has no kind of field; annotate it"),
+    "no documentation": (broken(Example=example_class(TextField(" "))), "Other.gold has no documentation"),
+    "no kind of field": (broken(Example=example_class("a word")), "Other.gold has no kind of field; annotate it"),
     "a field that reads anything": (
-        broken(Example=worded(Anything("A word."))),
+        broken(Example=example_class(Anything("A word."))),
         "the field 'gold' accepts any value",
     ),
     "an error without a field": (
-        broken(Example=worded(Nameless("A word."))),
+        broken(Example=example_class(Nameless("A word."))),
         "about the field 'gold' does not name it",
     ),
-    "another error": (broken(Example=worded(Raising("A word."))), "the field 'gold' does not refuse .* but raises"),
+    "another error": (
+        broken(Example=example_class(Raising("A word."))),
+        "the field 'gold' does not refuse .* but raises",
+    ),
     "no such gold": (
         broken(gold_fields=("glod",)),
         "names the field 'glod', which WordExample lacks; did you mean",
@@ -318,12 +321,12 @@ BROKEN: dict[str, tuple[Any, str]] = {
 
 
 def test_the_small_type_itself_is_sound() -> None:
-    check_task_type(broken(Example=worded(TextField("A word."))), ROWS)
+    check_task_type(broken(Example=example_class(TextField("A word."))), ROWS)
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", BROKEN_TYPES)
 def test_what_is_broken_is_named(name: str) -> None:
-    task_type, message = BROKEN[name]
+    task_type, message = BROKEN_TYPES[name]
     with pytest.raises(AssertionError, match=message):
         check_task_type(task_type, ROWS)
 

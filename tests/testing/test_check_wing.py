@@ -38,7 +38,7 @@ def register_listings(register):
 def register_views(register):
     register("greeting", "{name}.inner:names", "{name}.inner:{view}")
 """
-INNER = """
+WING_MODULE = """
 import click
 from figeval import Grid, Result
 
@@ -73,7 +73,7 @@ class View(Result):
 def sentence(harness, name):
     return name
 """
-RIGHT = {
+RIGHT_PARTS = {
     "top": "",
     "command": "greet",
     "summary": "Greet.",
@@ -115,11 +115,11 @@ def test_what_is_wrong_is_named(
     request: pytest.FixtureRequest,
 ) -> None:
     name = f"wing_{request.node.callspec.indices['change']}"
-    values = {**RIGHT, **change}
+    values = {**RIGHT_PARTS, **change}
     values["top"] = values["top"].format(name=name)
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text(WING.format(name=name, **values))
-    (tmp_path / name / "inner.py").write_text(INNER.format(**values))
+    (tmp_path / name / "inner.py").write_text(WING_MODULE.format(**values))
     monkeypatch.syspath_prepend(tmp_path)
     plugin = import_module(name)
     monkeypatch.setattr("figeval.testing.wings._check_imports", lambda _: None) if not values[

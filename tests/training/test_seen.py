@@ -38,15 +38,15 @@ def span(text: str) -> SpanExample:
     return SpanExample(id="s", text=text, given="given", known="known", gold=None)
 
 
-def written(text: str) -> GenerationExample:
+def writing_example(text: str) -> GenerationExample:
     return GenerationExample(id="g", inputs={"proverb": "Haste makes waste."}, references=(text,))
 
 
-def trained_on(*examples: Example) -> Lineage:
+def lineage_of_examples(*examples: Example) -> Lineage:
     return Lineage(trained=SeenTexts.of_questions(examples))
 
 
-def read_before(*texts: str) -> Lineage:
+def lineage_of_passages(*texts: str) -> Lineage:
     return Lineage(trained=SeenTexts.of_passages(texts))
 
 
@@ -59,7 +59,7 @@ NARRATIVE = "He mended the roof, before it rained - 2 days early."
         (choice("he mended the roof before it rained 2 days early", "x", "y"), True),
         (ranking(NARRATIVE.upper()), True),
         (span(NARRATIVE), True),
-        (written(NARRATIVE), True),
+        (writing_example(NARRATIVE), True),
         (JointExample(id="j", query=NARRATIVE, candidates=("a",), relevant=frozenset((0,)), parts=(span("x"),)), True),
         (choice(NARRATIVE.replace("2", "3")), False),
         (pair(NARRATIVE, "It rained."), False),
@@ -68,18 +68,18 @@ NARRATIVE = "He mended the roof, before it rained - 2 days early."
     ],
 )
 def test_the_text_that_is_asked_about_counts_whatever_its_spelling_and_its_task(other: Example, same: bool) -> None:
-    assert trained_on(choice(NARRATIVE)).role(other) == ("trained" if same else None)
+    assert lineage_of_examples(choice(NARRATIVE)).role(other) == ("trained" if same else None)
 
 
 def test_letters_of_all_scripts_count() -> None:
-    assert trained_on(choice("Übung, МАСТЕР 一石二鳥!")).role(choice("übung мастер 一石二鳥")) == "trained"
-    assert trained_on(choice("un café déjà bu")).role(choice("un cafe\u0301 de\u0301ja\u0300 bu")) == "trained"
-    assert trained_on(choice("一石二鳥")).role(choice("二鳥一石")) is None
-    assert trained_on(choice("...")).role(choice("???")) is None  # without a letter nothing can be recognised
+    assert lineage_of_examples(choice("Übung, МАСТЕР 一石二鳥!")).role(choice("übung мастер 一石二鳥")) == "trained"
+    assert lineage_of_examples(choice("un café déjà bu")).role(choice("un cafe\u0301 de\u0301ja\u0300 bu")) == "trained"
+    assert lineage_of_examples(choice("一石二鳥")).role(choice("二鳥一石")) is None
+    assert lineage_of_examples(choice("...")).role(choice("???")) is None  # without a letter nothing can be recognised
 
 
 def test_a_pair_counts_with_both_of_its_sides() -> None:
-    line = trained_on(pair("He kicked the bucket.", "He died."))
+    line = lineage_of_examples(pair("He kicked the bucket.", "He died."))
     assert line.role(pair("he kicked the bucket", "He died!")) == "trained"
     assert line.role(pair("He kicked the bucket.", "He kicked a pail.")) is None
     assert line.role(pair("He kicked the bucket. He", "died.")) is None
@@ -87,9 +87,9 @@ def test_a_pair_counts_with_both_of_its_sides() -> None:
 
 
 def test_a_text_that_was_only_read_counts_wherever_it_is_asked_about() -> None:
-    line = read_before("He died.", NARRATIVE)
+    line = lineage_of_passages("He died.", NARRATIVE)
     assert line.role(pair("He kicked the bucket.", "He died.")) == "trained"
-    assert line.role(choice(NARRATIVE)) == line.role(written(NARRATIVE)) == "trained"
+    assert line.role(choice(NARRATIVE)) == line.role(writing_example(NARRATIVE)) == "trained"
     assert line.role(choice("Which one?", NARRATIVE)) is None
 
 
@@ -110,9 +110,9 @@ TEMPLATES = (
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_text_behind_a_prefix_is_known(template: str, text: str) -> None:
     framed = template.format(text)
-    assert read_before(framed).role(choice(text)) == "trained"
-    assert trained_on(choice(framed)).role(choice(text)) == "trained"
-    assert trained_on(choice(text)).role(choice(framed)) == "trained"
+    assert lineage_of_passages(framed).role(choice(text)) == "trained"
+    assert lineage_of_examples(choice(framed)).role(choice(text)) == "trained"
+    assert lineage_of_examples(choice(text)).role(choice(framed)) == "trained"
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -123,26 +123,26 @@ def test_a_text_with_another_word_is_not_known(template: str) -> None:
         for index in (0, 1, len(words) // 2, len(words) - 1):
             other = " ".join([*words[:index], "otherwise", *words[index + 1 :]])
             framed = template.format(other)
-            assert read_before(framed).role(choice(text)) is None
-            assert trained_on(choice(framed)).role(choice(text)) is None
+            assert lineage_of_passages(framed).role(choice(text)) is None
+            assert lineage_of_examples(choice(framed)).role(choice(text)) is None
 
 
 def test_labels_part_a_line_into_the_two_sides_of_a_pair() -> None:
     line = "premise: He kicked the bucket hypothesis: He died"
-    assert read_before(line).role(pair("He kicked the bucket.", "He died.")) == "trained"
-    assert trained_on(choice(line)).role(pair("He kicked the bucket.", "He died.")) == "trained"
-    assert trained_on(choice(line)).role(pair("He kicked the bucket.", "He ran.")) is None
+    assert lineage_of_passages(line).role(pair("He kicked the bucket.", "He died.")) == "trained"
+    assert lineage_of_examples(choice(line)).role(pair("He kicked the bucket.", "He died.")) == "trained"
+    assert lineage_of_examples(choice(line)).role(pair("He kicked the bucket.", "He ran.")) is None
 
 
 def test_what_a_story_says_in_passing_is_not_known() -> None:
-    line = read_before(STORY)
+    line = lineage_of_passages(STORY)
     assert line.role(choice("each spring he bought a longer rope")) is None
     assert line.role(choice("the goat and the widow")) is None
 
 
 def test_vowel_signs_tell_texts_apart() -> None:
-    assert trained_on(choice("कम")).role(choice("काम")) is None
-    assert trained_on(choice("काम")).role(choice("काम।")) == "trained"
+    assert lineage_of_examples(choice("कम")).role(choice("काम")) is None
+    assert lineage_of_examples(choice("काम")).role(choice("काम।")) == "trained"
 
 
 def test_marks_of_scheme_1_match_what_they_matched(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_marks_of_scheme_1_match_what_they_matched(tmp_path: Path) -> None:
     for example in (choice("One!"), pair("Left", "right."), choice("काम")):
         assert old.role(example) == "trained"
     assert old.role(choice("two")) is None
-    write(tmp_path, old | trained_on(choice("two")))
+    write(tmp_path, old | lineage_of_examples(choice("two")))
     again = read(tmp_path / FILE)
     assert again.role(choice("One!")) == again.role(choice("two")) == "trained"
 
@@ -196,7 +196,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_file_is_one_line_with_the_cure(tmp_path: Path, old: str, new: str, says: str) -> None:
-    write(tmp_path, trained_on(choice("one")))
+    write(tmp_path, lineage_of_examples(choice("one")))
     file = tmp_path / FILE
     file.write_text(file.read_text().replace(old, new, 1))
     with pytest.raises(TrainError, match=says):
@@ -214,8 +214,8 @@ def folder(parent: Path, name: str, origin: str, line: Lineage | None = None) ->
 
 
 def test_digests_are_those_of_all_ancestors_also_when_these_are_gone(tmp_path: Path) -> None:
-    first = folder(tmp_path, "first", "minilm", trained_on(choice("one")))
-    second = folder(tmp_path, "second", str(first), trained_on(choice("two")))
+    first = folder(tmp_path, "first", "minilm", lineage_of_examples(choice("one")))
+    second = folder(tmp_path, "second", str(first), lineage_of_examples(choice("two")))
     shutil.rmtree(first)
     line = lineage_of("second", second)
     assert [ancestor.model for ancestor in line.ancestors] == ["second", str(first), "minilm"]
@@ -229,7 +229,7 @@ def test_an_origin_that_no_path_has_is_a_model_without_a_folder(tmp_path: Path, 
 
 
 def test_without_a_copy_the_parents_folder_is_read(tmp_path: Path) -> None:
-    first = folder(tmp_path, "first", "minilm", trained_on(choice("one")))
+    first = folder(tmp_path, "first", "minilm", lineage_of_examples(choice("one")))
     second = folder(tmp_path, "second", str(first))
     line = lineage_of("second", second)
     assert (line.role(choice("one")), line.unknown) == ("trained", ("second",))
@@ -237,9 +237,9 @@ def test_without_a_copy_the_parents_folder_is_read(tmp_path: Path) -> None:
 
 def test_an_ancestor_that_was_unknown_is_asked_again(tmp_path: Path) -> None:
     first = folder(tmp_path, "first", "minilm")
-    second = folder(tmp_path, "second", str(first), trained_on(choice("two")))
+    second = folder(tmp_path, "second", str(first), lineage_of_examples(choice("two")))
     assert lineage_of("second", second).unknown == (str(first),)
-    write(first, lineage_of("minilm", None) | trained_on(choice("one")))
+    write(first, lineage_of("minilm", None) | lineage_of_examples(choice("one")))
     line = lineage_of("second", second)
     assert (line.role(choice("one")), line.unknown) == ("trained", ())
 

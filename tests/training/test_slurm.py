@@ -14,7 +14,7 @@ import pytest
 from figeval.runs.workers.slurm import spread_script, without, write_script
 from tests.processes import figeval
 
-ASKED = ("--task", "mini_retrieval", "--model", "minilm", "--head_args", "pooling=mean", "--output", "my model")
+TRAIN_FLAGS = ("--task", "mini_retrieval", "--model", "minilm", "--head_args", "pooling=mean", "--output", "my model")
 
 # One "machine" after the other: each runs what srun was asked to run, with its number.
 SRUN = """#!/bin/bash
@@ -53,7 +53,7 @@ def cluster(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def submitted(cluster: Path, nodes: int, **environment: str) -> subprocess.Popen[str]:
+def submit(cluster: Path, nodes: int, **environment: str) -> subprocess.Popen[str]:
     """The script as a job would run it, with our python in the place of the real one."""
     import sys
 
@@ -68,7 +68,7 @@ def submitted(cluster: Path, nodes: int, **environment: str) -> subprocess.Popen
 
 @pytest.mark.slow
 def test_every_machine_runs_the_same_command_with_its_number(cluster: Path) -> None:
-    done = figeval("train", *ASKED, "--nodes", "2", "--processes", "4", "--slurm", "job.sh", cwd=cluster)
+    done = figeval("train", *TRAIN_FLAGS, "--nodes", "2", "--processes", "4", "--slurm", "job.sh", cwd=cluster)
     assert done.stderr.splitlines()[-1] == "wrote job.sh; check it, then run: sbatch job.sh"
     subprocess.run(["bash", "-n", "job.sh"], cwd=cluster, check=True)
     script = (cluster / "job.sh").read_text()
@@ -77,10 +77,10 @@ def test_every_machine_runs_the_same_command_with_its_number(cluster: Path) -> N
         *("--gpus-per-node=4", "--requeue", "--signal=B:USR1@120", f"--output='{cluster}/my model-slurm-%j.log'"),
     ):
         assert f"\n#SBATCH {line}\n" in script
-    assert submitted(cluster, 2).wait(30) == 0
+    assert submit(cluster, 2).wait(30) == 0
     submission, *commands = (cluster / "said").read_text().splitlines()
     assert submission == "scontrol show hostnames node-[a,b]"
-    typed = [*ASKED, "--nodes", "2", "--processes", "4", "--master", "node-a:32345"]
+    typed = [*TRAIN_FLAGS, "--nodes", "2", "--processes", "4", "--master", "node-a:32345"]
     assert [command.split("|")[:-1] for command in commands] == [
         ["-m", "figeval", "train", *typed, "--node_rank", str(number)] for number in range(2)
     ]
@@ -94,7 +94,7 @@ def test_a_run_starts_ray_on_every_machine(cluster: Path) -> None:
     for line in ("--job-name=figeval-my-run", "--nodes=2", "--gpus-per-node=2", "--no-kill"):
         assert f"\n#SBATCH {line}\n" in script
     (cluster / "job.sh").write_text(script.replace("/dev/tcp/$first/${master##*:}", "/dev/null"))
-    assert submitted(cluster, 2, SLURM_CPUS_PER_TASK="4", MACHINES="2").wait(30) == 0
+    assert submit(cluster, 2, SLURM_CPUS_PER_TASK="4", MACHINES="2").wait(30) == 0
     calls = [line.split("|")[:-1] for line in (cluster / "said").read_text().splitlines()]
     started = [line for line in calls if "ray.scripts.scripts" in line]
     assert [line[3] for line in started] == ["--head", "--address=node-a:32345"]
@@ -114,7 +114,7 @@ def test_a_folder_and_an_interpreter_with_spaces_and_quotes(cluster: Path, monke
     assert write_script(cluster / "job.sh", script).endswith(f"sbatch {cluster}/job.sh")
     assert "it'\"'\"'s mine/100 %%-slurm-%j.log'\n" in script
     (cluster / "job.sh").write_text(script.replace("/dev/tcp/$first/${master##*:}", "/dev/null"))
-    assert submitted(cluster, 2, SLURM_CPUS_PER_TASK="4", MACHINES="2").wait(30) == 0
+    assert submit(cluster, 2, SLURM_CPUS_PER_TASK="4", MACHINES="2").wait(30) == 0
     calls = [line.split("|")[:-1] for line in (folder / "said").read_text().replace("'s\n", "'s ").splitlines()]
     assert [line[3] for line in calls if "ray.scripts.scripts" in line] == ["--head", "--address=node-a:32345"]
     assert ["-m", "figeval", *arguments[:-1], "it's $HOME `x`", "--ray", "node-a:32345"] in calls
@@ -124,7 +124,7 @@ def test_a_folder_and_an_interpreter_with_spaces_and_quotes(cluster: Path, monke
 def test_time_that_is_over_before_the_command_begins_also_requeues(cluster: Path, port: str) -> None:
     script = spread_script(["run", "--tasks", "mini"], cluster, "out", 2, 0.0)
     (cluster / "job.sh").write_text(script.replace("/dev/tcp/$first/${master##*:}", port))
-    job = submitted(cluster, 2, SLURM_CPUS_PER_TASK="4", WAITS="yes")
+    job = submit(cluster, 2, SLURM_CPUS_PER_TASK="4", WAITS="yes")
     deadline = time.monotonic() + 30
     expected = "ray.scripts" if port == "/no/port" else "import sys, time, ray"
     while expected not in ((cluster / "said").read_text() if (cluster / "said").exists() else ""):
@@ -138,7 +138,7 @@ def test_time_that_is_over_before_the_command_begins_also_requeues(cluster: Path
 
 
 def test_seeds_start_ray_on_every_machine(cluster: Path) -> None:
-    figeval("train", *ASKED, "--seeds", "3", "--ray", "auto", "--workers", "3", "--slurm", "job.sh", cwd=cluster)
+    figeval("train", *TRAIN_FLAGS, "--seeds", "3", "--ray", "auto", "--workers", "3", "--slurm", "job.sh", cwd=cluster)
     script = (cluster / "job.sh").read_text()
     assert "\n#SBATCH --nodes=3\n" in script
     assert script.rstrip().endswith('--seeds 3 --workers 3 --ray "$master" &\ncommand=$!\nwait "$command"')
@@ -157,21 +157,21 @@ def test_a_run_that_is_not_possible_gets_no_script(cluster: Path) -> None:
 
 @pytest.mark.slow
 def test_one_machine_meets_nobody(cluster: Path) -> None:
-    figeval("train", *ASKED, "--device", "cpu", "--slurm=job.sh", cwd=cluster)
+    figeval("train", *TRAIN_FLAGS, "--device", "cpu", "--slurm=job.sh", cwd=cluster)
     assert "--gpus" not in (cluster / "job.sh").read_text()
-    assert submitted(cluster, 1).wait(30) == 0
-    assert (cluster / "said").read_text() == "|".join(["-m", "figeval", "train", *ASKED, "--device", "cpu", "\n"])
+    assert submit(cluster, 1).wait(30) == 0
+    assert (cluster / "said").read_text() == "|".join(["-m", "figeval", "train", *TRAIN_FLAGS, "--device", "cpu", "\n"])
 
 
 @pytest.mark.slow
 def test_a_training_that_fails_fails_the_job(cluster: Path) -> None:
-    figeval("train", *ASKED, "--slurm", "job.sh", cwd=cluster)
-    assert submitted(cluster, 1, CODE="2").wait(30) == 2
+    figeval("train", *TRAIN_FLAGS, "--slurm", "job.sh", cwd=cluster)
+    assert submit(cluster, 1, CODE="2").wait(30) == 2
 
 
 def test_when_time_is_nearly_over_it_goes_back_into_the_queue(cluster: Path) -> None:
-    figeval("train", *ASKED, "--slurm", "job.sh", cwd=cluster)
-    job = submitted(cluster, 1, WAITS="yes")
+    figeval("train", *TRAIN_FLAGS, "--slurm", "job.sh", cwd=cluster)
+    job = submit(cluster, 1, WAITS="yes")
     deadline = time.monotonic() + 30
     while not (cluster / "said").exists():
         assert time.monotonic() < deadline
@@ -183,7 +183,7 @@ def test_when_time_is_nearly_over_it_goes_back_into_the_queue(cluster: Path) -> 
 
 
 def test_a_script_that_cannot_be_written(cluster: Path) -> None:
-    done = figeval("train", *ASKED, "--slurm", "nowhere/job.sh", cwd=cluster, code=2)
+    done = figeval("train", *TRAIN_FLAGS, "--slurm", "nowhere/job.sh", cwd=cluster, code=2)
     assert "--slurm nowhere/job.sh cannot be written (No such file or directory)" in done.stderr
 
 

@@ -136,7 +136,7 @@ def small(folder: Path, task_type: str, examples: Sequence[Any]) -> Small:
     return Small(folder, examples)
 
 
-def written(learner: Any, network: Any, folder: Path) -> Path:
+def write_network(learner: Any, network: Any, folder: Path) -> Path:
     """What the loop writes of a network."""
     folder.mkdir()
     weights = {name: value.detach().cpu() for name, value in network.state_dict().items()}

@@ -21,7 +21,7 @@ from figeval.runs import Harness
 from figeval.wings.training.adapters import add_adapters
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
-from tests.plugins.heads.test_generation import EXAMPLES, SPREAD, WRITE, tell
+from tests.plugins.heads.test_generation import EXAMPLES, GENERATION_HEAD, SPREAD, tell
 from tests.plugins.tiny import Workshop
 from tests.wings.training.linear import Heard
 
@@ -34,7 +34,7 @@ def setup(folder: Path, **changes: Any) -> Setup:
     return Setup(model=str(folder), **changes)
 
 
-def adapted(network: Any, **changes: Any) -> Any:
+def enlarge_adapters(network: Any, **changes: Any) -> Any:
     """The adapters of a network, grown large: fresh ones change nothing."""
     adapters = add_adapters(network, config(**changes))
     torch.manual_seed(3)
@@ -48,8 +48,8 @@ def adapted(network: Any, **changes: Any) -> Any:
 @pytest.mark.parametrize(
     ("kind", "head", "factory", "targets"),
     [
-        ("t5", WRITE, seq2seq, ()),
-        ("bart", WRITE, seq2seq, ("q_proj", "fc1", "out_proj")),
+        ("t5", GENERATION_HEAD, seq2seq, ()),
+        ("bart", GENERATION_HEAD, seq2seq, ("q_proj", "fc1", "out_proj")),
         ("gpt2", "LMHeadModel", causal, ()),
         ("gpt2", "LMHeadModel", causal, ("c_proj", "c_fc")),  # square ones among them
         ("llama", "ForCausalLM", causal, ()),
@@ -66,7 +66,7 @@ def test_a_checkpoint_writes_what_the_network_with_adapters_does(
     batch = features.batch([0, 3], 0)
     with torch.inference_mode():
         plain = network([batch], [])
-    adapters = adapted(network, lora_targets=targets)
+    adapters = enlarge_adapters(network, lora_targets=targets)
     merged = adapters.merge(network.state_dict())
     assert set(merged) == set(before)
     changed = {name for name in before if not merged[name].equal(before[name])}
@@ -82,7 +82,7 @@ def test_a_checkpoint_writes_what_the_network_with_adapters_does(
         torch.testing.assert_close(network([batch], []), losses, rtol=1e-4, atol=1e-4)
 
 
-def wanted(network: Any) -> set[str]:
+def trainable_names(network: Any) -> set[str]:
     return {name for name, weight in network.named_parameters() if weight.requires_grad}
 
 
@@ -90,22 +90,22 @@ def test_what_is_new_is_trained_whole_and_the_rest_is_frozen(workshop: Workshop)
     """A head that predicts words came with its body; a classifier and a temperature did not."""
     network = pairs(setup(workshop("bert", "Model"), labels=("yes", "no"))).network()
     add_adapters(network, config())
-    heads = {name for name in wanted(network) if ".lora_" not in name}
+    heads = {name for name in trainable_names(network) if ".lora_" not in name}
     assert heads == {"model.classifier.weight", "model.classifier.bias"}
-    assert len(wanted(network)) == 2 + 2 * 2 * 2  # A and B of query and value in two layers
+    assert len(trainable_names(network)) == 2 + 2 * 2 * 2  # A and B of query and value in two layers
 
     options = {"pooling": "mean", "learn_temperature": True}
     network = ranking(setup(workshop("bert", "Model"), options=options)).network()
     add_adapters(network, config())
-    assert {name for name in wanted(network) if ".lora_" not in name} == {"log_temperature"}
+    assert {name for name in trainable_names(network) if ".lora_" not in name} == {"log_temperature"}
 
     network = mlm(setup(workshop("bert"))).network()
     add_adapters(network, config())
-    assert all(".lora_" in name for name in wanted(network))
+    assert all(".lora_" in name for name in trainable_names(network))
 
     network = mlm(setup(workshop("bert", "Model"))).network()
     add_adapters(network, config())
-    fresh = {name for name in wanted(network) if ".lora_" not in name}
+    fresh = {name for name in trainable_names(network) if ".lora_" not in name}
     assert "model.cls.predictions.transform.dense.weight" in fresh
     assert not any("embeddings" in name for name in fresh), "the head shares them with the body"
 
@@ -126,7 +126,7 @@ def test_wrong_targets_are_one_line(targets: tuple[str, ...], words: str, worksh
 
 
 def test_the_matrix_of_the_words_gets_none(workshop: Workshop) -> None:
-    network = seq2seq(setup(workshop("t5", WRITE))).network()
+    network = seq2seq(setup(workshop("t5", GENERATION_HEAD))).network()
     with pytest.raises(TrainError, match="lm_head is not a separate linear layer"):
         add_adapters(network, config(lora_targets=("lm_head",)))
 
@@ -146,7 +146,7 @@ def test_a_network_without_a_pretrained_model_has_no_place_for_adapters() -> Non
 # ---- a whole training ----------------------------------------------------------------------------------------------
 
 
-def trained(folder: Path, name: str, model: Path, heard: Heard) -> Path:
+def train_model(folder: Path, name: str, model: Path, heard: Heard) -> Path:
     config = TrainConfig(
         task="tell", model=str(model), output=folder / name, include_path=(folder,), head="causal", device="cpu",
         lora=4, batch_size=2, epochs=4, lr=2e-2, select_on="test", patience=None,
@@ -161,13 +161,13 @@ def test_only_adapters_are_kept_to_go_on_and_that_ends_where_one_training_does(
     telling = tell(tmp_path)
     model = workshop("gpt2", "LMHeadModel")
     heard = Heard()
-    uninterrupted = trained(telling, "whole", model, heard)
+    uninterrupted = train_model(telling, "whole", model, heard)
     assert (heard.scores[-1]["loss"] or 0) < (heard.scores[0]["loss"] or 0)
     with pytest.raises(KeyboardInterrupt):
-        trained(telling, "cut", model, Heard(cut=5))
+        train_model(telling, "cut", model, Heard(cut=5))
     state = load_file(next((telling / "cut/training").glob("step-*/state/state.safetensors")))
     assert state and all(".lora_" in name for name in state)
-    cut = trained(telling, "cut", model, Heard())
+    cut = train_model(telling, "cut", model, Heard())
     ends = [load_file(folder / "model.safetensors") for folder in (uninterrupted, cut)]
     before = load_file(model / "model.safetensors")
     assert set(ends[0]) == set(ends[1]) == set(before)

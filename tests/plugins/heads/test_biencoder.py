@@ -28,7 +28,7 @@ from figeval.types import Text
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
 from tests.finished_runs import Deaf
-from tests.plugins.heads.small import written
+from tests.plugins.heads.small import write_network
 from tests.plugins.tiny import LINES, Workshop
 from tests.wings.training.linear import Heard
 
@@ -254,7 +254,7 @@ def test_texts_are_trained_with_the_prompts_that_evaluation_reads(
         assert features.hard == expected.hard
 
         network = learner.network().eval()
-        saved_folder = written(learner, network, tmp_path / make.__name__)
+        saved_folder = write_network(learner, network, tmp_path / make.__name__)
         saved, trained = encoder(str(saved_folder)), learner.backend(network)
         assert saved.prompts.by_role == learner.describe()["prompts"] == {**E5, "text": E5["query"]}
         texts = [Text(text, role) for text in LINES for role in ("query", "document", "")]
@@ -280,7 +280,7 @@ def test_the_trained_model_keeps_the_prompts_that_were_given(
     tmp_path: Path,
 ) -> None:
     learner = ranking(setup(checkpoint_with_prompts(declared), options={"pooling": None, **options_given}))
-    saved_folder = written(learner, learner.network(), tmp_path / "out")
+    saved_folder = write_network(learner, learner.network(), tmp_path / "out")
     about = json.loads((saved_folder / "figeval.json").read_text()) | {"about": {"head": "biencoder"}}
     (saved_folder / "figeval.json").write_text(json.dumps(about))
     saved = encoder(str(saved_folder))
@@ -292,7 +292,7 @@ def test_a_model_without_prompts_is_trained_and_declared_as_ever(
     checkpoint_with_prompts: Callable[..., Path], tmp_path: Path
 ) -> None:
     learner = ranking(setup(checkpoint_with_prompts({}), options={"pooling": None}))
-    written(learner, learner.network(), tmp_path / "out")
+    write_network(learner, learner.network(), tmp_path / "out")
     assert set(json.loads((tmp_path / "out" / "figeval.json").read_text())) == {"kind", "pooling", "similarity"}
     assert "prompts" not in learner.describe()
 

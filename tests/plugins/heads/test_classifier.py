@@ -68,7 +68,7 @@ def test_losses_are_those_of_the_plain_formulas(kind: str, workshop: Workshop) -
     torch.testing.assert_close(step_losses, -functional.logsigmoid(signed).mean(dim=1), rtol=1e-4, atol=1e-4)
 
 
-def saved(learner: Any, folder: Path) -> Path:
+def save_learner(learner: Any, folder: Path) -> Path:
     folder.mkdir()
     network = learner.network()
     declared = learner.save(network, dict(network.state_dict()), folder)
@@ -97,23 +97,25 @@ def test_what_was_trained_is_what_is_asked(manner: str, workshop: Workshop, tmp_
 
 
 def test_a_trained_classifier_is_a_model(workshop: Workshop, tmp_path: Path) -> None:
-    folder = saved(single_label(setup_of(workshop("bert", "Model"))), tmp_path / "model")
+    folder = save_learner(single_label(setup_of(workshop("bert", "Model"))), tmp_path / "model")
     requests = [TextLabels(line, LABELS) for line in LINES]
     check = CapabilityCheck("label_texts", requests, lambda request, answer: "", TextLabels(LONG_TEXT, LABELS))
     check_model(lambda: classifier(str(folder), device="cpu"), checks=[check], tolerance=1e-4)
 
 
 def test_one_label_is_not_taken_for_several(workshop: Workshop, tmp_path: Path) -> None:
-    model = classifier(str(saved(single_label(setup_of(workshop("bert", "Model"))), tmp_path / "one")), device="cpu")
+    model = classifier(
+        str(save_learner(single_label(setup_of(workshop("bert", "Model"))), tmp_path / "one")), device="cpu"
+    )
     with pytest.raises(CapabilityError, match="gives one label to a text"):
         model.label_texts([TextLabels("t", LABELS, several=True)])
-    model = classifier(str(saved(multilabel(many(workshop("bert", "Model"))), tmp_path / "many")), device="cpu")
+    model = classifier(str(save_learner(multilabel(many(workshop("bert", "Model"))), tmp_path / "many")), device="cpu")
     with pytest.raises(CapabilityError, match="a probability of its own to each label"):
         model.label_texts([TextLabels("t", TYPES)])
 
 
 def test_a_head_is_kept_only_if_it_means_the_same_in_the_same_way(workshop: Workshop, tmp_path: Path) -> None:
-    folder = saved(multilabel(many(workshop("bert", "Model"))), tmp_path / "many")
+    folder = save_learner(multilabel(many(workshop("bert", "Model"))), tmp_path / "many")
     assert not multilabel(many(folder)).fresh
     assert single_label(many(folder)).fresh
     assert multilabel(setup_of(folder)).fresh

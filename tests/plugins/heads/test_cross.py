@@ -22,22 +22,22 @@ from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import PairLabel, TextPair
 from tests.plugins.headed import declare
-from tests.plugins.heads.small import best_of, examples_of, scores_of, small, written
+from tests.plugins.heads.small import best_of, examples_of, scores_of, small, write_network
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 HEAD = "ForSequenceClassification"
 KINDS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra", "gpt2")
 LABELS = ("entailment", "neutral", "contradiction")
-TWO = ("entailment", "non-entailment")
-SHORT = ("yes", "no, it does not", "The roof leaked for a month")
-PAIRS = [PairExample(id=f"p{n}", left=LINES[n], right=SHORT[n % 3], label=LABELS[n % 3]) for n in range(6)]
+TWO_LABELS = ("entailment", "non-entailment")
+SHORT_OPTIONS = ("yes", "no, it does not", "The roof leaked for a month")
+PAIRS = [PairExample(id=f"p{n}", left=LINES[n], right=SHORT_OPTIONS[n % 3], label=LABELS[n % 3]) for n in range(6)]
 CHOICES = [
     ChoiceExample(id="c0", query=LINES[0], options=("yes", LINES[1], "no, it is not"), gold=1),
     ChoiceExample(id="c1", query="Maybe.", options=("yes", "no"), gold=1),
     ChoiceExample(id="c2", query=LINES[2], options=(LINES[3][:30], "no", "a", "the bucket", LINES[5][:20]), gold=0),
 ]
 CANDIDATES = (*(line[:20] for line in LINES), "yes", "no, it is not")
-RANKED = [
+RANKINGS = [
     RankingExample(id=f"r{n}", query=LINES[n % 6], candidates=CANDIDATES, relevant=frozenset(gold))
     for n, gold in enumerate(({0}, {1, 6}, {7}, {3}))
 ]  # fmt: skip
@@ -100,9 +100,9 @@ def test_options_of_an_example_share_a_softmax(kind: str, workshop: Workshop) ->
 
 def test_candidates_are_told_from_some_that_depend_on_draw_and_row_alone(workshop: Workshop) -> None:
     learner = ranking(setup(workshop("bert", "Model"), options={"negatives": 3}))
-    features = learner.features(RANKED)
+    features = learner.features(RANKINGS)
     assert learner.select_by == "loss"
-    assert features.draw_candidates(1, 5) == learner.features(RANKED).draw_candidates(1, 5)
+    assert features.draw_candidates(1, 5) == learner.features(RANKINGS).draw_candidates(1, 5)
     assert {tuple(features.draw_candidates(1, draw)) for draw in range(20)} > {tuple(features.draw_candidates(1, 5))}
     assert {tuple(features.draw_candidates(row, 5)[1:]) for row in (0, 2, 3)} != {
         tuple(features.draw_candidates(0, 5)[1:])
@@ -112,16 +112,16 @@ def test_candidates_are_told_from_some_that_depend_on_draw_and_row_alone(worksho
         assert (first, second) == (1, 6)
         assert len(set(other_draws)) == 3
         assert not {1, 6} & set(other_draws)
-    near = replace(RANKED[0], near=frozenset(range(1, 6)))
+    near = replace(RANKINGS[0], near=frozenset(range(1, 6)))
     assert {n for draw in range(9) for n in learner.features([near]).draw_candidates(0, draw)} == {0, 6, 7}
 
 
 def test_losses_of_drawn_candidates_are_those_of_the_plain_formula(workshop: Workshop) -> None:
     learner = ranking(setup(workshop("roberta", "Model"), options={"negatives": 4}))
-    network, features = learner.network().eval(), learner.features(RANKED)
+    network, features = learner.network().eval(), learner.features(RANKINGS)
     with torch.inference_mode():
         expected = []
-        for row, example in enumerate(RANKED):
+        for row, example in enumerate(RANKINGS):
             numbers = features.draw_candidates(row, 8)
             scores = [plain(network, learner.base.tokenizer, example.query, CANDIDATES[n]) for n in numbers]
             expected.append(-torch.cat(scores).softmax(0)[: len(example.relevant)].sum().log())
@@ -134,11 +134,11 @@ def test_losses_of_drawn_candidates_are_those_of_the_plain_formula(workshop: Wor
 def test_lengths_of_pairs_not_yet_made_are_those_of_the_longest(workshop: Workshop) -> None:
     for kind in ("bert", "roberta", "gpt2"):
         learner = ranking(setup(workshop(kind, "Model"), options={"negatives": 7}))
-        features = learner.features(RANKED)
+        features = learner.features(RANKINGS)
         for row in (0, 3):  # all candidates are drawn: one is right, the seven others are not
             assert features.lengths[row] == features.batch([row], 0)["input_ids"].numel(), kind
         assert features.truncated == 0
-    short = ranking(setup(workshop("bert", "Model"), max_length=30, options={"negatives": 7})).features(RANKED)
+    short = ranking(setup(workshop("bert", "Model"), max_length=30, options={"negatives": 7})).features(RANKINGS)
     assert short.truncated == 4
     assert short.lengths[0] == short.batch([0], 0)["input_ids"].numel() == 8 * 30
 
@@ -171,7 +171,7 @@ def test_a_head_of_the_same_meaning_is_kept_its_classes_found_by_name(workshop: 
 )
 def test_another_head_makes_place_for_a_fresh_one(names: dict[int, str], workshop: Workshop) -> None:
     folder = workshop("bert", HEAD, id2label=names)
-    learner = pairs(setup(folder, labels=TWO))
+    learner = pairs(setup(folder, labels=TWO_LABELS))
     assert learner.describe()["fresh_head"] is True
     model = learner.network().model
     assert model.config.id2label == {0: "entailment", 1: "non-entailment"}
@@ -247,14 +247,14 @@ def test_what_was_saved_answers_as_the_network_did(kind: str, workshop: Workshop
     label_requests = [
         PairLabel(example.left, example.right, LABELS) for example in [*PAIRS, replace(PAIRS[0], right=LONG_TEXT)]
     ]
-    answers = reading(str(written(learner, network, tmp_path / "labels"))).label_pairs(label_requests)
+    answers = reading(str(write_network(learner, network, tmp_path / "labels"))).label_pairs(label_requests)
     for row, other in zip(answers.values, learner.backend(network).label_pairs(label_requests).values, strict=True):
         assert row == pytest.approx(other, rel=1e-5)
     assert answers.truncated == {6}
     scorer = choice(setup(workshop(kind, "Model")))
     network = scorer.network().eval()
     pair_requests = [TextPair(request.left, request.right) for request in label_requests]
-    scores = reading(str(written(scorer, network, tmp_path / "closeness"))).score_pairs(pair_requests)
+    scores = reading(str(write_network(scorer, network, tmp_path / "closeness"))).score_pairs(pair_requests)
     assert scores.values == pytest.approx(scorer.backend(network).score_pairs(pair_requests).values, rel=1e-5)
 
 
@@ -283,7 +283,7 @@ def test_how_a_model_came_about_is_in_the_record(workshop: Workshop, tmp_path: P
 def test_it_learns_and_answers_as_it_did_in_training(
     task_type: str, task: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:
-    ground = small(tmp_path / "ground", task_type, shortened(examples_of(task, 8)))
+    ground = small(tmp_path / "ground", task_type, shorten_rankings(examples_of(task, 8)))
     progress = ground.train(**changes)
     scores, rows = ground.answers()
     assert scores.route == {"pairs": "by_head"}.get(task_type, "by_pair_score")
@@ -293,7 +293,7 @@ def test_it_learns_and_answers_as_it_did_in_training(
     assert ground.record()["head"]["fresh_head"] is True
 
 
-def shortened(examples: list[Any]) -> list[Any]:
+def shorten_rankings(examples: list[Any]) -> list[Any]:
     """Ranking examples with the candidates that are right for one of them."""
     if not isinstance(examples[0], RankingExample):
         return examples
@@ -332,7 +332,7 @@ def test_examples_without_an_answer_are_refused(workshop: Workshop) -> None:
     with pytest.raises(FigevalError, match="c0 has no right option"):
         choice(setup(folder)).features([replace(CHOICES[0], gold=None)])
     with pytest.raises(FigevalError, match="r0 has no right candidate"):
-        ranking(setup(folder)).features([replace(RANKED[0], relevant=frozenset())])
+        ranking(setup(folder)).features([replace(RANKINGS[0], relevant=frozenset())])
 
 
 def test_a_model_that_carries_no_classifier_is_refused(workshop: Workshop) -> None:

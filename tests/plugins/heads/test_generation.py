@@ -27,8 +27,8 @@ from tests.finished_runs import Deaf
 from tests.plugins.tiny import LINES, Workshop
 from tests.wings.training.linear import Heard
 
-WRITE = "ForConditionalGeneration"
-MODELS = [("t5", WRITE, seq2seq), ("bart", WRITE, seq2seq), ("gpt2", "LMHeadModel", causal)]
+GENERATION_HEAD = "ForConditionalGeneration"
+MODELS = [("t5", GENERATION_HEAD, seq2seq), ("bart", GENERATION_HEAD, seq2seq), ("gpt2", "LMHeadModel", causal)]
 SPREAD = {"bart": {"init_std": 0.06}}  # so that inputs matter
 
 
@@ -71,7 +71,7 @@ def own_loss(model: Any, row: Any) -> torch.Tensor:
 
 
 def test_the_form_is_that_of_the_paper_with_the_tokenizers_own_tokens(workshop: Workshop) -> None:
-    learner = seq2seq(setup(workshop("t5", WRITE)))
+    learner = seq2seq(setup(workshop("t5", GENERATION_HEAD)))
     tokenizer, row = learner.base.tokenizer, learner.features(EXAMPLES).rows[0]
     assert tokenizer.unk_token_id not in row["input_ids"]
     assert list(row["input_ids"]).count(tokenizer.eos_token_id) == 3  # proverb, two keywords
@@ -129,7 +129,7 @@ def test_beams_are_those_of_transformers(workshop: Workshop) -> None:
     """A plain call for one example, with the decoder start token of the configuration."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    folder = workshop("bart", WRITE, **SPREAD["bart"])
+    folder = workshop("bart", GENERATION_HEAD, **SPREAD["bart"])
     learner = seq2seq(setup(folder, max_new_tokens=15))
     learner.features(EXAMPLES)
     model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
@@ -151,7 +151,7 @@ fields: {id: row.id, inputs: {saying: row.saying, keywords: row.words}, referenc
 metrics: [rouge_l, length]
 baselines: [echo]
 """
-TOLD = ["a stitch in time saves nine", "the roof leaked", "the quiet ones know the way", "it is a long time"]
+TEXTS_TO_WRITE = ["a stitch in time saves nine", "the roof leaked", "the quiet ones know the way", "it is a long time"]
 SHAPES: dict[str, dict[str, Any]] = {
     "t5": {"d_model": 32, "d_kv": 16, "d_ff": 64, "dropout_rate": 0.0, "initializer_factor": 0.3},
     "gpt2": {"n_embd": 32, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "attn_pdrop": 0.0},
@@ -161,7 +161,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 def tell(folder: Path) -> Path:
     """The folder with four rows to be learnt by heart, and their task."""
     rows = [
-        {"id": n, "saying": f"saying {n}", "words": [text.split()[-1]], "told": text} for n, text in enumerate(TOLD)
+        {"id": n, "saying": f"saying {n}", "words": [text.split()[-1]], "told": text}
+        for n, text in enumerate(TEXTS_TO_WRITE)
     ]
     (folder / "tell.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (folder / "tell.task.yaml").write_text(TASK, encoding="utf-8")
@@ -169,7 +170,9 @@ def tell(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "head", "trained"), [("t5", WRITE, None), ("gpt2", "LMHeadModel", "causal")])
+@pytest.mark.parametrize(
+    ("kind", "head", "trained"), [("t5", GENERATION_HEAD, None), ("gpt2", "LMHeadModel", "causal")]
+)
 def test_it_learns_and_writes_as_it_did_in_training(
     kind: str, head: str, trained: str | None, tmp_path: Path, workshop: Workshop
 ) -> None:
@@ -195,7 +198,7 @@ def test_it_learns_and_writes_as_it_did_in_training(
 
 
 def test_a_model_that_was_trained_on_other_inputs_is_told_so(tmp_path: Path, workshop: Workshop) -> None:
-    learner = seq2seq(setup(workshop("t5", WRITE)))
+    learner = seq2seq(setup(workshop("t5", GENERATION_HEAD)))
     learner.features(EXAMPLES)
     network = learner.network()
     declared = learner.save(network, network.state_dict(), tmp_path / "saved")
@@ -213,10 +216,10 @@ def test_a_model_that_was_trained_on_other_inputs_is_told_so(tmp_path: Path, wor
     ("kind", "head", "factory", "options", "words"),
     [
         ("gpt2", "LMHeadModel", seq2seq, {}, "is a GPT2LMHeadModel; use --head causal"),
-        ("t5", WRITE, causal, {}, "is a T5ForConditionalGeneration; use --head seq2seq"),
+        ("t5", GENERATION_HEAD, causal, {}, "is a T5ForConditionalGeneration; use --head seq2seq"),
         ("bert", "ForMaskedLM", seq2seq, {}, "is a BertForMaskedLM; begin with an encoder-decoder"),
-        ("bart", WRITE, seq2seq, {"beams": 3}, "no such option.*num_beams"),
-        ("bart", WRITE, seq2seq, {"max_target": 0}, "max_target=0"),
+        ("bart", GENERATION_HEAD, seq2seq, {"beams": 3}, "no such option.*num_beams"),
+        ("bart", GENERATION_HEAD, seq2seq, {"max_target": 0}, "max_target=0"),
     ],
 )
 def test_wrong_models_and_options_are_one_line(
@@ -230,6 +233,6 @@ def test_wrong_models_and_options_are_one_line(
 def test_a_decoder_without_a_beginning_is_refused(workshop: Workshop, tmp_path: Path) -> None:
     from tests.plugins.tiny import change_config
 
-    folder = change_config(workshop("t5", WRITE), tmp_path / "t5", decoder_start_token_id=None)
+    folder = change_config(workshop("t5", GENERATION_HEAD), tmp_path / "t5", decoder_start_token_id=None)
     with pytest.raises(FigevalError, match="no decoder_start_token_id; add it"):
         seq2seq(setup(folder))

@@ -21,7 +21,7 @@ from figeval.task_types.joint import JointExample
 from figeval.task_types.spans import SpanExample
 from figeval.types import Span, SpanQuery, Text
 from tests.plugins.headed import declare, joint_checkpoint
-from tests.plugins.heads.small import Small, assert_alike, best_of, examples_of, scores_of, small, written
+from tests.plugins.heads.small import Small, assert_alike, best_of, examples_of, scores_of, small, write_network
 from tests.plugins.tiny import LINES, Workshop
 
 CANDIDATES = (*LINES, "yes", "no, it is not")
@@ -132,7 +132,7 @@ def test_it_begins_where_a_biencoder_ended(workshop: Workshop, tmp_path: Path) -
     with torch.no_grad():
         for weight in network.parameters():
             weight.add_(0.01)
-    folder = written(first, network, tmp_path / "biencoder")
+    folder = write_network(first, network, tmp_path / "biencoder")
     learner = joint(Setup(model=str(folder)))
     described = learner.describe()
     assert (described["pooling"], described["similarity"], described["fresh_branch"]) == ("cls", "dot", True)
@@ -162,7 +162,7 @@ def test_what_was_saved_answers_as_the_network_did(
 ) -> None:
     learner = joint(setup(workshop(kind, "Model"), max_length=60, options={**options, "max_span": 6}))
     network = learner.network().eval()
-    loaded, expected = reading(str(written(learner, network, tmp_path / "out"))), learner.backend(network)
+    loaded, expected = reading(str(write_network(learner, network, tmp_path / "out"))), learner.backend(network)
     texts = [Text(text) for text in (*CANDIDATES, *(example.query for example in EXAMPLES))]
     torch.testing.assert_close(*(torch.tensor(model.embed(texts).values) for model in (loaded, expected)))
     assert loaded.similarity == expected.similarity

@@ -31,7 +31,7 @@ from figeval.runs.run import run as run_pipeline
 from figeval.task_types.choice import ChoiceExample
 from figeval.wings.training.learners import load_learners
 from tests.finished_runs import Deaf
-from tests.plugins.heads.small import Small, best_of, examples_of, scores_of, small, written
+from tests.plugins.heads.small import Small, best_of, examples_of, scores_of, small, write_network
 from tests.plugins.tiny import (
     KINDS,
     LINES,
@@ -47,7 +47,7 @@ from tests.plugins.tiny import (
 from tests.wings.training.linear import Heard
 
 ENCODERS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta", "deberta-v2", "electra")
-BOTH = ("t5", "bart")
+ENCODER_DECODERS = ("t5", "bart")
 CHOICES = [
     ChoiceExample(id="c0", query=LINES[0], options=("yes", LINES[1][:30], "no, it is not"), gold=1),
     ChoiceExample(id="c1", query="Maybe.", options=("yes", "no"), gold=1),
@@ -141,14 +141,14 @@ def test_only_what_is_missing_is_added_to_the_vocabulary(workshop: Workshop, tmp
     learner = marker(setup(workshop("bart", "Model")))
     before = len(learner.base.tokenizer)
     assert len(learner.tokenizer) - before == 99 + 1
-    again = marker(setup(written(learner, learner.network(), tmp_path / "again")))
+    again = marker(setup(write_network(learner, learner.network(), tmp_path / "again")))
     assert len(again.base.tokenizer) == before + 100 == len(again.tokenizer)
 
 
 # ---- scores and losses ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [*ENCODERS, *BOTH])
+@pytest.mark.parametrize("kind", [*ENCODERS, *ENCODER_DECODERS])
 def test_losses_are_cross_entropies_whatever_stands_beside(kind: str, workshop: Workshop, tmp_path: Path) -> None:
     """Three, two and five options: dot products of states that transformers gives without padding."""
     learner = marker(setup(folder_of(kind, workshop, tmp_path)))
@@ -166,13 +166,13 @@ def test_losses_are_cross_entropies_whatever_stands_beside(kind: str, workshop: 
             torch.testing.assert_close(network([features.batch(rows, 0)], []), expected_scores, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", [*ENCODERS, *BOTH])
+@pytest.mark.parametrize("kind", [*ENCODERS, *ENCODER_DECODERS])
 def test_what_was_saved_scores_as_the_network_did(kind: str, workshop: Workshop, tmp_path: Path) -> None:
     learner = marker(setup(folder_of(kind, workshop, tmp_path), max_length=60))
     network = learner.network().eval()
     requests = questions([*CHOICES, replace(CHOICES[0], query=LONG_TEXT)])
     expected = learner.backend(network).score_options(requests)
-    loaded = reading(str(written(learner, network, tmp_path / "out")))
+    loaded = reading(str(write_network(learner, network, tmp_path / "out")))
     got = loaded.score_options(requests)
     assert got.truncated == expected.truncated
     assert 3 in got.truncated and 1 not in got.truncated
@@ -235,7 +235,7 @@ def test_a_run_names_the_example_whose_options_leave_no_room(tmp_path: Path) -> 
     crowded = replace(CHOICES[0], id="crowded", query=LONG_TEXT, options=(LINES[0], LINES[1], "yes"))
     ground = small(tmp_path / "ground", "choice", [CHOICES[1], crowded])
     learner = marker(setup(ground.model, max_length=20))
-    written(learner, learner.network(), ground.trained)
+    write_network(learner, learner.network(), ground.trained)
     config = RunConfig(tasks=("small",), model=str(ground.trained), device="cpu", output_path=tmp_path / "run")
     record, _ = run_pipeline(config, ground.harness, Deaf())
     (task,) = record.tasks
@@ -255,16 +255,16 @@ def test_without_a_text_the_options_are_all_that_is_read(workshop: Workshop, tmp
 
 # ---- what is learnt ------------------------------------------------------------------------------------------------
 
-SAID = {"roof": "mend", "boat": "row", "bell": "ring", "song": "sing", "bread": "bake"}
-SPELT = Marks({"pad_token": "[PAD]", "unk_token": "[UNK]", "eos_token": "[SEP]"}, "", "[SEP]")
+VERB_OF_NOUN = {"roof": "mend", "boat": "row", "bell": "ring", "song": "sing", "bread": "bake"}
+SPELT_MARKS = Marks({"pad_token": "[PAD]", "unk_token": "[UNK]", "eos_token": "[SEP]"}, "", "[SEP]")
 
 
 def toy() -> list[ChoiceExample]:
     """What is done with a thing, among three options in any order."""
     examples = [
         ChoiceExample(id=f"{thing}{n}", query=f"the {thing}", options=options, gold=options.index(done))
-        for thing, done in SAID.items()
-        for n, options in enumerate(permutations(SAID.values(), 3))
+        for thing, done in VERB_OF_NOUN.items()
+        for n, options in enumerate(permutations(VERB_OF_NOUN.values(), 3))
         if done in options
     ]
     return random.Random(4).sample(examples, len(examples))
@@ -275,7 +275,7 @@ def small_t5(folder: Path, examples: Sequence[ChoiceExample]) -> Path:
     from transformers import T5Config, T5ForConditionalGeneration
 
     tokenizer = make_tokenizer(
-        partial(word_pieces, texts=[text for example in examples for text in example.texts]), SPELT
+        partial(word_pieces, texts=[text for example in examples for text in example.texts]), SPELT_MARKS
     )
     shape = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0}
     torch.manual_seed(0)

@@ -29,12 +29,12 @@ from figeval.types import PairLabel, Text
 from figeval.wings.training.adapters import add_adapters
 from figeval.wings.training.config import TrainConfig
 from tests.plugins.headed import declare
-from tests.plugins.heads.small import best_of, examples_of, scores_of, small, written
+from tests.plugins.heads.small import best_of, examples_of, scores_of, small, write_network
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 LABELS = ("entailment", "neutral", "contradiction")
-SHORT = ("yes", "no, it does not", "The roof leaked for a month")
-PAIRS = [PairExample(id=f"p{n}", left=LINES[n], right=SHORT[n % 3], label=LABELS[n % 3]) for n in range(6)]
+SHORT_TEXTS = ("yes", "no, it does not", "The roof leaked for a month")
+PAIRS = [PairExample(id=f"p{n}", left=LINES[n], right=SHORT_TEXTS[n % 3], label=LABELS[n % 3]) for n in range(6)]
 
 
 def setup(folder: Path | str, **changes: Any) -> Setup:
@@ -46,14 +46,14 @@ def requests_of(*examples: PairExample, labels: tuple[str, ...] = LABELS) -> lis
     return [PairLabel(example.left, example.right, labels) for example in examples]
 
 
-def trained(workshop: Workshop, folder: Path, **changes: Any) -> Path:
+def train_folder(workshop: Workshop, folder: Path, **changes: Any) -> Path:
     """A folder as the loop writes it; the fresh layer is made larger, so that labels differ."""
     learner = pairs(setup(workshop("bert", "Model"), **changes))
     torch.manual_seed(3)
     network = learner.network()
     with torch.no_grad():
         network.head.weight.mul_(8)
-    return written(learner, network, folder)
+    return write_network(learner, network, folder)
 
 
 def test_both_texts_get_the_prompt_of_texts_of_one_kind(workshop: Workshop, tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_both_texts_get_the_prompt_of_texts_of_one_kind(workshop: Workshop, tmp_
     spelt = [replace(example, left=prompt + example.left, right=prompt + example.right) for example in PAIRS]
     features, expected = learner.features(PAIRS), plain.features(spelt)
     assert (features.left.fields, features.right.fields) == (expected.left.fields, expected.right.fields)
-    with_prompt = reading(str(trained(workshop, tmp_path / "prompted", options={"text_prompt": prompt})))
-    without = reading(str(trained(workshop, tmp_path / "plain")))
+    with_prompt = reading(str(train_folder(workshop, tmp_path / "prompted", options={"text_prompt": prompt})))
+    without = reading(str(train_folder(workshop, tmp_path / "plain")))
     assert with_prompt.describe()["prompts"]["text"] == prompt
     assert "prompts" not in without.describe()
     for row, other in zip(
@@ -149,9 +149,11 @@ def test_what_was_saved_answers_as_the_network_did(
     """Also where a text is too long, or stands in several pairs, on either side."""
     learner = pairs(setup(workshop(kind, "Model"), max_length=60, options={"pooling": pooling, "product": product}))
     network, features = learner.network().eval(), learner.features(PAIRS)
-    requests = requests_of(*PAIRS, replace(PAIRS[0], right=LONG_TEXT), replace(PAIRS[1], left=SHORT[1], right=LINES[1]))
+    requests = requests_of(
+        *PAIRS, replace(PAIRS[0], right=LONG_TEXT), replace(PAIRS[1], left=SHORT_TEXTS[1], right=LINES[1])
+    )
     expected = learner.backend(network).label_pairs(requests)
-    folder = written(learner, network, tmp_path / "out")
+    folder = write_network(learner, network, tmp_path / "out")
     assert resolve_backend(str(folder), {}) == "pair_encoder"
     for size in (1, "auto"):
         model = reading(str(folder), batch_size=size)
@@ -168,7 +170,7 @@ def test_what_was_saved_answers_as_the_network_did(
 
 
 def test_its_vectors_are_those_of_the_encoder_and_every_text_is_read_once(workshop: Workshop, tmp_path: Path) -> None:
-    model = reading(str(trained(workshop, tmp_path / "out")))
+    model = reading(str(train_folder(workshop, tmp_path / "out")))
     assert capabilities(model) == {"embed", "label_pairs"}
     plain = encoder(str(workshop("bert", "Model")), pooling="mean")
     texts = [Text(line) for line in LINES]
@@ -185,7 +187,7 @@ def test_its_vectors_are_those_of_the_encoder_and_every_text_is_read_once(worksh
 
 
 def test_labels_are_asked_by_their_meaning(workshop: Workshop, tmp_path: Path) -> None:
-    folder = str(trained(workshop, tmp_path / "out"))
+    folder = str(train_folder(workshop, tmp_path / "out"))
     three = reading(folder).label_pairs(requests_of(*PAIRS)).values
     two = requests_of(*PAIRS, labels=("Entails", "not_entailment"))
     for row, best in zip(three, reading(folder).label_pairs(two).values, strict=True):
@@ -202,12 +204,12 @@ def test_labels_are_asked_by_their_meaning(workshop: Workshop, tmp_path: Path) -
 
 
 def test_it_keeps_to_what_is_wanted_of_models(workshop: Workshop, tmp_path: Path) -> None:
-    folder = trained(workshop, tmp_path / "out")
+    folder = train_folder(workshop, tmp_path / "out")
     check_model(lambda: reading(str(folder), device="cpu"), tolerance=1e-4)
 
 
 def test_the_layer_is_part_of_its_fingerprint_and_can_be_forgotten(workshop: Workshop, tmp_path: Path) -> None:
-    folder = trained(workshop, tmp_path / "out")
+    folder = train_folder(workshop, tmp_path / "out")
     model = reading(str(folder))
     before, first_answers = model.fingerprint(), model.label_pairs(requests_of(*PAIRS)).values
     model.close()
@@ -222,7 +224,7 @@ def test_the_layer_is_part_of_its_fingerprint_and_can_be_forgotten(workshop: Wor
 
 
 def test_a_layer_of_the_same_meaning_is_kept_its_classes_found_by_name(workshop: Workshop, tmp_path: Path) -> None:
-    folder = trained(workshop, tmp_path / "out", options={"product": True})
+    folder = train_folder(workshop, tmp_path / "out", options={"product": True})
     again = pairs(Setup(model=str(folder), labels=("Contradictory", "Entails", "neutral")))
     assert (again.fresh, again.pooling, again.options.product) == (False, "mean", True)
     network = again.network()
@@ -238,10 +240,10 @@ def test_a_layer_of_the_same_meaning_is_kept_its_classes_found_by_name(workshop:
 def test_another_layer_makes_place_for_a_fresh_one(
     labels: tuple[str, ...], options: dict[str, Any], workshop: Workshop, tmp_path: Path
 ) -> None:
-    folder = trained(workshop, tmp_path / "out")
+    folder = train_folder(workshop, tmp_path / "out")
     learner = pairs(Setup(model=str(folder), labels=labels, options=options))
     assert learner.describe()["fresh_head"] is True
-    saved = written(learner, learner.network(), tmp_path / "again")
+    saved = write_network(learner, learner.network(), tmp_path / "again")
     assert json.loads((saved / "config.json").read_text())["id2label"] == {
         str(n): label for n, label in enumerate(labels)
     }
@@ -301,7 +303,7 @@ def test_examples_that_cannot_be_learnt_from_are_refused(workshop: Workshop) -> 
 
 def test_a_text_without_a_token_has_unknown_probabilities(workshop: Workshop, tmp_path: Path) -> None:
     learner = pairs(setup(workshop("gpt2", "Model")))
-    model = reading(str(written(learner, learner.network(), tmp_path / "out")))
+    model = reading(str(write_network(learner, learner.network(), tmp_path / "out")))
     unknown, known_row = model.label_pairs(requests_of(replace(PAIRS[1], right=""), PAIRS[1])).values
     assert all(map(math.isnan, unknown.values()))
     assert sum(known_row.values()) == pytest.approx(1)
@@ -314,7 +316,7 @@ def test_folders_that_are_none(workshop: Workshop, tmp_path: Path) -> None:
     bare = {"kind": "pair_encoder", "pooling": "mean"}
     with pytest.raises(FigevalError, match=r"declared as a pair encoder, but has no pair_encoder\.safetensors"):
         reading(str(declare(workshop("bert", "Model", id2label={0: "a", 1: "b"}), tmp_path / "headless", **bare)))
-    folder = trained(workshop, tmp_path / "out")
+    folder = train_folder(workshop, tmp_path / "out")
     with pytest.raises(FigevalError, match=r"names its classes LABEL_0, LABEL_1"):
         save_file(load_file(folder / FILE), declare(plain, tmp_path / "nameless", **bare) / FILE)
         reading(str(tmp_path / "nameless"))

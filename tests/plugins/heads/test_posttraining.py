@@ -25,7 +25,7 @@ from figeval.wings.training.task_training import train_in_process
 from tests.plugins.tiny import KINDS, LINES, LONG_TEXT, Workshop, save
 from tests.wings.training.linear import Heard
 
-WRITE = "ForConditionalGeneration"
+GENERATION_HEAD = "ForConditionalGeneration"
 EXAMPLES = [PairExample(id=str(n), left=LINES[n], right=LINES[0], label="yes") for n in range(6)]
 PIECE = TextPiece([1, *range(100, 140), 2], 1, 41, "x")
 START = 7
@@ -65,12 +65,12 @@ def test_spans_under_sentinels_give_the_text_together_with_the_target(length: in
         assert read.pop() == target.pop() == 2
         assert row["decoder_input_ids"] == [START, *target]
         assert [token for token in read if token in sentinels] == [token for token in target if token in sentinels]
-        assert restored(read, target, sentinels) == list(range(100, 100 + length))
+        assert restore_text(read, target, sentinels) == list(range(100, 100 + length))
         sizes.add((len(read), len(target)))
     assert len(sizes) == 1, "the weights of a step are known before anything is drawn"
 
 
-def restored(read: list[int], target: list[int], sentinels: range) -> list[int]:
+def restore_text(read: list[int], target: list[int], sentinels: range) -> list[int]:
     """What was kept, with every sentinel replaced by what the target has after it."""
     spans: dict[int, list[int]] = {}
     for token in target:
@@ -149,7 +149,7 @@ def test_losses_are_those_of_transformers(kind: str, workshop: Workshop) -> None
 
 @pytest.mark.parametrize("kind", ["t5", "bart"])
 def test_losses_of_infilling_are_those_of_transformers(kind: str, workshop: Workshop, tmp_path: Path) -> None:
-    learner = infill(setup(with_tokens(workshop(kind, WRITE), tmp_path / kind, kind)))
+    learner = infill(setup(with_tokens(workshop(kind, GENERATION_HEAD), tmp_path / kind, kind)))
     same_as_own(learner.network().eval(), learner.features(EXAMPLES))
 
 
@@ -192,7 +192,7 @@ def reading(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def trained(folder: Path, model: Path, head: str, **changes: Any) -> tuple[Path, Heard]:
+def train_model(folder: Path, model: Path, head: str, **changes: Any) -> tuple[Path, Heard]:
     values = {"task": "read", "model": str(model), "output": folder / "out", "head": head, "include_path": [folder]}
     further = {"epochs": 6, "lr": 5e-3, "batch_size": 4, "device": "cpu", "max_length": 20}
     heard = Heard()
@@ -205,7 +205,9 @@ def trained(folder: Path, model: Path, head: str, **changes: Any) -> tuple[Path,
 def test_a_masked_model_learns_and_is_a_base_for_other_heads(reading: Path, workshop: Workshop) -> None:
     from transformers import AutoModel
 
-    output, heard = trained(reading, workshop("bert"), "mlm", select_on="test", epochs=16, lr=1e-2, evaluate_every=4)
+    output, heard = train_model(
+        reading, workshop("bert"), "mlm", select_on="test", epochs=16, lr=1e-2, evaluate_every=4
+    )
     losses = [scores["loss"] for scores in heard.scores]
     assert (losses[-1] or 0) < 0.9 * (losses[0] or 0), losses
     assert all(set(scores) == {"loss"} for scores in heard.scores), "masked words are no score of the task"
@@ -223,8 +225,8 @@ def test_a_masked_model_learns_and_is_a_base_for_other_heads(reading: Path, work
 
 @pytest.mark.slow
 def test_infilling_learns(reading: Path, workshop: Workshop) -> None:
-    model = with_tokens(workshop("bart", WRITE), reading / "bart", "bart")
-    _, heard = trained(reading, model, "infill", select_on="none")
+    model = with_tokens(workshop("bart", GENERATION_HEAD), reading / "bart", "bart")
+    _, heard = train_model(reading, model, "infill", select_on="none")
     assert heard.losses[-1] < 0.9 * heard.losses[0]
 
 
@@ -245,10 +247,10 @@ def test_a_bare_encoder_gets_a_fresh_head(workshop: Workshop) -> None:
     [
         ("gpt2", "LMHeadModel", mlm, {}, "has no mask token"),
         ("bert", "ForMaskedLM", infill, {}, "is a BertForMaskedLM; infill needs an encoder-decoder"),
-        ("t5", WRITE, infill, {}, "neither <extra_id_0> nor a mask token"),
+        ("t5", GENERATION_HEAD, infill, {}, "neither <extra_id_0> nor a mask token"),
         ("bert", "ForMaskedLM", mlm, {"share": 1.5}, "share=1.5"),
         ("bert", "ForMaskedLM", mlm, {"text": "a"}, "no such option.*texts"),
-        ("bart", WRITE, infill, {"mean_span": 0}, "mean_span=0"),
+        ("bart", GENERATION_HEAD, infill, {"mean_span": 0}, "mean_span=0"),
     ],
 )
 def test_wrong_models_and_options_are_one_line(

@@ -19,11 +19,11 @@ from figeval.models.learner import Setup
 from figeval.task_types.spans import SpanExample
 from figeval.types import NO_SPAN, Span, SpanQuery
 from tests.plugins.headed import QA, declare
-from tests.plugins.heads.small import assert_alike, best_of, examples_of, scores_of, small, written
+from tests.plugins.heads.small import assert_alike, best_of, examples_of, scores_of, small, write_network
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 KINDS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra")
-ROOMY = {"max_position_embeddings": 400}
+LONG_CONTEXT = {"max_position_embeddings": 400}
 
 
 def example(number: int, text: str, part: str) -> SpanExample:
@@ -73,7 +73,7 @@ def plain(model: Any, tokenizer: Any, example: SpanExample, text: str, question:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_losses_are_those_of_the_plain_formula_whatever_stands_beside(kind: str, workshop: Workshop) -> None:
-    learner = span(setup(workshop(kind, "Model", **ROOMY), max_length=300))
+    learner = span(setup(workshop(kind, "Model", **LONG_CONTEXT), max_length=300))
     network, features = learner.network().eval(), learner.features(EXAMPLES)
     with torch.inference_mode():
         expected = torch.stack(
@@ -96,7 +96,7 @@ def test_the_text_may_stand_first_or_alone(text: str, question: str, workshop: W
             [plain(network.model, learner.base.tokenizer, example, text, question) for example in EXAMPLES]
         )
         torch.testing.assert_close(network([features.batch(range(4), 0)], []), expected, rtol=1e-4, atol=1e-4)
-    saved = written(learner, network, tmp_path / "out")
+    saved = write_network(learner, network, tmp_path / "out")
     loaded = spans(str(saved))
     assert_alike(loaded.find_spans(queries(EXAMPLES)), learner.backend(network).find_spans(queries(EXAMPLES)))
     described = loaded.describe()
@@ -115,7 +115,7 @@ def test_of_a_long_text_the_window_with_most_around_the_stretch_is_read(workshop
     text = f"{LONG_TEXT} {LONG_TEXT}"
     start = text.index("rolled back", len(LONG_TEXT))
     far = SpanExample(id="far", text=text, given="a", known="b", gold=Span(start, start + len("rolled back")))
-    learner = span(setup(workshop("bert", "Model", **ROOMY), max_length=60))
+    learner = span(setup(workshop("bert", "Model", **LONG_CONTEXT), max_length=60))
     features = learner.features([far, replace(EXAMPLES[1], known="b")])
     assert features.truncated == 1
     batch, answer = features.batch([0], 0), features.answers[0]
@@ -130,7 +130,7 @@ def test_of_a_long_text_the_window_with_most_around_the_stretch_is_read(workshop
 
 def test_of_a_stretch_longer_than_any_window_the_most_is_learnt(workshop: Workshop) -> None:
     long = SpanExample(id="long", text=LONG_TEXT, given="a", known="b", gold=Span(0, len(LONG_TEXT)))
-    learner = span(setup(workshop("bert", "Model", **ROOMY), max_length=60))
+    learner = span(setup(workshop("bert", "Model", **LONG_CONTEXT), max_length=60))
     features = learner.features([long])
     (answer,) = features.answers
     window = features.passages.windows[features.rows[0]]
@@ -159,7 +159,7 @@ def test_what_a_checkpoint_declares_of_its_input_is_kept(workshop: Workshop, tmp
 
 
 def test_dropout_is_on_frozen_weights_stay_and_the_rest_gets_a_gradient(workshop: Workshop) -> None:
-    learner = span(setup(workshop("roberta", "Model", **ROOMY), options={"freeze": "roberta.embeddings"}))
+    learner = span(setup(workshop("roberta", "Model", **LONG_CONTEXT), options={"freeze": "roberta.embeddings"}))
     network, features = learner.network(), learner.features(EXAMPLES)
     batch = features.batch(range(4), 0)
     gradients = []
@@ -175,10 +175,10 @@ def test_dropout_is_on_frozen_weights_stay_and_the_rest_gets_a_gradient(workshop
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_what_was_saved_answers_as_the_network_did(kind: str, workshop: Workshop, tmp_path: Path) -> None:
-    learner = span(setup(workshop(kind, "Model", **ROOMY), max_length=70, options={"max_span": 5}))
+    learner = span(setup(workshop(kind, "Model", **LONG_CONTEXT), max_length=70, options={"max_span": 5}))
     network = learner.network().eval()
     requests = queries([*EXAMPLES, replace(EXAMPLES[0], text=LONG_TEXT)])
-    loaded = spans(str(written(learner, network, tmp_path / "out")))
+    loaded = spans(str(write_network(learner, network, tmp_path / "out")))
     assert_alike(loaded.find_spans(requests), learner.backend(network).find_spans(requests))
     assert (loaded.describe()["max_length"], loaded.describe()["max_span"]) == (70, 5)
 
@@ -230,7 +230,7 @@ def test_that_no_span_is_right_is_learnt_and_said_by_the_first_token(
     kind: str, workshop: Workshop, tmp_path: Path
 ) -> None:
     mixed = [replace(example, gold=NO_SPAN) if n % 2 else example for n, example in enumerate(EXAMPLES)]
-    learner = span(setup(workshop(kind, "Model", **ROOMY), max_length=300, options={"null_score": True}))
+    learner = span(setup(workshop(kind, "Model", **LONG_CONTEXT), max_length=300, options={"null_score": True}))
     network, features = learner.network().eval(), learner.features(mixed)  # without dropout: as few steps as possible
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
     for _ in range(300):

@@ -20,16 +20,16 @@ LABELS = ("entailment", "neutral", "contradiction")
 TEXTS = [*LINES, "Yes.", LONG_TEXT[:200]]
 PAIRS = [PairExample(id=f"p{n}", left=text, right=TEXTS[n // 2], label=LABELS[n % 3]) for n, text in enumerate(TEXTS)]
 CANDIDATES = (*(line[:20] for line in LINES), "yes", "no, it is not")
-RANKED = [
+RANKINGS = [
     RankingExample(id=f"r{n}", query=text, candidates=CANDIDATES, relevant=frozenset({n}))
     for n, text in enumerate(TEXTS)
 ]
 VECTORS = {"pooling": "mean"}
 HEADS: dict[str, tuple[Callable[[Setup], Any], str, list[Any], dict[str, Any]]] = {
     "pairs": (cross_encoder.pairs, "ForSequenceClassification", PAIRS, {}),
-    "ranking": (biencoder.ranking, "Model", RANKED, VECTORS),
-    "ranking, cached": (biencoder.ranking, "Model", RANKED, {**VECTORS, "caching": "on"}),
-    "mlm": (posttraining.mlm, "ForMaskedLM", RANKED, {}),
+    "ranking": (biencoder.ranking, "Model", RANKINGS, VECTORS),
+    "ranking, cached": (biencoder.ranking, "Model", RANKINGS, {**VECTORS, "caching": "on"}),
+    "mlm": (posttraining.mlm, "ForMaskedLM", RANKINGS, {}),
 }
 
 

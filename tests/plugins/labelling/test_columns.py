@@ -33,7 +33,7 @@ WORDS = "She took it into account at the 10 000", "No"
 NER = "-DOCSTART- -X- -X- O\n\nHe PRP I-NP O\nleft VBD I-VP B-FIG\n\n-DOCSTART- -X- O O\n\nIt PRP I-NP O\n"
 
 
-def read(content: str | bytes, folder: Path, declared: str = "") -> tuple[list[tuple[str, str]], DataContext]:
+def read_columns(content: str | bytes, folder: Path, declared: str = "") -> tuple[list[tuple[str, str]], DataContext]:
     (folder / "words").write_bytes(content if isinstance(content, bytes) else content.encode())
     context = DataContext(folder=folder, fetch=lambda benchmark, path: folder / path)
     rows = open_columns(f"words{declared}", context)
@@ -57,12 +57,12 @@ def read(content: str | bytes, folder: Path, declared: str = "") -> tuple[list[t
     ],
 )
 def test_read(content: str | bytes, rows: list[tuple[str, str]], tmp_path: Path) -> None:
-    assert read(content, tmp_path)[0] == rows
+    assert read_columns(content, tmp_path)[0] == rows
 
 
 def test_codes_of_expressions(tmp_path: Path) -> None:
     """`took … into account` has a gap, and `account` also belongs to a second expression."""
-    rows, context = read(CUPT, tmp_path)
+    rows, context = read_columns(CUPT, tmp_path)
     assert rows == [(WORDS[0], "O B-VID O B-VID I-VID B-LVC.full O O O"), (WORDS[1], "O")]
     remark = context.notes.pop("remark")
     assert "expressions with other words in between (1)" in remark
@@ -86,7 +86,7 @@ def test_codes_of_expressions(tmp_path: Path) -> None:
     ],
 )
 def test_declared_columns(content: str, declared: str, tags: str, tmp_path: Path) -> None:
-    assert read(content, tmp_path, declared)[0][0][1] == tags
+    assert read_columns(content, tmp_path, declared)[0][0][1] == tags
 
 
 @pytest.mark.parametrize(
@@ -109,4 +109,4 @@ def test_declared_columns(content: str, declared: str, tags: str, tmp_path: Path
 )
 def test_refused(content: str, declared: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
-        read(content, tmp_path, declared)
+        read_columns(content, tmp_path, declared)

@@ -26,8 +26,8 @@ from figeval.runs import Harness
 from figeval.testing import CapabilityCheck, check_metric, check_model, check_task_type
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "plugins"
-SCORED = json.loads((GOLDEN / "labelling_metrics.json").read_text("utf-8"))
-SAID = json.loads((GOLDEN / "labelling_replies.json").read_text("utf-8"))
+METRIC_CASES = json.loads((GOLDEN / "labelling_metrics.json").read_text("utf-8"))
+REPLY_CASES = json.loads((GOLDEN / "labelling_replies.json").read_text("utf-8"))
 MARKS = json.loads((GOLDEN.parent / "task_types" / "answers_marks.json").read_text("utf-8"))
 LABELS = ("B-FIG", "I-FIG", OUTSIDE)
 ROWS: list[dict[str, Any]] = [
@@ -68,7 +68,7 @@ def value_of(name: str, *cases: tuple[LabellingExample, Prediction]) -> float | 
 
 
 def test_the_task_type_keeps_to_the_contract() -> None:
-    replies = [case["reply"] for case in SAID["cases"]]
+    replies = [case["reply"] for case in REPLY_CASES["cases"]]
     check_task_type(Labelling, ROWS, labels=LABELS, replies=replies)
     check_task_type(Labelling, [{**row, "tags": None} for row in ROWS], labels=LABELS)
 
@@ -253,7 +253,7 @@ def test_scores_of_other_schemes_are_those_of_seqeval(gold: list[str], predicted
 # ---- metrics ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", SCORED["cases"], ids=lambda case: case["why"])
+@pytest.mark.parametrize("case", METRIC_CASES["cases"], ids=lambda case: case["why"])
 def test_metrics(case: dict[str, Any]) -> None:
     value = None if case["answer"] is None else answer(case["answer"])
     sentence = example(case["gold"], seen=case.get("seen") and tuple(map(tuple, case["seen"])))
@@ -264,7 +264,9 @@ def test_metrics(case: dict[str, Any]) -> None:
         check_metric(chunk_metrics.span_f1, [(sentence, prediction(value), case["expect"]["span_f1"])])
 
 
-TIED = st.lists(st.lists(st.sampled_from(["O", "B-A", "I-A", "I-B"]), min_size=1, max_size=3, unique=True), max_size=5)
+TIED_TAGS = st.lists(
+    st.lists(st.sampled_from(["O", "B-A", "I-A", "I-B"]), min_size=1, max_size=3, unique=True), max_size=5
+)
 
 
 TIED_IOBES = st.lists(
@@ -272,7 +274,7 @@ TIED_IOBES = st.lists(
 )
 
 
-@given(st.one_of(st.tuples(TIED, st.just(USUAL)), st.tuples(TIED_IOBES, st.just(Scheme("IOBES")))), st.data())
+@given(st.one_of(st.tuples(TIED_TAGS, st.just(USUAL)), st.tuples(TIED_IOBES, st.just(Scheme("IOBES")))), st.data())
 def test_ties_are_scored_by_expectation(answered: tuple[list[list[str]], Scheme], data: st.DataObject) -> None:
     """Counts are means over all ways to draw a tag for each word."""
     ties, scheme = answered
@@ -295,9 +297,9 @@ def test_ties_are_scored_by_expectation(answered: tuple[list[list[str]], Scheme]
 # ---- replies ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", SAID["cases"], ids=lambda case: case["why"])
+@pytest.mark.parametrize("case", REPLY_CASES["cases"], ids=lambda case: case["why"])
 def test_replies(case: dict[str, Any]) -> None:
-    tokens = tuple(SAID["tokens"])
+    tokens = tuple(REPLY_CASES["tokens"])
     sentence = LabellingExample(id="1", tokens=tokens, tags=None)
     reply = Reply(text=case["reply"], finish=case.get("finish", "stop"))
     reading = READER.read(sentence, PromptContext(block=lambda *_: "", labels=LABELS), reply)
@@ -315,7 +317,7 @@ def test_replies_in_other_scripts(case: dict[str, Any]) -> None:
     assert (prediction.status, words) == (case["status"], case["words"])
 
 
-@given(st.lists(st.sampled_from(SAID["tokens"]), min_size=1, max_size=12), st.data())
+@given(st.lists(st.sampled_from(REPLY_CASES["tokens"]), min_size=1, max_size=12), st.data())
 def test_what_is_quoted_word_by_word_is_found(tokens: list[str], data: st.DataObject) -> None:
     sentence = LabellingExample(id="1", tokens=tuple(tokens), tags=None)
     start = data.draw(st.integers(0, len(tokens) - 1))

@@ -24,14 +24,14 @@ from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.testing import CapabilityCheck, check_learner, check_model
 from tests.finished_runs import Deaf
-from tests.plugins.heads.small import written
+from tests.plugins.heads.small import write_network
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 from tests.wings.training.linear import Heard
 
 HEAD = "ForTokenClassification"
 LABELS = ("B-FIG", "I-FIG", "O")
-KNOWN = {"id2label": dict(enumerate(LABELS)), "label2id": {label: n for n, label in enumerate(LABELS)}}
-ROOMY = {"max_position_embeddings": 400}
+LABEL_CONFIG = {"id2label": dict(enumerate(LABELS)), "label2id": {label: n for n, label in enumerate(LABELS)}}
+LONG_CONTEXT = {"max_position_embeddings": 400}
 KINDS = ("bert", "roberta", "mpnet", "distilbert", "deberta-v2", "electra")
 
 
@@ -70,7 +70,7 @@ def plain(model: Any, tokenizer: Any, example: LabellingExample) -> torch.Tensor
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_losses_are_those_of_the_plain_formula_whatever_stands_beside(kind: str, workshop: Workshop) -> None:
-    learner = head(setup(workshop(kind, "Model", **ROOMY), max_length=300))
+    learner = head(setup(workshop(kind, "Model", **LONG_CONTEXT), max_length=300))
     network, features = learner.network().eval(), learner.features(EXAMPLES)
     with torch.inference_mode():
         expected = torch.stack([plain(network.model, learner.base.tokenizer, example) for example in EXAMPLES])
@@ -83,7 +83,7 @@ def test_losses_are_those_of_the_plain_formula_whatever_stands_beside(kind: str,
 
 def test_all_words_of_a_long_text_are_learnt_once_and_where_they_are_read(workshop: Workshop) -> None:
     """The loss is that of the probabilities which the backend has for its words."""
-    learner = head(setup(workshop("bert", "Model", **ROOMY), max_length=60))
+    learner = head(setup(workshop("bert", "Model", **LONG_CONTEXT), max_length=60))
     network, features = learner.network().eval(), learner.features([EXAMPLES[0], LONG_EXAMPLE])
     assert len(features.windows[1]) > 2
     assert features.truncated == 0
@@ -96,7 +96,7 @@ def test_all_words_of_a_long_text_are_learnt_once_and_where_they_are_read(worksh
 
 
 def test_it_is_a_learner(workshop: Workshop) -> None:
-    folder = workshop("bert", "Model", **ROOMY)
+    folder = workshop("bert", "Model", **LONG_CONTEXT)
     check_learner(head, setup(folder, max_length=40), [*EXAMPLES, LONG_EXAMPLE], tolerance=1e-4)
 
 
@@ -115,14 +115,14 @@ def wrong(request: LabelWords, words: Any) -> str:
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_a_checkpoint_labels_words(kind: str, workshop: Workshop) -> None:
-    folder = str(workshop(kind, HEAD, **ROOMY, **KNOWN))
+    folder = str(workshop(kind, HEAD, **LONG_CONTEXT, **LABEL_CONFIG))
     assert resolve_backend(folder, {}) == "tagger"
     check = CapabilityCheck("label_words", requests(EXAMPLES), wrong, LabelWords(LONG_EXAMPLE.tokens * 9, LABELS))
     check_model(lambda: tagger(folder, device="cpu"), checks=[check], tolerance=1e-4)
 
 
 def test_a_word_without_pieces_is_outside(workshop: Workshop) -> None:
-    model = tagger(str(workshop("bert", HEAD, **ROOMY, **KNOWN)), device="cpu")
+    model = tagger(str(workshop("bert", HEAD, **LONG_CONTEXT, **LABEL_CONFIG)), device="cpu")
     assert model.label_words([LabelWords(("\u200b",), LABELS)]) == [[{"O": 1.0}]]
     ((word, nothing),) = model.label_words([LabelWords(("It", "\u200b"), LABELS)])
     assert set(word) == set(LABELS)
@@ -130,7 +130,7 @@ def test_a_word_without_pieces_is_outside(workshop: Workshop) -> None:
 
 
 def test_labels_that_are_not_the_models(workshop: Workshop) -> None:
-    model = tagger(str(workshop("bert", HEAD, **ROOMY, **KNOWN)), device="cpu")
+    model = tagger(str(workshop("bert", HEAD, **LONG_CONTEXT, **LABEL_CONFIG)), device="cpu")
     with pytest.raises(ModelError, match=r"has the labels B-FIG, I-FIG, O, and none of the task's, B-PUN, O; train"):
         model.label_words([LabelWords(("a",), ("B-PUN", "O"))])
     ((word,),) = model.label_words([LabelWords(("a",), ("B-FIG", "B-PUN", "O"))])
@@ -140,7 +140,7 @@ def test_labels_that_are_not_the_models(workshop: Workshop) -> None:
 def test_a_head_for_the_same_labels_is_kept_and_another_is_fresh(workshop: Workshop) -> None:
     from transformers import AutoModelForTokenClassification
 
-    folder = workshop("bert", HEAD, **ROOMY, **KNOWN)
+    folder = workshop("bert", HEAD, **LONG_CONTEXT, **LABEL_CONFIG)
     weights = AutoModelForTokenClassification.from_pretrained(folder).classifier.weight
     learner = head(setup(folder))
     torch.testing.assert_close(learner.network().model.classifier.weight, weights)
@@ -151,10 +151,10 @@ def test_a_head_for_the_same_labels_is_kept_and_another_is_fresh(workshop: Works
 
 
 def test_what_was_saved_answers_as_the_network_did(workshop: Workshop, tmp_path: Path) -> None:
-    learner = head(setup(workshop("roberta", "Model", **ROOMY), max_length=70))
+    learner = head(setup(workshop("roberta", "Model", **LONG_CONTEXT), max_length=70))
     network = learner.network().eval()
     word_requests = requests([*EXAMPLES, LONG_EXAMPLE])
-    loaded = tagger(str(written(learner, network, tmp_path / "out")), device="cpu")
+    loaded = tagger(str(write_network(learner, network, tmp_path / "out")), device="cpu")
     for ours, other_words in zip(
         learner.backend(network).label_words(word_requests), loaded.label_words(word_requests), strict=True
     ):
@@ -170,13 +170,13 @@ def test_what_was_saved_answers_as_the_network_did(workshop: Workshop, tmp_path:
 )
 def test_bad_options(changes: dict[str, Any], words: str, workshop: Workshop) -> None:
     with pytest.raises(FigevalError, match=words):
-        head(setup(workshop("bert", "Model", **ROOMY), **changes)).network()
+        head(setup(workshop("bert", "Model", **LONG_CONTEXT), **changes)).network()
 
 
 def test_hidden_labels_teach_nothing(workshop: Workshop) -> None:
     hidden = LabellingExample(id="7", tokens=("a",), tags=None)
     with pytest.raises(FigevalError, match="7 has no labels to learn from"):
-        head(setup(workshop("bert", "Model", **ROOMY))).features([hidden])
+        head(setup(workshop("bert", "Model", **LONG_CONTEXT))).features([hidden])
 
 
 def test_a_checkpoint_without_such_a_head_is_refused(workshop: Workshop) -> None:
@@ -200,7 +200,11 @@ def test_it_learns_and_answers_as_it_did_in_training(workshop: Workshop, tmp_pat
     harness = Harness(plugins.plugin_manager(), include=(tmp_path,))
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     steps = {"lr": 3e-3, "epochs": 60, "patience": None, "batch_size": 4, "evaluate_every": 30, "weight_decay": 0}
-    about = {"task": "small", "model": str(workshop("bert", "Model", **ROOMY, **still)), "output": tmp_path / "out"}
+    about = {
+        "task": "small",
+        "model": str(workshop("bert", "Model", **LONG_CONTEXT, **still)),
+        "output": tmp_path / "out",
+    }
     config = TrainConfig.model_validate(
         {**about, **steps, "device": "cpu", "select_on": "test", "include_path": [tmp_path]}
     )

@@ -34,7 +34,7 @@ REQUESTS = [
     Continuation("", "Empty vessels"),
     Continuation(" ", "Empty vessels"),
 ]
-ASKED = Prompt((Message("system", "Be brief."), Message("user", LINES[0])), max_new_tokens=5)
+PROMPT = Prompt((Message("system", "Be brief."), Message("user", LINES[0])), max_new_tokens=5)
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +67,13 @@ def test_what_does_not_fit_is_reported(gpt2: Path) -> None:
     assert scored.truncated == {0, 2} == ours.loglikelihood(exact).truncated
     np.testing.assert_allclose(scored.values, ours.loglikelihood(exact).values, rtol=1e-4)
     long = Prompt((Message("user", LONG_TEXT),), max_new_tokens=5)
-    assert bridged.generate([ASKED, long]).truncated == {1}
+    assert bridged.generate([PROMPT, long]).truncated == {1}
 
 
 def test_generation_is_that_of_our_own_engine(gpt2: Path) -> None:
     bridged, ours = lm_eval("hf", pretrained=str(gpt2)), causal(str(gpt2))
     stopped = Prompt((Message("user", LINES[1]),), stop=("e",), max_new_tokens=8)
-    assert list(bridged.generate([ASKED, stopped]).values) == list(ours.generate([ASKED, stopped]).values)
+    assert list(bridged.generate([PROMPT, stopped]).values) == list(ours.generate([PROMPT, stopped]).values)
 
 
 def test_every_answer_is_counted_before_the_call_returns(gpt2: Path) -> None:
@@ -81,7 +81,7 @@ def test_every_answer_is_counted_before_the_call_returns(gpt2: Path) -> None:
     ears = Ears()
     with listening(ears):
         ask(bridged, REQUESTS)
-        ask(bridged, [ASKED, Prompt((Message("user", LINES[1]),), max_new_tokens=3)])
+        ask(bridged, [PROMPT, Prompt((Message("user", LINES[1]),), max_new_tokens=3)])
     assert ears.heard == [*((answered, len(REQUESTS)) for answered in range(len(REQUESTS) + 1)), (0, 2), (1, 2), (2, 2)]
 
 
@@ -90,7 +90,7 @@ def test_seq2seq(workshop: Workshop) -> None:
     bridged = lm_eval("hf", pretrained=folder)
     assert len(bridged.loglikelihood(REQUESTS[:4]).values) == 4
     assert bridged.loglikelihood([Continuation(LONG_TEXT, " Yes")]).truncated == {0}
-    assert bridged.generate([ASKED]).values[0].finish in ("stop", "length")
+    assert bridged.generate([PROMPT]).values[0].finish in ("stop", "length")
 
 
 def test_a_chat_template_is_there_when_it_is_asked_for(workshop: Workshop, tmp_path: Path) -> None:
@@ -101,10 +101,10 @@ def test_a_chat_template_is_there_when_it_is_asked_for(workshop: Workshop, tmp_p
     assert not plain.is_chat_model
     assert not hasattr(plain, "chat")
     assert chatty.is_chat_model
-    shown = chatty.chat(ASKED.messages)
+    shown = chatty.chat(PROMPT.messages)
     assert shown == f"system: Be brief.\nuser: {LINES[0]}\nassistant:"
     prompt = Prompt((Message("user", shown),), max_new_tokens=5)
-    assert chatty.generate([ASKED]).values == plain.generate([prompt]).values
+    assert chatty.generate([PROMPT]).values == plain.generate([prompt]).values
     assert (chatty.describe()["chat_template"], plain.describe()["chat_template"]) == (True, False)
     ids = chatty.describe()["first_prompt_ids"]
     assert ids == chatty.lm.tok_encode(shown)
@@ -119,7 +119,7 @@ def test_a_chat_template_is_there_when_it_is_asked_for(workshop: Workshop, tmp_p
 def test_dummy_and_every_name(gpt2: Path) -> None:
     bridged = lm_eval("dummy")
     assert len(bridged.loglikelihood(REQUESTS).values) == len(REQUESTS)
-    (reply,) = bridged.generate([ASKED]).values
+    (reply,) = bridged.generate([PROMPT]).values
     assert (reply.text, reply.finish) == ("lol", "stop")
     assert {"hf", "vllm", "local-completions", "openai-chat-completions", "gguf", "figeval-hf"} <= set(model_registry())
 
@@ -127,7 +127,7 @@ def test_dummy_and_every_name(gpt2: Path) -> None:
 def test_nothing_is_printed(gpt2: Path, capfd: pytest.CaptureFixture[str]) -> None:
     bridged = lm_eval("hf", pretrained=str(gpt2))
     bridged.loglikelihood([*REQUESTS, Continuation(LONG_TEXT, " Yes")])
-    bridged.generate([ASKED])
+    bridged.generate([PROMPT])
     lm_eval("dummy").loglikelihood(REQUESTS)
     assert capfd.readouterr() == ("", "")
 
@@ -181,7 +181,7 @@ def test_a_completions_server_scores_and_writes(concurrent: int, gpt2: Path) -> 
         expected = causal(str(gpt2)).loglikelihood(REQUESTS).values
         np.testing.assert_allclose(remote.loglikelihood(REQUESTS).values, expected, rtol=1e-4)
         assert remote.loglikelihood([Continuation(LONG_TEXT, " Yes")]).truncated == {0}
-        assert remote.generate([ASKED]).values == causal(str(gpt2)).generate([ASKED]).values
+        assert remote.generate([PROMPT]).values == causal(str(gpt2)).generate([PROMPT]).values
 
 
 @pytest.mark.parametrize("concurrent", [1, 3])
@@ -192,7 +192,7 @@ def test_a_chat_server_is_sent_the_conversation(concurrent: int, gpt2: Path, cap
         remote = lm_eval("local-chat-completions", model="tiny", base_url=address, num_concurrent=concurrent)
         assert capabilities(remote) == {"generate"}
         assert remote.is_chat_model
-        replies = remote.generate([ASKED, other]).values
+        replies = remote.generate([PROMPT, other]).values
     letters = ["ABC"[len(text) % 3] for text in (LINES[0], "B?")]
     assert [reply.text for reply in replies] == [f"The answer is {letter}." for letter in letters]
     first = next(request for request in served.requests if len(request["messages"]) == 2)
@@ -222,7 +222,7 @@ def test_a_server_that_is_down(name: str, gpt2: Path) -> None:
     options = {"tokenizer": str(gpt2), "tokenizer_backend": "huggingface"} if name == "local-completions" else {}
     remote = lm_eval(name, model="tiny", base_url=address, max_retries=1, **options)
     with pytest.raises(ModelError, match=f"lm_eval:{name} at {address} did not answer: .*refused"):
-        remote.generate([ASKED])
+        remote.generate([PROMPT])
 
 
 # ---- what a class can do ---------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ def test_it_is_a_backend_by_its_name(gpt2: Path) -> None:
 
 # ---- lm-eval itself stays as it is -----------------------------------------------------------------------------------
 
-UNTOUCHED = """
+IMPORT_PROGRAM = """
 import sys
 import figeval.runs
 from figeval.builtin.plugins.lm_eval_bridge import backend, tasks
@@ -375,7 +375,9 @@ assert set(model_registry()) - set(MODEL_MAPPING) <= {"figeval-hf", "azure-opena
 
 
 def test_importing_figeval_hides_none_of_its_models(warm: Path, tmp_path: Path) -> None:
-    done = subprocess.run([warm / "python", "-c", UNTOUCHED], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [warm / "python", "-c", IMPORT_PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 

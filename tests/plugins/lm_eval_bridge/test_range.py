@@ -18,14 +18,14 @@ def declared_requirement() -> Requirement:
     return next(requirement for requirement in map(Requirement, dependencies) if requirement.name == "lm-eval")
 
 
-def tried() -> list[Requirement]:
+def tried_requirements() -> list[Requirement]:
     """Requirements of `make lm-eval-range`."""
     (releases,) = re.findall(r"^LM_EVAL := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     return [Requirement(release.strip("'")) for release in releases.split()]
 
 
 def test_the_makefile_tries_both_ends() -> None:
-    oldest, *_, newest = tried()
+    oldest, *_, newest = tried_requirements()
     (lower,) = [bound.version for bound in declared_requirement().specifier if bound.operator == ">="]
     (upper,) = [Version(bound.version) for bound in declared_requirement().specifier if bound.operator == "<"]
     assert str(oldest.specifier) == f"=={lower}"

@@ -22,7 +22,7 @@ from tests.plugins.lm_eval_bridge.both import in_lm_eval, load_tasks
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
 from tests.runs.conftest import write_task
-from tests.test_import_cost import HEAVY, PROGRAM, imported
+from tests.test_import_cost import HEAVY_LIBRARIES, PROGRAM, imported_modules
 
 ACME = Path(__file__).parents[2] / "third_party" / "figeval_acme" / "src"
 
@@ -98,7 +98,7 @@ def test_a_home_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.slow
 def test_they_are_made_without_lm_eval(tmp_path: Path) -> None:
-    assert not imported(PROGRAM, "lm-eval", "stubs", cwd=tmp_path) & (HEAVY - {"scipy"})
+    assert not imported_modules(PROGRAM, "lm-eval", "stubs", cwd=tmp_path) & (HEAVY_LIBRARIES - {"scipy"})
 
 
 # ---- tasks that something is wrong with ------------------------------------------------------------------------------

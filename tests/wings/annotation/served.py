@@ -20,10 +20,10 @@ from tests.processes import starting
 
 SCALES = {"fluency": "1-5", "coherent": "yes/no"}
 MEANING = "How well it is written. 1: not at all. 5: very well."
-DESCRIBED: dict[str, Scale] = {"fluency": DescribedScale(scale="1-5", description=MEANING), "coherent": "yes/no"}
+DESCRIBED_SCALES: dict[str, Scale] = {"fluency": DescribedScale(scale="1-5", description=MEANING), "coherent": "yes/no"}
 
 
-def exported(
+def export_items(
     folder: Path,
     *texts: str,
     to: Format = "csv",

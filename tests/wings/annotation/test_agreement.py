@@ -28,7 +28,7 @@ from figeval.wings.annotation.agreement import (
 
 SCALE = ("1", "2", "3", "4")
 Rows = list[list[str | None]]
-FULL = st.integers(2, 4).flatmap(
+COMPLETE_RATINGS = st.integers(2, 4).flatmap(
     lambda raters: st.lists(st.lists(st.sampled_from(SCALE), min_size=raters, max_size=raters), min_size=2, max_size=9)
 )
 GAPS = st.integers(2, 4).flatmap(
@@ -46,7 +46,7 @@ def ratings(rows: Rows, categories: Sequence[str] = SCALE) -> Ratings:
     )
 
 
-def same(coefficient: float | None, expected: float) -> bool:
+def is_same(coefficient: float | None, expected: float) -> bool:
     """Whether the values are equal; NaN stands for an undefined one."""
     return math.isnan(expected) if coefficient is None else coefficient == pytest.approx(expected, abs=1e-9)
 
@@ -85,7 +85,7 @@ def ac(rows: Rows, weight: np.ndarray) -> float:
 @settings(deadline=None, max_examples=50)
 @given(GAPS, st.sampled_from(["nominal", "ordinal", "interval"]))
 def test_alpha_is_the_ratio_of_observed_and_expected_disagreement(rows: Rows, scale: Scale) -> None:
-    assert same(krippendorff_alpha(ratings(rows), scale).value, alpha(rows, scale))
+    assert is_same(krippendorff_alpha(ratings(rows), scale).value, alpha(rows, scale))
 
 
 @settings(deadline=None, max_examples=50)
@@ -95,11 +95,11 @@ def test_gwet_counts_agreeing_pairs(rows: Rows, weights: Weights) -> None:
     weight = {"unweighted": np.eye(4), "linear": 1 - distance, "quadratic": 1 - distance**2}[weights]
     raters = {index for row in rows for index, label in enumerate(row) if label is not None}
     assume(len(raters) > 1)
-    assert same(gwet(ratings(rows), weights).value, ac(rows, weight))
+    assert is_same(gwet(ratings(rows), weights).value, ac(rows, weight))
 
 
 @settings(deadline=None, max_examples=50)
-@given(FULL, st.sampled_from(["unweighted", "linear", "quadratic"]))
+@given(COMPLETE_RATINGS, st.sampled_from(["unweighted", "linear", "quadratic"]))
 def test_cohens_kappa_is_that_of_scikit_learn_averaged_over_pairs(rows: Rows, weights: Weights) -> None:
     columns = list(zip(*rows, strict=True))
     pairs = list(combinations(columns, 2))
@@ -123,13 +123,13 @@ def test_cohens_kappa_compares_what_both_raters_rated(rows: Rows) -> None:
 
 
 @settings(deadline=None, max_examples=50)
-@given(FULL)
+@given(COMPLETE_RATINGS)
 def test_fleiss_kappa_is_that_of_the_paper(rows: Rows) -> None:
     n, labels = len(rows[0]), [label for row in rows for label in row]
     agreeing = np.mean([sum(a == b for a, b in permutations(row, 2)) / (n * (n - 1)) for row in rows])
     chance = sum((labels.count(name) / len(labels)) ** 2 for name in SCALE)
     expected = (agreeing - chance) / (1 - chance) if len(set(labels)) > 1 else math.nan
-    assert same(fleiss_kappa(ratings(rows)).value, float(expected))
+    assert is_same(fleiss_kappa(ratings(rows)).value, float(expected))
 
 
 @settings(deadline=None, max_examples=50)
@@ -141,7 +141,7 @@ def test_nominal_agreement_does_not_depend_on_names_and_orders(rows: Rows, rando
     before, after = agreement(ratings(rows)), agreement(ratings(other))
     for score, two in zip(before, after, strict=True):
         assert (score.metric, score.n) == (two.metric, two.n)
-        assert same(two.value, math.nan if score.value is None else score.value)
+        assert is_same(two.value, math.nan if score.value is None else score.value)
 
 
 @settings(deadline=None, max_examples=50)
@@ -149,7 +149,7 @@ def test_nominal_agreement_does_not_depend_on_names_and_orders(rows: Rows, rando
 def test_turning_an_ordinal_scale_round_changes_nothing(rows: Rows) -> None:
     turned = [[None if label is None else str(5 - int(label)) for label in row] for row in rows]
     for score, two in zip(agreement(ratings(rows), "ordinal"), agreement(ratings(turned), "ordinal"), strict=True):
-        assert same(two.value, math.nan if score.value is None else score.value)
+        assert is_same(two.value, math.nan if score.value is None else score.value)
 
 
 def test_intervals_are_those_of_items_and_wider_for_clusters() -> None:

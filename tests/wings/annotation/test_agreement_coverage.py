@@ -18,7 +18,10 @@ from figeval.types import Score
 from figeval.wings.annotation.agreement import NO_RATING, Ratings, fleiss_kappa, gwet, krippendorff_alpha
 
 PAGE = Path(__file__).parents[3] / "docs" / "annotation.md"
-DOCUMENTED, QUICK = 2000, {2: 200, 5: 60}  # replicates of the table, and of the test by the number of categories
+TABLE_REPLICATES, TEST_REPLICATES = (
+    2000,
+    {2: 200, 5: 60},
+)  # replicates of the table, and of the test by the number of categories
 ITEMS, RATERS = 60, 3
 SCALES = {  # shares of the categories, and how often a rater reports the true one for sure
     "two labels, 50 : 50": ((0.5, 0.5), 0.7),
@@ -35,7 +38,7 @@ COEFFICIENTS: dict[str, Callable[[Ratings], Score]] = {
 GAPS = {"Fleiss' kappa": 0.0}
 
 
-def rated(scale: str, gaps: float, items: int, seed: int) -> Ratings:
+def simulate_ratings(scale: str, gaps: float, items: int, seed: int) -> Ratings:
     """Raters report the true category, or guess according to the shares of the categories."""
     shares, certain = SCALES[scale]
     generator = np.random.default_rng(seed)
@@ -59,7 +62,7 @@ def coverage(scale: str, coefficient: str, replicates: int) -> tuple[float, floa
     """Share of the intervals that hold the true value, and share of the replicates that have an interval."""
     truth = true_value(scale, coefficient)
     scores = [
-        COEFFICIENTS[coefficient](rated(scale, GAPS.get(coefficient, 1 / 7), ITEMS, 1000 + seed))
+        COEFFICIENTS[coefficient](simulate_ratings(scale, GAPS.get(coefficient, 1 / 7), ITEMS, 1000 + seed))
         for seed in range(replicates)
     ]
     hits = [score.low <= truth <= score.high for score in scores if score.low is not None and score.high is not None]
@@ -73,16 +76,16 @@ def test_intervals_hold_the_truth_as_often_as_documented(scale: str, coefficient
     (row,) = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {scale} |")]
     documented = dict(zip(COEFFICIENTS, map(float, re.findall(r"(?<=\| )\.\d+", row)), strict=True))[coefficient]
     assert documented >= 0.93
-    replicates = QUICK[len(SCALES[scale][0])]
+    replicates = TEST_REPLICATES[len(SCALES[scale][0])]
     held, share_given = coverage(scale, coefficient, replicates)
-    assert held == pytest.approx(documented, abs=3 * np.sqrt(0.95 * 0.05 * (1 / replicates + 1 / DOCUMENTED)))
+    assert held == pytest.approx(documented, abs=3 * np.sqrt(0.95 * 0.05 * (1 / replicates + 1 / TABLE_REPLICATES)))
     assert share_given > 0.85
 
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("coefficient", COEFFICIENTS)
 def test_the_true_values_are_those_of_many_items(scale: str, coefficient: str) -> None:
-    many = COEFFICIENTS[coefficient](rated(scale, GAPS.get(coefficient, 1 / 7), 4000, 0))
+    many = COEFFICIENTS[coefficient](simulate_ratings(scale, GAPS.get(coefficient, 1 / 7), 4000, 0))
     assert many.value == pytest.approx(true_value(scale, coefficient), abs=0.05)
 
 

@@ -16,7 +16,7 @@ from tests.cli.conftest import Cli
 from tests.finished_runs import finished
 
 
-def read(file: Path) -> list[dict[str, str]]:
+def read_sheet_rows(file: Path) -> list[dict[str, str]]:
     """The rows of a sheet as a spreadsheet sees them."""
     return list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8-sig"), newline="")))
 
@@ -25,7 +25,7 @@ def fill(file: Path, unrelated_item: str) -> None:
     """Judge every text: only the one with this item number is unrelated."""
     lines = [
         "item,unrelated",
-        *(f"{row['item']},{'yes' if row['item'] == unrelated_item else 'no'}" for row in read(file)),
+        *(f"{row['item']},{'yes' if row['item'] == unrelated_item else 'no'}" for row in read_sheet_rows(file)),
     ]
     file.write_text("\n".join(lines), "utf-8")
 
@@ -63,7 +63,7 @@ def test_a_wrong_cell_is_one_line(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
     cli("annotate", "sheets", "run", "--output", "sheets", "--errors", "not a narrative, off topic")
     file = tmp_path / "sheets" / "sheet_1.csv"
-    assert list(read(file)[0])[-3:] == ["not a narrative", "off topic", "comment"]
+    assert list(read_sheet_rows(file)[0])[-3:] == ["not a narrative", "off topic", "comment"]
     file.write_text("item,not a narrative,off topic\n1,no,perhaps", "utf-8")
     complaint = cli("annotate", "score", "sheets").complaint
     assert "sheet_1.csv, row 2, column 'off topic': 'perhaps' is neither yes nor no" in complaint
@@ -74,7 +74,7 @@ def test_a_wrong_cell_is_one_line(cli: Cli, tmp_path: Path) -> None:
 
 def judge(file: Path, **labels: str) -> None:
     """Give every item of a sheet these labels, and save it as a spreadsheet would."""
-    rows = [{**row, **labels} for row in read(file)]
+    rows = [{**row, **labels} for row in read_sheet_rows(file)]
     with file.open("w", encoding="utf-8-sig", newline="") as stream:
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
@@ -96,7 +96,7 @@ def test_texts_are_exported_and_judgements_imported(cli: Cli, tmp_path: Path) ->
     assert done.code == 0, done.err
     assert "8 items and 2 attention checks of mini_narrative: sheet_1.csv, sheet_2.csv" in done.out
     assert "already has items" in cli(*arguments, "--criteria", "fluency=1-5").complaint
-    rows = read(tmp_path / "items" / "sheet_1.csv")
+    rows = read_sheet_rows(tmp_path / "items" / "sheet_1.csv")
     assert list(rows[0]) == ["item", "proverb", "keywords", "text", "fluency", "coherent", "comment"]
     assert sum(row["text"].startswith("This item checks your attention.") for row in rows) == 2
     assert "echo" not in (tmp_path / "items" / "sheet_1.csv").read_text("utf-8-sig").split()
@@ -311,7 +311,7 @@ def test_people_answer_the_questions_of_a_choice_task(cli: Cli, tmp_path: Path) 
     done = cli("annotate", "export", "--task", "mini_proverbs", "--n", "5", "--checks", "1", "--output", "mcq")
     assert done.code == 0, done.err
     key = json.loads((tmp_path / "mcq" / "key.json").read_text("utf-8"))
-    rows = read(tmp_path / "mcq" / "sheet_1.csv")
+    rows = read_sheet_rows(tmp_path / "mcq" / "sheet_1.csv")
     assert list(rows[0]) == ["item", "question", *"ABCDE", "answer", "comment"]
     assert set(key["gold"]) | set(key["checks"]) == {row["item"] for row in rows}
     lines = ["item,annotator,label", *(f"{item},kim,{letter}" for item, letter in key["gold"].items())]
@@ -372,7 +372,7 @@ def test_a_criterion_named_like_the_agreement_on_another_one(cli: Cli, tmp_path:
     )
     assert cli(*arguments).code == 0
     for sheet, labels in (("sheet_1.csv", ("yes", "no")), ("sheet_2.csv", ("yes", "no"))):
-        rows = read(tmp_path / "items" / sheet)
+        rows = read_sheet_rows(tmp_path / "items" / sheet)
         for row, label in zip(rows, labels, strict=True):
             row["fluency"] = row["fluency kappa"] = label
         with (tmp_path / "items" / sheet).open("w", encoding="utf-8", newline="") as stream:

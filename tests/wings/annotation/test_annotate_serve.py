@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.wings.annotation.served import Server, exported, serving
+from tests.wings.annotation.served import Server, export_items, serving
 
 pytestmark = pytest.mark.slow
-HOSTILE = "<script>alert(1)</script>\x1b[31mred\x07\u202egnirts\u202c\u200b\r\nnext\tline & <b>"
+HOSTILE_TEXT = "<script>alert(1)</script>\x1b[31mred\x07\u202egnirts\u202c\u200b\r\nnext\tline & <b>"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose requests do not build on one another."""
     folder = tmp_path_factory.mktemp("served")
-    with serving(exported(folder / "items", "one", "two", HOSTILE, checks=1)) as running:
+    with serving(export_items(folder / "items", "one", "two", HOSTILE_TEXT, checks=1)) as running:
         yield running
 
 
@@ -162,7 +162,7 @@ def test_a_form_or_a_long_body_is_refused(server: Server) -> None:
 
 @pytest.mark.parametrize("to", ["csv", "label_studio"])
 def test_hostile_texts_are_shown_and_do_nothing(to: str, tmp_path: Path) -> None:
-    with serving(exported(tmp_path / "items", HOSTILE, "=1+1", to=to)) as running:  # type: ignore[arg-type]
+    with serving(export_items(tmp_path / "items", HOSTILE_TEXT, "=1+1", to=to)) as running:  # type: ignore[arg-type]
         fields = [dict(item["fields"]) for item in running.items("kim")["items"]]
     texts = sorted(field["text"] for field in fields)
     assert texts[1] == "=1+1"
@@ -177,7 +177,7 @@ def test_hostile_texts_are_shown_and_do_nothing(to: str, tmp_path: Path) -> None
 
 
 def test_answers_survive_a_kill_and_a_restart(cli: Cli, tmp_path: Path) -> None:
-    folder = exported(tmp_path / "items", "one", "two", "three")
+    folder = export_items(tmp_path / "items", "one", "two", "three")
     with serving(folder) as running:
         assert running.greeting == "3 items of a_task; Ctrl-C ends the server\n"
         order = [item["item"] for item in running.items("kim")["items"]]
@@ -214,7 +214,7 @@ def test_answers_survive_a_kill_and_a_restart(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_annotators_at_once_lose_nothing(tmp_path: Path) -> None:
-    folder = exported(tmp_path / "items", *map(str, range(15)))
+    folder = export_items(tmp_path / "items", *map(str, range(15)))
     with serving(folder) as running:
         refused = []
 
@@ -237,7 +237,7 @@ def test_annotators_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_an_address_for_one_annotator(tmp_path: Path) -> None:
-    folder = exported(tmp_path / "items", "one")
+    folder = export_items(tmp_path / "items", "one")
     with serving(folder, "--annotator", "kim") as running:
         assert running.request("GET", "/api/annotators")[1] == {"only": "kim", "known": []}
         status, content = running.answer("lou", "1", "fluency", "1")
@@ -246,7 +246,7 @@ def test_an_address_for_one_annotator(tmp_path: Path) -> None:
 
 
 def test_orders_are_those_of_sheets(tmp_path: Path) -> None:
-    folder = exported(tmp_path / "items", *map(str, range(9)))
+    folder = export_items(tmp_path / "items", *map(str, range(9)))
     sheet = [line.split(",")[0] for line in (folder / "sheet_1.csv").read_text("utf-8-sig").splitlines()[1:]]
     with serving(folder) as running:
         orders = {name: [item["item"] for item in running.items(name)["items"]] for name in ("sheet_1", "kim", "lou")}
@@ -260,7 +260,7 @@ def test_orders_are_those_of_sheets(tmp_path: Path) -> None:
 
 def test_what_cannot_be_served_is_one_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "key.json" in cli("annotate", "serve", "nowhere").complaint
-    folder = exported(tmp_path / "items", "one", "two")
+    folder = export_items(tmp_path / "items", "one", "two")
     assert "'a/b' is no name for an annotator" in cli("annotate", "serve", "items", "--annotator", "a/b").complaint
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -284,7 +284,7 @@ def test_what_cannot_be_served_is_one_line(cli: Cli, tmp_path: Path, monkeypatch
     assert (
         "is not in sheet_1.csv (1 are missing); export the items again" in cli("annotate", "serve", "items").complaint
     )
-    none = exported(tmp_path / "none")
+    none = export_items(tmp_path / "none")
     assert none.is_dir()
     assert "none has no items to judge" in cli("annotate", "serve", "none").complaint
     monkeypatch.setattr("figeval.wings.annotation.serving.service.find_spec", lambda name: None)
@@ -293,7 +293,7 @@ def test_what_cannot_be_served_is_one_line(cli: Cli, tmp_path: Path, monkeypatch
 
 def test_connections_without_a_request_block_nobody_and_print_nothing(tmp_path: Path) -> None:
     """They need no token, and would use up the files that the server may have open."""
-    with serving(exported(tmp_path / "items", "one")) as running:
+    with serving(export_items(tmp_path / "items", "one")) as running:
         silent = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(200)]
         slow = socket.create_connection(("127.0.0.1", running.port))
         slow.sendall(b"GET / HTTP/1.1\r\nHost: ")
@@ -312,7 +312,7 @@ def test_connections_without_a_request_block_nobody_and_print_nothing(tmp_path: 
 
 
 def test_a_connection_without_a_request_is_closed_after_a_while(tmp_path: Path) -> None:
-    with serving(exported(tmp_path / "items", "one")) as running:
+    with serving(export_items(tmp_path / "items", "one")) as running:
         slow = socket.create_connection(("127.0.0.1", running.port), timeout=30)
         slow.sendall(b"GET / HTTP/1.1\r\nHost: ")
         with contextlib.suppress(ConnectionResetError):
@@ -322,7 +322,7 @@ def test_a_connection_without_a_request_is_closed_after_a_while(tmp_path: Path) 
 
 
 def test_a_journal_that_is_no_file_or_has_an_answer_of_somebody_else_is_refused(cli: Cli, tmp_path: Path) -> None:
-    folder = exported(tmp_path / "items", "one")
+    folder = export_items(tmp_path / "items", "one")
     os.mkfifo(folder / "answers_kim.jsonl")
     assert "answers_kim.jsonl is not a regular file" in cli("annotate", "serve", folder).complaint
     assert "answers_kim.jsonl is not a regular file" in cli("annotate", "import", "--to", folder).complaint
@@ -335,7 +335,7 @@ def test_a_journal_that_is_no_file_or_has_an_answer_of_somebody_else_is_refused(
 
 
 def test_names_that_only_fold_to_the_same_are_two_people(tmp_path: Path) -> None:
-    with serving(exported(tmp_path / "items", "one")) as running:
+    with serving(export_items(tmp_path / "items", "one")) as running:
         for name, name_read in (("SS", "SS"), ("%C3%9F", "ß"), ("ss", "SS"), ("%E1%BA%9E", "ß")):
             shown = running.items(name)
             assert shown["annotator"] == name_read

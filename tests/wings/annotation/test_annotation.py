@@ -97,14 +97,14 @@ def texts(task_folder: Path) -> Callable[..., WrittenTexts]:
     return draw
 
 
-def read(file: Path) -> list[dict[str, str]]:
+def read_sheet_rows(file: Path) -> list[dict[str, str]]:
     """The rows of a sheet as a spreadsheet sees them."""
     return list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8-sig"), newline="")))
 
 
 def fill(file: Path, judge: Callable[[dict[str, str]], Mapping[str, str]], delimiter: str = ",") -> Path:
     """Fill in a sheet and save it as a spreadsheet would."""
-    rows = [row | dict(judge(row)) for row in read(file)]
+    rows = [row | dict(judge(row)) for row in read_sheet_rows(file)]
     stream = io.StringIO(newline="")
     writer = csv.DictWriter(stream, list(rows[0]), delimiter=delimiter, lineterminator="\r\n")
     writer.writeheader()
@@ -127,7 +127,7 @@ def share(shares: ErrorShares, error_type: str, author: str) -> Any:
 def test_sheets_show_texts_and_inputs_and_hide_whose_they_are(run: Any, texts: Any, tmp_path: Path) -> None:
     written = texts(run("anna", text=lambda key: f"A of {key}"), run("ben", text=lambda key: f"B of {key}"))
     key = write_sheets(tmp_path / "sheets", written, (), annotators=2)
-    first, second = (read(tmp_path / "sheets" / name) for name in key.sheets)
+    first, second = (read_sheet_rows(tmp_path / "sheets" / name) for name in key.sheets)
     assert list(first[0]) == ["item", "story", "hints", "text", "not a moral", "unrelated", "comment"]
     assert sorted(row["item"] for row in first) == sorted(row["item"] for row in second) == sorted(key.items)
     assert [row["item"] for row in first] != [row["item"] for row in second]
@@ -190,7 +190,7 @@ def test_no_text_is_a_formula(formula: str, tmp_path: Path) -> None:
     write_sheets(tmp_path / "sheets", WrittenTexts("fables", (formula,), (text,), ("anna",), {}), ())
     file = tmp_path / "sheets" / "sheet_1.csv"
     cells = next(csv.reader(io.StringIO(file.read_bytes().decode("utf-8-sig"), newline="")))
-    cells += read(file)[0].values()
+    cells += read_sheet_rows(file)[0].values()
     assert file.read_bytes().startswith(b"\xef\xbb\xbf")
     assert sum(formula in cell for cell in cells) == 3
     assert not [cell for cell in cells if cell.startswith(tuple("=+-@\t＝"))]
@@ -203,7 +203,7 @@ def test_any_text_comes_back_from_a_sheet(tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("sheets")
     written = WrittenText("anna", "s1", None, {"text": "a", "item": "b"}, text)
     key = write_sheets(folder, WrittenTexts("fables", ERRORS, (written,), ("anna",), {}), ())
-    (row,) = read(folder / "sheet_1.csv")
+    (row,) = read_sheet_rows(folder / "sheet_1.csv")
     assert (row["input text"], row["input item"], row["item"]) == ("a", "b", "1")
     assert row["text"] == csv_cell(text)
     fill(folder / "sheet_1.csv", lambda row: {"unrelated": "yes"})
@@ -313,7 +313,7 @@ def test_an_empty_cell_is_no_judgement(sheets: tuple[Path, Key]) -> None:
 
 def test_rows_may_be_sorted_and_left_out(sheets: tuple[Path, Key]) -> None:
     folder, key = sheets
-    rows = sorted(read(folder / "sheet_1.csv"), key=lambda row: row["text"])[:5]
+    rows = sorted(read_sheet_rows(folder / "sheet_1.csv"), key=lambda row: row["text"])[:5]
     lines = ["comment,unrelated,not a moral,item", *(f'"a, b",y,n,{row["item"]}' for row in rows), ",,,"]
     (folder / "sheet_1.csv").write_text("\n".join(lines), "utf-8")
     sheet = read_sheet(folder / "sheet_1.csv", key)
@@ -345,7 +345,7 @@ def key_of(n: int) -> Key:
     return Key(task="t", error_types=("bad",), authors=("anna",), not_written={}, seed=0, sheets=(), items=items)
 
 
-def scored(folder: Path, judgements: Sequence[Sequence[str]]) -> ErrorShares:
+def score_judgements(folder: Path, judgements: Sequence[Sequence[str]]) -> ErrorShares:
     """The scores of sheets with these judgements, an annotator each."""
     files = []
     for annotator, labels_of_annotator in enumerate(judgements):
@@ -376,7 +376,7 @@ CELLS = st.sampled_from(["yes", "no", "no", ""])
 def test_alpha_agrees_with_an_independent_computation(
     tmp_path_factory: pytest.TempPathFactory, judgements: list[list[str]]
 ) -> None:
-    (alpha,) = scored(tmp_path_factory.mktemp("alpha"), judgements).agreement
+    (alpha,) = score_judgements(tmp_path_factory.mktemp("alpha"), judgements).agreement
     expected = krippendorff(judgements)
     assert alpha.alpha == (None if expected is None else pytest.approx(expected))
     assert bool(alpha.reason) == (expected is None)
@@ -384,10 +384,10 @@ def test_alpha_agrees_with_an_independent_computation(
 
 
 def test_agreement_of_which_nothing_is_known(tmp_path: Path) -> None:
-    assert scored(tmp_path, [["no", "no"], ["no", "no"]]).agreement[0].reason == "all judgements are the same"
-    (agreement,) = scored(tmp_path, [["no", ""], ["", "yes"]]).agreement
+    assert score_judgements(tmp_path, [["no", "no"], ["no", "no"]]).agreement[0].reason == "all judgements are the same"
+    (agreement,) = score_judgements(tmp_path, [["no", ""], ["", "yes"]]).agreement
     assert agreement.reason == "no text was judged by more than one annotator"
-    assert scored(tmp_path, [["no", "yes"], ["no", "yes"]]).agreement[0].alpha == 1.0
+    assert score_judgements(tmp_path, [["no", "yes"], ["no", "yes"]]).agreement[0].alpha == 1.0
 
 
 def test_items_keep_inputs_that_are_named_like_columns(tmp_path: Path) -> None:
@@ -410,13 +410,13 @@ def test_every_sheet_has_the_same_items_in_another_order(tmp_path: Path) -> None
     files = [sorted((tmp_path / name).iterdir()) for name in ("one", "two", "three")]
     first, second, third = ([file.read_bytes() for file in files_of_annotator] for files_of_annotator in files)
     assert first == second != third
-    first, second = ([row["item"] for row in read(tmp_path / "one" / f"sheet_{n}.csv")] for n in (1, 2))
+    first, second = ([row["item"] for row in read_sheet_rows(tmp_path / "one" / f"sheet_{n}.csv")] for n in (1, 2))
     assert first != second
     assert sorted(first) == sorted(second)
     key = read_key(tmp_path / "one")
     assert len(key.checks) == 2
     assert not key.checks.keys() & key.items.keys()
-    for row in read(tmp_path / "one" / "sheet_1.csv"):
+    for row in read_sheet_rows(tmp_path / "one" / "sheet_1.csv"):
         if row["item"] in key.checks:
             assert row["text"].endswith(f"fluent: {key.checks[row['item']]['fluent']}.")
 
@@ -439,7 +439,7 @@ def test_a_sheet_is_read_as_other_tables_are(content: bytes, tmp_path: Path) -> 
     assert read_cells(tmp_path / "sheet.csv", "give a sheet") == [["item", "bad"], ["1", "yes"], ["2", "no"]]
 
 
-BAD = [
+BAD_SHEETS = [
     ("item,bad\n1,maybe", r"sheet.csv, row 2, column 'bad': 'maybe' is neither yes nor no"),
     ("item,bad\n1,yes\n2,-", r"sheet.csv, row 3, column 'bad': '-' is neither yes nor no"),
     ('item,bad,text\n1,yes,"two\nlines"\n2,2,', r"row 3, column 'bad': '2' is neither yes nor no"),
@@ -456,7 +456,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("content", "message"), BAD, ids=[message for _, message in BAD])
+@pytest.mark.parametrize(("content", "message"), BAD_SHEETS, ids=[message for _, message in BAD_SHEETS])
 def test_bad_sheets_are_told_in_one_line(content: str | bytes | None, message: str, tmp_path: Path) -> None:
     file = tmp_path / "sheet.csv"
     if content is not None:

@@ -14,7 +14,7 @@ from figeval.wings.annotation.agreement import Ratings, Scale, agreement, krippe
 CASES = json.loads((Path(__file__).parents[2] / "golden" / "agreement.json").read_text("utf-8"))
 
 
-def rated(
+def ratings_of(
     ratings: list[list[int | None]] | None = None,
     table: list[list[int]] | None = None,
     counts: list[list[int]] | None = None,
@@ -34,12 +34,12 @@ def rated(
 
 
 def agree(scale: Scale = "nominal", **arguments: Any) -> dict[str, Any]:
-    return {score.metric: score.value for score in agreement(rated(**arguments), scale)}
+    return {score.metric: score.value for score in agreement(ratings_of(**arguments), scale)}
 
 
 def alphas(**arguments: Any) -> dict[str, Any]:
     scales: tuple[Scale, ...] = ("nominal", "ordinal", "interval")
-    return {scale: krippendorff_alpha(rated(**arguments), scale).value for scale in scales}
+    return {scale: krippendorff_alpha(ratings_of(**arguments), scale).value for scale in scales}
 
 
 CALLS = {"agreement": agree, "counted": agree, "alphas": alphas}

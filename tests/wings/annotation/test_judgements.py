@@ -30,7 +30,7 @@ def key(n: int = 4, **changes: Any) -> Key:
     return Key(**{**fields, "items": items, "criteria": criteria_of(SCALES), **changes})
 
 
-def read(file: Path, content: str | Any) -> JudgementBatch:
+def read_judgement_file(file: Path, content: str | Any) -> JudgementBatch:
     """The judgements in a file with this content."""
     file.parent.mkdir(exist_ok=True, parents=True)
     file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
@@ -61,7 +61,7 @@ def results(*rows: Sequence[str], **changes: Any) -> HumanResults:
 
 
 def test_sheets_have_a_column_for_each_criterion(tmp_path: Path) -> None:
-    batch = read(tmp_path / "kim.csv", "item;text;fluency;on topic;comment\n1;a;4;yes;\n2;b;;no;?\n")
+    batch = read_judgement_file(tmp_path / "kim.csv", "item;text;fluency;on topic;comment\n1;a;4;yes;\n2;b;;no;?\n")
     assert triples(batch) == [
         ("1", "kim", "fluency", "4"),
         ("1", "kim", "on topic", "yes"),
@@ -71,10 +71,14 @@ def test_sheets_have_a_column_for_each_criterion(tmp_path: Path) -> None:
 
 
 def test_long_csv(tmp_path: Path) -> None:
-    batch = read(tmp_path / "x.csv", "item,annotator,label,criterion,time\n1,kim,4,fluency,9\n1,lou,,fluency,10\n")
+    batch = read_judgement_file(
+        tmp_path / "x.csv", "item,annotator,label,criterion,time\n1,kim,4,fluency,9\n1,lou,,fluency,10\n"
+    )
     assert triples(batch) == [("1", "kim", "fluency", "4")]
     assert (batch.judgements[0].time, batch.skipped) == ("9", 1)
-    assert triples(read(tmp_path / "y.tsv", "annotator\titem\tlabel\nkim\t1\t4\n")) == [("1", "kim", "", "4")]
+    assert triples(read_judgement_file(tmp_path / "y.tsv", "annotator\titem\tlabel\nkim\t1\t4\n")) == [
+        ("1", "kim", "", "4")
+    ]
 
 
 def test_cells_of_the_long_form_are_read_as_they_were_stored(tmp_path: Path) -> None:
@@ -109,7 +113,7 @@ def test_label_studio(tmp_path: Path) -> None:
         },
         {"id": 2, "data": {"text": "b"}, "annotations": []},
     ]
-    batch = read(tmp_path / "export.json", content)
+    batch = read_judgement_file(tmp_path / "export.json", content)
     assert triples(batch) == [
         ("1", "3", "fluency", "4"),
         ("1", "3", "on_topic", "yes"),
@@ -125,17 +129,17 @@ def test_potato(tmp_path: Path) -> None:
     by_schema = {"fluency": {"scale_4": "4"}, "on topic": {"yes": "true", "no": False}}
     for labels in (pairs, by_schema):
         state = {"user_id": "kim", "instance_id_to_label_to_value": {"1": labels}}
-        assert triples(read(tmp_path / "kim" / "user_state.json", state)) == expected
+        assert triples(read_judgement_file(tmp_path / "kim" / "user_state.json", state)) == expected
     line = json.dumps(
         {"id": "1", "displayed_text": "a\u2028b", "label_annotations": by_schema, "span_annotations": {}},
         ensure_ascii=False,
     )
-    assert triples(read(tmp_path / "kim" / "annotated_instances.jsonl", line + "\n\n")) == expected
+    assert triples(read_judgement_file(tmp_path / "kim" / "annotated_instances.jsonl", line + "\n\n")) == expected
     table = "user,instance_id,displayed_text,fluency:::scale_4,on topic:::yes,on topic:::no\nkim,1,a,4,yes,\n"
-    assert triples(read(tmp_path / "annotated_instances.csv", table)) == expected
+    assert triples(read_judgement_file(tmp_path / "annotated_instances.csv", table)) == expected
     commented = json.dumps({"id": "1", "label_annotations": {"why": {"text_box": "odd"}, "fluency": {"4": "4"}}})
-    assert triples(read(tmp_path / "kim" / "x.jsonl", commented)) == expected[:1]
-    assert read(tmp_path / "x.csv", "user,instance_id,fluency:::1\nkim,1,\n").skipped == 1
+    assert triples(read_judgement_file(tmp_path / "kim" / "x.jsonl", commented)) == expected[:1]
+    assert read_judgement_file(tmp_path / "x.csv", "user,instance_id,fluency:::1\nkim,1,\n").skipped == 1
 
 
 BAD_FILES = [
@@ -170,7 +174,7 @@ BAD_FILES = [
 @pytest.mark.parametrize(("name", "content", "message"), BAD_FILES, ids=[message for _, _, message in BAD_FILES])
 def test_bad_files_are_told_in_one_line(name: str, content: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message) as raised:
-        read(tmp_path / name, content)
+        read_judgement_file(tmp_path / name, content)
     assert "\n" not in str(raised.value)
 
 

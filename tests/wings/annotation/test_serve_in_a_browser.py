@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.devtools import Page, browsing
-from tests.wings.annotation.served import DESCRIBED, MEANING, Server, exported, serving
+from tests.wings.annotation.served import DESCRIBED_SCALES, MEANING, Server, export_items, serving
 
 pytestmark = pytest.mark.system
 
-HOSTILE = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>\u202egnirts\x1b[31m"
-WORKING = "!document.querySelector('#work').hidden"
-SAVED = "document.querySelector('#status').textContent.endsWith('saved')"
+HOSTILE_TEXT = (
+    "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>\u202egnirts\x1b[31m"
+)
+WORK_IS_SHOWN = "!document.querySelector('#work').hidden"
+STATUS_IS_SAVED = "document.querySelector('#status').textContent.endsWith('saved')"
 
 
 @pytest.fixture
@@ -24,13 +26,13 @@ def page(tmp_path: Path) -> Iterator[Page]:
         yield opened
 
 
-def started(page: Page, server: Server, name: str) -> None:
+def start_work(page: Page, server: Server, name: str) -> None:
     page.open(server.address)
     page.until("!document.querySelector('#start').hidden && document.activeElement.id === 'name'")
     for letter in name:
         page.press(letter)
     page.press("Enter")
-    page.until(WORKING)
+    page.until(WORK_IS_SHOWN)
 
 
 def answers(folder: Path, name: str) -> list[tuple[str, str, str]]:
@@ -39,10 +41,10 @@ def answers(folder: Path, name: str) -> list[tuple[str, str, str]]:
 
 
 def test_keys_answer_and_a_reload_continues(page: Page, tmp_path: Path) -> None:
-    folder = exported(tmp_path / "items", "one", "two", "three")
+    folder = export_items(tmp_path / "items", "one", "two", "three")
     with serving(folder) as server:
         order = [item["item"] for item in server.items("kim")["items"]]
-        started(page, server, "kim")
+        start_work(page, server, "kim")
         assert "Item 1 of 3" in page.text
         page.press("4")
         page.until("document.querySelector('#status').textContent === 'fluency: 4, saved'")
@@ -58,7 +60,7 @@ def test_keys_answer_and_a_reload_continues(page: Page, tmp_path: Path) -> None:
         assert answers(folder, "kim") == [(order[0], "fluency", "4"), (order[0], "coherent", "yes")]
 
         page.call("Page.reload")
-        page.until(f"document.querySelector('#work') && {WORKING}")
+        page.until(f"document.querySelector('#work') && {WORK_IS_SHOWN}")
         assert "Item 2 of 3" in page.text
         assert "1 answered · kim" in page.text
         page.press("ArrowLeft")
@@ -70,13 +72,13 @@ def test_keys_answer_and_a_reload_continues(page: Page, tmp_path: Path) -> None:
 
 
 def test_the_mouse_answers_until_all_is_done(page: Page, tmp_path: Path) -> None:
-    folder = exported(tmp_path / "items", "one", "two")
+    folder = export_items(tmp_path / "items", "one", "two")
     with serving(folder, "--annotator", "lou") as server:
         page.open(server.address)
-        page.until(WORKING)
+        page.until(WORK_IS_SHOWN)
         for number in (1, 2):
             page.click("input[name=criterion-0][value='3']")
-            page.until(f"document.querySelector('#status').textContent === 'fluency: 3, saved' && {SAVED}")
+            page.until(f"document.querySelector('#status').textContent === 'fluency: 3, saved' && {STATUS_IS_SAVED}")
             page.click("input[name=criterion-1][value=no]")
             page.until(f"document.querySelector('#progress').value === {number}")
             if number == 1:
@@ -86,22 +88,22 @@ def test_the_mouse_answers_until_all_is_done(page: Page, tmp_path: Path) -> None
 
 
 def test_two_tabs_agree_in_the_end(page: Page, tmp_path: Path) -> None:
-    folder = exported(tmp_path / "items", "one")
+    folder = export_items(tmp_path / "items", "one")
     with serving(folder, "--annotator", "kim") as server:
         page.open(server.address)
-        page.until(WORKING)
+        page.until(WORK_IS_SHOWN)
         page.press("4")
-        page.until(SAVED)
+        page.until(STATUS_IS_SAVED)
         assert server.answer("kim", "1", "fluency", "2")[0] == 200  # the other tab
         page.script("dispatchEvent(new Event('focus'))")
         page.until("document.querySelector('input:checked')?.value === '2'")
 
 
 def test_instructions_are_open_first_and_never_away(page: Page, tmp_path: Path) -> None:
-    text = f"Read slowly.\n**Then judge.** {HOSTILE}"
+    text = f"Read slowly.\n**Then judge.** {HOSTILE_TEXT}"
     is_open = "document.querySelector('#instructions').open"
-    with serving(exported(tmp_path / "items", "one", "two", instructions=text, scales=DESCRIBED)) as server:
-        started(page, server, "kim")
+    with serving(export_items(tmp_path / "items", "one", "two", instructions=text, scales=DESCRIBED_SCALES)) as server:
+        start_work(page, server, "kim")
         assert page.script(is_open)
         assert "Read slowly.\n**Then judge.** <img" in page.text
         assert MEANING in page.text
@@ -125,9 +127,9 @@ def test_long_texts_are_shown_as_a_whole(page: Page, tmp_path: Path) -> None:
     """Phones show no scroll bar, so a box that scrolls within the page would look like the end of the text."""
     long_text = "\n".join(f"Rule {number}." for number in range(60))
     text = "One sentence after the other. " * 200
-    with serving(exported(tmp_path / "items", text, instructions=long_text), "--annotator", "kim") as server:
+    with serving(export_items(tmp_path / "items", text, instructions=long_text), "--annotator", "kim") as server:
         page.open(server.address)
-        page.until(WORKING)
+        page.until(WORK_IS_SHOWN)
         page.look(tmp_path / "shot.png", width=400)
         boxes = "[...document.querySelectorAll('#long_text, #texts p')]"
         assert page.script(f"{boxes}.length") == 3
@@ -135,31 +137,31 @@ def test_long_texts_are_shown_as_a_whole(page: Page, tmp_path: Path) -> None:
 
 
 def test_an_answer_moves_nothing_on_a_phone(page: Page, tmp_path: Path) -> None:
-    with serving(exported(tmp_path / "items", "one", scales=DESCRIBED), "--annotator", "kim") as server:
+    with serving(export_items(tmp_path / "items", "one", scales=DESCRIBED_SCALES), "--annotator", "kim") as server:
         page.open(server.address)
-        page.until(WORKING)
+        page.until(WORK_IS_SHOWN)
         page.look(tmp_path / "before.png", width=400)
         height = "document.querySelector('#answers').getBoundingClientRect().height"
         before = page.script(height)
         page.press("4")
-        page.until(SAVED)
+        page.until(STATUS_IS_SAVED)
         assert page.script(height) == before
         page.click(".clear")
         page.until("document.querySelector('#status').textContent === 'fluency: no answer, saved'")
 
 
 def test_without_instructions_there_is_no_panel(page: Page, tmp_path: Path) -> None:
-    with serving(exported(tmp_path / "items", "one"), "--annotator", "kim") as server:
+    with serving(export_items(tmp_path / "items", "one"), "--annotator", "kim") as server:
         page.open(server.address)
-        page.until(WORKING)
+        page.until(WORK_IS_SHOWN)
         assert page.script("document.querySelector('#instructions').hidden")
         assert page.script("document.querySelectorAll('.description').length") == 0
 
 
 def test_hostile_texts_are_text(page: Page, tmp_path: Path) -> None:
-    with serving(exported(tmp_path / "items", HOSTILE, to="label_studio"), "--annotator", "kim") as server:
+    with serving(export_items(tmp_path / "items", HOSTILE_TEXT, to="label_studio"), "--annotator", "kim") as server:
         page.open(server.address)
-        page.until(WORKING)
+        page.until(WORK_IS_SHOWN)
         assert "<script>document.title='hacked'</script>⟨U+202E⟩gnirts␛[31m" in page.text
         assert page.script("document.querySelectorAll('img, article script').length") == 0
         assert page.script("document.title") == "Annotation"
@@ -167,10 +169,10 @@ def test_hostile_texts_are_text(page: Page, tmp_path: Path) -> None:
 
 
 def test_nothing_is_called_saved_that_is_not(page: Page, tmp_path: Path) -> None:
-    folder = exported(tmp_path / "items", "one")
+    folder = export_items(tmp_path / "items", "one")
     with serving(folder, "--annotator", "kim") as server:
         page.open(server.address)
-        page.until(WORKING)
+        page.until(WORK_IS_SHOWN)
         server.kill()
         page.press("4")
         page.until("document.querySelector('#alert').textContent.startsWith('Not saved. The server does not answer.')")
@@ -181,9 +183,9 @@ def test_nothing_is_called_saved_that_is_not(page: Page, tmp_path: Path) -> None
 
 
 def test_readers_hear_what_is_asked(page: Page, tmp_path: Path) -> None:
-    with serving(exported(tmp_path / "items", "one"), "--annotator", "kim") as server:
+    with serving(export_items(tmp_path / "items", "one"), "--annotator", "kim") as server:
         page.open(server.address)
-        page.until(WORKING)
+        page.until(WORK_IS_SHOWN)
         page.call("Accessibility.enable")
         nodes = page.call("Accessibility.getFullAXTree")["nodes"]
     nodes_named = {
@@ -195,9 +197,9 @@ def test_readers_hear_what_is_asked(page: Page, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("width", [320, 390, 1000])
 def test_nothing_is_wider_than_the_screen(page: Page, tmp_path: Path, width: int) -> None:
-    with serving(exported(tmp_path / "items", "long" * 200), "--annotator", "kim") as server:
+    with serving(export_items(tmp_path / "items", "long" * 200), "--annotator", "kim") as server:
         page.open(server.address)
-        page.until(WORKING)
+        page.until(WORK_IS_SHOWN)
         page.look(tmp_path / "shot.png", width=width, dark=True)
         assert page.script("document.documentElement.scrollWidth <= innerWidth")
         assert page.script("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 27)"

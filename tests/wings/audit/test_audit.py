@@ -103,12 +103,12 @@ def test_a_cluster_is_never_in_both_halves():
 
 
 def test_the_same_seed_gives_the_same_numbers():
-    items = drawn(40)
+    items = draw_examples(40)
     assert accuracies(items, seed=3) == accuracies(items, seed=3)
     assert accuracies(items, seed=3) != accuracies(items, seed=4)
 
 
-def drawn(n):
+def draw_examples(n):
     generator = random.Random(0)
     return examples(*[(generator.sample("abcdefghijklmnop", 4), generator.randrange(4)) for _ in range(n)])
 

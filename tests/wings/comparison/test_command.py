@@ -60,7 +60,8 @@ def test_several_runs_are_ranked_and_compared_in_pairs(cli: Cli, runs: tuple[Pat
     lines = cli("compare", *runs, third).out.splitlines()
     assert lines[0] == "acc: ranks"
     assert [line.split()[:2] for line in lines[2:5]] == [
-        ["mini_fables", name] for name in sorted(("overlap", "random", "tfidf"), key=lambda name: ranked(lines, name))
+        ["mini_fables", name]
+        for name in sorted(("overlap", "random", "tfidf"), key=lambda name: line_of_rank(lines, name))
     ]
     assert any("Benjamini and Hochberg's correction over 3 tests" in line for line in lines)
     comparison = json.loads(cli("compare", *runs, third, "--json").out)
@@ -69,7 +70,7 @@ def test_several_runs_are_ranked_and_compared_in_pairs(cli: Cli, runs: tuple[Pat
     assert {rank["worst"] for rank in comparison["ranks"]} == {3}
 
 
-def ranked(lines: list[str], name: str) -> int:
+def line_of_rank(lines: list[str], name: str) -> int:
     """Line of a run in the first table."""
     return next(number for number, line in enumerate(lines) if line.split()[1:2] == [name])
 

@@ -20,7 +20,7 @@ from tests.finished_runs import compare_runs, row, run, score, task
 Answers = dict[str, float | list[float] | None]
 
 
-def written(
+def write_run(
     folder: Path,
     answers: dict[str, Answers],
     clusters: dict[str, str] | None = None,
@@ -46,14 +46,14 @@ def acc(text: str) -> Answers:
     return {f"e{index}": values[letter] for index, letter in enumerate(text) if letter != "."}
 
 
-def compared(tmp_path: Path, a: dict[str, Answers], b: dict[str, Answers], **options: Any) -> Any:
-    return compare_runs(written(tmp_path / "a", a), written(tmp_path / "b", b), **options)
+def compare_written(tmp_path: Path, a: dict[str, Answers], b: dict[str, Answers], **options: Any) -> Any:
+    return compare_runs(write_run(tmp_path / "a", a), write_run(tmp_path / "b", b), **options)
 
 
 def test_examples_are_joined_by_id_and_tested_in_pairs(tmp_path: Path) -> None:
     a, b = acc("1111111100"), acc("1100000011")
     shuffled = {key: b[key] for key in sorted(b, reverse=True)}
-    (task,) = compared(tmp_path, {"t": a}, {"t": shuffled}).tasks
+    (task,) = compare_written(tmp_path, {"t": a}, {"t": shuffled}).tasks
     comparison = task.comparison
     assert (comparison.n, comparison.value_a, comparison.value_b, comparison.difference) == (
         10,
@@ -68,20 +68,20 @@ def test_examples_are_joined_by_id_and_tested_in_pairs(tmp_path: Path) -> None:
 
 
 def test_what_only_one_run_has_is_counted_and_left_out(tmp_path: Path) -> None:
-    (task,) = compared(tmp_path, {"t": acc("11001-1...")}, {"t": acc("1010-011.1")}).tasks
+    (task,) = compare_written(tmp_path, {"t": acc("11001-1...")}, {"t": acc("1010-011.1")}).tasks
     assert (task.unmatched_a, task.unmatched_b, task.unanswered) == (0, 2, 2)
     assert task.comparison.n == 5
 
 
 def test_clusters_count_instead_of_rows(tmp_path: Path) -> None:
     clusters = {f"e{i}": f"c{i // 5}" for i in range(20)}
-    a = written(tmp_path / "a", {"t": acc("1" * 10 + "0" * 10)}, clusters)
-    b = written(tmp_path / "b", {"t": acc("0" * 10 + "0" * 10)}, clusters)
+    a = write_run(tmp_path / "a", {"t": acc("1" * 10 + "0" * 10)}, clusters)
+    b = write_run(tmp_path / "b", {"t": acc("0" * 10 + "0" * 10)}, clusters)
     (task,) = compare_runs(a, b).tasks
     assert (task.comparison.n, task.comparison.clusters) == (20, 4)
     assert task.comparison.test == "sign flip"
     alone = compare_runs(
-        written(tmp_path / "c", {"t": acc("1" * 10 + "0" * 10)}), written(tmp_path / "d", {"t": acc("0" * 20)})
+        write_run(tmp_path / "c", {"t": acc("1" * 10 + "0" * 10)}), write_run(tmp_path / "d", {"t": acc("0" * 20)})
     )
     assert task.comparison.p > alone.tasks[0].comparison.p, "four proverbs prove less than twenty narratives"
 
@@ -89,7 +89,7 @@ def test_clusters_count_instead_of_rows(tmp_path: Path) -> None:
 def test_p_values_are_corrected_over_the_tasks_that_were_tested(tmp_path: Path) -> None:
     tasks_a = {"one": acc("1" * 12), "two": acc("1" * 8 + "0" * 4), "empty": acc("----")}
     tasks_b = {"one": acc("0" * 12), "two": acc("0" * 8 + "0" * 4), "empty": acc("1111")}
-    result = compared(tmp_path, tasks_a, tasks_b)
+    result = compare_written(tmp_path, tasks_a, tasks_b)
     raw = [task.comparison.p for task in result.tasks]
     assert [task.task for task in result.tasks] == ["one", "two"]
     assert result.family == 2
@@ -98,7 +98,7 @@ def test_p_values_are_corrected_over_the_tasks_that_were_tested(tmp_path: Path) 
 
 
 def test_tasks_of_one_run_only_are_named(tmp_path: Path) -> None:
-    result = compared(tmp_path, {"both": acc("10"), "mine": acc("1")}, {"both": acc("01"), "yours": acc("1")})
+    result = compare_written(tmp_path, {"both": acc("10"), "mine": acc("1")}, {"both": acc("01"), "yours": acc("1")})
     assert [task.task for task in result.tasks] == ["both"]
     assert result.left_out == {"mine": "only in A", "yours": "only in B"}
 
@@ -107,14 +107,14 @@ def test_values_outside_0_and_1_are_not_clipped_as_shares(tmp_path: Path) -> Non
     values = {"e0": -3.0, "e1": 4.0, "e2": 9.0}
     other_values = {"e0": 0.0, "e1": 0.5, "e2": 1.0}
     a, b = (
-        written(tmp_path / name, {"t": rows}, metric="length") for name, rows in (("a", values), ("b", other_values))
+        write_run(tmp_path / name, {"t": rows}, metric="length") for name, rows in (("a", values), ("b", other_values))
     )
     (task,) = compare_runs(a, b, metric="length").tasks
     assert task.comparison.high > 1
 
 
 def test_run_json_itself_may_be_given(tmp_path: Path) -> None:
-    a, b = written(tmp_path / "a", {"t": acc("10")}), written(tmp_path / "b", {"t": acc("01")})
+    a, b = write_run(tmp_path / "a", {"t": acc("10")}), write_run(tmp_path / "b", {"t": acc("01")})
     assert compare_runs(a / "run.json", b) == compare_runs(a, b / "run.json")
 
 
@@ -122,21 +122,21 @@ def test_run_json_itself_may_be_given(tmp_path: Path) -> None:
 
 
 def test_other_examples_behind_one_name_are_refused(tmp_path: Path) -> None:
-    a = written(tmp_path / "a", {"t": acc("10")})
-    b = written(tmp_path / "b", {"t": acc("10")}, examples_sha256="f" * 64)
+    a = write_run(tmp_path / "a", {"t": acc("10")})
+    b = write_run(tmp_path / "b", {"t": acc("10")}, examples_sha256="f" * 64)
     with pytest.raises(RecordError, match="t: the two runs were made on different examples"):
         compare_runs(a, b)
 
 
 def test_another_version_of_the_task_is_refused(tmp_path: Path) -> None:
-    a = written(tmp_path / "a", {"t": acc("10")})
-    b = written(tmp_path / "b", {"t": acc("10")}, version=2)
+    a = write_run(tmp_path / "a", {"t": acc("10")})
+    b = write_run(tmp_path / "b", {"t": acc("10")}, version=2)
     with pytest.raises(RecordError, match=r"t: A is a run of version 1 of the task, B of version 2, .* not comparable"):
         compare_runs(a, b)
 
 
 def test_a_run_without_predictions_is_refused(tmp_path: Path) -> None:
-    a, b = written(tmp_path / "a", {"t": acc("10")}), written(tmp_path / "b", {"t": acc("10")})
+    a, b = write_run(tmp_path / "a", {"t": acc("10")}), write_run(tmp_path / "b", {"t": acc("10")})
     RunFolder(b).predictions_file("t").unlink()
     for pair in ((a, b), (b, a)):
         with pytest.raises(RecordError, match=r"b has no predictions \(predictions/\*.jsonl next to run.json\)"):
@@ -145,7 +145,7 @@ def test_a_run_without_predictions_is_refused(tmp_path: Path) -> None:
 
 def test_no_task_in_common(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="no task in common: A has mine; B has yours"):
-        compared(tmp_path, {"mine": acc("1")}, {"yours": acc("1")})
+        compare_written(tmp_path, {"mine": acc("1")}, {"yours": acc("1")})
 
 
 def test_a_score_that_is_no_mean_is_tested_by_permutation(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_score_that_is_no_mean_is_tested_by_permutation(tmp_path: Path) -> Non
     answers_b["e1"] = wrong
     settings = {"labels": ["x", "y"]}
     a, b = (
-        written(tmp_path / name, {"t": answers}, metric="balanced_acc", task_type="pairs", settings=settings)
+        write_run(tmp_path / name, {"t": answers}, metric="balanced_acc", task_type="pairs", settings=settings)
         for name, answers in (("a", answers_a), ("b", answers_b))
     )
     (task,) = compare_runs(a, b, metric="balanced_acc").tasks
@@ -194,16 +194,16 @@ def test_a_score_that_is_no_mean_is_compared_within_languages(tmp_path: Path) ->
 
 def test_an_unknown_metric_has_near_names(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"no task has 'ac'.*did you mean 'acc'"):
-        compared(tmp_path, {"t": acc("10")}, {"t": acc("01")}, metric="ac")
+        compare_written(tmp_path, {"t": acc("10")}, {"t": acc("01")}, metric="ac")
 
 
 def test_a_place_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="give a run folder"):
-        compare_runs(written(tmp_path / "a", {"t": acc("1")}), tmp_path / "nowhere")
+        compare_runs(write_run(tmp_path / "a", {"t": acc("1")}), tmp_path / "nowhere")
 
 
 def test_two_prompts_of_one_run_are_compared_in_pairs(tmp_path: Path) -> None:
-    path = written(tmp_path / "a", {"t": acc("1111111100"), "t@loud": acc("1100000011"), "t@no_query": acc("0" * 10)})
+    path = write_run(tmp_path / "a", {"t": acc("1111111100"), "t@loud": acc("1100000011"), "t@no_query": acc("0" * 10)})
     folder = RunFolder(path)
     record = folder.read()
     assert record is not None
@@ -219,7 +219,7 @@ def test_two_prompts_of_one_run_are_compared_in_pairs(tmp_path: Path) -> None:
 
 
 def test_a_floor_is_compared_only_where_probes_were_asked_for(tmp_path: Path) -> None:
-    path = written(tmp_path / "a", {"t": acc("1100"), "t@no_query": acc("0001")})
+    path = write_run(tmp_path / "a", {"t": acc("1100"), "t@no_query": acc("0001")})
     folder = RunFolder(path)
     record = folder.read()
     assert record is not None
@@ -235,7 +235,7 @@ def test_a_floor_is_compared_only_where_probes_were_asked_for(tmp_path: Path) ->
 def test_ranks_are_of_the_examples_that_all_runs_answered(tmp_path: Path) -> None:
     """Each pair has its own examples, so the order of the runs would decide whose accuracy is ranked."""
     answers = {"x": "10" * 10 + "-" * 20, "y": "0" * 20 + "1" * 20, "z": "1" * 20 + "0" * 20}
-    folders = {name: written(tmp_path / name, {"t": acc(text)}) for name, text in answers.items()}
+    folders = {name: write_run(tmp_path / name, {"t": acc(text)}) for name, text in answers.items()}
     for order in ("xyz", "zyx", "yxz"):
         comparison = figeval.compare([folders[name] for name in order]).result
         ranks = {order[rank.run]: (rank.value, rank.rank, rank.n) for rank in comparison.ranks}
@@ -254,19 +254,19 @@ def test_a_large_family_of_tests_can_find_differences(tmp_path: Path) -> None:
     folders = []
     for number in range(24):
         text = "".join("10"[(number < 12) == (index not in {number, number + 24})] for index in range(60))
-        folders.append(written(tmp_path / str(number), {"t": acc(text), "u": acc(text)}, clusters))
+        folders.append(write_run(tmp_path / str(number), {"t": acc(text), "u": acc(text)}, clusters))
     ranks = figeval.compare(folders).result.ranks
     assert {(rank.best, rank.worst) for rank in ranks} == {(1, 12), (13, 24)}
 
 
 def test_a_run_is_ranked_once(tmp_path: Path) -> None:
-    a, b = (written(tmp_path / name, {"t": acc("10")}) for name in "ab")
+    a, b = (write_run(tmp_path / name, {"t": acc("10")}) for name in "ab")
     with pytest.raises(RecordError, match="a was given more than once"):
         figeval.compare(a, b, a / "run.json")
 
 
 def test_a_single_training_says_what_p_is_about(tmp_path: Path) -> None:
-    folders = [written(tmp_path / name, {"t": acc("1010110010")}) for name in "ab"]
+    folders = [write_run(tmp_path / name, {"t": acc("1010110010")}) for name in "ab"]
     for run_folder in folders:
         folder = RunFolder(run_folder)
         record = read_run(run_folder)[0]
@@ -279,7 +279,7 @@ def test_a_single_training_says_what_p_is_about(tmp_path: Path) -> None:
 
 
 def test_a_task_without_the_metric_is_not_said_to_have_no_mean_over_seeds(tmp_path: Path) -> None:
-    mean = read_run(written(tmp_path / "mean", {"t": acc("10")}, metric="bleu"))
+    mean = read_run(write_run(tmp_path / "mean", {"t": acc("10")}, metric="bleu"))
     seeds = RunSide(mean[0], [mean, mean, mean])
     (mean_task,) = mean[0].tasks
     assert compare_task("t", (seeds, mean_task), (seeds, mean_task), "acc", 0) == "no acc stored"
@@ -287,17 +287,17 @@ def test_a_task_without_the_metric_is_not_said_to_have_no_mean_over_seeds(tmp_pa
 
 def test_a_comparison_says_if_lower_is_better(tmp_path: Path) -> None:
     scores = [score("mae", higher_is_better=False)]
-    run, other = (written(tmp_path / name, {"t": acc("1010")}, metric="mae", scores=scores) for name in "ab")
+    run, other = (write_run(tmp_path / name, {"t": acc("1010")}, metric="mae", scores=scores) for name in "ab")
     assert "mae: lower is better, so that A is better where A − B is negative" in [
         *figeval.compare(run, other, metric="mae").notes()
     ]
-    both = (written(tmp_path / name, {"t": acc("1010")}) for name in "cd")
+    both = (write_run(tmp_path / name, {"t": acc("1010")}) for name in "cd")
     assert not any("lower is better" in note for note in figeval.compare(*both).notes())
 
 
 def test_another_prompt_or_route_of_a_task_is_said(tmp_path: Path) -> None:
-    a = written(tmp_path / "a", {"t": acc("10"), "u": acc("10")}, template_sha256="1" * 64)
-    b = written(tmp_path / "b", {"t": acc("01"), "u": acc("01")}, template_sha256="2" * 64, route="by_head")
+    a = write_run(tmp_path / "a", {"t": acc("10"), "u": acc("10")}, template_sha256="1" * 64)
+    b = write_run(tmp_path / "b", {"t": acc("01"), "u": acc("01")}, template_sha256="2" * 64, route="by_head")
     assert compare_runs(a, b).caveats == (
         "the runs asked with different prompts: t, u",
         "the runs have different routes: t, u: by_cosine and by_head",
@@ -306,7 +306,7 @@ def test_another_prompt_or_route_of_a_task_is_said(tmp_path: Path) -> None:
 
 
 def test_missing_predictions_of_a_task_are_named(tmp_path: Path) -> None:
-    a, b = (written(tmp_path / name, {"t": acc("10"), "u": acc("10")}) for name in "ab")
+    a, b = (write_run(tmp_path / name, {"t": acc("10"), "u": acc("10")}) for name in "ab")
     RunFolder(b).predictions_file("u").unlink()
     comparison = compare_runs(a, b)
     assert ([task.task for task in comparison.tasks], comparison.left_out) == (
@@ -317,8 +317,8 @@ def test_missing_predictions_of_a_task_are_named(tmp_path: Path) -> None:
 
 def test_without_an_answer_is_wrong_for_runs_in_words_and_in_scores(tmp_path: Path) -> None:
     """A answered in words and stored `acc_of_all`; B has only `acc`, and one of its scores is NaN."""
-    a = written(tmp_path / "a", {"t": acc("11100")}, metric="acc_of_all")
-    b = RunFolder(written(tmp_path / "b", {"t": acc("1100")}, n=5))
+    a = write_run(tmp_path / "a", {"t": acc("11100")}, metric="acc_of_all")
+    b = RunFolder(write_run(tmp_path / "b", {"t": acc("1100")}, n=5))
     with b.appending("t") as writer:
         writer.write(row("e4", status="nan", metrics={}))
     (task,) = compare_runs(a, b.path, metric="acc_of_all").tasks
@@ -338,7 +338,7 @@ def test_rank_sets_of_equal_models_rarely_exclude_a_true_rank(tmp_path: Path, cl
         for model in range(5):
             skill = (easy + generator.normal(0, 0.7, clusters))[index] + generator.normal(0, 1, len(index))
             answers: Answers = {name: float(ability > 0) for name, ability in zip(names, skill, strict=True)}
-            paths.append(written(tmp_path / f"{repeat}-{model}", {"t": answers}, names))
+            paths.append(write_run(tmp_path / f"{repeat}-{model}", {"t": answers}, names))
         wrong += any(rank.best != 1 for rank in figeval.compare(paths).result.ranks)
     print(f"{clusters} clusters: {wrong / repeats:.3f}")
     assert wrong / repeats < 0.1  # .05 and three standard errors

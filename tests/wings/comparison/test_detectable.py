@@ -21,6 +21,7 @@ from figeval.wings.comparison.detectable import detectable, detectable_by, equiv
 from figeval.wings.comparison.exchange import paired_statistic, statistic_over_languages
 from figeval.wings.comparison.power import plan_comparison
 from figeval.wings.comparison.task_comparison import clip_interval
+from tests.metrics.test_differences import ZIPF, draw_skewed
 
 F1: Statistic = as_statistic(macro_f1, ("x", "y"))
 
@@ -272,25 +273,12 @@ def test_an_interval_has_no_impossible_differences() -> None:
     assert clip_interval(comparison, (0.0, math.inf)) == clip_interval(comparison, None) == comparison
 
 
-ZIPF = np.maximum(1, np.round(200 / np.arange(1, 51))).astype(int)
-
-
-def drawn(generator: Any, sizes: Any, effect: float, shift: float = 0.0) -> tuple[list[float], list[float], list[str]]:
-    """The whole difference, 9 times the effect, is in a random tenth of the clusters; the mean is the shift."""
-    rare = generator.random(len(sizes)) < 0.1
-    difference = np.repeat(np.where(rare, 9 * effect, -effect) + shift, sizes)
-    share, decided = np.maximum(0.1, np.abs(difference)), generator.random(sizes.sum())
-    a, b = decided < (share + difference) / 2, (decided >= (share + difference) / 2) & (decided < share)
-    names = [f"c{number}" for number in np.repeat(np.arange(len(sizes)), sizes)]
-    return a.astype(float).tolist(), b.astype(float).tolist(), names
-
-
 @pytest.mark.slow
 def test_skewed_differences_raise_few_false_alarms() -> None:
     generator, repeats = np.random.default_rng(6), 1000
     alarms = {"flip": 0, "means": 0, "statistic": 0}
     for repeat in range(repeats):
-        a, b, names = drawn(generator, ZIPF, 0.04)
+        a, b, names = draw_skewed(generator, ZIPF, 0.04)
         sums, *_ = by_cluster(np.subtract(a, b), names)
         alarms["flip"] += sign_flip(sums) <= 0.05
         alarms["means"] += (paired(a, b, names).p or 1) <= 0.05

@@ -23,7 +23,7 @@ __all__ = ["cli"]
 GOLD = {"easy": 3, "mixed": 4, "fine": 5, "hard": 6, "alike": 7, "silent": 8}
 
 
-def written(folder: Path, answers: dict[str, tuple[Any, float | None]], **changes: Any) -> Path:
+def write_run(folder: Path, answers: dict[str, tuple[Any, float | None]], **changes: Any) -> Path:
     """A run folder with these answers and their values by id; the gold answer is that of `GOLD`, else 0."""
     target = RunFolder(folder)
     target.predictions_file("t").parent.mkdir(parents=True)
@@ -39,7 +39,7 @@ def written(folder: Path, answers: dict[str, tuple[Any, float | None]], **change
 def test_items_are_counted_and_a_common_error_is_a_candidate(tmp_path: Path) -> None:
     a = {"easy": (0, 1.0), "hard": (1, 0.0), "alike": (2, 0.0), "mixed": (0, 1.0), "silent": (None, None)}
     b = {"easy": (0, 1.0), "hard": (2, 0.0), "alike": (2, 0.0), "mixed": (3, 0.0), "silent": (None, None)}
-    (difficulty,) = figeval.difficulty(written(tmp_path / "a", a), written(tmp_path / "b", b)).tasks
+    (difficulty,) = figeval.difficulty(write_run(tmp_path / "a", a), write_run(tmp_path / "b", b)).tasks
     assert [(item.id, item.difficulty, item.right) for item in difficulty.items] == [
         ("alike", 1.0, 0),
         ("hard", 1.0, 0),
@@ -56,7 +56,7 @@ def test_models_that_know_nothing_make_no_candidate(tmp_path: Path) -> None:
     rows = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0), "x": (1, 0.0)}
     constant = {"easy": (1, 0.0), "mixed": (1, 0.0), "fine": (1, 0.0), "x": (1, 0.0)}
     good, same, bad = (
-        written(tmp_path / name, row_set) for name, row_set in (("good", rows), ("same", rows), ("bad", constant))
+        write_run(tmp_path / name, row_set) for name, row_set in (("good", rows), ("same", rows), ("bad", constant))
     )
     (difficulty,) = figeval.difficulty(good, bad).tasks
     assert (difficulty.nobody, difficulty.candidates, len(difficulty.uninformed)) == (1, [], 1)
@@ -65,8 +65,8 @@ def test_models_that_know_nothing_make_no_candidate(tmp_path: Path) -> None:
 
 
 def test_unanswered_examples_are_not_expected_to_be_wrong(tmp_path: Path) -> None:
-    a = written(tmp_path / "a", {"easy": (3, 1.0), "x": (1, 0.0), "y": (None, None)})
-    b = written(tmp_path / "b", {"easy": (3, 1.0), "x": (1, 0.0), "y": (1, 0.0)})
+    a = write_run(tmp_path / "a", {"easy": (3, 1.0), "x": (1, 0.0), "y": (None, None)})
+    b = write_run(tmp_path / "b", {"easy": (3, 1.0), "x": (1, 0.0), "y": (1, 0.0)})
     (difficulty,) = figeval.difficulty(a, b).tasks
     assert difficulty.unanswered == 1
     assert difficulty.nobody_expected == pytest.approx(2 * 0.5 * 2 / 3 + 2 / 3)
@@ -76,9 +76,9 @@ def test_unanswered_examples_are_not_expected_to_be_wrong(tmp_path: Path) -> Non
 def test_every_seed_counts_for_a_common_error(tmp_path: Path) -> None:
     """The seeds of `s` give two different wrong answers to x."""
     rows = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0)}
-    other = written(tmp_path / "other", {**rows, "x": (1, 0.0)})
+    other = write_run(tmp_path / "other", {**rows, "x": (1, 0.0)})
     for seed, answer in ((0, 1), (1, 2)):
-        written(tmp_path / "s" / f"seed-{seed}", {**rows, "x": (answer, 0.0)})
+        write_run(tmp_path / "s" / f"seed-{seed}", {**rows, "x": (answer, 0.0)})
     seeds = SeedsRecord(task="t", model="m", seeds=[0, 1], wanted=[0, 1], runs={"0": "seed-0", "1": "seed-1"})
     write(seeds, tmp_path / "s" / "seeds.json")
     assert figeval.difficulty(other, tmp_path / "s").tasks[0].candidates == []
@@ -87,12 +87,12 @@ def test_every_seed_counts_for_a_common_error(tmp_path: Path) -> None:
 
 def test_a_tie_is_no_common_error(tmp_path: Path) -> None:
     tied = {"x": (1, 0.5)}
-    (difficulty,) = figeval.difficulty(*(written(tmp_path / name, tied, tied=2) for name in "ab")).tasks
+    (difficulty,) = figeval.difficulty(*(write_run(tmp_path / name, tied, tied=2) for name in "ab")).tasks
     assert (difficulty.nobody, difficulty.candidates) == (1, [])
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
-    a = written(tmp_path / "a", {"x": (0, 1.0)})
+    a = write_run(tmp_path / "a", {"x": (0, 1.0)})
     with pytest.raises(RecordError, match="no task has 'ac' per example in all runs; did you mean 'acc'"):
         figeval.difficulty(a, a, metric="ac")
     other = RunFolder(tmp_path / "b")
@@ -130,7 +130,7 @@ def test_the_command_that_is_suggested_shows_the_hardest_examples(tmp_path: Path
 
 def test_the_command_names_candidates_with_odd_ids(tmp_path: Path, cli: Cli) -> None:
     rows = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0), "a 'b'; rm": (1, 0.0)}
-    runs = [str(written(tmp_path / name, rows)) for name in ("one", "two")]
+    runs = [str(write_run(tmp_path / name, rows)) for name in ("one", "two")]
     (line,) = (line for line in cli("difficulty", *runs).out.splitlines() if "figeval preview" in line)
     assert shlex.split(line.partition("to look at these, run figeval ")[2]) == ["preview", "t", "--id", "a 'b'; rm"]
 

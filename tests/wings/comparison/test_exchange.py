@@ -16,7 +16,7 @@ from plugins.rating.rating_metrics import FEATURES, correlation
 
 REPEATS = 400
 RESAMPLES = 1000
-SHARED = 0.36  # share of the variance that a cluster has in common
+CLUSTER_VARIANCE = 0.36  # share of the variance that a cluster has in common
 STRENGTH = 0.5  # correlation of run A's continuous ratings with the grades
 # That of run B's latent ratings, whose three points correlate with the grades as A's ratings do (from 2 · 10⁵ rows).
 IN_THREE_POINTS = {"pearson": 0.568, "spearman": 0.555, "kendall": 0.482}
@@ -30,10 +30,10 @@ def fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
 def noise(generator: np.random.Generator, clusters: Any) -> Any:
     """Normal numbers that are correlated within clusters."""
     common = generator.normal(size=clusters.max() + 1)[clusters]
-    return np.sqrt(SHARED) * common + np.sqrt(1 - SHARED) * generator.normal(size=len(clusters))
+    return np.sqrt(CLUSTER_VARIANCE) * common + np.sqrt(1 - CLUSTER_VARIANCE) * generator.normal(size=len(clusters))
 
 
-def correlated(generator: np.random.Generator, clusters: Any, name: str) -> tuple[Any, Any, Any]:
+def draw_correlated(generator: np.random.Generator, clusters: Any, name: str) -> tuple[Any, Any, Any]:
     grades = noise(generator, clusters)
 
     def ratings(strength: float) -> Any:
@@ -41,7 +41,7 @@ def correlated(generator: np.random.Generator, clusters: Any, name: str) -> tupl
 
     in_points = np.digitize(ratings(IN_THREE_POINTS[name]), (-0.3, 1.2)).astype(float)
     if np.ptp(in_points) == 0:
-        return correlated(generator, clusters, name)
+        return draw_correlated(generator, clusters, name)
     return FEATURES[name](ratings(STRENGTH), grades), FEATURES[name](in_points, grades), correlation
 
 
@@ -57,12 +57,12 @@ def crossing(generator: np.random.Generator, clusters: Any, share: float = 0.35,
 
 
 SCORES: dict[str, Callable[[np.random.Generator, Any], Any]] = {
-    **{name: lambda generator, clusters, name=name: correlated(generator, clusters, name) for name in FEATURES},
+    **{name: lambda generator, clusters, name=name: draw_correlated(generator, clusters, name) for name in FEATURES},
     "auc": crossing,
 }
 
 
-def drawn_sizes(generator: np.random.Generator, clusters: int, size: int) -> Any:
+def draw_sizes(generator: np.random.Generator, clusters: int, size: int) -> Any:
     """Clusters of this many examples, or with size 0 of lognormal sizes, as numbers of the examples' clusters."""
     sizes = [size] * clusters if size else np.maximum(1, generator.lognormal(1, 1, size=clusters).astype(int))
     return np.repeat(np.arange(clusters), sizes)
@@ -75,7 +75,7 @@ def test_runs_with_the_same_score_are_seldom_told_apart(score: str, clusters: in
     """Their answers are not exchangeable: B has three points and A a continuum, or the curves cross."""
     generator, alarms, covered, intervals = np.random.default_rng(clusters + size), 0, 0, 0
     for repeat in range(REPEATS):
-        index = drawn_sizes(generator, clusters, size)
+        index = draw_sizes(generator, clusters, size)
         names = [f"c{cluster}" for cluster in index]
         of_a, of_b, combine = SCORES[score](generator, index)
         comparison = paired_statistic(of_a.tolist(), of_b.tolist(), names, combine, repeat, draws=500)

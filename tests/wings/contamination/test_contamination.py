@@ -256,7 +256,7 @@ def half(folder: Path, name: str, rest: int) -> list[dict[str, Any]]:
     return rows
 
 
-def memorised(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
+def train_memorising(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """Train a small model on the proverbs and on the texts in their order."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -297,7 +297,7 @@ def memorised(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
 def test_a_trained_model_remembers_what_it_was_trained_on(tmp_path: Path) -> None:
     rows = half(tmp_path, "seen", 0)
     half(tmp_path, "unseen", 1)
-    model = memorised(tmp_path, rows)
+    model = train_memorising(tmp_path, rows)
     measurement = figeval.contamination(
         "seen,unseen", str(model), include_path=tmp_path, output_path=tmp_path / "c", shards=3, device="cpu"
     )

@@ -21,7 +21,7 @@ from figeval.wings.exporters.api import call_exporter
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished, row, run, score, task
 
-HOSTILE = '<script>alert(1)</script> \x1b[31m=1+1\u202e \x85 "; DROP TABLE'
+HOSTILE_TEXT = '<script>alert(1)</script> \x1b[31m=1+1\u202e \x85 "; DROP TABLE'
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +31,14 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return finished(folder, *names, limit=4, baselines=False)
 
 
-def made_by_hand(target: Path, name: str = "=cmd|'/C calc'!A0/../x", tasks: Any = None) -> Path:
+def write_hostile_run(target: Path, name: str = "=cmd|'/C calc'!A0/../x", tasks: Any = None) -> Path:
     """A run folder from somebody else, whose model and replies are hostile."""
     task_records = tasks or [task("a_task", predictions="predictions/a_task.jsonl")]
     folder = RunFolder(target)
     with folder.locked():
         folder.write(run(*task_records, model=ModelRecord(name=name, backend="openai"), provenance={"packages": {}}))
         for task_record in task_records:
-            folder.replace(task_record.task, [row("x1", raw=HOSTILE, texts=["from the benchmark"], finish="stop")])
+            folder.replace(task_record.task, [row("x1", raw=HOSTILE_TEXT, texts=["from the benchmark"], finish="stop")])
     return target
 
 
@@ -68,7 +68,7 @@ def test_every_eval_ever_follows_its_schema(cli: Cli, mini: Path, real_data: str
     if not all(schema_file.is_file() for schema_file in schema_files):
         pytest.skip("the mirror has no schemas of Every Eval Ever")
     aggregate, instance = (Draft7Validator(json.loads(schema_file.read_text())) for schema_file in schema_files)
-    made_by_hand(Path("hostile"))
+    write_hostile_run(Path("hostile"))
     assert cli("export", mini, "--to", "every_eval_ever", "--include_text", "-o", "texts").code == 0
     assert cli("export", mini, "hostile", "--to", "every_eval_ever", "-o", "numbers").code == 0
     for name, text in {**files(Path("texts")), **files(Path("numbers"))}.items():
@@ -78,7 +78,7 @@ def test_every_eval_ever_follows_its_schema(cli: Cli, mini: Path, real_data: str
 
 def test_every_eval_ever_says_what_an_interval_is(cli: Cli) -> None:
     scored = [score(effective_clusters=12.5, sd=0.02), score("corpus_bleu", 3.5, low=None, high=None, stderr=None)]
-    made_by_hand(Path("run"), "org/a-model", [task("a_task", scores=scored)])
+    write_hostile_run(Path("run"), "org/a-model", [task("a_task", scores=scored)])
     cli("export", "run", "--to", "every_eval_ever", "-o", "out")
     ((name, text),) = files(Path("out")).items()
     assert name.startswith("data/figeval/org/a-model/")
@@ -111,7 +111,7 @@ def test_answers_of_every_eval_ever_refer_to_their_result(cli: Cli, mini: Path) 
 
 def test_every_eval_ever_names_the_page_of_a_benchmark(cli: Cli) -> None:
     """Without the benchmark's data; the embedded sample has no page, and a task may not be installed."""
-    made_by_hand(Path("run"), tasks=[task("id10m_en"), task("mini_fables"), task("unknown_task")])
+    write_hostile_run(Path("run"), tasks=[task("id10m_en"), task("mini_fables"), task("unknown_task")])
     cli("export", "run", "--to", "every_eval_ever", "-o", "out")
     (text,) = files(Path("out")).values()
     sources = [evaluation["source_data"] for evaluation in json.loads(text)["evaluation_results"]]
@@ -122,7 +122,7 @@ def test_every_eval_ever_names_the_page_of_a_benchmark(cli: Cli) -> None:
 def test_answers_in_several_languages_refer_to_their_language(cli: Cli) -> None:
     """The score of such a task is a mean over languages, and no mean over rows."""
     language_record = LanguageRecord(language="sw", scores=[score()])
-    made_by_hand(Path("run"), tasks=[task("mini_fables", languages=[language_record])])
+    write_hostile_run(Path("run"), tasks=[task("mini_fables", languages=[language_record])])
     folder = RunFolder(Path("run"))
     fables = finished(Path("real"), "mini_fables", limit=1, baselines=False)
     record = RunFolder(fables).read()
@@ -194,7 +194,7 @@ def test_inspect_logs(cli: Cli, mini: Path) -> None:
 
 def test_a_failed_task_is_an_error_of_inspect(cli: Cli) -> None:
     failed = task("a_task", status="failed", scores=[], error="Traceback …\nValueError: no")
-    made_by_hand(Path("run"), tasks=[failed])
+    write_hostile_run(Path("run"), tasks=[failed])
     cli("export", "run", "--to", "inspect", "-o", "out")
     log = json.loads(only(files(Path("out")), "a_task"))
     assert (log["status"], log["error"]["message"], log["results"]["scores"]) == ("error", "ValueError: no", [])
@@ -202,7 +202,7 @@ def test_a_failed_task_is_an_error_of_inspect(cli: Cli) -> None:
 
 def test_inspect_reads_its_logs_back(cli: Cli, mini: Path) -> None:
     logs = pytest.importorskip("inspect_ai.log", reason="pip install inspect-ai")
-    made_by_hand(Path("hostile"))
+    write_hostile_run(Path("hostile"))
     cli("export", mini, "hostile", "--to", "inspect", "-o", "out", "--include_path", ".")
     for file in Path("out").rglob("*.json"):
         log = logs.read_eval_log(str(file))
@@ -217,7 +217,7 @@ def test_inspect_reads_its_logs_back(cli: Cli, mini: Path) -> None:
 def test_the_hub_reads_a_model_index(cli: Cli, mini: Path) -> None:
     from huggingface_hub import ModelCardData
 
-    made_by_hand(Path("hostile"), name="a: [model] #1")
+    write_hostile_run(Path("hostile"), name="a: [model] #1")
     index = yaml.safe_load(cli("export", mini, "hostile", "--to", "model_index").out)["model-index"]
     assert [model_entry["name"] for model_entry in index] == ["overlap", "a: [model] #1"]
     card = ModelCardData(**{"model-index": index[:1]})
@@ -255,7 +255,7 @@ def test_the_hub_reads_eval_results(cli: Cli, mini: Path) -> None:
 
 def test_a_leaderboard_gets_the_tasks_of_its_data_set_only(cli: Cli, tmp_path: Path) -> None:
     names = ("mini_fables", "epic_mcq", "epic_mcq_random")
-    folder = made_by_hand(tmp_path / "both", "easy", [task(name, scores=[score()]) for name in names])
+    folder = write_hostile_run(tmp_path / "both", "easy", [task(name, scores=[score()]) for name in names])
 
     def tasks(output: str, dataset: str, *flags: str) -> set[str]:
         done = cli(
@@ -270,14 +270,14 @@ def test_a_leaderboard_gets_the_tasks_of_its_data_set_only(cli: Cli, tmp_path: P
     assert "the runs have tasks of mini, epic; name those of acme/figures with --tasks" in open_.complaint
 
 
-def unanswered(folder: Path, **changes: Any) -> Path:
+def write_unanswered(folder: Path, **changes: Any) -> Path:
     """Write a run in which 10 of 40 examples have an answer, and return its folder."""
     fields = {"scores": [score(value=1.0, n=10)], "counts": {"ok": 10, "empty": 30}}
-    return made_by_hand(folder, "easy", [task(**{**fields, **changes})])
+    return write_hostile_run(folder, "easy", [task(**{**fields, **changes})])
 
 
 def test_formats_of_others_say_that_examples_have_no_answer(cli: Cli) -> None:
-    easy, message = str(unanswered(Path("easy"))), "only 10 of 40 examples have an answer"
+    easy, message = str(write_unanswered(Path("easy"))), "only 10 of 40 examples have an answer"
     for form in ("eval_results", "lm_eval", "every_eval_ever", "inspect", "model_index"):
         arguments = ("--format_args", "dataset_id=acme/figures") if form == "eval_results" else ()
         exported = cli("export", easy, "--to", form, *(() if form == "model_index" else ("-o", form)), *arguments)
@@ -287,12 +287,12 @@ def test_formats_of_others_say_that_examples_have_no_answer(cli: Cli) -> None:
 
 
 def test_a_leaderboard_gets_notes_on_some_examples_and_no_seen_ones(cli: Cli) -> None:
-    part = unanswered(Path("part"), scores=[score(n=10)], n=10, counts={})
+    part = write_unanswered(Path("part"), scores=[score(n=10)], n=10, counts={})
     arguments = ("--to", "eval_results", "--format_args", "dataset_id=acme/figures", "-o", "out")
     cli("export", str(part), *arguments)
     (text,) = files(Path("out")).values()
     assert "notes: '10 of 40 examples: the first ones, not a random sample'" in text
-    trained = unanswered(Path("trained"), scores=[score(seen="trained")], counts={})
+    trained = write_unanswered(Path("trained"), scores=[score(seen="trained")], counts={})
     assert (
         "does not belong on a leaderboard: the model was trained" in cli("export", str(trained), *arguments).complaint
     )
@@ -303,7 +303,7 @@ def test_a_leaderboard_gets_notes_on_some_examples_and_no_seen_ones(cli: Cli) ->
 
 def test_parquet_has_the_rows_of_the_csv_with_types(cli: Cli, mini: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    made_by_hand(Path("hostile"), name="=1+1")
+    write_hostile_run(Path("hostile"), name="=1+1")
     cli("export", mini, "hostile", "--to", "parquet", "-o", "all.parquet")
     rows = parquet.read_table("all.parquet").to_pylist()
     assert rows == json.loads(cli("export", mini, "hostile", "--to", "json").out)
@@ -318,7 +318,7 @@ def test_parquet_has_the_rows_of_the_csv_with_types(cli: Cli, mini: Path, monkey
 
 @pytest.mark.parametrize("form", ["lm_eval", "inspect"])
 def test_hostile_replies_survive_as_data(form: str, cli: Cli) -> None:
-    stored = made_by_hand(Path("run")) / "predictions/a_task.jsonl"
+    stored = write_hostile_run(Path("run")) / "predictions/a_task.jsonl"
     stored.write_text(stored.read_text(encoding="utf-8").replace("DROP", "\\ud800 DROP"), encoding="utf-8")
     assert cli("export", "run", "--to", form, "-o", "out").code == 0
     exported = files(Path("out"))
@@ -327,12 +327,12 @@ def test_hostile_replies_survive_as_data(form: str, cli: Cli) -> None:
     assert "from the benchmark" not in "".join(exported.values())
     log = json.loads(only(exported, "a_task"))
     reply = log["resps"][0][0] if form == "lm_eval" else log["samples"][0]["output"]["completion"]
-    assert reply == HOSTILE.replace("DROP", "\ufffd DROP")
+    assert reply == HOSTILE_TEXT.replace("DROP", "\ufffd DROP")
 
 
 @pytest.mark.parametrize("form", ["every_eval_ever", "lm_eval", "inspect"])
 def test_texts_that_are_not_for_every_use_need_a_word(form: str, cli: Cli) -> None:
-    made_by_hand(Path("run"), tasks=[task("id10m_en")])
+    write_hostile_run(Path("run"), tasks=[task("id10m_en")])
     complaint = cli("export", "run", "--to", form, "-o", "out", "--include_text").complaint
     assert "CC-BY-NC-SA-4.0; add --allow_noncommercial" in complaint
     assert not Path("out").exists()
@@ -343,7 +343,7 @@ def test_texts_that_are_not_for_every_use_need_a_word(form: str, cli: Cli) -> No
 
 @pytest.mark.parametrize(("name", "refused"), [("nli_sick", True), ("nli_med", False)])
 def test_a_note_may_restrict_some_files_of_a_benchmark(name: str, refused: bool, cli: Cli, real_data: str) -> None:
-    made_by_hand(Path("run"), tasks=[task(name)])
+    write_hostile_run(Path("run"), tasks=[task(name)])
     complaint = cli("export", "run", "--to", "inspect", "-o", "out", "--include_text").complaint
     assert ("CC BY-NC-SA 3.0" in complaint) == refused
     assert ("examples of nli_med changed since this run was made" in complaint) == (not refused)
@@ -352,7 +352,7 @@ def test_a_note_may_restrict_some_files_of_a_benchmark(name: str, refused: bool,
 @pytest.mark.parametrize("form", ["lm_eval", "inspect", "eval_results"])
 def test_runs_of_one_second_have_files_of_their_own(form: str, cli: Cli) -> None:
     for name, task_records in [("a", [task("a b"), task("a,b")]), ("b", [task("a b")])]:
-        made_by_hand(Path(name), tasks=task_records)
+        write_hostile_run(Path(name), tasks=task_records)
     arguments = ("--format_args", "dataset_id=acme/figures") if form == "eval_results" else ()
     cli("export", "a", "b", "--to", form, "-o", "out", *arguments)
     assert len(files(Path("out"))) == (5 if form == "lm_eval" else 3)
@@ -391,6 +391,6 @@ def test_python_exports_the_same(cli: Cli, mini: Path) -> None:
 
 @pytest.mark.parametrize(("name", "folder"), [("con", "_con"), ("Nul.x", "_Nul.x"), ("語" * 99, "語" * 26)])
 def test_names_of_files_fit_every_system(name: str, folder: str, cli: Cli, tmp_path: Path) -> None:
-    made_by_hand(tmp_path / "run", name)
+    write_hostile_run(tmp_path / "run", name)
     assert cli("export", "run", "--to", "lm_eval", "--output", "out").code == 0
     assert [file.name for file in (tmp_path / "out").iterdir()] == [folder]

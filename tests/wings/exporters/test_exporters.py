@@ -35,7 +35,7 @@ def model(name: str) -> dict[str, Any]:
     return {"model": ModelRecord(name=name, backend="encoder"), "identity": f"{abs(hash(name)):08x}"[:8]}
 
 
-TWO = (
+TWO_RUNS = (
     run(task("proverbs", n=40), task("pairs", task_type="pairs", route="by_head"), **model("minilm")),
     run(task("proverbs", n=40, scores=[score(value=-0.5, low=None, high=None)]), **model("tf_idf & co")),
 )
@@ -71,7 +71,7 @@ def test_a_plugin_may_bring_another() -> None:
 
     manager = PluginManager()
     manager.load("mine", "a test", lambda: Plugin)
-    assert load_exporters(manager).get("count")(TWO) == "2"
+    assert load_exporters(manager).get("count")(TWO_RUNS) == "2"
     with pytest.raises(UnknownName, match="unknown format 'cuont'; did you mean 'count'"):
         load_exporters(manager).get("cuont")
 
@@ -80,7 +80,7 @@ def test_a_plugin_may_bring_another() -> None:
 
 
 def test_csv_has_one_number_per_row() -> None:
-    rows = list(csv.DictReader(io.StringIO(export("csv", *TWO))))
+    rows = list(csv.DictReader(io.StringIO(export("csv", *TWO_RUNS))))
     assert [(row["kind"], row["model"], row["task"], row["metric"], row["value"]) for row in rows] == [
         ("model", "minilm", "proverbs", "acc", "0.25"),
         ("baseline", "chance", "proverbs", "acc", "0.2"),
@@ -107,7 +107,7 @@ def test_json_keeps_types_and_unknowns() -> None:
     failed, macro = json.loads(export("json", record))
     assert (failed["task"], failed["status"], failed["metric"], failed["value"]) == ("proverbs", "failed", None, None)
     assert (macro["kind"], macro["task"], macro["metric"], macro["value"]) == ("macro mean", "s", "acc", None)
-    assert json.loads(export("json", TWO[0]))[0]["clusters"] == 20
+    assert json.loads(export("json", TWO_RUNS[0]))[0]["clusters"] == 20
 
 
 # ---- for people -----------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ MARKDOWN = """\
 
 
 def test_markdown() -> None:
-    assert export("markdown", *TWO) == MARKDOWN
+    assert export("markdown", *TWO_RUNS) == MARKDOWN
 
 
 def test_unequal_clusters_are_told() -> None:
@@ -156,7 +156,7 @@ def test_a_mean_over_seeds_has_their_standard_deviation() -> None:
     assert "- ± is the standard deviation over seeds; intervals of such means" in markdown
     assert r"0.250 $\pm$ 0.020 {\scriptsize [0.100, 0.500]} \\" in latex
     assert "\n$\\pm$ is the standard deviation over seeds" in latex
-    assert not any("standard deviation" in export(form, *TWO) for form in ("markdown", "latex"))
+    assert not any("standard deviation" in export(form, *TWO_RUNS) for form in ("markdown", "latex"))
     assert json.loads(export("json", MEAN))[0]["sd"] == 0.02
 
 
@@ -200,15 +200,15 @@ def test_the_floor_of_one_run_is_a_baseline_and_has_no_line() -> None:
 
 
 CONCEPTS = {"augment": {"add": "concepts", "from": "train", "k": 3, "retriever": "minilm"}}
-ADDED = "a-model + concepts: augmented: concepts of the 3 nearest training examples (minilm)"
+AUGMENTATION_NOTE = "a-model + concepts: augmented: concepts of the 3 nearest training examples (minilm)"
 
 
 def test_runs_that_were_asked_in_another_way_are_told_apart_by_that() -> None:
     runs = run(task(settings=CONCEPTS), identity="11111111"), run(task(), identity="22222222")
     text = export("markdown", *runs)
     assert "| a-model + concepts | a-model |" in text.splitlines()[0]
-    assert f"\n- {ADDED}\n" in text
-    assert f"\n{ADDED}.\n" in export("latex", *runs)
+    assert f"\n- {AUGMENTATION_NOTE}\n" in text
+    assert f"\n{AUGMENTATION_NOTE}.\n" in export("latex", *runs)
     assert "Task & Metric & $n$ & chance & overlap & a-model + concepts & a-model" in export("latex", *runs)
 
 
@@ -271,7 +271,7 @@ in brackets the 95\,\% interval, over clusters if examples are not independent.}
 
 
 def test_latex() -> None:
-    assert export("latex", *TWO) == LATEX
+    assert export("latex", *TWO_RUNS) == LATEX
 
 
 def test_latex_lines_have_as_many_cells_as_columns_whatever_the_names() -> None:
@@ -393,4 +393,4 @@ def test_kinds_of_options_are_a_table_of_their_own() -> None:
     shares = {(row["kind"], row["metric"]): row["value"] for row in rows if row["kind"].startswith("options")}
     assert shares["options (kind: ant_onym)", "chosen_wrong"] == 0.6
     assert shares["options (kind: right)", "expected_wrong"] == 0.5
-    assert "kind:" not in export("markdown", *TWO) + export("latex", *TWO) + export("csv", *TWO)
+    assert "kind:" not in export("markdown", *TWO_RUNS) + export("latex", *TWO_RUNS) + export("csv", *TWO_RUNS)

@@ -20,9 +20,9 @@ from figeval.plugins import PluginManager
 from figeval.records.schema import BaselineRecord, ContrastRecord, ModelRecord, RunRecord
 from figeval.wings.exporters.layouts import load_layouts
 from tests.finished_runs import finished, run, score, task
-from tests.measured import MEASURED
+from tests.measured import MEASURED_FOLDER
 
-MINILM, TFIDF, RANDOM = (MEASURED / name for name in ("minilm", "tfidf", "random"))
+MINILM, TFIDF, RANDOM = (MEASURED_FOLDER / name for name in ("minilm", "tfidf", "random"))
 
 
 def latex(*folders: Path, **choices: object) -> str:
@@ -309,7 +309,7 @@ def test_numbers_of_a_validation_split_are_those_of_its_task(tmp_path: Path) -> 
     assert "BERT w/o Story & 20.71 & 21.69 & 72.64{$^{a}$} & 77.62" in text
 
 
-def generated(folder: Path, name: str, metrics: Iterable[str]) -> Path:
+def write_generation_run(folder: Path, name: str, metrics: Iterable[str]) -> Path:
     """A run with scores of both English generation tasks of STORAL."""
     scores = [score(metric, 0.25) for metric in metrics]
     trivial = [BaselineRecord(baseline=f"{name}-trivial", scores=scores)]
@@ -320,7 +320,9 @@ def generated(folder: Path, name: str, metrics: Iterable[str]) -> Path:
 def test_a_table_that_is_longer_than_a_page_has_parts(tmp_path: Path) -> None:
     """Every number is in one of them, notes are below the last, and labels differ."""
     metrics = ["bleu_1", "bleu_2", "repetition_4_published", "coverage", "order"]
-    text = latex(*(generated(tmp_path, f"m{n}", metrics) for n in range(4)), layout="storal_table_7", intervals=True)
+    text = latex(
+        *(write_generation_run(tmp_path, f"m{n}", metrics) for n in range(4)), layout="storal_table_7", intervals=True
+    )
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") > 1
     assert r"\label{tab:storal_table_7}" in text and r"\label{tab:storal_table_7_2}" in text
     assert "The notes are below the last part" in text.partition(r"\end{table}")[0]

@@ -14,7 +14,7 @@ import figeval
 from figeval import plugins
 from figeval.records.run_folder import read_record
 from figeval.wings.exporters.layouts import COMPARISON, load_layouts
-from tests.measured import MEASURED
+from tests.measured import MEASURED_FOLDER
 
 pytestmark = pytest.mark.system
 
@@ -25,11 +25,11 @@ PREAMBLE = r"""\documentclass{article}
 \usepackage{siunitx}
 \begin{document}
 """
-HOSTILE = r"a_b & \input{x} % <script> $1^{} #~ 成語 “é”"
-OVERFULL = re.compile(r"^Overfull \\[hv]box \(([\d.]+)pt too (?:wide|high)\)", re.MULTILINE)
+HOSTILE_NAME = r"a_b & \input{x} % <script> $1^{} #~ 成語 “é”"
+OVERFULL_BOX = re.compile(r"^Overfull \\[hv]box \(([\d.]+)pt too (?:wide|high)\)", re.MULTILINE)
 
 
-def compiled(folder: Path, floats: Iterable[str]) -> str:
+def compile_floats(folder: Path, floats: Iterable[str]) -> str:
     """Compile floats as one document and return the log."""
     if shutil.which("pdflatex") is None:
         pytest.fail("this test needs LaTeX: install the packages texlive-latex-recommended and texlive-science")
@@ -43,7 +43,7 @@ def compiled(folder: Path, floats: Iterable[str]) -> str:
 
 
 def assert_on_the_page(log: str) -> None:
-    assert not [width for width in OVERFULL.findall(log) if float(width) > 10]
+    assert not [width for width in OVERFULL_BOX.findall(log) if float(width) > 10]
     assert "Float too large" not in log
 
 
@@ -51,7 +51,7 @@ def runs_of(tasks: Iterable[str]) -> list[Path]:
     """Return the stored runs of models that have one of these tasks."""
     task_names = set(tasks)
     names = [f"{model}{ending}" for model in ("minilm", "tfidf", "random") for ending in ("", "-authors", "-published")]
-    folders = [MEASURED / name for name in names if (MEASURED / name / "run.json").is_file()]
+    folders = [MEASURED_FOLDER / name for name in names if (MEASURED_FOLDER / name / "run.json").is_file()]
     return [folder for folder in folders if task_names & {task.task for task in read_record(folder / "run.json").tasks}]
 
 
@@ -60,11 +60,11 @@ def test_every_layout_compiles(tmp_path: Path, choices: dict[str, bool]) -> None
     layouts = [entry.load() for entry in load_layouts(plugins.plugin_manager())]
     tables = [figeval.export(runs_of(layout.tasks), to="latex", layout=layout.name, **choices) for layout in layouts]
     assert len(tables) == 20
-    assert_on_the_page(compiled(tmp_path, [text for text in tables if text]))
+    assert_on_the_page(compile_floats(tmp_path, [text for text in tables if text]))
 
 
 def test_the_comparison_of_stored_runs_compiles(tmp_path: Path) -> None:
-    folders = [MEASURED / name for name in ("minilm", "tfidf", "random")]
+    folders = [MEASURED_FOLDER / name for name in ("minilm", "tfidf", "random")]
     tasks = ["epic_retrieval_seen", "epic_mcq", "impli_idioms_gold_ent"]
     text = figeval.export(
         folders, to="latex", layout=COMPARISON, tasks=tasks, metrics=["acc", "mrr"], intervals=True, examples=True
@@ -72,13 +72,13 @@ def test_the_comparison_of_stored_runs_compiles(tmp_path: Path) -> None:
     assert text is not None
     assert r"\bfseries" in text
     assert r"$^{\dagger}$" in text
-    assert_on_the_page(compiled(tmp_path, [text]))
+    assert_on_the_page(compile_floats(tmp_path, [text]))
 
 
 def test_hostile_names_compile(tmp_path: Path) -> None:
     """A name of a model can neither read files nor end the table, and letters without a glyph are named."""
-    record = read_record(MEASURED / "minilm" / "run.json")
-    record.model.name = HOSTILE
+    record = read_record(MEASURED_FOLDER / "minilm" / "run.json")
+    record.model.name = HOSTILE_NAME
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
     tables = [
@@ -87,4 +87,4 @@ def test_hostile_names_compile(tmp_path: Path) -> None:
     ]
     floats = [text for text in tables if text]
     assert all("[U+6210]" in text and r"\input" not in text for text in floats)
-    compiled(tmp_path, floats)
+    compile_floats(tmp_path, floats)

@@ -18,8 +18,8 @@ from tests.cli.conftest import Cli
 from tests.finished_runs import finished, run, score, task
 from tests.runs.conftest import write_task
 
-MEASURED = Path(__file__).resolve().parents[3] / "results" / "measured"
-HOSTILE = "<script>alert('x')</script>\x1b[31m"
+MEASURED_FOLDER = Path(__file__).resolve().parents[3] / "results" / "measured"
+HOSTILE_TEXT = "<script>alert('x')</script>\x1b[31m"
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,7 @@ def test_a_lower_score_can_be_better(cli: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_several_seeds_are_one_entry(cli: Cli, tmp_path: Path) -> None:
-    assert cli("board", MEASURED / "minilm-seen", "-o", "site").out.startswith("site/index.html (1 run, ")
+    assert cli("board", MEASURED_FOLDER / "minilm-seen", "-o", "site").out.startswith("site/index.html (1 run, ")
     (board,) = boards(tmp_path / "site", "epic_retrieval_seen")
     (row,) = [row for row in board["rows"] if row["kind"] == "run"]
     assert (row["seeds"], row["scores"][0]["value"]) == (3, pytest.approx((0.165 + 0.154 + 0.167) / 3))
@@ -298,9 +298,9 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(cli: Cli, runs: Path, t
 
 
 def test_names_from_outside_are_text(cli: Cli, tmp_path: Path) -> None:
-    model = ModelRecord(name=HOSTILE, backend=HOSTILE)
-    store(tmp_path / "runs" / "a", run(task("=cmd()"), model=model, identity=HOSTILE))
-    assert cli("board", "runs", "-o", "site", "--title", HOSTILE).code == 0
+    model = ModelRecord(name=HOSTILE_TEXT, backend=HOSTILE_TEXT)
+    store(tmp_path / "runs" / "a", run(task("=cmd()"), model=model, identity=HOSTILE_TEXT))
+    assert cli("board", "runs", "-o", "site", "--title", HOSTILE_TEXT).code == 0
     pages = [file.read_text(encoding="utf-8") for file in (tmp_path / "site").rglob("*.html")]
     assert len(pages) == 2
     for page in pages:

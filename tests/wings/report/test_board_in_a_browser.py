@@ -16,7 +16,7 @@ from tests.finished_runs import finished, run, task
 
 pytestmark = pytest.mark.system
 
-HOSTILE = "<script>document.documentElement.dataset.error = 'x'</script>"
+HOSTILE_TEXT = "<script>document.documentElement.dataset.error = 'x'</script>"
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("board")
     for model in ("overlap", "random", "chance"):
         finished(folder / "runs" / model, "mini_fables", "mini_pairs", model=model)
-    record = run(task(HOSTILE.replace("/", "|")), model=ModelRecord(name=HOSTILE, backend="encoder"))
+    record = run(task(HOSTILE_TEXT.replace("/", "|")), model=ModelRecord(name=HOSTILE_TEXT, backend="encoder"))
     (folder / "runs" / "hostile").mkdir()
     (folder / "runs" / "hostile" / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
     return figeval.board(folder / "runs", output=folder / "site").path

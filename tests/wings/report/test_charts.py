@@ -29,7 +29,7 @@ def row(task: str, run: str) -> dict[str, Any]:
     return {"task": task, "run": run, "value": 0.5, "low": 0.4, "high": 0.6, "floor": 0.2}
 
 
-def calibrated(label: str, single: str) -> dict[str, Any]:
+def calibration_of(label: str, single: str) -> dict[str, Any]:
     bins = [{"confidence": 0.5, "accuracy": 0.25, "n": 8}, {"confidence": 0.75, "accuracy": 0.5, "n": 8}]
     return {"label": label, "single": single, "bins": bins, "selective": [(0.5, 0.5), (1.0, 0.25)]}
 
@@ -47,7 +47,7 @@ def positions(label: str, chosen: Iterable[int]) -> dict[str, Any]:
 def test_a_legend_names_only_runs_with_points() -> None:
     pictures = [
         charts.scores([row("fables", "first"), row("pairs", "third")], COLOURS),
-        *charts.calibration("fables", [calibrated("first", "one"), calibrated("third", "two")], COLOURS),
+        *charts.calibration("fables", [calibration_of("first", "one"), calibration_of("third", "two")], COLOURS),
         charts.positions("fables", [positions("first", (4, 6)), positions("third", (5, 5))], COLOURS),
     ]
     for picture in pictures:
@@ -57,7 +57,9 @@ def test_a_legend_names_only_runs_with_points() -> None:
 
 
 def test_seeds_are_lines_of_one_colour() -> None:
-    reliability, _ = charts.calibration("fables", [calibrated("first", "one"), calibrated("first", "two")], COLOURS)
+    reliability, _ = charts.calibration(
+        "fables", [calibration_of("first", "one"), calibration_of("first", "two")], COLOURS
+    )
     svg = drawing(reliability)
     lines = r'<path aria-label="[^"]*single: (\w+)"[^>]*"line mark"[^>]* stroke="#111111"'
     assert re.findall(lines, svg) == ["one", "two"]

@@ -25,7 +25,7 @@ from figeval.wings.report.html.page import pack, report_page
 from tests.browser import elements_of
 from tests.finished_runs import run, score, task
 
-HOSTILE = "</script><script>alert('x')</script>\x1b[31m\u202e"
+HOSTILE_TEXT = "</script><script>alert('x')</script>\x1b[31m\u202e"
 
 
 class Elements(HTMLParser):
@@ -162,10 +162,10 @@ def test_every_run_has_its_own_n_in_a_breakdown() -> None:
 
 
 def test_the_samples_are_compressed_json() -> None:
-    text = page_of(samples=[samples(text=HOSTILE)])
+    text = page_of(samples=[samples(text=HOSTILE_TEXT)])
     (script,) = [script for script in Elements(text).inside["script"] if script.startswith('"')]
     content = json.loads(gzip.decompress(base64.b64decode(json.loads(script))))
-    assert content["fields"]["query"] == [HOSTILE] * 2
+    assert content["fields"]["query"] == [HOSTILE_TEXT] * 2
 
 
 # ---- what it cannot do ----------------------------------------------------------------------------------------------
@@ -174,22 +174,30 @@ def test_the_samples_are_compressed_json() -> None:
 @pytest.fixture(scope="module")
 def hostile() -> str:
     """A page in which every text from outside is hostile."""
-    model = ModelRecord(name=HOSTILE, backend=HOSTILE, description={"device": HOSTILE}, options={"path": HOSTILE})
-    group = GroupRecord(value=HOSTILE, scores=[score()])
-    hostile_task = task(
-        HOSTILE.replace("/", "|").replace("\x1b", ""),
-        warnings=[HOSTILE],
-        breakdowns=[BreakdownRecord(by=HOSTILE, groups=[group])],
+    model = ModelRecord(
+        name=HOSTILE_TEXT, backend=HOSTILE_TEXT, description={"device": HOSTILE_TEXT}, options={"path": HOSTILE_TEXT}
     )
-    record = run(hostile_task, model=model, command=["run", HOSTILE], config={"tasks": [HOSTILE]}, warnings=[HOSTILE])
-    compared = {**pair(HOSTILE, b_better=[HOSTILE]), "notes": [HOSTILE]}
+    group = GroupRecord(value=HOSTILE_TEXT, scores=[score()])
+    hostile_task = task(
+        HOSTILE_TEXT.replace("/", "|").replace("\x1b", ""),
+        warnings=[HOSTILE_TEXT],
+        breakdowns=[BreakdownRecord(by=HOSTILE_TEXT, groups=[group])],
+    )
+    record = run(
+        hostile_task,
+        model=model,
+        command=["run", HOSTILE_TEXT],
+        config={"tasks": [HOSTILE_TEXT]},
+        warnings=[HOSTILE_TEXT],
+    )
+    compared = {**pair(HOSTILE_TEXT, b_better=[HOSTILE_TEXT]), "notes": [HOSTILE_TEXT]}
     panels = {
         "comparisons": [compared],
-        "tests": [HOSTILE],
-        "notices": [HOSTILE],
-        "samples": [{**samples(text=HOSTILE), "task": HOSTILE}],
+        "tests": [HOSTILE_TEXT],
+        "notices": [HOSTILE_TEXT],
+        "samples": [{**samples(text=HOSTILE_TEXT), "task": HOSTILE_TEXT}],
     }
-    return page_of(record, record, title=HOSTILE, **panels, downloads={HOSTILE: HOSTILE})
+    return page_of(record, record, title=HOSTILE_TEXT, **panels, downloads={HOSTILE_TEXT: HOSTILE_TEXT})
 
 
 def test_only_its_own_style_and_script_are_allowed(hostile: str) -> None:
@@ -236,7 +244,7 @@ def test_the_script_makes_no_html_of_texts() -> None:
 @pytest.mark.system
 def test_a_browser_shows_hostile_texts_as_text(hostile: str, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(hostile, encoding="utf-8")
-    dump = elements_of(tmp_path / "page.html", f"#item={quote(clean(HOSTILE), safe='')}/x1")
+    dump = elements_of(tmp_path / "page.html", f"#item={quote(clean(HOSTILE_TEXT), safe='')}/x1")
     assert 'data-ready="true"' in dump
     assert "data-error" not in dump
     assert dump.count("<dd>&lt;/script&gt;&lt;script&gt;alert('x')&lt;/script&gt;") == 1

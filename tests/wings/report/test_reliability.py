@@ -12,14 +12,14 @@ from sklearn.metrics import brier_score_loss
 from figeval.wings.report.reliability import Reliability, reliability
 
 
-def calibrated(scores: list[list[float]], gold: list[int], kind: str = "") -> Reliability:
+def calibrate(scores: list[list[float]], gold: list[int], kind: str = "") -> Reliability:
     calibration = reliability(scores, gold, kind)
     assert calibration is not None
     return calibration
 
 
 def test_two_bins_by_hand() -> None:
-    calibration = calibrated([[0.95, 0.05], [0.93, 0.07], [0.35, 0.65], [0.62, 0.38]], [0, 1, 1, 0])
+    calibration = calibrate([[0.95, 0.05], [0.93, 0.07], [0.35, 0.65], [0.62, 0.38]], [0, 1, 1, 0])
     assert [(interval.n, interval.accuracy) for interval in calibration.bins] == [(2, 1.0), (2, 0.5)]
     assert calibration.ece == pytest.approx((abs(1 - 0.635) + abs(0.5 - 0.94)) / 2)
     assert calibration.accuracy == 0.75
@@ -31,7 +31,7 @@ def test_the_same_as_scikit_learn() -> None:
     generator = np.random.default_rng(0)
     of_first = generator.uniform(size=200)
     gold = (generator.uniform(size=200) > of_first**2).astype(int)
-    calibration = calibrated([[probability, 1 - probability] for probability in of_first], gold.tolist())
+    calibration = calibrate([[probability, 1 - probability] for probability in of_first], gold.tolist())
     assert calibration.brier == pytest.approx(2 * brier_score_loss(gold, 1 - of_first))
     confidence, right = np.maximum(of_first, 1 - of_first), (of_first < 0.5).astype(int) == gold
     accuracy, mean = calibration_curve(right, confidence, n_bins=10)
@@ -40,13 +40,13 @@ def test_the_same_as_scikit_learn() -> None:
 
 
 def test_ties_count_in_part() -> None:
-    calibration = calibrated([[0.5, 0.5], [0.4, 0.4, 0.2]], [0, 2])
+    calibration = calibrate([[0.5, 0.5], [0.4, 0.4, 0.2]], [0, 2])
     assert calibration.accuracy == 0.25
-    assert [share for _, share in calibrated([[0.6, 0.4]] * 4, [0, 0, 1, 1]).selective] == [0.5] * 20
+    assert [share for _, share in calibrate([[0.6, 0.4]] * 4, [0, 0, 1, 1]).selective] == [0.5] * 20
 
 
 def test_log_likelihoods_are_normalised_over_the_options() -> None:
-    calibration = calibrated([[-2.0, -3.0]], [0], "log-likelihoods")
+    calibration = calibrate([[-2.0, -3.0]], [0], "log-likelihoods")
     assert calibration.origin == "normalised log-likelihoods"
     assert calibration.bins[0].confidence == pytest.approx(1 / (1 + math.exp(-1)))
 
@@ -54,9 +54,9 @@ def test_log_likelihoods_are_normalised_over_the_options() -> None:
 def test_log_probabilities_are_recognised_and_calibrated_scores_may_be_above_0() -> None:
     """`--calibrate` subtracts the log-probability of an option without a question, so that scores may be positive."""
     logs = [[math.log(0.7), math.log(0.3)]]
-    assert calibrated(logs, [0]).origin == "log-probabilities"
-    assert calibrated(logs, [0]).brier == pytest.approx(calibrated([[0.7, 0.3]], [0]).brier)
-    calibration = calibrated([[1.0, -1.0]], [0], "log-likelihoods")
+    assert calibrate(logs, [0]).origin == "log-probabilities"
+    assert calibrate(logs, [0]).brier == pytest.approx(calibrate([[0.7, 0.3]], [0]).brier)
+    calibration = calibrate([[1.0, -1.0]], [0], "log-likelihoods")
     assert calibration.bins[0].confidence == pytest.approx(1 / (1 + math.exp(-2)))
 
 
@@ -66,7 +66,7 @@ def test_the_error_of_a_calibrated_model_is_what_calibrated_models_have(n: int) 
     generator = np.random.default_rng(n)
     confidence = generator.uniform(0.5, 1, n)
     scores = [[probability, 1 - probability] for probability in confidence]
-    drawn = [calibrated(scores, (generator.random(n) > confidence).astype(int).tolist()) for _ in range(100)]
+    drawn = [calibrate(scores, (generator.random(n) > confidence).astype(int).tolist()) for _ in range(100)]
     errors = np.array([calibration.ece for calibration in drawn])
     assert len({calibration.calibrated_ece for calibration in drawn}) == 1, (
         "it does not depend on the answers, and draws are seeded"
@@ -77,11 +77,11 @@ def test_the_error_of_a_calibrated_model_is_what_calibrated_models_have(n: int) 
 
 def test_a_single_bin_by_hand() -> None:
     """Of two answers of confidence .75 are two right with 9/16, one with 6/16: 9/16 · 1/4 + 6/16 · 1/4 + 1/16 · 3/4."""
-    assert calibrated([[0.75, 0.25]] * 2, [0, 0]).calibrated_ece == pytest.approx(9 / 32, abs=0.005)
+    assert calibrate([[0.75, 0.25]] * 2, [0, 0]).calibrated_ece == pytest.approx(9 / 32, abs=0.005)
 
 
 def test_ties_of_all_options_are_right_as_often_as_they_say() -> None:
-    calibration = calibrated([[0.25] * 4] * 30, [0] * 30)
+    calibration = calibrate([[0.25] * 4] * 30, [0] * 30)
     assert (calibration.ece, calibration.calibrated_ece, calibration.calibrated_ece_high) == (0, 0, 0)
 
 

@@ -14,7 +14,7 @@ from tests.finished_runs import finished
 pytestmark = pytest.mark.system
 
 
-def shown(page: Path, task: str, example: str) -> str:
+def sample_shown(page: Path, task: str, example: str) -> str:
     """The selected sample, without attributes that only style it."""
     dump = elements_of(page, f"#item={task}/{example}").replace("\n", " ")
     assert 'data-ready="true"' in dump
@@ -30,8 +30,8 @@ def test_spans_are_coloured_in_the_text(tmp_path: Path) -> None:
     command = ("report", *map(str, runs), "-o", str(page), "--no_plots", "--metric", "span_f1")
     with pytest.raises(SystemExit, match="0"):
         main(command)
-    alignment = shown(page, "mini_alignment", "P01N1S1")
+    alignment = sample_shown(page, "mini_alignment", "P01N1S1")
     assert "<mark>quoted forty pounds</mark>" in alignment
     assert "<mark>A stitch in time</mark> saves nine" in alignment
     assert '<span class="span run-1">The bill that reached Mr Penhallow came to eleven thousand.</span>' in alignment
-    assert "<mark>The bill that reached Mr Penhallow" in shown(page, "mini_joint", "P01N1")
+    assert "<mark>The bill that reached Mr Penhallow" in sample_shown(page, "mini_joint", "P01N1")

@@ -36,7 +36,7 @@ from tests.plugins.tiny import Workshop
 from tests.wings.training.test_sweep import Heard
 
 NAMES = ["chance", "no_query", "no_query_trained"]
-FLOORED = trainings.TASK.replace("tiny_retrieval", "tiny_floored") + "floor: no_query\n"
+FLOOR_TASK = trainings.TASK.replace("tiny_retrieval", "tiny_floored") + "floor: no_query\n"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -64,7 +64,7 @@ def configured(model: Path, tmp_path: Path) -> Configure:
 
     def configure(output: Path, **changes: Any) -> TrainConfig:
         config = trainings.config(model, tmp_path / "tasks", output, **{"task": "tiny_floored", **changes})
-        (tmp_path / "tasks" / "floored.task.yaml").write_text(FLOORED, encoding="utf-8")
+        (tmp_path / "tasks" / "floored.task.yaml").write_text(FLOOR_TASK, encoding="utf-8")
         return config
 
     return configure
@@ -75,7 +75,7 @@ def trained(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a model with its floor; copy it before you change it."""
     folder = tmp_path_factory.mktemp("floored")
     config = trainings.config(model, folder / "tasks", folder / "out", task="tiny_floored", floor=True)
-    (folder / "tasks" / "floored.task.yaml").write_text(FLOORED, encoding="utf-8")
+    (folder / "tasks" / "floored.task.yaml").write_text(FLOOR_TASK, encoding="utf-8")
     complete_training(config, Heard())
     return folder / "out"
 
@@ -97,7 +97,7 @@ def names(task: TaskRecord) -> list[str]:
     return [baseline.baseline for baseline in task.baselines]
 
 
-def changed(file: Path, **about: object) -> None:
+def change_declaration(file: Path, **about: object) -> None:
     """Rewrite what figeval.json says of a training; None takes a key away."""
     declared = json.loads(file.read_text(encoding="utf-8"))
     declared["about"] = {key: value for key, value in (declared["about"] | about).items() if value is not None}
@@ -235,7 +235,7 @@ def test_a_floor_that_has_no_place_is_refused_before_the_first_step(
 
 # `python -c` with an event of Python and the end of the path that it makes: the process is killed before the last of
 # so many such events.
-KILLED = """
+KILL_PROGRAM = """
 import os, signal, sys
 event, end, times, *arguments = sys.argv[1:]
 left = int(times)
@@ -249,7 +249,7 @@ sys.addaudithook(kill)
 from figeval.cli.main import main
 main(arguments)
 """
-FULL = """
+FULL_DISK_PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 from figeval.cli.main import main
@@ -283,7 +283,7 @@ def test_whatever_ends_it_the_same_command_gives_the_same(
     arguments = [f"--{name}={value}" for name, value in options.items()]
     small = ["--batch_size=8", "--max_steps=2", "--device=cpu", "--head_args=pooling=mean", "--lr=0.01", "--floor"]
     full = ending == "the disk is full"
-    script = [FULL] if full else [KILLED, *ending.split()]
+    script = [FULL_DISK_PROGRAM] if full else [KILL_PROGRAM, *ending.split()]
     done = subprocess.run(
         [warm / "python", "-c", *script, "train", *arguments, *small],
         capture_output=True,
@@ -342,7 +342,7 @@ def test_a_floor_that_was_trained_by_hand_may_be_moved_to_its_place(
     shutil.rmtree(copied / "floor")
     config = configured(tmp_path / "by_hand", probe="no_query", evaluate=())
     complete_training(config, Heard())
-    changed(tmp_path / "by_hand" / "figeval.json", probe=None)
+    change_declaration(tmp_path / "by_hand" / "figeval.json", probe=None)
     (tmp_path / "by_hand").rename(copied / "floor")
     task, probe = run_trained(config, copied, tmp_path / "run").tasks
     assert names(task) == NAMES
@@ -360,7 +360,7 @@ def test_a_floor_with_other_settings_is_warned_of(configured: Configure, copied:
 def test_a_model_of_another_task_or_probe_is_no_floor(
     about: dict[str, str], configured: Configure, copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    changed(copied / "floor" / "figeval.json", **about)
+    change_declaration(copied / "floor" / "figeval.json", **about)
     assert names(run_trained(configured(copied), copied, tmp_path / "run").tasks[0]) == NAMES[:2]
     assert "so it is not a floor of tiny_floored; move it away and train one with --floor" in capsys.readouterr().err
 

@@ -19,7 +19,7 @@ from tests.wings.training.linear import Heard, Linear, Vectors, config, job, pro
 STEPS = 4 * 6  # 42 examples in steps of 8
 
 
-def trained(output: Path, heard: Heard | None = None, learner: Linear | None = None, **changes: Any) -> Progress:
+def train_linear(output: Path, heard: Heard | None = None, learner: Linear | None = None, **changes: Any) -> Progress:
     train_config = config(output, **changes)
     return train(job(train_config, heard or Heard(), learner), processes(train_config))
 
@@ -30,7 +30,7 @@ def weights(folder: Path) -> dict[str, Any]:
 
 def test_it_learns_and_says_how(tmp_path: Path) -> None:
     heard = Heard()
-    progress = trained(tmp_path / "out", heard, lr=0.5, patience=None)
+    progress = train_linear(tmp_path / "out", heard, lr=0.5, patience=None)
     assert progress.complete and progress.step == heard.total == STEPS
     assert heard.losses[-1] < heard.losses[0] / 10
     lines = [json.loads(line) for line in (tmp_path / "out/training/history.jsonl").read_text().splitlines()]
@@ -50,11 +50,11 @@ def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path: Path, 
     learner = Linear(dropout=0.3)
     changes: dict[str, Any] = {"optimizer": optimizer, "patience": None}
     uninterrupted = Heard()
-    trained(tmp_path / "whole", uninterrupted, learner, **changes)
+    train_linear(tmp_path / "whole", uninterrupted, learner, **changes)
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "cut", Heard(cut=cut), learner, **changes)
+        train_linear(tmp_path / "cut", Heard(cut=cut), learner, **changes)
     rest = Heard()
-    trained(tmp_path / "cut", rest, learner, **changes)
+    train_linear(tmp_path / "cut", rest, learner, **changes)
     assert rest.done == cut // 6 * 6 if cut != 6 else rest.done == 0
     assert rest.losses == uninterrupted.losses[rest.done :]
     left, right = weights(tmp_path / "whole"), weights(tmp_path / "cut")
@@ -68,14 +68,14 @@ def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path: Path, 
 def test_the_score_before_training_is_kept_and_another_config_may_still_take_the_folder(tmp_path: Path) -> None:
     """Killed in the first epoch: there is no checkpoint, so nothing of value would be overwritten."""
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "out", first := Heard(cut=1))
+        train_linear(tmp_path / "out", first := Heard(cut=1))
     again = Heard()
-    assert trained(tmp_path / "out", again, max_steps=None).before == first.before
+    assert train_linear(tmp_path / "out", again, max_steps=None).before == first.before
     assert (again.before, again.done) == (None, 0)
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "other", Heard(cut=1))
+        train_linear(tmp_path / "other", Heard(cut=1))
     other = Heard()
-    assert trained(tmp_path / "other", other, lr=0.1).before == other.before == first.before
+    assert train_linear(tmp_path / "other", other, lr=0.1).before == other.before == first.before
     history = (tmp_path / "other/training/history.jsonl").read_text().splitlines()
     assert [json.loads(line)["scores"] for line in history if '"step": 0,' in line] == [first.before]
 
@@ -88,10 +88,10 @@ def test_without_examples_to_choose_on_nothing_is_scored_before_training(tmp_pat
 
 
 def test_without_bias_correction_resume_is_exact_too(tmp_path: Path) -> None:
-    trained(tmp_path / "whole", bias_correction=False)
+    train_linear(tmp_path / "whole", bias_correction=False)
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "cut", Heard(cut=9), bias_correction=False)
-    trained(tmp_path / "cut", bias_correction=False)
+        train_linear(tmp_path / "cut", Heard(cut=9), bias_correction=False)
+    train_linear(tmp_path / "cut", bias_correction=False)
     left, right = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(left[name].equal(right[name]) for name in left)
 
@@ -99,21 +99,23 @@ def test_without_bias_correction_resume_is_exact_too(tmp_path: Path) -> None:
 def test_the_size_of_batches_changes_no_loss(tmp_path: Path) -> None:
     """A step is divided by what the whole of it weighs, however it is cut."""
     small, large = Heard(), Heard()
-    trained(tmp_path / "small", small, tokens_per_batch=1)
-    trained(tmp_path / "large", large, tokens_per_batch=1000)
+    train_linear(tmp_path / "small", small, tokens_per_batch=1)
+    train_linear(tmp_path / "large", large, tokens_per_batch=1000)
     assert small.losses == pytest.approx(large.losses, rel=1e-4)
 
 
 def test_a_complete_training_is_not_trained_again(tmp_path: Path) -> None:
-    trained(tmp_path / "out")
+    train_linear(tmp_path / "out")
     again = Heard()
-    assert trained(tmp_path / "out", again).complete
+    assert train_linear(tmp_path / "out", again).complete
     assert again.losses == []
 
 
 def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tmp_path: Path) -> None:
     heard = Heard()
-    progress = trained(tmp_path / "out", heard, lr=1e-9, patience=2, epochs=30, weight_decay=0.0, schedule="constant")
+    progress = train_linear(
+        tmp_path / "out", heard, lr=1e-9, patience=2, epochs=30, weight_decay=0.0, schedule="constant"
+    )
     losses = [scores["loss"] for scores in heard.scores]
     best = losses.index(min(losses))  # type: ignore[type-var]
     assert progress.best == 6 * (best + 1)
@@ -125,7 +127,7 @@ def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tmp_path: Path) ->
 
 def test_without_selection_the_last_one_is_the_model(tmp_path: Path) -> None:
     heard = Heard()
-    progress = trained(tmp_path / "out", heard, select_on="none")
+    progress = train_linear(tmp_path / "out", heard, select_on="none")
     assert (progress.best, heard.scores) == (None, [])
     last = tmp_path / "out/training" / f"step-{STEPS:06d}"
     assert all(tensor.equal(weights(last)[name]) for name, tensor in weights(tmp_path / "out").items())
@@ -158,18 +160,18 @@ def test_the_last_good_checkpoint_outlives_it(tmp_path: Path) -> None:
 
 
 def test_another_training_s_folder_is_refused(tmp_path: Path) -> None:
-    trained(tmp_path / "out")
+    train_linear(tmp_path / "out")
     with pytest.raises(TrainError, match="another training"):
-        trained(tmp_path / "out", lr=0.1)
+        train_linear(tmp_path / "out", lr=0.1)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").touch()
     with pytest.raises(TrainError, match=r"thesis\.tex"):
-        trained(tmp_path / "full")
+        train_linear(tmp_path / "full")
 
 
 def test_two_trainings_do_not_write_into_one_folder(tmp_path: Path) -> None:
     with TrainFolder(tmp_path / "out").locked(), pytest.raises(TrainError, match="another training is writing"):
-        trained(tmp_path / "out")
+        train_linear(tmp_path / "out")
 
 
 def test_devices_and_precision_that_are_not_there(tmp_path: Path) -> None:
@@ -189,10 +191,10 @@ def test_the_last_checkpoint_has_no_state_since_nothing_goes_on_from_it(tmp_path
         return [file.parent.parent.name for file in sorted(output.glob("training/step-*/state/*"))]
 
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "cut", Heard(cut=8))
+        train_linear(tmp_path / "cut", Heard(cut=8))
     assert states(tmp_path / "cut") == ["step-000006"]
-    trained(tmp_path / "cut")
-    trained(tmp_path / "whole")
+    train_linear(tmp_path / "cut")
+    train_linear(tmp_path / "whole")
     assert states(tmp_path / "cut") == states(tmp_path / "whole") == []
 
 
@@ -202,10 +204,10 @@ def test_killed_after_its_last_checkpoint_it_only_puts_the_model_in_place(
 ) -> None:
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(TrainFolder, "publish", interrupt)
-        trained(tmp_path / "out", **changes)
+        train_linear(tmp_path / "out", **changes)
     assert not (tmp_path / "out/model.safetensors").exists()
     again = Heard()
-    progress = trained(tmp_path / "out", again, **changes)
+    progress = train_linear(tmp_path / "out", again, **changes)
     assert progress.complete and again.losses == []
     assert (tmp_path / "out/model.safetensors").exists()
 

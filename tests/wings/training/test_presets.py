@@ -163,13 +163,13 @@ def test_their_options_are_those_of_the_heads(presets: dict[str, Preset], tmp_pa
 
 # ---- in a config ----------------------------------------------------------------------------------------------------
 
-ASKED = {"task": "epic_retrieval_seen", "model": "roberta-base", "output": "out", "preset": "paper"}
+TRAIN_FLAGS = {"task": "epic_retrieval_seen", "model": "roberta-base", "output": "out", "preset": "paper"}
 
 
 def test_the_preset_loses_to_the_file_and_the_file_to_the_flags(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("epochs: 7\nbatch_size: 4\nhead_args: {temperature: 2.0}\n", encoding="utf-8")
-    train_config = resolve_config(file, {**ASKED, "batch_size": "2", "head_args": {"pooling": "mean"}})
+    train_config = resolve_config(file, {**TRAIN_FLAGS, "batch_size": "2", "head_args": {"pooling": "mean"}})
     assert (train_config.lr, train_config.epochs, train_config.batch_size, train_config.warmup) == (2e-5, 7, 2, 0)
     assert train_config.head_args == {"candidates": "all", "similarity": "dot", "temperature": 2.0, "pooling": "mean"}
     assert train_config.preset == "paper:table7-roberta"
@@ -179,7 +179,7 @@ def test_the_preset_loses_to_the_file_and_the_file_to_the_flags(tmp_path: Path) 
 def test_its_own_config_file_means_the_same_again(tmp_path: Path) -> None:
     from figeval.wings.training.train_folder import TrainFolder
 
-    train_config = resolve_config(None, {**ASKED, "lr": "1e-4", "patience": "2"})
+    train_config = resolve_config(None, {**TRAIN_FLAGS, "lr": "1e-4", "patience": "2"})
     folder = TrainFolder(tmp_path)
     folder.traces.mkdir()
     folder.write_config(train_config)
@@ -188,14 +188,14 @@ def test_its_own_config_file_means_the_same_again(tmp_path: Path) -> None:
 
 
 def test_none_is_none_where_a_field_may_be() -> None:
-    train_config = resolve_config(None, {**ASKED, "clip": "none", "patience": "none", "select_on": "none"})
+    train_config = resolve_config(None, {**TRAIN_FLAGS, "clip": "none", "patience": "none", "select_on": "none"})
     assert (train_config.clip, train_config.patience, train_config.select_on) == (None, None, "none")
     with pytest.raises(TrainError, match="epochs"):
-        resolve_config(None, {**ASKED, "epochs": "none"})
+        resolve_config(None, {**TRAIN_FLAGS, "epochs": "none"})
 
 
 def test_what_is_told_and_recorded() -> None:
-    exact = resolve_config(None, {**ASKED, "lr": 1e-4, "head_args": {"temperature": 2.0}})
+    exact = resolve_config(None, {**TRAIN_FLAGS, "lr": 1e-4, "head_args": {"temperature": 2.0}})
     line = describe_preset(exact)
     assert line is not None and line.startswith("--preset paper:table7-roberta (RoBERTa, ePiC, ACL 2022, Table 7); ")
     record = preset_record(exact)
@@ -203,11 +203,11 @@ def test_what_is_told_and_recorded() -> None:
     assert (record["exact"], record["changed"]) == (True, ["head_args", "lr"])
     assert any("test set" in sentence for sentence in record["not_reproduced"])
     json.dumps(record)
-    near = resolve_config(None, {**ASKED, "model": "roberta-large"})
+    near = resolve_config(None, {**TRAIN_FLAGS, "model": "roberta-large"})
     line = describe_preset(near)
     assert line is not None and "published for roberta-base, not for roberta-large" in line
     assert changed_fields(near, choose_row("paper", near.task, near.model)) == []
-    plain = resolve_config(None, {**ASKED, "preset": None})
+    plain = resolve_config(None, {**TRAIN_FLAGS, "preset": None})
     assert describe_preset(plain) is None and preset_record(plain) is None
 
 

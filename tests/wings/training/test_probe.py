@@ -30,7 +30,7 @@ from tests.wings.training.gauges import MadeUp
 from tests.wings.training.linear import Heard, Linear, LinearNetwork, Vectors, config, job, processes
 
 
-def trained(
+def train_with_gauge(
     output: Path, gauge: MadeUp | None, heard: Heard | None = None, learner: Linear | None = None, **changes: Any
 ) -> Progress:
     train_config = config(output, **{"tokens_per_batch": None, "patience": None, **changes})
@@ -49,7 +49,7 @@ def work(passes: int, tokens: int) -> StepWork:
 
 def test_a_cpu_is_not_measured(tmp_path: Path) -> None:
     assert gauge_of("cpu") is None
-    assert trained(tmp_path / "out", None).cost is None
+    assert train_with_gauge(tmp_path / "out", None).cost is None
 
 
 def test_a_device_without_known_memory_has_times_alone() -> None:
@@ -119,9 +119,9 @@ def test_passes_of_nearly_the_same_size_tell_nothing_about_a_fixed_part() -> Non
 
 def test_losses_are_those_of_the_plan_for_a_cpu(tmp_path: Path) -> None:
     plain, planned = Heard(), Heard()
-    before = trained(tmp_path / "plain", None, plain, tokens_per_batch=16)
+    before = train_with_gauge(tmp_path / "plain", None, plain, tokens_per_batch=16)
     gauge = MadeUp()
-    after = trained(tmp_path / "planned", gauge, planned)
+    after = train_with_gauge(tmp_path / "planned", gauge, planned)
     assert planned.losses == pytest.approx(plain.losses, abs=1e-5)
     assert planned.scores[-1]["loss"] == pytest.approx(plain.scores[-1]["loss"], abs=1e-5)
     assert after.cost is not None
@@ -143,8 +143,8 @@ class Unpadded(Linear):
 
 def test_where_padding_takes_no_time_a_step_has_the_fewest_passes(tmp_path: Path) -> None:
     free = MadeUp(per_pass=1e-9, per_token=1.0)
-    padded = trained(tmp_path / "padded", free)
-    unpadded = trained(tmp_path / "unpadded", free, learner=Unpadded())
+    padded = train_with_gauge(tmp_path / "padded", free)
+    unpadded = train_with_gauge(tmp_path / "unpadded", free, learner=Unpadded())
     assert padded.cost is not None
     assert unpadded.cost is not None
     assert (padded.cost.padding, unpadded.cost.padding) == (True, False)
@@ -173,8 +173,8 @@ class Counted(Linear):
 def test_measuring_changes_no_weight_and_no_buffer(tmp_path: Path) -> None:
     """One row is a pass of its own in both trainings, so they differ in the measurement alone."""
     learner = Counted(dropout=0.3)
-    trained(tmp_path / "plain", None, learner=learner, tokens_per_batch=1)
-    trained(tmp_path / "measured", MadeUp(), learner=learner, tokens_per_batch=1)
+    train_with_gauge(tmp_path / "plain", None, learner=learner, tokens_per_batch=1)
+    train_with_gauge(tmp_path / "measured", MadeUp(), learner=learner, tokens_per_batch=1)
     left, right = weights(tmp_path / "plain"), weights(tmp_path / "measured")
     assert all(left[name].equal(right[name]) for name in left)
     assert left["count"] == 4 * 42
@@ -184,28 +184,28 @@ def test_a_resumed_training_keeps_its_plan(tmp_path: Path) -> None:
     """A second measurement would differ, and so would the passes; on another device it is made."""
     learner = Linear(dropout=0.3)
     costs = {"per_pass": 1.0, "per_token": 0.1}
-    trained(tmp_path / "whole", MadeUp(**costs), uninterrupted := Heard(), learner)
+    train_with_gauge(tmp_path / "whole", MadeUp(**costs), uninterrupted := Heard(), learner)
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "cut", MadeUp(**costs), Heard(cut=9), learner)
+        train_with_gauge(tmp_path / "cut", MadeUp(**costs), Heard(cut=9), learner)
     again = MadeUp(per_pass=0.0, per_token=1.0)
-    progress = trained(tmp_path / "cut", again, rest := Heard(), learner)
+    progress = train_with_gauge(tmp_path / "cut", again, rest := Heard(), learner)
     assert again.works == []
     assert rest.losses == uninterrupted.losses[rest.done :]
     left, right = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(left[name].equal(right[name]) for name in left)
     assert progress == TrainFolder(tmp_path / "whole").read_progress().model_copy(update={"seconds": progress.seconds})
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "moved", MadeUp(**costs), Heard(cut=9), learner)
+        train_with_gauge(tmp_path / "moved", MadeUp(**costs), Heard(cut=9), learner)
     elsewhere = MadeUp(per_pass=0.0, per_token=1.0, name="another device")
-    trained(tmp_path / "moved", elsewhere, Heard(), learner)
+    train_with_gauge(tmp_path / "moved", elsewhere, Heard(), learner)
     assert elsewhere.works
 
 
 def test_tokens_that_were_asked_for_are_no_limit_of_the_memory(tmp_path: Path) -> None:
     """The command without the option reads as much as if it had never been given."""
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "out", MadeUp(), Heard(cut=9), tokens_per_batch=10)
-    progress = trained(tmp_path / "out", MadeUp())
+        train_with_gauge(tmp_path / "out", MadeUp(), Heard(cut=9), tokens_per_batch=10)
+    progress = train_with_gauge(tmp_path / "out", MadeUp())
     assert progress.cost is not None
     assert progress.cost.tokens == TOKENS_ON_ACCELERATOR
 
@@ -224,26 +224,26 @@ class Warned(Heard):
 @pytest.mark.parametrize(("free", "warnings"), [(7 * 8, 1), (10_000, 0)])
 def test_moments_that_leave_no_memory_are_warned_about(tmp_path: Path, free: int, warnings: int) -> None:
     """The passes are then those of a device whose memory is not known, and not one for every row."""
-    progress = trained(tmp_path / "out", MadeUp(bytes_per_token=1, free=free), heard := Warned())
+    progress = train_with_gauge(tmp_path / "out", MadeUp(bytes_per_token=1, free=free), heard := Warned())
     assert len(heard.warnings) == warnings
     assert progress.passes == progress.step
 
 
 def test_moments_of_adafactor_are_small(tmp_path: Path) -> None:
     gauge = MadeUp(bytes_per_token=1, free=7 * 8)
-    trained(tmp_path / "out", gauge, heard := Warned(), optimizer="adafactor")
+    train_with_gauge(tmp_path / "out", gauge, heard := Warned(), optimizer="adafactor")
     assert not heard.warnings
 
 
 def test_passes_are_counted_from_the_first_step_or_not_at_all(tmp_path: Path) -> None:
     """An older figeval counted none, so a mean over all steps would be too small."""
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "out", None, Heard(cut=9))
+        train_with_gauge(tmp_path / "out", None, Heard(cut=9))
     folder = TrainFolder(tmp_path / "out")
     folder.commit(folder.read_progress().model_copy(update={"passes": 0}))
     assert folder.read_progress().step > 0
-    assert passes_record(trained(tmp_path / "out", None)) is None
-    uninterrupted = passes_record(trained(tmp_path / "whole", None))
+    assert passes_record(train_with_gauge(tmp_path / "out", None)) is None
+    uninterrupted = passes_record(train_with_gauge(tmp_path / "whole", None))
     assert uninterrupted is not None
     assert uninterrupted.per_step >= 1
 
@@ -285,8 +285,8 @@ class CrampedNetwork(LinearNetwork):
 
 def test_a_probe_that_does_not_fit_is_halved(tmp_path: Path) -> None:
     plain, cramped = Heard(), Heard()
-    trained(tmp_path / "plain", None, plain, tokens_per_batch=16)
-    progress = trained(tmp_path / "cramped", gauge := MadeUp(), cramped, Cramped())
+    train_with_gauge(tmp_path / "plain", None, plain, tokens_per_batch=16)
+    progress = train_with_gauge(tmp_path / "cramped", gauge := MadeUp(), cramped, Cramped())
     assert progress.cost is not None
     assert progress.cost.tokens <= 8 * 7 // 2
     assert {work.passes for work in gauge.works} == {2, 8}
@@ -296,9 +296,9 @@ def test_a_probe_that_does_not_fit_is_halved(tmp_path: Path) -> None:
 def test_a_step_that_does_not_fit_is_taken_again_in_smaller_passes(tmp_path: Path) -> None:
     """The measurement promises more memory than there is for the shorter rows of a step."""
     plain, cramped = Heard(), Heard()
-    trained(tmp_path / "plain", None, plain, tokens_per_batch=16)
+    train_with_gauge(tmp_path / "plain", None, plain, tokens_per_batch=16)
     gauge = MadeUp(bytes_per_token=1, free=1_000_000)
-    progress = trained(tmp_path / "cramped", gauge, cramped, Cramped())
+    progress = train_with_gauge(tmp_path / "cramped", gauge, cramped, Cramped())
     assert progress.cost is not None
     assert progress.cost.tokens < 8 * 7
     assert cramped.losses == pytest.approx(plain.losses, abs=1e-5)
@@ -307,7 +307,7 @@ def test_a_step_that_does_not_fit_is_taken_again_in_smaller_passes(tmp_path: Pat
 
 def test_a_step_that_is_taken_again_draws_the_same_random_numbers(tmp_path: Path) -> None:
     learner = Cramped(dropout=0.3)
-    trained(tmp_path / "out", MadeUp(bytes_per_token=1, free=1_000_000), learner=learner)
+    train_with_gauge(tmp_path / "out", MadeUp(bytes_per_token=1, free=1_000_000), learner=learner)
     states = [state for state, _ in learner.begins]
     again = [index + 1 for index, (_, fails) in enumerate(learner.begins) if fails]
     assert len(again) > 1
@@ -328,7 +328,7 @@ def test_what_does_not_fit_at_all_is_an_error_with_a_cure(
     tmp_path: Path, rows: int, gauge: MadeUp | None, tokens: int | None, cure: str
 ) -> None:
     with pytest.raises(TrainError, match=cure):
-        trained(tmp_path / "out", gauge, learner=Cramped(rows=rows), tokens_per_batch=tokens)
+        train_with_gauge(tmp_path / "out", gauge, learner=Cramped(rows=rows), tokens_per_batch=tokens)
 
 
 @dataclass(frozen=True)
@@ -349,8 +349,8 @@ class CrampedOnDev(Linear):
 
 def test_a_loss_on_dev_that_does_not_fit_is_computed_in_smaller_passes(tmp_path: Path) -> None:
     plain, cramped = Heard(), Heard()
-    trained(tmp_path / "plain", None, plain, tokens_per_batch=16)
-    progress = trained(tmp_path / "cramped", MadeUp(), cramped, CrampedOnDev())
+    train_with_gauge(tmp_path / "plain", None, plain, tokens_per_batch=16)
+    progress = train_with_gauge(tmp_path / "cramped", MadeUp(), cramped, CrampedOnDev())
     assert progress.cost is not None
     assert progress.cost.tokens < 8 * 7
     assert [scores["loss"] for scores in cramped.scores] == pytest.approx([scores["loss"] for scores in plain.scores])
@@ -368,7 +368,7 @@ def test_a_loss_on_dev_that_cannot_be_computed_is_an_error_with_a_cure(
     tmp_path: Path, rows: int, gauge: MadeUp | None, tokens: int | None, cure: str
 ) -> None:
     with pytest.raises(TrainError, match=cure):
-        trained(tmp_path / "out", gauge, learner=CrampedOnDev(rows=rows), tokens_per_batch=tokens)
+        train_with_gauge(tmp_path / "out", gauge, learner=CrampedOnDev(rows=rows), tokens_per_batch=tokens)
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_memory_that_runs_out_in_an_update_is_an_error_with_a_cure(
 
     monkeypatch.setattr(torch.optim.AdamW, "step", step)
     with pytest.raises(raised, match=words):
-        trained(tmp_path / "out", MadeUp())
+        train_with_gauge(tmp_path / "out", MadeUp())
 
 
 def test_any_other_error_is_a_bug(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ from safetensors.torch import load_file
 from tests.plugins.tiny import Workshop
 from tests.trainings import write_tasks
 
-HERE = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[3]
 STEPS, EPOCH = 18, 6  # three epochs of 48 examples
-HOARDED = 15  # step of the last checkpoint but one, whose state is kept
+EARLIER_STEP = 15  # step of the last checkpoint but one, whose state is kept
 pytestmark = pytest.mark.slow
 deepspeed = pytest.mark.skipif(
     find_spec("deepspeed") is None, reason="needs deepspeed: pip install 'figeval[deepspeed]'"
@@ -47,7 +47,7 @@ class Training:
 
     def start(self, *arguments: str, **environment: str) -> psutil.Popen:
         """In the background."""
-        path = os.pathsep.join([str(HERE), str(self.yard)])
+        path = os.pathsep.join([str(ROOT), str(self.yard)])
         variables = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
         variables["TRAINING"] = str(self.folder)
         variables["TORCH_EXTENSIONS_DIR"] = str(self.yard / "compiled")
@@ -89,12 +89,12 @@ class Training:
         return dict(load_file(self.folder / "model.safetensors"))
 
     def hoard(self, *arguments: str) -> None:
-        """Train to the end, and keep the state of `HOARDED`."""
+        """Train to the end, and keep the state of `EARLIER_STEP`."""
         self.command[2:3] = ["tests.wings.training.hoards"]
         self(*arguments, "--checkpoint_every", "3")
 
     def state(self) -> dict[str, Any]:
-        return dict(load_file(self.folder.with_suffix(f".step-{HOARDED:06d}") / "state.safetensors"))
+        return dict(load_file(self.folder.with_suffix(f".step-{EARLIER_STEP:06d}") / "state.safetensors"))
 
 
 def wait(condition: Callable[[], bool], process: psutil.Popen) -> None:
@@ -105,12 +105,12 @@ def wait(condition: Callable[[], bool], process: psutil.Popen) -> None:
         time.sleep(0.005)
 
 
-def reported(errors: Iterable[str]) -> Iterator[str]:
+def reported_lines(errors: Iterable[str]) -> Iterator[str]:
     """The lines of stderr without those that only say, on a busy machine, that something goes on: `… (5 s)`."""
     return (line for line in map(str.strip, errors) if not re.search(r" … \(\d+ s\)$", line))
 
 
-def begun(training: Training) -> dict[psutil.Process, str | None]:
+def processes_of(training: Training) -> dict[psutil.Process, str | None]:
     """The processes of a training, and which of those that train each is; the first has started the others."""
     processes = {}
     for process in psutil.process_iter():
@@ -158,11 +158,11 @@ def single_training(yard: Path, python: Path) -> Training:
     return once(Training(yard, "one", python), Training.hoard)[0]
 
 
-def killed(training: Training) -> dict[str, Any]:
+def kill_process(training: Training) -> dict[str, Any]:
     """Two processes, of which one is killed when there is a checkpoint."""
     process = training.start("--processes", "2")
     wait(lambda: training.step >= EPOCH, process)
-    processes = begun(training)
+    processes = processes_of(training)
     next(process for process, rank in processes.items() if rank == "1").kill()
     _, errors = process.communicate(timeout=60)
     left = [process.pid for process in psutil.wait_procs(processes, timeout=20)[1]]
@@ -172,7 +172,7 @@ def killed(training: Training) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def cut(yard: Path, python: Path) -> tuple[Training, dict[str, Any]]:
     """By two processes, until one of them was killed."""
-    return once(Training(yard, "cut", python), killed)
+    return once(Training(yard, "cut", python), kill_process)
 
 
 Cut = tuple[Training, dict[str, Any]]
@@ -182,7 +182,7 @@ def test_a_killed_process_ends_the_job_with_a_line_and_no_hang(cut: Cut) -> None
     seen = cut[1]
     assert seen["code"] == 2
     assert seen["left"] == []
-    lines = [*reported(seen["errors"].splitlines())]
+    lines = [*reported_lines(seen["errors"].splitlines())]
     assert lines[0] == "loading model model …"
     assert [line.count("chosen on only 12 examples") for line in lines[:3]].count(1) == 1, "one process warns"
     assert [line.partition(":")[0] for line in lines if line.startswith(("step 0", "training"))] == [
@@ -224,8 +224,8 @@ def test_it_goes_on_with_other_processes_that_hold_weights_in_other_ways(
     assert losses == {step: pytest.approx(all_losses[step], rel=tolerance) for step in range(1, STEPS + 1)}
     scores = training.noted("scores")
     assert scores == {step: pytest.approx(score, abs=1e-6) for step, score in single_training.noted("scores").items()}
-    assert alike(training.weights(), single_training.weights())
-    assert alike(training.state(), single_training.state()), "weights, moments and counters, whole and by name"
+    assert is_alike(training.weights(), single_training.weights())
+    assert is_alike(training.state(), single_training.state()), "weights, moments and counters, whole and by name"
     assert not (training.yard / "compiled").exists(), "nothing is compiled first"
     if way == "zero3":  # and it was evaluated by one process, which loaded it
         runs = [
@@ -253,11 +253,11 @@ def test_passes_planned_by_cost_have_the_losses_of_a_cpu_s(
         <= progress["passes"]
         < json.loads((single_training.folder / "training" / "progress.json").read_text())["passes"]
     )
-    losses, all_losses = training.noted("loss"), unplanned(yard, python).noted("loss")
+    losses, all_losses = training.noted("loss"), train_unplanned(yard, python).noted("loss")
     assert losses == {step: pytest.approx(all_losses[step], rel=tolerance) for step in range(1, 10)}
 
 
-def unplanned(yard: Path, python: Path) -> Training:
+def train_unplanned(yard: Path, python: Path) -> Training:
     """The same training in one process, with the passes of a CPU."""
 
     def make(training: Training) -> None:
@@ -266,7 +266,7 @@ def unplanned(yard: Path, python: Path) -> Training:
     return once(Training(yard, "unplanned", python), make)[0]
 
 
-def alike(left: dict[str, Any], right: dict[str, Any]) -> bool:
+def is_alike(left: dict[str, Any], right: dict[str, Any]) -> bool:
     """But for rounding. Biases of keys change no attention: all their gradient is rounding, and Adam makes it large."""
     assert left.keys() == right.keys()
     names = [name for name in left if ".key.bias" not in name]
@@ -298,7 +298,7 @@ def test_adapters_beside_weights_in_parts(yard: Path, python: Path) -> None:
     together(*flags, "--processes", "2", "--deepspeed", "zero3")
     assert together.noted("loss") == {step: pytest.approx(loss, rel=1e-5) for step, loss in alone.noted("loss").items()}
     before, trained = dict(load_file(yard / "model" / "model.safetensors")), together.weights()
-    assert alike(trained, alone.weights())
+    assert is_alike(trained, alone.weights())
     changed_fields = {name.rpartition("attention.")[2] for name in before if not before[name].equal(trained[name])}
     assert changed_fields == {"self.query.weight", "self.value.weight"}
 
@@ -321,7 +321,10 @@ class Moody(Training):
 
 def test_what_the_user_can_mend_is_one_line(yard: Path, python: Path) -> None:
     _, errors = Moody(yard, "mendable", python)(code=2)
-    assert [*reported(errors.splitlines())] == ["loading model model …", "figeval: this cannot be trained; take that"]
+    assert [*reported_lines(errors.splitlines())] == [
+        "loading model model …",
+        "figeval: this cannot be trained; take that",
+    ]
 
 
 def test_a_bug_shows_its_traceback_once_and_the_log_has_what_libraries_print(yard: Path, python: Path) -> None:
@@ -339,7 +342,7 @@ def test_no_process_outlives_the_one_that_was_asked_to_train(yard: Path, number:
     training = Moody(yard, "busy")
     process = training.start()
     assert process.stderr is not None
-    lines = [*islice(reported(process.stderr), 3)]
+    lines = [*islice(reported_lines(process.stderr), 3)]
     assert lines == ["loading model model …", "continuing from step 3 of 9", "training: 6 steps left"]
     children = process.children(recursive=True)
     assert len(children) == 3, "torchrun and two processes"

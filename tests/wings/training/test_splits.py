@@ -33,13 +33,13 @@ from figeval.wings.training.splits import (
 from tests.typed import bound
 
 
-def ranked(name: str, cluster: str | None, gold: int = 0) -> RankingExample:
+def ranking_example(name: str, cluster: str | None, gold: int = 0) -> RankingExample:
     candidates = ("a", "b", "c", "d")
     return RankingExample(id=name, query=name, candidates=candidates, relevant=frozenset({gold}), cluster=cluster)
 
 
 def proverbs(each: int, clusters: int) -> list[RankingExample]:
-    return [ranked(f"Q{c}N{n}", f"Q{c}", c % 4) for c in range(clusters) for n in range(each)]
+    return [ranking_example(f"Q{c}N{n}", f"Q{c}", c % 4) for c in range(clusters) for n in range(each)]
 
 
 def task(train: list[Example], test: list[Example], **fields: object) -> tuple[TaskSpec, Harness]:
@@ -61,9 +61,9 @@ def config(**changes: object) -> TrainConfig:
 
 def test_as_test_differs_from_train() -> None:
     train = proverbs(6, 5)
-    assert choose_holdout(train, [ranked("new", "Q1")]) == "within"
-    assert choose_holdout(train, [ranked("new", "Q99")]) == "cluster"
-    assert choose_holdout([ranked("a", None)], [ranked("b", None)]) == "row"
+    assert choose_holdout(train, [ranking_example("new", "Q1")]) == "within"
+    assert choose_holdout(train, [ranking_example("new", "Q99")]) == "cluster"
+    assert choose_holdout([ranking_example("a", None)], [ranking_example("b", None)]) == "row"
 
 
 @given(st.integers(1, 8), st.integers(1, 12), st.floats(0.01, 0.9))
@@ -123,7 +123,7 @@ def test_a_joint_model_is_not_chosen_on_what_its_ranker_has_learnt() -> None:
 
 
 def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
-    examples = [ranked("x", "Q1", 1), ranked("y", "Q3", 3)]
+    examples = [ranking_example("x", "Q1", 1), ranking_example("y", "Q3", 3)]
     restricted = Ranking().restrict_to_split(list(examples))
     assert [(example.candidates, example.relevant) for example in restricted] == [  # type: ignore[attr-defined]
         (("b", "d"), frozenset({0})),
@@ -132,13 +132,13 @@ def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
 
 
 def test_grades_move_with_the_candidates_that_stay() -> None:
-    graded = replace(ranked("y", "Q3", 3), grades={3: 2.0})
-    restricted = Ranking().restrict_to_split([ranked("x", "Q1", 1), graded])
+    graded = replace(ranking_example("y", "Q3", 3), grades={3: 2.0})
+    restricted = Ranking().restrict_to_split([ranking_example("x", "Q1", 1), graded])
     assert [example.grades for example in restricted] == [{}, {1: 2.0}]  # type: ignore[attr-defined]
 
 
 def test_unseen_proverbs_are_held_out_whole() -> None:
-    spec, harness = task(list(proverbs(4, 4)), [ranked("t", "Q77")])
+    spec, harness = task(list(proverbs(4, 4)), [ranking_example("t", "Q77")])
     splits = make_splits(spec, config(holdout=0.25), harness)
     assert "by cluster" in splits.source
     assert {example.cluster for example in splits.dev}.isdisjoint({example.cluster for example in splits.train})
@@ -147,20 +147,20 @@ def test_unseen_proverbs_are_held_out_whole() -> None:
 
 
 def test_the_holdout_is_that_of_the_task_whatever_the_seed() -> None:
-    spec, harness = task(list(proverbs(6, 4)), [ranked("t", "Q1")])
+    spec, harness = task(list(proverbs(6, 4)), [ranking_example("t", "Q1")])
     ids_of_seeds = [[example.id for example in make_splits(spec, config(seed=seed), harness).dev] for seed in (0, 1)]
     assert ids_of_seeds[0] == ids_of_seeds[1] != []
 
 
 def test_test_is_for_choosing_only_if_that_was_said() -> None:
-    spec, harness = task(list(proverbs(6, 4)), [ranked("t", "Q1")])
+    spec, harness = task(list(proverbs(6, 4)), [ranking_example("t", "Q1")])
     assert [example.id for example in make_splits(spec, config(select_on="test"), harness).dev] == ["t"]
     undivided = make_splits(spec, config(select_on="none"), harness)
     assert (len(undivided.train), undivided.dev) == (24, [])
 
 
 def test_a_split_of_the_task_s_own_is_taken() -> None:
-    spec, harness = task(list(proverbs(6, 4)), [ranked("t", "Q1")])
+    spec, harness = task(list(proverbs(6, 4)), [ranking_example("t", "Q1")])
     spec_with_dev = spec.model_copy(update={"data": {**spec.data, "dev": "x:dev"}})
     splits = make_splits(spec_with_dev, config(), harness)
     assert (len(splits.train), [example.id for example in splits.dev]) == (24, ["t"])
@@ -168,7 +168,7 @@ def test_a_split_of_the_task_s_own_is_taken() -> None:
 
 def test_dev_has_every_language_of_the_task() -> None:
     train = [replace(example, language="en") for example in proverbs(6, 4)]
-    spec, harness = task(list(train), [ranked("t", "Q1")])
+    spec, harness = task(list(train), [ranking_example("t", "Q1")])
     spec = spec.model_copy(update={"language": ("en", "sw")})
     with pytest.raises(TrainError, match=r"nothing in 'sw' is held out, .* or use --select_on none"):
         make_splits(spec, config(), harness)
@@ -176,7 +176,7 @@ def test_dev_has_every_language_of_the_task() -> None:
 
 
 def test_what_cannot_be_trained_is_one_line() -> None:
-    spec, harness = task(list(proverbs(2, 2)), [ranked("t", "Q1")])
+    spec, harness = task(list(proverbs(2, 2)), [ranking_example("t", "Q1")])
     with pytest.raises(TrainError, match="--batch_size 64 exceeds the 4 examples"):
         make_splits(spec, config(batch_size=64, select_on="none"), harness)
     with pytest.raises(TrainError, match="has no train split"):
@@ -191,7 +191,7 @@ def test_what_cannot_be_trained_is_one_line() -> None:
 
 def test_a_probe_shows_the_same_examples_without_their_query() -> None:
     """Dev is held out as without it, so that a model with and one without the query are chosen on the same examples."""
-    spec, harness = task(proverbs(6, 5), [ranked("new", "Q1")])
+    spec, harness = task(proverbs(6, 5), [ranking_example("new", "Q1")])
     plain, blind = (make_splits(spec, config(probe=probe), harness) for probe in (None, "no_query"))
     assert [example.id for example in blind.train] == [example.id for example in plain.train]
     assert [example.id for example in blind.dev] == [example.id for example in plain.dev]
@@ -201,7 +201,7 @@ def test_a_probe_shows_the_same_examples_without_their_query() -> None:
 
 
 def test_a_probe_that_the_task_type_does_not_have_is_refused() -> None:
-    spec, harness = task(proverbs(6, 5), [ranked("new", "Q1")])
+    spec, harness = task(proverbs(6, 5), [ranking_example("new", "Q1")])
     with pytest.raises(TrainError, match=r"--probe no_story: ranking tasks have no such probe.*; they have no_query"):
         make_splits(spec, config(probe="no_story"), harness)
 
@@ -224,7 +224,9 @@ def test_trainings_of_an_earlier_figeval_keep_their_identity() -> None:
 )
 def test_a_choice_on_few_examples_is_warned_of(has_dev: bool, n: int, changes: dict[str, object], cures: str) -> None:
     """Below thirty examples, an interval is so wide that the best of several checkpoints is best by chance."""
-    spec, harness = task([ranked(f"{i}", None) for i in range(n)], [ranked(f"t{i}", None) for i in range(5)])
+    spec, harness = task(
+        [ranking_example(f"{i}", None) for i in range(n)], [ranking_example(f"t{i}", None) for i in range(5)]
+    )
     if has_dev:
         spec = spec.model_copy(update={"data": {**spec.data, "dev": "x:dev"}})
     train_config = config(**changes)

@@ -35,7 +35,7 @@ def test_no_clipping_and_half_precision() -> None:
     assert configuration["bf16"]["enabled"]
 
 
-def written(folder: Path, **values: Any) -> str:
+def write_config(folder: Path, **values: Any) -> str:
     file = folder / "ds.json"
     file.write_text(json.dumps(values))
     return str(file)
@@ -43,7 +43,7 @@ def written(folder: Path, **values: Any) -> str:
 
 def test_a_file_keeps_what_is_not_decided_here(tmp_path: Path) -> None:
     zero = {"stage": 1, "reduce_bucket_size": 1000}
-    file = written(
+    file = write_config(
         tmp_path, zero_optimization=zero, gradient_clipping=9.0, train_batch_size=512, wall_clock_breakdown=True
     )
     configuration = zero_configuration(config(deepspeed=file))
@@ -68,7 +68,7 @@ def test_a_file_keeps_what_is_not_decided_here(tmp_path: Path) -> None:
 )
 def test_a_file_that_decides_too_much_or_nothing(tmp_path: Path, values: dict[str, Any], message: str) -> None:
     with pytest.raises(TrainError, match=message):
-        zero_configuration(config(deepspeed=written(tmp_path, **values)))
+        zero_configuration(config(deepspeed=write_config(tmp_path, **values)))
 
 
 def test_no_such_file_and_no_such_stage(tmp_path: Path) -> None:

@@ -329,7 +329,7 @@ def test_a_task_that_is_listed_twice(cli: Cli, copy: Path) -> None:
     assert "is listed 2 times" in cli("verify", "run", "--no_data").out
 
 
-HOSTILE: list[tuple[Edit, str]] = [
+HOSTILE_RECORDS: list[tuple[Edit, str]] = [
     (lambda content: content.update(schema_version="2." + "9" * 5000), "has schema version 2.999"),
     (lambda content: content["tasks"][0].update(n=10**400), "an integer has more than 64 bits"),
     (lambda content: content["tasks"][0].update(seconds=float("inf")), "seconds"),
@@ -342,7 +342,7 @@ HOSTILE: list[tuple[Edit, str]] = [
 
 
 @pytest.mark.wing("report")
-@pytest.mark.parametrize(("change", "words"), HOSTILE, ids=[words for _, words in HOSTILE])
+@pytest.mark.parametrize(("change", "words"), HOSTILE_RECORDS, ids=[words for _, words in HOSTILE_RECORDS])
 def test_a_hostile_record_is_one_line_for_every_reader(change: Edit, words: str, cli: Cli, copy: Path) -> None:
     edit(copy, change)
     for command in (("verify", "run"), ("show", "run"), ("report", "run"), ("checklist", "run", "--format", "arr")):

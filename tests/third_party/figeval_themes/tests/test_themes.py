@@ -8,7 +8,7 @@ from figeval_themes.sayings import LABELS, themes_sayings
 from figeval import Prediction
 from figeval.testing import check_metric, check_task_type
 
-TWO = ThemesExample(id="1", text="t", themes=frozenset({"greed", "pride"}))
+TWO_THEMES = ThemesExample(id="1", text="t", themes=frozenset({"greed", "pride"}))
 
 
 def said(*labels, open=()):
@@ -25,14 +25,18 @@ def test_the_task_type_keeps_to_the_contract():
 
 @pytest.mark.parametrize("metric", [exact, MICRO_F1, MACRO_F1])
 def test_the_metrics_keep_to_the_contract(metric):
-    cases = [(TWO, said("greed", "pride"), 1.0), (TWO, said("patience"), 0.0), (TWO, said(open=LABELS))]
+    cases = [
+        (TWO_THEMES, said("greed", "pride"), 1.0),
+        (TWO_THEMES, said("patience"), 0.0),
+        (TWO_THEMES, said(open=LABELS)),
+    ]
     check_metric(metric, cases, labels=LABELS)
 
 
 def test_no_preference_is_scored_by_expectation():
-    assert exact(TWO, said(open=LABELS)) == 1 / 16
-    assert exact(TWO, said("greed", open=("pride",))) == 0.5
-    assert exact(TWO, said("patience", open=("pride",))) == 0.0
+    assert exact(TWO_THEMES, said(open=LABELS)) == 1 / 16
+    assert exact(TWO_THEMES, said("greed", open=("pride",))) == 0.5
+    assert exact(TWO_THEMES, said("patience", open=("pride",))) == 0.0
 
 
 def test_some_sayings_have_several_themes_and_one_has_none():

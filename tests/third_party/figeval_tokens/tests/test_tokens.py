@@ -17,7 +17,7 @@ ROWS = [
     {"id": "3", "tokens": ["She", "saw", "red"], "tags": ["O", "B-FIG", "I-FIG"]},
 ]
 EXAMPLES = [TokensExample(id=row["id"], tokens=tuple(row["tokens"]), tags=tuple(row["tags"])) for row in ROWS]
-FEET = EXAMPLES[0]
+FIRST_EXAMPLE = EXAMPLES[0]
 
 
 def said(*tags, status="ok"):
@@ -50,14 +50,24 @@ def test_the_learner_and_what_it_trains_keep_to_the_contract():
 
 
 def test_the_metrics_keep_to_the_contract():
-    check_metric(TOKEN_ACCURACY, [(FEET, said("O", "O", "B-FIG", "I-FIG"), 1.0), (FEET, said("O", "O", "O", "O"), 0.5)])
     check_metric(
-        ENTITY_F1, [(FEET, said("O", "O", "B-FIG", "I-FIG"), 1.0), (FEET, said("O", "B-FIG", "I-FIG", "O"), 0.0)]
+        TOKEN_ACCURACY,
+        [(FIRST_EXAMPLE, said("O", "O", "B-FIG", "I-FIG"), 1.0), (FIRST_EXAMPLE, said("O", "O", "O", "O"), 0.5)],
     )
     check_metric(
-        sentence_accuracy, [(FEET, said("O", "O", "B-FIG", "I-FIG"), 1.0), (FEET, said("O", "O", "O", "O"), 0.0)]
+        ENTITY_F1,
+        [
+            (FIRST_EXAMPLE, said("O", "O", "B-FIG", "I-FIG"), 1.0),
+            (FIRST_EXAMPLE, said("O", "B-FIG", "I-FIG", "O"), 0.0),
+        ],
     )
-    check_metric(readable, [(FEET, said("O", "O", "O", "O"), 1.0), (FEET, said(status="unparseable"), 0.0)])
+    check_metric(
+        sentence_accuracy,
+        [(FIRST_EXAMPLE, said("O", "O", "B-FIG", "I-FIG"), 1.0), (FIRST_EXAMPLE, said("O", "O", "O", "O"), 0.0)],
+    )
+    check_metric(
+        readable, [(FIRST_EXAMPLE, said("O", "O", "O", "O"), 1.0), (FIRST_EXAMPLE, said(status="unparseable"), 0.0)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,6 +99,6 @@ def test_entities(tags, expected):
     ],
 )
 def test_replies(text, status):
-    read = READER.read(FEET, PromptContext(block=str, labels=TAGS), Reply(text=text))
+    read = READER.read(FIRST_EXAMPLE, PromptContext(block=str, labels=TAGS), Reply(text=text))
     assert read.status == status
-    assert read.value == (FEET.tags if status == "ok" else None)
+    assert read.value == (FIRST_EXAMPLE.tags if status == "ok" else None)

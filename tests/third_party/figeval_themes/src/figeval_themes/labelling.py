@@ -25,7 +25,7 @@ from figeval import (
 
 METRICS = "figeval_themes.metrics"
 NO_LABEL = "none"  # what a list says that has no label in it
-HOLDS, HOLDS_NOT = "entailment", "non-entailment"  # labels that NLI heads know
+ENTAILMENT, NO_ENTAILMENT = "entailment", "non-entailment"  # labels that NLI heads know
 THRESHOLD = {"threshold": 0.5}  # at or above it a label holds
 
 
@@ -81,8 +81,8 @@ def by_entailment(example, context):
     A model that finds both as probable has no preference; metrics count such a label half.
     """
     claims = [f"This is about {words(context, label)}." for label in context.labels]
-    probabilities = yield [PairLabel(example.text, claim, (HOLDS, HOLDS_NOT)) for claim in claims]
-    margins = [likeliest(answer[HOLDS]) - likeliest(answer[HOLDS_NOT]) for answer in probabilities]
+    probabilities = yield [PairLabel(example.text, claim, (ENTAILMENT, NO_ENTAILMENT)) for claim in claims]
+    margins = [likeliest(answer[ENTAILMENT]) - likeliest(answer[NO_ENTAILMENT]) for answer in probabilities]
     return decided(example, context, margins, undecided=True)
 
 

@@ -9,7 +9,7 @@ from figeval import HIDDEN, DataError, Example, Field, Prediction, Route, TaskTy
 from figeval_tokens.replies import READER
 from figeval_tokens.requests import TagTokens
 
-OUTSIDE = "O"
+OUTSIDE_TAG = "O"
 METRICS = "figeval_tokens.metrics"
 
 
@@ -89,7 +89,7 @@ class Tokens(TaskType[TokensExample]):
 
     def check(self, task):
         """The labels of a task are its tags."""
-        if OUTSIDE not in task.labels or len(task.labels) < 2:
+        if OUTSIDE_TAG not in task.labels or len(task.labels) < 2:
             raise ValueError("a tokens task must list its tags, O among them, e.g. labels: [B-FIG, I-FIG, O]")
 
     def few_shot_answer(self, block, example, context):
@@ -117,7 +117,7 @@ class Tokens(TaskType[TokensExample]):
         """What `figeval validate` counts: examples with something in them, and without."""
         if example.tags is None:
             return HIDDEN
-        return "nothing" if set(example.tags) == {OUTSIDE} else "something"
+        return "nothing" if set(example.tags) == {OUTSIDE_TAG} else "something"
 
     def is_constant(self, gold_class):
         """Where there is something, it may be anything."""
@@ -125,7 +125,7 @@ class Tokens(TaskType[TokensExample]):
 
     def oddities(self, example):
         """An entity that goes on where none began can be scored, but is hardly meant."""
-        before = OUTSIDE
+        before = OUTSIDE_TAG
         for index, tag in enumerate(example.tags or ()):
             if tag.startswith("I-") and before[2:] != tag[2:]:
                 yield "goes on with what has not begun", f"token {index} ({tag})"

@@ -12,8 +12,8 @@ from torch import nn
 from figeval import ModelError, TrainError
 
 BUCKETS, SIZE = 4096, 24
-WEIGHTS, ABOUT = "model.safetensors", "tagger.json"
-IGNORED = -100  # a place behind the end of a row
+WEIGHTS_FILE, TAGS_FILE = "model.safetensors", "tagger.json"
+IGNORED_LABEL = -100  # a place behind the end of a row
 
 
 def hashed(tokens):
@@ -48,7 +48,7 @@ class Network(nn.Module):
     def losses(self, buckets, gold):
         """The loss of each row."""
         logits = self.logits(buckets).transpose(1, 2)
-        return nn.functional.cross_entropy(logits, gold, ignore_index=IGNORED, reduction="none").sum(dim=1)
+        return nn.functional.cross_entropy(logits, gold, ignore_index=IGNORED_LABEL, reduction="none").sum(dim=1)
 
 
 class Features:
@@ -70,7 +70,7 @@ class Features:
         """The rows, filled up to the longest."""
         max_tokens = max(self.lengths[row] for row in rows)
         buckets = [self.buckets[row] + [[0] * 4] * (max_tokens - self.lengths[row]) for row in rows]
-        gold = [self.gold[row] + [IGNORED] * (max_tokens - self.lengths[row]) for row in rows]
+        gold = [self.gold[row] + [IGNORED_LABEL] * (max_tokens - self.lengths[row]) for row in rows]
         return {"buckets": torch.tensor(buckets), "gold": torch.tensor(gold)}
 
     def beside(self, rows):
@@ -102,8 +102,8 @@ class TaggerLearner:
 
     def save(self, network, weights, folder):
         """Weights and tags; what figeval.json is to declare."""
-        save_file({name: value.contiguous() for name, value in weights.items()}, folder / WEIGHTS)
-        (folder / ABOUT).write_text(json.dumps({"tags": self.tags}))
+        save_file({name: value.contiguous() for name, value in weights.items()}, folder / WEIGHTS_FILE)
+        (folder / TAGS_FILE).write_text(json.dumps({"tags": self.tags}))
         return {"kind": "tokens"}
 
     def describe(self):
@@ -119,8 +119,8 @@ class Tagger:
     def __init__(self, model):
         folder = Path(model)
         try:
-            self.network = Network(json.loads((folder / ABOUT).read_text())["tags"])
-            self.network.load_state_dict(load_file(folder / WEIGHTS))
+            self.network = Network(json.loads((folder / TAGS_FILE).read_text())["tags"])
+            self.network.load_state_dict(load_file(folder / WEIGHTS_FILE))
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise ModelError(f"{model or 'tokens_tagger'} is no folder of a tagger ({error}); train one") from error
 
