@@ -42,7 +42,6 @@ from figeval.wings.comparison.power import (
     Power as Power,
     power as power,
 )
-from figeval.api.frames import data_frame as data_frame
 from figeval.api.runs import (
     Run as Run,
     load as load,
@@ -136,9 +135,12 @@ from figeval.records.schema import (
     RunRecord as RunRecord,
     TaskRecord as TaskRecord,
 )
+from figeval.reporting.grid import Column as Column
 from figeval.reporting.grid import Grid as Grid
+from figeval.reporting.grid import Result as Result
+from figeval.reporting.grid import Table as Table
+from figeval.reporting.grid import data_frame as data_frame
 from figeval.reporting.html import html_document as html_document
-from figeval.reporting.result import Result as Result
 from figeval.spec import (
     SuiteSpec as SuiteSpec,
     TaskSpec as TaskSpec,

@@ -6,13 +6,13 @@ type and are `object`. pandas is an optional dependency (`figeval[notebook]`) an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from figeval.errors import FigevalError
 from figeval.records.conditions import described
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.reporting.grid import data_frame
 from figeval.types import JSON
 
 if TYPE_CHECKING:
@@ -55,30 +55,6 @@ PREDICTIONS = {
     "group": "string",
 }
 WRITTEN = {"raw": "string", "finish": "string", "error": "string"}  # columns of models that write text
-
-
-def data_frame(rows: Iterable[Mapping[str, object]], dtypes: Mapping[str, str]) -> pandas.DataFrame:
-    """Return rows as a DataFrame with exactly these columns; fields that a row does not have are missing values.
-
-    Args:
-        rows: the rows, each a mapping from columns to values.
-        dtypes: the dtype of each column in order, e.g. `string`, `float64` or `Int64`.
-
-    Raises:
-        FigevalError: pandas is not installed.
-
-    Example:
-        ```python
-        figeval.data_frame([{"task": "mini_pairs", "n": 24}], {"task": "string", "n": "Int64", "p": "float64"})
-        ```
-    """
-    try:
-        import pandas
-    except ImportError as error:
-        raise FigevalError("DataFrames need pandas; pip install 'figeval[notebook]'") from error
-    cells = list(rows)
-    columns = {name: pandas.Series([row.get(name) for row in cells], dtype=kind) for name, kind in dtypes.items()}
-    return pandas.DataFrame(columns)
 
 
 def scores(record: RunRecord) -> pandas.DataFrame:

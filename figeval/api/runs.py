@@ -25,8 +25,7 @@ from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
 from figeval.registry import a_type
 from figeval.reporting import table
-from figeval.reporting.grid import Grid
-from figeval.reporting.result import Result
+from figeval.reporting.grid import Grid, Result
 from figeval.runs.harness import Guests, Harness
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.types import JSON

@@ -9,7 +9,7 @@ import click
 from figeval.io.text import clean, shown_json
 
 if TYPE_CHECKING:
-    from figeval.reporting.result import Result
+    from figeval.reporting.grid import Result
 
 
 def echo(text: object = "") -> None:

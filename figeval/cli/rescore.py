@@ -53,7 +53,7 @@ def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
 
 def cells(reread: Reread) -> tuple[str, ...]:
     """Return one row of the table."""
-    from figeval.reporting.table import number
+    from figeval.reporting.grid import format_number
 
     counts = (str(reread.answers), str(reread.changed))
     return (
@@ -61,8 +61,8 @@ def cells(reread: Reread) -> tuple[str, ...]:
         *counts,
         format_statuses(reread.before),
         format_statuses(reread.after),
-        number(reread.acc_before),
-        number(reread.acc_after),
+        format_number(reread.acc_before),
+        format_number(reread.acc_after),
     )
 
 

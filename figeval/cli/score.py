@@ -96,8 +96,8 @@ def score(template: Path | None, seeds: str | None, **flags: Any) -> int:
     from figeval.api.scoring import score as score_predictions
     from figeval.records.sweep import SEEDS, SeedsRecord, read
     from figeval.reporting.grid import say
-    from figeval.reporting.seeds import show_seeds
     from figeval.reporting.table import show, show_breakdowns
+    from figeval.reporting.training import show_seeds
 
     done = score_predictions(progress=True, **flags)
     console = Console()

@@ -16,7 +16,7 @@ from figeval.registry import fill, loaded
 
 if TYPE_CHECKING:
     from figeval.data.sources import Sources
-    from figeval.reporting.result import Result
+    from figeval.reporting.grid import Result
     from figeval.runs.harness import Harness
     from figeval.runs.task_info import TaskInfo
     from figeval.spec import TaskSpec
@@ -113,8 +113,7 @@ def show_training_record(file: Path, as_json: bool) -> None:
     from figeval.records.floor import floor_in
     from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read
     from figeval.records.training import read_training
-    from figeval.reporting.seeds import show_seeds
-    from figeval.reporting.training import show_grid, show_training
+    from figeval.reporting.training import show_grid, show_seeds, show_training
 
     if as_json:
         echo_json_text(file.read_text(encoding="utf-8").rstrip("\n"))

@@ -1,20 +1,56 @@
-"""Grids of cells, shown as a table on a terminal and as aligned text elsewhere, one line per row for grep and diff."""
+"""Tables: columns that are declared once and read by terminals, notebooks, pages, DataFrames and CSV files.
+
+A `Table` has rows of any kind and a `Column` for each of their values. Its `grid` has the cells as texts: a table on a
+terminal, and aligned lines elsewhere, one per row for grep and diff. A `Result` consists of tables and notes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import csv
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from figeval.io.text import clean
+from figeval.errors import FigevalError
+from figeval.io.text import clean, csv_cell
+from figeval.types import JSON
 
 if TYPE_CHECKING:
+    import pandas
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
 CAPTION = "caption-side: top; text-align: left; font-weight: bold"
 AND = " · "  # separates the parts of a cell, which a narrow terminal shows on separate lines
+EMPTY_CELL = "–"
+UNRELIABLE_MARK = "*"  # behind an interval
+UNRELIABLE_NOTE = f"{UNRELIABLE_MARK} fewer than 10 effective clusters: the interval is unreliable"
+
+Row = TypeVar("Row")
+
+
+# ---- cells -----------------------------------------------------------------------------------------------------------
+
+
+def format_number(value: float | None, form: str = ".4f") -> str:
+    """Return a number in a format, by default with four decimals, or an en dash if it is None."""
+    return EMPTY_CELL if value is None else format(value, form)
+
+
+def format_interval(low: float | None, high: float | None, form: str = ".3f", *, reliable: bool = True) -> str:
+    """Return e.g. `0.301 to 0.398`, with a mark if it is unreliable, or an en dash if there is no interval."""
+    if low is None or high is None:
+        return EMPTY_CELL
+    return f"{low:{form}} to {high:{form}}{'' if reliable else UNRELIABLE_MARK}"
+
+
+def format_cell(value: object) -> str:
+    return EMPTY_CELL if value is None else str(value)
+
+
+# ---- grids of texts --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +105,12 @@ class Grid:
     def _justified(self, column: str, text: str, width: int) -> str:
         return text.rjust(width) if column in self.right else text.ljust(width)
 
-    def _table(self, width: int) -> Table:
+    def _table(self, width: int) -> RichTable:
         """Return a rich table; if it does not fit even without the spare columns, cells are folded, never cut."""
-        from rich.table import Table
+        from rich.table import Table as RichTable
         from rich.text import Text
 
-        table = Table(title=Text(self.title), title_justify="left", box=None, header_style="bold", pad_edge=False)
+        table = RichTable(title=Text(self.title), title_justify="left", box=None, header_style="bold", pad_edge=False)
         columns, separator = self._fitting(width)
         for index in columns:
             right = self.head[index] in self.right
@@ -113,14 +149,162 @@ def say(console: Console, text: str) -> None:
     console.print(Text(clean(text), style="dim"), soft_wrap=not console.is_terminal)
 
 
-def page(grids: Iterable[Grid], notes: Iterable[str]) -> str:
-    """Return tables and the small print under them as HTML for a notebook; all texts are escaped."""
-    lines = "".join(f"<div>{escape(_flat(note))}</div>" for note in notes)
-    small = f'<div style="font-size: smaller; opacity: 0.75; text-align: left">{lines}</div>' if lines else ""
-    return f"<div>{''.join(grid.html() for grid in grids)}{small}</div>"
+# ---- tables of values ------------------------------------------------------------------------------------------------
 
 
-def plain(grids: Iterable[Grid], notes: Iterable[str]) -> str:
-    """Return tables and the small print under them as text, as the command line prints it without a terminal."""
-    blocks = ["\n".join(grid.lines()) for grid in grids]
-    return "\n".join(["\n\n".join(blocks), *(f"  {clean(note)}" for note in notes)])
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """A column of a `Table`, for programs, for people, or for both.
+
+    Attributes:
+        name: its name in DataFrames and files; empty if only people see it.
+        dtype: its dtype there, e.g. `string`, `float64`, `Int64`, `bool` or `object`.
+        value: function that takes the value from a row; by default the attribute, or the key of a mapping, `name`.
+        head: its heading for people; None if they do not see it.
+        text: function that makes the text for people from the value; by default `str`, and an en dash for None.
+        align: `left` or `right`; by default, numbers are on the right.
+        is_spare: whether a narrow terminal may omit it; the last such column goes first.
+    """
+
+    name: str = ""
+    dtype: str = "string"
+    value: Callable[[Row], object] | None = None
+    head: str | None = None
+    text: Callable[[Any], str] = format_cell
+    align: str = ""
+    is_spare: bool = False
+
+    def value_in(self, row: Row) -> Any:
+        """Return the value of a row, None if a mapping does not have it."""
+        if self.value is not None:
+            return self.value(row)
+        return row.get(self.name) if isinstance(row, Mapping) else getattr(row, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[Row]):
+    """Columns, rows of any kind, and a title for people."""
+
+    columns: Sequence[Column[Row]]
+    rows: Sequence[Row]
+    title: str = ""
+
+    @property
+    def grid(self) -> Grid:
+        """The columns for people, as texts."""
+        columns = [column for column in self.columns if column.head is not None]
+        cells = [tuple(column.text(column.value_in(row)) for column in columns) for row in self.rows]
+        rights = [column.align == "right" or (not column.align and column.dtype != "string") for column in columns]
+        heads = tuple(column.head or "" for column in columns)
+        right = {head for head, is_right in zip(heads, rights, strict=True) if is_right}
+        spare = [column.head or "" for column in reversed(columns) if column.is_spare]
+        return Grid(heads, cells, self.title, right, spare)
+
+    def records(self) -> Iterator[JSON]:
+        """Yield the rows with the columns for programs, by name."""
+        columns = [column for column in self.columns if column.name]
+        yield from ({column.name: column.value_in(row) for column in columns} for row in self.rows)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the columns for programs as a DataFrame. Raises `FigevalError` if pandas is not installed."""
+        return data_frame(self.records(), {column.name: column.dtype for column in self.columns if column.name})
+
+    def to_csv(self) -> str:
+        """Return the columns for programs as CSV: None is an empty cell, an object its text, and no cell a formula."""
+        columns = [column for column in self.columns if column.name]
+        lines = io.StringIO()
+        writer = csv.writer(lines, lineterminator="\n")
+        writer.writerow(column.name for column in columns)
+        for row in self.rows:
+            values = ((column, column.value_in(row)) for column in columns)
+            cells = (
+                column.text(value) if column.dtype == "object" and value is not None else value
+                for column, value in values
+            )
+            writer.writerow(map(csv_cell, cells))
+        return lines.getvalue()
+
+
+def data_frame(rows: Iterable[Mapping[str, object]], dtypes: Mapping[str, str]) -> pandas.DataFrame:
+    """Return rows as a DataFrame with exactly these columns; fields that a row does not have are missing values.
+
+    Args:
+        rows: the rows, each a mapping from columns to values.
+        dtypes: the dtype of each column in order, e.g. `string`, `float64` or `Int64`.
+
+    Raises:
+        FigevalError: pandas is not installed.
+
+    Example:
+        ```python
+        figeval.data_frame([{"task": "mini_pairs", "n": 24}], {"task": "string", "n": "Int64", "p": "float64"})
+        ```
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise FigevalError("DataFrames need pandas; pip install 'figeval[notebook]'") from error
+    cells = list(rows)
+    columns = {name: pandas.Series([row.get(name) for row in cells], dtype=kind) for name, kind in dtypes.items()}
+    return pandas.DataFrame(columns)
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------
+
+
+class Result:
+    """Result of a function, as tables and notes; one without tables for people is a text, whose lines are its notes.
+
+    `print(result)` shows what the command prints without a terminal, and a notebook shows the same as HTML.
+    """
+
+    @property
+    def tables(self) -> Sequence[Table[Any]]:
+        """Tables of the result, that of `to_frame` first."""
+        return ()
+
+    @property
+    def grids(self) -> Sequence[Grid]:
+        """The tables as people see them, without empty ones."""
+        return [grid for table in self.tables if (grid := table.grid).head and grid.rows]
+
+    def notes(self) -> Iterable[str]:
+        """Return the lines below the tables."""
+        return ()
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the first table as a DataFrame. Raises `FigevalError` if pandas is not installed."""
+        return self.tables[0].to_frame()
+
+    def to_dict(self) -> JSON | list[JSON]:
+        """Return everything as values that JSON can represent, as the command prints it with `--json`.
+
+        Raises:
+            NotImplementedError: the result has no form as JSON, since its class does not define this method.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no form as JSON")
+
+    def print(self, console: Console) -> None:
+        """Print tables and notes on a rich console."""
+        if not self.grids:
+            from rich.text import Text
+
+            console.print(Text(str(self)), soft_wrap=True)
+            return
+        for number, grid in enumerate(self.grids):
+            if number:
+                console.print()
+            grid.print(console)
+        for note in self.notes():
+            say(console, f"  {note}")
+
+    def __str__(self) -> str:
+        if not self.grids:
+            return clean("\n".join(self.notes()))
+        blocks = ["\n".join(grid.lines()) for grid in self.grids]
+        return "\n".join(["\n\n".join(blocks), *(f"  {clean(note)}" for note in self.notes())])
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<div>{escape(_flat(note))}</div>" for note in self.notes())
+        small = f'<div style="font-size: smaller; opacity: 0.75; text-align: left">{lines}</div>' if lines else ""
+        return f"<div>{''.join(grid.html() for grid in self.grids)}{small}</div>"

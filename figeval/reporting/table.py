@@ -17,7 +17,7 @@ from figeval.records.schema import (
     ScoreRecord,
     TaskRecord,
 )
-from figeval.reporting.grid import AND, Grid, say
+from figeval.reporting.grid import AND, EMPTY_CELL, UNRELIABLE_NOTE, Grid, format_interval, format_number, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,30 +30,20 @@ OF_CONTRASTS = ("contrast", "metric", "value", "95 % interval", "positive", "neg
 OF_CHOICES = ("offered", "chosen", "95 % interval", "of wrong", "interval of it", "expected")  # after the key
 RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
-NOTHING = "–"
-FEW = "*"  # marks an unreliable interval
-FEW_NOTE = f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # for scores on examples that were seen
 MEAN = "  mean"  # head of a line with the unweighted mean over languages
 REST = "  remaining examples"  # head of a line with the score on examples that the model has not seen
 
 
-def number(value: float | None) -> str:
-    """Return the value with four decimals, or an en dash if it is None."""
-    return NOTHING if value is None else f"{value:.4f}"
-
-
 def interval(score: ScoreRecord | SeedScore) -> str:
     """Return e.g. `0.301 to 0.398`, with a mark if it is unreliable, or an en dash if there is no valid interval."""
-    if score.low is None or score.high is None:
-        return NOTHING
-    return f"{score.low:.3f} to {score.high:.3f}{'' if score.interval.reliable else FEW}"
+    return format_interval(score.low, score.high, reliable=score.interval.reliable)
 
 
 def marked(score: ScoreRecord | SeedScore) -> str:
     """Return the value, with a mark if the model has seen some of its examples."""
     value = score.value if isinstance(score, ScoreRecord) else score.mean
-    return number(value) + MARKS[score.seen]
+    return format_number(value) + MARKS[score.seen]
 
 
 def effective(clusters: int, number: float | None) -> str:
@@ -79,12 +69,12 @@ def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
         name = f"{task.task} (probe)" if task.kind == "probe" else task.task
         if not task.scores or task.status == "failed":
             state = "failed" if task.status == "failed" else "not yet"
-            yield (name, task.route, state, NOTHING, NOTHING, NOTHING, NOTHING, "")
+            yield (name, task.route, state, EMPTY_CELL, EMPTY_CELL, EMPTY_CELL, EMPTY_CELL, "")
         for index, score in enumerate(ordered(task)):
             first = (name, task.route) if index == 0 else ("", "")
             yield from lines(task, score, *first)
     for macro in record.macro:
-        value = number(macro.value) + MARKS[macro.seen]
+        value = format_number(macro.value) + MARKS[macro.seen]
         yield (f"{macro.suite}: macro mean of {macro.tasks}", "", macro.metric, value, "", "", "", "")
 
 
@@ -146,18 +136,18 @@ def signs(record: RunRecord) -> Iterator[str]:
     if any(effective(score.clusters, score.effective_clusters) for score in shown):
         yield "eff.: effective clusters, the number of clusters of equal size that would be as informative"
     if any(score.low is not None and not score.interval.reliable for score in shown):
-        yield FEW_NOTE
+        yield UNRELIABLE_NOTE
 
 
 def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table over prompts, with OVER_PROMPTS' columns."""
     for spread in record.spreads:
         worst, best = (
-            f"{number(spread.lowest)} {spread.lowest_prompt}",
-            f"{number(spread.highest)} {spread.highest_prompt}",
+            f"{format_number(spread.lowest)} {spread.lowest_prompt}",
+            f"{format_number(spread.highest)} {spread.highest_prompt}",
         )
-        mean = number(spread.mean) + MARKS[spread.seen]
-        yield (spread.task, spread.metric, str(spread.prompts), mean, number(spread.range), worst, best)
+        mean = format_number(spread.mean) + MARKS[spread.seen]
+        yield (spread.task, spread.metric, str(spread.prompts), mean, format_number(spread.range), worst, best)
 
 
 def contrasts(record: RunRecord) -> Iterator[tuple[str, ...]]:
@@ -199,7 +189,7 @@ def choices_grid(task: str, table: ChoicesRecord) -> Grid:
     rows = []
     for kind in table.kinds:
         wrong = kind.chosen_wrong
-        expected = number(kind.expected_wrong if wrong.value is not None else None)
+        expected = format_number(kind.expected_wrong if wrong.value is not None else None)
         shares = (marked(kind.chosen), interval(kind.chosen), marked(wrong), interval(wrong), expected)
         rows.append((kind.value, str(kind.offered), *shares))
     total = f"{table.wrong:.1f}".removesuffix(".0")

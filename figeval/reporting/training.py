@@ -1,19 +1,21 @@
-"""Tables of trainings: the dev scores of one training, and the combinations of a grid."""
+"""Tables of trainings: the dev scores of one, the combinations of a grid, and the mean scores of several seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from figeval.records.sweep import GridRecord
-from figeval.reporting.grid import Grid, say
-from figeval.reporting.table import MARKS, NOTHING, number
+from figeval.records.notes import missing
+from figeval.records.schema import SEEN_NOTES
+from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
+from figeval.reporting.grid import Column, Grid, Table, format_cell, format_number, say
+from figeval.reporting.table import MARKS, MEAN, REST, interval, marked
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from figeval.records.training import TrainingRecord
+    from figeval.records.training import DevScores, TrainingRecord
 
 
 def show_training(record: TrainingRecord, console: Console, floor: str = "") -> None:
@@ -24,25 +26,30 @@ def show_training(record: TrainingRecord, console: Console, floor: str = "") -> 
         console: console to print on.
         floor: probe on which the model's floor was trained; empty without a floor.
     """
-    dev_scores(record).print(console)
+    dev_scores(record).grid.print(console)
     for note in notes(record, floor):
         say(console, f"  {note}")
 
 
-def dev_scores(record: TrainingRecord) -> Grid:
-    """Return the dev scores of every evaluation; step 0 is the model before training."""
+def dev_scores(record: TrainingRecord) -> Table[DevScores]:
+    """Return the dev scores of every evaluation; step 0 is the model before training, which is never chosen."""
     evaluations = list(record.scored_steps())
-    names = list(dict.fromkeys(name for evaluation in evaluations for name in evaluation.scores))
-    rows = [
-        (
-            str(evaluation.step),
-            *(number(evaluation.scores.get(name)) for name in names),
-            chosen(evaluation.step, record),
-        )
-        for evaluation in evaluations
+    metrics = dict.fromkeys(name for evaluation in evaluations for name in evaluation.scores)
+    columns: list[Column[DevScores]] = [
+        Column("step", "Int64", head="step"),
+        *(Column(name, "float64", _score_by(name), name, format_number) for name in metrics),
+        Column("best", "bool", lambda evaluation: evaluation.step == record.best),
+        Column(value=lambda evaluation: chosen(evaluation.step, record), head=""),
     ]
-    title = f"{record.config.model} on {record.task} with {record.head.name}, seed {record.config.seed}"
-    return Grid(("step", *names, ""), rows, title, {"step", *names})
+    return Table(
+        columns,
+        evaluations,
+        f"{record.config.model} on {record.task} with {record.head.name}, seed {record.config.seed}",
+    )
+
+
+def _score_by(metric: str) -> Callable[[DevScores], float | None]:
+    return lambda evaluation: evaluation.scores.get(metric)
 
 
 def notes(record: TrainingRecord, floor: str = "") -> Iterator[str]:
@@ -70,7 +77,9 @@ def gain(record: TrainingRecord) -> str:
     after = next((evaluation for evaluation in record.evaluations if evaluation.step == record.best), None)
     if after is None or not before:
         return ""
-    pairs = ((name, number(before.get(name)), number(after.scores.get(name))) for name in record.select_by)
+    pairs = (
+        (name, format_number(before.get(name)), format_number(after.scores.get(name))) for name in record.select_by
+    )
     listed = ", ".join(f"{name} {first} → {last}" for name, first, last in pairs)
     split = "test" if record.config.select_on == "test" else "dev"
     doubt = "" if record.improved else "; no checkpoint was better than the model before training"
@@ -90,8 +99,8 @@ def show_grid(record: GridRecord, console: Console) -> None:
     rows = [
         (
             *(str(point.values[name]) for name in fields),
-            *(number(point.scores.get(metric)) for metric in record.metrics),
-            NOTHING if point.step is None else str(point.step),
+            *(format_number(point.scores.get(metric)) for metric in record.metrics),
+            format_cell(point.step),
             "best" if point.folder == record.best else "",
         )
         for point in record.points
@@ -102,3 +111,36 @@ def show_grid(record: GridRecord, console: Console) -> None:
     for point in record.points:
         if point.error:
             say(console, f"  {point.folder}: {point.error}")
+
+
+# ---- several seeds ---------------------------------------------------------------------------------------------------
+
+OVER_SEEDS = ("task", "metric", "mean", "sd", "95 % interval", "seeds", "n", "lowest", "highest")
+
+
+def show_seeds(record: SeedsRecord, console: Console) -> None:
+    """Print mean, spread and interval of every score."""
+    title = f"{record.model} on {record.task}, {len(record.seeds)} seeds"
+    multilingual_tasks = {score.task for score in record.scores if score.language}
+    rows = [_seed_cells(score, multilingual_tasks) for score in record.scores]
+    seen = {score.seen for score in record.scores}
+    Grid(OVER_SEEDS, rows, title, frozenset(OVER_SEEDS[2:]), ("lowest", "highest", "n")).print(console)
+    for role, text in SEEN_NOTES.items():
+        if role in seen:
+            say(console, f"  {MARKS[role]} {text}")
+    for note in missing((score.task, score) for score in record.scores if not score.language):
+        say(console, f"  {note}")
+    for warning in record.warnings:
+        say(console, f"  {warning}")
+
+
+def _seed_cells(score: SeedScore, multilingual_tasks: Collection[str]) -> tuple[str, ...]:
+    """Return one row of the table; `multilingual_tasks` are the tasks with several languages."""
+    values = [value for value in score.values.values() if value is not None]
+    mean = MEAN if score.task in multilingual_tasks else ""
+    task = REST if score.unseen_only else f"{score.task}  {score.language}" if score.language else score.task + mean
+    return (
+        *(task, score.metric, marked(score), format_number(score.sd), interval(score)),
+        *(str(len(score.values)), str(score.n)),
+        *(format_number(edge(values, default=None)) for edge in (min, max)),
+    )

@@ -19,7 +19,7 @@ from figeval.cli.main import CommandGroup, cli
 from figeval.hooks import HOOKS
 from figeval.plugins import PluginManager
 from figeval.registry import a_type, fill, load_target, loaded
-from figeval.reporting.result import Result
+from figeval.reporting.grid import Result
 from figeval.runs.harness import Harness
 from figeval.testing.calls import asserting
 

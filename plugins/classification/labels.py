@@ -115,19 +115,13 @@ def _score(measure: str, counts: Sequence[tuple[str | None, tuple[float, ...]]],
 
 
 def _grid(title: str, lines: Sequence[dict[str, Any]]) -> Any:
-    from figeval.reporting.grid import Grid
-    from figeval.reporting.table import number
+    from figeval.reporting.grid import Grid, format_interval, format_number
 
     head = ("label", "gold", "predicted", *(column for name in MEASURES for column in (name, "95 % interval")))
     cells = []
     for line in lines:
         scores = [line[name] for name in MEASURES]
-        pairs = ((number(score["value"]), _bounds(score)) for score in scores)
+        pairs = ((format_number(score["value"]), format_interval(score["low"], score["high"])) for score in scores)
         counts = (f"{line['gold']:g}", f"{line['predicted']:.6g}")
         cells.append((line["label"], *counts, *(cell for pair in pairs for cell in pair)))
     return Grid(head, cells, title=title, right=set(head[1:]))
-
-
-def _bounds(score: dict[str, float | None]) -> str:
-    low, high = score["low"], score["high"]
-    return "–" if low is None or high is None else f"{low:.3f} to {high:.3f}"

@@ -22,7 +22,7 @@ from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import SeedsRecord, mean_of
 from figeval.reporting import table
-from figeval.reporting.seeds import show_seeds
+from figeval.reporting.training import show_seeds
 from figeval.runs import Harness
 from figeval.runs.rescore import rescore
 from figeval.runs.score import MetricSet, TaskScorer

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
-from figeval import Harness, OptionError, data_frame
+from figeval import Column, Harness, OptionError, Result, Table
 from figeval.api.runs import Runs, Task, given_options, listed, model_name, paths_in, run_paths, task_names
 from figeval.config import Folders
 from figeval.errors import near
 from figeval.io import frontend
-from figeval.io.text import clean, counted
+from figeval.io.text import counted
 from figeval.io.validation import checked_arguments
 from figeval.runs.harness import Guests
 from figeval.spec.criteria import criteria_of
@@ -31,7 +31,7 @@ from figeval.wings.annotation.export import (
 )
 from figeval.wings.annotation.items import CONFIG, INSTRUCTIONS, KEY, TASKS, Key, read_key
 from figeval.wings.annotation.judge import Judging, ask_judge
-from figeval.wings.annotation.judge_store import JudgeAnswers, constant_labels, describe_constant
+from figeval.wings.annotation.judge_store import JudgeAnswers, JudgeRow, constant_labels, describe_constant
 from figeval.wings.annotation.judgements import Import, analyze_judgements
 from figeval.wings.annotation.tables import AnnotationResults
 from figeval.wings.annotation.written_texts import draw_questions, read_texts
@@ -39,18 +39,12 @@ from figeval.wings.annotation.written_texts import draw_questions, read_texts
 if TYPE_CHECKING:
     from typing import Unpack
 
-    import pandas
-
-ITEM_COLUMNS = {"item": "string", "author": "string", "example": "string", "cluster": "string", "gold": "string"}
-ANSWER_COLUMNS = {
-    "item": "string",
-    "criterion": "string",
-    "label": "string",
-    "status": "string",
-    "raw": "string",
-    "probabilities": "object",
-    "truncated": "bool",
-}
+ITEM_COLUMNS: tuple[Column[JSON], ...] = tuple(map(Column, ("item", "author", "example", "cluster", "gold")))
+ANSWER_COLUMNS: tuple[Column[JudgeRow], ...] = (
+    *map(Column, ("item", "criterion", "label", "status", "raw")),
+    Column("probabilities", "object"),
+    Column("truncated", "bool"),
+)
 RANGES = {"n": (1, 1_000_000), "annotators": (1, 99), "checks": (0, 99)}
 MODEL_OPTIONS = ("device", "seed", "max_cost", "max_tokens")  # of any judge that takes them
 
@@ -143,7 +137,7 @@ def _check_flags(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class AnnotationItems:
+class AnnotationItems(Result):
     """Items for annotators, as `figeval.export_items` returns them.
 
     `print` prints the lines that `figeval annotate export` prints.
@@ -162,23 +156,21 @@ class AnnotationItems:
         """Return the items in a folder. Raises `DataError` if it has no key, or if the key is damaged."""
         return cls(Path(path), read_key(Path(path)))
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return the key, one row per item without attention checks: `item`, `author`, `example`, `cluster`, `gold`.
-
-        Raises:
-            FigevalError: pandas is not installed.
-        """
-        rows = (
+    @property
+    def tables(self) -> list[Table[JSON]]:
+        """The key, one row per item without attention checks: `item`, `author`, `example`, `cluster`, `gold`."""
+        rows = [
             {"item": number, **item.model_dump(), "gold": self.key.gold.get(number)}
             for number, item in self.key.items.items()
-        )
-        return data_frame(rows, ITEM_COLUMNS)
+        ]
+        return [Table(ITEM_COLUMNS, rows)]
 
     def to_dict(self) -> JSON:
         """Return the content of `key.json`."""
         return self.key.model_dump(mode="json")
 
-    def _lines(self) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
+        """Yield what was written, and what to do with it."""
         key = self.key
         checks = f" and {counted(len(key.checks), 'attention check')}" if key.checks else ""
         files = ", ".join(key.sheets) or f"{TASKS}, {CONFIG}"
@@ -190,9 +182,6 @@ class AnnotationItems:
         if (self.path / INSTRUCTIONS).exists():
             yield f"{self.path / INSTRUCTIONS} tells annotators what to do; give it to them with the items"
         yield f"{self.path / KEY} says who wrote each text and which answers are right; keep it from the annotators"
-
-    def __str__(self) -> str:
-        return clean("\n".join(self._lines()))
 
     def __repr__(self) -> str:
         return f"<figeval.AnnotationItems of {self.key.task}: {counted(len(self.key.items), 'item')} in {self.path}>"
@@ -271,7 +260,7 @@ def judge_items(
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedItems:
+class JudgedItems(Result):
     """Answers of a model as a judge, as `figeval.judge_items` returns them.
 
     `print` prints the lines that `figeval annotate judge` prints.
@@ -284,22 +273,21 @@ class JudgedItems:
     path: Path
     judged: JudgeAnswers
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return one row per question, attention checks included.
+    @property
+    def tables(self) -> list[Table[JudgeRow]]:
+        """One row per question, attention checks included.
 
         Columns: `item`, `criterion`, `label` (missing unless `status` is `ok`), `status`, `raw` (a reply in words),
         `probabilities` (of the labels), `truncated` (whether the model saw only a part of the text).
-
-        Raises:
-            FigevalError: pandas is not installed.
         """
-        return data_frame((row.model_dump() for row in self.judged.rows), ANSWER_COLUMNS)
+        return [Table(ANSWER_COLUMNS, self.judged.rows)]
 
     def to_dict(self) -> JSON:
         """Return the record as `figeval annotate judge --json` prints it."""
         return self.judged.record.model_dump(mode="json")
 
-    def _lines(self) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
+        """Yield what the judge answered, and what it cost."""
         record = self.judged.record
         rows = [row for row in self.judged.rows if row.item in self.judged.items]
         statuses = Counter(row.status for row in rows)
@@ -322,9 +310,6 @@ class JudgedItems:
             yield f"{read:,} tokens read, {written:,} written{price}"
         file = self.path / f"judge_{self.judged.name}.json"
         yield f"{file}: figeval annotate import --to {self.path} compares it with people"
-
-    def __str__(self) -> str:
-        return clean("\n".join(self._lines()))
 
     def __repr__(self) -> str:
         answers = counted(len(self.judged.rows), "answer")

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from figeval import DataError, Grid, Result, Score, mean_of
+from figeval import Column, DataError, Result, Score, Table, mean_of
 from figeval.data.tables import read_cells
 from figeval.errors import near
 from figeval.io.text import counted, csv_cell
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.records.result_json import to_json
+from figeval.reporting.grid import format_number
 from figeval.spec.criteria import YES, YES_NO
 from figeval.types import JSON
 from figeval.wings.annotation.agreement import Ratings, krippendorff_alpha
 from figeval.wings.annotation.items import ITEM, SHEET_CURE, Key
-from figeval.wings.annotation.tables import interval_text
+from figeval.wings.annotation.tables import score_columns
 
-SHARES = ("error", "texts by", "share", "95 % interval", "judged", "of")
-AGREEMENT = ("error", "Krippendorff's alpha", "texts judged by several")
 Cells: TypeAlias = Mapping[tuple[str, str], bool]  # (item, error type) → judgement; empty cells are left out
 
 
@@ -52,6 +52,19 @@ class ErrorAgreement:
     reason: str = ""
 
 
+SHARES: tuple[Column[ErrorShare], ...] = (
+    Column("error_type", head="error"),
+    Column("author", head="texts by"),
+    *score_columns(lambda share: share.score, "share", "judged", ".4f"),
+    Column("texts", "Int64", head="of"),
+)
+AGREEMENT: tuple[Column[ErrorAgreement], ...] = (
+    Column("error_type", head="error"),
+    Column("alpha", "float64", head="Krippendorff's alpha", text=partial(format_number, form=".3f")),
+    Column("texts", "Int64", head="texts judged by several"),
+)
+
+
 @dataclass(frozen=True)
 class ErrorShares(Result):
     """The result of a set of sheets; `empty` counts the empty or missing cells of each sheet, out of `cells`."""
@@ -68,25 +81,11 @@ class ErrorShares(Result):
         return self.cells > 0 and all(count == self.cells for count in self.empty.values())
 
     @property
-    def grids(self) -> list[Grid]:
+    def tables(self) -> list[Table[Any]]:
         """Shares of texts with an error, and agreement of the annotators."""
-        shares = [
-            (
-                share.error_type,
-                share.author,
-                "–" if share.score.value is None else f"{share.score.value:.4f}",
-                interval_text(share.score),
-                str(share.score.n),
-                str(share.texts),
-            )
-            for share in self.shares
-        ]
-        agreement = [
-            (row.error_type, "–" if row.alpha is None else f"{row.alpha:.3f}", str(row.texts)) for row in self.agreement
-        ]
         return [
-            Grid(SHARES, shares, f"{self.key.task}: share of texts with an error", SHARES[2:]),
-            Grid(AGREEMENT, agreement, "Agreement of annotators", AGREEMENT[1:]),
+            Table(SHARES, self.shares, f"{self.key.task}: share of texts with an error"),
+            Table(AGREEMENT, self.agreement, "Agreement of annotators"),
         ]
 
     def notes(self) -> Iterator[str]:

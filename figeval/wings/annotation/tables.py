@@ -6,16 +6,19 @@ Means, agreement, tests and correlations of people, and judges beside them.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from figeval import Grid, Result, Score, data_frame
+from figeval import Column, Result, Score, Table
 from figeval.io.text import counted, one_line
 from figeval.metrics.paired_test import PairedTest
 from figeval.records.result_json import to_json
+from figeval.reporting.grid import AND, Row, format_interval, format_number
 from figeval.types import JSON
-from figeval.wings.annotation.human_results import HumanResults, SystemDifference, SystemScore
+from figeval.wings.annotation.agreement import PairAgreement
+from figeval.wings.annotation.human_results import HumanResults, MetricCorrelation, SystemDifference, SystemScore
 from figeval.wings.annotation.judge_results import JudgedSystem, JudgeResults
 from figeval.wings.annotation.judge_store import describe_constant
 from figeval.wings.annotation.prediction_powered import PoweredMean
@@ -24,37 +27,7 @@ from figeval.wings.annotation.tool_files import JudgementBatch
 if TYPE_CHECKING:
     import pandas
 
-# Columns of the DataFrames, with their dtypes.
-SIZE_COLUMNS = dict.fromkeys(("n", "clusters"), "Int64")
-SCORE_COLUMNS = {**dict.fromkeys(("value", "low", "high"), "float64"), **SIZE_COLUMNS, "interval": "string"}
-MEAN_COLUMNS = {"criterion": "string", "system": "string", **SCORE_COLUMNS, "undecided": "Int64"}
-AGREEMENT_COLUMNS = dict.fromkeys(("criterion", "coefficient", "rater_a", "rater_b"), "string") | SCORE_COLUMNS
-DIFFERENCE_COLUMNS = {
-    **dict.fromkeys(("criterion", "a", "b"), "string"),
-    **dict.fromkeys(("difference", "low", "high", "p", "p_holm"), "float64"),
-    **SIZE_COLUMNS,
-    **dict.fromkeys(("test", "note"), "string"),
-}
-CORRELATION_COLUMNS = dict.fromkeys(("criterion", "system", "metric", "coefficient"), "string") | SCORE_COLUMNS
-JUDGE_COLUMNS = {
-    **dict.fromkeys(("judge", "criterion", "system"), "string"),
-    "asked": "Int64",
-    **dict.fromkeys(("people", "uncorrected", "corrected", "low", "high", "tuning"), "float64"),
-    **dict.fromkeys(("labelled", "n"), "Int64"),
-}
-
-SYSTEMS = ("criterion", "texts by", "mean", "95 % interval", "judged", "majority")
-COEFFICIENTS = ("criterion", "coefficient", "value", "95 % interval", "items")
-PAIRS = ("criterion", "annotators", "agreement", "Cohen's kappa", "items")
-TESTS = ("criterion", "A", "B", "A − B", "95 % interval", "p", "p (Holm)", "examples")
-METRICS = ("criterion", "texts by", "metric", "Kendall", "Spearman", "Pearson", "texts")
-JUDGE_MEANS = (
-    *("criterion", "texts by", "people", "95 % interval", "judged", "judge, uncorrected", "parsed"),
-    *("corrected", "95 % interval", "λ"),
-)
-JUDGE_DIFFERENCES = ("criterion", "A", "B", "A − B", "95 % interval", "p", "p (Holm)", "judged", "λ")
 MAX_NAMES = 10  # annotators that a note names
-NO_VALUE = "–"
 
 
 @dataclass(frozen=True)
@@ -78,17 +51,35 @@ class AnnotationResults(Result):
         """This object, which has the attributes that `found` had in figeval 0.2."""
         return self
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return the mean judgement of each system by each criterion; empty if no person has judged.
+    @property
+    def tables(self) -> list[Table[Any]]:
+        """All tables; the first has the mean judgement of each system by each criterion.
 
-        Columns: `criterion`, `system`, `value`, `low`, `high`, `n` (texts), `clusters`, `interval`, `undecided` (texts
-        without a majority label).
-
-        Raises:
-            FigevalError: pandas is not installed.
+        Columns of `to_frame`: `criterion`, `system`, `value`, `low`, `high`, `n` (texts), `clusters`, `interval`,
+        `undecided` (texts without a majority label); it is empty if no person has judged.
         """
-        rows = ({**asdict(system), **_cells(system.score)} for system in self.people.systems)
-        return data_frame(rows, MEAN_COLUMNS)
+        people = self.people
+        of_all = [row for row in self._coefficients if not row.raters] if len(people.annotators) > 1 else []
+        pairs = [(agreement.criterion, pair) for agreement in people.agreement for pair in agreement.pairs]
+        return [
+            Table(SYSTEMS, people.systems, f"{people.task}: judgements"),
+            Table(COEFFICIENTS, of_all, f"Agreement of {len(people.annotators)} annotators"),
+            Table(PAIRS, pairs, "Agreement of pairs of annotators"),
+            Table(DIFFERENCES, people.tests, "Differences between systems, for these annotators"),
+            Table(METRICS, people.correlations, "Correlation of metrics with the mean judgement"),
+            *judge_tables(self.judges),
+        ]
+
+    @property
+    def _coefficients(self) -> list[Coefficient]:
+        """Coefficients of all annotators, and those of each pair."""
+        rows = []
+        for agreement in self.people.agreement:
+            rows += [Coefficient(agreement.criterion, score) for score in agreement.scores]
+            for pair in agreement.pairs:
+                scores = (pair.percent, pair.kappa, pair.kappa_quadratic)
+                rows += [Coefficient(agreement.criterion, score, pair.raters) for score in scores if score is not None]
+        return rows
 
     @property
     def agreement(self) -> pandas.DataFrame:
@@ -96,34 +87,18 @@ class AnnotationResults(Result):
 
         `rater_a` and `rater_b` are missing for coefficients of all annotators. Rows of pairs need `pairs=True`.
         """
-        rows: list[JSON] = []
-        for agreement in self.people.agreement:
-            criterion = {"criterion": agreement.criterion}
-            rows += ({**criterion, "coefficient": score.metric, **_cells(score)} for score in agreement.scores)
-            for pair in agreement.pairs:
-                raters = {"rater_a": pair.raters[0], "rater_b": pair.raters[1]}
-                scores = [score for score in (pair.percent, pair.kappa, pair.kappa_quadratic) if score is not None]
-                rows += ({**criterion, **raters, "coefficient": score.metric, **_cells(score)} for score in scores)
-        return data_frame(rows, AGREEMENT_COLUMNS)
+        return Table(COEFFICIENTS, self._coefficients).to_frame()
 
     @property
     def differences(self) -> pandas.DataFrame:
         """Paired tests between systems, for these annotators: `criterion`, `a`, `b`, `difference` (a − b), `p` …"""
-        rows = (
-            {**row.test.to_dict(), "criterion": row.criterion, "a": row.a, "b": row.b, "p_holm": row.p_holm}
-            for row in self.people.tests
-        )
-        return data_frame(rows, DIFFERENCE_COLUMNS)
+        return Table(DIFFERENCES, self.people.tests).to_frame()
 
     @property
     def correlations(self) -> pandas.DataFrame:
         """Correlations of metrics with the mean judgement: `criterion`, `system`, `metric`, `coefficient`, `value` …"""
-        rows = (
-            {**asdict(row), "coefficient": score.metric, **_cells(score)}
-            for row in self.people.correlations
-            for score in row.scores
-        )
-        return data_frame(rows, CORRELATION_COLUMNS)
+        rows = [(row, score) for row in self.people.correlations for score in row.scores]
+        return Table(CORRELATIONS, rows).to_frame()
 
     @property
     def judge_means(self) -> pandas.DataFrame:
@@ -133,16 +108,8 @@ class AnnotationResults(Result):
         the judge alone), `corrected` (that of people over all texts, estimated with the judge's answers) with `low`
         and `high`, `tuning` (λ), `labelled` (texts that people judged) of `n`.
         """
-        rows = []
-        for judge in self.judges:
-            for system in judge.systems:
-                row: JSON = {"judge": judge.name, "criterion": system.criterion, "system": system.system}
-                row |= {"asked": system.texts, "people": system.people.value, "uncorrected": system.judge.value}
-                if system.powered is not None:
-                    powered = {"tuning": system.powered.tuning, "labelled": system.powered.labelled}
-                    row |= _cells(system.powered.score) | powered | {"corrected": system.powered.score.value}
-                rows.append(row)
-        return data_frame(rows, JUDGE_COLUMNS)
+        rows = [(judge.name, system) for judge in self.judges for system in judge.systems]
+        return Table(JUDGE_MEANS, rows).to_frame()
 
     def to_dict(self) -> JSON:
         """Return all numbers as `figeval annotate import --json` prints them."""
@@ -152,12 +119,6 @@ class AnnotationResults(Result):
             "skipped": batch.skipped,
             "ground_truth": batch.ground_truth,
         }
-
-    @property
-    def grids(self) -> list[Grid]:
-        """Tables that the command line prints."""
-        people = people_grids(self.people) if self._has_people else ()
-        return [*people, *judge_grids(self.judges)]
 
     def notes(self) -> Iterator[str]:
         """Yield inferred scales, what was left out, and why numbers are missing."""
@@ -175,11 +136,6 @@ class AnnotationResults(Result):
         return f"<figeval.AnnotationResults of {people.task}: {people.judgements} judgements of {names}{judges}>"
 
 
-def _cells(score: Score) -> JSON:
-    cells = to_json(score)
-    return {name: cells[name] for name in SCORE_COLUMNS}
-
-
 def _judge_dict(judge: JudgeResults) -> JSON:
     systems = [
         {"asked" if name == "texts" else name: value for name, value in to_json(system).items()}
@@ -188,77 +144,102 @@ def _judge_dict(judge: JudgeResults) -> JSON:
     return dict[str, Any](to_json(judge)) | {"systems": systems, "record": judge.record.model_dump(mode="json")}
 
 
-def interval_text(score: Score) -> str:
-    """Return e.g. `0.301 to 0.398`, or an en dash if there is no interval."""
-    return NO_VALUE if score.low is None or score.high is None else f"{score.low:.3f} to {score.high:.3f}"
-
-
-def _format_number(value: float | None, form: str = ".3f") -> str:
-    return NO_VALUE if value is None else format(value, form)
-
-
-def _signed_interval(low: float | None, high: float | None) -> str:
-    return NO_VALUE if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
-
-
 # ---- people ----------------------------------------------------------------------------------------------------------
 
 
-def people_grids(results: HumanResults) -> Iterator[Grid]:
-    """Yield the tables of results that have rows."""
-    systems = [_system_row(system) for system in results.systems]
-    yield Grid(SYSTEMS, systems, f"{results.task}: judgements", SYSTEMS[2:5])
-    if len(results.annotators) > 1:
-        rows = [row for agreement in results.agreement for row in _coefficients(agreement.criterion, agreement.scores)]
-        yield Grid(COEFFICIENTS, rows, f"Agreement of {len(results.annotators)} annotators", COEFFICIENTS[2:])
-    pairs = [
-        (
-            agreement.criterion,
-            " · ".join(pair.raters),
-            _format_number(pair.percent.value),
-            _format_number(pair.kappa.value),
-            str(pair.percent.n),
-        )
-        for agreement in results.agreement
-        for pair in agreement.pairs
-    ]
-    if pairs:
-        yield Grid(PAIRS, pairs, "Agreement of pairs of annotators", PAIRS[2:])
-    if tests := [_test_row(difference) for difference in results.tests]:
-        yield Grid(TESTS, tests, "Differences between systems, for these annotators", TESTS[3:])
-    if results.correlations:
-        correlations = [
-            (row.criterion, row.system, row.metric, *map(_correlation, row.scores), str(row.scores[0].n))
-            for row in results.correlations
-        ]
-        yield Grid(METRICS, correlations, "Correlation of metrics with the mean judgement", METRICS[3:])
+class Coefficient(NamedTuple):
+    """A coefficient of agreement by one criterion, of all annotators or of two `raters`."""
+
+    criterion: str
+    score: Score
+    raters: tuple[str, ...] = ()
 
 
-def _coefficients(criterion: str, scores: Iterable[Score]) -> Iterator[tuple[str, ...]]:
-    for score in scores:
-        yield (criterion, score.metric, _format_number(score.value), interval_text(score), str(score.n))
+def score_columns(
+    score: Callable[[Row], Score], head: str, count: str | None = None, form: str = ".3f"
+) -> tuple[Column[Row], ...]:
+    """Return the columns of a score, with a heading for people and one for the number of items."""
+    return (
+        Column("value", "float64", lambda row: score(row).value, head, partial(format_number, form=form)),
+        Column(value=lambda row: format_interval(score(row).low, score(row).high), head=INTERVAL, align="right"),
+        Column("low", "float64", lambda row: score(row).low),
+        Column("high", "float64", lambda row: score(row).high),
+        Column("n", "Int64", lambda row: score(row).n, count),
+        Column("clusters", "Int64", lambda row: score(row).clusters),
+        Column("interval", "string", lambda row: str(score(row).interval)),
+    )
 
 
-def _system_row(system: SystemScore) -> tuple[str, ...]:
+def _majority(system: SystemScore) -> str:
     counts = [f"{label}: {count}" for label, count in system.majority.items()]
     if system.undecided:
         counts.append(f"undecided: {system.undecided}")
-    texts = sum(system.majority.values()) + system.undecided
-    mean, interval = _format_number(system.score.value), interval_text(system.score)
-    return (system.criterion, system.system, mean, interval, str(texts), ", ".join(counts))
-
-
-def _test_row(row: SystemDifference[PairedTest]) -> tuple[str, ...]:
-    test = row.test
-    difference, interval = _format_number(test.difference, "+.3f"), _signed_interval(test.low, test.high)
-    p, adjusted = _format_number(test.p, ".2g"), _format_number(row.p_holm, ".2g")
-    return (row.criterion, row.a, row.b, difference, interval, p, adjusted, str(test.n))
+    return ", ".join(counts)
 
 
 def _correlation(score: Score) -> str:
-    return (
-        _format_number(score.value) if score.low is None else f"{_format_number(score.value)} ({interval_text(score)})"
-    )
+    value = format_decimals(score.value)
+    return value if score.low is None else f"{value} ({format_interval(score.low, score.high)})"
+
+
+INTERVAL = "95 % interval"
+format_decimals = partial(format_number, form=".3f")
+format_difference = partial(format_number, form="+.3f")
+format_p_value = partial(format_number, form=".2g")
+
+SYSTEMS: tuple[Column[SystemScore], ...] = (
+    Column("criterion", head="criterion"),
+    Column("system", head="texts by"),
+    *score_columns(lambda system: system.score, "mean"),
+    Column(value=lambda row: sum(row.majority.values()) + row.undecided, head="judged", align="right"),
+    Column("undecided", "Int64"),
+    Column(value=_majority, head="majority"),
+)
+COEFFICIENTS: tuple[Column[Coefficient], ...] = (
+    Column("criterion", head="criterion"),
+    Column("coefficient", "string", lambda row: row.score.metric, "coefficient"),
+    Column("rater_a", "string", lambda row: row.raters[0] if row.raters else None),
+    Column("rater_b", "string", lambda row: row.raters[1] if row.raters else None),
+    *score_columns(lambda row: row.score, "value", "items"),
+)
+PAIRS: tuple[Column[tuple[str, PairAgreement]], ...] = (
+    Column(value=lambda row: row[0], head="criterion"),
+    Column(value=lambda row: AND.join(row[1].raters), head="annotators"),
+    Column(value=lambda row: format_decimals(row[1].percent.value), head="agreement", align="right"),
+    Column(value=lambda row: format_decimals(row[1].kappa.value), head="Cohen's kappa", align="right"),
+    Column(value=lambda row: row[1].percent.n, head="items", align="right"),
+)
+DIFFERENCES: tuple[Column[SystemDifference[PairedTest]], ...] = (
+    Column("criterion", head="criterion"),
+    Column("a", head="A"),
+    Column("b", head="B"),
+    Column("difference", "float64", lambda row: row.test.difference, "A − B", format_difference),
+    Column(value=lambda row: format_interval(row.test.low, row.test.high, "+.3f"), head=INTERVAL, align="right"),
+    Column("low", "float64", lambda row: row.test.low),
+    Column("high", "float64", lambda row: row.test.high),
+    Column("p", "float64", lambda row: row.test.p, "p", format_p_value),
+    Column("p_holm", "float64", head="p (Holm)", text=format_p_value),
+    Column("n", "Int64", lambda row: row.test.n, "examples"),
+    Column("clusters", "Int64", lambda row: row.test.clusters),
+    Column("test", "string", lambda row: row.test.test),
+    Column("note", "string", lambda row: row.test.note),
+)
+METRICS: tuple[Column[MetricCorrelation], ...] = (
+    Column(head="criterion", value=lambda row: row.criterion),
+    Column(head="texts by", value=lambda row: row.system),
+    Column(head="metric", value=lambda row: row.metric),
+    Column(head="Kendall", value=lambda row: _correlation(row.scores[0]), align="right"),
+    Column(head="Spearman", value=lambda row: _correlation(row.scores[1]), align="right"),
+    Column(head="Pearson", value=lambda row: _correlation(row.scores[2]), align="right"),
+    Column(head="texts", value=lambda row: row.scores[0].n, align="right"),
+)
+CORRELATIONS: tuple[Column[tuple[MetricCorrelation, Score]], ...] = (
+    Column("criterion", "string", lambda row: row[0].criterion),
+    Column("system", "string", lambda row: row[0].system),
+    Column("metric", "string", lambda row: row[0].metric),
+    Column("coefficient", "string", lambda row: row[1].metric),
+    *score_columns(lambda row: row[1], "value"),
+)
 
 
 def people_notes(results: HumanResults, batch: JudgementBatch) -> Iterator[str]:
@@ -321,39 +302,55 @@ def _missing_intervals(scores: Iterable[Score]) -> list[str]:
 # ---- judges ----------------------------------------------------------------------------------------------------------
 
 
-def judge_grids(judges: Sequence[JudgeResults]) -> Iterator[Grid]:
+def judge_tables(judges: Sequence[JudgeResults]) -> Iterator[Table[Any]]:
     """Yield the tables about each judge: means, differences between systems, and agreement with people."""
     for judge in judges:
-        means = [_mean_row(system) for system in judge.systems]
-        yield Grid(JUDGE_MEANS, means, f"Judge {judge.name}: means", JUDGE_MEANS[2:])
-        if rows := [_difference_row(difference) for difference in judge.differences if difference.test.labelled]:
-            title = f"Judge {judge.name}: corrected differences"
-            yield Grid(JUDGE_DIFFERENCES, rows, title, JUDGE_DIFFERENCES[3:])
-        if rows := [
-            row for agreement in judge.agreement for row in _coefficients(agreement.criterion, agreement.scores)
-        ]:
-            yield Grid(COEFFICIENTS, rows, f"Judge {judge.name}: agreement with people", COEFFICIENTS[2:])
+        yield Table(JUDGE_MEANS, [(judge.name, system) for system in judge.systems], f"Judge {judge.name}: means")
+        differences = [difference for difference in judge.differences if difference.test.labelled]
+        yield Table(JUDGE_DIFFERENCES, differences, f"Judge {judge.name}: corrected differences")
+        rows = [Coefficient(agreement.criterion, score) for agreement in judge.agreement for score in agreement.scores]
+        yield Table(COEFFICIENTS, rows, f"Judge {judge.name}: agreement with people")
 
 
-def _mean_row(system: JudgedSystem) -> tuple[str, ...]:
-    powered = system.powered
-    corrected = (NO_VALUE, NO_VALUE, NO_VALUE)
-    if powered is not None:
-        corrected = (_format_number(powered.score.value), interval_text(powered.score), _format_number(powered.tuning))
-    return (
-        *(system.criterion, system.system),
-        *(_format_number(system.people.value), interval_text(system.people), str(system.people.n)),
-        *(_format_number(system.judge.value), f"{system.judge.n} of {system.texts}"),
-        *corrected,
-    )
+def _powered(row: tuple[str, JudgedSystem], name: str) -> Any:
+    """Return an attribute of the corrected mean or of its score; None if there is no such mean."""
+    powered = row[1].powered
+    return None if powered is None else getattr(powered if hasattr(powered, name) else powered.score, name)
 
 
-def _difference_row(row: SystemDifference[PoweredMean]) -> tuple[str, ...]:
-    score = row.test.score
-    difference, interval = _format_number(score.value, "+.3f"), _signed_interval(score.low, score.high)
-    p, adjusted = _format_number(row.test.p, ".2g"), _format_number(row.p_holm, ".2g")
-    judged = f"{row.test.labelled} of {score.n}"
-    return (row.criterion, row.a, row.b, difference, interval, p, adjusted, judged, _format_number(row.test.tuning))
+JUDGE_MEANS: tuple[Column[tuple[str, JudgedSystem]], ...] = (
+    Column("judge", "string", lambda row: row[0]),
+    Column("criterion", "string", lambda row: row[1].criterion, "criterion"),
+    Column("system", "string", lambda row: row[1].system, "texts by"),
+    Column("asked", "Int64", lambda row: row[1].texts),
+    Column("people", "float64", lambda row: row[1].people.value, "people", format_decimals),
+    Column(value=lambda row: format_interval(row[1].people.low, row[1].people.high), head=INTERVAL, align="right"),
+    Column(value=lambda row: row[1].people.n, head="judged", align="right"),
+    Column("uncorrected", "float64", lambda row: row[1].judge.value, "judge, uncorrected", format_decimals),
+    Column(value=lambda row: f"{row[1].judge.n} of {row[1].texts}", head="parsed", align="right"),
+    Column("corrected", "float64", lambda row: _powered(row, "value"), "corrected", format_decimals),
+    Column(
+        value=lambda row: format_interval(_powered(row, "low"), _powered(row, "high")), head=INTERVAL, align="right"
+    ),
+    Column("low", "float64", lambda row: _powered(row, "low")),
+    Column("high", "float64", lambda row: _powered(row, "high")),
+    Column("tuning", "float64", lambda row: _powered(row, "tuning"), "λ", format_decimals),
+    Column("labelled", "Int64", lambda row: _powered(row, "labelled")),
+    Column("n", "Int64", lambda row: _powered(row, "n")),
+)
+JUDGE_DIFFERENCES: tuple[Column[SystemDifference[PoweredMean]], ...] = (
+    Column("criterion", head="criterion"),
+    Column("a", head="A"),
+    Column("b", head="B"),
+    Column("difference", "float64", lambda row: row.test.score.value, "A − B", format_difference),
+    Column(
+        value=lambda row: format_interval(row.test.score.low, row.test.score.high, "+.3f"), head=INTERVAL, align="right"
+    ),
+    Column("p", "float64", lambda row: row.test.p, "p", format_p_value),
+    Column("p_holm", "float64", head="p (Holm)", text=format_p_value),
+    Column(value=lambda row: f"{row.test.labelled} of {row.test.score.n}", head="judged", align="right"),
+    Column("tuning", "float64", lambda row: row.test.tuning, "λ", format_decimals),
+)
 
 
 def judge_notes(judges: Sequence[JudgeResults], *, has_people: bool) -> Iterator[str]:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from figeval import Example, Grid, Harness, Result, Score, TaskError, TaskSpec, mean_of
+from figeval import Column, Example, Harness, Result, Score, Table, TaskError, TaskSpec, mean_of
 from figeval.metrics.aggregation import MetricAggregator
+from figeval.reporting.grid import EMPTY_CELL
 from figeval.wings.audit.blind_rules import Rule, blind_rules
-
-HEAD = ("blind rule", "what it knows", "accuracy", "95 % interval", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +28,6 @@ class RuleScore:
             return value is not None and abs(value - self.chance) > 1e-9
         return not low <= self.chance <= high
 
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """Cells of the rule in a table with `HEAD`."""
-        low, high = self.score.low, self.score.high
-        interval = "–" if low is None or high is None else f"{_decimals(low)} to {_decimals(high)}"
-        return (self.rule.name, self.rule.knows, _decimals(self.score.value), interval, "*" if self.is_off else "")
-
 
 @dataclass(frozen=True, slots=True)
 class Audit(Result):
@@ -48,11 +40,11 @@ class Audit(Result):
     findings: tuple[RuleScore, ...]
 
     @property
-    def grids(self) -> Sequence[Grid]:
+    def tables(self) -> list[Table[RuleScore]]:
+        """One row per rule: `rule`, `knows` (what it knows), `accuracy`, `low`, `high`, `n`, `clusters`, `is_off`."""
         clusters = f"{self.clusters} cluster{'s' * (self.clusters != 1)}"
         title = f"{self.task.name}, version {self.task.version}: {self.n} examples, {clusters}"
-        rows = [finding.cells for finding in self.findings]
-        return [Grid(HEAD, rows, f"{title}, chance {_decimals(self.chance)}", {"accuracy"})]
+        return [Table(COLUMNS, self.findings, f"{title}, chance {_decimals(self.chance)}")]
 
     def notes(self) -> Iterable[str]:
         return ["* the interval does not contain chance"] if any(score.is_off for score in self.findings) else []
@@ -92,4 +84,22 @@ def _score(rule: Rule, examples: Sequence[Example]) -> Score:
 
 
 def _decimals(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}".removeprefix("0")
+    return EMPTY_CELL if value is None else f"{value:.3f}".removeprefix("0")
+
+
+def _interval(row: RuleScore) -> str:
+    low, high = row.score.low, row.score.high
+    return EMPTY_CELL if low is None or high is None else f"{_decimals(low)} to {_decimals(high)}"
+
+
+COLUMNS: tuple[Column[RuleScore], ...] = (
+    Column("rule", "string", lambda row: row.rule.name, "blind rule"),
+    Column("knows", "string", lambda row: row.rule.knows, "what it knows"),
+    Column("accuracy", "float64", lambda row: row.score.value, "accuracy", _decimals),
+    Column(value=_interval, head="95 % interval"),
+    Column("low", "float64", lambda row: row.score.low),
+    Column("high", "float64", lambda row: row.score.high),
+    Column("n", "Int64", lambda row: row.score.n),
+    Column("clusters", "Int64", lambda row: row.score.clusters),
+    Column("is_off", "bool", head="", text=lambda value: "*" if value else "", align="left"),
+)

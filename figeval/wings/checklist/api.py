@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from figeval import Harness, OptionError, data_frame
+from figeval import Column, Harness, OptionError, Result, Table
 from figeval.api.runs import Runs, paths_in, run_paths
 from figeval.config import Folders
 from figeval.errors import near
@@ -21,9 +21,6 @@ from figeval.io import frontend
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments
 from figeval.wings.checklist.facts import FILL_IN, Facts
-
-if TYPE_CHECKING:
-    import pandas
 
 Fact = Callable[[Facts], Iterator[str]]
 ARR: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
@@ -62,7 +59,6 @@ NEURIPS: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
     ("16", "Use of language models", ()),
 )
 CHECKLISTS = {"arr": ARR, "neurips": NEURIPS}
-COLUMNS = {"item": "string", "question": "string", "answer": "string"}
 TAG = re.compile("<(?=[A-Za-z/!?])")
 MAX_ANSWER_CHARS = 20_000  # instructions are quoted in full
 
@@ -128,7 +124,7 @@ class ChecklistAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Checklist:
+class Checklist(Result):
     """Answers to a checklist as far as records know them, as `figeval.checklist` returns them.
 
     `print` prints it as Markdown, as `figeval checklist` does.
@@ -139,17 +135,11 @@ class Checklist:
 
     answers: tuple[ChecklistAnswer, ...]
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return one row per item: `item`, `question`, and `answer`, which is missing if no record knows it.
-
-        Raises:
-            FigevalError: pandas is not installed.
-        """
-        rows = (
-            {"item": answer.item, "question": answer.question, "answer": "\n".join(answer.lines) or None}
-            for answer in self.answers
-        )
-        return data_frame(rows, COLUMNS)
+    @property
+    def tables(self) -> list[Table[ChecklistAnswer]]:
+        """One row per item: `item`, `question`, and `answer`, which is missing if no record knows it."""
+        answer: Column[ChecklistAnswer] = Column("answer", value=lambda row: "\n".join(row.lines) or None)
+        return [Table([Column("item"), Column("question"), answer], self.answers)]
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the answers as `figeval checklist --json` prints them."""

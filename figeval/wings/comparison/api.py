@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from figeval import Grid, Harness, OptionError, Result, data_frame
+from figeval import Column, Grid, Harness, OptionError, Result, Table
 from figeval.api.runs import Runs, names_in, run_paths
 from figeval.config import Names
 from figeval.io.validation import checked_arguments
 from figeval.metrics.differences import ALPHA
+from figeval.metrics.paired_test import PairedTest
 from figeval.records import conditions
 from figeval.records import notes as run_notes
 from figeval.records.result_json import to_json
-from figeval.reporting import table
+from figeval.reporting.grid import EMPTY_CELL, format_interval, format_number
+from figeval.reporting.table import effective
 from figeval.types import JSON
 from figeval.wings.comparison.detectable import reachable
 from figeval.wings.comparison.family import ComparisonDesign, RankedRun, RunComparisons, compare_all
@@ -35,41 +38,6 @@ INTERVALS = {
     "bootstrap": "percentiles of a bootstrap",
     "cluster bootstrap": "percentiles of a bootstrap of clusters",
     "over languages": "those of the languages, combined",
-}
-DIFFERENCES = {
-    "run_a": "Int64",
-    "run_b": "Int64",
-    "task": "string",
-    "metric": "string",
-    "a": "float64",
-    "b": "float64",
-    "difference": "float64",
-    "low": "float64",
-    "high": "float64",
-    "stderr": "float64",
-    "p": "float64",
-    "p_adjusted": "float64",
-    "detectable": "float64",
-    "p_equivalence": "float64",
-    "n": "Int64",
-    "clusters": "Int64",
-    "effective_clusters": "float64",
-    "interval": "string",
-    "test": "string",
-    "only_in_a": "Int64",
-    "only_in_b": "Int64",
-    "unanswered": "Int64",
-    "seen": "Int64",
-}
-RANKS = {
-    "task": "string",
-    "run": "Int64",
-    "label": "string",
-    "value": "float64",
-    "rank": "Int64",
-    "best": "Int64",
-    "worst": "Int64",
-    "n": "Int64",
 }
 
 
@@ -168,27 +136,7 @@ class Comparison(Result):
         Raises:
             FigevalError: pandas is not installed.
         """
-        rows = (
-            {
-                "run_a": a,
-                "run_b": b,
-                "task": task.task,
-                "metric": self.metric,
-                **{name: value for name, value in task.comparison.to_dict().items() if name in DIFFERENCES},
-                "a": task.comparison.value_a,
-                "b": task.comparison.value_b,
-                "p_adjusted": task.p_adjusted,
-                "detectable": task.detectable,
-                "p_equivalence": task.p_equivalence,
-                "only_in_a": task.unmatched_a,
-                "only_in_b": task.unmatched_b,
-                "unanswered": task.unanswered,
-                "seen": task.seen,
-            }
-            for (a, b), pair in self.result.pairs.items()
-            for task in pair.tasks
-        )
-        return data_frame(rows, DIFFERENCES)
+        return self._differences.to_frame()
 
     @property
     def ranks(self) -> pandas.DataFrame:
@@ -199,8 +147,7 @@ class Comparison(Result):
         Raises:
             FigevalError: pandas is not installed.
         """
-        labels = self.labels
-        return data_frame(({**asdict(rank), "label": labels[rank.run]} for rank in self.result.ranks), RANKS)
+        return self._ranks.to_frame()
 
     def to_dict(self) -> JSON:
         """Return all numbers as `figeval compare --json` prints them."""
@@ -222,28 +169,46 @@ class Comparison(Result):
         return {**shared, **sides, **_numbers(pair)}
 
     @property
+    def tables(self) -> list[Table[Any]]:
+        """The differences, and the ranks of three or more runs."""
+        return [self._differences, self._ranks]
+
+    @property
     def grids(self) -> list[Grid]:
         """Tables that the command line prints: the ranks of three or more runs, and the differences."""
+        return [*reversed(super().grids)]
+
+    @property
+    def _differences(self) -> Table[PairedTask]:
         result, labels = self.result, self.labels
-        head = ("task", "A", "B", "A − B", "95 % interval", "p", f"p ({CORRECTED[result.correction]})")
-        head += (*(("p (equivalent)",) if result.margin is not None else ()), "detectable", "n", "clusters", "test")
-        rows = [
-            (indices, _cells(task, equivalence=result.margin is not None))
-            for indices, pair in result.pairs.items()
-            for task in pair.tasks
+        rows = [PairedTask(a, b, task) for (a, b), pair in result.pairs.items() for task in pair.tasks]
+        columns = difference_columns(self.metric, CORRECTED[result.correction], equivalence=result.margin is not None)
+        if len(result.runs) > 2:
+            runs: list[Column[PairedTask]] = [
+                Column(value=lambda row: labels[row.a], head="run A"),
+                Column(value=lambda row: labels[row.b], head="run B"),
+            ]
+            return Table([*columns[:3], *runs, *columns[3:]], rows, f"{self.metric}: differences between runs")
+        ((indices, pair),) = result.pairs.items()
+        of_a, of_b = (f", prompt {prompt}" for prompt in pair.prompts) if pair.prompts else ("", "")
+        title = f"{self.metric}: A = {labels[indices[0]]}{of_a}, B = {labels[indices[1]]}{of_b}"
+        return Table(columns, rows, title)
+
+    @property
+    def _ranks(self) -> Table[RankedRun]:
+        labels = self.labels
+        columns: list[Column[RankedRun]] = [
+            Column("task", head="task"),
+            Column("run", "Int64"),
+            Column("label", value=lambda rank: labels[rank.run], head="run"),
+            Column("value", "float64", head=self.metric, text=format_number),
+            Column("rank", "Int64", head="rank"),
+            Column("best", "Int64"),
+            Column("worst", "Int64"),
+            Column(value=_confidence_set, head="95 % set", align="right"),
+            Column("n", "Int64", head="n"),
         ]
-        if len(result.runs) == 2:
-            ((indices, pair),) = result.pairs.items()
-            of_a, of_b = (f", prompt {prompt}" for prompt in pair.prompts) if pair.prompts else ("", "")
-            title = f"{self.metric}: A = {labels[indices[0]]}{of_a}, B = {labels[indices[1]]}{of_b}"
-            return [Grid(head, [cells for _, cells in rows], title, right=head[1:-1], spare=("test", "clusters"))]
-        labelled = [(cells[0], labels[a], labels[b], *cells[1:]) for (a, b), cells in rows]
-        head_of_pairs = ("task", "run A", "run B", *head[1:])
-        title = f"{self.metric}: differences between runs"
-        return [
-            *([_ranking(result.ranks, labels, self.metric)] if result.ranks else []),
-            Grid(head_of_pairs, labelled, title, right=head[1:-1], spare=("test", "clusters")),
-        ]
+        return Table(columns, self.result.ranks, f"{self.metric}: ranks")
 
     def notes(self) -> Iterator[str]:
         """Yield the lines below the tables: conditions of the runs, number of tests, and what was left out."""
@@ -346,43 +311,77 @@ def _omissions(pair: RunComparison) -> Iterator[str]:
         yield f"not compared: {pair.problem}"
 
 
-def _ranking(ranks: Sequence[RankedRun], labels: Sequence[str], metric: str) -> Grid:
-    """Return the table of ranks, the best run of each task first."""
-    rows = [
-        (
-            run.task,
-            labels[run.run],
-            table.number(run.value),
-            table.NOTHING if run.rank is None else str(run.rank),
-            table.NOTHING if run.best is None else f"{run.best} to {run.worst}",
-            str(run.n),
-        )
-        for run in ranks
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+class PairedTask(NamedTuple):
+    """A row of the differences: the indices of runs A and B, and their comparison on a task."""
+
+    a: int
+    b: int
+    task: TaskComparison
+
+    @property
+    def test(self) -> PairedTest:
+        """The difference and its test."""
+        return self.task.comparison
+
+
+def difference_columns(metric: str, correction: str, *, equivalence: bool) -> list[Column[PairedTask]]:
+    """Return the columns of the differences by a metric; people see tests of equivalence only if there are some."""
+    return [
+        Column("run_a", "Int64", lambda row: row.a),
+        Column("run_b", "Int64", lambda row: row.b),
+        Column("task", "string", lambda row: row.task.task, "task"),
+        Column("metric", "string", lambda _row: metric),
+        Column("a", "float64", lambda row: row.test.value_a, "A", format_number),
+        Column("b", "float64", lambda row: row.test.value_b, "B", format_number),
+        Column("difference", "float64", lambda row: row.test.difference, "A − B", partial(format_number, form="+.4f")),
+        Column("low", "float64", lambda row: row.test.low),
+        Column("high", "float64", lambda row: row.test.high),
+        Column(
+            value=lambda row: format_interval(row.test.low, row.test.high, "+.3f"), head="95 % interval", align="right"
+        ),
+        Column("stderr", "float64", lambda row: row.test.stderr),
+        Column("p", "float64", lambda row: row.test.p, "p", format_p_value),
+        Column("p_adjusted", "float64", lambda row: row.task.p_adjusted, f"p ({correction})", format_p_value),
+        Column("detectable", "float64", lambda row: row.task.detectable),
+        Column(
+            "p_equivalence",
+            "float64",
+            lambda row: row.task.p_equivalence,
+            "p (equivalent)" if equivalence else None,
+            format_p_value,
+        ),
+        Column(value=lambda row: _detectable(row.task), head="detectable", align="right"),
+        Column("n", "Int64", lambda row: row.test.n, "n"),
+        Column("clusters", "Int64", lambda row: row.test.clusters),
+        Column("effective_clusters", "float64", lambda row: row.test.effective_clusters),
+        Column(value=_clusters, head="clusters", align="right", is_spare=True),
+        Column("interval", "string", lambda row: str(row.test.interval) if row.test.low is not None else ""),
+        Column("test", "string", lambda row: row.test.test, "test", is_spare=True),
+        Column("only_in_a", "Int64", lambda row: row.task.unmatched_a),
+        Column("only_in_b", "Int64", lambda row: row.task.unmatched_b),
+        Column("unanswered", "Int64", lambda row: row.task.unanswered),
+        Column("seen", "Int64", lambda row: row.task.seen),
     ]
-    head = ("task", "run", metric, "rank", "95 % set", "n")
-    return Grid(head, rows, f"{metric}: ranks", right=head[2:])
 
 
-def _cells(task: TaskComparison, *, equivalence: bool) -> tuple[str, ...]:
-    """Return one line of the table of a comparison."""
-    test = task.comparison
-    low, high = test.low, test.high
-    interval = table.NOTHING if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
-    difference = table.NOTHING if test.difference is None else f"{test.difference:+.4f}"
-    values = (table.number(test.value_a), table.number(test.value_b), difference)
-    clusters = f"{test.clusters}{table.effective(test.clusters, test.effective_clusters)}"
-    equivalent = (_p_value(task.p_equivalence),) if equivalence else ()
-    tests = (_p_value(test.p), _p_value(task.p_adjusted), *equivalent, _detectable(task))
-    return (task.task, *values, interval, *tests, str(test.n), clusters, test.test)
+def _clusters(row: PairedTask) -> str:
+    return f"{row.test.clusters}{effective(row.test.clusters, row.test.effective_clusters)}"
+
+
+def _confidence_set(rank: RankedRun) -> str:
+    return EMPTY_CELL if rank.best is None else f"{rank.best} to {rank.worst}"
 
 
 def _detectable(task: TaskComparison) -> str:
     """Return the detectable difference, `none` if the test can find none, or a dash if there is no test."""
     if task.detectable is None and task.comparison.p is not None and reachable(task.comparison) == 0:
         return "none"
-    return table.number(task.detectable)
+    return format_number(task.detectable)
 
 
-def _p_value(p: float | None) -> str:
+def format_p_value(p: float | None) -> str:
     """Return a p-value with four decimals, never as 0."""
-    return table.NOTHING if p is None else "<0.0001" if p < 1e-4 else f"{p:.4f}"
+    return EMPTY_CELL if p is None else "<0.0001" if p < 1e-4 else f"{p:.4f}"

@@ -6,40 +6,24 @@ of them or labelled wrongly; someone has to look at it.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import prod
 from shlex import join
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from figeval import Grid, OptionError, RecordError, Result, data_frame
+from figeval import Column, OptionError, RecordError, Result, Table
 from figeval.api.runs import Runs, run_paths
 from figeval.errors import near
-from figeval.io.text import counted, csv_cell, one_line, shown_json
+from figeval.io.text import counted, one_line, shown_json
 from figeval.io.validation import checked_arguments
 from figeval.runs.stored import stored_metrics
+from figeval.types import JSON
 from figeval.wings.comparison.pair import refuse_other_examples, tasks_of
 from figeval.wings.comparison.side import RunSide
 
-if TYPE_CHECKING:
-    import pandas
-
-HEAD = ("task", "n", "models", "nobody", "expected", "everybody", "expected", "candidates")
-COLUMNS = {
-    "task": "string",
-    "id": "string",
-    "cluster": "string",
-    "difficulty": "float64",
-    "answered": "Int64",
-    "right": "Int64",
-    "gold": "object",
-    "common_error": "object",
-    "candidate": "bool",
-}
 PAIR = 2
 MAX_LISTED = 10  # candidates for each task
 RIGHT = 0.5  # an answer that is right with a higher probability, as by a tie, counts as right
@@ -83,56 +67,27 @@ class Difficulty(Result):
     tasks: tuple[TaskDifficulty, ...]
     metric: str
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return one row per task and example, the most difficult first.
+    @property
+    def tables(self) -> list[Table[Any]]:
+        """One row per task and example, the most difficult first, and for people one per task.
 
         Columns: `task`, `id`, `cluster`, `difficulty` (1 minus the mean value), `answered` and `right` (numbers of
         models), `gold`, `common_error` (the wrong answer that all models gave), and `candidate` (whether the label may
         be wrong).
-
-        Raises:
-            FigevalError: pandas is not installed.
         """
-        rows = (
-            {"task": task.task, **asdict(item), "candidate": item.common_error is not None}
-            for task in self.tasks
-            for item in task.items
-        )
-        return data_frame(rows, COLUMNS)
+        items = [{"task": task.task, **asdict(item)} for task in self.tasks for item in task.items]
+        return [
+            Table(EXAMPLE_COLUMNS, items),
+            Table(TASK_COLUMNS, self.tasks, f"{self.metric}: examples by difficulty"),
+        ]
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return all numbers and examples as `figeval difficulty --json` prints them."""
         return [asdict(task) for task in self.tasks]
 
     def to_csv(self) -> str:
-        """Return a line for each example, as `figeval difficulty --output` writes them."""
-        lines = io.StringIO()
-        writer = csv.writer(lines)
-        writer.writerow([name for name in COLUMNS if name != "candidate"])
-        for task in self.tasks:
-            for item in task.items:
-                names = map(csv_cell, (task.task, item.id, item.cluster or ""))
-                answers = ("" if value is None else _shown(value) for value in (item.gold, item.common_error))
-                writer.writerow((*names, item.difficulty, item.answered, item.right, *map(csv_cell, answers)))
-        return lines.getvalue()
-
-    @property
-    def grids(self) -> list[Grid]:
-        """The table that the command line prints."""
-        rows = [
-            (
-                task.task,
-                str(len(task.items)),
-                str(len(task.models)),
-                str(task.nobody),
-                f"{task.nobody_expected:.1f}",
-                str(task.everybody),
-                f"{task.everybody_expected:.1f}",
-                str(len(task.candidates)),
-            )
-            for task in self.tasks
-        ]
-        return [Grid(HEAD, rows, f"{self.metric}: examples by difficulty", right=HEAD[1:])]
+        """Return a line for each example, as `figeval difficulty --output` writes them; answers are JSON."""
+        return self.tables[0].to_csv()
 
     def notes(self) -> Iterator[str]:
         """Yield the lines below the table: the candidates of each task, and what was left out."""
@@ -159,6 +114,29 @@ class Difficulty(Result):
 
 def _shown(answer: object) -> str:
     return shown_json(json.dumps(answer, ensure_ascii=False))
+
+
+EXAMPLE_COLUMNS: tuple[Column[JSON], ...] = (
+    Column("task"),
+    Column("id"),
+    Column("cluster"),
+    Column("difficulty", "float64"),
+    Column("answered", "Int64"),
+    Column("right", "Int64"),
+    Column("gold", "object", text=_shown),
+    Column("common_error", "object", text=_shown),
+    Column("candidate", "bool", lambda item: item["common_error"] is not None),
+)
+TASK_COLUMNS: tuple[Column[TaskDifficulty], ...] = (
+    Column("task", head="task"),
+    Column("n", "Int64", lambda task: len(task.items), "n"),
+    Column("models", "Int64", lambda task: len(task.models), "models"),
+    Column("nobody", "Int64", head="nobody"),
+    Column("nobody_expected", "float64", head="expected", text="{:.1f}".format),
+    Column("everybody", "Int64", head="everybody"),
+    Column("everybody_expected", "float64", head="expected", text="{:.1f}".format),
+    Column("candidates", "Int64", lambda task: len(task.candidates), "candidates"),
+)
 
 
 # ---- one task --------------------------------------------------------------------------------------------------------

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from figeval import Grid, Harness, OptionError, Result, data_frame
+from figeval import Column, Harness, OptionError, Result, Table
 from figeval.api.runs import Task, paths_in, task_names
 from figeval.config import Folders
 from figeval.io import frontend
@@ -20,6 +19,7 @@ from figeval.metrics.differences import ALPHA, larger_variance
 from figeval.metrics.intervals import CELLS, spread_of
 from figeval.reporting.table import effective
 from figeval.runs.harness import Guests
+from figeval.types import JSON
 from figeval.wings.comparison.detectable import (
     POWER,
     SIMULATIONS,
@@ -28,23 +28,24 @@ from figeval.wings.comparison.detectable import (
     smallest_difference,
 )
 
-if TYPE_CHECKING:
-    import pandas
-
-HEAD = ("task", "n", "clusters", "design effect", "detectable")
 ACC = "acc"
 MAX_COMPARISONS = 1_000_000
-COLUMNS = {
-    "task": "string",
-    "n": "Int64",
-    "clusters": "Int64",
-    "effective_clusters": "float64",
-    "disagreement": "float64",
-    "correlation": "float64",
-    "effect": "float64",
-    "difference": "float64",
-    "power": "float64",
-}
+COLUMNS: tuple[Column[JSON], ...] = (
+    Column("task", head="task"),
+    Column("n", "Int64", head="n", text="{:,}".format),
+    Column("clusters", "Int64"),
+    Column(
+        value=lambda plan: f"{plan['clusters']:,}{effective(plan['clusters'], plan['effective_clusters'])}",
+        head="clusters",
+        align="right",
+    ),
+    Column("effective_clusters", "float64"),
+    Column("disagreement", "float64"),
+    Column("correlation", "float64"),
+    Column("effect", "float64", head="design effect", text="{:.2f}".format),
+    Column("difference", "float64", head="detectable", text=lambda value: "none" if value is None else f"{value:.4f}"),
+    Column("power", "float64"),
+)
 
 
 @checked_arguments
@@ -122,35 +123,18 @@ class Power(Result):
     comparisons: int
     without_accuracy: tuple[str, ...] = ()
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return one row per task; `difference` is missing if the comparison can find none.
+    @property
+    def tables(self) -> list[Table[JSON]]:
+        """One row per task; `difference` is missing if the comparison can find none.
 
         Columns: `task`, `n`, `clusters`, `effective_clusters`, `disagreement`, `correlation`, `effect` (the design
         effect), `difference`, `power`.
-
-        Raises:
-            FigevalError: pandas is not installed.
         """
-        return data_frame(self.to_dict(), COLUMNS)
+        return [Table(COLUMNS, self.to_dict())]
 
-    def to_dict(self) -> list[dict[str, Any]]:
+    def to_dict(self) -> list[JSON]:
         """Return the numbers as `figeval power --json` prints them."""
         return [{"task": name, **asdict(plan)} for name, plan in self.plans.items()]
-
-    @property
-    def grids(self) -> list[Grid]:
-        """The table that the command line prints."""
-        rows = [
-            (
-                name,
-                f"{plan.n:,}",
-                f"{plan.clusters:,}{effective(plan.clusters, plan.effective_clusters)}",
-                f"{plan.effect:.2f}",
-                "none" if plan.difference is None else f"{plan.difference:.4f}",
-            )
-            for name, plan in self.plans.items()
-        ]
-        return [Grid(HEAD, rows, right=HEAD[1:])]
 
     def notes(self) -> Iterator[str]:
         """Yield what the numbers mean."""

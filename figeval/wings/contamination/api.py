@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from figeval import Grid, Harness, OptionError, Result, data_frame
+from figeval import Column, Grid, Harness, OptionError, Result, Table
 from figeval.api.runs import Task, model_name, names_in, task_names
 from figeval.config import Folders, Names
 from figeval.errors import near
@@ -14,9 +14,10 @@ from figeval.io import frontend
 from figeval.io.validation import checked_arguments
 from figeval.models.progress import listening
 from figeval.records.schema import ScoreRecord
+from figeval.reporting.grid import EMPTY_CELL, UNRELIABLE_MARK, UNRELIABLE_NOTE
 from figeval.reporting.progress import MeasureProgress, display_on, stderr
-from figeval.reporting.table import FEW, FEW_NOTE
 from figeval.runs.harness import Guests
+from figeval.types import JSON
 from figeval.wings.contamination.measurement import ContaminationConfig, measure
 from figeval.wings.contamination.measures import MEASURES
 from figeval.wings.contamination.record import LABEL, SHOWS, ContaminationRecord, FindingRecord, TaskFindings
@@ -24,23 +25,6 @@ from figeval.wings.contamination.record import LABEL, SHOWS, ContaminationRecord
 if TYPE_CHECKING:
     from typing import Unpack
 
-    import pandas
-
-HEAD = ("measure", "value", "95 % interval", "floor", "p", "n", "")
-
-COLUMNS = {
-    "task": "string",
-    "measure": "string",
-    "part": "string",
-    "value": "float64",
-    "low": "float64",
-    "high": "float64",
-    "floor": "float64",
-    "p": "float64",
-    "n": "Int64",
-    "clusters": "Int64",
-    "unavailable": "string",
-}
 NUMBERS = {"value", "low", "high", "n", "clusters"}
 
 
@@ -149,16 +133,14 @@ class Contamination(Result):
             raise OptionError(f"there is no {measure!r} of {task!r}; there are {names}")
         return findings[task, measure]
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return one row per task and measure, and below it one for each number of which it is the difference.
+    @property
+    def tables(self) -> list[Table[JSON]]:
+        """One row per task and measure, and below it one for each number of which it is the difference.
 
         Columns: `task`, `measure`, `part` (missing for the measure itself), `value`, `low`, `high`, `floor` (the value
         where nothing can be remembered), `p`, `n`, `clusters`, `unavailable` (why there is no value).
-
-        Raises:
-            FigevalError: pandas is not installed.
         """
-        return data_frame((row for task in self.record.tasks for row in _rows(task)), COLUMNS)
+        return [Table(COLUMNS, [row for task in self.record.tasks for row in _rows(task)])]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as `figeval contamination --json` prints it."""
@@ -167,7 +149,8 @@ class Contamination(Result):
     @property
     def grids(self) -> list[Grid]:
         """Tables, one for each task."""
-        return [self._grid(task) for task in self.record.tasks]
+        title = f"{self.record.model.name} on {{0.task}}, {{0.units}} clusters of {{0.n}} examples: {LABEL}"
+        return [Table(COLUMNS, list(_rows(task)), title.format(task)).grid for task in self.record.tasks]
 
     def notes(self) -> Iterator[str]:
         """Yield what the numbers show, and why others are missing."""
@@ -176,50 +159,59 @@ class Contamination(Result):
             yield f"{name}: {SHOWS[name]}"
         scores = (score for _, finding in findings for score in (finding.score, *finding.parts.values()))
         if any(not score.interval.reliable for score in scores if score is not None and score.low is not None):
-            yield FEW_NOTE
+            yield UNRELIABLE_NOTE
         yield from dict.fromkeys(f"{finding.measure}: {finding.note}" for _, finding in findings if finding.note)
         for task, finding in findings:
             if finding.unavailable:
                 yield f"{task}, {finding.measure}: not available, {finding.unavailable}"
-
-    def _grid(self, task: TaskFindings) -> Grid:
-        rows: list[tuple[str, ...]] = []
-        for finding in task.findings:
-            if finding.score is None:
-                rows.append((finding.measure, "not available", "", "", "", "", ""))
-                continue
-            rows.append(_cells(finding.measure, finding.score, finding))
-            rows += [_cells(f"  {name}", score) for name, score in finding.parts.items()]
-        title = f"{self.record.model.name} on {task.task}, {task.units} clusters of {task.n} examples: {LABEL}"
-        return Grid(HEAD, rows, title, right=HEAD[1:-1], spare=("",))
 
     def __repr__(self) -> str:
         tasks = ", ".join(task.task for task in self.record.tasks)
         return f"<figeval.Contamination of {self.record.model.name!r} on {tasks}: {LABEL}>"
 
 
-def _rows(task: TaskFindings) -> Iterator[dict[str, Any]]:
+def _rows(task: TaskFindings) -> Iterator[JSON]:
+    """Yield a row for each finding of a task, and one for each of its parts."""
     for finding in task.findings:
         key = {"task": task.task, "measure": finding.measure}
-        row: dict[str, Any] = {**key, "unavailable": finding.unavailable or None, "p": finding.p}
-        if finding.floor is not None:
-            row["floor"] = finding.floor.value
-        yield row | ({} if finding.score is None else finding.score.model_dump(include=NUMBERS))
+        floor = None if finding.floor is None else finding.floor.value
+        unavailable = finding.unavailable or None
+        yield {**key, **_numbers(finding.score), "floor": floor, "p": finding.p, "unavailable": unavailable}
         for name, score in finding.parts.items():
-            yield {**key, "part": name, **score.model_dump(include=NUMBERS)}
+            yield {**key, "part": name, **_numbers(score)}
 
 
-def _cells(name: str, score: ScoreRecord, finding: FindingRecord | None = None) -> tuple[str, ...]:
+def _numbers(score: ScoreRecord | None) -> JSON:
+    if score is None:
+        return {"label": "", "missing": "not available"}
     interval = str(score.interval)
     if score.low is not None and score.high is not None:
-        interval = f"[{score.low:.3f}, {score.high:.3f}]{'' if score.interval.reliable else FEW}"
-    floor, p = (None, None) if finding is None else (finding.floor, finding.p)
-    return (
-        name,
-        "–" if score.value is None else f"{score.value:.3f}",
-        interval,
-        "" if floor is None or floor.value is None else f"{floor.value:.3f}",
-        "" if p is None else f"{p:.3g}",
-        str(score.n),
-        LABEL,
-    )
+        interval = f"[{score.low:.3f}, {score.high:.3f}]{'' if score.interval.reliable else UNRELIABLE_MARK}"
+    return {**score.model_dump(include=NUMBERS), "interval": interval, "label": LABEL, "missing": EMPTY_CELL}
+
+
+def _number_or_nothing(form: str) -> Callable[[float | None], str]:
+    return lambda value: "" if value is None else format(value, form)
+
+
+COLUMNS: tuple[Column[JSON], ...] = (
+    Column("task"),
+    Column("measure"),
+    Column("part"),
+    Column(value=lambda row: f"  {row['part']}" if "part" in row else row["measure"], head="measure"),
+    Column("value", "float64"),
+    Column(
+        value=lambda row: f"{row['value']:.3f}" if row.get("value") is not None else row["missing"],
+        head="value",
+        align="right",
+    ),
+    Column(value=lambda row: row.get("interval", ""), head="95 % interval", align="right"),
+    Column("low", "float64"),
+    Column("high", "float64"),
+    Column("floor", "float64", head="floor", text=_number_or_nothing(".3f")),
+    Column("p", "float64", head="p", text=_number_or_nothing(".3g")),
+    Column("n", "Int64", head="n", text=_number_or_nothing("d")),
+    Column("clusters", "Int64"),
+    Column(value=lambda row: row["label"], head="", is_spare=True),
+    Column("unavailable"),
+)

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from figeval import FigevalError, Grid, Result, Run, TrainError, data_frame, run
+from figeval import FigevalError, Result, Run, Table, TrainError, run
 from figeval.api.runs import Task, given_options
 from figeval.config import Folders, Names, RunOptions
 from figeval.io import frontend
@@ -184,10 +184,7 @@ class Training(Result):
         Raises:
             FigevalError: pandas is not installed.
         """
-        scored = list(self.record.scored_steps())
-        names = dict.fromkeys(name for evaluation in scored for name in evaluation.scores)
-        rows = ({"step": step.step, **step.scores, "best": step.step == self.record.best} for step in scored)
-        return data_frame(rows, {"step": "Int64", **dict.fromkeys(names, "float64"), "best": "bool"})
+        return self.to_frame()
 
     @property
     def best(self) -> dict[str, float | None]:
@@ -209,7 +206,7 @@ class Training(Result):
         return f"<figeval.Training in {str(self.path)!r}>"
 
     @property
-    def grids(self) -> Sequence[Grid]:
+    def tables(self) -> list[Table[Any]]:
         """Table of the scores on dev."""
         return [training_table.dev_scores(self.record)]
 

@@ -181,8 +181,7 @@ def _run_sweep(sweep: Sweep, progress: TrainingProgress, seeds: Sequence[int] | 
     """Run the trainings of a grid, then those of the seeds or the evaluation of the best one; return the exit code."""
     from rich.console import Console
 
-    from figeval.reporting.seeds import show_seeds
-    from figeval.reporting.training import show_grid
+    from figeval.reporting.training import show_grid, show_seeds
 
     config, console, best = sweep.config, Console(), None
     if grid:

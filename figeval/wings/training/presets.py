@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from figeval import DuplicateName, Grid, Result, TrainError, UnknownName, plugins
+from figeval import DuplicateName, Result, TrainError, UnknownName, plugins
 from figeval.errors import near
 from figeval.io.files import is_file
 from figeval.io.json_files import JSONValue, read_json
-from figeval.io.text import clean
 from figeval.io.validation import first_problem
 from figeval.io.yaml_files import read_yaml
 from figeval.plugins import PluginManager
@@ -30,8 +29,6 @@ from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from figeval import Harness
 
 ENDING = ".presets.yaml"
@@ -303,11 +300,6 @@ class PresetView(Result):
     def __init__(self, harness: Harness, name: str) -> None:
         self._row = load_presets(harness.manager).registry.get(name).to_dict()
 
-    @property
-    def grids(self) -> Sequence[Grid]:
-        """None: a preset is shown as text."""
-        return ()
-
     def to_dict(self) -> JSON:
         """Return all fields of the row."""
         return self._row
@@ -318,12 +310,6 @@ class PresetView(Result):
         yield f"{row['name']}: {row['model']} ({row['checkpoint']}) in {row['source']}, {' '.join(row['tasks'])}"
         for heading, lines in preset_sections(row):
             yield from ("", heading, *(f"  {line}" for line in lines))
-
-    def print(self, console: Console) -> None:
-        """Print the lines as plain text."""
-        from rich.text import Text
-
-        console.print(Text(clean("\n".join(self.notes()))), soft_wrap=True)
 
 
 def preset_sections(row: JSON) -> Iterator[tuple[str, list[str]]]:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from figeval import Grid, Harness, Result, Run, data_frame
+from figeval import Column, Harness, Result, Run, Table
 from figeval.api.runs import paths_in
 from figeval.config import Folders
 from figeval.io import frontend
@@ -17,11 +17,12 @@ from figeval.io.validation import checked_arguments
 from figeval.wings.verify.checks import Check, check_run
 from figeval.wings.verify.other_run import compare_runs
 
-if TYPE_CHECKING:
-    import pandas
-
-HEAD = ("part", "check", "state", "")
-COLUMNS = {"part": "string", "name": "string", "state": "string", "detail": "string"}
+COLUMNS: tuple[Column[Check], ...] = (
+    Column("part", head="part"),
+    Column("name", head="check"),
+    Column("state", head="state"),
+    Column("detail", head=""),
+)
 
 
 @checked_arguments
@@ -94,13 +95,10 @@ class Verification(Result):
         """Checks that found something that does not agree."""
         return tuple(check for check in self.checks if check.state == "problem")
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return one row per check: `part`, `name`, `state`, `detail`.
-
-        Raises:
-            FigevalError: pandas is not installed.
-        """
-        return data_frame(self.to_dict(), COLUMNS)
+    @property
+    def tables(self) -> list[Table[Check]]:
+        """One row per check: `part`, `name`, `state`, `detail`."""
+        return [Table(COLUMNS, self.checks)]
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the checks as `figeval verify --json` prints them."""
@@ -121,10 +119,6 @@ class Verification(Result):
         states = Counter(check.state for check in self.checks)
         checks, problems = counted(len(self.checks), "check"), counted(states["problem"], "problem")
         return f"{checks}, {problems}, {states['not checked']} not checked"
-
-    @property
-    def grids(self) -> list[Grid]:
-        return [Grid(HEAD, [(check.part, check.name, check.state, check.detail) for check in self.checks])]
 
     def notes(self) -> list[str]:
         return [self._summary()]

@@ -256,7 +256,6 @@ def show_matched(groups: Sequence[MatchedAccuracy], console: Any) -> None:
 
 
 def _cells(score: Score) -> tuple[str, str]:
-    from figeval.records.schema import ScoreRecord
-    from figeval.reporting.table import interval, number
+    from figeval.reporting.grid import format_interval, format_number
 
-    return number(score.value), interval(ScoreRecord.of(score))
+    return format_number(score.value), format_interval(score.low, score.high, reliable=score.interval.reliable)

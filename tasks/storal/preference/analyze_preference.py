@@ -66,7 +66,8 @@ def preference(runs: tuple[Path, ...], as_format: str) -> None:
 
 def cells(win_rate: Preference) -> tuple[str, ...]:
     """Return the cells of one table row."""
-    from figeval.reporting.table import interval, number
+    from figeval.reporting.grid import format_number
+    from figeval.reporting.table import interval
 
     score, test = win_rate.score, win_rate.test
     counts = ("–",) * 4
@@ -76,7 +77,7 @@ def cells(win_rate: Preference) -> tuple[str, ...]:
         win_rate.model,
         win_rate.task,
         metric_label(win_rate),
-        number(score.value),
+        format_number(score.value),
         interval(score),
         str(score.n),
         *counts,

@@ -12,6 +12,7 @@ from figeval import html_document
 from figeval.io.text import csv_cell, one_line
 from figeval.records.schema import SEEN_NOTES
 from figeval.reporting import table
+from figeval.reporting.grid import EMPTY_CELL, UNRELIABLE_MARK
 from figeval.types import JSON
 from figeval.wings.report.html import bar, download
 from figeval.wings.report.record import BoardRecord, BoardRow, Leaderboard
@@ -122,7 +123,7 @@ def _value(row: BoardRow, metric: str) -> JSON:
     """Return a score as text, and as the number by which rows are sorted."""
     score = row.score(metric)
     if score is None:
-        return {"text": table.NOTHING, "number": None}
+        return {"text": EMPTY_CELL, "number": None}
     return {"text": table.marked(score), "number": score.value}
 
 
@@ -155,4 +156,4 @@ def _notes(record: BoardRecord) -> Iterator[str]:
     seen = {score.seen for score in scores}
     yield from (f"{table.MARKS[role]} {text}." for role, text in SEEN_NOTES.items() if role in seen)
     if any(score.low is not None and not score.interval.reliable for score in scores):
-        yield f"{table.FEW} Fewer than 10 effective clusters: the interval is unreliable."
+        yield f"{UNRELIABLE_MARK} Fewer than 10 effective clusters: the interval is unreliable."

@@ -20,6 +20,7 @@ from figeval.records import conditions
 from figeval.records.provenance import installed, now
 from figeval.records.schema import ScoreRecord
 from figeval.reporting import table
+from figeval.reporting.grid import EMPTY_CELL, format_number
 from figeval.reporting.html import in_base64, markup
 from figeval.reporting.training import dev_scores
 from figeval.reporting.training import notes as training_notes
@@ -31,7 +32,7 @@ MAX_GROUPS = 200  # lines of a breakdown
 # A row of the score table with a state, or with a mean that has no interval.
 NO_SCORE: JSON = {
     **dict.fromkeys(("part", "interval", "n", "clusters", "baselines"), ""),
-    "value": table.NOTHING,
+    "value": EMPTY_CELL,
     **dict.fromkeys(("bar", "further")),
     "first": True,
 }
@@ -84,7 +85,8 @@ def report_page(
         "positions": _positions(content.positions, columns.labels),
         "statuses": _statuses(runs, columns),
         "trainings": [
-            {"grid": dev_scores(training), "notes": list(training_notes(training))} for training in content.trainings
+            {"grid": dev_scores(training).grid, "notes": list(training_notes(training))}
+            for training in content.trainings
         ],
         "judged": {task["task"]: task["metric"] for task in content.samples},
         "samples": [{"task": task["task"], "n": len(task["ids"]), "packed": pack(task)} for task in content.samples],
@@ -223,7 +225,7 @@ def _score_rows(runs: Sequence[RunRecord], columns: Columns) -> Iterator[JSON]:
                 yield {**NO_SCORE, "task": label, "metric": state, "run": run, "seed": run in columns.parents}
     for run in columns.order:
         for macro in runs[run].macro:
-            value = table.number(macro.value) + table.MARKS[macro.seen]
+            value = format_number(macro.value) + table.MARKS[macro.seen]
             cells = {"task": f"{macro.suite}: mean of {macro.tasks}", "metric": macro.metric, "value": value}
             yield {**NO_SCORE, **cells, "run": run, "seed": run in columns.parents}
 
@@ -290,9 +292,7 @@ def _breakdown(
         row = [one_line(value)]
         for scores in scores_by_run.values():
             score = scores.get(value)
-            row += (
-                (table.NOTHING, "", "") if score is None else (table.marked(score), table.interval(score), str(score.n))
-            )
+            row += (EMPTY_CELL, "", "") if score is None else (table.marked(score), table.interval(score), str(score.n))
         rows.append(tuple(row))
     columns = [column for run in scores_by_run for column in (labels[run], "95 % interval", "n")]
     limit = f"; the {MAX_GROUPS} most frequent of {len(values)}" if len(values) > MAX_GROUPS else ""

@@ -6,16 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import figeval
 from figeval_hello.languages import greeting_in
-
-if TYPE_CHECKING:
-    import pandas
-
-HEAD = ("task", "examples", "answered", "most frequent answer", "share")
-DTYPES = {"task": "string", "examples": "Int64", "answered": "Int64", "answer": "string", "share": "float64"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +23,15 @@ class TaskGreeting:
     share: float | None
 
 
+COLUMNS: tuple[figeval.Column[TaskGreeting], ...] = (
+    figeval.Column("task", head="task"),
+    figeval.Column("examples", "Int64", head="examples"),
+    figeval.Column("answered", "Int64", head="answered"),
+    figeval.Column("answer", head="most frequent answer", text=lambda answer: answer or ""),
+    figeval.Column("share", "float64", head="share", text=lambda share: "" if share is None else f"{share:.2f}"),
+)
+
+
 @dataclass(frozen=True)
 class Greeting(figeval.Result):
     """A greeting. `print` shows its table, a notebook shows it as HTML, and `to_frame` returns a data frame."""
@@ -38,19 +41,9 @@ class Greeting(figeval.Result):
     tasks: tuple[TaskGreeting, ...]
 
     @property
-    def grids(self) -> Sequence[figeval.Grid]:
+    def tables(self) -> Sequence[figeval.Table[TaskGreeting]]:
         """A table with a row per task."""
-        rows = [
-            (
-                task.task,
-                str(task.examples),
-                str(task.answered),
-                task.answer or "",
-                "" if task.share is None else f"{task.share:.2f}",
-            )
-            for task in self.tasks
-        ]
-        return [figeval.Grid(HEAD, rows, f"{self.greeting}, {self.model}!", right=("examples", "answered", "share"))]
+        return [figeval.Table(COLUMNS, self.tasks, f"{self.greeting}, {self.model}!")]
 
     def notes(self) -> Iterable[str]:
         """A line below the table, where some examples have no answer."""
@@ -60,10 +53,6 @@ class Greeting(figeval.Result):
     def to_dict(self) -> dict[str, Any]:
         """Return everything as `figeval hello --json` prints it."""
         return asdict(self)
-
-    def to_frame(self) -> pandas.DataFrame:
-        """Return a data frame with a row per task; its dtypes do not depend on the content."""
-        return figeval.data_frame(map(asdict, self.tasks), DTYPES)
 
 
 def greet(run: figeval.Run | str | Path, language: str) -> Greeting:

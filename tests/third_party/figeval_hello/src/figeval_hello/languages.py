@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from figeval import FigevalError, Grid, Harness, Result
+from figeval import Column, FigevalError, Harness, Result, Table
 
 GREETINGS = {"english": "Good morning", "german": "Guten Morgen", "latin": "Salve"}
 
@@ -38,9 +38,10 @@ class LanguageView(Result):
         self.name = name
 
     @property
-    def grids(self) -> Sequence[Grid]:
+    def tables(self) -> Sequence[Table[dict[str, str]]]:
         """One table with one row."""
-        return [Grid(("language", "greeting"), [(self.name, GREETINGS[self.name])])]
+        columns = (Column[dict[str, str]]("name", head="language"), Column[dict[str, str]]("greeting", head="greeting"))
+        return [Table(columns, [self.to_dict()])]
 
     def to_dict(self) -> dict[str, str]:
         """Return the language for `--json`."""
