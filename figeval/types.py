@@ -176,8 +176,7 @@ class AnswerFormat:
     @property
     def json_schema(self) -> JSON:
         """The JSON Schema of the answer; choices are strings."""
-        found: JSON = json.loads(self.schema) if self.schema else {"type": "string", "enum": list(self.choices)}
-        return found
+        return dict(json.loads(self.schema)) if self.schema else {"type": "string", "enum": list(self.choices)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,14 +416,9 @@ class Prediction:
 
 def written(prediction: Prediction) -> JSON:
     """Return the fields about a model's text that are set, as JSON: `raw`, `finish`, `error` and its tokens."""
-    said = {
-        "raw": prediction.raw,
-        "finish": prediction.finish,
-        "error": prediction.error or None,
-        "answer_tokens": prediction.answer_tokens,
-        "reasoning_tokens": prediction.reasoning_tokens,
-    }
-    return {key: value for key, value in said.items() if value is not None}
+    names = ("raw", "finish", "error", "answer_tokens", "reasoning_tokens")
+    values = {name: getattr(prediction, name) for name in names if name != "error" or prediction.error}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 _REASON_PREFIX = "none: "
@@ -467,21 +461,11 @@ class Interval:
         return cls(method, low, high, stderr, reliable=method == words)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
-    """One number with its uncertainty.
+class IntervalEnds:
+    """The ends and the standard error of the interval of a number."""
 
-    `n` counts examples and `clusters` the independent groups they form. `effective_clusters` is the number of groups
-    of equal size with the same precision, None if all sizes are equal.
-    """
-
-    metric: str
-    value: float | None
-    interval: Interval = Interval()
-    n: int = 0
-    clusters: int = 0
-    effective_clusters: float | None = None
-    higher_is_better: bool = True
+    __slots__ = ()
+    interval: Interval
 
     @property
     def low(self) -> float | None:
@@ -497,3 +481,20 @@ class Score:
     def stderr(self) -> float | None:
         """Standard error behind the interval."""
         return self.interval.stderr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score(IntervalEnds):
+    """One number with its uncertainty.
+
+    `n` counts examples and `clusters` the independent groups they form. `effective_clusters` is the number of groups
+    of equal size with the same precision, None if all sizes are equal.
+    """
+
+    metric: str
+    value: float | None
+    interval: Interval = Interval()
+    n: int = 0
+    clusters: int = 0
+    effective_clusters: float | None = None
+    higher_is_better: bool = True

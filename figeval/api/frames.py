@@ -6,12 +6,12 @@ type and are `object`. pandas is an optional dependency (`figeval[notebook]`) an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from figeval.records.conditions import described
 from figeval.records.predictions import PredictionRow
-from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskPart, TaskRecord, baseline_scores
 from figeval.reporting.grid import data_frame
 from figeval.types import JSON
 
@@ -61,11 +61,8 @@ def scores(record: RunRecord) -> pandas.DataFrame:
     """Return one row per task or contrast and metric, with a float column `baseline_NAME` for each trivial model."""
     rows: list[JSON] = []
     for task in record.tasks:
-        rows += _rows_of(record, task, task.scores, task.baselines, "all")
-        for language in task.languages:
-            rows += _rows_of(record, task, language.scores, language.baselines, language.language)
-        if task.overlap is not None:
-            rows += _rows_of(record, task, task.overlap.scores, task.overlap.baselines, "unseen")
+        for part in task.parts_after_all():
+            rows += _rows_of(record, task, part)
     for contrast in record.contrasts:
         about = {**_about(record), "task": contrast.name, "kind": "contrast", "examples": "all"}
         rows += [{**about, **_score(score), **_beside(score, contrast.baselines)} for score in contrast.scores]
@@ -73,24 +70,18 @@ def scores(record: RunRecord) -> pandas.DataFrame:
     return data_frame(rows, SCORES | dict.fromkeys(baselines, "float64"))
 
 
-def _rows_of(
-    record: RunRecord, task: TaskRecord, scores: Iterable[ScoreRecord], trivial: Sequence[BaselineRecord], examples: str
-) -> Iterator[JSON]:
+def _rows_of(record: RunRecord, task: TaskRecord, part: TaskPart) -> Iterator[JSON]:
     """Yield the scores of a task on all of its examples, on those in one language, or on the unseen ones."""
+    examples = {"": "all", "remaining": "unseen"}.get(part.name, part.name)
     about = {**_about(record), **{name: getattr(task, name) for name in TASK}, "examples": examples}
     about["conditions"] = described(task)
-    for score in scores:
-        yield {**about, **_score(score), **_beside(score, trivial)}
+    for score in part.scores:
+        yield {**about, **_score(score), **_beside(score, part.baselines)}
 
 
 def _beside(score: ScoreRecord, trivial: Iterable[BaselineRecord]) -> JSON:
     """Return the trivial models' values of a score's metric, by column."""
-    return {
-        f"baseline_{baseline.baseline}": other.value
-        for baseline in trivial
-        for other in baseline.scores
-        if other.metric == score.metric
-    }
+    return {f"baseline_{name}": other.value for name, other in baseline_scores(trivial, score.metric).items()}
 
 
 def _about(record: RunRecord) -> JSON:

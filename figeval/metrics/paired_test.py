@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
-from figeval.types import JSON, Interval
+from figeval.types import JSON, Interval, IntervalEnds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairedTest:
+class PairedTest(IntervalEnds):
     """Difference of run A minus run B over the `n` examples that both answered, in `clusters` independent groups.
 
     `p` is the p-value of `test`, or None if there is nothing to test. `freedom` has the degrees of freedom of `stderr`.
@@ -32,21 +32,6 @@ class PairedTest:
     effective_n: float | None = None
     differing: int | None = None
     note: str = ""
-
-    @property
-    def low(self) -> float | None:
-        """Lower end of the 95 % interval of the difference; None if there is none."""
-        return self.interval.low
-
-    @property
-    def high(self) -> float | None:
-        """Upper end of the 95 % interval."""
-        return self.interval.high
-
-    @property
-    def stderr(self) -> float | None:
-        """Standard error behind the interval."""
-        return self.interval.stderr
 
     def to_dict(self) -> JSON:
         """Return the fields as values that JSON can represent; of the interval, its ends and the name of its method."""

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from figeval.io.text import one_line
-from figeval.records.schema import UNEQUAL_ANSWERS, BaselineRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import (
+    UNEQUAL_ANSWERS,
+    BaselineRecord,
+    RunRecord,
+    ScoreRecord,
+    TaskRecord,
+    baseline_scores,
+)
 from figeval.types import Status
 
 PORTION = ("limit", "sample", "stratify")  # flags that select examples
@@ -151,13 +158,8 @@ def incomplete(run: RunRecord) -> Iterator[str]:
     It also says between which values the accuracy of all examples lies, since an answer that is unknown may be right.
     """
     for task in run.tasks_with_rows():
-        parts = [(task.task, task.scores, task.baselines)]
-        parts += [
-            (f"{task.task} ({language.language})", language.scores, language.baselines) for language in task.languages
-        ]
-        if task.overlap is not None:
-            parts.append((f"{task.task} (remaining)", task.overlap.scores, task.overlap.baselines))
-        for name, scores, trivial in parts:
+        for part, scores, trivial in task.parts_after_all():
+            name = f"{task.task} ({part})" if part else task.task
             metrics_by_gap: dict[str, list[str]] = {}
             for score in scores:
                 if score.value is not None and (gap := without_answer(task, score, trivial)):
@@ -196,12 +198,7 @@ def if_answered(task: TaskRecord, score: ScoreRecord, trivial: Sequence[Baseline
     A metric need not count all examples (`acc_strict` counts pairs), but trivial models answer all that it counts. If
     none has the metric, only unanswered examples explain that the score rests on fewer than were asked.
     """
-    counts = [
-        baseline_score.n
-        for baseline in trivial
-        for baseline_score in baseline.scores
-        if baseline_score.metric == score.metric
-    ]
+    counts = [baseline.n for baseline in baseline_scores(trivial, score.metric).values()]
     scored = task.n - task.hidden
     if not counts and score.n == scored - sum(task.counts.get(status, 0) for status in UNANSWERED):
         counts = [scored]

@@ -7,8 +7,8 @@ are generated from these models and from `PredictionRow`: `make schema` updates 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -131,6 +131,11 @@ class BaselineRecord(Stored):
         return {key: value for key, value in handler(self).items() if value or key != "weights"}
 
 
+def baseline_scores(baselines: Iterable[BaselineRecord], metric: str) -> dict[str, ScoreRecord]:
+    """Return the scores of trivial models by one metric, by the name of the model."""
+    return {baseline.baseline: score for baseline in baselines for score in baseline.scores if score.metric == metric}
+
+
 class GroupRecord(Stored):
     """The examples that share one value of a breakdown."""
 
@@ -200,6 +205,14 @@ def _sparse(schema: dict[str, Any]) -> None:
     schema["required"] = [name for name in schema["required"] if name not in SPARSE]
 
 
+class TaskPart(NamedTuple):
+    """Scores on examples of a task, and those of trivial models: on all (no name), in a language, or `remaining`."""
+
+    name: str
+    scores: list[ScoreRecord]
+    baselines: list[BaselineRecord]
+
+
 class TaskRecord(Stored):
     """One task: how the model was asked, and the results.
 
@@ -260,6 +273,18 @@ class TaskRecord(Stored):
     seconds: float = Field(default=0.0, description="wall time of the model and its scoring, over all sessions")
     baseline_seconds: float = 0.0
     peak_memory_mb: float = Field(default=0.0, description="peak resident memory of the process, in MiB")
+
+    def parts(self) -> list[TaskPart]:
+        """Return the scores on the examples in each language if there are several, on all, and on the unseen ones."""
+        parts = [TaskPart(part.language, part.scores, part.baselines) for part in self.languages]
+        parts.append(TaskPart("", self.scores, self.baselines))
+        if self.overlap is not None:
+            parts.append(TaskPart("remaining", self.overlap.scores, self.overlap.baselines))
+        return parts
+
+    def parts_after_all(self) -> list[TaskPart]:
+        """Return the same, those on all examples first."""
+        return sorted(self.parts(), key=lambda part: part.name != "")
 
     def shown_scores(self) -> Iterator[ScoreRecord]:
         """Yield the scores that tables show: the task's own, those by language, and those of chosen option kinds."""

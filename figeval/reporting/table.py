@@ -16,6 +16,7 @@ from figeval.records.schema import (
     RunRecord,
     ScoreRecord,
     TaskRecord,
+    baseline_scores,
 )
 from figeval.reporting.grid import AND, EMPTY_CELL, UNRELIABLE_NOTE, Grid, format_interval, format_number, say
 
@@ -55,12 +56,8 @@ def effective(clusters: int, number: float | None) -> str:
 
 def baselines(records: Sequence[BaselineRecord], metric: str) -> str:
     """Return the baselines' scores for one metric, e.g. `chance 0.200 · overlap 0.312`."""
-    parts = []
-    for baseline in records:
-        value = next((score.value for score in baseline.scores if score.metric == metric), None)
-        if value is not None:
-            parts.append(f"{baseline.baseline} {value:.3f}")
-    return AND.join(parts)
+    scores = baseline_scores(records, metric).items()
+    return AND.join(f"{name} {score.value:.3f}" for name, score in scores if score.value is not None)
 
 
 def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
@@ -97,17 +94,16 @@ def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str) -> Iterat
 
     There is one row, or one for each language and one for their mean, and below the row of the remaining examples.
     """
-    heads = [f"{name}  {part.language}" if name else f"  {part.language}" for part in task.languages[:1]]
-    heads += [f"  {part.language}" for part in task.languages[1:]]
-    for index, (head, part) in enumerate(zip(heads, task.languages, strict=True)):
-        part_score = next((candidate for candidate in part.scores if candidate.metric == score.metric), None)
-        if part_score is not None:
-            yield (head, "" if index else route, *cells(part_score, part.baselines, task))
-    first = (MEAN, "") if task.languages else (name, route)
-    yield (*first, *cells(score, task.baselines, task))
-    if task.overlap is not None:
-        unseen = (candidate for candidate in task.overlap.scores if candidate.metric == score.metric)
-        yield from ((REST, "", *cells(unseen_score, task.overlap.baselines, task)) for unseen_score in unseen)
+    is_first = True
+    for part, scores, trivial in task.parts():
+        if part == "remaining":
+            head = REST
+        else:
+            head = f"{name if is_first else ''}  {part}" if part else MEAN if task.languages else name
+        for part_score in scores:
+            if part_score.metric == score.metric:
+                yield (head, route if is_first else "", *cells(part_score, trivial, task))
+        is_first = False
 
 
 def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord], task: TaskRecord | None = None) -> tuple[str, ...]:

@@ -2,7 +2,7 @@ r"""A LaTeX table for a paper, which needs only booktabs (`\usepackage{booktabs}
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,17 @@ from figeval.registry import Registry
 from figeval.wings.exporters.comparison_table import comparison_table
 from figeval.wings.exporters.layouts import COMPARISON, TableLayout, layout_table
 from figeval.wings.exporters.score_table import (
+    CellFormat,
     ScoreLine,
     any_score,
-    baseline_names,
     format_deviation,
     format_interval,
     format_value,
     headings,
-    kind_lines,
+    option_table,
     route_notes,
     score_lines,
+    score_table,
     seen_roles,
     sign_notes,
     table_notes,
@@ -92,62 +93,31 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
 
 
 def _every_score(runs: Sequence[RunRecord]) -> str:
+    """Return the float with all scores, and one with the kinds of chosen options if a task has kinds."""
     lines = score_lines(runs)
-    baselines = baseline_names(lines)
-    head = ["Task", "Metric", "$n$", *map(escape, baselines), *map(escape, headings(runs))]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            rf"\begin{{tabular}}{{ll{'r' * (len(head) - 2)}}}",
-            r"\toprule",
-            table_row(head),
-            r"\midrule",
-            *_body(lines, baselines, len(runs)),
-            r"\bottomrule",
-            r"\end{tabular}",
-            *notes_block(sentence(note) for note in (*route_notes(runs), *table_notes(runs))),
-            rf"\caption{{{_caption(runs, lines)}}}",
-            r"\label{tab:figeval}",
-            r"\end{table}",
-            "",
-            *_option_kinds(runs),
-        ]
-    )
+    grid = score_table(runs, lines, CELLS).grid
+    head = ["Task", "Metric", "$n$", *map(escape, grid.head[3:])]
+    # A task's name is only in its first line.
+    rows = [
+        ("" if index and row[0] == grid.rows[index - 1][0] else row[0], *row[1:]) for index, row in enumerate(grid.rows)
+    ]
+    notes = map(sentence, (*route_notes(runs), *table_notes(runs)))
+    floats = [*_float(f"ll{'r' * (len(head) - 2)}", [head, *rows], notes, _caption(runs, lines), "figeval")]
+    options = option_table(runs, CELLS).grid
+    if options.rows:
+        caption = "Kinds of options that were chosen; expected are the shares of wrong answers drawn at random."
+        heads = [head.capitalize() for head in options.head]
+        floats += _float("llrlrrr", [heads, *options.rows], (), caption, "figeval-choices")
+    return "\n".join(floats)
 
 
-def _option_kinds(runs: Sequence[RunRecord]) -> Iterable[str]:
-    """Yield a second float with the kinds of chosen options, or nothing if no task has kinds."""
-    lines = kind_lines(runs)
-    if not lines:
-        return
-    yield from (r"\begin{table}", r"\centering", r"\begin{tabular}{llrlrrr}", r"\toprule")
-    yield table_row(["Task", "Options", "Offered", "Model", "Chosen", "Of wrong answers", "Expected"])
-    yield r"\midrule"
-    for line in lines:
-        kind = line.kind
-        expected = MISSING_CELL if line.expected is None else f"{line.expected:.3f}"
-        options = (escape(line.task), escape(f"{line.key}: {kind.value}"), str(kind.offered), escape(line.model))
-        yield table_row([*options, _cell(kind.chosen), _cell(kind.chosen_wrong), expected])
-    yield from (r"\bottomrule", r"\end{tabular}")
-    yield r"\caption{Kinds of options that were chosen; expected are the shares of wrong answers drawn at random.}"
-    yield from (r"\label{tab:figeval-choices}", r"\end{table}", "")
-
-
-def _body(lines: Sequence[ScoreLine], baselines: Sequence[str], runs: int) -> Iterable[str]:
-    """Yield the body of the table; a task's name is only in its first line."""
-    task = None
-    for line in lines:
-        yield table_row(
-            [
-                escape(line.task) if line.task != task else "",
-                escape(line.metric),
-                rf"{line.n} $\times$ {escape(line.unit)}" if line.unit else str(line.n),
-                *(_format_value(line.baselines.get(name)) or MISSING_CELL for name in baselines),
-                *(_cell(line.scores.get(run), line.smaller_n(run)) for run in range(runs)),
-            ]
-        )
-        task = line.task
+def _float(
+    columns: str, rows: Sequence[Sequence[str]], notes: Iterable[str], caption: str, label: str
+) -> Iterator[str]:
+    yield from (r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule")
+    yield from (table_row(rows[0]), r"\midrule", *map(table_row, rows[1:]))
+    yield from (r"\bottomrule", r"\end{tabular}", *notes_block(notes))
+    yield from (rf"\caption{{{caption}}}", rf"\label{{tab:{label}}}", r"\end{table}", "")
 
 
 def _cell(score: ScoreRecord | None, n: int | None = None) -> str:
@@ -168,6 +138,9 @@ def _cell(score: ScoreRecord | None, n: int | None = None) -> str:
 def _format_value(score: ScoreRecord | None) -> str | None:
     text = format_value(score)
     return None if text is None else _with_minus(text)
+
+
+CELLS = CellFormat(text=escape, value=lambda score: _format_value(score) or MISSING_CELL, score=_cell)
 
 
 def _with_minus(text: str) -> str:

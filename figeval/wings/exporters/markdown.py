@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
+from typing import Any
 
-from figeval import RunRecord
+from figeval import Column, RunRecord, Table
 from figeval.io.text import one_line
 from figeval.records.reference import Published, published
-from figeval.records.schema import SEEN_NOTES, Role, ScoreRecord
+from figeval.records.schema import SEEN_NOTES, ScoreRecord
+from figeval.reporting.table import MARKS
 from figeval.wings.exporters.score_table import (
+    CellFormat,
     ScoreLine,
     any_score,
-    baseline_names,
     format_deviation,
     format_interval,
     format_value,
-    headings,
-    kind_lines,
+    option_table,
     route_notes,
     score_lines,
+    score_table,
     seen_roles,
     sign_notes,
     table_notes,
@@ -33,26 +36,11 @@ OUTER = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # an underscore that is not bet
 # What GitHub links although it is no markup: addresses, users, issues.
 LINKED = re.compile(r"\b(?:https?|ftp):(?=//)|\bwww(?=\.)|(?<!\w)@(?=\w)|#(?=\d)", re.IGNORECASE)
 LEADING = re.compile(r"^(\d{0,9})(#{1,6}|[-+.)])(?=\s|$)")  # headings and lists
-MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}
 
 
 def export(runs: Sequence[RunRecord]) -> str:
     """Return the table of values with 95 % intervals and baselines, with notes below."""
-    return _table(*_columns(runs, score_lines(runs)), list(_notes(runs))) + _option_kinds(runs)
-
-
-def _columns(runs: Sequence[RunRecord], lines: Sequence[ScoreLine]) -> tuple[list[str], list[list[str]]]:
-    baselines = baseline_names(lines)
-    head = ["task", "metric", "n", *baselines, *headings(runs)]
-    body = [
-        [
-            *(line.task, line.metric, f"{line.n} × {line.unit}" if line.unit else str(line.n)),
-            *(format_value(line.baselines.get(name)) or MISSING_CELL for name in baselines),
-            *(_cell(line.scores.get(run), line.smaller_n(run)) for run in range(len(runs))),
-        ]
-        for line in lines
-    ]
-    return head, body
+    return _table(score_table(runs, score_lines(runs), CELLS), list(_notes(runs))) + _option_kinds(runs)
 
 
 def _notes(runs: Sequence[RunRecord]) -> Iterator[str]:
@@ -65,27 +53,18 @@ def _notes(runs: Sequence[RunRecord]) -> Iterator[str]:
     yield from table_notes(runs)
 
 
-def _table(head: Sequence[str], body: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    ruler = ["---", "---", *["---:"] * (len(head) - 2)]
-    return "\n".join([*map(_table_row, [head, ruler, *body]), "", *(f"- {_plain(note)}" for note in notes)]) + "\n"
+def _table(table: Table[Any], notes: Sequence[str]) -> str:
+    grid = table.grid
+    ruler = ["---", "---", *["---:"] * (len(grid.head) - 2)]
+    lines = map(_table_row, [grid.head, ruler, *grid.rows])
+    return "\n".join([*lines, "", *(f"- {_plain(note)}" for note in notes)]) + "\n"
 
 
 def _option_kinds(runs: Sequence[RunRecord]) -> str:
     """Return a second table with the kinds of chosen options, or "" if no task has kinds."""
-    lines = kind_lines(runs)
-    if not lines:
-        return ""
-    head = ["task", "options", "offered", "model", "chosen", "of wrong answers", "expected"]
-    body = [
-        [
-            *(line.task, f"{line.key}: {line.kind.value}", str(line.kind.offered), line.model),
-            *(_cell(line.kind.chosen), _cell(line.kind.chosen_wrong)),
-            MISSING_CELL if line.expected is None else f"{line.expected:.3f}",
-        ]
-        for line in lines
-    ]
+    table = option_table(runs, CELLS)
     note = "expected: share of wrong answers if each were drawn at random from the wrong options."
-    return "\n" + _table(head, body, [note])
+    return "\n" + _table(table, [note]) if table.rows else ""
 
 
 def _table_row(cells: Iterable[str]) -> str:
@@ -109,6 +88,9 @@ def _cell(score: ScoreRecord | None, n: int | None = None) -> str:
     return text if n is None else f"{text} (n = {n})"
 
 
+CELLS = CellFormat(text=str, value=lambda score: format_value(score) or MISSING_CELL, score=_cell)
+
+
 def _plain(text: str) -> str:
     """Return a text on one line in which nothing ends a cell or starts markup, HTML, a link or a picture."""
     escaped = "".join(SPECIAL.get(letter, letter) for letter in ENTITY.sub("&amp;", one_line(text)))
@@ -119,18 +101,21 @@ def _plain(text: str) -> str:
 def export_published(runs: Sequence[RunRecord]) -> str:
     """Return the Markdown table with a column of the published numbers for each line, and a note per source."""
     lines = score_lines(runs)
-    head, body = _columns(runs, lines)
-    numbers = [  # if a later version of a paper prints a model's number again, that one counts
-        list({number.model: number for number in published(line.task) if number.metric == line.metric}.values())
-        for line in lines
-    ]
-    body = [[*cells, _published_cell(line_numbers)] for cells, line_numbers in zip(body, numbers, strict=True)]
+    table = score_table(runs, lines, CELLS)
+    numbers = [_published_numbers(line) for line in lines]
+    published_column: Column[ScoreLine] = Column(value=_published_numbers, head="published", text=_published_cell)
     sources = dict.fromkeys((number.task, number.source, number.note) for number in chain(*numbers))
     source_notes = [f"{task}: {source}" + (f": {note}" if note else "") for task, source, note in sources]
     if sources and any(task.n < task.available for run in runs for task in run.tasks):
         subset = "runs with --limit or --sample only some of them"
         source_notes.append(f"published numbers cover all examples of a task, {subset}")
-    return _table([*head, "published"], body, [*_notes(runs), *source_notes]) + _option_kinds(runs)
+    table = replace(table, columns=[*table.columns, published_column])
+    return _table(table, [*_notes(runs), *source_notes]) + _option_kinds(runs)
+
+
+def _published_numbers(line: ScoreLine) -> list[Published]:
+    """Return the published numbers of a line; if a later version of a paper prints one again, that one counts."""
+    return list({number.model: number for number in published(line.task) if number.metric == line.metric}.values())
 
 
 def _published_cell(numbers: Sequence[Published]) -> str:

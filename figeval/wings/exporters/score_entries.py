@@ -12,7 +12,7 @@ from typing import Any
 from figeval import RecordError, RunRecord, TaskRecord
 from figeval.io.text import cleaned, one_line, shown_json, valid
 from figeval.records import conditions
-from figeval.records.schema import SEEN_NOTES, BaselineRecord, ScoreRecord
+from figeval.records.schema import SEEN_NOTES, BaselineRecord, ScoreRecord, baseline_scores
 
 RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # names of devices on Windows
 HUB_ID = re.compile(r"([\w.-]+)/([\w.-]+)")
@@ -57,11 +57,7 @@ def score_entries(run: RunRecord) -> Iterator[ScoreEntry]:
     and the scores of contrasts. Macro means have no uncertainty and are left to the reader.
     """
     for task in run.tasks_with_rows():
-        parts = [("", task.scores, task.baselines)]
-        parts += [(language.language, language.scores, language.baselines) for language in task.languages]
-        if task.overlap is not None:
-            parts.append(("remaining", task.overlap.scores, task.overlap.baselines))
-        for part, scores, baselines in parts:
+        for part, scores, baselines in task.parts_after_all():
             name = f"{task.task} ({part})" if part else task.task
             yield from _entries(run, name, scores, baselines, task, part)
     for contrast in run.contrasts:
@@ -79,12 +75,8 @@ def _entries(
     for score in scores:
         if score.value is None:
             continue
-        values = {
-            baseline.baseline: trivial.value
-            for baseline in baselines
-            for trivial in baseline.scores
-            if trivial.metric == score.metric and trivial.value is not None
-        }
+        trivial = {name: floor.value for name, floor in baseline_scores(baselines, score.metric).items()}
+        values = {name: value for name, value in trivial.items() if value is not None}
         notes = [SEEN_NOTES[score.seen]] if score.seen else []
         if task is not None:
             notes += conditions.portion_of(run, task), conditions.without_answer(task, score, baselines)

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from figeval import RunRecord, TaskRecord
+from figeval import Column, RunRecord, Table, TaskRecord
 from figeval.records import conditions
 from figeval.records.notes import shared_notes
-from figeval.records.schema import SEEN_NOTES, BaselineRecord, ContrastRecord, KindRecord, Role, ScoreRecord
+from figeval.records.schema import (
+    SEEN_NOTES,
+    BaselineRecord,
+    ContrastRecord,
+    KindRecord,
+    Role,
+    ScoreRecord,
+    baseline_scores,
+)
 
 MAX_NOTED_SHARE = 0.95  # of the clusters: above it, no note says how many are effective; exports as data have all
 
@@ -39,12 +48,7 @@ class ScoreLine:
         """Add the score of a run, which rests on `n` examples if all have an answer, and those of its baselines."""
         self.n = max(self.n, n)
         self.scores[run] = score
-        self.baselines |= {
-            baseline.baseline: trivial
-            for baseline in baselines
-            for trivial in baseline.scores
-            if trivial.metric == self.metric
-        }
+        self.baselines |= baseline_scores(baselines, self.metric)
 
 
 def score_lines(runs: Sequence[RunRecord]) -> list[ScoreLine]:
@@ -68,9 +72,11 @@ def _collect_lines(runs: Sequence[RunRecord]) -> list[ScoreLine]:
     for index, run in enumerate(runs):
         floors = {str(task.variant) for task in run.tasks if task.is_floor} if len(runs) > 1 else set()
         for task in run.tasks if len(runs) > 1 else run.tasks_with_rows():
-            for name, part, scores, baselines in _parts(task):
+            for part, scores, baselines in task.parts():
+                name = f"{task.task} ({part})" if part else task.task
+                subset = task.overlap.rest_sha256 if task.overlap is not None and part == "remaining" else part
                 for score in scores:
-                    key = (name, _examples(task), part, score.metric)
+                    key = (name, _examples(task), subset, score.metric)
                     line = lines.setdefault(key, ScoreLine(name, score.metric, score.n))
                     line.is_one_label |= task.only_label is not None
                     n = conditions.if_answered(task, score, baselines)
@@ -78,10 +84,10 @@ def _collect_lines(runs: Sequence[RunRecord]) -> list[ScoreLine]:
         examples = {task.task: _examples(task) for task in run.tasks}
         for contrast in run.contrasts:
             examples_of_tasks = repr([examples.get(task) for task in contrast.tasks])
-            for name, scores in _contrast_parts(contrast, floors):
+            for name, contrast_scores in _contrast_parts(contrast, floors):
                 # The trivial models of a floor have other inputs.
                 baselines = _without_floors(contrast.baselines, floors) if name == contrast.name else []
-                for score in scores:
+                for score in contrast_scores:
                     key = (name, examples_of_tasks, "", score.metric)
                     line = lines.setdefault(key, ScoreLine(name, score.metric, score.n, contrast.within or ""))
                     line.add(index, score, score.n, baselines)
@@ -121,18 +127,6 @@ def _contrast_parts(contrast: ContrastRecord, floors: Collection[str]) -> Iterat
     for floor in contrast.baselines:
         if floor.baseline in floors:
             yield f"{contrast.name}@{floor.baseline}", floor.scores
-
-
-def _parts(task: TaskRecord) -> Iterator[tuple[str, str, Sequence[ScoreRecord], Sequence[BaselineRecord]]]:
-    """Yield (name of its lines, identity of the examples, scores, baselines) for each set of examples of a task.
-
-    The sets are each language if there are several, all examples, and the unseen ones.
-    """
-    for part in task.languages:
-        yield f"{task.task} ({part.language})", part.language, part.scores, part.baselines
-    yield task.task, "", task.scores, task.baselines
-    if task.overlap is not None:
-        yield f"{task.task} (remaining)", task.overlap.rest_sha256, task.overlap.scores, task.overlap.baselines
 
 
 def baseline_names(lines: Sequence[ScoreLine]) -> list[str]:
@@ -194,8 +188,36 @@ def language_notes(runs: Sequence[RunRecord]) -> Iterator[str]:
         yield f"{name}: the unweighted mean over {', '.join(part.language for part in languages)}"
 
 
-@dataclass(frozen=True, slots=True)
-class OptionKindLine:
+class CellFormat(NamedTuple):
+    """How a format writes texts, values of trivial models, and scores (with their n, if it is smaller than usual)."""
+
+    text: Callable[[str], str]
+    value: Callable[[ScoreRecord | None], str]
+    score: Callable[[ScoreRecord | None, int | None], str]
+
+
+def score_table(runs: Sequence[RunRecord], lines: Sequence[ScoreLine], cells: CellFormat) -> Table[ScoreLine]:
+    """Return the table of all scores: a row per task and metric, columns of trivial models, and those of the runs."""
+
+    def baseline_column(name: str) -> Column[ScoreLine]:
+        return Column(value=lambda line: line.baselines.get(name), head=name, text=cells.value, align="right")
+
+    def run_column(run: int, heading: str) -> Column[ScoreLine]:
+        return Column(
+            value=lambda line: cells.score(line.scores.get(run), line.smaller_n(run)), head=heading, align="right"
+        )
+
+    columns: list[Column[ScoreLine]] = [
+        Column("task", head="task", text=cells.text),
+        Column("metric", head="metric", text=cells.text),
+        Column(value=lambda line: f"{line.n} × {line.unit}" if line.unit else str(line.n), head="n", text=cells.text),
+        *map(baseline_column, baseline_names(lines)),
+        *(run_column(run, heading) for run, heading in enumerate(headings(runs))),
+    ]
+    return Table(columns, lines)
+
+
+class OptionKind(NamedTuple):
     """One kind of options of one task, with one run's choices."""
 
     task: str
@@ -204,20 +226,31 @@ class OptionKindLine:
     kind: KindRecord
 
     @property
-    def expected(self) -> float | None:
+    def expected(self) -> str | None:
         """Share among wrong answers if these were drawn at random; None if there were no wrong answers to share."""
-        return None if self.kind.chosen_wrong.value is None else self.kind.expected_wrong
+        is_missing = self.kind.chosen_wrong.value is None or self.kind.expected_wrong is None
+        return None if is_missing else f"{self.kind.expected_wrong:.3f}"
 
 
-def kind_lines(runs: Sequence[RunRecord]) -> list[OptionKindLine]:
-    """Return the kinds of options that were chosen, one line per task, kind and run."""
-    return [
-        OptionKindLine(task.task, choices.key, name, kind)
+def option_table(runs: Sequence[RunRecord], cells: CellFormat) -> Table[OptionKind]:
+    """Return the table of the kinds of options that were chosen, one row per task, kind and run."""
+    rows = [
+        OptionKind(task.task, choices.key, name, kind)
         for name, run in zip(headings(runs), runs, strict=True)
         for task in run.tasks
         for choices in task.choices
         for kind in choices.kinds
     ]
+    columns: list[Column[OptionKind]] = [
+        Column("task", head="task", text=cells.text),
+        Column(value=lambda row: f"{row.key}: {row.kind.value}", head="options", text=cells.text),
+        Column(value=lambda row: row.kind.offered, head="offered"),
+        Column("model", head="model", text=cells.text),
+        Column(value=lambda row: cells.score(row.kind.chosen, None), head="chosen"),
+        Column(value=lambda row: cells.score(row.kind.chosen_wrong, None), head="of wrong answers"),
+        Column("expected", head="expected", text=lambda share: share or cells.value(None)),
+    ]
+    return Table(columns, rows)
 
 
 def _cluster_note(score: ScoreRecord, task: str) -> str:

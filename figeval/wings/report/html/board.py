@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from figeval import html_document
-from figeval.io.text import csv_cell, one_line
+from figeval import Column, Table, html_document
+from figeval.io.text import one_line
 from figeval.records.schema import SEEN_NOTES
 from figeval.reporting import table
 from figeval.reporting.grid import EMPTY_CELL, UNRELIABLE_MARK
@@ -22,6 +20,7 @@ CSV_COLUMNS = (
     *("conditions", "seeds", "date", "run", "metric", "value", "low", "high", "n", "clusters", "rank", "best"),
     *("worst", "note", "notes"),
 )
+RANK_COLUMNS = ("rank", "best", "worst", "note")
 
 
 def board_page(title: str, record: BoardRecord) -> str:
@@ -51,22 +50,22 @@ def board_page(title: str, record: BoardRecord) -> str:
 
 def board_csv(boards: Sequence[Leaderboard]) -> str:
     """Return leaderboards as CSV, with one line per row and metric; ranks are on the lines of the ranked metric."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for board in boards:
-        notes = "; ".join(board.notes)
-        head = (board.benchmark, board.name, board.kind, board.apart, board.examples, board.examples_sha256)
-        for row in board.rows:
-            labels = (row.kind, row.model, row.route, row.conditions, row.seeds, row.date, row.run)
-            for score in row.scores:
-                numbers = (score.metric, score.value, score.low, score.high, score.n, score.clusters)
-                is_ranked = score.metric == board.metric
-                ranks = (row.rank, row.best, row.worst, row.note) if is_ranked else (None, None, None, "")
-                writer.writerow(
-                    ["" if value is None else csv_cell(value) for value in (*head, *labels, *numbers, *ranks, notes)]
-                )
-    return stream.getvalue()
+    rows = [
+        {
+            **row.model_dump(exclude={"scores"}),
+            **({} if score.metric == board.metric else dict.fromkeys(RANK_COLUMNS)),
+            **score.model_dump(),
+            **board.model_dump(exclude={"rows", "metric"}),
+            "leaderboard": board.name,
+            "row": row.kind,
+            "notes": "; ".join(board.notes),
+        }
+        for board in boards
+        for row in board.rows
+        for score in row.scores
+    ]
+    columns: list[Column[JSON]] = list(map(Column, CSV_COLUMNS))
+    return Table(columns, rows).to_csv()
 
 
 def _anchor(name: str, used: set[str]) -> str:

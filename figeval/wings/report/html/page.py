@@ -18,7 +18,7 @@ from figeval import Grid, RunRecord, TaskRecord, html_document
 from figeval.io.text import clean, cleaned, one_line
 from figeval.records import conditions
 from figeval.records.provenance import installed, now
-from figeval.records.schema import ScoreRecord
+from figeval.records.schema import ScoreRecord, baseline_scores
 from figeval.reporting import table
 from figeval.reporting.grid import EMPTY_CELL, format_number
 from figeval.reporting.html import in_base64, markup
@@ -233,18 +233,15 @@ def _score_rows(runs: Sequence[RunRecord], columns: Columns) -> Iterator[JSON]:
 def _metric_rows(metric: str, records: Sequence[tuple[int, TaskRecord]]) -> Iterator[JSON]:
     """Yield the rows of one metric of one task: for each run its languages, the score, and that on unseen examples."""
     for run, task in records:
-        parts = [(part.language, part.scores, part.baselines) for part in task.languages]
-        parts.append(("mean" if task.languages else "", task.scores, task.baselines))
-        if task.overlap is not None:
-            parts.append(("remaining examples", task.overlap.scores, task.overlap.baselines))
-        for part, scores, baselines in parts:
+        names = {"": "mean" if task.languages else "", "remaining": "remaining examples"}
+        for part, scores, baselines in task.parts():
             for score in scores:
                 if score.metric == metric:
                     _, value, interval, n, clusters, trivial = table.cells(score, baselines)
-                    floors = [floor.value for record in baselines for floor in record.scores if floor.metric == metric]
+                    floors = [floor.value for floor in baseline_scores(baselines, metric).values()]
                     cells = {"value": value, "interval": interval, "n": n, "clusters": clusters, "baselines": trivial}
                     sd = "" if score.sd is None else f"sd {score.sd:.4f}"
-                    label = ", ".join(filter(None, (part, sd)))
+                    label = ", ".join(filter(None, (names.get(part, part), sd)))
                     yield {"metric": metric, "run": run, "part": label, **cells, "bar": bar(score, floors)}
 
 
@@ -368,12 +365,8 @@ def _points(run: RunRecord, label: str) -> Iterator[JSON]:
     for task in run.tasks_with_rows():
         score = next((score for score in task.scores if score.value is not None and 0 <= score.value <= 1), None)
         if score is not None and task.kind != "probe":
-            floors = [
-                floor.value
-                for baseline in task.baselines
-                for floor in baseline.scores
-                if floor.metric == score.metric and floor.value is not None
-            ]
+            scores = baseline_scores(task.baselines, score.metric).values()
+            floors = [floor.value for floor in scores if floor.value is not None]
             labels = {"task": f"{task.task}: {score.metric}", "run": label, "floor": max(floors, default=None)}
             yield {**labels, "value": score.value, "low": score.low, "high": score.high}
 
