@@ -20,8 +20,8 @@ from figeval.errors import DuplicateName, FigevalError, PluginError, UnknownName
 from figeval.models.model import Backends
 from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill, load_target, signature_of, spelled, target_name
-from figeval.reporting.exporters import load_exporters
 from figeval.runs import Harness
+from figeval.runs.stored import load_exporters
 from figeval.task_types.registry import TaskTypes
 
 

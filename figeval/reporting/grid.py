@@ -149,6 +149,16 @@ def say(console: Console, text: str) -> None:
     console.print(Text(clean(text), style="dim"), soft_wrap=not console.is_terminal)
 
 
+def print_grids(console: Console, grids: Iterable[Grid], notes: Iterable[str]) -> None:
+    """Print tables, with a blank line between them, and the lines of small print below them."""
+    for number, grid in enumerate(grids):
+        if number:
+            console.print()
+        grid.print(console)
+    for note in notes:
+        say(console, f"  {note}")
+
+
 # ---- tables of values ------------------------------------------------------------------------------------------------
 
 
@@ -289,14 +299,9 @@ class Result:
         if not self.grids:
             from rich.text import Text
 
-            console.print(Text(str(self)), soft_wrap=True)
+            console.print(Text(clean(str(self))), soft_wrap=True)
             return
-        for number, grid in enumerate(self.grids):
-            if number:
-                console.print()
-            grid.print(console)
-        for note in self.notes():
-            say(console, f"  {note}")
+        print_grids(console, self.grids, self.notes())
 
     def __str__(self) -> str:
         if not self.grids:

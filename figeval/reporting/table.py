@@ -18,7 +18,16 @@ from figeval.records.schema import (
     TaskRecord,
     baseline_scores,
 )
-from figeval.reporting.grid import AND, EMPTY_CELL, UNRELIABLE_NOTE, Grid, format_interval, format_number, say
+from figeval.reporting.grid import (
+    AND,
+    EMPTY_CELL,
+    UNRELIABLE_NOTE,
+    Grid,
+    format_interval,
+    format_number,
+    print_grids,
+    say,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -172,12 +181,7 @@ def grids(record: RunRecord) -> Iterator[Grid]:
 
 def show(record: RunRecord, console: Console) -> None:
     """Print the tables of a run on a rich console, and the notes under them."""
-    for index, grid in enumerate(grids(record)):
-        if index:
-            console.print()
-        grid.print(console)
-    for note in notes(record):
-        say(console, f"  {note}")
+    print_grids(console, grids(record), notes(record))
 
 
 def choices_grid(task: str, table: ChoicesRecord) -> Grid:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from figeval.records.notes import missing
 from figeval.records.schema import SEEN_NOTES
 from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
-from figeval.reporting.grid import Column, Grid, Table, format_cell, format_number, say
+from figeval.reporting.grid import Column, Grid, Table, format_cell, format_number, print_grids
 from figeval.reporting.table import MARKS, MEAN, REST, interval, marked
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def show_training(record: TrainingRecord, console: Console, floor: str = "") -> 
         console: console to print on.
         floor: probe on which the model's floor was trained; empty without a floor.
     """
-    dev_scores(record).grid.print(console)
-    for note in notes(record, floor):
-        say(console, f"  {note}")
+    print_grids(console, [dev_scores(record).grid], notes(record, floor))
 
 
 def dev_scores(record: TrainingRecord) -> Table[DevScores]:
@@ -106,11 +104,9 @@ def show_grid(record: GridRecord, console: Console) -> None:
         for point in record.points
     ]
     numbers = {*fields, *record.metrics, "step"}
-    Grid((*fields, *record.metrics, "step", ""), rows, f"{record.model} on {record.task}", numbers).print(console)
-    say(console, f"  compared on dev: {record.dev}")
-    for point in record.points:
-        if point.error:
-            say(console, f"  {point.folder}: {point.error}")
+    grid = Grid((*fields, *record.metrics, "step", ""), rows, f"{record.model} on {record.task}", numbers)
+    errors = (f"{point.folder}: {point.error}" for point in record.points if point.error)
+    print_grids(console, [grid], (f"compared on dev: {record.dev}", *errors))
 
 
 # ---- several seeds ---------------------------------------------------------------------------------------------------
@@ -124,14 +120,10 @@ def show_seeds(record: SeedsRecord, console: Console) -> None:
     multilingual_tasks = {score.task for score in record.scores if score.language}
     rows = [_seed_cells(score, multilingual_tasks) for score in record.scores]
     seen = {score.seen for score in record.scores}
-    Grid(OVER_SEEDS, rows, title, frozenset(OVER_SEEDS[2:]), ("lowest", "highest", "n")).print(console)
-    for role, text in SEEN_NOTES.items():
-        if role in seen:
-            say(console, f"  {MARKS[role]} {text}")
-    for note in missing((score.task, score) for score in record.scores if not score.language):
-        say(console, f"  {note}")
-    for warning in record.warnings:
-        say(console, f"  {warning}")
+    grid = Grid(OVER_SEEDS, rows, title, frozenset(OVER_SEEDS[2:]), ("lowest", "highest", "n"))
+    signs = (f"{MARKS[role]} {text}" for role, text in SEEN_NOTES.items() if role in seen)
+    gaps = missing((score.task, score) for score in record.scores if not score.language)
+    print_grids(console, [grid], (*signs, *gaps, *record.warnings))
 
 
 def _seed_cells(score: SeedScore, multilingual_tasks: Collection[str]) -> tuple[str, ...]:

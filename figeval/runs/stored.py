@@ -16,10 +16,12 @@ from figeval.errors import FigevalError, RecordError, near
 from figeval.io.text import one_line
 from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.metrics.intervals import Bounds
+from figeval.plugins import PluginManager
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, BreakdownRecord, RunRecord, TaskRecord
 from figeval.records.sweep import run_or_mean
+from figeval.registry import Registry
 from figeval.runs.harness import Harness
 from figeval.runs.score import MetricSet, TaskScorer
 from figeval.runs.selection_bias import without_intervals
@@ -300,6 +302,16 @@ def _right_answers(row: PredictionRow) -> list[Any]:
     if "relevant_scores" in row and isinstance(gold, list):
         return gold
     return [] if gold is None or gold == [] else [gold]
+
+
+# ---- export formats --------------------------------------------------------------------------------------------------
+
+Exporter: TypeAlias = Callable[..., Any]  # checked when it is called (figeval.wings.exporters.api)
+
+
+def load_exporters(manager: PluginManager) -> Registry[Exporter]:
+    """Return the exporters of all plugins, by format."""
+    return Registry.collect(manager, "register_exporters", "format", "figeval export --help")
 
 
 # ---- from paths to files --------------------------------------------------------------------------------------------

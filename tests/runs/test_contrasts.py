@@ -14,13 +14,13 @@ from figeval.metrics.discrimination import Judged, auc
 from figeval.metrics.seeds import discrimination_over_seeds
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST
-from figeval.reporting.exporters import load_exporters
 from figeval.reporting.table import grids, notes
 from figeval.runs.baselines import Baselines
 from figeval.runs.contrasts import ContrastAnswer, contrasts_of, scores
 from figeval.runs.rescore import rescore
 from figeval.runs.seeds import scores_of
 from figeval.runs.selection_bias import withhold_intervals
+from figeval.runs.stored import load_exporters
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.runs.conftest import Heard
 

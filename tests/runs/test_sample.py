@@ -193,7 +193,7 @@ def test_samples_with_no_example_in_common_are_not_compared() -> None:
 
 def export(*runs: figeval.Run) -> str:
     from figeval import plugins
-    from figeval.reporting.exporters import load_exporters
+    from figeval.runs.stored import load_exporters
 
     return load_exporters(plugins.plugin_manager()).get("markdown")([run.record for run in runs])
 

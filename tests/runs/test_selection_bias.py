@@ -20,13 +20,12 @@ from figeval.records.schema import CHOSEN_ON_TEST, ModelRecord, RunRecord
 from figeval.records.seen import FILE, Ancestor, Lineage, lineage_of
 from figeval.records.sweep import run_or_mean
 from figeval.reporting import table
-from figeval.reporting.exporters import load_exporters
 from figeval.runs import Harness
 from figeval.runs.lineage import line_of
 from figeval.runs.run import run as run_pipeline
 from figeval.runs.score import Aggregator, MetricSet
 from figeval.runs.selection_bias import helper_of, withhold_intervals
-from figeval.runs.stored import with_breakdown
+from figeval.runs.stored import load_exporters, with_breakdown
 from tests import finished_runs, trainings
 from tests.finished_runs import Deaf, compare_runs
 from tests.plugins.tiny import Workshop

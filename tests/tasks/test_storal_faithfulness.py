@@ -29,10 +29,10 @@ from figeval.records.digests import SeenTexts
 from figeval.records.schema import RunRecord
 from figeval.records.seen import Lineage, write
 from figeval.reporting import table
-from figeval.reporting.exporters import load_exporters
 from figeval.runs import Harness
 from figeval.runs.rescore import rescore
 from figeval.runs.run import run
+from figeval.runs.stored import load_exporters
 from figeval.runs.task_metrics import metrics_of
 from figeval.task_types.generation import GenerationExample
 from figeval.task_types.pairs import PairExample

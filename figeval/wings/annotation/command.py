@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from figeval import shared_options
+from figeval import print_result, shared_options
 from figeval.cli.options import C, include_path
-from figeval.cli.output import echo, echo_json
+from figeval.cli.output import echo
 from figeval.io.text import counted
 
 PATH = click.Path(path_type=Path)
@@ -121,14 +121,9 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
 
     key = read_key(folder)
     shares = score_sheets(key, files or [folder / sheet for sheet in key.sheets])
-    if as_json:
-        echo_json(shares.to_dict())
-    elif shares.is_empty:
+    if shares.is_empty and not as_json:
         raise DataError(f"{key.task}: nothing has been filled in yet")
-    else:
-        from rich.console import Console
-
-        shares.print(Console())
+    print_result(shares, as_json=as_json)
 
 
 @annotate.command()
@@ -238,10 +233,7 @@ def judge(*, items: Path, model: str, as_json: bool, **options: Any) -> int:
     from figeval import judge_items
 
     answers = judge_items(items, model, progress=True, **options)
-    if as_json:
-        echo_json(answers.to_dict())
-    else:
-        echo(answers)
+    print_result(answers, as_json=as_json)
     if failed := answers.judged.failed:
         click.echo(f"figeval: {counted(failed, 'question')} failed; run the same command to ask again", err=True)
     return int(bool(failed))
@@ -284,9 +276,4 @@ def import_(*, folder: Path | None, as_json: bool, **options: Any) -> None:
     from figeval import import_judgements
 
     results = import_judgements(options.pop("files"), to=folder, **options)
-    if as_json:
-        echo_json(results.to_dict())
-    else:
-        from rich.console import Console
-
-        results.print(Console())
+    print_result(results, as_json=as_json)

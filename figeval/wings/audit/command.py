@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from figeval import print_result
 from figeval.cli.options import include_path
 
 
@@ -22,11 +23,9 @@ def audit(tasks: tuple[str, ...], seed: int, include_path: tuple[Path, ...]) -> 
     \b
     figeval audit epic_mcq
     """
-    from rich.console import Console
-
     from figeval import Harness
     from figeval.wings.audit.audit import audit as audit_task
 
     harness = Harness(include=include_path)
     for task in harness.catalogue.expand(tasks):
-        audit_task(task, harness, seed).print(Console())
+        print_result(audit_task(task, harness, seed))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from figeval import print_result
 from figeval.cli.options import include_path
-from figeval.cli.output import echo, echo_json
 
 
 @click.command()
@@ -43,8 +43,4 @@ def checklist(
     """
     from figeval.wings.checklist.api import checklist as answer_checklist
 
-    result = answer_checklist(runs, form=form, items=items, include_path=include_path)
-    if as_json:
-        echo_json(result.to_dict())
-    else:
-        echo(result)
+    print_result(answer_checklist(runs, form=form, items=items, include_path=include_path), as_json=as_json)

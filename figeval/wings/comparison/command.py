@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from figeval import Result
+from figeval import print_result
 from figeval.cli.options import include_path, listed
-from figeval.cli.output import echo_json
 
 PAIR = 2
 
@@ -92,7 +91,7 @@ def compare(  # noqa: PLR0913 - one argument per option
         correction=correction,  # type: ignore[arg-type]
         margin=margin,
     )
-    _print(comparison, as_json=as_json)
+    print_result(comparison, as_json=as_json)
 
 
 @click.command()
@@ -121,7 +120,7 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
     ratings = rate_examples(runs, metric=metric)
     if output is not None:
         write_output(ratings.to_csv(), output, runs)
-    _print(ratings, as_json=as_json)
+    print_result(ratings, as_json=as_json)
 
 
 @click.command()
@@ -185,13 +184,4 @@ def power(  # noqa: PLR0913 - one argument per option
         comparisons=comparisons,
         include_path=include_path,
     )
-    _print(plans, as_json=as_json)
-
-
-def _print(result: Result, *, as_json: bool) -> None:
-    from rich.console import Console
-
-    if as_json:
-        echo_json(result.to_dict())
-    else:
-        result.print(Console())
+    print_result(plans, as_json=as_json)

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from figeval import shared_options
+from figeval import print_result, shared_options
 from figeval.cli.options import include_path, listed, some
-from figeval.cli.output import echo_json_text
 
 
 @click.command()
@@ -61,13 +60,8 @@ def contamination(*, tasks: tuple[str, ...], model: str, as_json: bool, **option
     figeval contamination --tasks epic_mcq --model smollm2 --limit 50 --measures recall,rewrites
     figeval contamination --tasks mini_proverbs --model models/mine --run results/runs/mine
     """
-    from rich.console import Console
-
     from figeval.wings.contamination.api import contamination as measure_contamination
 
     arguments = {name: value for name, value in options.items() if value not in (None, ())}
     result = measure_contamination(tasks, model, progress=True, **arguments)
-    if as_json:
-        echo_json_text(result.record.model_dump_json(indent=1))
-    else:
-        result.print(Console())
+    print_result(result, as_json=as_json)

@@ -14,9 +14,8 @@ from figeval.api.runs import Runs, paths_in, run_paths, several_runs
 from figeval.config import Folders
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments
-from figeval.reporting.exporters import load_exporters
 from figeval.runs.outputs import Files, write_output
-from figeval.runs.stored import stored_runs
+from figeval.runs.stored import load_exporters, stored_runs
 from figeval.wings.exporters.layouts import load_layouts
 
 if TYPE_CHECKING:

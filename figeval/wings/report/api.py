@@ -17,8 +17,8 @@ from figeval.io.files import cure, replace_text
 from figeval.io.json_files import read_json
 from figeval.io.validation import checked_arguments
 from figeval.records.run_folder import own_folder
-from figeval.reporting.exporters import load_exporters
 from figeval.runs.outputs import check_output
+from figeval.runs.stored import load_exporters
 from figeval.wings.report.board import board_content
 from figeval.wings.report.content import ReportContent, content_of, report_content
 from figeval.wings.report.example_texts import ExampleTexts

@@ -80,12 +80,10 @@ def diagnose_task(name: str, runs: Sequence[AnsweredRun], folder: Path, console:
 
         paths += plots.save(versus.chart(comparison), folder, "heat_map")
     for grid, notes in grids(name, runs, accuracies, comparison):
-        from figeval.reporting.grid import say
+        from figeval.reporting.grid import print_grids
 
         console.print()
-        grid.print(console)
-        for note in notes:
-            say(console, f"  {note}")
+        print_grids(console, [grid], notes)
     click.echo(f"\n{len(paths)} files in {folder}: {', '.join(path.name for path in paths)}")
 
 

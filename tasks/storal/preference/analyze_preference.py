@@ -56,12 +56,11 @@ def preference(runs: tuple[Path, ...], as_format: str) -> None:
         return
     from rich.console import Console
 
-    from figeval.reporting.grid import Grid, say
+    from figeval.reporting.grid import Grid, print_grids
 
     console = Console()
-    Grid(HEAD, list(map(cells, win_rates)), "Preference for the moral over its versions", NUMBERS).print(console)
-    for note in (*READING, *notes(win_rates)):
-        say(console, f"  {note}")
+    grid = Grid(HEAD, list(map(cells, win_rates)), "Preference for the moral over its versions", NUMBERS)
+    print_grids(console, [grid], (*READING, *notes(win_rates)))
 
 
 def cells(win_rate: Preference) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from figeval.records.schema import (
     ModelRecord,
     RunRecord,
 )
-from figeval.reporting.exporters import load_exporters
+from figeval.runs.stored import load_exporters
 from figeval.types import Interval
 from tests.finished_runs import run, score, task
 
