@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from figeval.registry import load_target
 from figeval.types import JSON, Finish, Prompt
 
-FAMILY = "figeval.builtin.plugins.api.chat_apis"  # a plugin, which the core knows by its name alone
+FAMILY = "figeval.builtin.plugins.api.providers"  # a plugin, which the core knows by its name alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

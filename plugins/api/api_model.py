@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from figeval.errors import ModelError
 from figeval.io.json_files import parse_json
@@ -19,10 +20,9 @@ from figeval.types import JSON, Prompt, Reply
 from .budget import ApiCall, Budget, estimate_usage, size_of
 from .cache import archive_file, cut_at_stops, key_of, unpack
 from .client import Client, run_async
-from .dialects import Dialect
+from .dialects import ChatDialect
 from .formats import keeps_to, unwrap_choice
 from .request_batch import ApiSession, RequestBatch
-from .settings import ApiSettings
 from .thinking import has_thoughts, is_cut_off, separate_thoughts
 
 REJECTED = "400 "  # begins the error of a request that the server will never answer
@@ -38,10 +38,9 @@ class ApiModel:
 
     constrains_answers = True
 
-    def __init__(self, dialect: Dialect, client: Client, settings: ApiSettings) -> None:
-        self.dialect = dialect
-        self.client = client
-        self.settings = settings
+    def __init__(self, client: Client[ChatDialect]) -> None:
+        self.client, self.dialect, self.settings = client, client.dialect, client.settings
+        settings = client.settings
         self.budget = Budget(settings)
         self.session = ApiSession(width=settings.max_concurrent, narrowest=settings.max_concurrent)
         self.min_batch_size = REQUESTS_PER_WORKER * settings.max_concurrent
@@ -74,6 +73,15 @@ class ApiModel:
     def _answer_requests(self, requests: Sequence[Prompt], thinking: Reasoning | None) -> list[tuple[Reply, Prompt]]:
         """Return the reply to each request, from the archive or the server, with the request."""
         calls = [self.call(request, thinking) for request in requests]
+        replies = self.answer_calls(self.client, calls)
+        return [(replies[call.key], request) for call, request in zip(calls, requests, strict=True)]
+
+    def answer_calls(self, client: Client[Any], calls: Sequence[ApiCall]) -> dict[str, Reply]:
+        """Return the reply to each call by key, from the archive or from the server by this client of it.
+
+        Raises:
+            ModelError, BudgetExhausted, RecordError: see `generate`.
+        """
         with self.archive() as archive:
             replies = self._load_replies(archive, calls)
             new_calls = {call.key: call for call in calls if call.key not in replies}
@@ -85,9 +93,9 @@ class ApiModel:
             call_count = len({call.key for call in calls})
             advance(1 - len(new_calls) / call_count if call_count else 0)
             if new_calls:
-                work = RequestBatch(self.client, self.session, self.budget, archive, per_reply=1 / call_count)
+                work = RequestBatch(client, self.session, self.budget, archive, per_reply=1 / call_count)
                 replies |= run_async(work.run(list(new_calls.values())))
-        return [(replies[call.key], request) for call, request in zip(calls, requests, strict=True)]
+        return replies
 
     def clean_reply(self, reply: Reply, request: Prompt, thinking: Reasoning | None) -> Reply:
         """Return a reply as routes read it: without thoughts, envelope, and what follows a stop text."""
@@ -114,7 +122,10 @@ class ApiModel:
     def _load_replies(self, archive: Archive, calls: Sequence[ApiCall]) -> dict[str, Reply]:
         if not self.settings.memo:
             return {}
-        replies = read_replies(archive, {call.key for call in calls})
+        stored_replies = read_replies(archive, {call.key for call in calls})
+        replies = {
+            call.key: reply for call in calls if (reply := stored_replies.get(call.key)) and is_usable(call, reply)
+        }
         self.session.from_memo += len(replies)
         return replies
 
@@ -160,7 +171,7 @@ class ApiModel:
             "reasoning_effort": getattr(settings, "reasoning_effort", None),
             "reasoning_tokens": settings.reasoning_tokens,
             "reasoning": None if settings.reasoning is None else str(settings.reasoning),
-            "reasoning_style": getattr(settings, "reasoning_style", None) or None,
+            "reasoning_style": settings.reasoning_style or None,
             "seed": settings.seed if settings.sampled else None,
         }
         values = {name: value for name, value in options.items() if value not in (None, 0) or name == "temperature"}
@@ -225,6 +236,14 @@ class ApiModel:
         models = parse_json(self.client.served_models() or "[]")
         lengths = [model.get("max_model_len") for model in models] if isinstance(models, list) else []
         return min((length for length in lengths if type(length) is int and length > 0), default=None)
+
+
+def is_usable(call: ApiCall, reply: Reply) -> bool:
+    """Return whether a stored reply may still be used; an earlier version may have stored others."""
+    try:
+        return call.may_keep(reply)
+    except ModelError:
+        return False
 
 
 def read_replies(archive: Archive, keys: Iterable[str]) -> dict[str, Reply]:

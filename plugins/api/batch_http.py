@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from figeval.errors import ModelError
 from figeval.io.json_files import JSONObject, parse_json
@@ -25,7 +25,6 @@ from .client import (
 if TYPE_CHECKING:
     import httpx
 
-T = TypeVar("T")
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.5, 30.0  # seconds between attempts
 IDENTITY = {"Accept-Encoding": "identity"}  # results are long, and must not be longer than they look
 MAX_ERROR_BYTES = 65_536  # bytes that are read of a body which only explains an error
@@ -54,7 +53,7 @@ class BatchHttp:
         http: the connection itself.
     """
 
-    def __init__(self, client: Client, http: httpx.Client) -> None:
+    def __init__(self, client: Client[Any], http: httpx.Client) -> None:
         self._client = client
         self._http = http
 
@@ -183,7 +182,7 @@ def is_refusal(error: RetryableError) -> bool:
     return error.crowded and not error.lost
 
 
-def open_connection(client: Client) -> httpx.Client:
+def open_connection(client: Client[Any]) -> httpx.Client:
     """Return an `httpx.Client` for a batch API, to be used as a context manager."""
     import httpx
 

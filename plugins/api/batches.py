@@ -29,9 +29,8 @@ from .batch_http import Absent, BatchHttp, Unclear, Unexpected, open_connection
 from .budget import ApiCall
 from .cache import archive_file, pack
 from .client import Client, ForbiddenError, PermanentError, RetryableError
-from .dialects import Dialect
+from .dialects import ChatDialect
 from .request_batch import error_reply
-from .settings import ApiSettings
 from .thinking import is_cut_off, separate_thoughts
 
 RESULTS_PER_COMMIT = 500
@@ -60,8 +59,8 @@ class Pending:
 class BatchedModel(ApiModel):
     """A model behind an API that is asked in batches."""
 
-    def __init__(self, dialect: Dialect, client: Client, settings: ApiSettings, api: BatchApi) -> None:
-        super().__init__(dialect, client, settings)
+    def __init__(self, client: Client[ChatDialect], api: BatchApi) -> None:
+        super().__init__(client)
         self.api = api
         self.failed: dict[str, str] = {}  # key of a request → why it got no answer in this session
         self.names: list[str] = []  # ids of the batches of the run

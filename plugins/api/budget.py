@@ -12,7 +12,7 @@ from figeval.io.text import counted
 from figeval.models.archive import Usage
 from figeval.types import Prompt, Reply
 
-from .settings import ApiSettings
+from .api_settings import ApiSettings
 
 BYTES_PER_TOKEN = 4  # roughly: in English and, because of UTF-8, in most other languages
 BATCH_SHARE = 0.5  # of the price, at OpenAI and Anthropic alike

@@ -13,7 +13,7 @@ from figeval.io.json_files import parse_json
 from figeval.io.text import cleaned, valid
 from figeval.types import Reply
 
-from .settings import ApiSettings
+from .api_settings import ApiSettings
 
 STORED_FINISHES = ("stop", "length", "refusal")
 

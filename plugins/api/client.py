@@ -26,16 +26,16 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from figeval.errors import ModelError
 from figeval.io.json_files import parse_json
 from figeval.models.archive import Usage
 from figeval.types import JSON, Reply
 
+from .api_settings import ApiSettings, Endpoint
 from .dialects import Dialect, DialectAnswer, Unreadable, billed_usage, scrub_answer
 from .faults import complaint, fault_in, is_bad_key, is_broke, is_refusal, is_too_long, status_of
-from .settings import ApiSettings, Endpoint
 
 if TYPE_CHECKING:
     from http.cookiejar import CookieJar
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from httpx import AsyncClient
 
 T = TypeVar("T")
+D = TypeVar("D", bound=Dialect)
 CONNECT_SECONDS = 10.0
 ENCODING = {"Accept-Encoding": "gzip, deflate"}
 UNAVAILABLE = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}  # or loading
@@ -110,10 +111,10 @@ def no_cookies() -> CookieJar:
 
 
 @dataclass(slots=True)
-class Client:
-    """A client of one endpoint. `met` is True once the server has answered."""
+class Client(Generic[D]):
+    """A client of one endpoint, which it asks in one dialect. `met` is True once the server has answered."""
 
-    dialect: Dialect
+    dialect: D
     endpoint: Endpoint
     settings: ApiSettings
     met: bool = False
@@ -252,7 +253,7 @@ class Client:
 
     def _cure(self, status: int) -> str:
         """Return the cure for a status that is the same for every request, or "" for other statuses."""
-        variable = self.settings.api_key_env or self.dialect.variable
+        variable = self.endpoint.key_variable
         option = f"base_url ({self.endpoint.url}, without {self.dialect.path})"
         if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
             return f"correct {option}: it redirects elsewhere"

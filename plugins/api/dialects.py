@@ -1,7 +1,7 @@
-"""Request and response formats of two families of servers.
+"""Request and response formats of servers that answer in words.
 
 They are OpenAI's chat completions, which most servers support (vLLM, llama.cpp, `transformers serve`, OpenRouter …),
-and Anthropic's messages.
+Anthropic's messages, and those of other plugins (`figeval.ChatApi`).
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from figeval.answers.reply_text import strip_reasoning
-from figeval.errors import ModelError
+from figeval.errors import PluginError
 from figeval.io.json_files import JSONObject, JSONValue
 from figeval.io.text import one_line, valid
 from figeval.models.archive import Usage
+from figeval.models.chat_api import ApiAnswer, ApiOptions, ChatApi
 from figeval.reasoning import Reasoning
+from figeval.registry import a_type
 from figeval.types import JSON, Finish, Message, Prompt, Reply
 
-from ..torch_models.settings import one_of
+from .api_settings import AnthropicSettings, ApiSettings, Endpoint, OpenAISettings
 from .faults import WITHHELD, block_reason
 from .formats import ANTHROPIC, OPENAI, as_text
-from .settings import ApiSettings, Endpoint
 from .thinking import STYLES, style_at
 
+OPENAI_URL = "https://api.openai.com/v1"
 LENGTH_REASONS = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
 INTERRUPTION_REASONS = {"error", "abort", "insufficient_system_resource"}  # OpenRouter; vLLM and SGLang; DeepSeek
-MIN_THINKING_TOKENS = 1024  # tokens of the smallest budget for thinking at Anthropic
 MAX_LINE_CHARS = 200  # characters of a model's own name, and of its reason for a refusal
 MAX_TOKENS = 10**8  # tokens of one request; no model reads or writes as many
 MAX_STOPS = 4  # stop texts that OpenAI accepts; the others are applied here
@@ -45,49 +46,27 @@ class DialectAnswer:
 
 
 class Dialect(Protocol):
-    """The protocol of a family of servers."""
+    """An interface of a family of servers; `read` raises `Unreadable`."""
 
-    @property
-    def url(self) -> str: ...
-    @property
-    def variable(self) -> str: ...  # the environment variable with the key
     @property
     def path(self) -> str: ...
 
     def headers(self, key: str) -> dict[str, str]: ...
-    def body(self, prompt: Prompt, thinking: Reasoning | None = None) -> JSON: ...
     def read(self, answer: JSONObject) -> DialectAnswer: ...
 
 
+class ChatDialect(Dialect, Protocol):
+    """An interface that is asked for an answer in words."""
+
+    def body(self, prompt: Prompt, thinking: Reasoning | None = None) -> JSON: ...
+
+
+def bearer(key: str) -> dict[str, str]:
+    """Return the usual header with the key, if there is one."""
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
 # ---- OpenAI --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenAISettings(ApiSettings):
-    """Settings of OpenAI-compatible servers.
-
-    Attributes:
-        reasoning_effort: how long the model thinks, for models that accept it: `low`, `medium`, `high`.
-        reasoning_style: how the server is asked to think, or not: effort, template, openrouter or qwen; empty for what
-            fits its address (`figeval.builtin.plugins.api.thinking`).
-        structured: how the server is held to a format: response_format, json_object, structured_outputs or guided
-            (`figeval.builtin.plugins.api.formats`); empty for response_format, or what a server of a known kind has.
-        max_completion_tokens_key: the server's name for the limit of an answer: `max_completion_tokens` at OpenAI
-            itself, whose newer models accept no other, `max_tokens` elsewhere.
-    """
-
-    reasoning_effort: str | None = None
-    reasoning_style: str = ""
-    max_completion_tokens_key: str | None = None
-
-    def __post_init__(self) -> None:
-        ApiSettings.__post_init__(self)
-        one_of("reasoning_style", self.reasoning_style, ("", *STYLES))
-        one_of("structured", self.structured, tuple(OPENAI))
-        if self.reasoning_effort and self.reasoning is not None and not self.reasoning.on:
-            raise ModelError("reasoning_effort and --reasoning off contradict each other; give only one of them")
-        if self.max_completion_tokens_key not in (None, "max_tokens", "max_completion_tokens"):
-            raise ModelError("max_completion_tokens_key is max_tokens or max_completion_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +74,15 @@ class OpenAI:
     """The dialect of https://platform.openai.com/docs/api-reference/chat, extended by other servers' reasoning."""
 
     settings: OpenAISettings
-    url: ClassVar[str] = "https://api.openai.com/v1"
-    variable: ClassVar[str] = "OPENAI_API_KEY"
     path: ClassVar[str] = "/chat/completions"
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers with the key, if there is one."""
-        return {"Authorization": f"Bearer {key}"} if key else {}
+        return bearer(key)
 
     def body(self, prompt: Prompt, thinking: Reasoning | None = None) -> JSON:
         """Return the body of a request. OpenAI's own models take no temperature while they think."""
         settings = self.settings
-        is_openai = settings.base_url.rstrip("/") in ("", self.url)
+        is_openai = settings.base_url == OPENAI_URL
         limit = settings.max_completion_tokens_key or ("max_completion_tokens" if is_openai else "max_tokens")
         thinks = thinking is not None and thinking.on
         optional: JSON = {
@@ -127,11 +103,8 @@ class OpenAI:
 
     def _thinking(self, thinking: Reasoning | None) -> JSON:
         settings = self.settings
-        fields = (
-            {}
-            if thinking is None
-            else STYLES[settings.reasoning_style or style_at(settings.base_url or self.url)](thinking)
-        )
+        style = settings.reasoning_style or style_at(settings.base_url)
+        fields = {} if thinking is None else STYLES[style](thinking)
         return fields | ({"reasoning_effort": settings.reasoning_effort} if settings.reasoning_effort else {})
 
     def read(self, answer: JSONObject) -> DialectAnswer:
@@ -158,48 +131,13 @@ class OpenAI:
         usage = read_chat_usage(counts)
         details = counts.get("completion_tokens_details")
         reported_tokens = details.get("reasoning_tokens") if isinstance(details, dict) else None
-        reported_tokens = hidden_tokens(counts) or reported_tokens
-        answer_tokens, reasoning_tokens = divide_tokens(usage, reported_tokens, text, thoughts)
-        reply = Reply(
-            text=text or str(refusal or ""),
-            finish="refusal" if refusal else finish,
-            reasoning=thoughts,
-            answer_tokens=answer_tokens,
-            reasoning_tokens=reasoning_tokens,
-        )
+        reply = counted_reply(text, finish, thoughts, usage, hidden_tokens(counts) or reported_tokens)
+        if refusal:
+            reply = replace(reply, text=text or str(refusal), finish="refusal")
         return DialectAnswer(reply, usage, str(answer.get("model") or ""))
 
 
 # ---- Anthropic -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnthropicSettings(ApiSettings):
-    """Settings of Anthropic's models.
-
-    Attributes:
-        reasoning_style: `adaptive`, with which models from Claude 4.6 on decide how long they think, or `enabled`, the
-            budget of earlier ones; empty for `enabled` if there is a budget, and `adaptive` otherwise.
-        structured: `output_config`, or `tool` for models before Claude 4.5.
-    """
-
-    reasoning_style: str = ""
-    structured: str = "output_config"
-
-    def __post_init__(self) -> None:
-        ApiSettings.__post_init__(self)
-        one_of("reasoning_style", self.reasoning_style, ("", "adaptive", "enabled"))
-        one_of("structured", self.structured, tuple(ANTHROPIC))
-        thinking = self.thinking
-        if thinking is not None and thinking.budget is not None and thinking.budget < MIN_THINKING_TOKENS:
-            raise ModelError(
-                f"--reasoning {thinking}: Anthropic's smallest budget is {MIN_THINKING_TOKENS:,} tokens; "
-                "give that or more"
-            )
-        if thinking is not None and thinking.on and self.structured == "tool":
-            raise ModelError(
-                "a model that thinks cannot be made to call a tool; leave out structured=tool or --reasoning"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +145,6 @@ class Anthropic:
     """The dialect of https://docs.anthropic.com/en/api/messages. It has no seed, and no blank stop texts."""
 
     settings: AnthropicSettings
-    url: ClassVar[str] = "https://api.anthropic.com/v1"
-    variable: ClassVar[str] = "ANTHROPIC_API_KEY"
     path: ClassVar[str] = "/messages"
 
     def headers(self, key: str) -> dict[str, str]:
@@ -256,18 +192,55 @@ class Anthropic:
         usage = read_usage(counts, "input_tokens", "output_tokens", *cache_keys)
         details = counts.get("output_tokens_details")
         reported_tokens = details.get("thinking_tokens") if isinstance(details, dict) else None
-        answer_tokens, reasoning_tokens = divide_tokens(usage, reported_tokens, text, thoughts)
-        reply = Reply(
-            text=text,
-            finish=finish,
-            reasoning=thoughts,
-            answer_tokens=answer_tokens,
-            reasoning_tokens=reasoning_tokens,
-        )
+        reply = counted_reply(text, finish, thoughts, usage, reported_tokens)
         return DialectAnswer(reply, usage, str(answer.get("model") or ""))
 
 
-# ---- both ----------------------------------------------------------------------------------------------------------
+# ---- protocols of other plugins ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PublicDialect:
+    """A dialect that asks and reads as a `figeval.ChatApi` says."""
+
+    api: ChatApi
+    settings: ApiSettings
+
+    @property
+    def path(self) -> str:
+        return self.api.path
+
+    def headers(self, key: str) -> dict[str, str]:
+        return dict(self.api.headers(key))
+
+    def body(self, prompt: Prompt, thinking: Reasoning | None = None) -> JSON:
+        """Return the body of a request, with the user's `extra_body`."""
+        settings = self.settings
+        options = ApiOptions(
+            model=settings.model,
+            max_tokens=settings.room(prompt, thinking),
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            seed=settings.seed if settings.sampled else None,
+        )
+        return {**self.api.body(prompt, options), **settings.extra_body}
+
+    def read(self, answer: JSONObject) -> DialectAnswer:
+        """Return the answer in a response. Raises `Unreadable`."""
+        try:
+            public_answer = self.api.read(answer)
+        except (LookupError, TypeError, ValueError) as error:
+            raise Unreadable(f"{type(self.api).__name__}.read raised {type(error).__name__}") from error
+        if not isinstance(public_answer, ApiAnswer):
+            raise PluginError(
+                f"{type(self.api).__name__}.read returned {a_type(public_answer)}; return a figeval.ApiAnswer"
+            )
+        reply = Reply(text=public_answer.text, finish=public_answer.finish, reasoning=public_answer.reasoning)
+        counts: JSONObject = {"read": public_answer.tokens_in, "written": public_answer.tokens_out}
+        return DialectAnswer(reply, read_usage(counts, "read", "written"), public_answer.model)
+
+
+# ---- all -----------------------------------------------------------------------------------------------------------
 
 
 def turn(message: Message) -> JSON:
@@ -316,21 +289,23 @@ def hidden_tokens(counts: JSONObject) -> int:
     return max(0, total - usage.total) if usage is not None and type(total) is int and total <= MAX_TOKENS else 0
 
 
-def divide_tokens(usage: Usage | None, thinking: JSONValue, text: str, thoughts: str) -> tuple[int | None, int | None]:
-    """Return the numbers of tokens of the answer and of the thoughts before it; None if they are unknown.
+def counted_reply(text: str, finish: Finish, thoughts: str, usage: Usage | None, reported_tokens: JSONValue) -> Reply:
+    """Return a reply with the numbers of tokens of the answer and of the thoughts before it; None if they are unknown.
 
     Args:
-        usage: tokens that the server counted.
-        thinking: its number of tokens of the thoughts, if it gives one; some servers write 0 whatever they think.
         text: the text of the answer, in which there may be thoughts between marks.
-        thoughts: the thoughts that it sent apart from the text.
+        finish: how it ended.
+        thoughts: the thoughts that the server sent apart from the text.
+        usage: tokens that it counted.
+        reported_tokens: its number of tokens of the thoughts, if any; some servers write 0 whatever they think.
     """
+    reply = Reply(text=text, finish=finish, reasoning=thoughts)
     if usage is None:
-        return None, None
+        return reply
     visible = bool(thoughts.strip()) or strip_reasoning(text) != text
-    if type(thinking) is int and 0 <= thinking <= usage.tokens_out and (thinking or not visible):
-        return usage.tokens_out - thinking, thinking
-    return (None, None) if visible else (usage.tokens_out, 0)
+    if type(reported_tokens) is int and 0 <= reported_tokens <= usage.tokens_out and (reported_tokens or not visible):
+        return replace(reply, answer_tokens=usage.tokens_out - reported_tokens, reasoning_tokens=reported_tokens)
+    return reply if visible else replace(reply, answer_tokens=usage.tokens_out, reasoning_tokens=0)
 
 
 def counts_of(answer: JSONObject) -> JSONObject:

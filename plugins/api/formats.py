@@ -56,7 +56,6 @@ def by_tool(answer: AnswerFormat) -> JSON:
 
 
 OPENAI: Mapping[str, Callable[[AnswerFormat], JSON]] = {
-    "": by_response_format,
     "response_format": by_response_format,
     "json_object": by_json_object,
     "structured_outputs": by_structured_outputs,

@@ -11,7 +11,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from figeval.errors import FigevalError, ModelError
 from figeval.models.archive import Archive, PaidAnswer, Usage
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.5, 60.0  # seconds; a Retry-After is honoured up to the longest
 MAX_FAILURES = 20  # consecutive failures after which no more requests are sent
 MAX_FIRST_FORBIDDEN = 8  # consecutive 403 that show a wrong key if no request has succeeded
-
-
-def is_usable(call: ApiCall, reply: Reply) -> bool:
-    """Return whether a stored reply may still be used; an earlier version may have stored others."""
-    try:
-        return call.may_keep(reply)
-    except ModelError:
-        return False
 
 
 @dataclass(slots=True)
@@ -94,7 +86,7 @@ class RequestBatch:
     """
 
     def __init__(
-        self, client: Client, session: ApiSession, budget: Budget, archive: Archive, per_reply: float = 0.0
+        self, client: Client[Any], session: ApiSession, budget: Budget, archive: Archive, per_reply: float = 0.0
     ) -> None:
         self.client = client
         self.settings = client.settings

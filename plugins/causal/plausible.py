@@ -6,7 +6,9 @@ would end with the score of chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+from figeval.errors import ModelError
 
 from .engine.prefix_tree import TokenRequest
 
@@ -15,9 +17,19 @@ FIRST_CONTEXTS = 12  # whose options are looked at together
 MIN_TOKENS = 32  # that no model is certain of, one after another
 
 
-def is_positive(logprob: float) -> bool:
-    """Return whether a log-probability is above 0 by more than rounding."""
-    return logprob > MAX_ROUNDING
+def check_signs(source: str, logprobs: Iterable[float], cure: str) -> None:
+    """Raise `ModelError` if a log-probability is above 0 by more than rounding, naming who gave it."""
+    if above := next((value for value in logprobs if value > MAX_ROUNDING), None):
+        raise ModelError(
+            f"{source} gave a log-probability of {above:g}, but that of a probability is at most 0; {cure}"
+        )
+
+
+def check_certainty(source: str, requests: Sequence[TokenRequest], values: Sequence[float], cure: str) -> None:
+    """Raise `ModelError` if every option of the first contexts got the log-probability 0, which cannot be."""
+    first = first_contexts(requests)
+    if not any(values[index] for index in first) and cannot_all_be_certain([requests[index] for index in first]):
+        raise ModelError(f"{source} gave the log-probability 0 for every token, as if all options were certain; {cure}")
 
 
 def first_contexts(requests: Sequence[TokenRequest]) -> list[int]:

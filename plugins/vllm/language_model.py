@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from figeval.errors import ModelError
 from figeval.models.capabilities import OutputStream, Part
 from figeval.types import JSON, AnswerFormat, Continuation, Finish, Message, Prompt, Reply
 
@@ -20,7 +19,7 @@ from ..causal.generation.grammar import grammar_of
 from ..causal.generation.row import Row
 from ..causal.lm_eval_requests import CausalTokenizer
 from ..causal.option_tokens import ScoringBatch
-from ..causal.plausible import cannot_all_be_certain, first_contexts, is_positive
+from ..causal.plausible import check_certainty, check_signs
 from ..causal.prompting import Prompting, context_length, final_tokens
 from ..torch_models.checkpoint import Checkpoint
 from .engine import VllmEngine
@@ -80,10 +79,7 @@ class VllmLanguageModel(VllmModel):
             yield batch.part(unscored, [math.nan] * len(unscored))
         certain: list[tuple[int, float]] | None = []
         for scores in self.scorer.score(batch.requests) if batch.requests else ():
-            if above := next((value for _, value in scores if is_positive(value)), None):
-                raise ModelError(
-                    f"vLLM gave a log-probability of {above:g}, but that of a probability is at most 0; {COMPARE_HINT}"
-                )
+            check_signs("vLLM", (value for _, value in scores), COMPARE_HINT)
             ready = scores
             if certain is not None:
                 certain += scores
@@ -92,11 +88,7 @@ class VllmLanguageModel(VllmModel):
                 ready, certain = certain, None
             yield part_of(batch, ready)
         if certain:
-            first = [batch.requests[index] for index in first_contexts(batch.requests)]
-            if cannot_all_be_certain(first):
-                raise ModelError(
-                    f"vLLM gave the log-probability 0 for every token, as if all options were certain; {COMPARE_HINT}"
-                )
+            check_certainty("vLLM", batch.requests, [0.0] * len(batch.requests), COMPARE_HINT)
             yield part_of(batch, certain)
 
     @property

@@ -21,9 +21,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from figeval.builtin.plugins.api.api_settings import ApiSettings, Endpoint
 from figeval.builtin.plugins.api.client import Client, PermanentError, RetryableError
 from figeval.builtin.plugins.api.dialects import Anthropic, OpenAI, OpenAISettings
-from figeval.builtin.plugins.api.settings import ApiSettings, Endpoint
 from figeval.cli.main import main
 from figeval.data import DataContext, formats
 from figeval.errors import FigevalError, ModelError

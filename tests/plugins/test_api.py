@@ -28,7 +28,7 @@ from figeval.builtin.plugins.api.budget import ApiCall, Budget, size_of
 from figeval.builtin.plugins.api.cache import archive_file, cut_at_stops, pack, unpack
 from figeval.builtin.plugins.api.client import retry_after
 from figeval.builtin.plugins.api.dialects import OpenAISettings
-from figeval.builtin.plugins.api.model import ApiModel, anthropic, openai
+from figeval.builtin.plugins.api.providers import ApiModel, anthropic, openai
 from figeval.errors import BudgetExhausted, CapabilityError, ModelError, RecordError
 from figeval.models.archive import Usage, open_archive
 from figeval.models.model import Backends, open_model

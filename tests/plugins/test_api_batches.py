@@ -16,7 +16,7 @@ from figeval.builtin.plugins.api import batch_http, batches
 from figeval.builtin.plugins.api.batch_api import AnthropicBatches, OpenAIBatches
 from figeval.builtin.plugins.api.batch_http import read_beginning, split_lines
 from figeval.builtin.plugins.api.cache import archive_file
-from figeval.builtin.plugins.api.model import anthropic, openai
+from figeval.builtin.plugins.api.providers import anthropic, openai
 from figeval.errors import BudgetExhausted, ModelError, NotFinished, RecordError
 from figeval.models.archive import open_archive
 from figeval.models.batch_archive import BatchArchive

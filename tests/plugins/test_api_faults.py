@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from figeval.builtin.plugins.api import request_batch
 from figeval.builtin.plugins.api.faults import status_of
-from figeval.builtin.plugins.api.model import ApiModel, anthropic, openai
+from figeval.builtin.plugins.api.providers import ApiModel, anthropic, openai
 from figeval.errors import BudgetExhausted, ModelError
 from figeval.types import Message, Prompt, Reply
 from tests.plugins.servers import Desk, Handler, openai_answer, question, says, well

@@ -16,7 +16,7 @@ import pytest
 
 from figeval.builtin.plugins.api import request_batch
 from figeval.builtin.plugins.api.cache import archive_file
-from figeval.builtin.plugins.api.model import openai
+from figeval.builtin.plugins.api.providers import openai
 from figeval.models.archive import open_archive
 from figeval.types import Message, Prompt
 from tests.plugins.servers import (

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins.api.model import openai
+from figeval.builtin.plugins.api.providers import openai
 from figeval.builtin.plugins.api.secret import MASK, without_key
 from figeval.types import Message, Prompt
 from tests.plugins.servers import Desk, openai_answer, says

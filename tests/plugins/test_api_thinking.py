@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import figeval
 from figeval.answers.reply_text import split_reasoning, strip_reasoning
-from figeval.builtin.plugins.api.model import anthropic, openai
+from figeval.builtin.plugins.api.providers import anthropic, openai
 from figeval.errors import BudgetExhausted, ModelError
 from figeval.reasoning import Reasoning
 from figeval.types import AnswerFormat, Message, Prompt

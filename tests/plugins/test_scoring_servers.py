@@ -15,11 +15,11 @@ from tokenizers.processors import ByteLevel, TemplateProcessing
 from transformers import AutoTokenizer
 
 import figeval
+from figeval.builtin.plugins.api.api_settings import ServerSettings
 from figeval.builtin.plugins.api.cache import archive_file, pack
+from figeval.builtin.plugins.api.scoring_dialects import LlamaCpp, SGLang, VllmServer
+from figeval.builtin.plugins.api.served_model import llama_cpp, sglang, vllm_server
 from figeval.builtin.plugins.causal.language_model import causal
-from figeval.builtin.plugins.servers.dialects import LlamaCpp, SGLang, VllmServer
-from figeval.builtin.plugins.servers.model import llama_cpp, sglang, vllm_server
-from figeval.builtin.plugins.servers.settings import ServerSettings
 from figeval.errors import CapabilityError, ModelError
 from figeval.types import AnswerFormat, Continuation, Message, Prompt, Reply
 from tests.plugins.scoring_servers import Imitated, serving
@@ -378,3 +378,10 @@ def test_a_response_that_is_no_answer_is_unreadable(dialect: Any, body: dict[str
 
     with pytest.raises(Unreadable):
         dialect(ServerSettings(model="tiny")).read(body)
+
+
+def test_a_limit_of_cost_needs_prices_on_every_server(folder: Path) -> None:
+    options = {"base_url": "http://127.0.0.1:1/v1", "tokenizer": str(folder), "max_cost": 1}
+    with pytest.raises(ModelError, match="--max_cost needs prices"):
+        vllm_server("tiny", **options)
+    assert vllm_server("tiny", **options, input_price=1, output_price=2).api.budget.bounded

@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from figeval.errors import ModelError
 from figeval.io.json_files import JSONObject, JSONValue
 from figeval.io.text import whole_number
-from figeval.models.archive import Usage
 from figeval.types import JSON, Reply
 
-from ..api.dialects import Dialect, DialectAnswer, OpenAI, Unreadable, counts_of, first_object, mapping, read_usage
-from ..causal.engine.prefix_tree import TokenRequest
-from .settings import ServerSettings
+from .api_settings import ServerSettings
+from .dialects import DialectAnswer, Unreadable, bearer, counts_of, first_object, mapping, read_usage
+
+if TYPE_CHECKING:
+    from ..causal.engine.prefix_tree import TokenRequest
 
 ScoredTokens: TypeAlias = list[tuple[int | str, float]]
 MAX_NATS = 1e9  # nats; no log-probability is as large
@@ -37,42 +39,42 @@ NO_BEGIN_TOKEN = (
 )
 
 
-class ScoringDialect(Dialect, Protocol):
-    """A dialect that also asks for the log-probabilities of a text."""
-
-    by_text: ClassVar[bool]  # whether texts are sent, and tokens come back, as text
-    structured: ClassVar[str]  # how the server is held to a format
-
-    def address(self, url: str) -> str: ...
-    def scoring(self, request: TokenRequest, text: str) -> JSON: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Completions(OpenAI):
-    """The older of OpenAI's interfaces, which some servers extend."""
+class ScoringDialect(ABC):
+    """An interface that is asked for the log-probabilities of a text: by default the older of OpenAI's, extended."""
 
     settings: ServerSettings
-    url: ClassVar[str] = "http://localhost:8000/v1"
     path: ClassVar[str] = "/completions"
-    by_text: ClassVar[bool] = False
-    structured: ClassVar[str] = "response_format"
+    by_text: ClassVar[bool] = False  # whether texts are sent, and tokens come back, as text
 
     def address(self, url: str) -> str:
-        """Return the address of requests that score, given that of OpenAI's interface."""
+        """Return the address of this interface, given that of OpenAI's."""
         return url
 
+    def headers(self, key: str) -> dict[str, str]:
+        return bearer(key)
 
-@dataclass(frozen=True, slots=True)
-class VllmServer(Completions):
+    @abstractmethod
+    def scoring(self, request: TokenRequest, text: str) -> JSON:
+        """Return the body of a request that scores a text, given as tokens and as text."""
+
+    @abstractmethod
+    def read(self, answer: JSONObject) -> DialectAnswer:
+        """Return the log-probabilities of the last tokens, as a reply in JSON. Raises `Unreadable`."""
+
+    def completion(self, prompt: list[int] | str, **options: object) -> JSON:
+        """Return the body of a request at OpenAI's interface, for one token after a prompt."""
+        body = {"model": self.settings.model, "prompt": prompt, "max_tokens": 1, "temperature": 0.0}
+        return {**body, **options, **self.settings.extra_body}
+
+
+class VllmServer(ScoringDialect):
     """`vllm serve`, https://docs.vllm.ai/en/stable/serving/online_serving/."""
-
-    structured: ClassVar[str] = "structured_outputs"  # a bare letter; `guided` before release 0.11
 
     def scoring(self, request: TokenRequest, text: str) -> JSON:
         """Build the body of a request that scores a text."""
         del text
-        options = {"prompt": list(request.ids), "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
-        return {"model": self.settings.model, **options, **self.settings.extra_body}
+        return self.completion(list(request.ids), prompt_logprobs=0)
 
     def read(self, answer: JSONObject) -> DialectAnswer:
         """Return the log-probabilities of all tokens but the first. Raises `Unreadable`."""
@@ -85,14 +87,12 @@ class VllmServer(Completions):
         return scored_reply(zip(tokens, values, strict=True), answer)
 
 
-@dataclass(frozen=True, slots=True)
-class SGLang(Completions):
+class SGLang(ScoringDialect):
     """SGLang's native interface, https://docs.sglang.io/basic_usage/native_api.html.
 
     Only the tokens after `logprob_start_len` cost logits, and what is before it comes from the cache.
     """
 
-    url: ClassVar[str] = "http://localhost:30000/v1"
     path: ClassVar[str] = "/generate"
 
     def address(self, url: str) -> str:
@@ -116,18 +116,15 @@ class SGLang(Completions):
         return scored_reply(((row[1], row[0]) for row in rows[1:]), counts)  # the first has no log-probability
 
 
-@dataclass(frozen=True, slots=True)
-class LlamaCpp(Completions):
+class LlamaCpp(ScoringDialect):
     """llama-cpp-python's server, https://llama-cpp-python.readthedocs.io/en/latest/server/."""
 
     by_text: ClassVar[bool] = True
-    structured: ClassVar[str] = "json_object"
 
     def scoring(self, request: TokenRequest, text: str) -> JSON:
         """Build the body of a request that scores a text."""
         del request
-        options = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "echo": True, "logprobs": 1}
-        return {"model": self.settings.model, **options, **self.settings.extra_body}
+        return self.completion(text, echo=True, logprobs=1)
 
     def read(self, answer: JSONObject) -> DialectAnswer:
         """Return the log-probabilities of the prompt's tokens but the first two. Raises `Unreadable`.
@@ -169,7 +166,7 @@ def scored_reply(scored_tokens: Iterable[tuple[JSONValue, JSONValue]], answer: J
             raise Unreadable("a log-probability that is no number")
         if not isinstance(token, int | str):
             raise Unreadable("a token that is neither an id nor a text")
-    usage: Usage | None = read_usage(counts_of(answer), "prompt_tokens", "completion_tokens")
+    usage = read_usage(counts_of(answer), "prompt_tokens", "completion_tokens")
     return DialectAnswer(Reply(text=json.dumps(pairs)), usage, str(answer.get("model") or ""))
 
 

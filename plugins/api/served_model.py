@@ -8,7 +8,7 @@ answer is stored on disk at once, under the exact request: nothing is computed t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -16,26 +16,23 @@ from typing import TYPE_CHECKING
 from figeval.errors import ModelError
 from figeval.models.archive import Usage
 from figeval.models.capabilities import Outputs
-from figeval.models.progress import advance
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
-from ..api.api_model import REQUESTS_PER_WORKER, ApiModel, read_replies
-from ..api.budget import ApiCall
-from ..api.cache import key_of
-from ..api.client import Client, run_async
-from ..api.dialects import OpenAI
-from ..api.request_batch import RequestBatch, is_usable
-from ..api.settings import resolve_endpoint
-from ..causal.chat import opening, render_chat
 from ..causal.engine.prefix_tree import TokenRequest
 from ..causal.lm_eval_requests import CausalTokenizer
 from ..causal.option_tokens import OptionEncoder
-from ..causal.plausible import cannot_all_be_certain, first_contexts, is_positive
+from ..causal.plausible import check_certainty, check_signs
+from ..causal.prompting import Prompting
 from ..torch_models.checkpoint import Checkpoint, check_chat_template, locate
 from ..torch_models.loading import MAX_LIMIT, load_tokenizer
 from ..torch_models.settings import Configured
-from .dialects import NO_BEGIN_TOKEN, LlamaCpp, ScoringDialect, SGLang, VllmServer, pairs_of, sum_of
-from .settings import ServerSettings
+from .api_model import ApiModel
+from .api_settings import ServerSettings
+from .budget import ApiCall
+from .cache import key_of
+from .client import Client
+from .providers import LLAMA_CPP, SGLANG, VLLM_SERVER, Provider, open_client
+from .scoring_dialects import NO_BEGIN_TOKEN, ScoringDialect, pairs_of, sum_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -53,19 +50,15 @@ class ServedModel:
 
     constrains_answers = True
 
-    def __init__(self, dialect: ScoringDialect, settings: ServerSettings, checkpoint: Checkpoint) -> None:
+    def __init__(self, api: ApiModel, dialect: ScoringDialect, checkpoint: Checkpoint) -> None:
+        self.api = api
         self.dialect = dialect
-        self.settings = settings
+        self.settings = dialect.settings
         self.checkpoint = checkpoint
-        endpoint = resolve_endpoint(settings, dialect.url, dialect.variable)
-        words = OpenAI(settings)
-        self.api = ApiModel(words, Client(words, endpoint, settings), settings)
-        self.client = Client(dialect, replace(endpoint, url=dialect.address(endpoint.url)), settings)
-        self.min_batch_size = REQUESTS_PER_WORKER * settings.max_concurrent
-        self.first_prompt: list[int] | None = None
-        self.scored = ""  # a prompt after which options were scored
-        self.options = OptionEncoder(by_text=dialect.by_text)
-        if settings.apply_chat_template:
+        endpoint = api.client.endpoint
+        self.client = Client(dialect, replace(endpoint, url=dialect.address(endpoint.url)), dialect.settings)
+        self.min_batch_size = api.min_batch_size
+        if self.settings.apply_chat_template:
             self.chat = self._chat
             self.generate = self._generate  # servers render conversations, so answers are those of a chat model
         else:
@@ -79,6 +72,12 @@ class ServedModel:
     def texts(self) -> CausalTokenizer:
         """Tokenizer with the rules of `causal`."""
         return CausalTokenizer(self.tokenizer, self.settings.add_bos_token, self.settings.prefix_token_id)
+
+    @cached_property
+    def prompting(self) -> Prompting:
+        """The maker of prompts, which also knows the first of them."""
+        name, chats, thinking = self.checkpoint.model, hasattr(self, "chat"), self.settings.enable_thinking
+        return Prompting(self.tokenizer, name, chats, thinking, options=OptionEncoder(by_text=self.dialect.by_text))
 
     @cached_property
     def limit(self) -> int:
@@ -103,19 +102,20 @@ class ServedModel:
         Raises:
             ModelError: the server does not answer, or its model has another tokenizer.
         """
-        batch = self.options.batch(self.texts, requests, self.limit)
-        if self.first_prompt is None:
-            self.first_prompt, self.scored = list(batch.first), requests[0].context
+        batch = self.prompting.options.batch(self.texts, requests, self.limit)
+        if self.prompting.first is None:
+            self.prompting.note(batch.first, scored=requests[0].context)
         token_requests = batch.requests
         if self.dialect.by_text and not all(map(self._is_begun, token_requests)):
             raise ModelError(NO_BEGIN_TOKEN)
         calls = {
             request: self._call(request) for request in sorted(set(token_requests), key=lambda request: request.ids)
         }
-        replies = self._fetch_replies(list(calls.values())) if calls else {}
-        values = {request: self._value(request, replies[call.key]) for request, call in calls.items()}
-        self._check_certainty(token_requests, values)
-        return batch.outputs([values[request] for request in token_requests])
+        replies = self.api.answer_calls(self.client, list(calls.values())) if calls else {}
+        value_of = {request: self._value(request, replies[call.key]) for request, call in calls.items()}
+        values = [value_of[request] for request in token_requests]
+        check_certainty(self.client.url, token_requests, values, NO_SCORES)
+        return batch.outputs(values)
 
     def _is_begun(self, request: TokenRequest) -> bool:
         """Return whether a text begins with the token for that, and another token before what is scored."""
@@ -133,21 +133,6 @@ class ServedModel:
         body = json.dumps(self.dialect.scoring(request, text), separators=(",", ":")).encode("ascii")
         key = key_of(self.client.url, self.api.client.served_models(), body, self.settings)
         return ApiCall(key, body, Usage(len(request.ids), 1), may_keep=partial(self._may_keep, request))
-
-    def _fetch_replies(self, calls: Sequence[ApiCall]) -> dict[str, Reply]:
-        """Return the reply to every call by key; those that are stored already are not asked for."""
-        with self.api.archive() as archive:
-            stored_replies = read_replies(archive, [call.key for call in calls]) if self.settings.memo else {}
-            replies = {
-                call.key: reply for call in calls if (reply := stored_replies.get(call.key)) and is_usable(call, reply)
-            }
-            self.api.session.from_memo += len(replies)
-            new_calls = [call for call in calls if call.key not in replies]
-            advance(len(replies) / len(calls))
-            if new_calls:
-                work = RequestBatch(self.client, self.api.session, self.api.budget, archive, per_reply=1 / len(calls))
-                replies |= run_async(work.run(new_calls))
-        return replies
 
     def _value(self, request: TokenRequest, reply: Reply) -> float:
         """Return Σ log P of a request.
@@ -167,10 +152,7 @@ class ServedModel:
                 f"{address} gave no log-probabilities of the text that it was sent ({len(pairs)} of at least "
                 f"{request.predicted} tokens); {NO_SCORES}"
             )
-        if above := next((value for _, value in pairs if is_positive(value)), None):
-            raise ModelError(
-                f"{address} gave a log-probability of {above:g}, but that of a probability is at most 0; {NO_SCORES}"
-            )
+        check_signs(address, (value for _, value in pairs), NO_SCORES)
         value = sum_of(pairs, request, self._name_words(request.ids[-request.predicted :]))
         if value is None:
             raise ModelError(
@@ -184,15 +166,6 @@ class ServedModel:
         self._value(request, reply)
         return any(value for _, value in pairs_of(reply))
 
-    def _check_certainty(self, requests: Sequence[TokenRequest], values: Mapping[TokenRequest, float]) -> None:
-        """Raise `ModelError` if every option of the first contexts is certain, which cannot be."""
-        first = [requests[index] for index in first_contexts(requests)]
-        if not any(values[request] for request in first) and cannot_all_be_certain(first):
-            raise ModelError(
-                f"{self.client.url} gave the log-probability 0 for every token, as if all options were certain; "
-                f"{NO_SCORES}"
-            )
-
     def _name_words(self, words: Sequence[int]) -> list[int | str | None]:
         """Return tokens as the server names them; None for one that is no text by itself, such as half a letter."""
         if not self.dialect.by_text:
@@ -205,9 +178,7 @@ class ServedModel:
 
     def _chat(self, messages: Sequence[Message]) -> str:
         """Return the turns rendered by the model's chat template, up to the beginning of the answer."""
-        return render_chat(
-            self.tokenizer, messages, self.checkpoint.model, enable_thinking=self.settings.enable_thinking
-        )
+        return self.prompting.render(messages)
 
     def fingerprint(self) -> str:
         """Return the server's model and options, and the tokenizer's name, which fix the requests."""
@@ -220,19 +191,18 @@ class ServedModel:
     def describe(self) -> JSON:
         """Return the address, options and statistics of the server, and the tokens of the first prompt."""
         description = self.api.describe()
-        if self.first_prompt is not None:
+        if self.prompting.first is not None:
             description |= {"max_length": self.limit}
-        warnings, chat = self.options.warnings(), hasattr(self, "chat")
-        return description | opening(self.tokenizer, self.first_prompt, warnings, chat=chat, scored=self.scored)
+        return description | self.prompting.opening()
 
 
-def open_served(dialect: type[VllmServer | SGLang | LlamaCpp], settings: ServerSettings) -> ServedModel:
+def open_served(provider: Provider, settings: ServerSettings) -> ServedModel:
     """Open a model behind a server without asking it anything.
 
     Raises:
-        ModelError: an invalid option or address, no key for another machine, no tokenizer, or a chat template without a
-            choice on whether to use it.
+        ModelError: no tokenizer, a chat template without a choice on whether to use it, or what `open_client` raises.
     """
+    assert provider.scoring is not None
     name = settings.tokenizer or settings.model
     try:
         checkpoint = locate(name, settings.revision)
@@ -244,23 +214,21 @@ def open_served(dialect: type[VllmServer | SGLang | LlamaCpp], settings: ServerS
             f"({error})"
         ) from error
     check_chat_template(checkpoint, settings.apply_chat_template)
-    base_url, structured = settings.base_url or dialect.url, settings.structured or dialect.structured
-    settings = replace(settings, base_url=base_url, structured=structured)
-    return ServedModel(dialect(settings), settings, checkpoint)
+    return ServedModel(ApiModel(open_client(provider, settings)), provider.scoring(settings), checkpoint)
 
 
 def open_vllm_server(settings: ServerSettings) -> ServedModel:
     """Open a model behind `vllm serve`."""
-    return open_served(VllmServer, settings)
+    return open_served(VLLM_SERVER, settings)
 
 
 def open_sglang(settings: ServerSettings) -> ServedModel:
-    return open_served(SGLang, settings)
+    return open_served(SGLANG, settings)
 
 
 def open_llama_cpp(settings: ServerSettings) -> ServedModel:
     """Open a model behind llama-cpp-python's server."""
-    return open_served(LlamaCpp, settings)
+    return open_served(LLAMA_CPP, settings)
 
 
 vllm_server = Configured(ServerSettings, open_vllm_server, constrains_answers=True, answers_in_parallel=True)

@@ -1,4 +1,8 @@
-"""Options of API models from `--model_args`, checked before anything is asked or paid for."""
+"""Options of models behind an API from `--model_args`, checked before anything is asked or paid for.
+
+`ApiSettings` holds those of every provider, and each dialect adds its own. `Endpoint` is the address that they lead to,
+with the key.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,14 @@ from figeval.io.json_files import JSONObject, JSONValue, parse_json
 from figeval.reasoning import Reasoning
 from figeval.types import Prompt
 
-from ..torch_models.settings import positive
-from .formats import wrapping
+from ..torch_models.settings import one_of, positive
+from .formats import ANTHROPIC, OPENAI, wrapping
 from .secret import without_key
+from .thinking import STYLES
 
 LOOPBACK = re.compile(r"localhost|.*\.localhost|127(\.\d+){3}|::1")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+MIN_THINKING_TOKENS = 1024  # tokens of the smallest budget for thinking at Anthropic
 SWITCH = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
 
 
@@ -39,7 +45,9 @@ class ApiSettings:
         reasoning: whether and how long the model thinks before it answers (--reasoning); None for its default.
         reasoning_tokens: tokens added to the limit of every answer, for models whose limit includes thinking; without
             it, those of `reasoning`.
-        structured: how the server is held to a format (`figeval.builtin.plugins.api.formats`).
+        reasoning_style: how the server is asked to think, or not; empty for what fits it.
+        structured: how the server is held to a format (`figeval.builtin.plugins.api.formats`); empty for what its
+            provider has.
         send_stop: whether stop texts are also sent to the server, which then stops writing; they are always cut off
             here.
         extra_body: further fields of every request, as a JSON object.
@@ -69,6 +77,7 @@ class ApiSettings:
     seed: int | None = None
     reasoning: Reasoning | None = None
     reasoning_tokens: int = 0
+    reasoning_style: str = ""
     structured: str = ""
     send_stop: bool = True
     extra_body: Mapping[str, JSONValue] = field(default_factory=dict)
@@ -136,6 +145,93 @@ class ApiSettings:
         return {name: value for name, value in options.items() if value is not None}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAISettings(ApiSettings):
+    """Settings of OpenAI-compatible servers.
+
+    `reasoning_style` is effort, template, openrouter or qwen; empty for what fits the address (`thinking`).
+    `structured` is response_format, json_object, structured_outputs or guided (`formats`).
+
+    Attributes:
+        reasoning_effort: how long the model thinks, for models that accept it: `low`, `medium`, `high`.
+        max_completion_tokens_key: the server's name for the limit of an answer: `max_completion_tokens` at OpenAI
+            itself, whose newer models accept no other, `max_tokens` elsewhere.
+    """
+
+    reasoning_effort: str | None = None
+    max_completion_tokens_key: str | None = None
+
+    def __post_init__(self) -> None:
+        ApiSettings.__post_init__(self)
+        one_of("reasoning_style", self.reasoning_style, ("", *STYLES))
+        one_of("structured", self.structured, ("", *OPENAI))
+        if self.reasoning_effort and self.reasoning is not None and not self.reasoning.on:
+            raise ModelError("reasoning_effort and --reasoning off contradict each other; give only one of them")
+        if self.max_completion_tokens_key not in (None, "max_tokens", "max_completion_tokens"):
+            raise ModelError("max_completion_tokens_key is max_tokens or max_completion_tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnthropicSettings(ApiSettings):
+    """Settings of Anthropic's models.
+
+    `reasoning_style` is `adaptive`, with which models from Claude 4.6 on decide how long they think, or `enabled`, the
+    budget of earlier ones; empty for `enabled` if there is a budget, and `adaptive` otherwise. `structured` is
+    `output_config`, or `tool` for models before Claude 4.5.
+    """
+
+    def __post_init__(self) -> None:
+        ApiSettings.__post_init__(self)
+        one_of("reasoning_style", self.reasoning_style, ("", "adaptive", "enabled"))
+        one_of("structured", self.structured, ("", *ANTHROPIC))
+        thinking = self.thinking
+        if thinking is not None and thinking.budget is not None and thinking.budget < MIN_THINKING_TOKENS:
+            raise ModelError(
+                f"--reasoning {thinking}: Anthropic's smallest budget is {MIN_THINKING_TOKENS:,} tokens; "
+                "give that or more"
+            )
+        if thinking is not None and thinking.on and self.structured == "tool":
+            raise ModelError(
+                "a model that thinks cannot be made to call a tool; leave out structured=tool or --reasoning"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings(OpenAISettings):
+    """Settings of a server that also computes log-likelihoods: those of `openai`, and the model's tokenizer.
+
+    Attributes:
+        tokenizer: folder or hub id with the tokenizer of the served model; empty if that is its name.
+        revision: branch, tag or commit of the tokenizer on the hub; None for its main branch.
+        max_length: most tokens of a text; None for what the server says, or else the tokenizer.
+        apply_chat_template: whether conversations are rendered by the chat template; it must be True or False if the
+            tokenizer has one. Answers in words need it, because servers render conversations themselves.
+        add_bos_token: whether contexts begin with the token that begins a text.
+        prefix_token_id: token that stands for an empty context; None for the one that begins a text, or else ends it.
+        enable_thinking: passed to chat templates that can switch thinking on and off.
+
+    Raises:
+        ModelError: a value of the wrong kind.
+    """
+
+    tokenizer: str = ""
+    revision: str | None = None
+    max_length: int | None = None
+    apply_chat_template: bool | None = None
+    add_bos_token: bool | None = None
+    prefix_token_id: int | None = None
+    enable_thinking: bool | None = None
+
+    def __post_init__(self) -> None:
+        OpenAISettings.__post_init__(self)
+        if self.max_length is not None:
+            object.__setattr__(self, "max_length", positive("max_length", self.max_length))
+        if self.sampled:
+            raise ModelError("log-likelihoods are not sampled; leave temperature= out")
+        if self.batch:
+            raise ModelError("these servers have no batch API; leave --batch out")
+
+
 def parse_number(name: str, value: object) -> float:
     """Return a finite number of at least 0. Raises `ModelError` for anything else."""
     try:
@@ -184,6 +280,7 @@ class Endpoint:
 
     url: str  # without a trailing slash
     key: str = field(repr=False)
+    key_variable: str = ""  # environment variable that holds the key
 
     @property
     def host(self) -> str:
@@ -213,7 +310,7 @@ def resolve_endpoint(settings: ApiSettings, usual_url: str, usual_variable: str)
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise ModelError(f"{variable} contains blanks or other characters that cannot be in a key; set it again")
-    endpoint = Endpoint(url, key)
+    endpoint = Endpoint(url, key, variable)
     if not key and not endpoint.local:
         raise ModelError(
             f"no key for {endpoint.host}: set the environment variable {variable} (any value where the server asks for "
