@@ -28,8 +28,8 @@ from .generation.row import End, Row
 from .generation.self_test import writer_for
 from .generation.ways import Writer
 from .lm_eval_requests import Ids, encode_pairs, fit_request
-from .options import check_options
 from .prompting import final_tokens
+from .strategies import check_strategies
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
@@ -63,7 +63,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         Raises:
             ModelError: `scoring` or `writing` is no such word, or the checkpoint does not match its config.
         """
-        check_options(scoring, writing)
+        check_strategies(scoring, writing)
         self.scoring, self.way = scoring, writing
         super().__init__(*arguments, **options)
 

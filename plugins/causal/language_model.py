@@ -37,9 +37,9 @@ from .engine.packed import logits_at_once
 from .generation.grammar import Grammars, check_installed
 from .generation.row import Row
 from .lm_eval_requests import encode_pairs
-from .options import check_options
 from .packaged import SMOLLM2
 from .prompting import Prompting, context_length
+from .strategies import check_strategies
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,7 +91,7 @@ class LanguageSettings(Settings):
     def __post_init__(self) -> None:
         # super() without arguments fails in a dataclass with slots, because the decorator creates a new class.
         Settings.__post_init__(self)
-        check_options(self.scoring, self.writing)
+        check_strategies(self.scoring, self.writing)
 
     @property
     def passed_on(self) -> JSON:

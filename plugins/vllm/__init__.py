@@ -3,7 +3,7 @@
 | module | contents |
 |---|---|
 | `opening` | the factory, and everything that is checked before weights are loaded |
-| `settings` | options from --model_args, those of vLLM itself passed through |
+| `vllm_model` | what all models share: options from --model_args, the engine, the record |
 | `engine` | the engine: loading, requests in, finished answers out |
 | `scoring` | log-likelihoods of options in several ways, the fastest of which is used |
 | `language_model` | causal models: loglikelihood, generate |

@@ -23,9 +23,8 @@ from ..causal.plausible import check_certainty, check_signs
 from ..causal.prompting import Prompting, context_length, final_tokens
 from ..torch_models.checkpoint import Checkpoint
 from .engine import VllmEngine
-from .loaded import VllmModel
 from .scoring import Scorer
-from .settings import VllmSettings
+from .vllm_model import VllmModel, VllmSettings
 
 if TYPE_CHECKING:
     from vllm import CompletionOutput, RequestOutput, SamplingParams

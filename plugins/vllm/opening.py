@@ -17,7 +17,7 @@ from ..torch_models.loading import suppress_logging
 from ..torch_models.settings import positive
 from .language_model import VllmLanguageModel
 from .pooling import VllmCrossEncoder, VllmEncoder
-from .settings import VllmSettings
+from .vllm_model import VllmSettings
 
 # Options that figeval sets itself.
 RESERVED = frozenset({"model", "tokenizer", "skip_tokenizer_init", "runner", "generation_config", "logprobs_mode"})

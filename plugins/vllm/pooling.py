@@ -19,8 +19,7 @@ from ..torch_models.checkpoint import Checkpoint, load_json
 from ..torch_models.loading import load_errors
 from ..torch_models.tokens import IDS, tokenize
 from .engine import VllmEngine, reason
-from .loaded import VllmModel
-from .settings import VllmSettings
+from .vllm_model import VllmModel, VllmSettings
 
 POOLING = "1_Pooling/config.json"
 MAX_CALL_PAIRS = 256  # pairs of one call of vLLM, after which progress is reported

@@ -19,7 +19,7 @@ from figeval.builtin.plugins.causal.generation.self_test import writer_for
 from figeval.builtin.plugins.causal.generation.thinking import Marks
 from figeval.builtin.plugins.causal.generation.ways import COMPILING_SECONDS, MEASURING_SECONDS, WritingWay
 from figeval.builtin.plugins.causal.language_model import hf
-from figeval.builtin.plugins.causal.options import OTHER_WAYS
+from figeval.builtin.plugins.causal.strategies import OTHER_WAYS
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.errors import ModelError
 from tests.plugins.architectures import PACKED_CONFIGS, SHARING, build

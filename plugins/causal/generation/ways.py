@@ -19,7 +19,7 @@ from figeval.types import JSON
 
 from ...torch_models.batching import TokenBudget
 from ..engine.bodies import arguments_of
-from ..options import OTHER_WAYS
+from ..strategies import OTHER_WAYS
 from .continuous import Continuous
 from .decoder import Decoder
 from .row import Row

@@ -9,7 +9,7 @@ OTHER_WAYS = ("generate", "continuous", "static")  # than own decoding, in the o
 WRITING = ("auto", "own", *OTHER_WAYS)  # see `generation.ways`
 
 
-def check_options(scoring: str, writing: str) -> None:
+def check_strategies(scoring: str, writing: str) -> None:
     """Raise `ModelError` for a value that there is not."""
     one_of("scoring", scoring, SCORING)
     one_of("writing", writing, WRITING)
