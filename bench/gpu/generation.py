@@ -63,8 +63,8 @@ def by_figeval(machine: Machine, model: Any, words: Any, prompts: list[str]) -> 
     from figeval.builtin.plugins.causal.figeval_hf import FigevalHF
     from figeval.builtin.plugins.causal.generation.fastest import FastestWriter
     from figeval.builtin.plugins.causal.generation.ways import WritingWay, disagreement, way_of
-    from figeval.builtin.plugins.causal.options import OTHER_WAYS
     from figeval.builtin.plugins.lm_eval_bridge.releases import instances
+    from plugins.causal.strategies import OTHER_WAYS
 
     lm = FigevalHF(pretrained=model, tokenizer=words, batch_size=len(prompts))
     lm.way = "own"

@@ -22,11 +22,10 @@ from figeval.types import JSON, Input, Inputs, Reply
 from ..torch_models.batching import TokenBudget, finished_batches, free_memory
 from ..torch_models.checkpoint import locate, require, with_declared
 from ..torch_models.loading import (
+    LoadedModel,
     ModelSetup,
     Neural,
-    input_limit,
-    load_model,
-    load_tokenizer,
+    load_with_tokenizer,
     measures,
     positions,
     prepare,
@@ -38,7 +37,7 @@ from .engine.bodies import cache_bytes_per_token
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 NUM_BEAMS = 4
 MAX_TEXT_TOKENS = 250  # tokens of a text
@@ -177,12 +176,9 @@ def causal_room(limit: int | None, max_new_tokens: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class WriterNetwork:
+class WriterNetwork(LoadedModel):
     """A loaded model, and the form of its inputs."""
 
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    limit: int | None
     form: Form
 
     @property
@@ -273,14 +269,12 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
 
         setup = self.setup
         settings, config = setup.settings, setup.checkpoint.config
-        tokenizer = load_tokenizer(setup.checkpoint, trust=settings.trust_remote_code)
         causal = not config.get("is_encoder_decoder")
-        auto = AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM
-        model = load_model(auto, setup)
-        limit = input_limit(settings.max_length, tokenizer.model_max_length, model)
+        loaded = load_with_tokenizer(AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM, setup)
+        model, tokenizer = loaded.model, loaded.tokenizer
         form = form_of(tokenizer, settings.separator, settings.inputs, causal=causal, marker=settings.marker)
         self.budget.limit(free_memory(setup.device), cache_bytes_per_token(model))
-        return WriterNetwork(model, tokenizer, limit, form)
+        return WriterNetwork(model, tokenizer, loaded.limit, form)
 
     def details(self, network: WriterNetwork) -> JSON:
         """Return the model's size, limit, form and decoding options."""

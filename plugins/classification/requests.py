@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
-
-from figeval.models.capabilities import Outputs
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +18,3 @@ class TextLabels:
     text: str
     labels: tuple[str, ...]
     several: bool = False
-
-
-class LabelsTexts(Protocol):
-    """A model that answers such requests. It lists `label_texts` in its attribute `capabilities`."""
-
-    def label_texts(
-        self, requests: Sequence[TextLabels]
-    ) -> Sequence[Mapping[str, float]] | Outputs[Mapping[str, float]]:
-        """Return label → probability for each request, in order.
-
-        Raises:
-            ModelError: the model does not have one of the labels.
-        """
-        ...

@@ -2,7 +2,7 @@
 
 | module | contents |
 |---|---|
-| `encoder` `masked` `pairs` `classifier` `pair_encoder` | one backend each |
+| `encoder` `masked` `pair_model` `classifier` `pair_encoder` | one backend each |
 | `span_finder` `joint_encoder` `markers` `pipeline` | one backend each |
 | `prompts` | what sentence encoders read before a text, by its role |
 | `label_order` | the check of what the classes of an NLI head mean |
@@ -34,7 +34,7 @@ def register_backends(register: BackendRegistrar) -> None:
     summary = "masked language model, zero-shot: pseudo-log-likelihood, cloze (pll=original)"
     register("masked", f"{__name__}.masked:masked", summary)
     summary = "NLI head (labels from its config, or labels=) or cross-encoder"
-    register("pairs", f"{__name__}.pairs:pairs", summary)
+    register("pairs", f"{__name__}.pair_model:pairs", summary)
     summary = "labels of single texts: any sequence classifier (labels from its config, or labels=)"
     register("classifier", f"{__name__}.classifier:classifier", summary)
     summary = "labels of pairs, with the texts encoded separately (--head biencoder)"

@@ -15,11 +15,11 @@ from figeval.models.capabilities import Outputs
 from figeval.types import JSON
 
 from ..torch_models.checkpoint import Checkpoint, locate, require, with_declared
-from ..torch_models.loading import ModelSetup, prepare
+from ..torch_models.loading import LoadedModel, ModelSetup, prepare
 from ..torch_models.reading import ModelTexts
 from ..torch_models.settings import Configured
 from ..torch_models.tokens import Floats
-from .pairs import PairModel, PairNetwork, PairSettings, classes_for, classes_of, label_scores, parse_labels
+from .pair_model import PairModel, PairSettings, classes_for, classes_of, label_scores, parse_labels
 
 if TYPE_CHECKING:
     from ..classification.requests import TextLabels
@@ -66,7 +66,7 @@ class TextClassifier(PairModel):
             [read_scores(logits, classes_by_labels[request.labels]) for logits, request in rows], outputs.truncated
         )
 
-    def details(self, network: PairNetwork) -> JSON:
+    def details(self, network: LoadedModel) -> JSON:
         """Return the model's size and limit, and the meanings of its classes."""
         classes = {name: list(ids) for name, ids in self.classes.items()}
         return super().details(network) | {"classes": classes, "several": self.several}

@@ -32,7 +32,7 @@ from figeval.task_types.routes import Dialogue, Route, decide
 from figeval.types import JSON
 
 from ..torch_models.checkpoint import locate, require, with_declared
-from ..torch_models.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from ..torch_models.loading import LoadedModel, Neural, load_with_tokenizer, measures, prepare
 from ..torch_models.overlapping import Copy
 from ..torch_models.settings import Configured, Settings
 from ..torch_models.tokens import IDS, MIN_WINDOW_TOKENS, Tokens, bare_ids, pad, padding_of
@@ -250,16 +250,7 @@ def marker_scores(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor
     return (options * text.unsqueeze(1)).sum(-1).masked_fill(positions < 0, float("-inf"))
 
 
-@dataclass(frozen=True, slots=True)
-class MarkerNetwork:
-    """A loaded model whose tokenizer has the markers."""
-
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    limit: int | None
-
-
-class MarkerScorer(Neural[Settings, MarkerNetwork]):
+class MarkerScorer(Neural[Settings, LoadedModel]):
     """A model that scores all options of a question together."""
 
     capabilities = ("score_options",)
@@ -291,18 +282,13 @@ class MarkerScorer(Neural[Settings, MarkerNetwork]):
         values = dict(zip(rows_to_read, scores_of_rows, strict=True))
         return Outputs([values.get(row, ()) for row in range(len(requests))], tokens.read.truncated - tokens.full)
 
-    def load(self) -> MarkerNetwork:
+    def load(self) -> LoadedModel:
         """Load the model without a head."""
         from transformers import AutoModel
 
-        setup = self.setup
-        tokenizer = load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code)
-        model = load_model(AutoModel, setup, spare=POOLER)
-        return MarkerNetwork(
-            model, tokenizer, input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
-        )
+        return load_with_tokenizer(AutoModel, self.setup, spare=POOLER)
 
-    def details(self, network: MarkerNetwork) -> JSON:
+    def details(self, network: LoadedModel) -> JSON:
         """Return the model's size and limit."""
         return measures(network.model, network.limit)
 

@@ -21,7 +21,7 @@ from figeval.types import JSON, Cloze, Continuation
 
 from ..torch_models.alone import Piece, encode_alone, encode_bare
 from ..torch_models.checkpoint import locate, require
-from ..torch_models.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from ..torch_models.loading import LoadedModel, Neural, input_limit, load_model, load_tokenizer, measures, prepare
 from ..torch_models.overlapping import Copy
 from ..torch_models.settings import Configured, Settings, one_of
 from ..torch_models.tokens import IDS, Tokens, padding_of
@@ -220,12 +220,9 @@ PLL = {"original": partial(masked_copies, later=False), "within_word_l2r": parti
 
 
 @dataclass(frozen=True, slots=True)
-class MaskedNetwork:
+class MaskedNetwork(LoadedModel):
     """A loaded model. `sparse`: its head can run at the asked positions only, as checked against a full forward."""
 
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    limit: int | None
     sparse: bool
 
 

@@ -31,7 +31,7 @@ from ..torch_models.settings import Configured, one_of
 from .encoder import NO_PROMPTS, Encoder, EncoderSettings, PromptedSettings, raw_network
 from .extra_layers import ExtraLayers
 from .label_order import label_order_warnings, may_be_mixed_up
-from .pairs import DECISIONS, Probability, classes_for, classes_of, label_scores, parse_labels
+from .pair_model import DECISIONS, Probability, classes_for, classes_of, label_scores, parse_labels
 from .prompts import Prompts, place_prompts
 
 if TYPE_CHECKING:

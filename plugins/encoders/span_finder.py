@@ -17,14 +17,14 @@ from figeval.errors import ModelError
 from figeval.types import JSON, NO_SPAN, ScoredSpan, Span, SpanQuery
 
 from ..torch_models.checkpoint import locate, require, with_declared
-from ..torch_models.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from ..torch_models.loading import LoadedModel, Neural, load_with_tokenizer, measures, prepare
 from ..torch_models.overlapping import Copy, fetched_rows
 from ..torch_models.settings import Configured, Settings, one_of, positive
 from ..torch_models.tokens import Floats, Passages, passages
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 
 SECOND = "second"
@@ -165,16 +165,7 @@ def best_pair(starts: Floats, ends: Floats, longest: int | None = None) -> tuple
 # ---- the backend -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SpanNetwork:
-    """A loaded model with start and end logits."""
-
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    limit: int | None
-
-
-class SpanFinder(Neural[SpanSettings, SpanNetwork]):
+class SpanFinder(Neural[SpanSettings, LoadedModel]):
     """A model that finds the span of a text that corresponds to a given one."""
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
@@ -204,17 +195,13 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
         texts = [request.text for request in requests]
         return find_best_spans(windows, logits, texts, settings.max_span, nulls if settings.null_score else None)
 
-    def load(self) -> SpanNetwork:
+    def load(self) -> LoadedModel:
         """Load the model with its head."""
         from transformers import AutoModelForQuestionAnswering
 
-        setup = self.setup
-        tokenizer = load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code)
-        model = load_model(AutoModelForQuestionAnswering, setup)
-        limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
-        return SpanNetwork(model, tokenizer, limit)
+        return load_with_tokenizer(AutoModelForQuestionAnswering, self.setup)
 
-    def details(self, network: SpanNetwork) -> JSON:
+    def details(self, network: LoadedModel) -> JSON:
         """Return the model's size and limit, the place of the text, and how the span is chosen."""
         settings = self.setup.settings
         inputs: JSON = {"text": ("first", SECOND)[settings.side], "question": settings.question or FULL}

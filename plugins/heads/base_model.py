@@ -33,6 +33,7 @@ from ..torch_models.unpadded import read_without_padding
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Module
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
@@ -44,6 +45,7 @@ POOLING = "1_Pooling/config.json"
 POOLING_MODES = {"mean_tokens": "mean", "cls_token": "cls", "lasttoken": "last"}  # sentence-transformers' → ours
 MINILM_LENGTH = 512  # all positions; its tokenizer file says 128
 POOLER = "pooler"  # read by some heads: fresh if the checkpoint has none, dropped if the head does not use it
+S = TypeVar("S", bound=Settings)
 T = TypeVar("T")
 
 
@@ -66,6 +68,10 @@ class Base:
         """
         loading = ModelSetup(Settings(), self.checkpoint, "cpu", "float32")
         return self.ready(load_model(auto, loading, spare=spare, **self.dropouts()))
+
+    def setup_of(self, settings: S, network: Module) -> ModelSetup[S]:
+        """Return the setup of a backend that reads a network where it is."""
+        return ModelSetup(settings, self.checkpoint, str(next(network.parameters()).device), "float32")
 
     def ready(self, model: PreTrainedModel) -> PreTrainedModel:
         """Return the model in training mode, with gradient checkpointing if the setup asks for it.

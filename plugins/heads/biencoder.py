@@ -27,7 +27,6 @@ from figeval.types import JSON, Example, Text, TextRole
 
 from ..encoders.encoder import COSINE, NO_PROMPTS, POOLINGS, Encoder, EncoderNetwork, EncoderSettings, pool_states
 from ..encoders.prompts import Prompts, check_prompts
-from ..torch_models.loading import ModelSetup
 from ..torch_models.settings import one_of, positive
 from ..torch_models.tokens import IDS, Tokens, tokenize
 from .base_model import Base, Prompted, base_of, options_of, pooled_encoder, pooling_of
@@ -345,10 +344,7 @@ class EncoderLearner(Prompted, ABC):
     def backend(self, network: BiencoderNetwork) -> Encoder:
         """Return the encoder as a backend of `figeval run`."""
         settings = EncoderSettings(pooling=self.pooling, similarity=self.options.similarity)
-        device = str(next(network.parameters()).device)
-        encoder = Encoder(ModelSetup(settings, self.base.checkpoint, device, "float32"), self.prompts)
-        vars(encoder)["network"] = self.read_by(network)
-        return encoder
+        return Encoder(self.base.setup_of(settings, network), self.prompts).with_network(self.read_by(network))
 
     def read_by(self, network: BiencoderNetwork) -> EncoderNetwork:
         """Return the network's encoder in the form that a backend reads."""

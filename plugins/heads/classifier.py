@@ -20,7 +20,7 @@ from figeval.types import JSON, Example
 from ..classification.classification import ClassificationExample
 from ..classification.multilabel import MultilabelExample
 from ..encoders.classifier import SIGMOIDS, TextClassifier, has_sigmoids
-from ..encoders.pairs import PairSettings, classes_for, parse_labels
+from ..encoders.pair_model import PairSettings, classes_for, parse_labels
 from ..torch_models.loading import ModelSetup
 from .base_model import base_of, options_of
 from .cross_encoder import Cross, CrossOptions, Losses, PairFeatures, checkpoint_classes, outputs_for

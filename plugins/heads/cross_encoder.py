@@ -25,11 +25,10 @@ from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import JSON, Example
 
-from ..encoders.pairs import (
+from ..encoders.pair_model import (
     NAMELESS,
     PairLabeller,
     PairModel,
-    PairNetwork,
     PairScorer,
     PairSettings,
     classes_for,
@@ -39,7 +38,7 @@ from ..encoders.pairs import (
     with_padding,
 )
 from ..torch_models.checkpoint import ends
-from ..torch_models.loading import ModelSetup
+from ..torch_models.loading import LoadedModel, ModelSetup
 from ..torch_models.settings import positive
 from ..torch_models.tokens import Tokens, tokenize
 from .base_model import Base, base_of, freeze_modules, fresh_head, options_of
@@ -249,10 +248,8 @@ class Cross(ABC):
 
     def backend(self, network: CrossNetwork) -> PairModel:
         """Return the classifier as a backend of `figeval run`."""
-        device = str(next(network.parameters()).device)
-        backend = self.make_backend(ModelSetup(PairSettings(), self.base.checkpoint, device, "float32"))
-        vars(backend)["network"] = PairNetwork(network.model, self.pair_tokenizer.tokenizer, self.pair_tokenizer.limit)
-        return backend
+        loaded = LoadedModel(network.model, self.pair_tokenizer.tokenizer, self.pair_tokenizer.limit)
+        return self.make_backend(self.base.setup_of(PairSettings(), network)).with_network(loaded)
 
     def save(self, network: CrossNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the classifier as transformers does, with its tokenizer."""

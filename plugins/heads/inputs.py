@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import torch
+from torch.nn import Module
 
 from figeval.errors import TrainError
 
@@ -12,6 +16,7 @@ from ..torch_models.tokens import IDS, TYPES
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from transformers import PreTrainedModel
 
     from figeval.models.learner import Batch
     from figeval.task_types.choice import ChoiceExample
@@ -36,6 +41,22 @@ class IndependentFeatures:
         return []
 
 
+class BatchLosses(Module, ABC):  # type: ignore[misc]
+    """Base class of networks that compute losses batch by batch."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    @abstractmethod
+    def losses(self, batch: Batch) -> Tensor:
+        """Return losses (rows,) of one batch."""
+
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
+        """Return losses (rows,) of the rows of all batches."""
+        return torch.cat([self.losses(batch) for batch in batches])
+
+
 def inputs_of(batch: Batch, prefix: str = "") -> dict[str, Tensor]:
     """Return the model's inputs in a batch; a second set of inputs has names with a prefix."""
     return {name: batch[prefix + name] for name in INPUT_NAMES if prefix + name in batch}
@@ -57,8 +78,6 @@ def class_of(example: PairExample | ClassificationExample, behind: Mapping[str, 
 
 def rectangle(rows: Sequence[Sequence[int]]) -> Tensor:
     """Return numbers as a tensor (rows, longest), padded with -1."""
-    import torch
-
     width = max(map(len, rows))
     return torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows])
 

@@ -237,8 +237,7 @@ class JointLearner:
         """Return the network as a backend of `figeval run`."""
         options, base = self.options, self.ranker.base
         settings = JointSettings(pooling=self.ranker.pooling, similarity=options.similarity, max_span=options.max_span)
-        device = str(next(network.parameters()).device)
-        setup: ModelSetup[EncoderSettings] = ModelSetup(settings, base.checkpoint, device, "float32")
+        setup: ModelSetup[EncoderSettings] = base.setup_of(settings, network)
         backend = JointEncoder(setup, settings.max_span, options.activation)
         vars(backend).update(network=self.ranker.read_by(network), branch=network.branch)
         return backend

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import torch
-from torch.nn import Module, functional
+from torch.nn import functional
 
 from ..causal.engine.encoder_decoder import IGNORED
 from ..encoders.masked import masked_logits
 from ..torch_models.tokens import IDS, pad
+from .inputs import BatchLosses
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,21 +49,16 @@ def encoder_decoder_row(read: Sequence[int], target: Sequence[int], start: int) 
     return {IDS: read, DECODER_IDS: [start, *target[:-1]], LABELS: target}
 
 
-class LanguageNetwork(Module):  # type: ignore[misc]
+class LanguageNetwork(BatchLosses):
     """Network that computes -Σ log P(label) over the labels of a row, in float32.
 
     With `sparse`, the model's head runs only at positions with labels. `options` are passed to the model.
     """
 
     def __init__(self, model: PreTrainedModel, *, sparse: bool = False, **options: bool) -> None:
-        super().__init__()
-        self.model = model
+        super().__init__(model)
         self.sparse = sparse
         self.options = options
-
-    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002
-        """Return losses (rows,) of the rows of all batches."""
-        return torch.cat([self.losses(batch) for batch in batches])
 
     def losses(self, batch: Batch) -> Tensor:
         """Return losses (rows,) of one batch."""

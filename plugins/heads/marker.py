@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import torch
-from torch.nn import Module, functional
+from torch.nn import functional
 
 from figeval.errors import TrainError
 from figeval.task_types.choice import ChoiceExample
@@ -23,22 +23,21 @@ from figeval.types import JSON, Example
 
 from ..encoders.markers import (
     MarkedTokens,
-    MarkerNetwork,
     MarkerScorer,
     OptionList,
     mark_options,
     marker_scores,
     with_markers,
 )
-from ..torch_models.loading import ModelSetup
+from ..torch_models.loading import LoadedModel
 from ..torch_models.settings import Settings
 from .base_model import POOLER, Base, base_of, freeze_modules, options_of
-from .inputs import IndependentFeatures, gold_of
+from .inputs import BatchLosses, IndependentFeatures, gold_of
 from .writing import decoder_start
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
     from figeval.models.learner import Batch, Setup
 
@@ -63,21 +62,12 @@ class MarkerFeatures(IndependentFeatures):
         return {**self.tokens.tensors(rows, "cpu"), "golds": torch.tensor([self.golds[row] for row in rows])}
 
 
-class MarkerHeadNetwork(Module):  # type: ignore[misc]
+class MarkerHeadNetwork(BatchLosses):
     """Network that computes the loss of the right option among those of its example."""
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
-        """Return losses (rows,) of the rows of all batches."""
-        return torch.cat(
-            [
-                functional.cross_entropy(marker_scores(self.model, batch), batch["golds"], reduction="none")
-                for batch in batches
-            ]
-        )
+    def losses(self, batch: Batch) -> Tensor:
+        """Return losses (rows,) of one batch."""
+        return functional.cross_entropy(marker_scores(self.model, batch), batch["golds"], reduction="none")
 
 
 @dataclass(frozen=True)
@@ -124,10 +114,8 @@ class MarkerLearner:
 
     def backend(self, network: MarkerHeadNetwork) -> MarkerScorer:
         """Return the model as a backend of `figeval run`."""
-        device = str(next(network.parameters()).device)
-        backend = MarkerScorer(ModelSetup(Settings(), self.base.checkpoint, device, "float32"))
-        vars(backend)["network"] = MarkerNetwork(network.model, self.tokenizer, self.base.limit)
-        return backend
+        loaded = LoadedModel(network.model, self.tokenizer, self.base.limit)
+        return MarkerScorer(self.base.setup_of(Settings(), network)).with_network(loaded)
 
     def save(self, network: MarkerHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the model as transformers does, with its tokenizer, which includes the markers."""

@@ -30,7 +30,7 @@ from ..encoders.pair_encoder import (
     pair_head,
     pair_logits,
 )
-from ..encoders.pairs import classes_for, classes_of, parse_labels
+from ..encoders.pair_model import classes_for, classes_of, parse_labels
 from ..encoders.prompts import Prompts
 from ..torch_models.loading import ModelSetup
 from ..torch_models.tokens import Tokens, tokenize
@@ -156,8 +156,7 @@ class PairBiencoder(Prompted):
     def backend(self, network: PairBiencoderNetwork) -> PairEncoder:
         """Return the network as a backend of `figeval run`."""
         settings, base = PairEncoderSettings(pooling=self.pooling, product=self.options.product), self.base
-        device = str(next(network.parameters()).device)
-        setup: ModelSetup[EncoderSettings] = ModelSetup(settings, base.checkpoint, device, "float32")
+        setup: ModelSetup[EncoderSettings] = base.setup_of(settings, network)
         backend = PairEncoder(setup, settings, self.names, self.prompts)
         encoder = EncoderNetwork(network.encoder, base.tokenizer, base.limit, self.pooling, network.pooled)
         vars(backend).update(network=encoder, head=network.head)

@@ -22,7 +22,6 @@ from figeval.io.json_files import InvalidJSON, parse_json
 from figeval.types import JSON, Example
 
 from ..encoders.masked import MaskedModel, MaskedNetwork, MaskedSettings, has_separable_head
-from ..torch_models.loading import ModelSetup
 from ..torch_models.tokens import IDS, padding_of
 from .base_model import Base, base_of, fresh_head, options_of
 from .language import Row, batch_of, length, weight
@@ -225,10 +224,8 @@ class MaskedLearner(PostTraining):
         return not architecture or architecture.endswith("Model")
 
     def backend(self, network: LanguageNetwork) -> MaskedModel:
-        device = str(next(network.parameters()).device)
-        masked = MaskedModel(ModelSetup(MaskedSettings(), self.base.checkpoint, device, "float32"))
-        vars(masked)["network"] = MaskedNetwork(network.model, self.base.tokenizer, self.base.limit, network.sparse)
-        return masked
+        loaded = MaskedNetwork(network.model, self.base.tokenizer, self.base.limit, network.sparse)
+        return MaskedModel(self.base.setup_of(MaskedSettings(), network)).with_network(loaded)
 
     def describe(self) -> JSON:
         """Return the common description, and whether the head is fresh."""

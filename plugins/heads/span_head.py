@@ -13,22 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import torch
-from torch.nn import Module, functional
+from torch.nn import functional
 
 from figeval.errors import TrainError
 from figeval.task_types.spans import SpanExample
 from figeval.types import JSON, NO_SPAN, Example, Span, SpanQuery
 
-from ..encoders.span_finder import FULL, SECOND, SpanFinder, SpanNetwork, SpanSettings, passages_of, solid_tokens
+from ..encoders.span_finder import FULL, SECOND, SpanFinder, SpanSettings, passages_of, solid_tokens
 from ..torch_models.checkpoint import ends, with_declared
-from ..torch_models.loading import ModelSetup
+from ..torch_models.loading import LoadedModel
 from ..torch_models.tokens import Passages, TokenWindow
 from .base_model import Base, base_of, freeze_modules, fresh_head, options_of
-from .inputs import IndependentFeatures, inputs_of
+from .inputs import BatchLosses, IndependentFeatures, inputs_of
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel
 
     from figeval.models.learner import Batch, Setup
 
@@ -180,16 +179,8 @@ def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -
 # ---- network ---------------------------------------------------------------------------------------------------------
 
 
-class SpanHeadNetwork(Module):  # type: ignore[misc]
+class SpanHeadNetwork(BatchLosses):
     """Network that computes the sum of the start and end losses."""
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
-        """Return losses (rows,) of the rows of all batches."""
-        return torch.cat([self.losses(batch) for batch in batches])
 
     def losses(self, batch: Batch) -> Tensor:
         """Return losses (rows,) of one batch."""
@@ -232,10 +223,8 @@ class SpanLearner:
 
     def backend(self, network: SpanHeadNetwork) -> SpanFinder:
         """Return the model as a backend of `figeval run`."""
-        device = str(next(network.parameters()).device)
-        backend = SpanFinder(ModelSetup(self.settings, self.base.checkpoint, device, "float32"))
-        vars(backend)["network"] = SpanNetwork(network.model, self.base.tokenizer, self.base.limit)
-        return backend
+        loaded = LoadedModel(network.model, self.base.tokenizer, self.base.limit)
+        return SpanFinder(self.base.setup_of(self.settings, network)).with_network(loaded)
 
     def save(self, network: SpanHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the question-answering model as transformers does, with its tokenizer."""

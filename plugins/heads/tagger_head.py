@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
-from torch.nn import Module, functional
+from torch.nn import functional
 
 from figeval.errors import TrainError
 from figeval.types import JSON, Example
 
 from ..labelling.labelling import LabellingExample
-from ..labelling.tagger import RULE, Tagger, TaggerNetwork, TaggerSettings, WordPieces, word_pieces
+from ..labelling.tagger import RULE, Tagger, WordPieces, word_pieces
 from ..torch_models.checkpoint import ends
-from ..torch_models.loading import ModelSetup
+from ..torch_models.loading import LoadedModel
+from ..torch_models.settings import Settings
 from .base_model import Base, base_of, freeze_modules, fresh_head, options_of
-from .inputs import inputs_of
+from .inputs import BatchLosses, inputs_of
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel
 
     from figeval.models.learner import Batch, Setup
 
@@ -96,16 +96,8 @@ class TaggerFeatures:
         return []
 
 
-class TaggerHeadNetwork(Module):  # type: ignore[misc]
+class TaggerHeadNetwork(BatchLosses):
     """Network that computes the sum of the cross-entropies of a text's words."""
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
-        """Return losses (texts,) of all batches."""
-        return torch.cat([self.losses(batch) for batch in batches])
 
     def losses(self, batch: Batch) -> Tensor:
         """Return losses (texts,) of one batch."""
@@ -151,12 +143,8 @@ class TaggerLearner:
 
     def backend(self, network: TaggerHeadNetwork) -> Tagger:
         """Return the model as a backend of `figeval run`."""
-        device = str(next(network.parameters()).device)
-        backend = Tagger(
-            ModelSetup(TaggerSettings(model=self.base.setup.model), self.base.checkpoint, device, "float32")
-        )
-        vars(backend)["network"] = TaggerNetwork(network.model, self.base.tokenizer, self.base.limit)
-        return backend
+        loaded = LoadedModel(network.model, self.base.tokenizer, self.base.limit)
+        return Tagger(self.base.setup_of(Settings(model=self.base.setup.model), network)).with_network(loaded)
 
     def save(self, network: TaggerHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the token-classification model as transformers does, with its tokenizer."""

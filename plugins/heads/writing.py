@@ -35,7 +35,6 @@ from ..causal.writer import (
     names_of,
 )
 from ..torch_models.checkpoint import Checkpoint, by_class
-from ..torch_models.loading import ModelSetup
 from ..torch_models.settings import positive
 from ..torch_models.tokens import IDS, Tokens, bare_ids, padding_of, tokenize
 from .base_model import Base, base_of, options_of
@@ -142,10 +141,8 @@ class Writing(ABC):
     def backend(self, network: LanguageNetwork) -> WriterModel:
         """Return the model as a backend of `figeval run`."""
         settings = WriterSettings(num_beams=self.options.num_beams, max_new_tokens=self.options.max_new_tokens)
-        device = str(next(network.parameters()).device)
-        writer = WriterModel(ModelSetup(settings, self.base.checkpoint, device, "float32"))
-        vars(writer)["network"] = WriterNetwork(network.model, self.base.tokenizer, self.base.limit, self.form)
-        return writer
+        loaded = WriterNetwork(network.model, self.base.tokenizer, self.base.limit, self.form)
+        return WriterModel(self.base.setup_of(settings, network)).with_network(loaded)
 
     def save(self, network: LanguageNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the model as transformers does, with its tokenizer, and return its form and decoding options."""

@@ -20,7 +20,7 @@ from figeval.errors import ModelError
 from figeval.types import JSON
 
 from ..torch_models.checkpoint import locate, require, with_declared
-from ..torch_models.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from ..torch_models.loading import LoadedModel, Neural, load_with_tokenizer, measures, prepare
 from ..torch_models.overlapping import Copy, fetched_rows
 from ..torch_models.settings import Configured, Settings
 from ..torch_models.tokens import Floats, Passages, passages
@@ -29,23 +29,9 @@ from .tags import OUTSIDE
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 RULE = "the first token of a word has its label; of several windows, the one with the most context counts"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaggerSettings(Settings):
-    """Settings of taggers, those of all torch models."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaggerNetwork:
-    """A loaded model with a class for each token."""
-
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    limit: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +65,7 @@ def first_pieces(words: Sequence[str], offsets: Sequence[tuple[int, int]]) -> li
     return first
 
 
-class Tagger(Neural[TaggerSettings, TaggerNetwork]):
+class Tagger(Neural[Settings, LoadedModel]):
     """A model that labels each word of a text."""
 
     capabilities = ("label_words",)
@@ -112,17 +98,13 @@ class Tagger(Neural[TaggerSettings, TaggerNetwork]):
             for request, table, first in rows_of_texts
         ]
 
-    def load(self) -> TaggerNetwork:
+    def load(self) -> LoadedModel:
         """Load the model with its head."""
         from transformers import AutoModelForTokenClassification
 
-        setup = self.setup
-        tokenizer = load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code)
-        model = load_model(AutoModelForTokenClassification, setup)
-        limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
-        return TaggerNetwork(model, tokenizer, limit)
+        return load_with_tokenizer(AutoModelForTokenClassification, self.setup)
 
-    def details(self, network: TaggerNetwork) -> JSON:
+    def details(self, network: LoadedModel) -> JSON:
         """Return the model's size, limit and labels, and the rule for labelling words."""
         labels = list(network.model.config.id2label.values())
         return measures(network.model, network.limit) | {"labels": labels, "words": RULE}
@@ -144,7 +126,7 @@ def require_shared_labels(model: str, model_labels: Sequence[str], labels: Seque
         )
 
 
-def open_tagger(settings: TaggerSettings) -> Tagger:
+def open_tagger(settings: Settings) -> Tagger:
     """Open a token-classification model from a folder or hub id.
 
     Raises:
@@ -155,4 +137,4 @@ def open_tagger(settings: TaggerSettings) -> Tagger:
     return Tagger(prepare(with_declared(settings, checkpoint), checkpoint))
 
 
-tagger = Configured(TaggerSettings, open_tagger)
+tagger = Configured(Settings, open_tagger)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partialmethod
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from figeval.errors import ModelError
 from figeval.io.text import clean
@@ -285,6 +285,22 @@ def parameters(model: Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model with its tokenizer, and the most tokens of an input; None for any number."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    limit: int | None
+
+
+def load_with_tokenizer(auto: type[_BaseAutoModelClass], setup: ModelSetup[S], *, spare: str = "") -> LoadedModel:
+    """Load a model with its tokenizer. Arguments and errors are those of `load_model`."""
+    tokenizer = load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code)
+    model = load_model(auto, setup, spare=spare)
+    return LoadedModel(model, tokenizer, input_limit(setup.settings.max_length, tokenizer.model_max_length, model))
+
+
 class Neural(ABC, Generic[S, N]):
     """Base class of torch backends. Subclasses define how the network is loaded and which details are recorded.
 
@@ -315,6 +331,11 @@ class Neural(ABC, Generic[S, N]):
         vars(self)["network"] = network = self.load()  # there already, because `check` may ask the model
         self.warnings += [warning for warning in self.check() if warning not in self.warnings]
         return network
+
+    def with_network(self, network: N) -> Self:
+        """Use a network that is loaded already, such as one in training, and return the backend."""
+        vars(self)["network"] = network
+        return self
 
     def check(self) -> list[str]:
         """Return warnings about the loaded model, for the record; by default there are none."""

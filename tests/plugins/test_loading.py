@@ -14,7 +14,7 @@ import torch
 from figeval.builtin.plugins.causal.language_model import causal, seq2seq
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.masked import masked
-from figeval.builtin.plugins.encoders.pairs import pairs
+from figeval.builtin.plugins.encoders.pair_model import pairs
 from figeval.errors import ModelError
 from figeval.types import Cloze, Continuation, Text, TextPair
 from tests.plugins.tiny import Workshop

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.masked import masked
-from figeval.builtin.plugins.encoders.pairs import pairs
+from figeval.builtin.plugins.encoders.pair_model import pairs
 from figeval.builtin.plugins.encoders.span_finder import spans
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.builtin.plugins.torch_models.overlapping import Copy, Steps, fetched_rows, run_steps

@@ -14,7 +14,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins.encoders.pairs import DECISIONS, classes_for, label_scores, meaning, pairs, parse_labels
+from figeval.builtin.plugins.encoders.pair_model import (
+    DECISIONS,
+    classes_for,
+    label_scores,
+    meaning,
+    pairs,
+    parse_labels,
+)
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.types import PairLabel, TextPair

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from figeval.builtin.plugins.encoders.encoder import encoder
-from figeval.builtin.plugins.encoders.pairs import pairs
+from figeval.builtin.plugins.encoders.pair_model import pairs
 from figeval.builtin.plugins.encoders.span_finder import spans
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities

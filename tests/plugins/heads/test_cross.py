@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from figeval.builtin.plugins.encoders.pairs import pairs as reading
+from figeval.builtin.plugins.encoders.pair_model import pairs as reading
 from figeval.builtin.plugins.heads.cross_encoder import choice, pairs, ranking
 from figeval.errors import FigevalError
 from figeval.models.learner import Setup

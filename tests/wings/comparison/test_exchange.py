@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from figeval.builtin.plugins.rating.rating_metrics import FEATURES, correlation
 from figeval.metrics.discrimination import area, area_features
 from figeval.wings.comparison import exchange
 from figeval.wings.comparison.exchange import paired_statistic, statistic_over_languages
-from plugins.rating.rating_metrics import FEATURES, correlation
 
 REPEATS = 400
 RESAMPLES = 1000

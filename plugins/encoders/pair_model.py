@@ -17,7 +17,7 @@ from figeval.models.capabilities import Outputs
 from figeval.types import JSON, PairLabel, TextPair
 
 from ..torch_models.checkpoint import locate, require, with_declared
-from ..torch_models.loading import ModelSetup, Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from ..torch_models.loading import LoadedModel, ModelSetup, Neural, load_with_tokenizer, measures, prepare
 from ..torch_models.overlapping import Copy, fetched_rows
 from ..torch_models.reading import ModelTexts
 from ..torch_models.settings import Configured, Settings, one_of
@@ -26,7 +26,7 @@ from .label_order import label_order_warnings, may_be_mixed_up
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,16 +154,7 @@ def label_scores(
 # ---- the backends ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PairNetwork:
-    """A loaded classifier with its tokenizer."""
-
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    limit: int | None
-
-
-class PairModel(Neural[PairSettings, PairNetwork]):
+class PairModel(Neural[PairSettings, LoadedModel]):
     """A sequence classifier on pairs; subclasses interpret its outputs."""
 
     def logits(self, pairs: Sequence[TextPair | PairLabel]) -> Outputs[Any]:
@@ -188,18 +179,16 @@ class PairModel(Neural[PairSettings, PairNetwork]):
         rows: Any = np.stack([row for row in outputs.values if row is not None])  # none is left out
         return Outputs(rows, outputs.truncated)
 
-    def load(self) -> PairNetwork:
+    def load(self) -> LoadedModel:
         """Load the classifier with its head."""
         from transformers import AutoModelForSequenceClassification
 
-        setup = self.setup
-        tokenizer = with_padding(load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code))
-        model = load_model(AutoModelForSequenceClassification, setup)
-        model.config.pad_token_id = tokenizer.pad_token_id  # decoders with a head need it to find the last token
-        limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
-        return PairNetwork(model, tokenizer, limit)
+        network = load_with_tokenizer(AutoModelForSequenceClassification, self.setup)
+        # Decoders with a head need it to find the last token.
+        network.model.config.pad_token_id = with_padding(network.tokenizer).pad_token_id
+        return network
 
-    def details(self, network: PairNetwork) -> JSON:
+    def details(self, network: LoadedModel) -> JSON:
         """Return the model's size and limit."""
         return measures(network.model, network.limit)
 
@@ -243,7 +232,7 @@ class PairLabeller(PairModel):
         head = self.setup.checkpoint.model, self.classes, self.label_pairs
         return label_order_warnings(*head) if self.is_doubtful else []
 
-    def details(self, network: PairNetwork) -> JSON:
+    def details(self, network: LoadedModel) -> JSON:
         """Return the model's size and limit, the meanings of its classes, and how they are combined into labels."""
         classes = {name: list(ids) for name, ids in self.classes.items()}
         return super().details(network) | {"classes": classes, "decision": self.setup.settings.decision}
