@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,15 +16,13 @@ from .client import (
     Client,
     PermanentError,
     RetryableError,
-    certificates,
-    no_cookies,
     parse_body,
+    pause_seconds,
 )
 
 if TYPE_CHECKING:
     import httpx
 
-FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.5, 30.0  # seconds between attempts
 IDENTITY = {"Accept-Encoding": "identity"}  # results are long, and must not be longer than they look
 MAX_ERROR_BYTES = 65_536  # bytes that are read of a body which only explains an error
 MAX_MESSAGE_CHARS = 200  # characters of what a server says in a message
@@ -144,8 +141,7 @@ class BatchHttp:
                     raise Unclear(str(error)) from None
                 if number == max_retries:
                     raise ModelError(self._describe_failure(f"{error} (after {max_retries + 1} attempts)")) from None
-                pause = random.uniform(0, min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**number))
-                time.sleep(max(pause, min(error.wait or 0.0, MAX_PAUSE_SECONDS)))
+                time.sleep(pause_seconds(number, error.wait))
             except PermanentError as error:
                 raise ModelError(f"{self._client.endpoint.host} did not accept the batch: {error}") from None
         raise AssertionError("the last attempt returns or raises")
@@ -187,11 +183,8 @@ def open_connection(client: Client[Any]) -> httpx.Client:
     import httpx
 
     return httpx.Client(
-        headers={**IDENTITY, **client.dialect.headers(client.endpoint.key)},
         timeout=httpx.Timeout(client.settings.timeout, connect=CONNECT_SECONDS),
-        cookies=no_cookies(),
-        verify=certificates(),
-        trust_env=not client.endpoint.local,
+        **client.connection_options(IDENTITY),
     )
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import random
 import time
 import zlib
 from collections.abc import Coroutine, Mapping
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from figeval.errors import ModelError
 from figeval.io.json_files import parse_json
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 D = TypeVar("D", bound=Dialect)
 CONNECT_SECONDS = 10.0
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.5, 60.0  # between attempts; a Retry-After is honoured up to the longest
+DICE = random.Random()  # leaves the program's own random state alone
 ENCODING = {"Accept-Encoding": "gzip, deflate"}
 UNAVAILABLE = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}  # or loading
 TRANSIENT = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
@@ -130,13 +133,19 @@ class Client(Generic[D]):
         import httpx
 
         return httpx.AsyncClient(
-            headers={"Content-Type": "application/json", **ENCODING, **self.dialect.headers(self.endpoint.key)},
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),  # the attempt as a whole has a timeout
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.settings.max_concurrent),
-            cookies=no_cookies(),
-            verify=certificates(),
-            trust_env=not self.endpoint.local,  # there is no proxy between us and this machine
+            **self.connection_options({"Content-Type": "application/json", **ENCODING}),
         )
+
+    def connection_options(self, headers: Mapping[str, str]) -> dict[str, Any]:
+        """Return what every connection to the server has: headers with the key, no cookies, certificates, a proxy."""
+        return {
+            "headers": {**headers, **self.dialect.headers(self.endpoint.key)},
+            "cookies": no_cookies(),
+            "verify": certificates(),
+            "trust_env": not self.endpoint.local,  # there is no proxy between us and this machine
+        }
 
     async def attempt(self, http: AsyncClient, body: bytes) -> DialectAnswer:
         """Return the answer to one request.
@@ -299,6 +308,12 @@ def describe_models(body: JSON, name: str) -> str:
     if not matches or len(matches) > MAX_LISTED_MODELS:
         return ""
     return json.dumps([{key: model[key] for key in MODEL_KEYS if key in model} for model in matches], sort_keys=True)
+
+
+def pause_seconds(attempt: int, wait: float | None) -> float:
+    """Return the seconds of exponential back-off with full jitter, at least those that the server asked for."""
+    backoff = DICE.uniform(0, min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**attempt))
+    return max(backoff, min(wait or 0.0, MAX_PAUSE_SECONDS))
 
 
 def retry_after(value: str | None) -> float | None:

@@ -7,7 +7,6 @@ server reports that we send too fast, and grows by one with every so many answer
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,13 +19,12 @@ from figeval.types import Reply
 
 from .budget import ApiCall, Budget
 from .cache import pack
-from .client import Client, ForbiddenError, PermanentError, RetryableError
+from .client import Client, ForbiddenError, PermanentError, RetryableError, pause_seconds
 from .dialects import DialectAnswer
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
 
-FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.5, 60.0  # seconds; a Retry-After is honoured up to the longest
 MAX_FAILURES = 20  # consecutive failures after which no more requests are sent
 MAX_FIRST_FORBIDDEN = 8  # consecutive 403 that show a wrong key if no request has succeeded
 
@@ -101,7 +99,6 @@ class RequestBatch:
         self._forbidden: ForbiddenError | None = None  # the first 403 that may be about the key
         self._unwritten: list[PaidAnswer] = []
         self._writing = asyncio.Lock()
-        self._dice = random.Random()  # leaves the program's own random state alone
 
     async def run(self, calls: Sequence[ApiCall]) -> dict[str, Reply]:
         """Return the reply to every call by key; a call without an answer gets a reply that ended by `error`.
@@ -222,7 +219,7 @@ class RequestBatch:
                 await self._learn(failure, call)
                 if attempt + 1 == attempts:
                     raise PermanentError(f"{failure} (after {attempts} attempts)") from None
-                await asyncio.sleep(self._pause(attempt, failure.wait))
+                await asyncio.sleep(pause_seconds(attempt, failure.wait))
         raise AssertionError("the last attempt returns or raises")
 
     async def _learn(self, failure: RetryableError, call: ApiCall) -> None:
@@ -244,11 +241,6 @@ class RequestBatch:
             if entry in self._unwritten:  # otherwise another worker has written it already
                 entries, self._unwritten = self._unwritten, []
                 self.budget.spent = await asyncio.to_thread(self.archive.record, self.settings.account, entries)
-
-    def _pause(self, attempt: int, wait: float | None) -> float:
-        """Return the seconds of exponential back-off with full jitter, at least those that the server asked for."""
-        backoff = self._dice.uniform(0, min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**attempt))
-        return max(backoff, min(wait or 0.0, MAX_PAUSE_SECONDS))
 
 
 def error_reply(reason: str) -> Reply:

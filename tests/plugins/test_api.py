@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import plugins
-from figeval.builtin.plugins.api import request_batch
+from figeval.builtin.plugins.api import client as http_client
 from figeval.builtin.plugins.api.budget import ApiCall, Budget, size_of
 from figeval.builtin.plugins.api.cache import archive_file, cut_at_stops, pack, unpack
 from figeval.builtin.plugins.api.client import retry_after
@@ -57,7 +57,7 @@ pytestmark = pytest.mark.usefixtures("no_keys")
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_batch, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(http_client, "FIRST_PAUSE_SECONDS", 0.001)
 
 
 Open = Callable[..., ApiModel]
@@ -280,7 +280,7 @@ def test_a_server_that_says_when_to_come_back_is_obeyed(header: str, desk: Desk,
 
 
 def test_patience_has_an_end(desk: Desk, model: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_batch, "MAX_PAUSE_SECONDS", 0.2)
+    monkeypatch.setattr(http_client, "MAX_PAUSE_SECONDS", 0.2)
     desk.plan = [says(503, Retry_After="3600")]
     began = time.monotonic()
     assert model().generate(ask("x")) == [Reply(text="X")]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from figeval.builtin.plugins.api import batch_http, batches
+from figeval.builtin.plugins.api import client as http_client
 from figeval.builtin.plugins.api.batch_api import AnthropicBatches, OpenAIBatches
 from figeval.builtin.plugins.api.batch_http import read_beginning, split_lines
 from figeval.builtin.plugins.api.cache import archive_file
@@ -30,7 +31,7 @@ QUESTIONS = [f"question {number}" for number in range(7)]
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_http, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(http_client, "FIRST_PAUSE_SECONDS", 0.001)
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval.builtin.plugins.api import client as http_client
 from figeval.builtin.plugins.api import request_batch
 from figeval.builtin.plugins.api.faults import status_of
 from figeval.builtin.plugins.api.providers import ApiModel, anthropic, openai
@@ -26,7 +27,7 @@ FORBIDDEN_REPLY = says(403, {"error": {"message": "no"}})
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_batch, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(http_client, "FIRST_PAUSE_SECONDS", 0.001)
 
 
 Open = Callable[..., ApiModel]

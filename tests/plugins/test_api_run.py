@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.plugins.api import request_batch
+from figeval.builtin.plugins.api import client as http_client
 from figeval.builtin.plugins.api.cache import archive_file
 from figeval.builtin.plugins.api.providers import openai
 from figeval.models.archive import open_archive
@@ -89,7 +89,7 @@ def command(tmp_path: Path) -> Callable[..., list[str]]:
 
 @pytest.mark.slow
 def test_two_hundred_questions_through_a_faulty_proxy(served: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_batch, "FIRST_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(http_client, "FIRST_PAUSE_SECONDS", 0.05)
     url, name = served
     texts = [f"Is proverb {number} about time?" for number in range(200)]
     prompts = [Prompt((Message("user", text),), (), 2) for text in texts]
