@@ -21,7 +21,7 @@ nothing is asked or paid for twice.
 | `request_batch` | many requests at once: retries, adaptive concurrency, budget |
 | `client` | one attempt at one request; `faults` says what errors mean, and `secret` keeps the key out of texts |
 | `batches`, `batch_api`, `batch_http` | requests that are submitted and collected later (--batch) |
-| `budget`, `prices`, `cache` | what requests cost, and where replies are stored |
+| `budget`, `prices` | what requests may cost; `archive` and `batch_archive`: replies and batches on disk |
 """
 
 from __future__ import annotations

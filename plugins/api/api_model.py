@@ -11,14 +11,13 @@ from typing import Any
 from figeval.errors import ModelError
 from figeval.io.json_files import parse_json
 from figeval.io.text import counted
-from figeval.models.archive import Archive, Usage, open_archive
-from figeval.models.batch_archive import BatchArchive
 from figeval.models.progress import advance
 from figeval.reasoning import Reasoning
 from figeval.types import JSON, Prompt, Reply
 
+from .archive import Archive, Usage, archive_file, key_of, open_archive, unpack
+from .batch_archive import BatchArchive
 from .budget import ApiCall, Budget, estimate_usage, size_of
-from .cache import archive_file, cut_at_stops, key_of, unpack
 from .client import Client, run_async
 from .dialects import ChatDialect
 from .formats import keeps_to, unwrap_choice
@@ -250,3 +249,9 @@ def read_replies(archive: Archive, keys: Iterable[str]) -> dict[str, Reply]:
     """Return the stored replies by key, without damaged rows, which are replaced when their question is asked again."""
     replies = ((key, unpack(row)) for key, row in archive.known(keys).items())
     return {key: reply for key, reply in replies if reply is not None}
+
+
+def cut_at_stops(reply: Reply, stops: Sequence[str]) -> Reply:
+    """Return the reply up to the first stop text, since servers accept only a few stop texts or none."""
+    positions = [position for stop in stops if stop and (position := reply.text.find(stop)) >= 0]
+    return replace(reply, text=reply.text[: min(positions)], finish="stop") if positions else reply

@@ -15,8 +15,8 @@ from typing import ClassVar, Protocol
 from urllib.parse import quote
 
 from figeval.io.json_files import JSONObject, JSONValue
-from figeval.models.batch_archive import LONGEST_NAME, StoredBatch
 
+from .batch_archive import LONGEST_NAME, StoredBatch
 from .batch_http import BatchHttp, Unexpected
 from .faults import status_of
 

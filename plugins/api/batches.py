@@ -19,15 +19,14 @@ from figeval.io.files import locked
 from figeval.io.frontend import command, warn
 from figeval.io.text import counted
 from figeval.models import progress
-from figeval.models.archive import PaidAnswer, Usage
-from figeval.models.batch_archive import BatchArchive, StoredBatch
 from figeval.types import JSON, Prompt, Reply
 
 from .api_model import REJECTED, ApiModel, read_replies
+from .archive import PaidAnswer, Usage, archive_file, pack
 from .batch_api import BatchApi, BatchResult, BatchState
+from .batch_archive import BatchArchive, StoredBatch
 from .batch_http import Absent, BatchHttp, Unclear, Unexpected, open_connection
 from .budget import ApiCall
-from .cache import archive_file, pack
 from .client import Client, ForbiddenError, PermanentError, RetryableError
 from .dialects import ChatDialect
 from .request_batch import error_reply

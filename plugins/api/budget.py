@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from figeval.errors import BudgetExhausted
 from figeval.io.text import counted
-from figeval.models.archive import Usage
 from figeval.types import Prompt, Reply
 
 from .api_settings import ApiSettings
+from .archive import Usage
 
 BYTES_PER_TOKEN = 4  # roughly: in English and, because of UTF-8, in most other languages
 BATCH_SHARE = 0.5  # of the price, at OpenAI and Anthropic alike

@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from figeval.errors import ModelError
 from figeval.io.json_files import parse_json
-from figeval.models.archive import Usage
 from figeval.types import JSON, Reply
 
 from .api_settings import ApiSettings, Endpoint
+from .archive import Usage
 from .dialects import Dialect, DialectAnswer, Unreadable, billed_usage, scrub_answer
 from .faults import complaint, fault_in, is_bad_key, is_broke, is_refusal, is_too_long, status_of
 
@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 D = TypeVar("D", bound=Dialect)
 CONNECT_SECONDS = 10.0
-FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.5, 60.0  # between attempts; a Retry-After is honoured up to the longest
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = (
+    0.5,
+    60.0,
+)  # seconds; a Retry-After is honoured up to the longest
 DICE = random.Random()  # leaves the program's own random state alone
 ENCODING = {"Accept-Encoding": "gzip, deflate"}
 UNAVAILABLE = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}  # or loading

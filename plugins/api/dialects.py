@@ -13,13 +13,13 @@ from figeval.answers.reply_text import strip_reasoning
 from figeval.errors import PluginError
 from figeval.io.json_files import JSONObject, JSONValue
 from figeval.io.text import one_line, valid
-from figeval.models.archive import Usage
 from figeval.models.chat_api import ApiAnswer, ApiOptions, ChatApi
 from figeval.reasoning import Reasoning
 from figeval.registry import a_type
 from figeval.types import JSON, Finish, Message, Prompt, Reply
 
 from .api_settings import AnthropicSettings, ApiSettings, Endpoint, OpenAISettings
+from .archive import Usage
 from .faults import WITHHELD, block_reason
 from .formats import ANTHROPIC, OPENAI, as_text
 from .thinking import STYLES, style_at

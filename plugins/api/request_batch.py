@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import FigevalError, ModelError
-from figeval.models.archive import Archive, PaidAnswer, Usage
 from figeval.models.progress import advance
 from figeval.types import Reply
 
+from .archive import Archive, PaidAnswer, Usage, pack
 from .budget import ApiCall, Budget
-from .cache import pack
 from .client import Client, ForbiddenError, PermanentError, RetryableError, pause_seconds
 from .dialects import DialectAnswer
 

@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
-from figeval.models.archive import Usage
 from figeval.models.capabilities import Outputs
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
@@ -28,8 +27,8 @@ from ..torch_models.loading import MAX_LIMIT, load_tokenizer
 from ..torch_models.settings import Configured
 from .api_model import ApiModel
 from .api_settings import ServerSettings
+from .archive import Usage, key_of
 from .budget import ApiCall
-from .cache import key_of
 from .client import Client
 from .providers import LLAMA_CPP, SGLANG, VLLM_SERVER, Provider, open_client
 from .scoring_dialects import NO_BEGIN_TOKEN, ScoringDialect, pairs_of, sum_of

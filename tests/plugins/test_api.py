@@ -24,13 +24,13 @@ from hypothesis import strategies as st
 
 from figeval import plugins
 from figeval.builtin.plugins.api import client as http_client
+from figeval.builtin.plugins.api.api_model import cut_at_stops
+from figeval.builtin.plugins.api.archive import Usage, archive_file, open_archive, pack, unpack
 from figeval.builtin.plugins.api.budget import ApiCall, Budget, size_of
-from figeval.builtin.plugins.api.cache import archive_file, cut_at_stops, pack, unpack
 from figeval.builtin.plugins.api.client import retry_after
 from figeval.builtin.plugins.api.dialects import OpenAISettings
 from figeval.builtin.plugins.api.providers import ApiModel, anthropic, openai
 from figeval.errors import BudgetExhausted, CapabilityError, ModelError, RecordError
-from figeval.models.archive import Usage, open_archive
 from figeval.models.model import Backends, open_model
 from figeval.runs import Harness
 from figeval.task_types.routes import choose

@@ -14,13 +14,12 @@ import pytest
 
 from figeval.builtin.plugins.api import batch_http, batches
 from figeval.builtin.plugins.api import client as http_client
+from figeval.builtin.plugins.api.archive import archive_file, open_archive
 from figeval.builtin.plugins.api.batch_api import AnthropicBatches, OpenAIBatches
+from figeval.builtin.plugins.api.batch_archive import BatchArchive
 from figeval.builtin.plugins.api.batch_http import read_beginning, split_lines
-from figeval.builtin.plugins.api.cache import archive_file
 from figeval.builtin.plugins.api.providers import anthropic, openai
 from figeval.errors import BudgetExhausted, ModelError, NotFinished, RecordError
-from figeval.models.archive import open_archive
-from figeval.models.batch_archive import BatchArchive
 from figeval.reasoning import Reasoning
 from figeval.types import Message, Prompt, Reply
 from tests.plugins.batch_servers import BatchDesk, answer_to, batch_desk

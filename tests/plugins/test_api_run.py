@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from figeval.builtin.plugins.api import client as http_client
-from figeval.builtin.plugins.api.cache import archive_file
+from figeval.builtin.plugins.api.archive import archive_file, open_archive
 from figeval.builtin.plugins.api.providers import openai
-from figeval.models.archive import open_archive
 from figeval.types import Message, Prompt
 from tests.plugins.servers import (
     Desk,

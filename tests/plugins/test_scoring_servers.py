@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 
 import figeval
 from figeval.builtin.plugins.api.api_settings import ServerSettings
-from figeval.builtin.plugins.api.cache import archive_file, pack
+from figeval.builtin.plugins.api.archive import archive_file, pack
 from figeval.builtin.plugins.api.scoring_dialects import LlamaCpp, SGLang, VllmServer
 from figeval.builtin.plugins.api.served_model import llama_cpp, sglang, vllm_server
 from figeval.builtin.plugins.causal.language_model import causal

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from figeval.io.text import one_line
-from figeval.models.archive import Archive, PaidAnswer, Usage, damaged
+
+from .archive import Archive, PaidAnswer, Usage, damaged
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS batches (

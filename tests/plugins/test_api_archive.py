@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from figeval.builtin.plugins.api.archive import PaidAnswer, Usage, open_archive
 from figeval.errors import RecordError
-from figeval.models.archive import PaidAnswer, Usage, open_archive
 
 WRITER = """
 import sys
 from pathlib import Path
-from figeval.models.archive import PaidAnswer, Usage, open_archive
+from figeval.builtin.plugins.api.archive import PaidAnswer, Usage, open_archive
 file, name, n = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 with open_archive(file) as archive:
     for number in range(n):

@@ -6,14 +6,22 @@ neither or both. It uses SQLite's rollback journal, because the faster write-ahe
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from figeval.errors import RecordError
+from figeval.io.files import home
+from figeval.io.json_files import parse_json
+from figeval.io.text import cleaned, valid
+from figeval.types import Reply
+
+from .api_settings import ApiSettings
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID;
@@ -22,6 +30,7 @@ CREATE TABLE IF NOT EXISTS spending (
 """
 PATIENCE = 60.0  # seconds that a process waits for another one's transaction
 ELSEWHERE = "or set FIGEVAL_HOME to another folder"
+STORED_FINISHES = ("stop", "length", "refusal")
 AT_ONCE = 500  # keys per query; old versions of SQLite allow 999
 
 
@@ -126,3 +135,42 @@ def open_archive(file: Path, kind: Callable[[sqlite3.Connection], A] = Archive) 
         raise RecordError(
             f"cannot use the reply cache {file} ({error}); free some space, delete it if it is damaged, {ELSEWHERE}"
         ) from error
+
+
+# ---- one answer ------------------------------------------------------------------------------------------------------
+
+
+def archive_file() -> Path:
+    """Return the path of the archive of finished replies, which all API models share."""
+    return home() / "api_memo" / "answers.sqlite3"
+
+
+def key_of(url: str, served_models: str, body: bytes, settings: ApiSettings) -> str:
+    """Return a sha256 of the address, the models that its server lists, and the request without its key.
+
+    The request includes model, conversation and decoding options. If answers are sampled, the seed is part of the key,
+    so that another seed gets another sample.
+    """
+    thinks = settings.thinking is not None and settings.thinking.on  # most such models are sampled at any temperature
+    sample = settings.seed if settings.sampled or thinks else None
+    return hashlib.sha256(json.dumps([url, served_models, body.decode("ascii"), sample]).encode()).hexdigest()
+
+
+def pack(reply: Reply) -> str:
+    """Return a reply in its stored form, which is ASCII because UTF-8 cannot encode half a surrogate pair."""
+    return json.dumps(asdict(reply))
+
+
+def unpack(row: object) -> Reply | None:
+    """Return a stored reply, or None if the row is damaged, so that the question is asked again."""
+    if not isinstance(row, str) or not row.isascii():  # `pack` writes nothing else
+        return None
+    try:
+        reply = Reply(**cleaned(parse_json(row), valid))
+    except (TypeError, ValueError):
+        return None
+    texts = (reply.text, reply.reasoning, reply.error)
+    counts = (reply.answer_tokens, reply.reasoning_tokens)
+    is_valid = all(isinstance(text, str) for text in texts) and reply.finish in STORED_FINISHES
+    is_valid = is_valid and all(count is None or (type(count) is int and count >= 0) for count in counts)
+    return reply if is_valid else None
