@@ -22,21 +22,19 @@ from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import JSON, Example, PairLabel, ScoredSpan, Span, SpanQuery, TextPair
 
+from .plain_model import PlainModel
+
 if TYPE_CHECKING:
     from ..classification.requests import TextLabels
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
+class Chance(PlainModel):
     """A model without preferences: 1/options for choice, H_n/n for the MRR of n candidates, 1/labels for pairs."""
 
+    name: ClassVar[str] = "chance"
     capabilities: ClassVar[tuple[str, ...]] = ("label_texts",)
     indifferent: ClassVar[bool] = True  # routes with a threshold tie their answers instead of comparing with 0
-
-    model: str = ""
-
-    def __post_init__(self) -> None:
-        refuse_model_name("chance", self.model)
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
         return [0.0] * len(requests)
@@ -48,14 +46,6 @@ class Chance:
         return [
             dict.fromkeys(request.labels, 0.5) if request.several else uniform(request.labels) for request in requests
         ]
-
-    def fingerprint(self) -> str:
-        """Return the name, since there are no options."""
-        return "chance"
-
-    def describe(self) -> JSON:
-        """Return {}: there is nothing to describe."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)

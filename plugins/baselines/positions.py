@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from figeval.errors import ModelError
 from figeval.models.model import refuse_model_name
 from figeval.task_types.spans import SpanExample
 from figeval.types import JSON, Example, ScoredSpan, Span, SpanQuery
 
+from .plain_model import PlainModel
+
 
 @dataclass(frozen=True, slots=True)
-class LastSentence:
+class LastSentence(PlainModel):
     """A model that answers with the last sentence; with nothing for a text without words."""
 
-    model: str = ""
-
-    def __post_init__(self) -> None:
-        refuse_model_name("last_sentence", self.model)
+    name: ClassVar[str] = "last_sentence"
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
         from figeval.task_types.spans import sentences
@@ -32,30 +32,15 @@ class LastSentence:
         """Return the name; the definition of a sentence is tied to the version of figeval."""
         return "last_sentence 1"
 
-    def describe(self) -> JSON:
-        """Return {}: there is nothing to describe."""
-        return {}
-
 
 @dataclass(frozen=True, slots=True)
-class WholeText:
+class WholeText(PlainModel):
     """A model that answers with the whole text; with nothing for an empty one."""
 
-    model: str = ""
-
-    def __post_init__(self) -> None:
-        refuse_model_name("whole_text", self.model)
+    name: ClassVar[str] = "whole_text"
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
         return [[ScoredSpan(Span(0, len(request.text)), 0.0)] if request.text.strip() else [] for request in requests]
-
-    def fingerprint(self) -> str:
-        """Return the name, since there are no options."""
-        return "whole_text"
-
-    def describe(self) -> JSON:
-        """Return {}: there is nothing to describe."""
-        return {}
 
 
 @dataclass(slots=True)

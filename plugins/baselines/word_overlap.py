@@ -7,11 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from figeval.language.words import Reading, TaskWords, split_words
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Inputs, ManyPairs, TextPair
+
+from .plain_model import PlainModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,24 +59,13 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True)
-class Echo:
+class Echo(PlainModel):
     """A model that joins the inputs that are lists (keywords) by blanks; the text is empty if there are none."""
 
-    model: str = ""
-
-    def __post_init__(self) -> None:
-        refuse_model_name("echo", self.model)
+    name: ClassVar[str] = "echo"
 
     def write(self, requests: Sequence[Inputs]) -> list[str]:
         return [" ".join(self._keywords(request)) for request in requests]
-
-    def fingerprint(self) -> str:
-        """Return the name, since there are no options."""
-        return "echo"
-
-    def describe(self) -> JSON:
-        """Return {}: there is nothing to describe."""
-        return {}
 
     def _keywords(self, request: Inputs) -> Iterator[str]:
         for _, value in request.values:
