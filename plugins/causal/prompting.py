@@ -14,7 +14,7 @@ from figeval.errors import ModelError, TaskError
 from figeval.reasoning import Reasoning
 from figeval.types import JSON, Message, Prompt
 
-from .chat import opening, render_chat
+from ..torch_models.loading import one_line
 from .generation.row import End, Row, Thinking
 from .generation.thinking import Marks, marks_of, switch_of, template_of
 from .lm_eval_requests import CausalTokenizer
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from lm_eval.models.huggingface import HFLM
     from transformers import PreTrainedTokenizerBase
 
+AMID_THINKING = (
+    "the chat template opens the model's thinking, so options were scored as the first words of it and not as answers; "
+    "use a --route on which the model writes, or --model_args enable_thinking=false if its template knows that"
+)
+TEMPLATE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of its code
 LIMITS = ("n_positions", "max_position_embeddings", "n_ctx")  # names of a model's limit in configs, as in lm-eval
 
 
@@ -76,10 +81,24 @@ class Prompting:
         options: JSON = {"enable_thinking": self.enable_thinking}
         if reasoning is not None:
             options = dict(switch_of(template_of(self.tokenizer), on=reasoning.on))
-        text = render_chat(self.tokenizer, messages, self.model, **options)
+        text = self._fill_template(messages, {name: value for name, value in options.items() if value is not None})
         if reasoning is None or self.marks is None:
             return text
         return self.marks.switch(text, on=reasoning.on, by_template=bool(options))
+
+    def _fill_template(self, messages: Sequence[Message], variables: JSON) -> str:
+        """Return the turns as the chat template writes them, with its variables. Raises what `render` raises."""
+        from jinja2 import TemplateError
+
+        turns = [{"role": message.role, "content": message.content.strip()} for message in messages]
+        try:
+            text = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **variables)
+        except (TemplateError, *TEMPLATE_ERRORS) as error:
+            raise TaskError(
+                f"the chat template of {self.model!r} refuses these turns ({one_line(error)}); "
+                "leave out --system_instruction or --num_fewshot, or use --no_chat_template"
+            ) from error
+        return str(text)
 
     def rows(
         self, requests: Sequence[Prompt], lm: HFLM | CausalTokenizer, limit: int, final: frozenset[int]
@@ -134,7 +153,13 @@ class Prompting:
 
     def opening(self) -> JSON:
         """Return what a record says about the first prompt, and warnings about options; nothing if there was none."""
-        return opening(self.tokenizer, self.first, self.options.warnings(), chat=self.chats, scored=self.scored)
+        if self.first is None:
+            return {}
+        warnings = opening_warnings(self.tokenizer, self.first)
+        if self.scored and self.marks is not None and self.marks.opened_in(self.scored):
+            warnings.append(AMID_THINKING)
+        warnings += self.options.warnings()
+        return {"first_prompt_ids": self.first, "chat_template": self.chats, "warnings": warnings}
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:
@@ -147,3 +172,15 @@ def final_tokens(eos_ids: int | Sequence[int] | None, tokenizer: PreTrainedToken
     """Return the ids of all tokens that end a text: the `eos_token_id` of a generation config, and the tokenizer's."""
     ids = [eos_ids] if isinstance(eos_ids, int) or eos_ids is None else eos_ids
     return frozenset(token for token in (*ids, tokenizer.eos_token_id) if token is not None)
+
+
+def opening_warnings(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> list[str]:
+    """Return warnings about the beginning of a prompt; a token that also ends texts (GPT-2's) is not expected there."""
+    bos = tokenizer.bos_token_id
+    if bos is None or bos == tokenizer.eos_token_id:
+        return []
+    count = next((index for index, token in enumerate(ids) if token != bos), len(ids))
+    if count == 1:
+        return []
+    cure = "add_bos_token=true" if count == 0 else "add_bos_token=false"
+    return [f"prompts begin with {count} {tokenizer.bos_token!r} tokens instead of 1; try --model_args {cure}"]

@@ -21,8 +21,8 @@ from figeval.models.devices import release_memory
 from figeval.models.progress import advance, loading
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
-from ..causal.chat import opening_warnings
 from ..causal.lm_eval_requests import count_tokens, decoding, reply, split_pair
+from ..causal.prompting import opening_warnings
 from ..torch_models.checkpoint import Checkpoint, backend_of, check_chat_template, locate
 from ..torch_models.files import fingerprint
 from ..torch_models.loading import choose_device, load_errors, one_line, parameters, suppress_logging
