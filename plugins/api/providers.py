@@ -106,18 +106,15 @@ def add_prices(settings: ApiSettings, *, official: bool) -> ApiSettings:
     return settings
 
 
-def open_openai(settings: OpenAISettings) -> ApiModel:
-    """Open a chat model of OpenAI, or of a server with its protocol. Raises what `open_client` raises."""
-    return open_model(OPENAI, settings)
-
-
-def open_anthropic(settings: AnthropicSettings) -> ApiModel:
-    """Open a chat model of Anthropic. Raises what `open_client` raises."""
-    return open_model(ANTHROPIC, settings)
-
-
-openai = Configured(OpenAISettings, open_openai, constrains_answers=True, answers_in_parallel=True)
-anthropic = Configured(AnthropicSettings, open_anthropic, constrains_answers=True, answers_in_parallel=True)
+openai = Configured(
+    OpenAISettings, lambda settings: open_model(OPENAI, settings), constrains_answers=True, answers_in_parallel=True
+)
+anthropic = Configured(
+    AnthropicSettings,
+    lambda settings: open_model(ANTHROPIC, settings),
+    constrains_answers=True,
+    answers_in_parallel=True,
+)
 
 
 # ---- protocols of other plugins --------------------------------------------------------------------------------------

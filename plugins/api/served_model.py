@@ -216,20 +216,14 @@ def open_served(provider: Provider, settings: ServerSettings) -> ServedModel:
     return ServedModel(ApiModel(open_client(provider, settings)), provider.scoring(settings), checkpoint)
 
 
-def open_vllm_server(settings: ServerSettings) -> ServedModel:
-    """Open a model behind `vllm serve`."""
-    return open_served(VLLM_SERVER, settings)
+def backend(provider: Provider) -> Configured[ServerSettings, ServedModel]:
+    """Return the factory of models behind a kind of server."""
+    return Configured(
+        ServerSettings,
+        lambda settings: open_served(provider, settings),
+        constrains_answers=True,
+        answers_in_parallel=True,
+    )
 
 
-def open_sglang(settings: ServerSettings) -> ServedModel:
-    return open_served(SGLANG, settings)
-
-
-def open_llama_cpp(settings: ServerSettings) -> ServedModel:
-    """Open a model behind llama-cpp-python's server."""
-    return open_served(LLAMA_CPP, settings)
-
-
-vllm_server = Configured(ServerSettings, open_vllm_server, constrains_answers=True, answers_in_parallel=True)
-sglang = Configured(ServerSettings, open_sglang, constrains_answers=True, answers_in_parallel=True)
-llama_cpp = Configured(ServerSettings, open_llama_cpp, constrains_answers=True, answers_in_parallel=True)
+vllm_server, sglang, llama_cpp = backend(VLLM_SERVER), backend(SGLANG), backend(LLAMA_CPP)
