@@ -146,16 +146,6 @@ def recorded_route(task: TaskRecord, harness: Harness) -> Route | None:
     return next((route for route in routes if route.name == task.route), None)
 
 
-def recorded_metrics(task: TaskRecord, spec: TaskSpec, config: RunConfig, harness: Harness) -> MetricSet | None:
-    """Return the metrics of a recorded task, or None if no plugin provides its route any more."""
-    route = recorded_route(task, harness)
-    if route is None:
-        return None
-    if orders := str(task.settings.get("orders", "")):
-        route = in_orders(route, orders, config.seed)
-    return MetricSet(metrics_of(spec, route, config, harness), spec.labels, spec.with_language)
-
-
 def reader_of(task: TaskRecord, harness: Harness) -> ReplyReader | None:
     """Return the reply reader of a task, or None if its answers are not in words."""
     route = recorded_route(task, harness)

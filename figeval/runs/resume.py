@@ -83,14 +83,14 @@ def begin(
             f"{folder.path} has predictions of a run whose run.json is missing; restore it, or {ELSEWHERE}"
         )
     if stored is None:
-        fresh.tasks = [_task_record(plan) for plan in plans]
+        fresh.tasks = [task_record(plan) for plan in plans]
         folder.write(fresh)
         return fresh
     _check_same(folder.path, stored, config, model.name, fresh.model.fingerprint)
     _check_scoring(folder, stored, plans)
     fresh.started = stored.started
     stored_tasks = {task.task: task for task in stored.tasks}
-    fresh.tasks = [_resumed(folder.path, stored_tasks.get(plan.name), _task_record(plan)) for plan in plans]
+    fresh.tasks = [_resumed(folder.path, stored_tasks.get(plan.name), task_record(plan)) for plan in plans]
     fresh.contrasts = stored.contrasts
     return fresh
 
@@ -105,7 +105,7 @@ def check_unchanged(path: Path, stored: RunRecord, config: RunConfig, model: Mod
     stored_tasks = {task.task: task for task in stored.tasks}
     for plan in plans:
         if plan.name in stored_tasks or not plan.is_reserve:  # a reserve may have been dropped from the record
-            _resumed(path, stored_tasks[plan.name], _task_record(plan))
+            _resumed(path, stored_tasks[plan.name], task_record(plan))
 
 
 def _check_same(path: Path, stored: RunRecord, config: RunConfig, model: str, fingerprint: str) -> None:
@@ -164,7 +164,7 @@ def _shown(value: Any) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 60)
 
 
-def _task_record(plan: Plan) -> TaskRecord:
+def task_record(plan: Plan) -> TaskRecord:
     return TaskRecord(
         task=plan.name,
         kind=plan.variant.kind,

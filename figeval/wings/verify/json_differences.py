@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -41,6 +41,10 @@ class Difference:
         return are_numbers and math.isclose(
             self.first, self.second, rel_tol=RELATIVE_TOLERANCE, abs_tol=RELATIVE_TOLERANCE * 1e-3
         )
+
+    def within(self, whole: str) -> Difference:
+        """Return the difference with what the two values are parts of in front of its path."""
+        return replace(self, path=f"{whole}: {self.path}")
 
     def describe(self, second: str) -> str:
         """Return e.g. `scores.acc.value is 0.5, recomputed 0.45`; `second` introduces the second value."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figeval import plugins
+import figeval
+from figeval import RunRecord, plugins
 from figeval.config import RunConfig
+from figeval.records.run_folder import RunFolder, read_record
 from figeval.runs import Harness
 from figeval.runs.run import run
 from tests.cli.conftest import Cli, Outcome
@@ -65,6 +68,21 @@ def without_digests(content: dict[str, Any]) -> None:
     del content["digests"]
     for task in content["tasks"]:
         task["predictions_sha256"] = None
+
+
+def forge(folder: Path) -> None:
+    """Do what a forger does who knows figeval: compute scores from the rows as they are now, and all digests again."""
+    record = figeval.recompute(folder, figeval.Harness(), data=False).record
+    renew_digests(folder, record)
+
+
+def renew_digests(folder: Path, record: RunRecord | None = None) -> None:
+    """Compute all digests of a folder again, for the record as it is or for another one."""
+    run_folder = RunFolder(folder)
+    record = record or read_record(folder / "run.json")
+    for task in record.tasks:
+        run_folder.seal(task)
+    run_folder.write(record)
 
 
 def problems(outcome: Outcome) -> list[str]:
@@ -127,6 +145,97 @@ def test_one_changed_byte_anywhere(file: str, cli: Cli, copy: Path) -> None:
 def test_an_edited_record(change: Edit, words: str, cli: Cli, copy: Path) -> None:
     edit(copy, change)
     assert re.search(words, "\n".join(problems(cli("verify", "run"))))
+
+
+NOT_RECOMPUTED = {  # what only the digests protect: nothing in the folder or in the data says what is right
+    *("schema_version", "started", "finished", "command", "model", "provenance", "digests"),
+    *("tasks.seconds", "tasks.baseline_seconds", "tasks.peak_memory_mb", "tasks.version"),
+    *("config.baselines", "config.batch", "config.batch_size", "config.device", "config.processes", "config.ray"),
+    *("warnings", "tasks.warnings"),  # one that is missing is found, not one that was added
+}
+
+
+def fields_in(content: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path of every value in a JSON value that contains no other."""
+    parts = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    if not parts:
+        yield path
+    for key, value in parts:
+        yield from fields_in(value, (*path, key))
+
+
+def another(value: Any) -> Any:
+    """Return another value of the same type."""
+    return not value if isinstance(value, bool) else f"{value}x" if isinstance(value, str) else value + 1
+
+
+def test_every_field_of_a_record_is_recomputed(cli: Cli, tmp_path: Path) -> None:
+    """Whichever is altered, renewed digests do not hide it; the exceptions are known."""
+    cli(*RUN, "--limit", "8", "--output_path", "run")
+    copy = tmp_path / "run"
+    content = json.loads((copy / "run.json").read_text("utf-8"))
+    paths = {".".join(key for key in path if isinstance(key, str)): path for path in fields_in(content)}
+    hidden = []
+    for name, path in paths.items():
+        forged = json.loads(json.dumps(content))
+        *parents, last = path
+        parent = reduce(lambda part, key: part[key], parents, forged)
+        if any(f"{name}.".startswith(f"{known}.") for known in NOT_RECOMPUTED) or not parent[last]:
+            continue  # an empty value has no type that another one could be of
+        parent[last] = another(parent[last])
+        try:
+            record = RunRecord.model_validate(forged)
+        except ValueError:
+            continue  # it is refused
+        RunFolder(copy).write(record)
+        try:
+            verified = figeval.verify(copy)
+        except figeval.RecordError:
+            continue
+        if verified.ok:
+            hidden.append(name)
+    assert hidden == []
+    assert len(paths) > 100
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda row: row.update(gold=row["pred"]), r"row 'P02N1': gold is \d, recomputed"),
+        (lambda row: row["metrics"].update(acc=0.75), r"row 'P02N1': metrics\.acc is 0\.75, recomputed"),
+        (lambda row: row["metrics"].pop("acc"), r"row 'P02N1': metrics\.acc is absent, recomputed"),
+        (lambda row: row.update(cluster="P77"), r"row 'P02N1': cluster is"),
+        (lambda row: row.update(group="P77"), r'row \'P02N1\': group is "P77", recomputed null'),
+        (lambda row: row["meta"].update(figure="irony"), r"row 'P02N1': meta\.figure is"),
+        (lambda row: row["meta"].update(more="1"), r"row 'P02N1': meta\.more is \"1\", recomputed absent"),
+        (lambda row: row.update(language="de"), r"row 'P02N1': language is \"de\", recomputed absent"),
+        (lambda row: row.update(id="P99N9"), r"row 'P99N9' is for an example that the run does not have"),
+    ],
+)
+def test_a_forged_row_in_a_record_that_agrees(change: Edit, words: str, cli: Cli, copy: Path) -> None:
+    """Scores are those of the forged row, and all digests are renewed."""
+    edit_row(copy, 2, change)
+    forge(copy)
+    done = cli("verify", "run")
+    assert re.search(words, "\n".join(problems(done)))
+    assert "has been changed since" not in done.out
+
+
+def test_a_lost_row_in_a_record_that_agrees(cli: Cli, copy: Path) -> None:
+    file = copy / PREDICTIONS
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+    edit(copy, lambda run: run["tasks"][0].update(n=59, predictions_sha256=None))
+    forge(copy)
+    assert re.search(r"n is 59, the task says 60.*there is no row for", "".join(problems(cli("verify", "run"))))
+
+
+def test_a_task_that_was_taken_out_of_a_record_or_put_into_it(cli: Cli, copy: Path) -> None:
+    edit(copy, lambda run: run["tasks"].pop())
+    renew_digests(copy)
+    assert "problem      run: tasks: the record lacks mini_pairs" in problems(cli("verify", "run"))
+    edit(copy, lambda run: run["config"].update(tasks=["mini_pairs"]))
+    renew_digests(copy)
+    assert "problem      run: tasks: `config.tasks` does not ask for mini_proverbs" in problems(cli("verify", "run"))
 
 
 def test_spaces_in_a_record(cli: Cli, copy: Path) -> None:
