@@ -26,6 +26,7 @@ DESCRIPTION = {  # fields of a task that say what was asked, and how
     *("examples_sha256", "sample_sha256", "template", "template_sha256", "settings", "words", "legend", "predictions"),
 }
 WORDING = {"route", "settings", "words", "legend", "warnings", "tokens"}  # other versions of figeval may differ there
+MAX_DETAIL_CHARS = 900
 SUMMARY = {"macro", "contrasts", "spreads"}
 OF_THE_TASKS = {"tasks", "identity"}  # fields of a run that are compared apart from the others
 
@@ -47,6 +48,43 @@ class Check:
     detail: str = ""
 
 
+@dataclass(slots=True)
+class Report:
+    """The results of checks, in order."""
+
+    checks: list[Check] = field(default_factory=list)
+
+    def add(self, part: str, name: str, state: State, detail: str) -> None:
+        """Add the result of a check."""
+        self.checks.append(Check(part, name, state, one_line(detail, MAX_DETAIL_CHARS)))
+
+    def judge(self, part: str, name: str, problems: Sequence[str], success: str) -> None:
+        """Add a check that lists the problems, or that all is well."""
+        self.add(part, name, "problem" if problems else "ok", join_texts(problems) if problems else success)
+
+    def compare(
+        self,
+        part: str,
+        name: str,
+        differences: Iterable[Difference],
+        success: str,
+        *,
+        second: str = "recomputed",
+        problems: Iterable[str] = (),
+    ) -> None:
+        """Add a check that lists problems and differences, and a note on those that are only rounding.
+
+        `second` introduces the second value of each difference. Without a text for success, none is added.
+        """
+        texts: dict[bool, list[str]] = {False: [*problems], True: []}
+        for difference in differences:
+            texts[difference.is_rounding].append(difference.describe(second))
+        if texts[False] or success:
+            self.judge(part, name, texts[False], success)
+        if texts[True]:
+            self.add(part, name, "note", join_texts(texts[True]))
+
+
 def check_run(
     path: Path, harness: Harness, *, data: bool = True, progress: Callable[[str], None] = lambda _: None
 ) -> list[Check]:
@@ -62,7 +100,7 @@ def check_run(
         RecordError: `run.json` cannot be read, or was written by a later version of figeval.
     """
     _, file = read_checkable(path)
-    verification = _Verification(recompute(path, harness, data=data), RunFolder(file.parent))
+    verification = _Verification(run=recompute(path, harness, data=data), folder=RunFolder(file.parent))
     verification.check_record()
     tasks = verification.run.tasks()
     for record in verification.run.stored.tasks:
@@ -91,13 +129,12 @@ def read_checkable(path: Path) -> tuple[RunRecord, Path]:
     return record, file
 
 
-@dataclass(slots=True)
-class _Verification:
+@dataclass(slots=True, kw_only=True)
+class _Verification(Report):
     """The checks of one run."""
 
     run: RecomputedRun
     folder: RunFolder
-    checks: list[Check] = field(default_factory=list)
 
     @property
     def _uncompared(self) -> set[str]:
@@ -109,33 +146,6 @@ class _Verification:
         packages = self.run.stored.provenance.get("packages")
         return packages.get("figeval") if isinstance(packages, Mapping) else None
 
-    def add(self, part: str, name: str, state: State, detail: str = "") -> None:
-        """Add the result of a check."""
-        self.checks.append(Check(part, name, state, one_line(detail, 600)))
-
-    def report(self, part: str, name: str, problems: Sequence[str], success: str) -> None:
-        """Add a check that lists the problems, or that all is well."""
-        self.add(part, name, "problem" if problems else "ok", join_texts(problems) if problems else success)
-
-    def compare(
-        self,
-        part: str,
-        name: str,
-        differences: Iterable[Difference],
-        success: str,
-        *,
-        verb: str = "recomputed",
-        problems: Iterable[str] = (),
-    ) -> None:
-        """Add a check that lists differences and further problems, and a note on values that differ by rounding."""
-        texts: dict[bool, list[str]] = {False: [*problems], True: []}
-        for difference in differences:
-            texts[difference.is_rounding].append(difference.describe(verb))
-        if texts[False] or success:
-            self.report(part, name, texts[False], success)
-        if texts[True]:
-            self.add(part, name, "note", join_texts(texts[True]))
-
     # ---- run.json ----------------------------------------------------------------------------------------------------
 
     def check_record(self) -> None:
@@ -143,7 +153,7 @@ class _Verification:
         record = self.run.stored
         names = Counter(task.task for task in record.tasks)
         if duplicates := [f"{name} is listed {count} times" for name, count in names.items() if count > 1]:
-            self.report("run.json", "tasks", duplicates, "")
+            self.judge("run.json", "tasks", duplicates, "")
         self._check_digests(record.schema_version)
         if self._writer != (verifier := installed("figeval")):
             text = (
@@ -154,7 +164,7 @@ class _Verification:
             return
         identity = self.run.config.identity()
         problems = [] if identity == record.identity else [f"is {record.identity}, the settings give {identity}"]
-        self.report("run.json", "identity", problems, f"identity {identity}")
+        self.judge("run.json", "identity", problems, f"identity {identity}")
 
     def _check_digests(self, schema_version: str) -> None:
         version = f"schema {schema_version}"
@@ -166,7 +176,7 @@ class _Verification:
             self.add("run.json", "digests", "problem", "spaces, the order of keys or a digest were changed")
         else:
             problems = [f"{part} was changed since it was written" for part in parts]
-            self.report("run.json", "digests", problems, f"unchanged since it was written ({version})")
+            self.judge("run.json", "digests", problems, f"unchanged since it was written ({version})")
 
     # ---- a task ------------------------------------------------------------------------------------------------------
 
@@ -178,7 +188,7 @@ class _Verification:
         if task.example_ids is not None:
             differences = _differences(task.stored, task.record, DESCRIPTION - self._uncompared)
             examples = f"{task.record.available} examples as recorded"
-            self.compare(name, "data", differences, examples, verb="the task says")
+            self.compare(name, "data", differences, examples, second="the task says")
             self._compare_rows(task, task.example_ids)
         for gap in task.gaps:
             self.add(name, gap.name, "problem" if gap.is_damage else "not checked", gap.reason)
@@ -191,7 +201,7 @@ class _Verification:
             self.add(record.task, "predictions", "not checked", f"{record.predictions} is not there")
             return False
         if problems:
-            self.report(record.task, "predictions", problems, "")
+            self.judge(record.task, "predictions", problems, "")
             return False
         try:
             folder.check(record)
@@ -204,7 +214,7 @@ class _Verification:
         elif folder.is_torn(record.task):
             problems.append(f"{record.predictions} does not end with a line feed")
         digest = "" if record.predictions_sha256 else ", no digest to compare the file with"
-        self.report(record.task, "predictions", problems, f"{len(task.rows)} rows{digest}")
+        self.judge(record.task, "predictions", problems, f"{len(task.rows)} rows{digest}")
         return True
 
     def _compare_rows(self, task: RecomputedTask, example_ids: Sequence[str]) -> None:
