@@ -30,7 +30,7 @@ from figeval.io.json_files import InvalidJSON, bounded, read_json
 from figeval.io.text import cleaned, one_line, valid
 from figeval.io.validation import validated
 from figeval.records.ids import Ids, digest_of, digests_of, repeated
-from figeval.records.integrity import sealed
+from figeval.records.integrity import changed_parts, sealed
 from figeval.records.predictions import (
     MAX_BYTES,
     PredictionRow,
@@ -188,6 +188,10 @@ class RunFolder:
                 f"{file} has more rows than {task.task} has examples ({task.n:,}); restore it, or move it away and run "
                 "the same command again to recompute its predictions"
             )
+
+    def changed_parts(self) -> list[str] | None:
+        """Return the parts of `run.json` that differ from their digests (`figeval.records.integrity`)."""
+        return changed_parts(self.run_file)
 
     def is_torn(self, task: str) -> bool:
         """Return whether the predictions of a task do not end with a line feed."""

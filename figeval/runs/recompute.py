@@ -215,7 +215,10 @@ class RecomputedRun:
             return None
         offers = frozenset(self.stored.model.capabilities)
         with_parts = covered(route, offers, self._harness.routes.with_parts(spec.type)) if route.of else None
-        return flagged(spec, with_parts or route, self.config, [])
+        try:
+            return flagged(spec, with_parts or route, self.config)
+        except CapabilityError:  # an earlier version took a flag that has no effect on the route
+            return with_parts or route
 
     def _metrics(self, task: RecomputedTask, spec: TaskSpec | None, route: Route | None) -> MetricSet:
         """Return the metrics of a task; without its route, those that the record and its rows name."""

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+import figeval
 from figeval.errors import CapabilityError, RecordError, TaskError
 from figeval.runs.baselines import says_nothing
 from figeval.types import Reply
@@ -260,8 +261,6 @@ def test_candidates_that_all_tie_say_nothing():
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.wing("verify")
 def test_which_probe_is_the_floor_is_verified(keeps, workshop):
-    from figeval.wings.verify.checks import check_run
-
     with_floor(workshop.folder, "no_query")
     workshop.run()
     file = workshop.path / "run" / "run.json"
@@ -270,8 +269,8 @@ def test_which_probe_is_the_floor_is_verified(keeps, workshop):
         stored["tasks"][1]["is_floor"] = True
         del stored["tasks"][2]["is_floor"]
         file.write_text(json.dumps(stored))
-    checks = check_run(workshop.path / "run", workshop.harness())
-    problems = [check.detail for check in checks if (check.part, check.state) == ("t@no_query", "problem")]
+    verified = figeval.verify(workshop.path / "run", include_path=workshop.folder)
+    problems = [check.detail for check in verified.problems if check.part == "t@no_query"]
     assert any("is_floor is true, recomputed absent" in detail for detail in problems) == (not keeps)
 
 

@@ -34,10 +34,10 @@ def verify(
     include_path: Folders = (),
     progress: bool = False,
 ) -> Verification:
-    """Recompute the scores of a run from its predictions, and compare its files with their checksums.
+    """Compute a run again from its predictions and the tasks' data, and compare everything and the files' checksums.
 
-    Nothing is written, and no model is loaded but the baselines. The checksums find damage and careless edits, but no
-    forger.
+    Nothing is written, and no model is loaded but the baselines. Only the checksums protect what cannot be computed,
+    such as times and versions; they find damage and careless edits there, but no forger.
 
     Args:
         run: a run, or its folder.

@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeAlias
 
 from figeval import Harness, RecomputedRun, RecomputedTask, RecordError, RunRecord, recompute
 from figeval.io.text import one_line
-from figeval.records.integrity import changed_parts
 from figeval.records.provenance import installed
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import SCHEMA_VERSION
@@ -168,7 +167,7 @@ class _Verification(Report):
 
     def _check_digests(self, schema_version: str) -> None:
         version = f"schema {schema_version}"
-        parts = changed_parts(self.folder.run_file)
+        parts = self.folder.changed_parts()
         if parts is None:
             gap = "times, versions, hardware and the command: the record has no digests"
             self.add("run.json", "digests", "not checked", f"{gap} ({version})")

@@ -24,9 +24,10 @@ from figeval.cli.output import echo, echo_json
 def verify(run: Path, include_path: tuple[Path, ...], no_data: bool, against: Path | None, as_json: bool) -> int:
     """Recompute the scores of a run from its predictions; exit code 2 if something does not agree.
 
-    Checks every row against the task's data, computes scores, intervals and baselines again, and compares run.json and
-    the predictions with their checksums. The checksums are stored in the run's own folder: they find damage and
-    careless edits, but no forger. Nothing is written, and no model is loaded but the baselines.
+    Computes the run again from its rows and the tasks' data, with settings, scores, intervals and baselines, and
+    compares everything; then run.json and the predictions with their checksums. Only these protect what cannot be
+    computed, such as times and versions, and a forger can renew them. Nothing is written, and no model is loaded but
+    the baselines.
 
     \b
     figeval verify results/runs/minilm
