@@ -25,7 +25,7 @@ _PUBLIC = {
     "figeval.wings.training.api": "Training train",
     "figeval.wings.verify.api": "Verification verify",
     "figeval.runs.harness": "Harness",
-    "figeval.runs.recompute": "Gap RecomputedRun RecomputedTask recompute",
+    "figeval.runs.recompute": "RecomputedRun RecomputedTask recompute",
     "figeval.runs.stored": "StoredAnswer StoredRun",
     "figeval.hooks": "hookimpl",
     "figeval.spec": "SuiteSpec TaskSpec task",

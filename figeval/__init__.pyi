@@ -84,7 +84,6 @@ from figeval.errors import (
 from figeval.runs.harness import Harness as Harness
 from figeval.runs.outputs import write_output as write_output
 from figeval.runs.recompute import (
-    Gap as Gap,
     RecomputedRun as RecomputedRun,
     RecomputedTask as RecomputedTask,
     recompute as recompute,

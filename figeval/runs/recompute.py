@@ -68,7 +68,7 @@ class RecomputedTask:
         new_rows: the same rows computed again; a row that no example belongs to is left as it is.
         example_ids: ids of the task's examples, or None if its data were not read.
         n_recomputed: number of rows whose metrics were computed again.
-        gaps: what could not be computed again.
+        gaps: what could not be computed again: its `name`, the `reason`, and `is_damage` if the stored run prevents it.
         is_scored: True if the scores were.
     """
 

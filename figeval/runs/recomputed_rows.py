@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,8 @@ from figeval.runs.plan import Plan
 from figeval.runs.rescore import AnswerReader
 from figeval.runs.score import MetricSet
 from figeval.spec import TaskSpec
+from figeval.task_types.choice import Choice
+from figeval.task_types.label_words import SingleLabelType
 from figeval.types import Example, Prediction
 
 ROW_OF_EXAMPLE = ("gold", "choice", "texts")  # fields of a row that its task type makes of the example alone
@@ -77,7 +80,8 @@ class RowRecomputation:
         except Exception:  # row() of a task type may raise anything if values that were not stored are missing
             computed, is_whole = {"gold": self._task.task_type.gold(example)}, False
         new = dict[str, Any](row) | {key: computed[key] for key in ROW_OF_EXAMPLE if key in computed}
-        if row.get("choice") and new["choice"]:  # what was chosen depends on ties
+        new["pred"] = self._best_answer(row)
+        if row["tied"] > 1 and row.get("choice") and new["choice"]:  # which of them were chosen is not stored otherwise
             new["choice"] = {**new["choice"], "chosen": dict[str, Any](row)["choice"]["chosen"]}
         new.pop("language", None)
         new |= self._facts(row)
@@ -91,6 +95,21 @@ class RowRecomputation:
             return {**rebuilt, "metrics": row["metrics"]}
         self.n_recomputed += 1
         return rebuilt
+
+    def _best_answer(self, row: PredictionRow) -> Any:
+        """Return the option or label whose stored score is the best, which all of figeval's own routes take.
+
+        It is the stored answer if that is a best one, if the type or the route has another rule, or without scores.
+        """
+        scores = _numbers(row.get("scores", ()))
+        answers: Sequence[Any] = self._task.labels or range(len(scores))
+        by_score = isinstance(self._task.task_type, Choice | SingleLabelType) and self._plan.route.owner.startswith(
+            "figeval."
+        )
+        if not by_score or row["status"] != "ok" or len(answers) != len(scores) or any(map(math.isnan, scores)):
+            return row["pred"]
+        best = [answer for answer, score in zip(answers, scores, strict=True) if score == max(scores)]
+        return row["pred"] if row["pred"] in best or not best else best[0]
 
     def _features(self, example: Example, prediction: Prediction) -> dict[str, Any] | None:
         try:

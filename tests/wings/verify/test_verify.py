@@ -202,6 +202,10 @@ def test_every_field_of_a_record_is_recomputed(cli: Cli, tmp_path: Path) -> None
     ("change", "words"),
     [
         (lambda row: row.update(gold=row["pred"]), r"row 'P02N1': gold is \d, recomputed"),
+        (
+            lambda row: (row.update(pred=row["gold"]), row["metrics"].update(acc=1.0)),
+            r"row 'P02N1': pred is \d, recomputed \d",  # no model that scores as this one takes that option
+        ),
         (lambda row: row["metrics"].update(acc=0.75), r"row 'P02N1': metrics\.acc is 0\.75, recomputed"),
         (lambda row: row["metrics"].pop("acc"), r"row 'P02N1': metrics\.acc is absent, recomputed"),
         (lambda row: row.update(cluster="P77"), r"row 'P02N1': cluster is"),
