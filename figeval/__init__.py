@@ -78,11 +78,6 @@ _PUBLIC = {
         "PluginError RecordError TaskError TrainError UnknownName"
     ),
 }
-_REMOVED = {  # names of figeval 0.1 → their replacement
-    "heard": "write a figeval.ReplyReader, whose function is called for replies that came",
-    "unanswered": "write a figeval.ReplyReader, which answers where no reply came",
-    "log_likelihoods": "use `yield from figeval.by_likelihood(example, options, context)`",
-}
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 _WINGS = frozenset(os.listdir(os.path.join(os.path.dirname(__file__), "wings")))  # noqa: PTH118, PTH120, PTH208 - pathlib is slow
 
@@ -103,8 +98,6 @@ __all__ = sorted(filter(_is_here, _MODULES))
 
 
 def __getattr__(name: str) -> Any:
-    if name in _REMOVED:  # not an AttributeError, whose message `from figeval import heard` would not show
-        raise ImportError(f"figeval has no {name!r} since 0.2; {_REMOVED[name]}")
     if name not in _MODULES:
         raise AttributeError(f"module 'figeval' has no attribute {name!r}")
     if not _is_here(name):

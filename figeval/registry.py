@@ -20,9 +20,6 @@ from figeval.plugins import PluginManager, describe
 T = TypeVar("T")
 
 
-RENAMED = {"protocol": "task_type", "protocols": "task_types"}  # arguments of the registrars in figeval 0.1
-
-
 class Owned(Protocol):
     """An object that a plugin has registered."""
 
@@ -230,8 +227,6 @@ def bound(
     except TypeError as error:
         strange = next((name for name in kwargs if name not in signature.parameters), "")
         hint = near(strange, signature.parameters) if strange else ""
-        if RENAMED.get(strange) in signature.parameters:
-            hint = f"; {strange!r} of figeval 0.1 is {RENAMED[strange]!r} now"
         raise PluginError(f"{error}{hint}; call {spelled(signature, called)}") from error
     arguments.apply_defaults()
     return dict(arguments.arguments)

@@ -78,15 +78,6 @@ def test_a_name_that_is_not_there() -> None:
         figeval.Txet  # noqa: B018
 
 
-@pytest.mark.parametrize("name", figeval._REMOVED)
-def test_a_name_that_is_gone_says_what_to_use(name: str) -> None:
-    with pytest.raises(ImportError, match=rf"^figeval has no '{name}' since 0\.2; ") as caught:
-        exec(f"from figeval import {name}")
-    (used,) = re.findall(r"figeval\.(\w+)", str(caught.value))
-    assert used in figeval.__all__
-    assert name not in dir(figeval)
-
-
 @pytest.mark.parametrize("page", ["docs/plugins.md", "docs/statistics.md", "docs/task_types.md"])
 def test_the_documentation_for_plugin_authors_imports_what_is_public(page: str) -> None:
     text = (ROOT / page).read_text()

@@ -164,18 +164,6 @@ BROKEN_PLUGINS = {
         HEAD + hook("register_metrics", "register('mine', len, task_type=['choice'])"),
         ("unexpected keyword argument 'task_type'", "did you mean 'task_types'", "call register(name, function"),
     ),
-    "bad_old_keyword": (
-        HEAD + hook("register_metrics", "register('mine', len, protocols=['choice'])"),
-        ("'protocols' of figeval 0.1 is 'task_types' now; call register(name, function",),
-    ),
-    "bad_old_task": (
-        HEAD + "from figeval import task\n@task(name='t', protocol='choice')\ndef t(): ...\n",
-        ("@task(name='t'): the key 'protocol' of figeval 0.1 has been renamed: write `type: choice`",),
-    ),
-    "bad_old_name": (
-        HEAD + "from figeval import heard\n",
-        ("not loaded: ImportError: figeval has no 'heard' since 0.2; write a figeval.ReplyReader",),
-    ),
     "bad_type_name": (
         HEAD + KIND.format(name="choice", routes="()") + hook("register_task_types", "register(Kind)"),
         ("task type 'choice' of bad_type_name is already registered by figeval.defaults; rename it",),

@@ -21,7 +21,7 @@ from figeval.io.validation import first_location, first_problem
 from figeval.io.yaml_files import read_mapping
 from figeval.plugins import PluginManager
 from figeval.registry import Deferred, Registry, a_type, fill
-from figeval.spec.tasks import Named, SuiteSpec, TaskSpec, refuse_renamed
+from figeval.spec.tasks import Named, SuiteSpec, TaskSpec
 from figeval.task_types.registry import TaskTypes
 
 DEEPEST = 8  # files that include one another, so that a circle ends
@@ -227,10 +227,6 @@ def _with_included(file: Traversable, path: str, folder: Traversable, parts: lis
     """
     content = read_mapping(file, TaskError)
     included = content.pop("include", None) if "include" in content else ""
-    try:
-        refuse_renamed(content)
-    except ValueError as error:
-        raise TaskError(f"{file}: {error}") from error
     parts.append(_Part(file, content))
     if included == "":
         return content

@@ -32,17 +32,7 @@ E = TypeVar("E", bound=Example)
 FieldSource = str | int | float | list[Any] | dict[str, str]
 NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,99}")  # part of file names, which have at most 255 bytes
 ENGLISH = "en"  # the language of a task that names none
-RENAMED = {  # keys of figeval 0.1 → what to write instead
-    "protocol": "write `type: {}`",
-    "threshold": "write `settings: {{threshold: {}}}`",
-}
 RESERVED = ("all", "default", "no_query", "shuffled_query")  # have a meaning after the @ of a record, or for --prompts
-
-
-def refuse_renamed(values: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for a key of figeval 0.1; the message says what to write instead (docs/migration.md)."""
-    if old := next((key for key in RENAMED if key in values), None):
-        raise ValueError(f"the key {old!r} of figeval 0.1 has been renamed: {RENAMED[old].format(values[old])}")
 
 
 def _words(value: Any) -> Any:
@@ -263,13 +253,6 @@ class TaskSpec(Named):
 
     bound_to: TaskType[Any] | None = Field(default=None, exclude=True, repr=False)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_this_edition(cls, values: Any) -> Any:
-        if isinstance(values, dict):
-            refuse_renamed(values)
-        return values
-
     @model_validator(mode="after")
     def _consistent(self) -> TaskSpec:
         if self.examples is None and "test" not in self.data:
@@ -454,12 +437,8 @@ def task(*, name: str, type: str = "", **settings: Any) -> Callable[[Source], Ta
     Register the result with `register(acme_pairs)` in `register_tasks`.
 
     Raises:
-        TaskError: `type` is missing, or there is an unknown key, a key of figeval 0.1 or a value of the wrong type.
+        TaskError: `type` is missing, or there is an unknown key, or a value of the wrong type.
     """
-    try:
-        refuse_renamed(settings)
-    except ValueError as error:
-        raise TaskError(f"@task(name={name!r}): {error}") from error
     if not type:
         raise TaskError(f'@task(name={name!r}) has no `type`; write, for example, type="choice"')
 

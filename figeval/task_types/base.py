@@ -8,7 +8,7 @@ the contract.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -20,7 +20,7 @@ from figeval.prompts import PromptContext
 from figeval.task_types.fields import Definition, RowContext, fields_of, read_fields, required_fields
 from figeval.task_types.given import GIVEN, Given
 from figeval.task_types.routes import Route, Start
-from figeval.types import FINGERPRINTED_AS, JSON, Example, Input, Prediction, Value
+from figeval.types import JSON, Example, Input, Prediction, Value
 
 if TYPE_CHECKING:
     from figeval.task_types.probes import Probe
@@ -333,10 +333,8 @@ class TaskType(Generic[E]):
         if len(task.languages) > 1 and "language" not in names:
             return "a task in several languages needs the field language, e.g. `language: row.lang`"
         if missing := (self.required(task) | {"id"}) - names:
-            first_names = {kind.name: kind.metadata.get(FINGERPRINTED_AS) for kind in fields(self.Example)}
-            renamed = [f"; {old!r} of figeval 0.1 is {name!r} now" for name, old in first_names.items() if old in names]
             noun = "field" if len(missing) == 1 else "fields"
-            return f"a {self.name} task needs the {noun} {', '.join(sorted(missing))}{''.join(renamed)}"
+            return f"a {self.name} task needs the {noun} {', '.join(sorted(missing))}"
         if unknown := names - set(declared) - {"id", "meta", "language"}:
             return f"a {self.name} task has no field {' or '.join(map(repr, sorted(unknown)))}"
         shown = {name for name, kind in declared.items() if kind.shown}

@@ -164,25 +164,6 @@ def test_mistakes_in_a_task_file(tmp_path, text, message):
         read_bound(write(tmp_path, "t.task.yaml", text), tmp_path)
 
 
-def test_a_field_of_the_first_edition_is_refused_with_what_to_write(tmp_path):
-    text = "name: t\ntype: similarity\ndata: {test: t.jsonl}\nfields: {id: row.i, text: row.t, motif: row.m}\n"
-    with pytest.raises(TaskError, match=r"needs the field category; 'motif' of figeval 0\.1 is 'category' now"):
-        read_bound(write(tmp_path, "t.task.yaml", text), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("protocol: pairs", "type: pairs"), ("threshold: 0.7", "settings: {threshold: 0.7}")]
-)
-def test_a_key_of_the_first_edition_is_refused_with_what_to_write(tmp_path, old, new):
-    text = YAML.replace(f"{new}\n", "") + f"{old}\n"
-    with pytest.raises(TaskError) as caught:
-        read_item(write(tmp_path, "t.task.yaml", text), tmp_path)
-    message = str(caught.value)
-    assert f"the key {old.partition(':')[0]!r} of figeval 0.1 has been renamed: write `{new}`" in message
-    assert str(tmp_path / "t.task.yaml") in message and "\n" not in message
-    assert read_bound(write(tmp_path, "t.task.yaml", text.replace(old, new)), tmp_path).type == "pairs"
-
-
 def host_with(folder):
     class Plugin:
         @hookimpl
@@ -256,7 +237,6 @@ def test_a_file_is_included_from_the_folder_of_the_one_that_names_it(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("protocol: pairs\n", "base.yaml: the key 'protocol' of figeval 0.1 has been renamed"),
         ("metrcs: [acc]\n", "base.yaml: unknown key 'metrcs'; did you mean 'metrics'"),
         ("metrics: 7\n", "base.yaml: metrics"),
     ],
