@@ -149,11 +149,6 @@ def load_target(target: str) -> Any:
     return getattr(imported, attribute)
 
 
-def target_name(target: Any) -> str:
-    """Return the name of a function, or of the function that a `"module:attribute"` string names."""
-    return target.rpartition(":")[2] if isinstance(target, str) else str(target.__name__)
-
-
 def a_type(value: object) -> str:
     """Return the type of a value, e.g. `a str` or `None`, without calling its `__str__`, which may be broken."""
     if value is None:

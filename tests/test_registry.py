@@ -19,7 +19,7 @@ from figeval.data.readers import load_readers
 from figeval.errors import DuplicateName, FigevalError, PluginError, UnknownName
 from figeval.models.model import Backends
 from figeval.plugins import PluginManager
-from figeval.registry import Registry, fill, load_target, signature_of, spelled, target_name
+from figeval.registry import Registry, fill, load_target, signature_of, spelled
 from figeval.runs import Harness
 from figeval.runs.stored import load_exporters
 from figeval.task_types.registry import TaskTypes
@@ -74,11 +74,6 @@ def test_a_bug_inside_a_plugin_keeps_its_traceback(tmp_path: Any, monkeypatch: p
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(AttributeError, match="no_such_attribute"):
         load_target("buggy_module:anything")
-
-
-@pytest.mark.parametrize(("target", "name"), [("package.module:function", "function"), (json.dumps, "dumps")])
-def test_target_name(target: Any, name: str) -> None:
-    assert target_name(target) == name
 
 
 # ---- filling from plugins -------------------------------------------------------------------------------------------

@@ -31,34 +31,6 @@ Features = Sequence[float]  # numbers of an example whose sums give a score, see
 Combine = Callable[[Floats], Floats]
 
 
-def paired_statistic(
-    features_a: Sequence[Features | None],
-    features_b: Sequence[Features | None],
-    clusters: Sequence[str | None],
-    combine: Combine,
-    seed: int = 0,
-    draws: int = DRAWS,
-) -> PairedTest:
-    """Compare two runs by a score that is no mean over examples, e.g. macro-F1.
-
-    The p-value comes from permutations: in each, the two runs' answers to a cluster are exchanged with probability 1/2,
-    and the difference of the scores is computed anew from the exchanged sums (Noreen 1989; Yeh 2000). All 2^G patterns
-    are tried for few clusters. A permutation whose score is undefined counts as extreme. If clusters differ in size, a
-    t test must find the difference, too, and the larger p-value counts: that of a mean (`figeval.metrics.paired`), on
-    what each example contributes to the difference. The interval is that of a cluster bootstrap that draws the same
-    clusters for both runs, for at least 40 effective clusters.
-
-    Args:
-        features_a: numbers of run A for each example, shape (k,), or None if the metric does not apply.
-        features_b: numbers of run B, in the same order.
-        clusters: cluster of each example, or None if it is independent.
-        combine: the score as a function of sums, (..., k) → (...).
-        seed: seed of the permutations and of the bootstrap.
-        draws: largest number of permutations.
-    """
-    return statistic_over_languages({"": features_a}, {"": features_b}, {"": clusters}, combine, seed, draws)
-
-
 def statistic_over_languages(  # noqa: PLR0913 - two runs, and a score with its parts
     features_a: Mapping[str, Sequence[Features | None]],
     features_b: Mapping[str, Sequence[Features | None]],
@@ -69,13 +41,28 @@ def statistic_over_languages(  # noqa: PLR0913 - two runs, and a score with its 
     *,
     kinds: Mapping[str, int] = MappingProxyType({}),
 ) -> PairedTest:
-    """Compare the unweighted means over languages of a score that is no mean over examples.
+    """Compare the unweighted means over languages of a score that is no mean over examples, e.g. macro-F1.
 
-    The arguments are those of `paired_statistic`, by language. The sums of each language are kept apart, and a score is
-    the mean of the languages' scores. A cluster is exchanged, and drawn, in all its languages at once. If a language
-    has no common example, there is no comparison; if one has fewer than 40 effective clusters, there is no interval.
-    Neither is there one if a language has fewer than 40 effective clusters of one of the `kinds` of examples, which are
-    counted by the numbers at these places (`Statistic.kinds`).
+    The p-value comes from permutations: in each, the two runs' answers to a cluster are exchanged with probability 1/2,
+    and the difference of the scores is computed anew from the exchanged sums (Noreen 1989; Yeh 2000). All 2^G patterns
+    are tried for few clusters. A permutation whose score is undefined counts as extreme. If clusters differ in size, a
+    t test must find the difference, too, and the larger p-value counts: that of a mean (`figeval.metrics.paired`), on
+    what each example contributes to the difference. The interval is that of a cluster bootstrap that draws the same
+    clusters for both runs, for at least 40 effective clusters.
+
+    The sums of each language are kept apart, and a score is the mean of the languages' scores. A cluster is exchanged,
+    and drawn, in all its languages at once. If a language has no common example, there is no comparison; if one has
+    fewer than 40 effective clusters, also of one of the `kinds`, there is no interval.
+
+    Args:
+        features_a: for each language, numbers of run A for each example, shape (k,), or None if the metric does not
+            apply. Examples in one language have the key "".
+        features_b: numbers of run B, in the same order.
+        clusters: cluster of each example, or None if it is independent.
+        combine: the score as a function of sums, (..., k) → (...).
+        seed: seed of the permutations and of the bootstrap.
+        draws: largest number of permutations.
+        kinds: kinds of examples, which are counted by the numbers at these places (`Statistic.kinds`).
     """
     rows = {
         language: [(a, b, cluster) for a, b, cluster in aligned if a is not None and b is not None]

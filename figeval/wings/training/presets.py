@@ -31,7 +31,6 @@ from figeval.wings.training.config import TrainConfig
 if TYPE_CHECKING:
     from figeval import Harness
 
-ENDING = ".presets.yaml"
 LIST_COMMAND = "figeval ls presets"
 USER_FIELDS = frozenset({"task", "model", "output", "preset", "include_path"})  # set by the user, never by a preset
 SENTENCES = ("as_released", "not_reproduced", "unknown")

@@ -15,15 +15,20 @@ from scipy import stats
 from figeval.metrics.classification import macro_f1
 from figeval.metrics.differences import score_interval
 from figeval.metrics.intervals import by_cluster
-from figeval.metrics.paired import paired, paired_over_seeds, sign_flip
+from figeval.metrics.paired import PairedTest, paired, paired_over_seeds, sign_flip
 from figeval.metrics.statistic import Statistic, as_statistic, ratio
 from figeval.wings.comparison.detectable import detectable, detectable_by, equivalence, mcnemar_power
-from figeval.wings.comparison.exchange import paired_statistic, statistic_over_languages
+from figeval.wings.comparison.exchange import statistic_over_languages
 from figeval.wings.comparison.power import plan_comparison
 from figeval.wings.comparison.task_comparison import clip_interval
 from tests.metrics.test_differences import ZIPF, draw_skewed
 
 F1: Statistic = as_statistic(macro_f1, ("x", "y"))
+
+
+def paired_statistic(features_a: Any, features_b: Any, clusters: Any, combine: Any, **options: Any) -> PairedTest:
+    """Compare two runs in one language."""
+    return statistic_over_languages({"": features_a}, {"": features_b}, {"": clusters}, combine, **options)
 
 
 PAIRS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=9)

@@ -12,7 +12,7 @@ import pytest
 from figeval.builtin.plugins.rating.rating_metrics import FEATURES, correlation
 from figeval.metrics.discrimination import area, area_features
 from figeval.wings.comparison import exchange
-from figeval.wings.comparison.exchange import paired_statistic, statistic_over_languages
+from figeval.wings.comparison.exchange import statistic_over_languages
 
 REPEATS = 400
 RESAMPLES = 1000
@@ -78,7 +78,8 @@ def test_runs_with_the_same_score_are_seldom_told_apart(score: str, clusters: in
         index = draw_sizes(generator, clusters, size)
         names = [f"c{cluster}" for cluster in index]
         of_a, of_b, combine = SCORES[score](generator, index)
-        comparison = paired_statistic(of_a.tolist(), of_b.tolist(), names, combine, repeat, draws=500)
+        features = {"": of_a.tolist()}, {"": of_b.tolist()}
+        comparison = statistic_over_languages(*features, {"": names}, combine, repeat, draws=500)
         alarms += (comparison.p or 1) < 0.05
         if comparison.low is not None and comparison.high is not None:
             intervals += 1
