@@ -5,7 +5,7 @@ from __future__ import annotations
 from figeval.hooks import SourceRegistrar, TaskTypeRegistrar, hookimpl
 
 TASK_TYPES = ("choice", "ranking", "pairs", "spans", "joint", "generation", "similarity")
-FORMATS = {"jsonl": "formats", "json": "formats", "csv": "tables", "tsv": "tables"}  # scheme → module of its reader
+FORMATS = ("jsonl", "json", "csv", "tsv")  # schemes of data
 
 
 @hookimpl
@@ -18,5 +18,5 @@ def register_task_types(register: TaskTypeRegistrar) -> None:
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
     """Register the readers of plain files."""
-    for name, module in FORMATS.items():
-        register(name, f"figeval.data.{module}:open_{name}")
+    for name in FORMATS:
+        register(name, f"figeval.data.row_files:open_{name}")

@@ -32,7 +32,7 @@ def sources(_context: click.Context, parameter: click.Parameter, values: Sequenc
 
 def columns(_context: click.Context, _parameter: click.Parameter, value: str) -> dict[str, str]:
     """Return our name of each column with the file's."""
-    from figeval.data.row_file import read_columns
+    from figeval.data.row_files import read_columns
     from figeval.runs.given_rows import FIELDS
 
     return read_columns(value, FIELDS, "prediction=answer")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from figeval.data.row_file import RowFile, UserRow
+from figeval.data.row_files import RowFile, UserRow
 from figeval.errors import DataError
 from figeval.io.text import one_line
 from figeval.task_types.given import Given, unfloated

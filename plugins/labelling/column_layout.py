@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from urllib.parse import parse_qsl
 
-from figeval.data.formats import ends_in_carriage_returns, text_lines
-from figeval.data.packed_file import text_head
+from figeval.data.text_files import ends_in_carriage_returns, text_head, text_lines
 from figeval.errors import DataError, near
 from figeval.io.text import one_line, whole_number
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from figeval.data import DataContext, Row
-from figeval.data.tables import read_table
+from figeval.data.row_files import read_rows
 from figeval.errors import DataError, near
 
 LETTERS = "ABCD"
@@ -32,7 +32,7 @@ def choices(fetch: Fetch, *, items: str, stories: str = "") -> Iterator[Row]:
     """Yield the questions of T1: a story and four options, one of which is analogous to it."""
     file, clusters = fetch(items), clusters_of(fetch("clusters.tsv"))
     full_stories = stories_of(fetch(stories)) if stories else {}
-    for number, row in enumerate(read_table(file, "excel")):
+    for number, row in enumerate(read_rows(file, "csv")):
         location = f"analobench: {file}, row {number}"
         options = options_in(row["Options"], location)
         if row["Label"] not in LETTERS or len(row["Label"]) != 1:
@@ -56,7 +56,7 @@ def banks(fetch: Fetch, *, stories: str = "") -> Iterator[Row]:
     stories.
     """
     file = fetch("AnaloBench-T2-Base.csv")
-    table, clusters = list(read_table(file, "excel")), clusters_of(fetch("clusters.tsv"))
+    table, clusters = list(read_rows(file, "csv")), clusters_of(fetch("clusters.tsv"))
     full_stories = stories_of(fetch(stories)) if stories else {}
     texts = [
         look_up(full_stories, row["Sentence"], f"analobench: {file}") if full_stories else row["Sentence"]
@@ -104,12 +104,12 @@ def numbers_in(text: str, allowed: range, location: str) -> Sequence[int]:
 
 def clusters_of(file: Path) -> Mapping[str, str]:
     """Map each sentence to the name of its cluster."""
-    return {row["sentence"]: f"cluster {row['cluster']}" for row in read_table(file, "excel-tab")}
+    return {row["sentence"]: f"cluster {row['cluster']}" for row in read_rows(file, "tsv")}
 
 
 def stories_of(file: Path) -> Mapping[str, str]:
     """Map each sentence to the story of about ten sentences that was made from it."""
-    return {row["sentence"]: row["story"].strip() for row in read_table(file, "excel")}
+    return {row["sentence"]: row["story"].strip() for row in read_rows(file, "csv")}
 
 
 def look_up(values: Mapping[str, str], sentence: str, location: str) -> str:

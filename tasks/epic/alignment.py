@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import read_json
+from figeval.data.row_files import read_json
 from figeval.errors import DataError
 
 from .epic_rows import Corpus, narrative_fields, read_corpus, with_lower

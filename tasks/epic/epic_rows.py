@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import read_json, read_jsonl
+from figeval.data.row_files import read_json, read_rows
 from figeval.errors import DataError
 from figeval.errors import near as near_names
 from figeval.registry import load_target
@@ -147,7 +147,7 @@ def item_rows(name: str, corpus: Corpus) -> Iterator[Row]:
     file = files(__package__) / name
     if not file.is_file():
         raise DataError(f"{file} is missing; create it with `figeval build epic-mcq`")
-    for number, item in enumerate(read_jsonl(file), 1):
+    for number, item in enumerate(read_rows(file), 1):
         yield item_row(item, corpus, f"{name}, item {number}")
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import groupby
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import read_json
+from figeval.data.row_files import read_json
 
 from .epic_rows import Corpus, narrative_fields, proverb_of, read_corpus, with_lower
 from .keywords import keywords_of

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import text_lines
+from figeval.data.text_files import text_lines
 from figeval.errors import DataError, near
 
 CORPORA = {"formal": "Formal", "static": "Static"}

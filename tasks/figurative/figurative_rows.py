@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import json_rows, read_json, read_jsonl
-from figeval.data.tables import read_table
+from figeval.data.row_files import read_rows
 from figeval.errors import DataError, near
 from figeval.language.words import letters
 
@@ -36,7 +35,7 @@ def flute(path: str, context: DataContext) -> Iterator[Row]:
     require_part(path, "flute", [*SPLITS, "test"])
     if path != "test":
         file = context.fetch("flute", SPLITS[path])
-        for number, row in enumerate(read_jsonl(file)):
+        for number, row in enumerate(read_rows(file)):
             location = f"flute: {file}, row {number}"
             question, answer = (
                 _match_text(row, location, name, form) for name, form in (("en1", QUESTION), ("en2", ANSWER))
@@ -46,7 +45,7 @@ def flute(path: str, context: DataContext) -> Iterator[Row]:
         return
     for figure in FIGURES:
         file = context.fetch("flute", f"testgolddata/{figure}_test.jsonl")
-        for number, row in enumerate(read_jsonl(file)):
+        for number, row in enumerate(read_rows(file)):
             premise, hypothesis, label, explanation = _texts(row, f"flute: {file}, row {number}")
             if label not in FLUTE_LABELS:
                 raise DataError(f"flute: {file}, row {number}, field 'label': {label!r:.40} is neither of the labels")
@@ -78,7 +77,7 @@ def figqa(path: str, context: DataContext) -> Iterator[Row]:
     require_part(path, "figqa", FIGQA)
     file = context.fetch("figqa", FIGQA[path])
     labels: dict[str, int | None] = {}
-    for number, row in enumerate(read_table(file, "excel")):
+    for number, row in enumerate(read_rows(file, "csv")):
         location = f"figqa: {file}, row {number}"
         if row["labels"] not in CHOSEN:
             raise DataError(f"{location}, field 'labels': {row['labels']!r:.40} is not one of {', '.join(CHOSEN)}")
@@ -103,7 +102,7 @@ def fignli(path: str, context: DataContext) -> Iterator[Row]:
     file = context.fetch("fignli", f"{path}-entail.json")
     return (
         {**pair_row(f"{path}-{number}", row["premise"], row["hypothesis"]), "label": row["label"]}
-        for number, row in enumerate(json_rows(read_json(file), file))
+        for number, row in enumerate(read_rows(file, "json"))
     )
 
 
@@ -118,7 +117,7 @@ def irony(context: DataContext) -> Iterator[Row]:
     if table is None:
         searched = ", ".join(map(str, folders)) or "no folder was given"
         raise DataError(f"fignli: there is no recast_irony.csv ({searched}); {CURE}")
-    for number, row in enumerate(read_table(table, "excel")):
+    for number, row in enumerate(read_rows(table, "csv")):
         location = f"fignli: {table}, row {number}"
         for column in ("split", "premise", "hyp", "label"):
             if column not in row:

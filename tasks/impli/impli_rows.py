@@ -17,8 +17,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import text_lines
 from figeval.data.tables import table_records
+from figeval.data.text_files import text_lines
 from figeval.errors import DataError, near
 
 from . import folds

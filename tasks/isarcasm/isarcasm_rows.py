@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from figeval.data import DataContext, Row
-from figeval.data.tables import read_table
+from figeval.data.row_files import read_rows
 from figeval.errors import DataError, near
 from figeval.language.words import letters
 
@@ -36,7 +36,7 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     name = LANGUAGES[language]
     file = f"train/train.{name}.csv" if split == "train" else f"test/task_{subtask.upper()}_{name}_test.csv"
     source = context.fetch("isarcasm", file)
-    for number, row in enumerate(read_table(source, "excel"), start=1):
+    for number, row in enumerate(read_rows(source, "csv"), start=1):
         fields = READERS[subtask](row, split, f"{source}, row {number}")
         if fields is not None:
             yield {"id": f"{language}:{split}:{number}", "dialect": row.get("dialect"), **fields}
@@ -102,7 +102,7 @@ def item(*texts: str) -> str:
 def votes(subtask: str, language: str, fetch: Callable[[str, str], Path]) -> Iterator[tuple[Row, tuple[float, ...]]]:
     """Yield the annotated rows of A or C, with the share of five people who took each text for sarcastic."""
     name = {"en": "english", "ar": "arabic"}[language]
-    for row in read_table(fetch("isarcasm", f"third-party annotations/{name}_task_{subtask}.csv"), "excel"):
+    for row in read_rows(fetch("isarcasm", f"third-party annotations/{name}_task_{subtask}.csv"), "csv"):
         if subtask == "a":
             yield row, (int(row["#humans_sarcasm"]) / 5,)
         else:

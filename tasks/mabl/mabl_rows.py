@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, zip_longest
 
 from figeval.data import DataContext, Row
-from figeval.data.tables import read_table
+from figeval.data.row_files import read_rows
 from figeval.errors import DataError, near
 
 LANGUAGES = ("hi", "id", "jv", "kn", "su", "sw", "yo")  # the test languages
@@ -36,7 +36,7 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 def language_rows(name: str, context: DataContext) -> Iterator[Row]:
     """Return the rows of one language, in file order."""
     file = context.fetch("mabl", f"langdata/{FILES[name]}.csv")
-    return paired_rows(list(read_table(file, "excel")), name, str(file))
+    return paired_rows(list(read_rows(file, "csv")), name, str(file))
 
 
 def paired_rows(table: Sequence[Row], name: str, file: str) -> Iterator[Row]:

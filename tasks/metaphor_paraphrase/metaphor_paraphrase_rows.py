@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import text_lines
+from figeval.data.text_files import text_lines
 from figeval.errors import DataError, near
 from figeval.language.words import letters
 

@@ -14,14 +14,14 @@ from importlib.resources import files
 from typing import Any
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import read_jsonl
+from figeval.data.row_files import read_rows
 from figeval.errors import DataError, near
 
 TRAIN = "train_"  # prefix of the files with rows to learn from
 
 
 def _read(name: str) -> Iterator[Row]:
-    return read_jsonl(files(__name__.rpartition(".")[0]) / name)
+    return read_rows(files(__name__.rpartition(".")[0]) / name)
 
 
 def _texts(name: str, text: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import text_lines
+from figeval.data.text_files import text_lines
 from figeval.errors import DataError, near
 from figeval.language.words import letters
 

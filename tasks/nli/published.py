@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from figeval.data.formats import read_jsonl, text_lines
+from figeval.data.row_files import read_rows
 from figeval.data.tables import table_records
+from figeval.data.text_files import text_lines
 from figeval.errors import DataError
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -121,7 +122,7 @@ def aligned(paths: Sequence[Path]) -> Iterator[PublishedPair]:
 def snli_json(paths: Sequence[Path]) -> Iterator[PublishedPair]:
     """Yield the pairs of SNLI's own format, with one JSON object per line."""
     (path,) = paths
-    for number, row in enumerate(read_jsonl(path), 1):
+    for number, row in enumerate(read_rows(path), 1):
         match [row.get(key) for key in ("sentence1", "sentence2", "gold_label")]:
             case [str(premise), str(hypothesis), str(label)]:
                 yield PublishedPair(number, premise, hypothesis, require_label(label, f"{path}:{number}"), {})

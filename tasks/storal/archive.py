@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from figeval.data import Row
-from figeval.data.formats import read_json, text_lines
+from figeval.data.row_files import read_json
+from figeval.data.text_files import text_lines
 from figeval.errors import DataError
 
 from .pairs import PAPER_MOPREF, PAPER_SIZES

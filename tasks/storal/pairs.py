@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from figeval.data import DataContext
-from figeval.data.formats import read_json
-from figeval.data.row_file import RowFile, UserRow
+from figeval.data.row_files import RowFile, UserRow, read_json
 from figeval.errors import DataError
 from figeval.language.words import letters
 
@@ -75,7 +74,7 @@ def english_pairs(context: DataContext) -> Iterator[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class PairFile:
-    """A file of pairs, in a format of `figeval.data.row_file.RowFile`.
+    """A file of pairs, in a format of `figeval.data.row_files.RowFile`.
 
     Attributes:
         path: the file.

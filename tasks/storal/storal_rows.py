@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import read_jsonl
+from figeval.data.row_files import read_rows
 from figeval.errors import DataError, near
 
 from .archive import published_rows
@@ -185,7 +185,7 @@ def look_up(pairs: Pairs, key: str) -> Pair:
 
 @lru_cache(maxsize=8)
 def _items(name: str) -> tuple[Mapping[str, Any], ...]:
-    return tuple(read_jsonl(files(__package__) / "items" / name))
+    return tuple(read_rows(files(__package__) / "items" / name))
 
 
 def frozen_items(name: str, split: str) -> Iterator[Mapping[str, Any]]:

@@ -18,14 +18,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.data import DataContext, Row, formats, tables
+from figeval.data import DataContext, Row, row_files
 from figeval.errors import DataError
 
 READERS: dict[str, Callable[[str, DataContext], Iterator[Row]]] = {
-    "jsonl": formats.open_jsonl,
-    "json": formats.open_json,
-    "csv": tables.open_csv,
-    "tsv": tables.open_tsv,
+    "jsonl": row_files.open_jsonl,
+    "json": row_files.open_json,
+    "csv": row_files.open_csv,
+    "tsv": row_files.open_tsv,
 }
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "data" / "formats.json").read_text(encoding="utf-8"))
 
@@ -108,10 +108,10 @@ def test_deep_nesting_is_an_error_and_no_crash(tmp_path: Path, reader: str) -> N
 PEAK = """
 import sys, tracemalloc
 from pathlib import Path
-from figeval.data import DataContext, formats, tables
+from figeval.data import DataContext, row_files
 
-module = formats if sys.argv[1] == "jsonl" else tables
-reader, folder, rows = getattr(module, "open_" + sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+
+reader, folder, rows = getattr(row_files, "open_" + sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 tracemalloc.start()
 assert sum(1 for _ in reader("data", DataContext(folder=folder, fetch=None))) == rows
 print(tracemalloc.get_traced_memory()[1])
@@ -144,7 +144,7 @@ def test_a_refused_row_leaves_no_file_open(tmp_path: Path, reader: str, content:
 
 def test_a_first_row_comes_before_a_later_error(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b'{"a": 1}\nbroken')
-    rows = formats.open_jsonl("data", DataContext(folder=tmp_path, fetch=no_fetch))
+    rows = row_files.open_jsonl("data", DataContext(folder=tmp_path, fetch=no_fetch))
     assert next(rows) == {"a": 1}
 
 

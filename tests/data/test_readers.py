@@ -66,7 +66,7 @@ def test_a_copy_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("reference", ["nobody:file.txt", "file.txt", "jsonl:file.jsonl"])
 def test_what_no_reader_can_read(reference: str, tmp_path: Path) -> None:
-    from figeval.data.formats import open_jsonl
+    from figeval.data.row_files import open_jsonl
 
     registry = readers(read_fetched)
     registry.add("jsonl", open_jsonl, "test")

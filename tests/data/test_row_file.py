@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.data import DataContext
-from figeval.data.row_file import RowFile
-from figeval.data.tables import open_csv
+from figeval.data.row_files import RowFile, open_csv
 from figeval.errors import DataError
 
 TABLE = "id,prediction\nF01,E\nF02,B\n"

@@ -25,7 +25,7 @@ from figeval.builtin.plugins.api.api_settings import ApiSettings, Endpoint
 from figeval.builtin.plugins.api.client import Client, PermanentError, RetryableError
 from figeval.builtin.plugins.api.dialects import Anthropic, OpenAI, OpenAISettings
 from figeval.cli.main import main
-from figeval.data import DataContext, formats
+from figeval.data import DataContext, row_files
 from figeval.errors import FigevalError, ModelError
 from figeval.io.sandbox import FILTERS as FILTERS_THAT_ARE
 from figeval.io.sandbox import OWN, REMOVED
@@ -143,7 +143,7 @@ def examples_of(item: Any, folder: Path) -> None:
     """Read the rows of a task as `figeval run` does."""
     if isinstance(item, TaskSpec):
         scheme, _, path = item.data.get("test", "").partition(":")
-        reader = getattr(formats, f"open_{scheme}", None) if scheme in {"jsonl", "json", "csv", "tsv"} else None
+        reader = getattr(row_files, f"open_{scheme}", None) if scheme in {"jsonl", "json", "csv", "tsv"} else None
         if reader is not None:
             for _ in build_examples(item.bound(task_types()), reader(path, DataContext(folder=folder, fetch=no_fetch))):
                 pass

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from figeval.builtin.tasks.epic import build, distractors
 from figeval.builtin.tasks.epic.build import Material
-from figeval.data.formats import read_jsonl
+from figeval.data.row_files import read_rows
 from figeval.errors import CapabilityError, DataError, FigevalError, ModelError
 from figeval.models.model import Model
 from figeval.runs import Harness
@@ -231,7 +231,7 @@ def test_what_the_user_can_mend(invented, tmp_path):
 
 
 def frozen(kind):
-    return list(read_jsonl(EPIC_FOLDER / f"{kind}_items.jsonl")), json.loads(
+    return list(read_rows(EPIC_FOLDER / f"{kind}_items.jsonl")), json.loads(
         (EPIC_FOLDER / f"{kind}_items.json").read_text()
     )
 

@@ -16,7 +16,7 @@ from figeval.builtin.tasks.impli.building.inputs import FIGURATIVE, Glossary, Se
 from figeval.builtin.tasks.impli.building.kinds import KINDS
 from figeval.builtin.tasks.impli.building.phrases import Rejected, fit_phrase
 from figeval.cli.main import main
-from figeval.data.formats import read_jsonl
+from figeval.data.row_files import read_rows
 from figeval.errors import DataError
 from figeval.language import word_forms
 
@@ -215,8 +215,8 @@ def contents(folder):
 def test_pairs_say_where_they_come_from(call, inputs, tmp_path):
     call(*inputs, "--output", "out")
     sentence_rows = {str(number): row for number, row in enumerate(sentences(), 1)}
-    everything = list(read_jsonl(tmp_path / "out" / "all.jsonl"))
-    pairs = [row for kind in KINDS for row in read_jsonl(tmp_path / "out" / f"{kind}.jsonl")]
+    everything = list(read_rows(tmp_path / "out" / "all.jsonl"))
+    pairs = [row for kind in KINDS for row in read_rows(tmp_path / "out" / f"{kind}.jsonl")]
     assert everything == sorted(pairs, key=lambda row: row["provenance"]["row"])
     for row in pairs:
         source, provenance = sentence_rows[row["id"].partition("-")[2]], row["provenance"]
@@ -231,7 +231,7 @@ def test_pairs_say_where_they_come_from(call, inputs, tmp_path):
     report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     for kind, notes in report["kinds"].items():
         assert notes["pairs"] + sum(notes["rejected"].values()) == notes["sentences"]
-        refused = list(read_jsonl(tmp_path / "out" / f"{kind}_rejected.jsonl"))
+        refused = list(read_rows(tmp_path / "out" / f"{kind}_rejected.jsonl"))
         assert len(refused) == sum(notes["rejected"].values())
     assert report["located"]["read"] == {"figurative": 18, "literal": 6, "metaphor": 6}
 
@@ -242,7 +242,7 @@ def test_a_sheet_hides_the_kinds_and_is_read_back(call, inputs, tmp_path, capsys
     with sheet.open(encoding="utf-8-sig", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert list(rows[0]) == ["item", "first sentence", "text", "ungrammatical", "does not follow", "comment"]
-    assert len(rows) == sum(min(4, len(list(read_jsonl(tmp_path / "out" / f"{kind}.jsonl")))) for kind in KINDS)
+    assert len(rows) == sum(min(4, len(list(read_rows(tmp_path / "out" / f"{kind}.jsonl")))) for kind in KINDS)
     assert not any(kind in cell for row in rows for cell in row.values() for kind in ("adv-", "ent-"))
     authors = {item: pair["author"] for item, pair in json.loads(key.read_text())["items"].items()}
     for row in rows:
@@ -295,7 +295,7 @@ def test_what_makes_no_pair_is_counted(call, tmp_path):
     refused = {
         row["row"]: row["reason"]
         for name in ("located", "ent")
-        for row in read_jsonl(tmp_path / "out" / f"{name}_rejected.jsonl")
+        for row in read_rows(tmp_path / "out" / f"{name}_rejected.jsonl")
     }
     assert {row: reason[:30] for row, reason in refused.items()} == {
         2: "another row about the same idi",
@@ -311,7 +311,7 @@ def test_what_makes_no_pair_is_counted(call, tmp_path):
     page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "| several idioms occur in the sentence; name one in 'idiom' | 1 |" in page
     assert "(1 have several)" in page
-    made_of = [row["hypothesis"] for row in read_jsonl(tmp_path / "out" / "ent.jsonl")]
+    made_of = [row["hypothesis"] for row in read_rows(tmp_path / "out" / "ent.jsonl")]
     assert made_of == ["The miller was very happy.", "She got angry."]
 
 
@@ -369,7 +369,7 @@ def test_tables_with_columns_of_other_names(call, tmp_path):
         *("--definitions", "meanings.tsv", "--definition_columns", "definition=sense"),
     )
     assert code == 0, err
-    (row,) = read_jsonl(tmp_path / "out" / "ent.jsonl")
+    (row,) = read_rows(tmp_path / "out" / "ent.jsonl")
     assert row["hypothesis"] == "Alas; he died."
     assert "there are no pairs of the kind lit, so it has no task" in err
 
@@ -381,7 +381,7 @@ def test_texts_from_outside_are_cleaned(call, tmp_path):
         *("--sentences", write_rows(tmp_path / "in.jsonl", rows), "--output", "out", "--kinds", "ent"),
         *("--definitions", write_rows(tmp_path / "meanings.jsonl", meanings)),
     )
-    (row,) = read_jsonl(tmp_path / "out" / "ent.jsonl")
+    (row,) = read_rows(tmp_path / "out" / "ent.jsonl")
     assert (row["premise"], row["hypothesis"]) == ("He kicked the bucket.", "He died.")
 
 

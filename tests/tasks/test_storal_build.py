@@ -24,7 +24,7 @@ from figeval.builtin.tasks.storal.pairs import PairFile, draw_splits, english_pa
 from figeval.cli.main import main
 from figeval.data import DataContext
 from figeval.data.cache import fetch
-from figeval.data.formats import read_jsonl
+from figeval.data.row_files import read_rows
 from figeval.errors import DataError
 from figeval.language import word_forms
 
@@ -263,14 +263,14 @@ def test_frozen_items_hold_no_text():
 
 def test_frozen_items_fit_the_pairs(real_data):
     pairs = {pair.id: pair for pair in english_pairs(context())}
-    for item in read_jsonl(STORAL / "items" / "mocpt_en.jsonl"):
+    for item in read_rows(STORAL / "items" / "mocpt_en.jsonl"):
         assert item["options"][item["gold"]] == item["id"]
         assert len({negatives.normalize(pairs[option].moral) for option in item["options"]}) == 5
         assert {pairs[option].split for option in item["options"]} == {pairs[item["id"]].split}
-    for item in read_jsonl(STORAL / "items" / "mopref_en.jsonl"):
+    for item in read_rows(STORAL / "items" / "mopref_en.jsonl"):
         start, end = item["place"]
         assert pairs[item["id"]].moral[start:end].lower() != item["word"].lower()
-    for item in read_jsonl(STORAL / "items" / "mo2st_en.jsonl"):
+    for item in read_rows(STORAL / "items" / "mo2st_en.jsonl"):
         story = pairs[item["id"]].story
         assert outlines.beginning(story, "en") == (item["beginning"], item["rest"])
         assert all(item["rest"] <= start < end <= len(story) for start, end in item["outline"])
@@ -367,7 +367,7 @@ def test_ids_may_be_numbers_from_0(call, wordnet, tmp_path):
     ids = [
         row["id"]
         for split in ("train", "valid", "test")
-        for row in read_jsonl(tmp_path / "my tasks" / f"st2mo_{split}.jsonl")
+        for row in read_rows(tmp_path / "my tasks" / f"st2mo_{split}.jsonl")
     ]
     assert sorted(ids, key=int) == [str(number) for number in range(9)]
 
@@ -381,14 +381,14 @@ def test_rows_of_a_build(call, wordnet, tmp_path):
     rows = list(stories(split=lambda number: ("train", "train", "dev", "test")[number % 4]))
     by_id = {str(number): row for number, row in enumerate(rows, 1)}
     call("--pairs", write_rows(tmp_path / "in.jsonl", rows), "--output", "out", "--topics", 8)
-    for row in read_jsonl(tmp_path / "out" / "mocpt_test.jsonl"):
+    for row in read_rows(tmp_path / "out" / "mocpt_test.jsonl"):
         assert row["options"][row["gold"]] == by_id[row["id"]]["moral"]
         assert all(by_id[option]["split"] == "test" for option in row["option_ids"])
-    for row in read_jsonl(tmp_path / "out" / "mopref_test.jsonl"):
+    for row in read_rows(tmp_path / "out" / "mopref_test.jsonl"):
         right, wrong = row["options"][row["gold"]], row["options"][1 - row["gold"]]
         assert right == by_id[row["id"]]["moral"] != wrong
         assert wrong == right.replace(row["replaced"], row["by"], 1)
-    for row in read_jsonl(tmp_path / "out" / "mo2st_test.jsonl"):
+    for row in read_rows(tmp_path / "out" / "mo2st_test.jsonl"):
         story = by_id[row["id"]]["story"]
         assert story == f"{row['beginning']} {row['story']}"
         assert row["outline"] and all(phrase in row["story"].lower() for phrase in row["outline"])
@@ -455,7 +455,7 @@ def test_a_build_in_chinese_and_one_in_german(call, tmp_path, real_data):
         "--pairs", source, "--output", "zh", "--language", "zh", "--antonyms", listed, "--tasks", tasks
     )
     assert (code, "mopref: 24 train, 3 valid, 3 test" in out) == (0, True), err
-    rows = list(read_jsonl(tmp_path / "zh" / "mo2st_train.jsonl"))
+    rows = list(read_rows(tmp_path / "zh" / "mo2st_train.jsonl"))
     assert all(row["outline"] and row["beginning"].endswith("。") for row in rows)
     stop = tmp_path / "stop.txt"
     stop.write_text("der\ndie\nein\neine\nund\nwar\n", encoding="utf-8")
@@ -469,7 +469,7 @@ def test_a_build_in_chinese_and_one_in_german(call, tmp_path, real_data):
         *("--antonyms", listed, "--stopwords", stop, "--tasks", tasks),
     )
     assert code == 0, err
-    assert "alte krähe" in next(iter(read_jsonl(tmp_path / "de" / "mo2st_test.jsonl")))["outline"]
+    assert "alte krähe" in next(iter(read_rows(tmp_path / "de" / "mo2st_test.jsonl")))["outline"]
 
 
 @pytest.mark.slow
@@ -614,9 +614,7 @@ def test_versions_of_morals_are_built_where_they_are_asked_for(call, wordnet, tm
     assert code == 0, err
     by_id = {str(number): row for number, row in enumerate(rows, 1)}
     built_rows = [
-        row
-        for split in ("train", "valid", "test")
-        for row in read_jsonl(tmp_path / "own" / f"preference_{split}.jsonl")
+        row for split in ("train", "valid", "test") for row in read_rows(tmp_path / "own" / f"preference_{split}.jsonl")
     ]
     report = json.loads((tmp_path / "own" / "report.json").read_text(encoding="utf-8"))
     assert len(built_rows) == sum(report["sizes"]["preference"].values())

@@ -65,7 +65,7 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
     antonym (both non-entailment); `met` replaces a metaphorical word by a literal one (entailment).
     """
     from figeval.data.building import task_prefix
-    from figeval.data.row_file import RowFile, read_columns
+    from figeval.data.row_files import RowFile, read_columns
     from figeval.reporting.progress import display_on, stderr
 
     from .builder import PairOptions
@@ -109,7 +109,7 @@ def build(options: PairOptions, output: Path, sheet: int, display: Display) -> J
             The message is one line.
     """
     from figeval.data.building import Stages
-    from figeval.data.formats import read_jsonl
+    from figeval.data.row_files import read_rows
     from figeval.io.files import replace_text, replacing
 
     from .builder import PairBuilder, pair_file, stage_key
@@ -122,7 +122,7 @@ def build(options: PairOptions, output: Path, sheet: int, display: Display) -> J
         stages.refuse_others(("located", *options.kinds), "--kinds")
         report = PairBuilder(options, glossary, stages).report()
         kinds = kinds_with_pairs(report)
-        pairs = (read_jsonl(output / pair_file(kind)) for kind in kinds)
+        pairs = (read_rows(output / pair_file(kind)) for kind in kinds)
         with replacing(output / f"{ALL_KINDS}.jsonl") as stream:
             # In sentence order, so that the first rows are of all kinds.
             for row in heapq.merge(*pairs, key=lambda row: row["provenance"]["row"]):
@@ -151,7 +151,7 @@ def write_sheet(options: PairOptions, output: Path, max_pairs: int, kinds: Seque
     Raises:
         OptionError: the folder has the sheet of another build, which may have been filled in.
     """
-    from figeval.data.formats import read_jsonl
+    from figeval.data.row_files import read_rows
     from figeval.wings.annotation.export import write_sheets
     from figeval.wings.annotation.items import KEY
     from figeval.wings.annotation.written_texts import WrittenText, WrittenTexts
@@ -161,7 +161,7 @@ def write_sheet(options: PairOptions, output: Path, max_pairs: int, kinds: Seque
     def draw_sample(kind: str) -> Iterator[WrittenText]:
         sample: list[Mapping[str, Any]] = []
         generator = random.Random(f"{options.seed} sheet {kind}")
-        for number, row in enumerate(read_jsonl(output / pair_file(kind))):  # reservoir sampling needs constant memory
+        for number, row in enumerate(read_rows(output / pair_file(kind))):  # reservoir sampling needs constant memory
             if len(sample) < max_pairs:
                 sample.append(row)
             elif (index := generator.randrange(number + 1)) < max_pairs:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from figeval.data.building import Stages, Writers, checksum, package_versions
-from figeval.data.formats import read_jsonl
-from figeval.data.row_file import RowFile
+from figeval.data.row_files import RowFile, read_rows
 from figeval.errors import DataError
 from figeval.types import JSON
 
@@ -143,7 +142,7 @@ class PairBuilder:
         return located
 
     def _read(self, kind: str) -> Iterator[Located]:
-        for row in read_jsonl(self._stages.folder / LOCATED):
+        for row in read_rows(self._stages.folder / LOCATED):
             span, words = row["sentence"].pop("span"), row["found"].pop("words")
             sentence = Sentence(**row["sentence"], span=span and tuple(span))
             if bool(sentence.metaphor) == (kind == METAPHORS) and (

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from figeval.data.row_file import RowFile, UserRow
+from figeval.data.row_files import RowFile, UserRow
 from figeval.errors import DataError
 from figeval.io.text import one_line, whole_number
 

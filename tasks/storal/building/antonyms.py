@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from figeval.data.formats import text_lines
+from figeval.data.text_files import text_lines
 from figeval.errors import DataError
 from figeval.language.word_forms import UNIVERSAL, WORD, after_article, inflected_alike, open_wordnet, with_capitals
 

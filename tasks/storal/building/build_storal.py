@@ -67,7 +67,7 @@ def storal(  # noqa: PLR0913 - one argument per option
     `--tasks preference` builds choices between a moral and its versions with a synonym and an antonym (English only).
     """
     from figeval.data.building import task_prefix
-    from figeval.data.row_file import read_columns
+    from figeval.data.row_files import read_columns
     from figeval.reporting.progress import display_on, stderr
 
     from ..pairs import FIELDS, PairFile

@@ -14,7 +14,8 @@ import numpy as np
 
 from figeval import plugins
 from figeval.data.building import Stages, Writers, checksum, package_versions
-from figeval.data.formats import read_jsonl, text_lines
+from figeval.data.row_files import read_rows
+from figeval.data.text_files import text_lines
 from figeval.errors import DataError, FigevalError
 from figeval.models.model import Backends, open_model
 from figeval.task_types.choice import ChoiceExample
@@ -314,7 +315,7 @@ class StoralBuilder:
     def _examples(self, kind: str, split: str, max_items: int, *, stories: bool) -> Iterator[ChoiceExample]:
         """Yield the first items of a built task; with `stories`, Chinese texts are segmented into words by blanks."""
         chinese = stories and self._options.language == "zh"
-        for row in islice(read_jsonl(self._stages.folder / data_file(kind, split)), max_items):
+        for row in islice(read_rows(self._stages.folder / data_file(kind, split)), max_items):
             texts = [row["story"] if stories else "", *row["options"]]
             story, *options = [" ".join(extras.segments(text)) for text in texts] if chinese else texts
             yield ChoiceExample(

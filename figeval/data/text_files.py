@@ -1,27 +1,34 @@
-"""Open files of rows, packed or not and in any Unicode encoding, as streams of UTF-8.
+"""Read text files, packed or not and in any Unicode encoding: as streams of UTF-8, line by line, or whole.
 
 The first bytes decide what a file is, not its name: text, gzip, bzip2, xz, a zip archive with one file in it, UTF-16 or
 UTF-32. Packed files are unpacked while they are read, up to a limit, and nothing is written. What is no text is refused
-in one line that names its format.
+in one line that names its format. A line of more than 1 MB is refused: no model could read it, and the file nearly
+always has another format; `FIGEVAL_MAX_ROW_BYTES` raises the limit.
 """
 
 from __future__ import annotations
 
 import codecs
 import io
+import os
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib.resources.abc import Traversable
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING
 
 from figeval.errors import DataError
+from figeval.io.files import BYTE_ORDER_MARK, decoded
+from figeval.io.json_files import MAX_BYTES as MAX_JSON_BYTES
+from figeval.io.text import whole_number
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+MAX_ROW_BYTES = 1_000_000
 HEAD_BYTES = 1 << 16  # by which formats, encodings and separators are recognized
 PACKED = {  # first bytes of what is unpacked → name of the format
     b"\x1f\x8b": "gzip",
@@ -206,3 +213,96 @@ class _Transcoded(io.RawIOBase):
         taken, self._ready = self._ready[: len(view)], self._ready[len(view) :]
         view[: len(taken)] = taken
         return len(taken)
+
+
+# ---- lines, and whole texts ------------------------------------------------------------------------------------------
+
+
+def max_row_bytes() -> int:
+    """Return the longest permitted row. Raises `DataError` if `FIGEVAL_MAX_ROW_BYTES` is not a positive number."""
+    setting = os.environ.get("FIGEVAL_MAX_ROW_BYTES", "")
+    limit = whole_number(setting) if setting else MAX_ROW_BYTES
+    if not limit:
+        raise DataError(f"FIGEVAL_MAX_ROW_BYTES is {setting!r}; set it to a number of bytes or unset it")
+    return limit
+
+
+def text_lines(file: Traversable, encoding: str = "utf-8", *, any_end: bool = False) -> Generator[str, None, None]:
+    """Yield the lines of a text file with their line ends.
+
+    Args:
+        file: the file, which may be packed; without another `encoding`, also in UTF-16 or UTF-32.
+        encoding: how a byte is read.
+        any_end: whether a carriage return ends a line even if no line feed follows.
+
+    Raises:
+        DataError: the file cannot be read, a byte is not in the encoding, or a line is too long.
+    """
+    limit = max_row_bytes()
+    offset = 0
+    try:
+        with (opened_text if encoding == "utf-8" else unpacked)(file) as opened:
+            for number, line in enumerate(_byte_lines(opened, limit + 2, any_end), 1):
+                if len(line.rstrip(b"\r\n")) > limit:
+                    raise too_long(f"{file}:{number}", limit)
+                yield _decode(line, encoding, f"{file}:{number}", offset)
+                offset += len(line)
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
+
+
+def _byte_lines(stream: IO[bytes], max_bytes: int, any_end: bool) -> Iterator[bytes]:
+    """Yield the lines of a stream; one that is longer than `max_bytes` in parts of at least so many bytes."""
+    rest = b""
+    for piece in iter(partial(stream.readline, max_bytes), b""):
+        if not rest and piece.endswith(b"\n") and not (any_end and b"\r" in piece and b"\r" in piece[:-2]):
+            yield piece
+            continue
+        rest += piece
+        if any_end and b"\r" in rest:
+            *lines, rest = rest.splitlines(keepends=True)
+            yield from lines
+        if rest.endswith(b"\n") or len(rest) >= max_bytes:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+def ends_in_carriage_returns(head: bytes) -> bool:
+    """Return whether lines end in carriage returns alone, as on old Macs, judged by the beginning of a text."""
+    return b"\r" in head and b"\n" not in head
+
+
+def _decode(line: bytes, encoding: str, location: str, offset: int) -> str:
+    try:
+        text = line.decode(encoding)
+    except UnicodeDecodeError as error:
+        byte, position = line[error.start], offset + error.start
+        cure = "this is no text file; save the rows as CSV or JSON Lines" if CONTROL.search(line) else ""
+        raise DataError(
+            f"{location}: byte {byte:#04x} at offset {position:,} is not {encoding}; "
+            f"{cure or f'convert the file to {encoding}'}"
+        ) from error
+    return text if offset else text.removeprefix(BYTE_ORDER_MARK)
+
+
+def too_long(location: str, limit: int) -> DataError:
+    """Return the error for a row that is too long for any model."""
+    return DataError(f"{location}: a row of more than {limit:,} bytes; split it, or raise FIGEVAL_MAX_ROW_BYTES")
+
+
+def whole_text(file: Traversable, cure: str) -> str:
+    """Return a text without its byte order mark; the file may be packed, and in UTF-16.
+
+    Raises:
+        DataError: it cannot be read, is larger than 256 MiB (`cure` ends this message), or is not UTF-8.
+    """
+    try:
+        with opened_text(file) as stream:
+            data = stream.read(MAX_JSON_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
+    if len(data) > MAX_JSON_BYTES:
+        raise DataError(f"{file}: larger than {MAX_JSON_BYTES:,} bytes; {cure}")
+    return decoded(data, str(file), DataError)
