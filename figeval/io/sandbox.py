@@ -1,8 +1,8 @@
 """The Jinja sandbox for all templates: strict about missing names, exact about white space, and bounded.
 
 Templates and field expressions come from third parties. They may read the values given to them and nothing else; an
-evaluation ends after a number of steps (`figeval.io.steps`), which bounds its time and memory; and nothing random is
-available, so the same input always gives the same text.
+evaluation has limits of size and time (`figeval.io.steps`); and nothing random is available, so the same input always
+gives the same text.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from figeval.io.conversions import (
 from figeval.io.text import one_line
 
 MAX_SOURCE = 100_000  # characters of a template or an expression
-INCLUDE = 1_000  # steps for including another template
+INCLUDE_STEPS = 1_000  # for including another template
 LONGEST = 200  # characters of third-party text in a message
 REMOVED = {"lipsum", "pprint", "random", "urlize", "xmlattr"}  # not deterministic, or for debugging and web pages
 FORBIDDEN = {"encode", "expandtabs", "format", "format_map", "to_bytes", "translate"}  # methods of str and int
@@ -85,13 +85,12 @@ def _json(value: object) -> str:
 
 def _concatenate(values: list[object]) -> str:
     check_texts(values)
-    return "".join(map(steps.printed, values))
+    return steps.joined(map(steps.printed, values))
 
 
 # Filters that the sandbox itself adds to templates; authors cannot write a name with a blank.
 OWN: dict[str, Callable[..., object]] = {
     "figeval concatenated": _concatenate,
-    "figeval counted": steps.counted,
     "figeval measured": steps.measured,
     "figeval spent": steps.spent,
 }
@@ -105,7 +104,6 @@ TESTS = {name: steps.limited(name, made) for name, made in vars(defaults)["DEFAU
 
 
 Body = TypeVar("Body", nodes.Macro, nodes.Block, nodes.CallBlock, nodes.For)
-Call = TypeVar("Call", nodes.Call, nodes.Filter, nodes.Test)
 
 
 class EvaluationError(Exception):
@@ -188,32 +186,33 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
         """Compute an operation after its steps are spent."""
-        steps.operated(operator, left, right)
+        steps.check_operation(operator, left, right)
         if operator == "%":
             check_formatted(left, right)
-        return steps.bounded(super().call_binop(context, operator, left, right))
+        return steps.made(super().call_binop(context, operator, left, right))
 
     def call(__self, __context: Context, __obj: object, *args: object, **kwargs: object) -> object:
-        """Make a call after its steps are spent."""
-        steps.called(__obj, args, kwargs)
-        return steps.bounded(super().call(__context, __obj, *args, **kwargs))
+        """Make a call after its steps are spent, for a method also those of the text or list that it belongs to."""
+        holder = getattr(__obj, "__self__", None)
+        operands = (holder, *args) if isinstance(holder, str | bytes | list | tuple | dict) else args
+        steps.check_call(getattr(__obj, "__name__", ""), (*operands, *kwargs.values()))
+        return steps.made(super().call(__context, __obj, *args, **kwargs))
 
     def getitem(self, obj: object, argument: object) -> object:
-        """Return an item; tuples are measured first, because hashing a nested one needs stack."""
-        if isinstance(argument, tuple):
-            steps.measure(argument)
+        """Return an item after its steps are spent."""
+        steps.budget.spend(steps.LOOKUP_STEPS)
         return super().getitem(obj, argument)
 
     def get_template(
         self, name: str | Template, parent: str | None = None, globals: MutableMapping[str, object] | None = None
     ) -> Template:
         """Return a template that another one includes, for a fixed number of steps."""
-        steps.budget.spend(INCLUDE)
+        steps.budget.spend(INCLUDE_STEPS)
         return super().get_template(name, parent, globals)
 
 
 class _Meter(NodeTransformer):
-    """Makes a template spend steps where generated code calls no method of the environment: loops and comparisons."""
+    """Makes a template spend steps where generated code calls no method of the environment."""
 
     def __init__(self, environment: Sandbox) -> None:
         self.environment = environment
@@ -222,27 +221,26 @@ class _Meter(NodeTransformer):
         node = nodes.Filter(value, f"figeval {name}", [], [], None, None, lineno=value.lineno or 1)
         return node.set_environment(self.environment)  # type: ignore[return-value]
 
-    def _weighed(self, node: Body) -> Body:
-        """Add an expression to a body that spends one step per node each time it runs."""
+    def _metered(self, node: Body) -> Body:
+        """Add an expression to a body that spends steps for its text each time it runs."""
+        if isinstance(node, nodes.For) and node.recursive:
+            raise TemplateSyntaxError("recursive loops are not available", node.lineno)
         self.generic_visit(node)
-        weight, inside = 0, list(node.body)
-        while inside:
-            content = inside.pop()
-            weight += steps.characters(len(content.data)) if isinstance(content, nodes.TemplateData) else 1
-            inside.extend(content.iter_child_nodes())
+        weight = steps.characters(sum(len(text.data) for text in node.find_all(nodes.TemplateData)))
         constant = nodes.Const(weight, lineno=node.lineno)
         node.body.insert(0, nodes.ExprStmt(self._through("spent", constant), lineno=node.lineno))
         return node
 
-    visit_Macro = visit_Block = visit_CallBlock = _weighed
+    visit_Macro = visit_Block = visit_CallBlock = visit_For = _metered
 
-    def visit_For(self, node: nodes.For) -> nodes.For:
-        """Meter the values and the body of a loop."""
-        if node.recursive:
-            raise TemplateSyntaxError("recursive loops are not available", node.lineno)
-        self._weighed(node)
-        node.iter = self._through("counted", node.iter)
-        return node
+    def _measured(self, node: nodes.Expr) -> nodes.Expr:
+        """Meter lists, tuples and mappings that are written out, and slices, which are copies."""
+        self.generic_visit(node)
+        is_target = getattr(node, "ctx", "load") != "load"
+        is_item = isinstance(node, nodes.Getitem) and not isinstance(node.arg, nodes.Slice)
+        return node if is_target or is_item else self._through("measured", node)
+
+    visit_List = visit_Tuple = visit_Dict = visit_Getitem = _measured
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
         """Meter comparisons, which compare long texts and lists item by item."""
@@ -256,28 +254,6 @@ class _Meter(NodeTransformer):
         """Meter `~`, which makes a text."""
         self.generic_visit(node)
         return self._through("concatenated", nodes.List(node.nodes, lineno=node.lineno))
-
-    def _starred(self, node: Call) -> Call:
-        """Meter `*values` in a call, which makes a copy."""
-        self.generic_visit(node)
-        if node.dyn_args is not None:
-            node.dyn_args = self._through("counted", node.dyn_args)
-        return node
-
-    visit_Call = visit_Filter = visit_Test = _starred
-
-    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Getitem:
-        """Meter slices, which make a copy."""
-        self.generic_visit(node)
-        if isinstance(node.arg, nodes.Slice):
-            node.node = self._through("counted", node.node)
-        return node
-
-    def visit_Pair(self, node: nodes.Pair) -> nodes.Pair:
-        """Meter keys, which are hashed."""
-        self.generic_visit(node)
-        node.key = self._through("measured", node.key)
-        return node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Const:
         """Refuse literals beyond the range of a float."""
@@ -294,7 +270,7 @@ def environment(loader: BaseLoader | None = None) -> Sandbox:
 @contextmanager
 def compiling(location: str) -> Iterator[None]:
     """Turn errors that third-party source causes in the compiler into a `TaskError` that begins with `location`."""
-    steps.begin()
+    steps.budget.begin()
     try:
         yield
     except TaskError:
@@ -317,7 +293,7 @@ def evaluating(location: str) -> Iterator[None]:
         MissingValue: a name, key or index is missing.
         EvaluationError: anything else; the source is third-party, so its exceptions are not bugs of figeval.
     """
-    steps.begin()
+    steps.budget.begin()
     try:
         yield
     except TaskError:

@@ -1,13 +1,16 @@
-"""The step budget of a Jinja evaluation: filters, tests, calls and operators spend steps before they do their work.
+"""Limits of a Jinja evaluation: how much it may make, and for how long it may compute.
 
-A step is a value that is looked at or made, or 64 characters of text. Steps are counted, not timed, so the same input
-always ends in the same way.
+An evaluation may look at and make a million values; 64 characters of text count as one. These are counted before the
+work is done wherever little makes much: repeating, padding, joining, replacing, formatting. What takes long without
+making anything, such as a loop over another one's values, ends at a limit of processor time, which is that of the
+thread, so that it holds in every thread and does not depend on what else the machine does.
 """
 
 from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MappingView
 from functools import wraps
 from typing import TypeVar
@@ -18,37 +21,42 @@ from jinja2.utils import Namespace
 
 T = TypeVar("T")
 
-STEPS = 1_000_000
+MAX_STEPS = 1_000_000
+MAX_SECONDS = 3.0  # of processor time
+MAX_CHARS = 10_000_000  # of one text, which filters may divide into characters
 MAX_DEPTH = 100  # levels of nested lists and mappings
 MAX_WIDTH = 10_000  # for padding, indenting and splitting into pieces
 MAX_BITS = 4_096  # of an integer
 
-SHALLOW = {"count", "first", "last", "length", "list", "reverse"}  # filters that do not look at the values of a list
+LOOKUP_STEPS = 4  # of an item: filters look up paths of them in every value, which takes some microseconds each
+
 SLOW = {"striptags", "title", "tojson", "urlencode", "wordcount", "wordwrap"}  # filters that need a step per character
-LOOKING_UP = {"groupby", "join", "map", "max", "min", "rejectattr", "selectattr", "sort", "sum", "unique"}  # attributes
-LOOKUP_STEPS = 4  # of an attribute: each takes some microseconds, and a name may be a long path of them
-WIDENING = {"batch", "center", "indent", "ljust", "rjust", "round", "slice", "zfill"}
+WIDENING = {"batch", "center", "indent", "ljust", "rjust", "round", "slice", "tojson", "zfill"}
 
 
 class _Budget(threading.local):
-    """Steps that the current evaluation has left."""
+    """Steps and time that the current evaluation has left."""
 
-    left = STEPS
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Start a new evaluation."""
+        self.steps, self.began, self.deadline = MAX_STEPS, time.thread_time(), time.monotonic() + MAX_SECONDS
 
     def spend(self, steps: int) -> None:
-        """Spend steps. Raises `SecurityError` if there are not enough left."""
-        if steps > self.left:
-            self.left = 0
-            raise SecurityError(f"it takes more than {STEPS:,} steps")
-        self.left -= steps
+        """Spend steps. Raises `SecurityError` if there are not enough left, or the time is over."""
+        self.steps -= steps
+        if self.steps < 0:
+            raise SecurityError(f"it takes more than {MAX_STEPS:,} steps")
+        if (now := time.monotonic()) > self.deadline:  # a quicker clock, which is never behind that of the thread
+            remaining = self.began + MAX_SECONDS - time.thread_time()
+            if remaining < 0:
+                raise SecurityError(f"it takes more than {MAX_SECONDS:g} seconds")
+            self.deadline = now + remaining
 
 
 budget = _Budget()
-
-
-def begin() -> None:
-    """Start a new evaluation."""
-    budget.left = STEPS
 
 
 def characters(count: int) -> int:
@@ -60,7 +68,7 @@ def measure(*values: object) -> tuple[int, int]:
     """Spend a step for each value inside these, as often as it occurs; return the steps and the levels of nesting."""
     level: Iterable[object] = values
     steps = levels = 0
-    while level and steps <= budget.left:
+    while level and steps <= budget.steps:
         levels += 1
         if levels > MAX_DEPTH:
             raise SecurityError(f"lists are nested more than {MAX_DEPTH} levels deep")
@@ -73,7 +81,7 @@ def measure(*values: object) -> tuple[int, int]:
             else:
                 held = value if isinstance(value, list | tuple) else _held(value)
                 steps += 1 + len(held)
-                if steps > budget.left:
+                if steps > budget.steps:
                     break
                 inner.extend(held if not isinstance(value, range) else ())
         level = inner
@@ -93,185 +101,120 @@ def _held(value: object) -> Collection[object]:
     return value if isinstance(value, set | frozenset | range) else ()
 
 
-def _metered(values: Iterable[object], steps: int = 0) -> Iterator[object]:
-    for value in values:
-        measure(value)
-        budget.spend(steps)
-        yield value
-
-
-def _lookup_steps(name: str, arguments: Iterable[object]) -> int:
-    """Return the steps of the attributes that a filter looks up in each value: `a.b,c` are three of them."""
-    paths = [path for path in arguments if isinstance(path, str)] if name in LOOKING_UP else []
-    return LOOKUP_STEPS * sum(1 + path.count(".") + path.count(",") for path in paths)
-
-
-def bounded(value: T) -> T:
-    """Return a result after its steps are spent. Raises `SecurityError` for an integer of too many bits."""
-    if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
-    if isinstance(value, str):
-        budget.spend(characters(len(value)))
-    return value
-
-
-def printed(value: object) -> str:
-    """Return the printed form of a value after its steps are spent."""
-    if isinstance(value, str):
-        budget.spend(characters(len(value)))
-        return value
-    if isinstance(value, Iterator) or (callable(value) and not isinstance(value, Undefined)):
-        raise SecurityError(f"a {type(value).__name__} cannot be printed; make a list of it")
-    measure(value)
-    return str(value)
-
-
-# ---- estimates of results before they are made -----------------------------------------------------------------------
-
-
-def _formatting(template: object, arguments: object) -> None:
-    """Spend the steps for the result of `template % given`."""
-    if isinstance(template, str):
-        widths = [int(digits[:5]) for digits in re.findall(r"\d+", template)]
-        if "*" in template or max(widths, default=0) > MAX_WIDTH:
-            raise SecurityError(f"a width of more than {MAX_WIDTH:,}, or one that is computed")
-        budget.spend(characters(sum(widths)))
-        for _ in range(template.count("%") if isinstance(arguments, Mapping) else 1):
-            measure(arguments)
-
-
-def _replacing(s: object, old: object, new: object, *_: object, **__: object) -> None:
-    """Spend the steps for the result of a replacement."""
-    if isinstance(s, str) and isinstance(old, str) and isinstance(new, str):
-        budget.spend(characters((s.count(old) + 1) * len(new)))
-
-
-def _separating(values: object, separator: object) -> None:
-    """Spend the steps for a separator after each value."""
-    if isinstance(separator, str) and hasattr(values, "__len__"):
-        budget.spend(characters(len(values) * len(separator)))
-
-
-def _summing(_values: object, attribute: object = None, start: object = 0) -> None:  # noqa: ARG001 - Jinja's names
-    """Refuse to add up anything but numbers, because sums of lists are copied again and again."""
-    if not isinstance(start, int | float):
-        raise SecurityError("only numbers can be added up")
-
-
-def _widening(value: object, *others: object) -> None:
-    """Spend the steps for a value as often as the largest of the other arguments says."""
-    widths = [
-        len(argument) if isinstance(argument, str) else abs(argument)
-        for argument in others
-        if isinstance(argument, str | int)
-    ]
-    width = max(widths, default=1)
-    if width > MAX_WIDTH:
-        raise SecurityError(f"a width of more than {MAX_WIDTH:,}")
-    size = len(value) if hasattr(value, "__len__") else 1
-    budget.spend(characters(size * width))
-
-
-def _indenting(value: object, indent: object = None) -> None:
-    """Spend the steps for the indentation of each value, which grows with its depth."""
-    if isinstance(indent, int | str):
-        steps, levels = measure(value)
-        width = len(indent) if isinstance(indent, str) else max(indent, 0)
-        budget.spend(characters(steps * levels * width))
-
-
-ESTIMATES: dict[str, Callable[..., None]] = {
-    "format": lambda template, *given, **named: _formatting(template, named or given),
-    "replace": _replacing,
-    "join": lambda values, d="", *_, **__: _separating(values, d),
-    "sum": _summing,
-    "tojson": _indenting,
-    # A separator after each character, which is the worst case.
-    "wordwrap": lambda s, *others, wrapstring=None, **__: _separating(s, others[2] if len(others) > 2 else wrapstring),
-    **dict.fromkeys(WIDENING, _widening),
-}
-
-
-def limited(name: str, function: Callable[..., object]) -> Callable[..., object]:
-    """Wrap a filter or test so that it spends steps for its arguments and its result."""
-    passed = 1 if hasattr(function, "jinja_pass_arg") else 0  # the first argument is an environment or a context
-    estimate = ESTIMATES.get(name)
-
-    @wraps(function)
-    def limited(*arguments: object, **keywords: object) -> object:
-        budgeted = list(arguments[passed:])
-        if name == "join" and budgeted and isinstance(budgeted[0], Iterator):
-            budgeted[0] = list(_metered(budgeted[0]))
-        steps = _lookup_steps(name, (*budgeted[2 if name == "join" else 1 :], *keywords.values()))
-        budgeted = [_metered(argument, steps) if isinstance(argument, Iterator) else argument for argument in budgeted]
-        if name in SHALLOW and budgeted:
-            counted(budgeted[0])
-        else:
-            measure(*budgeted, *keywords.values())
-        if steps and budgeted and hasattr(budgeted[0], "__len__"):
-            budget.spend(steps * len(budgeted[0]))
-        if estimate is not None:
-            estimate(
-                *budgeted, *(keywords.values() if name in WIDENING else ()), **({} if name in WIDENING else keywords)
-            )
-        if name in SLOW and budgeted:
-            budget.spend(len(budgeted[0]) if hasattr(budgeted[0], "__len__") else 1)
-        return bounded(function(*arguments[:passed], *budgeted, **keywords))
-
-    return limited
-
-
-def called(function: object, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> None:
-    """Spend the steps of a call, for a method also those of the text or list that it belongs to."""
-    name, owner = getattr(function, "__name__", ""), getattr(function, "__self__", None)
-    operands = (owner, *arguments) if isinstance(owner, str | bytes | list | tuple | dict) else arguments
-    measure(*operands, *keywords.values())
-    if name in ESTIMATES and operands is not arguments:
-        turned = (operands[1], operands[0]) if name == "join" and len(operands) > 1 else operands
-        ESTIMATES[name](*turned)
-    budget.spend(1)
-
-
-def operated(operator: str, left: object, right: object) -> None:
-    """Spend the steps of an operation; refuse a power beyond the largest integer."""
-    budget.spend(1)
-    match operator:
-        case "%":
-            _formatting(left, right)
-        case "*":
-            for operand, times in ((left, right), (right, left)):
-                if isinstance(times, int) and isinstance(operand, str | bytes):
-                    budget.spend(characters(len(operand) * max(times, 0)))
-                elif isinstance(times, int) and isinstance(operand, list | tuple):
-                    budget.spend(len(operand) * max(times, 0))
-        case "+":
-            budget.spend(sum(len(operand) for operand in (left, right) if isinstance(operand, list | tuple)))
-        case "**":
-            if isinstance(left, int) and isinstance(right, int) and left.bit_length() * abs(right) > MAX_BITS:
-                raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
-
-
 def measured(value: T) -> T:
     """Return the value after spending the steps for everything inside it."""
     measure(value)
     return value
 
 
-def counted(values: T) -> T:
-    """Return the values after spending a step for each."""
-    if hasattr(values, "__len__"):
-        budget.spend(len(values))
-    return values
+def made(value: T) -> T:
+    """Return a result after its steps are spent; what is inside it has been measured before.
+
+    Raises:
+        SecurityError: it is an integer of too many bits, a text that is too long, or the limits are exceeded.
+    """
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
+    if isinstance(value, str):
+        if len(value) > MAX_CHARS:
+            raise SecurityError(f"a text of more than {MAX_CHARS:,} characters")
+        budget.spend(characters(len(value)))
+    elif isinstance(value, list | tuple | dict):
+        budget.spend(len(value))
+    return value
+
+
+def printed(value: object) -> str:
+    """Return the printed form of a value after its steps are spent."""
+    if isinstance(value, Iterator) or (callable(value) and not isinstance(value, Undefined)):
+        raise SecurityError(f"a {type(value).__name__} cannot be printed; make a list of it")
+    measure(value)
+    return str(value)
 
 
 def joined(parts: Iterable[str]) -> str:
     """Join the pieces of a template, and spend the steps for the text."""
     pieces = list(parts)
     budget.spend(characters(sum(map(len, pieces))))
-    return "".join(pieces)
+    return made("".join(pieces))
 
 
 def spent(steps: int) -> str:
     """Spend steps and return an empty text."""
     budget.spend(steps)
     return ""
+
+
+# ---- what makes much out of little, before it is made ----------------------------------------------------------------
+
+
+def check_call(name: str, operands: tuple[object, ...]) -> None:
+    """Spend the steps for the arguments of a filter, test or method, and those for what it makes of them."""
+    steps, levels = measure(*operands)
+    match name, operands:
+        case "format", (template, *values):
+            check_format(template, values)
+        case "replace", (str() as text, str() as old, str() as new, *_):
+            budget.spend(characters((text.count(old) + 1) * len(new)))
+        case "sum", (_, *rest) if any(isinstance(start, list | tuple | dict) for start in rest):
+            raise SecurityError("only numbers can be added up")  # sums of lists are copied again and again
+        case "join" | "wordwrap", (value, *others):  # at worst, there is a separator after each character
+            budget.spend(characters(_length(value) * max(map(_length, others), default=0)))
+        case _, (value, *others) if name in WIDENING:
+            widths = [abs(other) if isinstance(other, int) else _length(other) for other in others]
+            if max(widths, default=0) > MAX_WIDTH:
+                raise SecurityError(f"a width of more than {MAX_WIDTH:,}")
+            size = steps * levels if name == "tojson" else _length(value)
+            budget.spend(characters(size * max(widths, default=1)))
+    if name in SLOW and operands and hasattr(operands[0], "__len__"):
+        budget.spend(len(operands[0]))
+
+
+def _length(value: object) -> int:
+    return len(value) if hasattr(value, "__len__") else 1
+
+
+def check_format(template: object, values: object) -> None:
+    """Spend the steps for the result of `template % values`."""
+    if isinstance(template, str):
+        widths = [int(digits[:5]) for digits in re.findall(r"[1-9]\d*", template)]
+        if "*" in template or max(widths, default=0) > MAX_WIDTH:
+            raise SecurityError(f"a width of more than {MAX_WIDTH:,}, or one that is computed")
+        budget.spend(characters(sum(widths)))
+        for _ in range(template.count("%") if isinstance(values, Mapping) else 1):
+            measure(values)
+
+
+def check_operation(operator: str, left: object, right: object) -> None:
+    """Spend the steps of an operation; refuse a power beyond the largest integer."""
+    budget.spend(1)
+    match operator:
+        case "%":
+            check_format(left, right)
+        case "*":
+            for operand, times in ((left, right), (right, left)):
+                if isinstance(times, int) and isinstance(operand, str | bytes):
+                    budget.spend(characters(len(operand) * max(times, 0)))
+                elif isinstance(times, int) and isinstance(operand, list | tuple):
+                    budget.spend(len(operand) * max(times, 0))
+        case "**":
+            if isinstance(left, int) and isinstance(right, int) and left.bit_length() * abs(right) > MAX_BITS:
+                raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
+
+
+def limited(name: str, function: Callable[..., object]) -> Callable[..., object]:
+    """Wrap a filter or test so that it spends steps for its arguments and its result."""
+    first = 1 if hasattr(function, "jinja_pass_arg") else 0  # the argument before is an environment or a context
+
+    @wraps(function)
+    def call_limited(*arguments: object, **keywords: object) -> object:
+        operands = [
+            (measured(inner) for inner in value) if isinstance(value, Iterator) else value
+            for value in arguments[first:]
+        ]
+        if name == "join" and operands and isinstance(operands[0], Iterator):
+            operands[0] = list(operands[0])  # its length is needed
+        check_call(name, (*operands, *keywords.values()))
+        return made(function(*arguments[:first], *operands, **keywords))
+
+    return call_limited
