@@ -17,7 +17,7 @@ from typing import IO
 
 from figeval.errors import DataError, FigevalError, OptionError
 from figeval.io.display import Display
-from figeval.io.files import locked, replace_text, replacing
+from figeval.io.files import digest_of_file, locked, replace_text, replacing
 from figeval.io.json_files import read_json
 from figeval.types import JSON
 
@@ -148,8 +148,7 @@ def checksum(file: Path | None) -> str | None:
     """Return the sha256 of a file, or None if it does not exist, which is reported when it is read."""
     if file is None or not file.is_file():
         return None
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return digest_of_file(file).hex()
 
 
 def package_versions(packages: Iterable[str]) -> dict[str, str | None]:

@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypedDict
 from urllib.parse import quote
@@ -29,7 +28,7 @@ from urllib.parse import quote
 from figeval.data import download as web
 from figeval.data.sources import DataFile, data_file
 from figeval.errors import DataError, MissingData
-from figeval.io.files import expand_user, home, replace_text
+from figeval.io.files import digest_of_file, expand_user, home, replace_text
 from figeval.io.json_files import parse_json
 
 State = Literal["cached", "mirror", "missing", "corrupt"]
@@ -142,7 +141,7 @@ def _copied(source: Path, file: DataFile) -> Path:
     with _writing(file):
         try:
             shutil.copyfile(source, part)
-            if web.digest(part) != file.source.sha256:
+            if digest_of_file(part).hex() != file.source.sha256:
                 raise DataError(
                     f"{source} changed while it was copied; run `figeval data fetch {file.benchmark}` again"
                 )
@@ -181,7 +180,7 @@ def _download(address: str, file: DataFile, target: Path) -> None:
 
 def checked(path: Path, file: DataFile) -> Path:
     """Return the path if its checksum is right. Raises `DataError` with both checksums and the cure."""
-    actual = digest(path)
+    actual = digest_of_file(path).hex()
     if actual == file.source.sha256:
         return path
     mine = path == cached_path(file)
@@ -189,22 +188,11 @@ def checked(path: Path, file: DataFile) -> Path:
     raise DataError(f"{path} is corrupt: sha256 is {actual}, expected {file.source.sha256}; {cure}")
 
 
-def digest(path: Path) -> str:
-    """Return the sha256 of a file, computed once per process as long as size and modification time stay the same."""
-    stat = path.stat()
-    return _digest(path, stat.st_size, stat.st_mtime_ns)
-
-
-@lru_cache(maxsize=1024)
-def _digest(path: Path, _size: int, _changed: int) -> str:
-    return web.digest(path)
-
-
 def status(file: DataFile) -> Status:
     """Return the location of a file without using the network. A corrupt file is reported and not raised."""
     for state, path in candidates(file):
         if path.is_file():
-            return Status(file, state if digest(path) == file.source.sha256 else "corrupt", path)
+            return Status(file, state if digest_of_file(path).hex() == file.source.sha256 else "corrupt", path)
     return Status(file, "missing", None)
 
 

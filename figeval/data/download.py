@@ -6,7 +6,6 @@ one, resumes where it ended.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from typing import IO, TYPE_CHECKING
 from figeval.data.archives import ArchiveError, LockedArchiveError, open_archive, open_member, reading
 from figeval.data.sources import DataFile
 from figeval.errors import DataError
+from figeval.io.files import digest_of_file
 from figeval.io.frontend import notice, watched
 from figeval.io.text import whole_number
 
@@ -67,7 +67,7 @@ def download(url: str, file: DataFile, target: Path, patience: Patience = PATIEN
     target.parent.mkdir(parents=True, exist_ok=True)
     transfer = Transfer(url, file.name, part, file.source.bytes, patience)
     transfer.run()
-    if transfer.resumed and digest(part) != file.source.sha256:
+    if transfer.resumed and digest_of_file(part).hex() != file.source.sha256:
         part.unlink()  # the two halves may come from different files: try once more from the start
         transfer.run()
     settle(part, target, file, url)
@@ -122,7 +122,7 @@ def _piece(inside: IO[bytes], max_bytes: int) -> bytes:
 
 def settle(part: Path, target: Path, file: DataFile, url: str) -> None:
     """Rename the file if its checksum is right; otherwise delete it and raise `DataError`."""
-    actual = digest(part)
+    actual = digest_of_file(part).hex()
     if actual != file.source.sha256:
         size = part.stat().st_size
         part.unlink()
@@ -136,12 +136,6 @@ def wrong_bytes(name: str, url: str, problem: str) -> DataError:
         f"{name}: {url} sent {problem}; nothing was kept. A proxy or a login page may have answered: open the address "
         f"in a browser, or set FIGEVAL_DATA_MIRROR to a folder that has the file"
     )
-
-
-def digest(path: Path) -> str:
-    """Return the sha256 of a file, in hexadecimal."""
-    with path.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 @dataclass(slots=True)

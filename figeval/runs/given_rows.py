@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from figeval.data.row_files import RowFile, UserRow
 from figeval.errors import DataError
+from figeval.io.files import digest_of_file
 from figeval.io.text import one_line
 from figeval.task_types.given import Given, unfloated
 
@@ -137,11 +138,10 @@ def read_predictions(sources: Mapping[str, Source], columns: Mapping[str, str]) 
         if empty:
             raise DataError(f"{source if isinstance(source, Path) else 'predictions'}: there are no rows; {EXPECTED}")
         if isinstance(source, Path):
-            with source.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256")
+            name, digest = source.name, digest_of_file(source)
         else:
-            digest = hashlib.sha256(json.dumps(source, sort_keys=True).encode())
-        predictions.sha256[task or (source.name if isinstance(source, Path) else "rows")] = digest.hexdigest()
+            name, digest = "rows", hashlib.sha256(json.dumps(source, sort_keys=True).encode()).digest()
+        predictions.sha256[task or name] = digest.hex()
     return predictions
 
 

@@ -7,7 +7,6 @@ of a second.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import shutil
@@ -19,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from figeval.errors import ModelError
-from figeval.io.files import home
+from figeval.io.files import digest_of_file, home
 from figeval.io.frontend import notice
 from figeval.types import JSON
 
@@ -118,11 +117,9 @@ def _describe_file(source: Path) -> JSON:
 
     reader = GGUFReader(source)
     kind = LlamaFileType(int(reader.fields["general.file_type"].contents()))
-    with source.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {
         "file": source.name,
-        "sha256": digest,
+        "sha256": digest_of_file(source).hex(),
         "quantization": f"{kind.name.removeprefix('MOSTLY_')} (GGUF), dequantised to float32",
         "tensors": dict(Counter(tensor.tensor_type.name for tensor in reader.tensors).most_common()),
         "unpacked_by": {package: version(package) for package in ("transformers", "gguf")},

@@ -10,14 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from itertools import count, takewhile
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from figeval.errors import TrainError
-from figeval.io.files import expand_user, read_text
+from figeval.io.files import digest_of_file, expand_user, read_text
 from figeval.io.json_files import InvalidJSON, parse_json
 from figeval.types import JSON, Example
 
@@ -196,7 +195,7 @@ class PostTraining(ABC):
     def describe(self) -> JSON:
         """Return the source of the texts, and the noise."""
         file = self.options.texts
-        digest = {} if file is None else {"sha256": sha256(expand_user(file).read_bytes()).hexdigest()}
+        digest = {} if file is None else {"sha256": digest_of_file(expand_user(file)).hex()}
         source = {"texts": file or "the task's", **digest, "share": self.options.share}
         return {**source, "noise": type(self.noise).__name__.lower(), "max_length": self.base.limit}
 

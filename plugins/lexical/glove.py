@@ -6,7 +6,6 @@ with or without the header line of word2vec.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from figeval.errors import DataError, ModelError
-from figeval.io.files import is_file
+from figeval.io.files import digest_of_file, is_file
 from figeval.language.words import TaskWords, find_words
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text
@@ -95,8 +94,7 @@ class Glove:
 
     def fingerprint(self) -> str:
         """Return the sha256 of the vector file."""
-        with self._file.open("rb") as file:
-            return f"glove {hashlib.file_digest(file, 'sha256').hexdigest()}"
+        return f"glove {digest_of_file(self._file).hex()}"
 
     def describe(self) -> JSON:
         """Return the vectors' details and their `coverage` of the tokens so far (None before the first text)."""

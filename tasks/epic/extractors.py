@@ -14,8 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from figeval.data.cache import digest
 from figeval.errors import DataError
+from figeval.io.files import digest_of_file
 from figeval.language import nltk_data
 from figeval.language.spacy_pipeline import VARIABLE, installed_pipeline, pipeline_folder
 from figeval.language.tagging import PACKAGES, SentenceReader, Token, main_verbs, reader
@@ -58,7 +58,7 @@ def order_keywords(keywords: PositionedKeywords) -> tuple[str, ...]:
 def folder_digest(folder: Path) -> str:
     """Return a digest of twelve hex digits over the names and contents of a folder's files."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc")
-    lines = [f"{file.relative_to(folder).as_posix()} {digest(file)}" for file in files]
+    lines = [f"{file.relative_to(folder).as_posix()} {digest_of_file(file).hex()}" for file in files]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 

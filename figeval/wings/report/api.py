@@ -13,7 +13,7 @@ from figeval import Harness, OptionError, RecordError, RunRecord
 from figeval.api.runs import Runs, names_in, paths_in, run_paths
 from figeval.config import Folders, Names
 from figeval.io import frontend
-from figeval.io.files import cure, replace_text
+from figeval.io.files import cure, digest_of_file, replace_text
 from figeval.io.json_files import read_json
 from figeval.io.validation import checked_arguments
 from figeval.records.run_folder import own_folder
@@ -218,4 +218,4 @@ def _manifest(folder: Path) -> dict[str, list[str]]:
 
 def _is_unchanged(file: Path, digests: Sequence[str] | None) -> bool:
     is_regular = file.is_file() and not file.is_symlink()
-    return is_regular and digests is not None and hashlib.sha256(file.read_bytes()).hexdigest() in digests
+    return is_regular and digests is not None and digest_of_file(file).hex() in digests

@@ -34,8 +34,9 @@ def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
     from rich.console import Console
 
     from figeval.data import DataContext
-    from figeval.data.cache import digest, fetch
+    from figeval.data.cache import fetch
     from figeval.io import plots
+    from figeval.io.files import digest_of_file
     from figeval.language import nltk_data
 
     from . import corpus, store
@@ -46,7 +47,7 @@ def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
     content = corpus.read(DataContext(files(__package__), fetch))
     console = Console()
     parts = list(analyze_parts(content, wordnet))
-    paths = store.write(output, content, parts, digest(fetch("epic", corpus.FILE)))
+    paths = store.write(output, content, parts, digest_of_file(fetch("epic", corpus.FILE)).hex())
     for part in parts:
         show(part, console)
     if not no_plots:
