@@ -23,8 +23,8 @@ from jinja2.meta import find_referenced_templates, find_undeclared_variables
 
 from figeval.errors import TaskError, near
 from figeval.io.files import read_template
-from figeval.io.sandbox import MAX_SOURCE, EvaluationError, compiling, environment, evaluating
-from figeval.io.steps import joined
+from figeval.io.sandbox import MAX_SOURCE_CHARS, EvaluationError, compiling, environment, evaluating
+from figeval.io.steps import join_pieces
 from figeval.io.text import counted
 from figeval.language.questions import question_keys
 from figeval.types import AnswerFormat, Example, Message, Prompt, plain_text
@@ -63,7 +63,7 @@ class PromptTemplate:
         try:
             with evaluating(location):
                 context = self.compiled.new_context(dict(variables))
-                return joined(self.compiled.blocks[block](context))
+                return join_pieces(self.compiled.blocks[block](context))
         except (LookupError, EvaluationError) as error:
             raise TaskError(f"{location}: {error}") from error
 
@@ -94,7 +94,7 @@ def load_template(name: str, folder: Traversable | None = None) -> PromptTemplat
     """
 
     def read(template_name: str) -> str | None:
-        return read_template(template_name, folder, MAX_SOURCE)
+        return read_template(template_name, folder, MAX_SOURCE_CHARS)
 
     with compiling(f"template {name:.200}"):
         try:

@@ -44,15 +44,15 @@ from figeval.io.conversions import (
 )
 from figeval.io.text import one_line
 
-MAX_SOURCE = 100_000  # characters of a template or an expression
+MAX_SOURCE_CHARS = 100_000  # characters of a template or an expression
 INCLUDE_STEPS = 1_000  # for including another template
-LONGEST = 200  # characters of third-party text in a message
-REMOVED = {"lipsum", "pprint", "random", "urlize", "xmlattr"}  # not deterministic, or for debugging and web pages
-FORBIDDEN = {"encode", "expandtabs", "format", "format_map", "to_bytes", "translate"}  # methods of str and int
+MAX_SHOWN_CHARS = 200  # characters of third-party text in a message
+UNAVAILABLE = {"lipsum", "pprint", "random", "urlize", "xmlattr"}  # not deterministic, or for debugging and web pages
+FORBIDDEN_METHODS = {"encode", "expandtabs", "format", "format_map", "to_bytes", "translate"}  # methods of str and int
 PATH = re.compile(r"[\w.]+")
 COLUMN = re.compile(r"row\.([\w-]+(?: [\w-]+)+)")
 WORDS = re.compile(r"[\w,;:!?-]+(?:[ ][\w,;:'!?-]+)+[.…]?")
-VALUES = (str, int, float, bool, list, dict)  # types of a row, which need no check; null may also be a missing name
+ROW_TYPES = (str, int, float, bool, list, dict)  # types of a row, which need no check; null may also be a missing name
 NO_KEY = re.compile(r"'?dict object'? has no (?:attribute|element)")  # Jinja's words
 DIGITS = range(4, 65)  # lengths of a hash; a SHA-256 has 64 hexadecimal digits
 
@@ -85,22 +85,23 @@ def _json(value: object) -> str:
 
 def _concatenate(values: list[object]) -> str:
     check_texts(values)
-    return steps.joined(map(steps.printed, values))
+    return steps.join_pieces(map(steps.to_text, values))
 
 
 # Filters that the sandbox itself adds to templates; authors cannot write a name with a blank.
-OWN: dict[str, Callable[..., object]] = {
-    "figeval concatenated": _concatenate,
-    "figeval measured": steps.measured,
-    "figeval spent": steps.spent,
+METERS: dict[str, Callable[..., object]] = {
+    "figeval concatenate": _concatenate,
+    "figeval charge": steps.charge,
+    "figeval spend": steps.spend_steps,
 }
-OFFERED = {name: requiring_text(name, function) for name, function in JINJAS.items() if name not in REMOVED} | {
+JINJA_FILTERS = {
+    **{name: requiring_text(name, function) for name, function in JINJAS.items() if name not in UNAVAILABLE},
     "float": convert_to_float,
     "hash": digest,
     "int": convert_to_int,
 }
-FILTERS = {name: steps.limited(name, made) for name, made in OFFERED.items()} | OWN
-TESTS = {name: steps.limited(name, made) for name, made in vars(defaults)["DEFAULT_TESTS"].items()}
+FILTERS = {name: steps.limit_filter(name, function) for name, function in JINJA_FILTERS.items()} | METERS
+TESTS = {name: steps.limit_filter(name, function) for name, function in vars(defaults)["DEFAULT_TESTS"].items()}
 
 
 Body = TypeVar("Body", nodes.Macro, nodes.Block, nodes.CallBlock, nodes.For)
@@ -159,12 +160,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
     """
 
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
-    concat = staticmethod(steps.joined)
+    concat = staticmethod(steps.join_pieces)
 
     def __init__(self, **options: object) -> None:
-        super().__init__(optimized=False, finalize=steps.printed, **options)  # folding 1e999 would need a literal
+        super().__init__(optimized=False, finalize=steps.to_text, **options)  # folding 1e999 would need a literal
         self.filters, self.tests = dict(FILTERS), dict(TESTS)
-        self.globals = {name: value for name, value in self.globals.items() if name not in REMOVED}
+        self.globals = {name: value for name, value in self.globals.items() if name not in UNAVAILABLE}
 
     def make_globals(self, d: MutableMapping[str, object] | None) -> MutableMapping[str, object]:
         """Return the names that every template knows, overlaid by `d`."""
@@ -177,7 +178,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
         """Apply Jinja's rules, and forbid methods that make much out of little."""
-        forbidden = attr in FORBIDDEN and isinstance(obj, str | int)
+        forbidden = attr in FORBIDDEN_METHODS and isinstance(obj, str | int)
         return not forbidden and super().is_safe_attribute(obj, attr, value)
 
     def wrap_str_format(self, value: object) -> None:  # noqa: ARG002 - Jinja's
@@ -189,14 +190,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
         steps.check_operation(operator, left, right)
         if operator == "%":
             check_formatted(left, right)
-        return steps.made(super().call_binop(context, operator, left, right))
+        return steps.charge_result(super().call_binop(context, operator, left, right))
 
     def call(__self, __context: Context, __obj: object, *args: object, **kwargs: object) -> object:
         """Make a call after its steps are spent, for a method also those of the text or list that it belongs to."""
         holder = getattr(__obj, "__self__", None)
         operands = (holder, *args) if isinstance(holder, str | bytes | list | tuple | dict) else args
         steps.check_call(getattr(__obj, "__name__", ""), (*operands, *kwargs.values()))
-        return steps.made(super().call(__context, __obj, *args, **kwargs))
+        return steps.charge_result(super().call(__context, __obj, *args, **kwargs))
 
     def getitem(self, obj: object, argument: object) -> object:
         """Return an item after its steps are spent."""
@@ -228,7 +229,7 @@ class _Meter(NodeTransformer):
         self.generic_visit(node)
         weight = steps.characters(sum(len(text.data) for text in node.find_all(nodes.TemplateData)))
         constant = nodes.Const(weight, lineno=node.lineno)
-        node.body.insert(0, nodes.ExprStmt(self._through("spent", constant), lineno=node.lineno))
+        node.body.insert(0, nodes.ExprStmt(self._through("spend", constant), lineno=node.lineno))
         return node
 
     visit_Macro = visit_Block = visit_CallBlock = visit_For = _metered
@@ -238,22 +239,22 @@ class _Meter(NodeTransformer):
         self.generic_visit(node)
         is_target = getattr(node, "ctx", "load") != "load"
         is_item = isinstance(node, nodes.Getitem) and not isinstance(node.arg, nodes.Slice)
-        return node if is_target or is_item else self._through("measured", node)
+        return node if is_target or is_item else self._through("charge", node)
 
     visit_List = visit_Tuple = visit_Dict = visit_Getitem = _measured
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
         """Meter comparisons, which compare long texts and lists item by item."""
         self.generic_visit(node)
-        node.expr = self._through("measured", node.expr)
+        node.expr = self._through("charge", node.expr)
         for operand in node.ops:
-            operand.expr = self._through("measured", operand.expr)
+            operand.expr = self._through("charge", operand.expr)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:
         """Meter `~`, which makes a text."""
         self.generic_visit(node)
-        return self._through("concatenated", nodes.List(node.nodes, lineno=node.lineno))
+        return self._through("concatenate", nodes.List(node.nodes, lineno=node.lineno))
 
     def visit_Const(self, node: nodes.Const) -> nodes.Const:
         """Refuse literals beyond the range of a float."""
@@ -279,7 +280,7 @@ def compiling(location: str) -> Iterator[None]:
         raise TaskError(f"{location}: nested too deeply") from error
     except TemplateAssertionError as error:  # `No filter named 'hsah'.`
         message = _one_line(error).removesuffix(".")
-        raise TaskError(f"{location}: {message}{near(message.rpartition(' ')[2], {*OFFERED, *TESTS})}") from error
+        raise TaskError(f"{location}: {message}{near(message.rpartition(' ')[2], {*JINJA_FILTERS, *TESTS})}") from error
     except Exception as error:  # Python's own compiler refuses with SyntaxError, MemoryError, ValueError, ...
         raise TaskError(f"{location}: {_one_line(error)}") from error
 
@@ -313,7 +314,7 @@ def evaluating(location: str) -> Iterator[None]:
 
 def _one_line(error: Exception) -> str:
     message = f"there is no template {error.name!r}" if isinstance(error, TemplateNotFound) else str(error)
-    return one_line(message, LONGEST) or type(error).__name__
+    return one_line(message, MAX_SHOWN_CHARS) or type(error).__name__
 
 
 def _expression_cure(source: str) -> str:
@@ -334,10 +335,10 @@ def expression(source: str, location: str) -> Expression:
     Raises `TaskError` with `location` if the source is no expression. The function raises as `evaluating` does; Jinja
     itself returns an Undefined object for a missing name.
     """
-    shown = f"{source!r}" if len(source) <= LONGEST else f"{source[:LONGEST]!r}…"
+    shown = f"{source!r}" if len(source) <= MAX_SHOWN_CHARS else f"{source[:MAX_SHOWN_CHARS]!r}…"
     with compiling(f"{location}: {shown} is not a Jinja expression{_expression_cure(source)}"):
-        if len(source) > MAX_SOURCE:
-            raise ValueError(f"more than {MAX_SOURCE:,} characters")
+        if len(source) > MAX_SOURCE_CHARS:
+            raise ValueError(f"more than {MAX_SOURCE_CHARS:,} characters")
         compiled = _compiled(source)
     plain = PATH.fullmatch(source) is not None
     names = source.split(".")
@@ -349,7 +350,7 @@ def expression(source: str, location: str) -> Expression:
         if direct:  # what most fields are: a value of the row, which takes Jinja ten times as long to find
             for name in names:
                 content = content.get(name) if type(content) is dict else None
-            if type(content) in VALUES:
+            if type(content) in ROW_TYPES:
                 return content
         with evaluating(f"{location}: {shown}"):
             value = compiled(**variables)
@@ -380,7 +381,7 @@ def _check(value: object) -> None:
 
 def _check_inside(value: object) -> None:
     """Check the content of lists and mappings, too: `row.o | map(attribute='x') | list` looks up many names."""
-    held = (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    for content in held:
-        _check(content)
-        _check_inside(content)
+    content = (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    for inner in content:
+        _check(inner)
+        _check_inside(inner)

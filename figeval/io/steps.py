@@ -30,8 +30,8 @@ MAX_BITS = 4_096  # of an integer
 
 LOOKUP_STEPS = 4  # of an item: filters look up paths of them in every value, which takes some microseconds each
 
-SLOW = {"striptags", "title", "tojson", "urlencode", "wordcount", "wordwrap"}  # filters that need a step per character
-WIDENING = {"batch", "center", "indent", "ljust", "rjust", "round", "slice", "tojson", "zfill"}
+SLOW_FILTERS = {"striptags", "title", "tojson", "urlencode", "wordcount", "wordwrap"}  # take a step per character
+WIDENING_FILTERS = {"batch", "center", "indent", "ljust", "rjust", "round", "slice", "tojson", "zfill"}
 
 
 class _Budget(threading.local):
@@ -79,17 +79,17 @@ def measure(*values: object) -> tuple[int, int]:
             elif isinstance(value, int | float):
                 steps += 1
             else:
-                held = value if isinstance(value, list | tuple) else _held(value)
-                steps += 1 + len(held)
+                content = value if isinstance(value, list | tuple) else _content_of(value)
+                steps += 1 + len(content)
                 if steps > budget.steps:
                     break
-                inner.extend(held if not isinstance(value, range) else ())
+                inner.extend(content if not isinstance(value, range) else ())
         level = inner
     budget.spend(steps)
     return steps, levels
 
 
-def _held(value: object) -> Collection[object]:
+def _content_of(value: object) -> Collection[object]:
     """Return the content of a value that is hashed, compared or printed together with it."""
     if isinstance(value, dict):
         return (*value, *value.values())
@@ -101,13 +101,13 @@ def _held(value: object) -> Collection[object]:
     return value if isinstance(value, set | frozenset | range) else ()
 
 
-def measured(value: T) -> T:
+def charge(value: T) -> T:
     """Return the value after spending the steps for everything inside it."""
     measure(value)
     return value
 
 
-def made(value: T) -> T:
+def charge_result(value: T) -> T:
     """Return a result after its steps are spent; what is inside it has been measured before.
 
     Raises:
@@ -124,7 +124,7 @@ def made(value: T) -> T:
     return value
 
 
-def printed(value: object) -> str:
+def to_text(value: object) -> str:
     """Return the printed form of a value after its steps are spent."""
     if isinstance(value, Iterator) or (callable(value) and not isinstance(value, Undefined)):
         raise SecurityError(f"a {type(value).__name__} cannot be printed; make a list of it")
@@ -132,14 +132,14 @@ def printed(value: object) -> str:
     return str(value)
 
 
-def joined(parts: Iterable[str]) -> str:
+def join_pieces(parts: Iterable[str]) -> str:
     """Join the pieces of a template, and spend the steps for the text."""
     pieces = list(parts)
     budget.spend(characters(sum(map(len, pieces))))
-    return made("".join(pieces))
+    return charge_result("".join(pieces))
 
 
-def spent(steps: int) -> str:
+def spend_steps(steps: int) -> str:
     """Spend steps and return an empty text."""
     budget.spend(steps)
     return ""
@@ -160,13 +160,13 @@ def check_call(name: str, operands: tuple[object, ...]) -> None:
             raise SecurityError("only numbers can be added up")  # sums of lists are copied again and again
         case "join" | "wordwrap", (value, *others):  # at worst, there is a separator after each character
             budget.spend(characters(_length(value) * max(map(_length, others), default=0)))
-        case _, (value, *others) if name in WIDENING:
+        case _, (value, *others) if name in WIDENING_FILTERS:
             widths = [abs(other) if isinstance(other, int) else _length(other) for other in others]
             if max(widths, default=0) > MAX_WIDTH:
                 raise SecurityError(f"a width of more than {MAX_WIDTH:,}")
             size = steps * levels if name == "tojson" else _length(value)
             budget.spend(characters(size * max(widths, default=1)))
-    if name in SLOW and operands and hasattr(operands[0], "__len__"):
+    if name in SLOW_FILTERS and operands and hasattr(operands[0], "__len__"):
         budget.spend(len(operands[0]))
 
 
@@ -202,19 +202,18 @@ def check_operation(operator: str, left: object, right: object) -> None:
                 raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
 
 
-def limited(name: str, function: Callable[..., object]) -> Callable[..., object]:
+def limit_filter(name: str, function: Callable[..., object]) -> Callable[..., object]:
     """Wrap a filter or test so that it spends steps for its arguments and its result."""
     first = 1 if hasattr(function, "jinja_pass_arg") else 0  # the argument before is an environment or a context
 
     @wraps(function)
     def call_limited(*arguments: object, **keywords: object) -> object:
         operands = [
-            (measured(inner) for inner in value) if isinstance(value, Iterator) else value
-            for value in arguments[first:]
+            (charge(inner) for inner in value) if isinstance(value, Iterator) else value for value in arguments[first:]
         ]
         if name == "join" and operands and isinstance(operands[0], Iterator):
             operands[0] = list(operands[0])  # its length is needed
         check_call(name, (*operands, *keywords.values()))
-        return made(function(*arguments[:first], *operands, **keywords))
+        return charge_result(function(*arguments[:first], *operands, **keywords))
 
     return call_limited

@@ -28,7 +28,7 @@ from figeval.cli.main import main
 from figeval.data import DataContext, row_files
 from figeval.errors import FigevalError, ModelError
 from figeval.io.sandbox import FILTERS as FILTERS_THAT_ARE
-from figeval.io.sandbox import OWN, REMOVED
+from figeval.io.sandbox import METERS, UNAVAILABLE
 from figeval.io.text import clean as clean_text
 from figeval.prompts import load_template
 from figeval.spec import TaskSpec
@@ -192,7 +192,7 @@ atoms = st.sampled_from(
         *(str(number) for number in NUMBERS),
     ]
 )
-FILTERS = sorted({*FILTERS_THAT_ARE, *REMOVED} - {*OWN})
+FILTERS = sorted({*FILTERS_THAT_ARE, *UNAVAILABLE} - {*METERS})
 METHODS = ["append", "count", "encode", "format", "get", "index", "items", "join", "ljust", "replace", "split"]
 OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "~", "==", "<", "in", "and", "or", "is", "if"]
 
