@@ -16,7 +16,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -25,11 +25,13 @@ from typing import Any
 import torch
 from store import store
 
+from figeval.io.observer import NO_FIGURES, Observer
+
 BAR, CLOSE = 2.0, 1e-3
 
 
 @dataclass
-class Watch:
+class Watch(Observer):
     """Observer of `figeval train`'s loop that records losses and the seconds between them."""
 
     losses: list[float] = field(default_factory=list)
@@ -37,7 +39,7 @@ class Watch:
     cpu: list[float] = field(default_factory=list)
     _last: tuple[float, float] = (0.0, 0.0)
 
-    def start(self) -> None:
+    def start(self, *_: object, **__: object) -> None:
         self._last = (time.perf_counter(), time.process_time())
 
     def note(self, loss: float) -> None:
@@ -47,20 +49,11 @@ class Watch:
         self.cpu.append(times[1] - self._last[1])
         self._last = times
 
-    def preparing(self, what: str) -> None:
+    def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:  # noqa: ARG002
+        self.note(figures["loss"])
+
+    def warn(self, text: str) -> None:
         """Do nothing."""
-
-    def warned(self, text: str) -> None:
-        """Do nothing."""
-
-    def began(self, *_: int) -> None:
-        self.start()
-
-    def stepped(self, step: int, loss: float, *_: float) -> None:  # noqa: ARG002
-        self.note(loss)
-
-    def evaluated(self, *_: Any) -> None:
-        """Do nothing, since no evaluation takes place."""
 
 
 def config(options: argparse.Namespace, folder: str) -> Any:

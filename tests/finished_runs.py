@@ -8,6 +8,7 @@ from typing import Any
 import figeval
 from figeval import plugins
 from figeval.config import RunConfig
+from figeval.io.observer import Observer
 from figeval.records.run_folder import read_record
 from figeval.records.schema import BaselineRecord, ModelRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.records.sweep import SeedsRecord, write
@@ -22,21 +23,10 @@ def row(identity: str = "1", **changes: Any) -> dict[str, Any]:
     return {"id": identity, **fields, "cluster": None, "group": None, "meta": {}, **changes}
 
 
-class Deaf:
-    """Observer that ignores all events."""
-
-    def reading(self, task: str) -> None: ...
-    def resumed(self, folder: Path, stored: int, n: int) -> None: ...
-    def task_started(self, task: str, n: int, done: int) -> None: ...
-    def advanced(self, rows: int) -> None: ...
-    def scoring(self, phase: str) -> None: ...
-    def task_ended(self, task: TaskRecord) -> None: ...
-
-
 def finished(folder: Path, *tasks: str, **settings: Any) -> Path:
     """Run `overlap`, or another model, on these tasks and return the folder of the run."""
     config = RunConfig(**{"model": "overlap", "tasks": tasks, "output_path": folder, **settings})
-    run_pipeline(config, Harness(plugins.plugin_manager()), Deaf())
+    run_pipeline(config, Harness(plugins.plugin_manager()), Observer())
     return folder
 
 

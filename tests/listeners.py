@@ -1,20 +1,20 @@
-"""A listener of `figeval.models.progress`."""
+"""An observer of what models report."""
 
 from __future__ import annotations
 
+from figeval.io.observer import Observer
 
-class Ears:
-    """A listener that writes everything down."""
+
+class Ears(Observer):
+    """An observer that writes everything down."""
 
     def __init__(self) -> None:
-        self.models: list[str] = []
+        self.activities: list[str] = []
         self.heard: list[tuple[int, int]] = []
 
-    def loading(self, model: str) -> None:
-        self.models.append(model)
+    def wait(self, activity: str, *, later: bool = False) -> None:
+        if not later:
+            self.activities.append(activity)
 
-    def waiting(self, phase: str) -> None:
-        pass
-
-    def asked(self, answered: int, requests: int) -> None:
+    def count_requests(self, answered: int, requests: int) -> None:
         self.heard.append((answered, requests))

@@ -11,11 +11,13 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
+
+from figeval.io.observer import NO_FIGURES, Observer
 
 from .machine import Machine
 from .shapes import ROBERTA, multiply_adds, texts, write_roberta
@@ -38,21 +40,18 @@ STEPS = {"cuda": 32, "cpu": 4}
 PASSES = 3
 
 
-class Clock:
+class Clock(Observer):
     """Observer of the loop that notes when a step ends."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
         self.losses: list[float] = []
 
-    def preparing(self, what: str) -> None: ...
-    def warned(self, text: str) -> None: ...
-    def began(self, total: int, done: int) -> None: ...
-    def evaluated(self, *_: object) -> None: ...
-
-    def stepped(self, step: int, loss: float, *_: float) -> None:  # noqa: ARG002
+    def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:  # noqa: ARG002
         self.ends.append(time.perf_counter())
-        self.losses.append(loss)
+        self.losses.append(figures["loss"])
+
+    def warn(self, text: str) -> None: ...
 
 
 def measure(machine: Machine, shape: str) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def run(
     called, objects = model_name(model, name)
     config = run_config(names, called, options)
     from figeval.models.progress import listening
-    from figeval.reporting.progress import RunProgress, display_on, stderr
+    from figeval.reporting.progress import open_display
     from figeval.runs.run import run as run_tasks
 
     guests = Guests(task_objects, objects)
@@ -91,7 +91,7 @@ def run(
     if objects and config.model_args:
         raise OptionError("model_args are for models given by name; give them to the object itself")
     with frontend.python_program(watched=progress):
-        observer = RunProgress(display_on(stderr() if progress else None))
+        observer = open_display(progress=progress)
         with observer.live(), listening(observer):
             record, folder = run_tasks(config, Harness(include=config.include_path, guests=guests), observer)
         failed = [task.task for task in record.tasks if task.status == "failed"]

@@ -11,7 +11,7 @@ from figeval.config import RunOptions, ScoreOptions
 from figeval.errors import OptionError, near
 from figeval.io import frontend
 from figeval.io.validation import checked_arguments
-from figeval.reporting.progress import RunProgress, display_on, stderr
+from figeval.reporting.progress import open_display
 from figeval.runs.given import name_of
 from figeval.runs.given import score as score_predictions
 from figeval.runs.given_rows import FIELDS, read_predictions
@@ -74,6 +74,6 @@ def score(
     with frontend.python_program(watched=progress):
         harness = Harness(include=config.include_path, guests=Guests(task_objects))
         predictions_by_task = read_predictions(sources, columns or {})
-        observer = RunProgress(display_on(stderr() if progress else None))
+        observer = open_display(progress=progress)
         with observer.live():
             return Run(*score_predictions(config, predictions_by_task, harness, observer))

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import IO
 
 from figeval.errors import DataError, FigevalError, OptionError
-from figeval.io.display import Display
 from figeval.io.files import digest_of_file, locked, replace_text, replacing
 from figeval.io.json_files import read_json
+from figeval.io.observer import Observer
 from figeval.types import JSON
 
 RECORD = "stages.json"
@@ -31,12 +31,12 @@ class Stages:
     Attributes:
         folder: folder of all files.
         key: dependencies of every stage: input, language, seed, versions.
-        progress: display of the progress of a stage, and of the stages that are kept from an earlier session.
+        observer: observer of the progress of a stage, and of the stages that are kept from an earlier session.
     """
 
     folder: Path
     key: JSON
-    progress: Display
+    observer: Observer
     _done: dict[str, JSON] = field(default_factory=dict)
 
     @contextmanager
@@ -75,7 +75,7 @@ class Stages:
             and stage["key"] == key
             and all(checksum(self.folder / file) == sha for file, sha in stage["files"].items())
         ):
-            self.progress.say(f"{name}: kept from an earlier session")
+            self.observer.say(f"{name}: kept from an earlier session")
             stored_notes: JSON = stage["notes"]
             return stored_notes
         with Writers(self.folder, tuple(files)) as writers:

@@ -422,7 +422,7 @@ def send(backend: object, requests: Sequence[Request]) -> Outputs[Any] | OutputS
     return Outputs(values, outputs.truncated, outputs.straddling)
 
 
-def _checked(parts: Iterator[Part[Any]], n: int, call: progress.Call | None, method: str) -> Iterator[Part[Any]]:
+def _checked(parts: Iterator[Part[Any]], n: int, call: progress.Call, method: str) -> Iterator[Part[Any]]:
     """Yield the parts of the answers to `n` requests. Raises `PluginError` unless each request occurs once."""
     left = set(range(n))
     while True:
@@ -434,8 +434,7 @@ def _checked(parts: Iterator[Part[Any]], n: int, call: progress.Call | None, met
         if not new == len(part.rows) == len(part.values):
             raise PluginError(f"{method} returned a part that does not have one value for each of its requests, once")
         left.difference_update(part.rows)
-        if call is not None:
-            call.reach(1 - len(left) / n)
+        call.reach(1 - len(left) / n)
         yield part
     if left:
         raise PluginError(f"{method} returned {n - len(left)} outputs for {n} requests; return one for each")

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from figeval.runs.harness import Harness
     from figeval.runs.plan import Plan, prepare
-    from figeval.runs.run import Observer
 
-__all__ = ["Harness", "Observer", "Plan", "prepare"]
-_MODULES = {"Harness": "harness", "Observer": "run", "Plan": "plan", "prepare": "plan"}
+__all__ = ["Harness", "Plan", "prepare"]
+_MODULES = {"Harness": "harness", "Plan": "plan", "prepare": "plan"}
 
 
 def __getattr__(name: str) -> Any:

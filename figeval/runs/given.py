@@ -17,6 +17,7 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import DataError, OptionError, RecordError, near
 from figeval.io.frontend import notice
+from figeval.io.observer import Observer
 from figeval.io.text import csv_cell, one_line
 from figeval.models.model import Model
 from figeval.plugins import describe
@@ -29,7 +30,7 @@ from figeval.runs.given_rows import GivenRow, Predictions, Rows, Source
 from figeval.runs.harness import Harness
 from figeval.runs.limits import refuse_unused_settings
 from figeval.runs.plan import Plan, Planner, check_columns
-from figeval.runs.run import Observer, carry_out, default_folder
+from figeval.runs.run import carry_out, default_folder
 from figeval.runs.seeds import scores_of, warnings_of
 from figeval.runs.task_metrics import check_metrics
 from figeval.runs.variants import chosen

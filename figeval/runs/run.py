@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from figeval.config import RunConfig
 from figeval.errors import BudgetExhausted, ModelError, NotFinished
 from figeval.io.frontend import notice, warn
+from figeval.io.observer import Observer
 from figeval.models.model import Model
 from figeval.records import provenance
 from figeval.records.predictions import PredictionRow
@@ -62,17 +63,6 @@ RUNS = Path("results/runs")
 Log: TypeAlias = Callable[[TaskRecord], None]
 
 
-class Observer(Protocol):
-    """Receives the progress of a run, to show a progress bar, plain lines, or nothing."""
-
-    def reading(self, task: str) -> None: ...
-    def resumed(self, folder: Path, kept: int, n: int) -> None: ...
-    def task_started(self, task: str, n: int, done: int) -> None: ...
-    def advanced(self, rows: int) -> None: ...
-    def scoring(self, what: str) -> None: ...
-    def task_ended(self, task: TaskRecord) -> None: ...
-
-
 def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRecord, Path]:
     """Run all tasks, or continue an interrupted run; return the record and its folder.
 
@@ -84,7 +74,8 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
 
         check_trackers(config.trackers)
     with staff_of(config) as staff:
-        return carry_out(config, harness, observer, prepare(config, harness, observer.reading), staff)
+        prepared = prepare(config, harness, lambda task: observer.wait(f"reading {task}", later=True))
+        return carry_out(config, harness, observer, prepared, staff)
 
 
 def carry_out(
@@ -109,7 +100,8 @@ def carry_out(
         harness.manager.each("run_started", lambda _: {"run": record.model_copy(deep=True)})
         row_counts = resume(folder, record, plans)
         if row_counts.rows:
-            observer.resumed(folder.path, row_counts.rows, row_counts.examples)
+            kept = f"{row_counts.rows:,} of {row_counts.examples:,} answers kept"
+            observer.say(f"continuing, {kept} in {folder.path}")
         announce(model, plans, folder)
         in_process = InProcess(CachedModel(model), folder, config.log_samples)
         with (
@@ -269,7 +261,8 @@ class _Session:
             raise
         task.peak_memory_mb = max(task.peak_memory_mb, provenance.peak_memory_mb())
         self._keep(task)
-        self.observer.task_ended(task)
+        outcome = "done" if task.status == "done" else "FAILED"
+        self.observer.end(f"{outcome} in {task.seconds + task.baseline_seconds:.1f} s")
         if task.status == "done":
             self.log(task)
             self.harness.manager.each(
@@ -297,14 +290,15 @@ class _Session:
     def _predict(self, plan: Plan, task: TaskRecord) -> None:
         """Compute the missing rows."""
         answered = self.row_counts.by_task[plan.name]  # workers may already have stored further rows
-        self.observer.task_started(plan.name, plan.n, answered)
+        self.observer.start(plan.name, plan.n, answered)
         if answered < plan.n:
             for rows in self.executor.answer(plan, task):
-                self.observer.advanced(rows)
+                answered += rows
+                self.observer.reach(answered)
 
     def _score(self, plan: Plan, task: TaskRecord) -> None:
         """Compute the scores of the stored rows, and score baselines if that is not done yet."""
-        self.observer.scoring("scores")
+        self.observer.wait("computing scores", later=True)
         rows = partial(self.folder.rows, plan.name)
         metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.with_language)
         self._mark_seen(task, plan)
@@ -330,7 +324,7 @@ class _Session:
         overlap = task.overlap if task.overlap is not None and task.overlap.scores else None
         if are_scored(plan, task.baselines if overlap is None else overlap.baselines):
             return
-        self.observer.scoring("baselines")
+        self.observer.wait("computing baselines", later=True)
         began = time.monotonic()
         unseen = None if overlap is None else unseen_examples(self.folder.rows(plan.name))
         baseline_scores = self.baselines.scores(plan, unseen)

@@ -17,8 +17,9 @@ from typing import Any, TypeAlias
 
 from figeval.errors import FigevalError
 from figeval.io.files import expand_user
+from figeval.io.observer import Observer
 from figeval.models.model import open_model
-from figeval.models.progress import unheard
+from figeval.models.progress import listening
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import (
     CHOSEN_ON_TEST,
@@ -99,7 +100,7 @@ def _has_weights(name: str, origins: Iterable[Ancestor], harness: Harness) -> bo
     if not weighed or name not in harness.backends.registry:
         return False
     try:
-        with unheard():
+        with listening(Observer()):
             weights = line_of(open_model(harness.backends, name, {})).ancestors[0].identified().weights
     except FigevalError:  # the model is not installed
         return False

@@ -9,11 +9,11 @@ import pytest
 
 from figeval import plugins
 from figeval.config import RunConfig
+from figeval.io.observer import Observer
 from figeval.runs import Harness
 from figeval.runs.run import run
 from tests.cli.conftest import Cli
 from tests.fakes import FakeGenerator
-from tests.finished_runs import Deaf
 from tests.runs.conftest import Models, write_task
 
 
@@ -27,7 +27,7 @@ def run_in_words(tmp_path: Path) -> Path:
         "models", "test", lambda: Models(model=FakeGenerator(function=lambda text: "" if "word1" in text else "B"))
     )
     config = RunConfig(tasks=("t",), model="model", output_path=tmp_path / "run")
-    run(config, Harness(manager, include=(tmp_path / "tasks",)), Deaf())
+    run(config, Harness(manager, include=(tmp_path / "tasks",)), Observer())
     return tmp_path / "run"
 
 

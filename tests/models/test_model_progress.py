@@ -52,7 +52,7 @@ def test_a_model_is_announced_by_the_name_that_the_user_gave() -> None:
         loading()  # outside of any model
         with opening("smollm2"):
             loading()
-    assert ears.models == ["smollm2"]
+    assert ears.activities == ["loading model smollm2"]
 
 
 def test_requests_that_are_sent_at_the_same_time_are_counted_together() -> None:

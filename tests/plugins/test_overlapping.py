@@ -25,6 +25,7 @@ from figeval.builtin.plugins.torch_models.tokens import IDS, tokenize
 from figeval.errors import ModelError
 from figeval.models import progress
 from figeval.types import Continuation, SpanQuery, Text, TextPair
+from tests.listeners import Ears
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 lengths = st.lists(st.integers(1, 200), max_size=60)
@@ -222,22 +223,6 @@ def test_scores_of_other_models_do_not_depend_on_it(workshop: Workshop, short_sl
         assert numbers(getattr(backend, method)(requests)) == pytest.approx(expected, abs=1e-4)
 
 
-class Progress:
-    """Takes note of the numbers of requests that are answered."""
-
-    def __init__(self) -> None:
-        self.counts: list[int] = []
-
-    def loading(self, model: str) -> None:
-        """Nothing is loaded late."""
-
-    def waiting(self, phase: str) -> None:
-        """Nothing is waited for."""
-
-    def asked(self, answered: int, requests: int) -> None:
-        self.counts.append(answered)
-
-
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize(("kind", "pooling"), [("bert", "mean"), ("gpt2", "last")])
 def test_progress_is_that_of_the_tokens(
@@ -246,10 +231,10 @@ def test_progress_is_that_of_the_tokens(
     backend = encoder(str(workshop(kind, "Model")), pooling=pooling)
     backend.overlap, backend.budget.tokens = overlap, 64
     for texts in (LINES * 4, [*LINES * 4, ""]):
-        listener = Progress()
+        listener = Ears()
         with progress.listening(listener), progress.within(progress.begun(len(texts))):
             backend.embed([Text(text) for text in texts])
-        counts = listener.counts
+        counts = [answered for answered, _ in listener.heard]
         assert counts == sorted(counts)
         assert counts[-1] == len(texts)
         assert len(set(counts)) > 0.6 * len(texts)

@@ -17,11 +17,11 @@ from torch.nn import functional
 from figeval import plugins
 from figeval.builtin.plugins.encoders.joint_encoder import FILE, branch_logits, span_branch
 from figeval.config import RunConfig
+from figeval.io.observer import Observer
 from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.task_types.joint import JointExample
 from figeval.task_types.spans import SpanExample
-from tests.finished_runs import Deaf
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces
 
 WIDTH, FIRST_TOKEN = 48, 10  # FIRST examples are learnt by heart, and asked for
@@ -90,7 +90,7 @@ def learn(parameters: Iterable[torch.Tensor], loss: Callable[[], tuple[torch.Ten
 
 def numbers(model: Path, task: str, folder: Path) -> dict[str, float | None]:
     config = RunConfig(tasks=(task,), model=str(model), output_path=folder, device="cpu", limit=FIRST_TOKEN)
-    record, _ = run_pipeline(config, Harness(plugins.plugin_manager()), Deaf())
+    record, _ = run_pipeline(config, Harness(plugins.plugin_manager()), Observer())
     (task_record,) = record.tasks
     assert task_record.error is None
     return {score.metric: score.value for score in task_record.scores}

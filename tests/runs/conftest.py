@@ -10,6 +10,7 @@ import pytest
 from figeval import plugins
 from figeval.config import RunConfig
 from figeval.hooks import hookimpl
+from figeval.io.observer import NO_FIGURES, Observer
 from figeval.runs import Harness
 from figeval.runs.run import run
 from tests.fakes import FakePairScorer
@@ -45,31 +46,22 @@ def write_task(folder, name, n=20, **changes):
 
 
 @dataclass
-class Heard:
+class Heard(Observer):
     """Observer that records events."""
 
     events: list = field(default_factory=list)
     stop_after: int | None = None
 
-    def reading(self, task):
-        pass
+    def start(self, stage, total, done=0, *, unit="example", note=""):
+        self.events.append(("start", stage, total, done))
 
-    def resumed(self, folder, stored_answers, n):
-        self.events.append(("resumed", stored_answers, n))
-
-    def task_started(self, task, n, done):
-        self.events.append(("started", task, n, done))
-
-    def advanced(self, rows):
-        self.events.append(("advanced", rows))
-        if self.stop_after is not None and sum(e[0] == "advanced" for e in self.events) >= self.stop_after:
+    def reach(self, done, figures=NO_FIGURES):
+        self.events.append(("reach", done))
+        if self.stop_after is not None and sum(e[0] == "reach" for e in self.events) >= self.stop_after:
             raise KeyboardInterrupt
 
-    def scoring(self, quantity):
-        self.events.append(("scoring", quantity))
-
-    def task_ended(self, task):
-        self.events.append(("ended", task.task, task.status))
+    def say(self, text):
+        self.events.append(("say", text))
 
 
 class Models:

@@ -19,6 +19,7 @@ from figeval import compare, load, plugins
 from figeval.cli.options import augmented
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, ModelError, TaskError
+from figeval.io.observer import Observer
 from figeval.language.words import letters
 from figeval.records.conditions import notes
 from figeval.records.run_folder import RunFolder
@@ -29,7 +30,6 @@ from figeval.runs.retrieval.neighbours import BATCH, NearestExamples, Retriever
 from figeval.runs.run import run
 from figeval.task_types.choice import Choice, ChoiceExample
 from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
-from tests.finished_runs import Deaf
 from tests.finished_runs import run as run_record
 from tests.plugins.tiny import Workshop as Tiny
 
@@ -113,7 +113,7 @@ def test_a_run_with_and_one_without_are_compared_as_paired(colours, tmp_path):
     for name, augment in (("plain", {}), ("augmented", NEIGHBOURS)):
         paths.append(tmp_path / name)
         config = RunConfig(tasks=("t",), model="model", output_path=paths[-1], augment=augment)
-        run(config, colours.harness(), Deaf())
+        run(config, colours.harness(), Observer())
     comparison = compare(*paths)
     ((compared,),) = (pair.tasks for pair in comparison.result.pairs.values())
     assert (compared.task, compared.unmatched_a, compared.unmatched_b) == ("t", 0, 0)

@@ -105,7 +105,7 @@ def test_of_two_rows_of_an_unfinished_task_the_first_is_kept(
     observer = Heard()
     assert workshop.run(observer=observer).tasks[0].scores[0].value == 0.75
     assert folder.predictions_file("t").read_bytes() == content
-    assert observer.events[0][0] == "resumed"
+    assert observer.events[0][0] == "say"
 
 
 def test_rows_of_nobody_are_dropped_with_a_warning(workshop: Workshop, folder: RunFolder) -> None:

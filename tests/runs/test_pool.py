@@ -65,13 +65,7 @@ class Staff:
 class Watcher(Heard):
     """An observer that also hears about requests."""
 
-    def loading(self, _model: str) -> None:
-        """Nothing to take note of."""
-
-    def waiting(self, _phase: str) -> None:
-        """Nothing to take note of."""
-
-    def asked(self, answered: int, requests: int) -> None:
+    def count_requests(self, answered: int, requests: int) -> None:
         """Take note of them."""
         self.events.append(("asked", answered, requests))
 
@@ -118,7 +112,7 @@ def test_rows_that_come_twice_or_are_of_other_examples_count_once(office: Office
     record = office.run("two", twice)
     assert [task.status for task in record.tasks] == ["done"]
     assert office.predictions("two") == office.predictions("one")
-    assert sum(event[1] for event in office.watcher.events if event[0] == "advanced") == N
+    assert [event[1] for event in office.watcher.events if event[0] == "reach"][-1] == N
 
 
 def test_rows_that_never_come_fail_the_task_and_the_next_run_computes_them(office: Office) -> None:
@@ -137,13 +131,13 @@ def test_requests_of_a_lost_worker_are_not_counted_any_more(office: Office) -> N
 
     def loses(messages: list[Message]) -> Iterator[Message]:
         if threading.current_thread().name == "worker 1":
-            yield "asked", 100, 10_000
+            yield "count_requests", 100, 10_000
             lost.set()
             raise WorkerLost("was lost")
         lost.wait(10)
         time.sleep(0.05)
-        yield "asked", 1, 2
-        yield from (message for message in messages if message[0] != "asked")
+        yield "count_requests", 1, 2
+        yield from (message for message in messages if message[0] != "count_requests")
 
     office.run("two", loses, baselines=False)
     heard = office.watcher.events

@@ -49,7 +49,10 @@ def test_a_run_killed_half_way_goes_on_and_ends_as_an_undisturbed_one(workshop):
     workshop.backend = FakePairScorer()
     observer = Heard()
     resumed = workshop.run(observer=observer)
-    assert observer.events[:2] == [("resumed", 64, 200), ("started", "t", 200, 64)]
+    assert observer.events[:2] == [
+        ("say", f"continuing, 64 of 200 answers kept in {workshop.path / 'run'}"),
+        ("start", "t", 200, 64),
+    ]
     assert len(workshop.backend.asked) == 3 * (200 - 64)
     ids = [row["id"] for row in workshop.rows()]
     assert ids == [f"t{i}" for i in range(200)]

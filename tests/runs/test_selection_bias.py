@@ -14,6 +14,7 @@ from rich.console import Console
 from figeval import plugins
 from figeval.config import RunConfig
 from figeval.errors import RecordError
+from figeval.io.observer import Observer
 from figeval.models.model import open_model
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, ModelRecord, RunRecord
@@ -27,7 +28,7 @@ from figeval.runs.score import Aggregator, MetricSet
 from figeval.runs.selection_bias import helper_of, withhold_intervals
 from figeval.runs.stored import load_exporters, with_breakdown
 from tests import finished_runs, trainings
-from tests.finished_runs import Deaf, compare_runs
+from tests.finished_runs import compare_runs
 from tests.plugins.tiny import Workshop
 from tests.wings.training.linear import Heard
 
@@ -157,7 +158,7 @@ def train_model(folder: Path, name: str, model: str = "base", **changes: Any) ->
 def run_of_model(model: Path | str, folder: Path, *tasks: str, **settings: Any) -> RunRecord:
     """A run of a model on tasks."""
     config = RunConfig(tasks=tasks, model=str(model), output_path=folder, **settings)
-    return run_pipeline(config, Harness(), Deaf())[0]
+    return run_pipeline(config, Harness(), Observer())[0]
 
 
 @pytest.mark.slow

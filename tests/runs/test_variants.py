@@ -91,9 +91,9 @@ def test_a_run_with_prompts_goes_on_where_it_stopped(workshop):
         workshop.run(prompts=("all",), observer=Heard(stop_after=120))
     workshop.backend, observer = FakeLanguageModel(), Heard()
     record = workshop.run(prompts=("all",), observer=observer)
-    assert [event for event in observer.events if event[0] == "started"] == [
-        ("started", "t", 100, 100),
-        ("started", "t@loud", 100, 20),
+    assert [event for event in observer.events if event[0] == "start"] == [
+        ("start", "t", 100, 100),
+        ("start", "t@loud", 100, 20),
     ]
     assert all(request.context.startswith("LOUD") for request in workshop.backend.asked)
     assert record.status == "complete"

@@ -14,6 +14,7 @@ from figeval import plugins
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, TaskError
 from figeval.hooks import hookimpl
+from figeval.io.observer import Observer
 from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.records.schema import RunRecord
@@ -24,7 +25,6 @@ from figeval.task_types.routes import choose
 from figeval.task_types.similarity import SimilarityExample
 from figeval.types import Prediction
 from tests.fakes import FakeEncoder, FakeLanguageModel, FakePairScorer
-from tests.finished_runs import Deaf
 from tests.typed import bound
 
 EXAMPLE = SimilarityExample(id="1", text="the cat sat", category="m", anchors=("a dog", "the cat", "cat"))
@@ -141,7 +141,7 @@ def ran(folder: Path, *tasks: str, model: str = "numbers", **settings: Any) -> R
     manager.load("models", "test", Models)
     output = folder / "-".join((*tasks, *map(str, settings.values())))
     config = RunConfig(tasks=tasks, model=model, output_path=output, **settings)
-    return run(config, Harness(manager, include=(folder,)), Deaf())[0]
+    return run(config, Harness(manager, include=(folder,)), Observer())[0]
 
 
 def values(record: RunRecord) -> dict[str, float | None]:

@@ -14,6 +14,7 @@ from figeval.builtin.tasks.epic import alignment, epic_metrics, epic_rows
 from figeval.config import RunConfig
 from figeval.data import DataContext
 from figeval.errors import DataError
+from figeval.io.observer import Observer
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.models.model import open_model
 from figeval.records.run_folder import read_run
@@ -24,7 +25,6 @@ from figeval.spec.survey import survey
 from figeval.task_types.spans import SpanExample, sentences
 from figeval.types import Example, Prediction, Span
 from tests.aggregated import count_in
-from tests.finished_runs import Deaf
 from tests.processes import figeval
 
 TASKS = ("epic_alignment", "epic_alignment_published")
@@ -191,7 +191,7 @@ def test_a_run_prints_the_three_floors_and_takes_the_published_task_in_its_place
 ) -> None:
     harness = Harness(plugins.plugin_manager())
     config = RunConfig(tasks=TASKS[:1], model="random", output_path=tmp_path / "run", limit=60)
-    record_, _ = run(config, harness, Deaf())
+    record_, _ = run(config, harness, Observer())
     (task,) = record_.tasks
     assert [score.metric for score in task.scores] == [
         "span_f1",
@@ -203,7 +203,7 @@ def test_a_run_prints_the_three_floors_and_takes_the_published_task_in_its_place
     assert [baseline.baseline for baseline in task.baselines] == ["random", "last_sentence", "whole_text"]
     assert [score.value for score in task.baselines[0].scores] == [score.value for score in task.scores]
     instead = RunConfig(tasks=TASKS[:1], model="random", output_path=tmp_path / "p", limit=60, protocol="published")
-    (task,) = run(instead, harness, Deaf())[0].tasks
+    (task,) = run(instead, harness, Observer())[0].tasks
     assert (task.task, task.baselines[-1].baseline) == (TASKS[1], "oracle")
 
 

@@ -22,6 +22,7 @@ from figeval.config import RunConfig
 from figeval.data import DataContext
 from figeval.data.cache import copies, fetch
 from figeval.errors import DataError, FigevalError, ModelError, RecordError, TaskError
+from figeval.io.observer import Observer
 from figeval.language.words import letters
 from figeval.metrics.catalogue import statistic_of
 from figeval.models.capabilities import Outputs
@@ -39,7 +40,6 @@ from figeval.task_types.pairs import PairExample
 from figeval.testing import check_metric
 from figeval.types import Inputs, PairLabel, Prediction
 from tests.fakes import FakeGenerator
-from tests.finished_runs import Deaf
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
 from tests.runs.conftest import Heard, Models
@@ -238,7 +238,7 @@ class Bench:
     ) -> RunRecord:
         settings = {"model": "model", "output_path": self.path / "run", "metrics": tuple(metrics), **extra_metrics}
         config = RunConfig(tasks=tasks or ("morals",), **settings)
-        return run(config, self.harness(), observer or Deaf())[0]
+        return run(config, self.harness(), observer or Observer())[0]
 
     def statistic(self, name: str, task: str = "morals") -> Any:
         """The metric by this classifier, as runs get it."""

@@ -59,7 +59,7 @@ class WorkerPool:
     _files: ExitStack = field(default_factory=ExitStack)
     _stored: dict[str, int] = field(default_factory=dict)  # task → rows that `answer` has not told of
     _news: deque[Callable[[], None]] = field(default_factory=deque)  # for the thread that shows progress
-    _loaded: set[str] = field(default_factory=set)  # models whose loading was shown
+    _activities: set[str] = field(default_factory=set)  # models whose loading was shown
     _request_counts: dict[int, tuple[int, int]] = field(default_factory=dict)  # index → requests answered, and all
     _has_begun: bool = False  # whether a task was begun
     _fatal: BaseException | None = None
@@ -90,7 +90,7 @@ class WorkerPool:
         if not self._has_begun:
             self._has_begun = True
             starting = f"starting {counted(self.schedule.workers, 'worker')}"
-            progress.tell(lambda listener: listener.waiting(starting))
+            progress.waiting(starting)
         while True:
             with changed:
                 changed.wait_for(lambda: job.over or self._fatal or self._news or self._stored.get(plan.name), TICK)
@@ -271,23 +271,23 @@ class _Inbox:
         with self.pool.schedule.changed:
             self.pool.folder.keep_replies(self._task, replies)
 
-    def loading(self, model: str) -> None:
+    def wait(self, activity: str) -> None:
         """Show that a model is being loaded, once for all workers."""
-        if model not in self.pool._loaded:
-            self.pool._loaded.add(model)
-            self._show(lambda listener: listener.loading(model))
+        if activity not in self.pool._activities:
+            self.pool._activities.add(activity)
+            self._show(lambda: progress.current_observer().wait(activity))
 
-    def asked(self, answered: int, requests: int) -> None:
+    def count_requests(self, answered: int, requests: int) -> None:
         """Show the requests of all workers together."""
         counts = self.pool._request_counts
         counts[self.index] = answered, requests
         totals = [sum(numbers) for numbers in zip(*list(counts.values()), strict=True)]
-        self._show(lambda listener: listener.asked(*totals))
+        self._show(lambda: progress.current_observer().count_requests(*totals))
 
-    def _show(self, tell: Callable[[progress.Listener], None]) -> None:
-        """Let the thread of the run tell its listener, which no other thread knows."""
+    def _show(self, report: Callable[[], None]) -> None:
+        """Let the thread of the run tell its observer, which no other thread knows."""
         with self.pool.schedule.changed:
-            self.pool._news.append(lambda: progress.tell(tell))
+            self.pool._news.append(report)
             self.pool.schedule.changed.notify_all()
 
     def ended(self, failure: str | None, peak_memory_mb: float, description: dict[str, Any]) -> None:
@@ -329,8 +329,8 @@ def worker_pool(
     schedule.workers = min(staff.workers, max(job.left for job in schedule.jobs.values()))
     order = Order(replace(config, output_path=folder.path, fresh=False), record, str(Path.cwd()))
     pool = WorkerPool(folder, schedule, staff.hiring(order, folder.path, schedule.workers), parent)
-    pool._loaded.add(config.model)
-    progress.tell(lambda listener: listener.loading(config.model))
+    pool._activities.add(loading := f"loading model {config.model}")
+    progress.current_observer().wait(loading)
     try:
         pool.start()
         yield pool

@@ -111,10 +111,10 @@ class Receiver(Protocol):
     def replies(self, replies: Mapping[str, KeptReply]) -> None:
         """Keep replies that did not become rows, so that nobody asks for them again."""
 
-    def loading(self, model: str) -> None:
-        """Take note that a model is being loaded."""
+    def wait(self, activity: str) -> None:
+        """Take note of what the worker does before it can answer: it loads a model."""
 
-    def asked(self, answered: int, requests: int) -> None:
+    def count_requests(self, answered: int, requests: int) -> None:
         """Take note of the number of requests that a model was sent, and of those that it has answered so far."""
 
     def ended(self, failure: str | None, peak_memory_mb: float, description: dict[str, Any]) -> None:

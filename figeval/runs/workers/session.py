@@ -16,6 +16,7 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, ModelError
+from figeval.io.observer import Observer
 from figeval.models.model import Model
 from figeval.models.progress import listening
 from figeval.records import provenance
@@ -82,17 +83,17 @@ class Reader:
 
 
 @dataclass(slots=True)
-class Session:
+class Session(Observer):
     """The work of a worker, unit by unit.
 
     Attributes:
         order: what to begin with.
-        say: function that sends a message to the run.
+        send: function that sends a message to the run.
         machine: name of the machine, if it is not the one of the run.
     """
 
     order: Order
-    say: Say
+    send: Say
     machine: str = ""
     _opened: _Opened | None = None
     _last_report: float = 0.0
@@ -102,32 +103,30 @@ class Session:
         with listening(self):
             try:
                 if self._opened is None:
-                    self._opened = _Opened.by(self.order, self.say)
+                    self._opened = _Opened.by(self.order, self.send)
                 self._opened.answer(unit)
             except FigevalError as error:
                 prefix = f"on the machine {self.machine}: " if self.machine else ""
-                self.say("unusable", f"{prefix}{error}")
+                self.send("unusable", f"{prefix}{error}")
             except BaseException:  # a library's sys.exit() included
-                self.say("broken", traceback.format_exc())
+                self.send("broken", traceback.format_exc())
 
     def close(self) -> None:
         """Release the model's resources."""
         if self._opened is not None:
             self._opened.recorder.model.model.close()
 
-    def loading(self, model: str) -> None:
-        """Report that a model is being loaded."""
-        self.say("loading", model)
+    def wait(self, activity: str, *, later: bool = False) -> None:
+        """Report that a model is being loaded; only models behind an API wait for more, and they have no workers."""
+        if not later:
+            self.send("wait", activity)
 
-    def waiting(self, what: str) -> None:
-        """Do nothing: only models behind an API wait, and they are not shared among workers."""
-
-    def asked(self, answered: int, requests: int) -> None:
+    def count_requests(self, answered: int, requests: int) -> None:
         """Report the progress of a call, but not too often."""
         moment = time.monotonic()
         if moment - self._last_report >= PAUSE:
             self._last_report = moment
-            self.say("asked", answered, requests)
+            self.send("count_requests", answered, requests)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from figeval.io.validation import checked_arguments
 from figeval.models.progress import listening
 from figeval.records.schema import ScoreRecord
 from figeval.reporting.grid import EMPTY_CELL, UNRELIABLE_MARK, UNRELIABLE_NOTE
-from figeval.reporting.progress import MeasureProgress, display_on, stderr
+from figeval.reporting.progress import open_display
 from figeval.runs.harness import Guests
 from figeval.types import JSON
 from figeval.wings.contamination.measurement import ContaminationConfig, measure
@@ -81,7 +81,7 @@ def contamination(
             raise TypeError(f"figeval.contamination() has no option {option!r}{near(option, known_options)}")
     config, include = _config(names, label, dict(options))
     with frontend.python_program(watched=progress):
-        observer = MeasureProgress(display_on(stderr() if progress else None))
+        observer = open_display(progress=progress)
         with observer.live(), listening(observer):
             harness = Harness(include=include, guests=Guests(guest_tasks, guest_models))
             return Contamination(*measure(config, harness, observer))

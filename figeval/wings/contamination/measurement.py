@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from figeval import CapabilityError, Harness, RecordError, RunRecord, TaskError, TaskSpec
 from figeval.errors import FolderInUse
 from figeval.io.files import cure, locked
 from figeval.io.frontend import command
+from figeval.io.observer import Observer
 from figeval.models.model import Model, open_model
 from figeval.records import provenance
 from figeval.records.run_folder import RunFolder, read_run
@@ -52,17 +53,7 @@ class ContaminationConfig:
         return {name: getattr(self, name) for name in names}
 
 
-class MeasureObserver(Protocol):
-    """Receives the progress of measures: their cost, and how many of their requests are answered."""
-
-    def measure_started(self, name: str, requests: int, tokens: int) -> None: ...
-    def measure_advanced(self, requests: int) -> None: ...
-    def measure_ended(self) -> None: ...
-
-
-def measure(
-    config: ContaminationConfig, harness: Harness, observer: MeasureObserver
-) -> tuple[ContaminationRecord, Path]:
+def measure(config: ContaminationConfig, harness: Harness, observer: Observer) -> tuple[ContaminationRecord, Path]:
     """Measure what a model remembers of some tasks; return the record and its folder.
 
     The numbers of the model are kept in the folder as they come, so the same command continues an interrupted one.
@@ -104,7 +95,7 @@ def _measure_task(
     config: ContaminationConfig,
     record: ContaminationRecord,
     folder: Path,
-    observer: MeasureObserver,
+    observer: Observer,
 ) -> None:
     """Add the findings about a task to the record, which is written after each measure."""
     rewrites, note = rewrites_for(task.task.languages[0])
@@ -124,7 +115,7 @@ def _measure_task(
 
 
 def _find(
-    name: str, task: TaskUnits, source: ModelSource, design: MeasureDesign, observer: MeasureObserver
+    name: str, task: TaskUnits, source: ModelSource, design: MeasureDesign, observer: Observer
 ) -> list[FindingRecord]:
     if name in NEED_MEMORIZED_TEXTS and not task.with_memorized_text:
         return [FindingRecord(measure=name, unavailable="the task names no well-known text (`memorized`)")]
@@ -132,9 +123,10 @@ def _find(
     MEASURES[name](task, estimate, design)
     if not estimate.requests:
         return MEASURES[name](task, source, design)
-    observer.measure_started(f"{task.task.name}, {name}", estimate.requests, estimate.letters // LETTERS_PER_TOKEN)
-    findings = MEASURES[name](task, source.with_observer(observer.measure_advanced), design)
-    observer.measure_ended()
+    cost = f"about {estimate.letters // LETTERS_PER_TOKEN:,} tokens at most"
+    observer.start(f"{task.task.name}, {name}", estimate.requests, unit="request", note=cost)
+    findings = MEASURES[name](task, source.with_observer(observer.reach), design)
+    observer.end()
     return findings
 
 

@@ -17,13 +17,14 @@ from figeval import FigevalError, Result, Run, Table, TrainError, run
 from figeval.api.runs import Task, given_options
 from figeval.config import Folders, Names, RunOptions
 from figeval.io import frontend
+from figeval.io.observer import Observer
 from figeval.io.validation import checked_arguments
 from figeval.io.yaml_files import read_mapping
 from figeval.plugins import PluginManager
 from figeval.records.floor import floor_in
 from figeval.records.training import REMOVED, TrainingRecord
 from figeval.reporting import training as training_table
-from figeval.reporting.progress import TrainingProgress, display_on, stderr
+from figeval.reporting.progress import open_display
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig, read_none, validate_config
 from figeval.wings.training.pipeline import complete_training, evaluation_folder
@@ -126,22 +127,22 @@ def train(
     """
     settings = _config_of_call(task, model, output, config, options)
     with frontend.python_program(watched=progress), _restored_environment():
-        return train_and_evaluate(settings, show_progress(settings) if progress else TrainingProgress(display_on(None)))
+        return train_and_evaluate(settings, show_progress(settings) if progress else Observer())
 
 
-def show_progress(config: TrainConfig) -> TrainingProgress:
+def show_progress(config: TrainConfig) -> Observer:
     """Return an observer that shows the progress on stderr, and print which row of a preset is used."""
-    display = display_on(stderr())
+    observer = open_display(progress=True)
     preset = describe_preset(config)
     if preset is not None:
-        display.say(preset)
-    return TrainingProgress(display)
+        observer.say(preset)
+    return observer
 
 
-def train_and_evaluate(config: TrainConfig, progress: TrainingProgress) -> Training:
+def train_and_evaluate(config: TrainConfig, observer: Observer) -> Training:
     """Train and evaluate as a checked configuration says; the command line calls this with its flags."""
-    with progress.live():
-        record = complete_training(config, progress)
+    with observer.live():
+        record = complete_training(config, observer)
     tasks = (config.task,) if config.evaluate is None else config.evaluate
     return Training(config.output, None if record is None else Run(record, evaluation_folder(config.output, tasks)))
 

@@ -19,7 +19,7 @@ from figeval.wings.training.config import TrainConfig
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from figeval.reporting.progress import TrainingProgress
+    from figeval.io.observer import Observer
     from figeval.wings.training.sweep import GridValues, Sweep
 
 METAVARS = {int: "N", float: "X", Path: "PATH"}
@@ -136,7 +136,7 @@ def _batch_script(config: TrainConfig, cluster: Mapping[str, Any]) -> str:
     return spread_script(sys.argv[1:], Path.cwd(), config.output.name, cluster.get("workers", 1), gpus)
 
 
-def _train_model(config: TrainConfig, progress: TrainingProgress) -> int:
+def _train_model(config: TrainConfig, observer: Observer) -> int:
     from rich.console import Console
 
     from figeval import Harness
@@ -145,7 +145,7 @@ def _train_model(config: TrainConfig, progress: TrainingProgress) -> int:
     from figeval.reporting.training import gain
     from figeval.wings.training.api import train_and_evaluate
 
-    training, console = train_and_evaluate(config, progress), Console()
+    training, console = train_and_evaluate(config, observer), Console()
     run = training.run
     if run is not None:
         show(run.record, console)
@@ -166,18 +166,18 @@ def _train_sweep(
     from figeval.wings.training.sweep import Sweep, parse_grid
 
     numbers, values = None if seeds is None else parse_seeds(seeds, config.seed), parse_grid(grid)
-    progress = show_progress(config)
-    sweep = Sweep(config, progress, lambda text: say(stderr, text))
+    observer = show_progress(config)
+    sweep = Sweep(config, observer, lambda text: say(stderr, text))
     if not cluster:
-        return _run_sweep(sweep, progress, numbers, values)
+        return _run_sweep(sweep, observer, numbers, values)
     from figeval.wings.training.ray import connect_cluster
 
     workers, gpus = cluster.get("workers"), cluster.get("gpus_per_worker")
-    with connect_cluster(config, cluster["ray"], workers, gpus, progress) as trainings:
-        return _run_sweep(replace(sweep, start=trainings.start), progress, numbers, values)
+    with connect_cluster(config, cluster["ray"], workers, gpus, observer) as trainings:
+        return _run_sweep(replace(sweep, start=trainings.start), observer, numbers, values)
 
 
-def _run_sweep(sweep: Sweep, progress: TrainingProgress, seeds: Sequence[int] | None, grid: GridValues) -> int:
+def _run_sweep(sweep: Sweep, observer: Observer, seeds: Sequence[int] | None, grid: GridValues) -> int:
     """Run the trainings of a grid, then those of the seeds or the evaluation of the best one; return the exit code."""
     from rich.console import Console
 
@@ -185,13 +185,13 @@ def _run_sweep(sweep: Sweep, progress: TrainingProgress, seeds: Sequence[int] | 
 
     config, console, best = sweep.config, Console(), None
     if grid:
-        with progress.live():
+        with observer.live():
             points, best = sweep.train_grid(grid)
         show_grid(points, console)
     if seeds is None:
         assert best is not None  # there are seeds or a grid
-        return _train_model(best.model_copy(update={"evaluate": config.evaluate, "floor": config.floor}), progress)
-    with progress.live():
+        return _train_model(best.model_copy(update={"evaluate": config.evaluate, "floor": config.floor}), observer)
+    with observer.live():
         record = sweep.train_seeds(seeds, best)
     if record.seeds:
         show_seeds(record, console)

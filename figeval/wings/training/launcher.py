@@ -22,12 +22,12 @@ from tempfile import TemporaryDirectory
 
 from figeval import TrainError
 from figeval.io.frontend import end_quickly
-from figeval.io.json_files import JSONValue, parse_json
+from figeval.io.json_files import parse_json
+from figeval.io.observer import Observer
 from figeval.io.text import counted
 from figeval.runs.workers.local import GRACE, environment_of_worker
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import choose_device
-from figeval.wings.training.loop import TrainingObserver
 from figeval.wings.training.train_folder import TrainFolder
 
 PROGRAM = "from figeval.wings.training.launcher import torchrun; torchrun()"
@@ -37,14 +37,14 @@ PORT = "29500"  # torchrun's own default, used if --master names no port
 CONNECTION_LOST = ("Connection closed by peer", "Connection reset by peer", "remote process exited")
 
 
-def launch(config: TrainConfig, observer: TrainingObserver) -> None:
+def launch(config: TrainConfig, observer: Observer) -> None:
     """Train to the end in separate processes; none are started if the training is already complete.
 
     Raises:
         TrainError: A process reported an error that the user can correct, or was killed.
         RuntimeError: A process failed; the message contains its traceback.
     """
-    observer.preparing(f"loading model {config.model}")
+    observer.wait(f"loading model {config.model}")
     device = choose_device(config.device)
     check_resources(config, device, _count_gpus(device))
     folder = TrainFolder(config.output)
@@ -62,9 +62,8 @@ def launch(config: TrainConfig, observer: TrainingObserver) -> None:
         with _running_torchrun(arguments, environment, log) as process:
             for line in process.stdout or ():
                 with suppress(ValueError):  # a library may print other lines
-                    message: dict[str, list[JSONValue]] = parse_json(line)
-                    for event, values in message.items():
-                        getattr(observer if hasattr(observer, event) else outcome, event)(*values)
+                    for event, (values, options) in parse_json(line).items():
+                        getattr(observer if hasattr(observer, event) else outcome, event)(*values, **options)
     outcome.raise_failure(process.returncode)
 
 
@@ -283,5 +282,5 @@ def torchrun() -> None:
         run(parse_args(sys.argv[1:]))
     except ChildFailedError as error:
         codes = {process: failure.exitcode for process, failure in error.failures.items()}
-        print(json.dumps({"report_exit_codes": [codes]}), flush=True)
+        print(json.dumps({"report_exit_codes": [[codes], {}]}), flush=True)
         sys.exit(1)

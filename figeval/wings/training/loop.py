@@ -14,9 +14,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from figeval import Features, Learner, TrainError
+from figeval.io.observer import Observer
 from figeval.models.devices import attempt, is_exhausted
 from figeval.models.learner import WITHOUT_PADDING, Batch
 from figeval.types import JSON
@@ -53,16 +54,6 @@ if TYPE_CHECKING:
 Scores = dict[str, float | None]
 
 
-class TrainingObserver(Protocol):
-    """Observer of a training's progress. The scores of step 0 are those of the model before training."""
-
-    def preparing(self, activity: str) -> None: ...
-    def warned(self, text: str) -> None: ...
-    def began(self, total: int, done: int) -> None: ...
-    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None: ...
-    def evaluated(self, step: int, scores: Scores, best: bool) -> None: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingJob:
     """The configuration and the parts of one training.
@@ -79,7 +70,7 @@ class TrainingJob:
     ids: Sequence[str]
     criterion: SelectionCriterion
     folder: TrainFolder
-    observer: TrainingObserver
+    observer: Observer
     about: Callable[[Progress], JSON]
     write_lineage: Callable[[Path], None] | None = None
     data: str = ""
@@ -121,13 +112,16 @@ class TrainingSession:
         if not self._end_reason:
             self._prepare_network()
             self._score_before()
-        self.job.observer.began(self.total, self.progress.step)
+        if step := self.progress.step:
+            self.job.observer.say(f"continuing from step {step} of {self.total}")
+        self.job.observer.start("training", self.total, step, unit="step")
         while not self._end_reason:
             self._step(self.progress.step)
             if self._is_due(self.interval) and self.job.config.select_on != "none":
                 self._evaluate()
             elif self._is_due(self.job.config.checkpoint_every or self.interval):
                 self._write_checkpoint(self.progress.best)
+        self.job.observer.end()
         self._finish(self._end_reason)
 
     @property
@@ -180,7 +174,7 @@ class TrainingSession:
         Raises:
             TrainError: memory runs out, and the processes cannot try again with smaller passes.
         """
-        self.job.observer.preparing("measuring what a pass costs")
+        self.job.observer.wait("measuring what a pass costs")
         config, lengths, distributed = self.job.config, self.job.train.lengths, self.distributed
         rows = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)[: config.batch_size]
         buffers = [(buffer, buffer.clone()) for buffer in self.network.buffers()]
@@ -212,7 +206,7 @@ class TrainingSession:
         if free is None or free > moments:
             return None if free is None else free - moments
         memory = f"{moments / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free"
-        self.job.observer.warned(f"the optimizer's moments need {memory}; if memory runs out, {LESS_TO_UPDATE}")
+        self.job.observer.warn(f"the optimizer's moments need {memory}; if memory runs out, {LESS_TO_UPDATE}")
         return None
 
     def _run_trial(self, rows: Sequence[int], plan: BatchPlan) -> StepWork:
@@ -356,11 +350,10 @@ class TrainingSession:
 
     def _report_step(self, loss: float, lr: float | None, speed: float) -> None:
         progress = self.progress
-        remaining = progress.seconds / progress.step * (self.total - progress.step)
         if self.distributed.is_main:
             self.job.folder.append_history(step=progress.step, loss=loss, lr=lr, tokens_per_second=round(speed))
         self.distributed.log({"loss": loss, "lr": lr or 0.0}, progress.step)
-        self.job.observer.stepped(progress.step, loss, lr or 0.0, speed, remaining)
+        self.job.observer.reach(progress.step, {"loss": loss, "tokens/s": speed})
 
     # ---- evaluation and checkpoints ---------------------------------------------------------------------------------
 
@@ -368,7 +361,7 @@ class TrainingSession:
         """Score the model before its first step, once; it is no candidate for the best checkpoint."""
         if self.progress.step or self.progress.before is not None or (self.job.dev is None and self.job.score is None):
             return
-        self.job.observer.preparing(f"scoring {self.job.config.model} before training")
+        self.job.observer.wait(f"scoring {self.job.config.model} before training")
         self.progress.before = self._compute_scores()
         if self.distributed.is_main:
             self.job.folder.append_history(step=0, scores=self.progress.before)
@@ -389,7 +382,9 @@ class TrainingSession:
     def _announce(self, scores: Scores, *, best: bool) -> None:
         values = {f"dev/{name}": value for name, value in scores.items() if value is not None}
         self.distributed.log(values, self.progress.step)
-        self.job.observer.evaluated(self.progress.step, scores, best)
+        texts = (f"{name} {'–' if value is None else f'{value:.4f}'}" for name, value in scores.items())
+        note = " (best so far)" if best else "" if self.progress.step else " (before training)"
+        self.job.observer.say(f"step {self.progress.step}: {', '.join(texts)}{note}")
 
     def _compute_scores(self) -> Scores:
         """Return the scores of the current network on dev, None for those that are not finite."""

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from figeval import Harness, RunConfig, RunRecord, TrainError
+from figeval import FigevalError, Harness, RunConfig, RunRecord, TrainError
 from figeval.io.frontend import notice
 from figeval.io.json_files import read_json
+from figeval.io.observer import Observer
 from figeval.records.floor import floor_in
 from figeval.records.run_folder import read_run
 from figeval.records.seen import FILE, MODEL_FILE, about_in, weights_in
-from figeval.reporting.progress import RunProgress, display_on
 from figeval.runs.run import run
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig, floor_config
 from figeval.wings.training.launcher import launch, needs_launcher
 from figeval.wings.training.learners import load_learners
-from figeval.wings.training.loop import TrainingObserver
 from figeval.wings.training.selection import LOSS
 from figeval.wings.training.task_training import train_in_process, write_missing_lineage
 from figeval.wings.training.train_folder import TrainFolder, write_json
 
 
-def complete_training(config: TrainConfig, observer: TrainingObserver) -> RunRecord | None:
+def complete_training(config: TrainConfig, observer: Observer) -> RunRecord | None:
     """Train the model and, if `floor` asks for it, its floor; then run the tasks of `evaluate`.
 
     Only the first of several machines evaluates.
@@ -71,26 +70,30 @@ def floor_probe(config: TrainConfig, harness: Harness) -> str:
     return task.floor
 
 
-def _train_model(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> None:
+def _train_model(config: TrainConfig, harness: Harness, observer: Observer) -> None:
     """Train the model, in separate processes if the config asks for them; say so if it is trained already."""
     progress = TrainFolder(config.output).finished_progress(config) if config.node_rank == 0 else None
     if progress is not None:
         notice(f"{config.output} has already been trained: {progress.step} steps, {progress.end_reason}")
-    if needs_launcher(config):
-        launch(config, observer)
-    else:
-        train_in_process(config, harness, observer)
+    try:
+        if needs_launcher(config):
+            launch(config, observer)
+        else:
+            train_in_process(config, harness, observer)
+    except FigevalError:
+        observer.end("FAILED")
+        raise
     if config.node_rank == 0:
         write_missing_lineage(config, harness)
 
 
-def _evaluate_model(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> RunRecord | None:
+def _evaluate_model(config: TrainConfig, harness: Harness, observer: Observer) -> RunRecord | None:
     """Run the tasks of `evaluate` (by default the task that the model was trained on), augmented as in training."""
     run_config = _evaluation_config(config, harness)
     if run_config is None:
         return None
-    observer.preparing(f"running {', '.join(run_config.tasks)} with the trained model")
-    record, _ = run(run_config, harness, RunProgress(display_on(None)))
+    observer.wait(f"running {', '.join(run_config.tasks)} with the trained model")
+    record, _ = run(run_config, harness, Observer())
     return record
 
 

@@ -21,10 +21,9 @@ from typing import Any
 
 from figeval import FigevalError, RunRecord, TrainError
 from figeval.errors import FolderInUse
-from figeval.reporting.progress import TrainingProgress, display_on
+from figeval.io.observer import Observer
 from figeval.runs.workers.cluster import Shape, connected, passed_on, resources, runtime_environment
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.loop import TrainingObserver
 from figeval.wings.training.sweep import CompleteTraining
 
 MARK_FILE = "seeds.shared"  # file in the folder of a sweep by which a machine recognises it
@@ -79,7 +78,7 @@ class ClusterTrainings:
     """The trainings of a sweep on the cluster, as many at a time as there are workers."""
 
     shape: Shape
-    observer: TrainingObserver
+    observer: Observer
     mark: str
     _queue: deque[TrainConfig] = field(default_factory=deque)
     _running: dict[Any, TrainConfig] = field(default_factory=dict)  # Ray's reference → config
@@ -109,7 +108,7 @@ class ClusterTrainings:
         while config.output not in self._finished:
             self._start_queued()
             names = ", ".join(training.output.name for training in self._running.values())
-            self.observer.preparing(f"training on the cluster: {names}")
+            self.observer.wait(f"training on the cluster: {names}")
             (reference, *_), _ = ray.wait(list(self._running), num_returns=1)
             self._finished[self._running.pop(reference).output] = reference
         self._start_queued()
@@ -140,7 +139,7 @@ class ClusterTrainings:
 
 @contextmanager
 def connect_cluster(
-    config: TrainConfig, address: str, workers: int | None, gpus: float | None, observer: TrainingObserver
+    config: TrainConfig, address: str, workers: int | None, gpus: float | None, observer: Observer
 ) -> Iterator[ClusterTrainings]:
     """Connect to a cluster for the trainings of a sweep; on exit, those that are going on end.
 
@@ -203,7 +202,7 @@ def _complete_when_released(config: TrainConfig) -> RunRecord | None:
     deadline = time.monotonic() + MAX_LOCK_SECONDS
     while True:
         try:
-            return complete_training(config, TrainingProgress(display_on(None)))
+            return complete_training(config, Observer())
         except FolderInUse:
             if time.monotonic() > deadline:
                 raise

@@ -18,12 +18,12 @@ from itertools import product
 from figeval import Harness, RunRecord, TrainError
 from figeval.errors import FolderInUse, near
 from figeval.io.json_files import JSONValue
+from figeval.io.observer import Observer
 from figeval.io.yaml_files import InvalidYAML, parse_yaml
 from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write
 from figeval.records.training import OPERATIONAL
 from figeval.runs.seeds import scores_of, warnings_of
 from figeval.wings.training.config import TrainConfig, read_none, validate_config
-from figeval.wings.training.loop import TrainingObserver
 from figeval.wings.training.pipeline import complete_training, evaluation_folder, floor_probe, stored_evaluation
 from figeval.wings.training.selection import make_criterion
 from figeval.wings.training.train_folder import TrainFolder
@@ -49,7 +49,7 @@ class Sweep:
     """
 
     config: TrainConfig
-    observer: TrainingObserver
+    observer: Observer
     say: Callable[[str], None]
     start: Callable[[Sequence[TrainConfig]], CompleteTraining] | None = None
 

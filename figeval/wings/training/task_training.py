@@ -10,6 +10,7 @@ from itertools import chain
 from figeval import Example, FigevalError, Harness, Learner, RunConfig, Setup, TaskSpec, TrainError
 from figeval.io.files import expand_user, is_folder
 from figeval.io.json_files import read_json
+from figeval.io.observer import Observer
 from figeval.models.model import Model
 from figeval.records import provenance
 from figeval.records.seen import FILE, MODEL_FILE, Lineage, lineage_of, weights_in, write
@@ -32,7 +33,7 @@ from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import Distributed, connect
 from figeval.wings.training.learners import load_learners
-from figeval.wings.training.loop import TrainingJob, TrainingObserver, train
+from figeval.wings.training.loop import TrainingJob, train
 from figeval.wings.training.presets import preset_record
 from figeval.wings.training.selection import LOSS, SelectionCriterion, is_improvement, make_criterion
 from figeval.wings.training.splits import Splits, augment_splits, dev_warnings, make_splits
@@ -79,7 +80,7 @@ def plan_training(config: TrainConfig, harness: Harness, device: str) -> Trainin
     return TrainingPlan(config, task, head, learner, splits, augment_splits(splits, task, config, harness, device))
 
 
-def train_in_process(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> Progress:
+def train_in_process(config: TrainConfig, harness: Harness, observer: Observer) -> Progress:
     """Train in this process, alone or as one of the processes that a launcher has started.
 
     Raises:
@@ -89,12 +90,12 @@ def train_in_process(config: TrainConfig, harness: Harness, observer: TrainingOb
     finished = folder.finished_progress(config)
     if finished is not None:
         return finished
-    observer.preparing(f"loading model {config.model}")
+    observer.wait(f"loading model {config.model}")
     distributed = connect(config)
     training = plan_training(config, harness, distributed.device)
     warnings = getattr(training.learner, "warnings", ())
     for text in (*dev_warnings(training.splits, training.task, config), *warnings):
-        observer.warned(text)
+        observer.warn(text)
     job = _make_job(training, harness, folder, observer)
     progress = train(job, distributed)
     if distributed.is_main:
@@ -107,7 +108,7 @@ def train_in_process(config: TrainConfig, harness: Harness, observer: TrainingOb
     return progress
 
 
-def _make_job(training: TrainingPlan, harness: Harness, folder: TrainFolder, observer: TrainingObserver) -> TrainingJob:
+def _make_job(training: TrainingPlan, harness: Harness, folder: TrainFolder, observer: Observer) -> TrainingJob:
     config, learner, splits = training.config, training.learner, training.splits
     criterion = _choose_criterion(training, harness)
     by_loss = any(name == LOSS for name, _ in criterion.metrics)

@@ -17,11 +17,12 @@ from pathlib import Path
 from figeval import FigevalError, Harness, TrainError
 from figeval.io.frontend import end_quickly, ignore_terminal
 from figeval.io.json_files import read_model
+from figeval.io.observer import NO_FIGURES, Observer
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
 
 
-class MessageWriter:
+class MessageWriter(Observer):
     """An observer that writes each event as a line of JSON: the name of the observer's method and its arguments."""
 
     def __init__(self, descriptor: int, process: int) -> None:
@@ -29,35 +30,36 @@ class MessageWriter:
         self.process = process
         self.has_announced = False
 
-    def send(self, event: str, *values: object) -> None:
+    def send(self, event: str, *values: object, **options: object) -> None:
         """Write a line at once; if the reader is gone, `_end_with_stdin` notices it."""
         with suppress(BrokenPipeError):
-            os.write(self.descriptor, json.dumps({event: values}).encode() + b"\n")
+            os.write(self.descriptor, json.dumps({event: [values, options]}).encode() + b"\n")
 
-    def preparing(self, activity: str) -> None:
+    def start(self, stage: str, total: int, done: int = 0, *, unit: str = "example", note: str = "") -> None:
+        self._send_from_main("start", stage, total, done, unit=unit, note=note)
+
+    def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:
+        self._send_from_main("reach", done, dict(figures))
+
+    def wait(self, activity: str, *, later: bool = False) -> None:
         """Pass on what is done before the first step, except that the model is loaded, which the launcher has said."""
         if self.has_announced:
-            self._send_from_main("preparing", activity)
+            self._send_from_main("wait", activity, later=later)
         self.has_announced = True
 
-    def warned(self, text: str) -> None:
-        self._send_from_main("warned", text)
+    def end(self, outcome: str = "") -> None:
+        self._send_from_main("end", outcome)
 
-    def began(self, total: int, done: int) -> None:
-        """Pass on the number of steps."""
-        self._send_from_main("began", total, done)
+    def say(self, text: str) -> None:
+        self._send_from_main("say", text)
 
-    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:
-        """Pass on the progress."""
-        self._send_from_main("stepped", step, loss, rate, speed, remaining)
+    def warn(self, text: str) -> None:
+        self._send_from_main("warn", text)
 
-    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
-        self._send_from_main("evaluated", step, dict(scores), best)
-
-    def _send_from_main(self, event: str, *values: object) -> None:
+    def _send_from_main(self, event: str, *values: object, **options: object) -> None:
         """Write the event in process 0 only, since all processes see the same events."""
         if self.process == 0:
-            self.send(event, *values)
+            self.send(event, *values, **options)
 
 
 def _end_with_stdin() -> None:

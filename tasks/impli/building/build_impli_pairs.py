@@ -17,7 +17,7 @@ from figeval.errors import OptionError, near
 from figeval.types import JSON
 
 if TYPE_CHECKING:
-    from figeval.io.display import Display
+    from figeval.io.observer import Observer
 
     from .builder import PairOptions
 
@@ -66,7 +66,7 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
     """
     from figeval.data.building import task_prefix
     from figeval.data.row_files import RowFile, read_columns
-    from figeval.reporting.progress import display_on, stderr
+    from figeval.reporting.progress import open_display
 
     from .builder import PairOptions
     from .inputs import DEFINITION_FIELDS, SENTENCE_FIELDS
@@ -89,9 +89,9 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
         kinds=read_kinds(kinds),
     )
     began = time.monotonic()
-    display = display_on(stderr())
-    with display.live():
-        report = build(options, output, sheet, display)
+    observer = open_display(progress=True)
+    with observer.live():
+        report = build(options, output, sheet, observer)
     for kind, counts in report["kinds"].items():
         click.echo(f"{kind}: {counts['pairs']} of {counts['sentences']} sentences gave a pair")
     for warning in warnings(report):
@@ -101,7 +101,7 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
     click.echo(f"figeval run --include_path {shlex.quote(str(output))} --tasks {names} --model minilm")
 
 
-def build(options: PairOptions, output: Path, sheet: int, display: Display) -> JSON:
+def build(options: PairOptions, output: Path, sheet: int, observer: Observer) -> JSON:
     """Build the pairs and the tasks in a folder and return the report.
 
     Raises:
@@ -118,7 +118,7 @@ def build(options: PairOptions, output: Path, sheet: int, display: Display) -> J
 
     check_resources()
     glossary = read_definitions(options.definitions)
-    with Stages(output, stage_key(options), display).open() as stages:
+    with Stages(output, stage_key(options), observer).open() as stages:
         stages.refuse_others(("located", *options.kinds), "--kinds")
         report = PairBuilder(options, glossary, stages).report()
         kinds = kinds_with_pairs(report)

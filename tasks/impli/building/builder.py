@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from figeval.data.building import Stages, Writers, checksum, package_versions
 from figeval.data.row_files import RowFile, read_rows
 from figeval.errors import DataError
+from figeval.io.text import counted
 from figeval.types import JSON
 
 from ..idioms import Lexicon, Occurrence
@@ -94,9 +95,9 @@ class PairBuilder:
 
     def _locate(self, writers: Writers) -> JSON:
         """Locate the idiom or word of each sentence, and write the positions and the rejected sentences."""
-        lexicon, progress = Lexicon(self._glossary.lines.values()), self._stages.progress
+        lexicon, observer = Lexicon(self._glossary.lines.values()), self._stages.observer
         total, labels = self._labels()
-        progress.begin("located", total, 0, f"sentences: {total}")
+        observer.start("sentences", total, unit="sentence")
         rejected: Counter[str] = Counter()
         read: Counter[str] = Counter()
         seen: set[tuple[str, str, int]] = set()
@@ -115,8 +116,8 @@ class PairBuilder:
                 seen.add(key)
                 names |= {located.occurrence.name} if not sentence.metaphor else set()
                 writers.write(LOCATED, {"sentence": asdict(sentence), "found": asdict(located.occurrence)})
-            progress.update(number, "", f"sentences: {number} of {total}")
-        progress.end("", f"sentences: an idiom or word found in {len(seen)} of {total}")
+            observer.reach(number)
+        observer.end(f"an idiom or word found in {len(seen)} of {total}")
         return {"read": dict(read), "found": len(seen), "idioms": len(names), "rejected": _sorted(rejected)}
 
     def _labels(self) -> tuple[int, Mapping[str, set[str]]]:
@@ -157,9 +158,9 @@ class PairBuilder:
         return self._stages.run(name, [name], files, lambda writers: self._pairs(name, maker, writers))
 
     def _pairs(self, name: str, maker: Maker, writers: Writers) -> JSON:
-        kind, progress = KINDS[name], self._stages.progress
+        kind, observer = KINDS[name], self._stages.observer
         total = sum(1 for _ in self._read(name))
-        progress.begin(name, total, 0, f"{name}: {total} sentences")
+        observer.start(name, total, unit="sentence")
         rejected: Counter[str] = Counter()
         seen: set[str] = set()
         idioms: Counter[str] = Counter()
@@ -179,8 +180,8 @@ class PairBuilder:
                 idioms[located.occurrence.name] += 1
                 changed += bool(derivation.provenance["changes"])
                 writers.write(pair_file(name), _row(name, kind, located, derivation))
-            progress.update(number, "", f"{name}: {number} of {total}")
-        progress.end("", f"{name}: {len(seen)} pairs")
+            observer.reach(number)
+        observer.end(counted(len(seen), "pair"))
         notes = {"sentences": total, "pairs": len(seen), "idioms": len(idioms), "changed": changed}
         return {**notes, "most_of_one": max(idioms.values(), default=0), "rejected": _sorted(rejected)}
 

@@ -21,7 +21,7 @@ from figeval.types import JSON
 from .task_files import KINDS, PAPER
 
 if TYPE_CHECKING:
-    from figeval.io.display import Display
+    from figeval.io.observer import Observer
 
     from .builder import StoralOptions
 
@@ -68,7 +68,7 @@ def storal(  # noqa: PLR0913 - one argument per option
     """
     from figeval.data.building import task_prefix
     from figeval.data.row_files import read_columns
-    from figeval.reporting.progress import display_on, stderr
+    from figeval.reporting.progress import open_display
 
     from ..pairs import FIELDS, PairFile
     from .builder import StoralOptions
@@ -88,9 +88,9 @@ def storal(  # noqa: PLR0913 - one argument per option
         compare=tuple(PairFile(other, language, column_names) for other in compare),
     )
     began = time.monotonic()
-    display = display_on(stderr())
-    with display.live():
-        report = build(options, output, display)
+    observer = open_display(progress=True)
+    with observer.live():
+        report = build(options, output, observer)
     for kind, sizes in report["sizes"].items():
         click.echo(f"{kind}: {', '.join(f'{count} {split}' for split, count in sizes.items())}")
     for warning in warnings(report):
@@ -115,7 +115,7 @@ def storal_items(output: Path) -> None:
         click.echo(f"{output / name}  {summary['items']} items  {summary['sha256']}")
 
 
-def build(options: StoralOptions, output: Path, display: Display) -> JSON:
+def build(options: StoralOptions, output: Path, observer: Observer) -> JSON:
     """Build the tasks in a folder and return the report.
 
     Raises:
@@ -132,7 +132,7 @@ def build(options: StoralOptions, output: Path, display: Display) -> JSON:
 
     check_resources(options)
     index = read_index(options.file, options.seed, deduplicate=options.deduplicate)
-    with Stages(output, stage_key(options), display).open() as stages:
+    with Stages(output, stage_key(options), observer).open() as stages:
         stages.refuse_others((*options.tasks, AUDIT), "--tasks")
         report = StoralBuilder(options, index, stages).report()
         for kind in options.tasks:

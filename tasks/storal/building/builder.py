@@ -17,6 +17,7 @@ from figeval.data.building import Stages, Writers, checksum, package_versions
 from figeval.data.row_files import read_rows
 from figeval.data.text_files import text_lines
 from figeval.errors import DataError, FigevalError
+from figeval.io.text import counted
 from figeval.models.model import Backends, open_model
 from figeval.task_types.choice import ChoiceExample
 from figeval.types import JSON
@@ -180,17 +181,17 @@ class StoralBuilder:
         }
 
     def _topics(self, morals: list[str]) -> topics.Topics:
-        options, progress = self._options, self._stages.progress
+        options, observer = self._options, self._stages.observer
         max_topics = options.topics or topics.MAX_TOPICS
-        progress.begin("topics", max_topics, 0, f"topics: of {len(morals)} morals")
+        observer.start("topics", max_topics, unit="number", note=f"of {counted(len(morals), 'moral')}")
         model = topics.learn(
             morals,
             options.language,
             options.seed,
             count=options.topics,
-            progress=lambda number: progress.update(number, "", f"topics: {number} of at most {max_topics} tried"),
+            progress=observer.reach,
         )
-        progress.end("", f"topics: {model.count}")
+        observer.end(f"{model.count}")
         return model
 
     def _mopref(self, writers: Writers) -> JSON:
@@ -274,14 +275,14 @@ class StoralBuilder:
     def _write(self, kind: str, writers: Writers, row: Callable[[Pair], JSON | None]) -> dict[str, int]:
         """Write the rows of a task and return their number in each split."""
         total = sum(map(len, self._index.by_split.values()))
-        progress, sizes = self._stages.progress, dict.fromkeys(self._splits, 0)
-        progress.begin(kind, total, 0, f"{kind}: {total} pairs")
+        observer, sizes = self._stages.observer, dict.fromkeys(self._splits, 0)
+        observer.start(kind, total, unit="pair")
         for number, pair in enumerate(self._index.with_stories(), 1):
             if (content := row(pair)) is not None:
                 writers.write(data_file(kind, pair.split), content)
                 sizes[pair.split] += 1
-            progress.update(number, "", f"{kind}: {number} of {total}")
-        progress.end("", f"{kind}: {sum(sizes.values())} items")
+            observer.reach(number)
+        observer.end(counted(sum(sizes.values()), "item"))
         return sizes
 
     def _shared_fields(self, pair: Pair) -> JSON:
@@ -290,20 +291,20 @@ class StoralBuilder:
     # ---- audits ------------------------------------------------------------------------------------------------------
 
     def _audit(self, _: Writers) -> JSON:
-        progress = self._stages.progress
+        observer = self._stages.observer
         rules: JSON = {}
         for kind in CHOICES:
             if kind in self._options.tasks:
                 rules[kind] = {}
                 for split in self._splits:
-                    progress.say(f"audit: {kind}, {split}")
+                    observer.say(f"audit: {kind}, {split}")
                     examples = list(self._examples(kind, split, MAX_BLIND_ITEMS, stories=False))
                     rules[kind][split] = apply_blind_rules(examples, self._options.seed) if len(examples) > 1 else []
         ambiguity: JSON = {}
         if "mocpt" in self._options.tasks:
             examples = list(self._examples("mocpt", self._splits[-1], MAX_SCORED_ITEMS, stories=True))
             for name in SCORERS:
-                progress.say(f"audit: {name}")
+                observer.say(f"audit: {name}")
                 try:
                     ambiguity[name] = count_ambiguous(
                         examples, open_model(Backends(plugins.plugin_manager()), name, {})

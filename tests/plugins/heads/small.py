@@ -14,6 +14,7 @@ import torch
 
 from figeval import plugins
 from figeval.config import RunConfig
+from figeval.io.observer import Observer
 from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.task_types.choice import ChoiceExample
@@ -25,7 +26,6 @@ from figeval.types import Example, ScoredSpan
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
 from figeval.wings.training.train_folder import Progress
-from tests.finished_runs import Deaf
 from tests.plugins.tiny import BERT, make_tokenizer, save, word_pieces
 from tests.wings.training.linear import Heard
 
@@ -108,7 +108,7 @@ class Small:
         """The record's task and the predictions of `figeval run` on what was trained."""
         folder = self.folder / "run"
         config = RunConfig(tasks=("small",), model=str(self.trained), device="cpu", output_path=folder)
-        record, _ = run_pipeline(config, self.harness, Deaf())
+        record, _ = run_pipeline(config, self.harness, Observer())
         (task,) = record.tasks
         assert task.error is None
         lines = (folder / "predictions" / "small.jsonl").read_text("utf-8").splitlines()

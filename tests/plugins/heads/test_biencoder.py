@@ -19,6 +19,7 @@ from figeval.builtin.plugins.heads.biencoder import choice, ranking
 from figeval.builtin.plugins.heads.joint_head import joint
 from figeval.config import RunConfig
 from figeval.errors import FigevalError
+from figeval.io.observer import Observer
 from figeval.models.learner import Setup
 from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
@@ -27,7 +28,6 @@ from figeval.task_types.ranking import RankingExample
 from figeval.types import Text
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
-from tests.finished_runs import Deaf
 from tests.plugins.heads.small import write_network
 from tests.plugins.tiny import LINES, Workshop
 from tests.wings.training.linear import Heard
@@ -358,7 +358,7 @@ def test_it_learns_and_answers_as_it_did_in_training(
     best = next(evaluation for evaluation in progress.evaluations if evaluation.step == progress.best)
     assert (best.scores["acc"] or 0) > 0.4  # chance is a sixth
     run_config = RunConfig(tasks=("lines",), model=str(train_config.output), device="cpu", output_path=tmp_path / "run")
-    record, _ = run_pipeline(run_config, harness, Deaf())
+    record, _ = run_pipeline(run_config, harness, Observer())
     (task,) = record.tasks
     assert task.route == {"cosine": "by_cosine", "dot": "by_dot"}[similarity]
     assert {score.metric: score.value for score in task.scores} == pytest.approx(best.scores)

@@ -16,6 +16,7 @@ from figeval.builtin.plugins.heads.writing import causal, seq2seq
 from figeval.builtin.plugins.torch_models.checkpoint import locate, require, resolve_backend
 from figeval.config import RunConfig
 from figeval.errors import FigevalError
+from figeval.io.observer import Observer
 from figeval.models.learner import Setup
 from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
@@ -23,7 +24,6 @@ from figeval.task_types.generation import GenerationExample
 from figeval.types import Inputs
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
-from tests.finished_runs import Deaf
 from tests.plugins.tiny import LINES, Workshop
 from tests.wings.training.linear import Heard
 
@@ -189,7 +189,7 @@ def test_it_learns_and_writes_as_it_did_in_training(
     assert resolve_backend(str(config.output), {}) == "writer"
     require(locate(str(config.output)), "causal" if trained else "seq2seq")  # it can be asked for likelihoods, too
     asked_again = RunConfig(tasks=("tell",), model=str(config.output), output_path=telling / "run", device="cpu")
-    record, _ = run_pipeline(asked_again, harness, Deaf())
+    record, _ = run_pipeline(asked_again, harness, Observer())
     (task,) = record.tasks
     assert task.route == "by_writing"
     scores = {score.metric: score.value for score in task.scores}

@@ -26,11 +26,11 @@ from figeval.builtin.plugins.encoders.markers import marker as reading
 from figeval.builtin.plugins.heads.marker import marker
 from figeval.config import RunConfig
 from figeval.errors import FigevalError
+from figeval.io.observer import Observer
 from figeval.models.learner import Setup
 from figeval.runs.run import run as run_pipeline
 from figeval.task_types.choice import ChoiceExample
 from figeval.wings.training.learners import load_learners
-from tests.finished_runs import Deaf
 from tests.plugins.heads.small import Small, best_of, examples_of, scores_of, small, write_network
 from tests.plugins.tiny import (
     KINDS,
@@ -237,7 +237,7 @@ def test_a_run_names_the_example_whose_options_leave_no_room(tmp_path: Path) -> 
     learner = marker(setup(ground.model, max_length=20))
     write_network(learner, learner.network(), ground.trained)
     config = RunConfig(tasks=("small",), model=str(ground.trained), device="cpu", output_path=tmp_path / "run")
-    record, _ = run_pipeline(config, ground.harness, Deaf())
+    record, _ = run_pipeline(config, ground.harness, Observer())
     (task,) = record.tasks
     assert task.error is not None
     assert "the 3 options of 'crowded' fill the model's input" in task.error
@@ -331,7 +331,7 @@ def test_a_training_answers_as_it_did_on_dev_also_in_other_orders(tmp_path: Path
     assert ground.record()["head"]["options_read_by"] == "encoder"
     config = RunConfig(tasks=("small",), model=str(ground.trained), device="cpu", orders="cyclic",
                        output_path=ground.folder / "orders")  # fmt: skip
-    record, _ = run_pipeline(config, ground.harness, Deaf())
+    record, _ = run_pipeline(config, ground.harness, Observer())
     assert {"consistency", "position_bias"} <= set(scores_of(record.tasks[0]))
 
 

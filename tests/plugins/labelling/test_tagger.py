@@ -20,10 +20,10 @@ from figeval.builtin.plugins.labelling.tagger import first_pieces, tagger
 from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, ModelError
+from figeval.io.observer import Observer
 from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.testing import CapabilityCheck, check_learner, check_model
-from tests.finished_runs import Deaf
 from tests.plugins.heads.small import write_network
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 from tests.wings.training.linear import Heard
@@ -210,7 +210,7 @@ def test_it_learns_and_answers_as_it_did_in_training(workshop: Workshop, tmp_pat
     )
     train_in_process(config, harness, Heard())
     run = RunConfig(tasks=("small",), model=str(tmp_path / "out"), device="cpu", output_path=tmp_path / "run")
-    record, _ = run_pipeline(run, harness, Deaf())
+    record, _ = run_pipeline(run, harness, Observer())
     (done,) = record.tasks
     assert done.error is None
     assert done.route == "by_tagger"

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from figeval.config import RunConfig
 from figeval.data.tables import read_cells
 from figeval.errors import DataError, FigevalError, OptionError, RecordError
+from figeval.io.observer import Observer
 from figeval.io.text import csv_cell
 from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
@@ -26,7 +27,6 @@ from figeval.wings.annotation.error_shares import ErrorShares, read_sheet, score
 from figeval.wings.annotation.export import Export, write_items, write_sheets
 from figeval.wings.annotation.items import Item, Key, read_key
 from figeval.wings.annotation.written_texts import REFERENCE, WrittenText, WrittenTexts, read_texts
-from tests.finished_runs import Deaf
 
 ERRORS = ("not a moral", "unrelated")
 TASK = """
@@ -69,7 +69,7 @@ def run(task_folder: Path) -> Callable[..., Path]:
 
     def make(name: str, *tasks: str, text: Callable[[str], str | None] | None = None, **settings: Any) -> Path:
         settings = {"model": "echo", "tasks": tasks or ("fables",), "output_path": task_folder / name, **settings}
-        run_pipeline(RunConfig(**settings), Harness(include=(task_folder,)), Deaf())
+        run_pipeline(RunConfig(**settings), Harness(include=(task_folder,)), Observer())
         folder = task_folder / name
         record = json.loads((folder / "run.json").read_text("utf-8"))
         record["model"]["name"] = name.partition("+")[0]

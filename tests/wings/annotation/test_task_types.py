@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from figeval import Harness, RunConfig, plugins
+from figeval.io.observer import Observer
 from figeval.runs.run import run
 from figeval.wings.annotation.written_texts import draw_questions, read_texts
-from tests.finished_runs import Deaf
 
 PLUGIN = '''
 from figeval import TaskType, hookimpl
@@ -95,7 +95,7 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
 
 def test_texts_are_those_of_routes_that_the_type_names(harness: Harness, tmp_path: Path) -> None:
     config = RunConfig(model="echo", tasks=("retold", "unjudged"), output_path=tmp_path / "run")
-    run(config, harness, Deaf())
+    run(config, harness, Observer())
     written = read_texts([tmp_path / "run"], None, 4, 0, harness, references=True)
     assert written.task == "retold", "the only task whose type lets people judge its texts"
     assert [text.inputs for text in written.texts[:2]] == [{"plot": "Story 0."}] * 2

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import figeval
 from figeval.errors import FigevalError
+from figeval.io.observer import NO_FIGURES, Observer
 from figeval.runs import Harness
 from figeval.runs.harness import Guests
 from figeval.types import Continuation, Prompt, Reply
@@ -121,18 +123,19 @@ class Writer:
 
 
 def test_progress_counts_requests_and_those_of_an_earlier_session(tmp_path: Path) -> None:
-    class Heard:
+    class Heard(Observer):
         def __init__(self) -> None:
             self.told: list[tuple[Any, ...]] = []
 
-        def measure_started(self, name: str, requests: int, tokens: int) -> None:
-            self.told.append((name, requests))
-            assert tokens > 0
+        def start(self, stage: str, total: int, done: int = 0, *, unit: str = "example", note: str = "") -> None:
+            self.told.append((stage, total))
+            assert unit == "request"
+            assert re.fullmatch(r"about [1-9][\d,]* tokens at most", note)
 
-        def measure_advanced(self, requests: int) -> None:
-            self.told.append((requests,))
+        def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:
+            self.told.append((done,))
 
-        def measure_ended(self) -> None:
+        def end(self, outcome: str = "") -> None:
             self.told.append(())
 
     harness = Harness(guests=Guests(models={"m": Knowing(PROVERBS)}))

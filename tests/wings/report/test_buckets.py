@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.config import RunConfig
+from figeval.io.observer import Observer
 from figeval.plugins import plugin_manager
 from figeval.records.schema import BreakdownRecord
 from figeval.runs import Harness
@@ -21,7 +22,7 @@ from figeval.task_types.pairs import PairExample
 from figeval.wings.report.buckets import measure_texts, quartiles
 from figeval.wings.report.content import ReportContent, report_content
 from figeval.wings.report.example_texts import ExampleTexts
-from tests.finished_runs import Deaf, finished
+from tests.finished_runs import finished
 
 
 def content(*folders: Path, metric: str = "acc") -> ReportContent:
@@ -133,7 +134,7 @@ def test_options_have_their_kinds(tmp_path: Path) -> None:
     )
     (tmp_path / "kinds.task.yaml").write_text("\n".join(lines))
     config = RunConfig(model="overlap", tasks=("kinds",), output_path=tmp_path / "run", baselines=False)
-    run_pipeline(config, Harness(plugin_manager(), (tmp_path,)), Deaf())
+    run_pipeline(config, Harness(plugin_manager(), (tmp_path,)), Observer())
     (task,) = report_content([tmp_path / "run"], ExampleTexts((tmp_path,))).samples
     assert task["kinds"] == {"figure": [["antonym", "right"]] * 3}
 

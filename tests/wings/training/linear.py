@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from figeval.io.observer import NO_FIGURES, Observer
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import Distributed, connect
@@ -75,33 +76,27 @@ class Linear:
 
 
 @dataclass
-class Heard:
+class Heard(Observer):
     """An observer that remembers, and may stop the training as a power cut would."""
 
     cut: int | None = None  # after this step
     losses: list[float] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
-    before: dict[str, float | None] | None = None
-    scores: list[dict[str, float | None]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
-    def preparing(self, step: str) -> None: ...
-
-    def warned(self, text: str) -> None: ...
-
-    def began(self, total: int, done: int) -> None:
+    def start(self, stage: str, total: int, done: int = 0, *, unit: str = "example", note: str = "") -> None:
         self.total, self.done = total, done
 
-    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:
-        self.steps.append(step)
-        self.losses.append(loss)
-        if step == self.cut:
+    def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:
+        self.steps.append(done)
+        self.losses.append(figures["loss"])
+        if done == self.cut:
             raise KeyboardInterrupt
 
-    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
-        if step:
-            self.scores.append(dict(scores))
-        else:
-            self.before = dict(scores)
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def warn(self, text: str) -> None: ...
 
 
 def config(output: Path, **changes: Any) -> TrainConfig:

@@ -10,13 +10,12 @@ import pytest
 
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, TrainError
+from figeval.io.observer import Observer
 from figeval.runs import Harness
 from figeval.runs.run import run
-from figeval.wings.training.loop import TrainingObserver
 from figeval.wings.training.pipeline import complete_training
 from figeval.wings.training.task_training import plan_training
 from tests import trainings
-from tests.finished_runs import Deaf
 from tests.plugins.tiny import Workshop
 from tests.wings.training.test_sweep import Heard
 
@@ -55,7 +54,7 @@ def test_a_run_in_another_way_than_the_model_was_trained_is_warned_of(
     model: Path, augment: dict[str, Any], tmp_path: Path
 ) -> None:
     config = trainings.config(model, tmp_path / "tasks", tmp_path / "out", augment=augment)
-    heard: TrainingObserver = Heard()
+    heard = Heard()
     record = complete_training(config, heard)
     assert record is not None
     assert record.tasks[0].settings["augment"]["k"] == 2
@@ -70,7 +69,7 @@ def test_a_run_in_another_way_than_the_model_was_trained_is_warned_of(
         device="cpu",
         limit=4,
     )
-    plain, _ = run(run_config, Harness(include=config.include_path), Deaf())
+    plain, _ = run(run_config, Harness(include=config.include_path), Observer())
     assert any(
         "is asked without augmentation; give --augment add=neighbours" in warning for warning in plain.tasks[0].warnings
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from figeval.errors import FolderInUse, TrainError
-from figeval.reporting.progress import TrainingProgress, display_on
+from figeval.io.observer import Observer
 from figeval.wings.training import ray as cluster
 from figeval.wings.training.ray import MARK_FILE, TrainingOrder, TrainingOutcome, connect_cluster, execute, write_mark
 from figeval.wings.training.sweep import Sweep
@@ -35,7 +35,7 @@ def test_seeds_on_two_nodes_are_those_of_one_process(
     config = trainings.config(model, tmp_path / "tasks", folder)
     with (
         two_nodes() as nodes,
-        connect_cluster(config, nodes.address, None, None, TrainingProgress(display_on(None))) as side_by_side,
+        connect_cluster(config, nodes.address, None, None, Observer()) as side_by_side,
     ):
 
         def kill_one_in_the_middle() -> None:
@@ -44,11 +44,11 @@ def test_seeds_on_two_nodes_are_those_of_one_process(
             nodes.kill_one()
 
         threading.Thread(target=kill_one_in_the_middle, daemon=True).start()
-        record = Sweep(config, TrainingProgress(display_on(None)), str, side_by_side.start).train_seeds([0, 1, 2])
+        record = Sweep(config, Observer(), str, side_by_side.start).train_seeds([0, 1, 2])
     assert record.seeds == [0, 1, 2]
     assert not (folder / MARK_FILE).exists()
     alone = trainings.config(model, tmp_path / "tasks", tmp_path / "alone")
-    assert record.scores == Sweep(alone, TrainingProgress(display_on(None)), str).train_seeds([0, 1, 2]).scores
+    assert record.scores == Sweep(alone, Observer(), str).train_seeds([0, 1, 2]).scores
 
 
 def test_a_machine_without_the_folder_says_so(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

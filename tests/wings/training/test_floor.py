@@ -21,6 +21,7 @@ import figeval
 from figeval.cli.main import cli
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, TrainError
+from figeval.io.observer import Observer
 from figeval.records.floor import floor_in
 from figeval.records.schema import BaselineRecord, LanguageRecord, OverlapRecord, RunRecord, TaskRecord
 from figeval.runs import Harness
@@ -31,7 +32,6 @@ from figeval.wings.training.pipeline import complete_training
 from figeval.wings.training.sweep import Sweep
 from figeval.wings.training.train_folder import Progress, TrainFolder
 from tests import finished_runs, trainings
-from tests.finished_runs import Deaf
 from tests.plugins.tiny import Workshop
 from tests.wings.training.test_sweep import Heard
 
@@ -90,7 +90,8 @@ def copied(trained: Path, tmp_path: Path) -> Path:
 def run_trained(config: TrainConfig, model: Path, output: Path, **changes: Any) -> RunRecord:
     """A run of the task that the model was trained on."""
     settings = {"tasks": (config.task,), "model": str(model), "device": "cpu", "output_path": output, **changes}
-    return run(RunConfig(include_path=config.include_path, **settings), Harness(include=config.include_path), Deaf())[0]
+    run_config = RunConfig(include_path=config.include_path, **settings)
+    return run(run_config, Harness(include=config.include_path), Observer())[0]
 
 
 def names(task: TaskRecord) -> list[str]:

@@ -35,8 +35,13 @@ def test_it_learns_and_says_how(tmp_path: Path) -> None:
     assert heard.losses[-1] < heard.losses[0] / 10
     lines = [json.loads(line) for line in (tmp_path / "out/training/history.jsonl").read_text().splitlines()]
     assert [line["loss"] for line in lines if "loss" in line] == heard.losses
-    assert [line["scores"] for line in lines if "scores" in line] == [heard.before, *heard.scores]
-    assert progress.before == heard.before and heard.before["loss"] > heard.scores[0]["loss"]  # type: ignore[index, operator]
+    scores = [evaluation.scores for evaluation in progress.evaluations]
+    assert [line["scores"] for line in lines if "scores" in line] == [progress.before, *scores]
+    assert progress.before["loss"] > scores[0]["loss"]  # type: ignore[index, operator]
+    assert heard.lines[:2] == [
+        f"step 0: loss {progress.before['loss']:.4f} (before training)",  # type: ignore[index]
+        f"step 6: loss {scores[0]['loss']:.4f} (best so far)",
+    ]
     assert [evaluation.step for evaluation in progress.evaluations] == [6, 12, 18, 24], (
         "the model before training is no candidate"
     )
@@ -70,21 +75,23 @@ def test_the_score_before_training_is_kept_and_another_config_may_still_take_the
     with pytest.raises(KeyboardInterrupt):
         train_linear(tmp_path / "out", first := Heard(cut=1))
     again = Heard()
-    assert train_linear(tmp_path / "out", again, max_steps=None).before == first.before
-    assert (again.before, again.done) == (None, 0)
+    progress = train_linear(tmp_path / "out", again, max_steps=None)
+    assert first.lines == [f"step 0: loss {progress.before['loss']:.4f} (before training)"]  # type: ignore[index]
+    assert (first.lines[0] in again.lines, again.done) == (False, 0)
     with pytest.raises(KeyboardInterrupt):
         train_linear(tmp_path / "other", Heard(cut=1))
     other = Heard()
-    assert train_linear(tmp_path / "other", other, lr=0.1).before == other.before == first.before
+    assert train_linear(tmp_path / "other", other, lr=0.1).before == progress.before
+    assert first.lines[0] in other.lines
     history = (tmp_path / "other/training/history.jsonl").read_text().splitlines()
-    assert [json.loads(line)["scores"] for line in history if '"step": 0,' in line] == [first.before]
+    assert [json.loads(line)["scores"] for line in history if '"step": 0,' in line] == [progress.before]
 
 
 def test_without_examples_to_choose_on_nothing_is_scored_before_training(tmp_path: Path) -> None:
     heard = Heard()
     train_config = config(tmp_path / "out", select_on="none")
     assert train(replace(job(train_config, heard), dev=None), processes(train_config)).before is None
-    assert heard.before is None
+    assert not any("before training" in line for line in heard.lines)
 
 
 def test_without_bias_correction_resume_is_exact_too(tmp_path: Path) -> None:
@@ -116,7 +123,7 @@ def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tmp_path: Path) ->
     progress = train_linear(
         tmp_path / "out", heard, lr=1e-9, patience=2, epochs=30, weight_decay=0.0, schedule="constant"
     )
-    losses = [scores["loss"] for scores in heard.scores]
+    losses = [evaluation.scores["loss"] for evaluation in progress.evaluations]
     best = losses.index(min(losses))  # type: ignore[type-var]
     assert progress.best == 6 * (best + 1)
     if progress.step < heard.total:
@@ -128,7 +135,8 @@ def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tmp_path: Path) ->
 def test_without_selection_the_last_one_is_the_model(tmp_path: Path) -> None:
     heard = Heard()
     progress = train_linear(tmp_path / "out", heard, select_on="none")
-    assert (progress.best, heard.scores) == (None, [])
+    assert (progress.best, progress.evaluations) == (None, [])
+    assert [line.partition(":")[0] for line in heard.lines] == ["step 0"]
     last = tmp_path / "out/training" / f"step-{STEPS:06d}"
     assert all(tensor.equal(weights(last)[name]) for name, tensor in weights(tmp_path / "out").items())
 

@@ -217,7 +217,7 @@ class Warned(Heard):
         super().__init__()
         self.warnings: list[str] = []
 
-    def warned(self, text: str) -> None:
+    def warn(self, text: str) -> None:
         self.warnings.append(text)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from figeval.errors import FolderInUse, TrainError
+from figeval.io.observer import NO_FIGURES, Observer
 from figeval.records.run_folder import read_record
 from figeval.records.sweep import GridRecord, SeedsRecord, parse_seeds
 from figeval.runs.seeds import scores_of
@@ -22,26 +23,22 @@ from tests.plugins.tiny import Workshop
 
 
 @dataclass
-class Heard:
+class Heard(Observer):
     """Remembers how many trainings began and how many steps were made; may stop as a power cut would."""
 
     cut: int | None = None
     began_at: list[int] = field(default_factory=list)
     steps: int = 0
 
-    def preparing(self, phase: str) -> None: ...
-
-    def warned(self, text: str) -> None: ...
-
-    def began(self, total: int, done: int) -> None:
+    def start(self, stage: str, total: int, done: int = 0, *, unit: str = "example", note: str = "") -> None:
         self.began_at.append(done)
 
-    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:
+    def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:
         self.steps += 1
         if self.steps == self.cut:
             raise KeyboardInterrupt
 
-    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None: ...
+    def warn(self, text: str) -> None: ...
 
 
 @pytest.fixture(scope="module")

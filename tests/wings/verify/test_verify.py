@@ -15,12 +15,12 @@ import pytest
 import figeval
 from figeval import RunRecord, plugins
 from figeval.config import RunConfig
+from figeval.io.observer import Observer
 from figeval.records.run_folder import RunFolder, read_record
 from figeval.runs import Harness
 from figeval.runs.run import run
 from tests.cli.conftest import Cli, Outcome
 from tests.fakes import FakeGenerator
-from tests.finished_runs import Deaf
 from tests.runs.conftest import Models, write_task
 
 RUN = ("run", "--tasks", "mini_proverbs,mini_pairs", "--model", "overlap", "--by", "figure")
@@ -391,7 +391,7 @@ def test_replies_are_read_again(cli: Cli, tmp_path: Path) -> None:
     manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
     manager.load("models", "test", lambda: Models(model=FakeGenerator(function=lambda _: "B")))
     config = RunConfig(tasks=("t",), model="model", output_path=tmp_path / "run", orders="cyclic")
-    run(config, Harness(manager, include=(tmp_path / "tasks",)), Deaf())
+    run(config, Harness(manager, include=(tmp_path / "tasks",)), Observer())
     command = ("verify", "run", "--include_path", "tasks")
     assert "20 of 20 recomputed" in cli(*command).out
     file = tmp_path / "run" / "predictions" / "t.jsonl"
