@@ -178,14 +178,12 @@ class RecomputedRun:
         if stored.status != "done":
             gaps.append(Gap("scores", f"the status of the task is {stored.status}"))
             return
+        spec = self._installed_task(stored)
         try:
-            spec = self._installed_task(stored)
-            if spec is not None and spec.type != stored.task_type:
-                raise RecordError(f"the type of {stored.task} is {spec.type}, not {one_line(stored.task_type, 80)}")
             route = None if spec is None else self._route(stored, spec)
             metrics = self._metrics(task, spec, route)
         except FigevalError as error:
-            gaps.append(Gap("scores", str(error), is_damage=isinstance(error, RecordError)))
+            gaps.append(Gap("scores", str(error), is_damage=spec is not None and spec.type != stored.task_type))
             return
         self._recompute_from_data(task, spec, route, metrics)
         has_pairs = (
@@ -299,7 +297,7 @@ class RecomputedRun:
                 task.new_rows = task.rows
         task.new_rows = rows.related(task.new_rows, task.stored.settings)
         task.n_recomputed = rows.n_recomputed
-        task.gaps += [Gap("rows", f"the metrics of {n} rows, which {why}") for why, n in rows.gaps.items()]
+        task.gaps += [Gap("rows", f"the metrics of {n} rows, which {reason}") for reason, n in rows.gaps.items()]
         for reason in dict.fromkeys(rows.metric_gaps.values()):
             names = ", ".join(name for name, gap in rows.metric_gaps.items() if gap == reason)
             task.gaps.append(Gap("rows", f"{names} of each row, {reason}"))
@@ -324,9 +322,9 @@ class RecomputedRun:
         stored = task.stored
         if trained := ", ".join(baseline.baseline for baseline in stored.baselines if baseline.weights):
             task.gaps.append(Gap("baselines", f"{trained}: trained, so only its run confirms it"))
-        known = {*plan.baselines, *plan.task.task_type.probes}
-        if others := [each.baseline for each in stored.baselines if not each.weights and each.baseline not in known]:
-            task.gaps.append(Gap("baselines", f"{', '.join(others)}: the task has no such baseline"))
+        names = {*plan.baselines, *plan.task.task_type.probes}
+        if strangers := [each.baseline for each in stored.baselines if not each.weights and each.baseline not in names]:
+            task.gaps.append(Gap("baselines", f"{', '.join(strangers)}: the task has no such baseline"))
         if not plan.baselines or not (self.config.baselines or stored.baselines):
             return
         unseen = unseen_examples(task.rows) if stored.overlap is not None and stored.overlap.scores else None
@@ -385,9 +383,9 @@ class RecomputedRun:
 def _describe_task(record: TaskRecord, plan: Plan, *, has_route: bool) -> None:
     """Write into a record what a new run would say of its task, its examples and its prompts."""
     new = task_record(plan)
-    kept = {name: record.settings[name] for name in OF_THE_MODEL if name in record.settings}
+    of_model = {name: record.settings[name] for name in OF_THE_MODEL if name in record.settings}
     new.settings = json.loads(
-        json.dumps({key: value for key, value in new.settings.items() if key not in OF_THE_MODEL} | kept)
+        json.dumps({key: value for key, value in new.settings.items() if key not in OF_THE_MODEL} | of_model)
     )
     for name in (*OF_THE_TASK, *(OF_THE_ROUTE if has_route else ())):
         setattr(record, name, getattr(new, name))

@@ -139,8 +139,8 @@ class RowRecomputation:
     def _with_metrics(self, row: PredictionRow, new: Mapping[str, Any]) -> PredictionRow:
         """Return a new row with the stored values of the metrics that one row does not suffice for."""
         names: Container[str] = self._row_metrics.statistics
-        others = {name: value for name, value in row["metrics"].items() if name not in names}
-        return _as_json({**new, "metrics": {**new["metrics"], **others}})  # type: ignore[no-any-return]
+        stored_values = {name: value for name, value in row["metrics"].items() if name not in names}
+        return _as_json({**new, "metrics": {**new["metrics"], **stored_values}})  # type: ignore[no-any-return]
 
     def _prediction(self, row: PredictionRow) -> Prediction:
         """Return the prediction of a row, as far as it is stored, with the text that it names."""

@@ -42,9 +42,9 @@ class Difference:
             self.first, self.second, rel_tol=RELATIVE_TOLERANCE, abs_tol=RELATIVE_TOLERANCE * 1e-3
         )
 
-    def within(self, whole: str) -> Difference:
+    def within(self, parent: str) -> Difference:
         """Return the difference with what the two values are parts of in front of its path."""
-        return replace(self, path=f"{whole}: {self.path}")
+        return replace(self, path=f"{parent}: {self.path}")
 
     def describe(self, second: str) -> str:
         """Return e.g. `scores.acc.value is 0.5, recomputed 0.45`; `second` introduces the second value."""

@@ -180,7 +180,7 @@ def test_every_field_of_a_record_is_recomputed(cli: Cli, tmp_path: Path) -> None
         forged = json.loads(json.dumps(content))
         *parents, last = path
         parent = reduce(lambda part, key: part[key], parents, forged)
-        if any(f"{name}.".startswith(f"{known}.") for known in NOT_RECOMPUTED) or not parent[last]:
+        if any(f"{name}.".startswith(f"{field}.") for field in NOT_RECOMPUTED) or not parent[last]:
             continue  # an empty value has no type that another one could be of
         parent[last] = another(parent[last])
         try:
