@@ -20,8 +20,15 @@ from figeval.metrics.paired import PairedTest, holm, paired
 from figeval.records.measured import JUDGED, KAPPA, MAJORITY, MEAN, MeasuredNumber, MeasuredNumbers, Rule
 from figeval.runs.stored import Values
 from figeval.spec.criteria import Criterion
-from figeval.wings.annotation.agreement import PairAgreement, Ratings, Scale, agreement, fleiss_kappa, pair_agreement
-from figeval.wings.annotation.correlation import correlations
+from figeval.wings.annotation.agreement import (
+    PairAgreement,
+    Ratings,
+    Scale,
+    agreement,
+    correlations,
+    fleiss_kappa,
+    pair_agreement,
+)
 from figeval.wings.annotation.items import Key, slug
 from figeval.wings.annotation.prediction_powered import PoweredMean
 from figeval.wings.annotation.tool_files import Judgement

@@ -15,8 +15,7 @@ from itertools import combinations
 from figeval import Score
 from figeval.metrics.differences import bounds_of_difference
 from figeval.spec.criteria import Criterion
-from figeval.wings.annotation.agreement import Ratings, agreement
-from figeval.wings.annotation.correlation import correlations
+from figeval.wings.annotation.agreement import Ratings, agreement, correlations
 from figeval.wings.annotation.human_results import (
     Labels,
     SystemDifference,

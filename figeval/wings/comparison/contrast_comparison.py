@@ -15,12 +15,13 @@ from figeval.metrics.statistic import quotient
 from figeval.records.schema import ContrastRecord
 from figeval.runs.contrasts import ContrastAnswer, answer_of
 from figeval.wings.comparison.exchange import statistic_over_languages
-from figeval.wings.comparison.side import DEFAULT, RunSide
 from figeval.wings.comparison.task_comparison import (
     ALL_SEEN,
+    DEFAULT,
     DISJOINT,
     SEEDED,
     UNSTORED,
+    RunSide,
     TaskComparison,
     is_chosen_on_test,
 )

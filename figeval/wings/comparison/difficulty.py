@@ -22,7 +22,7 @@ from figeval.io.validation import checked_arguments
 from figeval.runs.stored import stored_metrics
 from figeval.types import JSON
 from figeval.wings.comparison.pair import refuse_other_examples, tasks_of
-from figeval.wings.comparison.side import RunSide
+from figeval.wings.comparison.task_comparison import RunSide
 
 PAIR = 2
 MAX_LISTED = 10  # candidates for each task

@@ -27,8 +27,7 @@ from figeval.wings.comparison.pair import (
     refuse_other_examples,
     tasks_of,
 )
-from figeval.wings.comparison.side import RunSide
-from figeval.wings.comparison.task_comparison import TaskComparison, compare_task
+from figeval.wings.comparison.task_comparison import RunSide, TaskComparison, compare_task
 
 Correction = Literal["holm", "bh"]
 CORRECTIONS: Mapping[Correction, Callable[[Sequence[float]], list[float]]] = {"holm": holm, "bh": benjamini_hochberg}

@@ -17,15 +17,16 @@ from figeval.metrics.discrimination import NUMBERS
 from figeval.metrics.paired import DRAWS
 from figeval.runs.stored import stored_metrics
 from figeval.wings.comparison.contrast_comparison import NO_SCORES, OTHER_TASKS, compare_contrasts
-from figeval.wings.comparison.side import DEFAULT, RunSide
 from figeval.wings.comparison.task_comparison import (
     ALL_SEEN,
+    DEFAULT,
     DISJOINT,
     MIXED,
     OTHER_ARGUMENT,
     SEEDED,
     UNKNOWN,
     UNSTORED,
+    RunSide,
     TaskComparison,
     compare_task,
     no_value,

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from figeval.wings.annotation.correlation import RESAMPLES, correlations
+from figeval.wings.annotation.agreement import RESAMPLES, correlations
 
 VALUES = st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 3)), min_size=3, max_size=15)
 

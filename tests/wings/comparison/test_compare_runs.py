@@ -13,8 +13,7 @@ from figeval.errors import RecordError
 from figeval.metrics.paired import holm, mcnemar
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import AncestorRecord, LineageRecord
-from figeval.wings.comparison.side import RunSide
-from figeval.wings.comparison.task_comparison import compare_task
+from figeval.wings.comparison.task_comparison import RunSide, compare_task
 from tests.finished_runs import compare_runs, row, run, score, task
 
 Answers = dict[str, float | list[float] | None]
