@@ -162,7 +162,7 @@ def print_grids(console: Console, grids: Iterable[Grid], notes: Iterable[str]) -
 # ---- tables of values ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column(Generic[Row]):
     """A column of a `Table`, for programs, for people, or for both.
 
@@ -191,7 +191,7 @@ class Column(Generic[Row]):
         return row.get(self.name) if isinstance(row, Mapping) else getattr(row, self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table(Generic[Row]):
     """Columns, rows of any kind, and a title for people."""
 

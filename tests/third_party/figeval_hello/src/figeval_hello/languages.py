@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from figeval import Column, FigevalError, Harness, Result, Table
 
 GREETINGS = {"english": "Good morning", "german": "Guten Morgen", "latin": "Salve"}
+COLUMNS: tuple[Column[dict[str, str]], ...] = (Column("name", head="language"), Column("greeting", head="greeting"))
 
 
 class UnknownLanguage(FigevalError):
@@ -40,8 +41,7 @@ class LanguageView(Result):
     @property
     def tables(self) -> Sequence[Table[dict[str, str]]]:
         """One table with one row."""
-        columns = (Column[dict[str, str]]("name", head="language"), Column[dict[str, str]]("greeting", head="greeting"))
-        return [Table(columns, [self.to_dict()])]
+        return [Table(COLUMNS, [self.to_dict()])]
 
     def to_dict(self) -> dict[str, str]:
         """Return the language for `--json`."""
