@@ -216,7 +216,7 @@ def open_served(provider: Provider, settings: ServerSettings) -> ServedModel:
     return ServedModel(ApiModel(open_client(provider, settings)), provider.scoring(settings), checkpoint)
 
 
-def backend(provider: Provider) -> Configured[ServerSettings, ServedModel]:
+def make_backend(provider: Provider) -> Configured[ServerSettings, ServedModel]:
     """Return the factory of models behind a kind of server."""
     return Configured(
         ServerSettings,
@@ -226,4 +226,4 @@ def backend(provider: Provider) -> Configured[ServerSettings, ServedModel]:
     )
 
 
-vllm_server, sglang, llama_cpp = backend(VLLM_SERVER), backend(SGLANG), backend(LLAMA_CPP)
+vllm_server, sglang, llama_cpp = map(make_backend, (VLLM_SERVER, SGLANG, LLAMA_CPP))

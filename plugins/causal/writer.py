@@ -270,11 +270,11 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         setup = self.setup
         settings, config = setup.settings, setup.checkpoint.config
         causal = not config.get("is_encoder_decoder")
-        loaded = load_with_tokenizer(AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM, setup)
-        model, tokenizer = loaded.model, loaded.tokenizer
+        network = load_with_tokenizer(AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM, setup)
+        model, tokenizer = network.model, network.tokenizer
         form = form_of(tokenizer, settings.separator, settings.inputs, causal=causal, marker=settings.marker)
         self.budget.limit(free_memory(setup.device), cache_bytes_per_token(model))
-        return WriterNetwork(model, tokenizer, loaded.limit, form)
+        return WriterNetwork(model, tokenizer, network.limit, form)
 
     def details(self, network: WriterNetwork) -> JSON:
         """Return the model's size, limit, form and decoding options."""

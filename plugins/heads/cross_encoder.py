@@ -248,8 +248,8 @@ class Cross(ABC):
 
     def backend(self, network: CrossNetwork) -> PairModel:
         """Return the classifier as a backend of `figeval run`."""
-        loaded = LoadedModel(network.model, self.pair_tokenizer.tokenizer, self.pair_tokenizer.limit)
-        return self.make_backend(self.base.setup_of(PairSettings(), network)).with_network(loaded)
+        model = LoadedModel(network.model, self.pair_tokenizer.tokenizer, self.pair_tokenizer.limit)
+        return self.make_backend(self.base.setup_of(PairSettings(), network)).with_network(model)
 
     def save(self, network: CrossNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the classifier as transformers does, with its tokenizer."""

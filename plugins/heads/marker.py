@@ -114,8 +114,8 @@ class MarkerLearner:
 
     def backend(self, network: MarkerHeadNetwork) -> MarkerScorer:
         """Return the model as a backend of `figeval run`."""
-        loaded = LoadedModel(network.model, self.tokenizer, self.base.limit)
-        return MarkerScorer(self.base.setup_of(Settings(), network)).with_network(loaded)
+        model = LoadedModel(network.model, self.tokenizer, self.base.limit)
+        return MarkerScorer(self.base.setup_of(Settings(), network)).with_network(model)
 
     def save(self, network: MarkerHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the model as transformers does, with its tokenizer, which includes the markers."""

@@ -223,8 +223,8 @@ class MaskedLearner(PostTraining):
         return not architecture or architecture.endswith("Model")
 
     def backend(self, network: LanguageNetwork) -> MaskedModel:
-        loaded = MaskedNetwork(network.model, self.base.tokenizer, self.base.limit, network.sparse)
-        return MaskedModel(self.base.setup_of(MaskedSettings(), network)).with_network(loaded)
+        model = MaskedNetwork(network.model, self.base.tokenizer, self.base.limit, network.sparse)
+        return MaskedModel(self.base.setup_of(MaskedSettings(), network)).with_network(model)
 
     def describe(self) -> JSON:
         """Return the common description, and whether the head is fresh."""

@@ -223,8 +223,8 @@ class SpanLearner:
 
     def backend(self, network: SpanHeadNetwork) -> SpanFinder:
         """Return the model as a backend of `figeval run`."""
-        loaded = LoadedModel(network.model, self.base.tokenizer, self.base.limit)
-        return SpanFinder(self.base.setup_of(self.settings, network)).with_network(loaded)
+        model = LoadedModel(network.model, self.base.tokenizer, self.base.limit)
+        return SpanFinder(self.base.setup_of(self.settings, network)).with_network(model)
 
     def save(self, network: SpanHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the question-answering model as transformers does, with its tokenizer."""

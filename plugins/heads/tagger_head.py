@@ -143,8 +143,8 @@ class TaggerLearner:
 
     def backend(self, network: TaggerHeadNetwork) -> Tagger:
         """Return the model as a backend of `figeval run`."""
-        loaded = LoadedModel(network.model, self.base.tokenizer, self.base.limit)
-        return Tagger(self.base.setup_of(Settings(model=self.base.setup.model), network)).with_network(loaded)
+        model = LoadedModel(network.model, self.base.tokenizer, self.base.limit)
+        return Tagger(self.base.setup_of(Settings(model=self.base.setup.model), network)).with_network(model)
 
     def save(self, network: TaggerHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the token-classification model as transformers does, with its tokenizer."""

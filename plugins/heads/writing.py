@@ -141,8 +141,8 @@ class Writing(ABC):
     def backend(self, network: LanguageNetwork) -> WriterModel:
         """Return the model as a backend of `figeval run`."""
         settings = WriterSettings(num_beams=self.options.num_beams, max_new_tokens=self.options.max_new_tokens)
-        loaded = WriterNetwork(network.model, self.base.tokenizer, self.base.limit, self.form)
-        return WriterModel(self.base.setup_of(settings, network)).with_network(loaded)
+        model = WriterNetwork(network.model, self.base.tokenizer, self.base.limit, self.form)
+        return WriterModel(self.base.setup_of(settings, network)).with_network(model)
 
     def save(self, network: LanguageNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the model as transformers does, with its tokenizer, and return its form and decoding options."""
