@@ -82,6 +82,9 @@ from figeval.errors import (
     UnknownName as UnknownName,
 )
 from figeval.runs.harness import Harness as Harness
+from figeval.runs.inquiry import AnswerFile as AnswerFile
+from figeval.runs.inquiry import Inquiry as Inquiry
+from figeval.models.model import Model as Model
 from figeval.runs.outputs import write_output as write_output
 from figeval.runs.recompute import (
     RecomputedRun as RecomputedRun,

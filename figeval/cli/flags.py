@@ -110,10 +110,12 @@ prompting = run_flags(
 portion = run_flags("limit", "sample", "stratify")
 results = run_flags("output_path", "log_samples", "by", "protocol", "split", "metrics")
 budget = run_flags("max_cost", "max_tokens")
+batch = run_flags("batch", "resubmit_lost")
 model_args = run_flags("model_args")
 seed = run_flags("seed")
 
 SHARED: dict[str, Callable[[Any], Any]] = {
+    "batch": batch,
     "budget": budget,
     "include_path": options.include_path,
     "json": options.as_json,
@@ -130,8 +132,8 @@ def shared_options(*names: str) -> Callable[[C], C]:
     Args:
         names: the options, in the order of `--help`: `json` (`--json`, the argument `as_json`), `include_path`
             (folders with task files, and the flags for the files that these may read), `seed`, `model_args`, `budget`
-            (`--max_cost`, `--max_tokens`), `portion` (`--limit`, `--sample`, `--stratify`), and `prompting` (the form
-            of questions).
+            (`--max_cost`, `--max_tokens`), `batch` (`--batch`, `--resubmit_lost`), `portion` (`--limit`, `--sample`,
+            `--stratify`), and `prompting` (the form of questions).
 
     Raises:
         PluginError: there are no such options.

@@ -59,8 +59,8 @@ class Ids:
     def __len__(self) -> int:
         return len(self.digests) // BYTES
 
-    def __contains__(self, name: str) -> bool:
-        return self.number(name) is not None
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.number(name) is not None
 
     def number(self, name: str) -> int | None:
         """Return the number of an id, or None if the set does not have it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from figeval.records.ids import Ids, digest_of
 from figeval.records.predictions import PredictionRow, prediction_row
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import TaskRecord
+from figeval.runs.inquiry import Inquiry, store_answers
 from figeval.runs.plan import Plan
 from figeval.runs.retrieval.augmentation import Augmenter
 from figeval.runs.score import Measurements, MetricSet, remarked
@@ -194,30 +195,23 @@ class Recorder:
         evaluator = TaskEvaluator(
             plan, self.model, plan.route, plan.context, metrics, self.samples, stored_replies, plan.augment
         )
-        with self.store.appending(plan.name) as writer:
-            for part in evaluator.scheduler.parts(examples):
-                failures: list[BaseException] = []
-                try:
-                    measured = evaluator.measurements(part)
-                except BaseException:
-                    self._keep_replies(plan, part, stored_replies)
-                    raise
-                for answered in part:
-                    try:
-                        writer.write(evaluator.row(answered, measured.get(answered.example.id, {})))
-                    except (RecordError, KeyboardInterrupt):
-                        raise
-                    except BaseException as error:  # a library's sys.exit() included
-                        self._keep_replies(plan, [answered], stored_replies)
-                        failures.append(error)
-                    else:
-                        yield 1
-                if failures:
-                    raise failures[0]
+        measurements: dict[str, Measurements] = {}
 
-    def _keep_replies(self, plan: Plan, answered: Iterable[Answered], stored_replies: Mapping[str, KeptReply]) -> None:
-        replies = (pair for answer in answered for pair in answer.replies.items())
-        self.store.keep_replies(plan.name, {name: reply for name, reply in replies if name not in stored_replies})
+        def prepare(part: Sequence[Answered]) -> None:
+            nonlocal measurements
+            measurements = evaluator.measurements(part)
+
+        def set_aside(part: Sequence[Answered]) -> None:
+            replies = (pair for answered in part for pair in answered.replies.items())
+            self.store.keep_replies(plan.name, {name: reply for name, reply in replies if name not in stored_replies})
+
+        with self.store.appending(plan.name) as writer:
+            yield from store_answers(
+                evaluator.scheduler.parts(examples),
+                lambda answered: writer.write(evaluator.row(answered, measurements.get(answered.example.id, {}))),
+                prepare=prepare,
+                set_aside=set_aside,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +226,7 @@ class InProcess:
         """Store a row for every example that has none; yield 1 for each."""
         began = time.monotonic()
         order = bytearray()
-        missing = missing_examples(plan, self.folder, order)
+        missing = task_inquiry(plan, self.folder, order).missing()
         yield from Recorder(self.model, self.folder, self.samples).record(plan, missing)
         stored = self.folder.arrange(plan.name, order)
         task.seconds += round(time.monotonic() - began, 3)
@@ -249,17 +243,23 @@ def has_no_reply(row: PredictionRow) -> bool:
     return row["status"] == "error"
 
 
-def missing_examples(plan: Plan, folder: RunFolder, order: bytearray | None = None) -> Iterator[Example]:
-    """Yield the examples that have no row in the folder, or only one without a reply.
+def task_inquiry(plan: Plan, folder: RunFolder, order: bytearray | None = None) -> Inquiry[Example]:
+    """Return what a task asks: about the examples that have no row in the folder, or only one without a reply.
 
     `order` receives the digest of every example's id, so that nobody has to read the examples again to sort the rows.
     """
-    answered = Ids.of(row["id"] for row in folder.rows(plan.name) if not has_no_reply(row))
-    for example in plan.examples():
-        if order is not None:
-            order += digest_of(example.id)
-        if example.id not in answered:
+
+    def examples() -> Iterator[Example]:
+        for example in plan.examples():
+            if order is not None:
+                order.extend(digest_of(example.id))
             yield example
+
+    return Inquiry(
+        examples,
+        lambda example: plan.route.begin(plan.asked(example), plan.context),
+        lambda: Ids.of(row["id"] for row in folder.rows(plan.name) if not has_no_reply(row)),
+    )
 
 
 @contextmanager

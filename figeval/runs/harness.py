@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.resources import files
@@ -13,7 +14,7 @@ from figeval import plugins
 from figeval.data import DataContext
 from figeval.data.readers import Opener, fetch, load_readers, read
 from figeval.metrics.catalogue import Metrics
-from figeval.models.model import Backends
+from figeval.models.model import Backends, Model, open_model
 from figeval.registry import Registry
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.spec.examples import build_examples, read_corpus
@@ -94,6 +95,25 @@ class Harness:
         for name, model in self.guests.models.items():
             backends.registry.add(name, _factory_of(model), GUEST)
         return backends
+
+    @contextmanager
+    def open_model(
+        self, name: str, options: Mapping[str, Any], common: Mapping[str, Any] | None = None
+    ) -> Iterator[Model]:
+        """Open the model that `--model` names; in the end it is closed, unless the calling program passed it.
+
+        Args:
+            name: a registered name, a folder or a hub id.
+            options: options of the model (`--model_args`).
+            common: device, seed, budgets …, which only models receive that have such options.
+
+        Raises:
+            UnknownName: there is no such model.
+            ModelError: the model cannot be opened with these options.
+        """
+        model = open_model(self.backends, name, options, common)
+        with nullcontext() if name in self.guests.models else closing(model):
+            yield model
 
     @cached_property
     def metric_models(self) -> MetricModels:

@@ -14,7 +14,7 @@ from figeval.spec import TaskSpec
 from figeval.spec.survey import Survey
 from figeval.task_types.debiasing import calibrated, in_orders
 from figeval.task_types.routes import Route
-from figeval.types import Example, Request
+from figeval.types import Example
 
 WITHOUT_EFFECT = {  # flag → why it has no effect on routes that render no prompt
     "num_fewshot": "shows no examples",
@@ -118,11 +118,3 @@ def find_refusal(route: Route, context: PromptContext, example: Example) -> Exam
 def is_askable(route: Route, context: PromptContext, example: Example) -> bool:
     """Return whether a route can ask about an example; `context` shows no other examples."""
     return find_refusal(route, context, example) is None
-
-
-def first_round(route: Route, example: Example, context: PromptContext) -> Sequence[Request]:
-    """Return the requests of the first round about an example; none if the route cannot ask about it."""
-    try:
-        return route.first_requests(example, context)
-    except ExampleError:
-        return ()

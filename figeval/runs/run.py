@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from figeval.config import RunConfig
 from figeval.errors import BudgetExhausted, ModelError, NotFinished
-from figeval.io.frontend import notice, warn
+from figeval.io.frontend import warn
 from figeval.io.observer import Observer
 from figeval.models.model import Model
 from figeval.records import provenance
@@ -32,11 +31,11 @@ from figeval.runs.evaluate import (
     Executor,
     InProcess,
     has_no_reply,
-    missing_examples,
     recorded_failure,
+    task_inquiry,
 )
 from figeval.runs.harness import Harness
-from figeval.runs.limits import first_round
+from figeval.runs.inquiry import announce_cost, answer_in_batches
 from figeval.runs.lineage import line_of, lineage_record
 from figeval.runs.plan import Plan, prepare
 from figeval.runs.resume import RowCounts, begin, resume, warnings_of_run
@@ -52,7 +51,6 @@ from figeval.runs.selection_bias import (
 )
 from figeval.spec import TaskSpec
 from figeval.task_types.given import GIVEN
-from figeval.types import Prompt
 
 if TYPE_CHECKING:
     from figeval.runs.workers.protocol import Staff
@@ -192,19 +190,7 @@ def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
     for plan in plans:
         for remark in plan.remarks if plan.route.name != GIVEN else ():
             warn(f"{plan.name}: {remark}")
-    estimate = getattr(model.backend, "estimate", None)
-    if estimate is None:
-        return
-    requests = (
-        request
-        for plan in plans
-        for example in missing_examples(plan, folder)
-        for request in first_round(plan.route, plan.asked(example), plan.context)
-    )
-    prompts = (request for request in requests if isinstance(request, Prompt))
-    first = next(prompts, None)
-    if first is not None:
-        notice(f"{model.name}: {estimate(chain([first], prompts))}")
+    announce_cost(model, (task_inquiry(plan, folder) for plan in plans))
 
 
 @dataclass(frozen=True)
@@ -229,10 +215,8 @@ class _Session:
 
     def batch(self, model: Model, plans: Sequence[Plan]) -> None:
         """Ask all questions of the run in batches. Raises `NotFinished` while one is being processed."""
-        from figeval.runs.batches import answer_in_batches
-
         try:
-            answer_in_batches(model.backend, plans, self.folder)
+            answer_in_batches(model.backend, [task_inquiry(plan, self.folder) for plan in plans])
         except ModelError:  # the record names the batches, and what they have cost so far
             self.record.model.description = self.executor.description()
             self.folder.write(self.record)

@@ -399,5 +399,5 @@ class BatchedModel(ApiModel):
                 )
         # Without the flags that put the run that waits away, or may pay for another batch.
         words = [word for word in command() or () if word not in ("--fresh", "--resubmit_lost")]
-        advice = f"run the same command again: figeval {shlex.join(words)}" if words else "call figeval.run again"
+        advice = f"run the same command again: figeval {shlex.join(words)}" if words else "make the same call again"
         return f"{self.client.endpoint.host}: {'; '.join(parts)}; to collect the answers, {advice}"

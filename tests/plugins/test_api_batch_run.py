@@ -8,13 +8,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import figeval as package
-from figeval.runs.batches import answer_in_batches
+from figeval.runs.inquiry import Inquiry, answer_in_batches
 from figeval.types import Example, Message, Prediction, Prompt, Reply
 from tests.plugins.batch_servers import BatchDesk, answer_to, batch_desk
 from tests.processes import figeval, starting
@@ -92,7 +91,7 @@ def test_a_program_is_told_by_an_exception(desk: BatchDesk, tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     options = {"model_args": {"base_url": desk.url}, "orders": "cyclic", "limit": 2, "baselines": False}
     for _ in range(2):
-        with pytest.raises(package.NotFinished, match=r"call figeval\.run again"):
+        with pytest.raises(package.NotFinished, match="make the same call again"):
             package.run("mini_proverbs", "openai:m", batch=True, **options)
     done = package.run("mini_proverbs", "openai:m", batch=True, **options)
     assert done.complete
@@ -117,15 +116,9 @@ class Slow:
         self.replies |= {request: Reply(text=request.messages[-1].content.upper()) for request in requests}
 
 
-def plan_of(*dialogues: Callable[[], Any]) -> Any:
+def inquiry_of(*dialogues: Callable[[], Any]) -> Inquiry[Example]:
     examples = [Example(id=str(number)) for number in range(len(dialogues))]
-    route = SimpleNamespace(begin=lambda example, _context: dialogues[int(example.id)]())
-    return SimpleNamespace(
-        name="t", route=route, context=None, asked=lambda function: function, examples=lambda: iter(examples)
-    )
-
-
-NO_ROWS: Any = SimpleNamespace(rows=lambda _name: iter(()))
+    return Inquiry(lambda: examples, lambda example: dialogues[int(example.id)](), frozenset)
 
 
 def asks(*questions: str) -> Callable[[], Any]:
@@ -142,7 +135,7 @@ def asks(*questions: str) -> Callable[[], Any]:
 
 def test_rounds_of_all_dialogues_go_together() -> None:
     model = Slow()
-    answer_in_batches(model, [plan_of(asks("a", "c"), asks("b")), plan_of(asks("a", "d", "e"), asks())], NO_ROWS)
+    answer_in_batches(model, [inquiry_of(asks("a", "c"), asks("b")), inquiry_of(asks("a", "d", "e"), asks())])
     assert model.batches == [["a", "b"], ["c", "d"], ["e"]], "equal questions are asked once"
 
 
@@ -152,5 +145,5 @@ def test_a_dialogue_that_fails_does_not_keep_the_others_waiting() -> None:
         raise ValueError("a reader fails")
 
     model = Slow()
-    answer_in_batches(model, [plan_of(broken, asks("a", "b"))], NO_ROWS)
+    answer_in_batches(model, [inquiry_of(broken, asks("a", "b"))])
     assert model.batches == [["x", "a"], ["b"]]

@@ -86,7 +86,7 @@ def test_submit_leave_and_collect(desk: BatchDesk, model: Open) -> None:
     desk.polls = 2
     message = leave_batch(model())
     assert message.startswith(
-        "127.0.0.1: 0 of 7 requests of batch_0 are done; to collect the answers, call figeval.run"
+        "127.0.0.1: 0 of 7 requests of batch_0 are done; to collect the answers, make the same call"
     )
     for _ in range(2):
         assert "0 of 7 requests of batch_0" in leave_batch(model())

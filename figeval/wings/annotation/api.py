@@ -31,7 +31,7 @@ from figeval.wings.annotation.export import (
 )
 from figeval.wings.annotation.items import CONFIG, INSTRUCTIONS, KEY, TASKS, Key, read_key
 from figeval.wings.annotation.judge import Judging, ask_judge
-from figeval.wings.annotation.judge_store import JudgeAnswers, JudgeRow, constant_labels, describe_constant
+from figeval.wings.annotation.judge_record import JudgeAnswers, JudgeRow, constant_labels, describe_constant
 from figeval.wings.annotation.judgements import Import, analyze_judgements
 from figeval.wings.annotation.tables import AnnotationResults
 from figeval.wings.annotation.written_texts import draw_questions, read_texts
@@ -46,7 +46,7 @@ ANSWER_COLUMNS: tuple[Column[JudgeRow], ...] = (
     Column("truncated", "bool"),
 )
 RANGES = {"n": (1, 1_000_000), "annotators": (1, 99), "checks": (0, 99)}
-MODEL_OPTIONS = ("device", "seed", "max_cost", "max_tokens")  # of any judge that takes them
+MODEL_OPTIONS = ("device", "seed", "max_cost", "max_tokens", "batch", "resubmit_lost")  # of any judge that takes them
 
 
 # ---- items -----------------------------------------------------------------------------------------------------------
@@ -199,6 +199,8 @@ class JudgeOptions(TypedDict, total=False):
     device: str | None
     max_cost: float | None
     max_tokens: int | None
+    batch: bool
+    resubmit_lost: bool
     seed: int
     include_path: Folders
 
@@ -223,13 +225,14 @@ def judge_items(
         name: name of the judge's files in the folder; by default that of the model. For an object also its name.
         progress: print on stderr what is already answered, and what the rest will cost.
         options: further flags of `figeval annotate judge` under the same names: `model_args`, `template`, `limit`,
-            `device`, `max_cost`, `max_tokens`, `seed`, `include_path`.
+            `device`, `max_cost`, `max_tokens`, `batch`, `resubmit_lost`, `seed`, `include_path`.
 
     Raises:
         TypeError: there is no such option.
         OptionError: an option has an invalid value, the items are questions with an answer, or files with this name
             come from another model, prompt or version of the texts.
         CapabilityError: the model can neither compare labels nor reply in words.
+        NotFinished: with `batch`, the answers are not there yet; the same call collects them later.
         FigevalError: an unknown model, a budget that is exhausted …
 
     Example:
@@ -252,7 +255,7 @@ def judge_items(
         name=name,
         template=None if template is None else Path(template),
         limit=limit,
-        common={"seed": 0} | {option: flags[option] for option in MODEL_OPTIONS if flags.get(option) is not None},
+        common={"seed": 0} | {option: flags[option] for option in MODEL_OPTIONS if flags.get(option)},
     )
     with frontend.python_program(watched=progress):
         harness = Harness(include=paths_in(flags.get("include_path", ())), guests=Guests(models=objects))

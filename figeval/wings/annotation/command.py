@@ -215,7 +215,7 @@ def serve(items: Path, annotator: str | None, port: int) -> None:
 @click.option("--template", type=PATH, help="Prompt of your own, with the blocks of templates/_default/judge.jinja.")
 @click.option("--limit", type=click.IntRange(min=1), help="Number of items to judge, a random part.  [default: all]")
 @click.option("--device", help="cpu, cuda, cuda:1 or mps; the fastest available by default.")
-@shared_options("budget")
+@shared_options("budget", "batch")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @shared_options("seed")
 @include_path

@@ -1,53 +1,59 @@
 """A model as a judge of the items of `figeval annotate export`: it sees what annotators see, and not who wrote a text.
 
-There is one question for each item and criterion: labels are compared by probability, or a reply is read. `judge_store`
-keeps the answers.
+Every item and criterion is an example, which the model is asked about along a route: labels are compared by
+probability, or a reply is read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from figeval import (
     CapabilityError,
-    Continuation,
-    Example,
+    Dialogue,
     Harness,
+    Inquiry,
+    Model,
     OptionError,
-    Prompt,
+    Prediction,
     PromptContext,
     Reply,
+    ReplyReader,
+    Route,
     Status,
+    by_reply,
     extract_label,
     extract_number,
 )
 from figeval.answers import VERSION
 from figeval.config import UNSEEN
+from figeval.io.frontend import notice, warn
 from figeval.io.text import clean, cleaned
-from figeval.models.capabilities import ask
-from figeval.models.model import Model, open_model
 from figeval.prompts import PromptTemplate, load_template
 from figeval.records import provenance
 from figeval.spec.criteria import Criterion
-from figeval.task_types.label_words import word_shares
+from figeval.task_types.label_words import BY_VERBALIZER
 from figeval.types import JSON
 from figeval.wings.annotation.items import Fields, Questionnaire, read_key, read_questionnaire
-from figeval.wings.annotation.judge_store import JudgeAnswers, JudgeRecord, JudgeRow, JudgeStore, Question
+from figeval.wings.annotation.judge_record import (
+    JudgeAnswers,
+    JudgeFiles,
+    JudgeQuestion,
+    JudgeRecord,
+    JudgeRow,
+    question_id,
+)
 from figeval.wings.annotation.kinship import kinship
 
 NAME = re.compile(r"[\w.-]{1,80}")
 TEMPLATE = "_default/judge.jinja"
 MAX_LABEL_TOKENS, MAX_CHAT_TOKENS = 16, 512  # of a reply: a chat model writes other text before the label
-MIN_BATCH_QUESTIONS = 16  # that are asked and stored together; what a kill may lose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +63,7 @@ class Judging:
     Attributes:
         template: template file with the blocks `context` and `word`; by default, the built-in one.
         limit: number of items to judge, which are a random part because items are numbered at random.
-        common: device, seed and budgets, for models that take them.
+        common: device, seed, budgets and `batch`, for models that take them.
     """
 
     folder: Path
@@ -101,6 +107,7 @@ def ask_judge(judging: Judging, harness: Harness) -> JudgeAnswers:
         CapabilityError: the model can neither compare labels nor reply in words.
         FolderInUse: another process is judging with this name.
         BudgetExhausted: the next question would exceed a budget; earlier answers are kept.
+        NotFinished: a batch is being processed; the same call collects the answers later.
         RecordError: the folder cannot be written.
     """
     key = read_key(judging.folder)
@@ -109,16 +116,20 @@ def ask_judge(judging: Judging, harness: Harness) -> JudgeAnswers:
             f"{judging.folder} has questions with a right answer, which need no judge; use `figeval run --tasks "
             f"{key.task} --model {judging.model}`"
         )
-    store = JudgeStore(judging.folder, judging.file_name, key)
     sheet = read_questionnaire(judging.folder, key)
     template = judging.load_template()
     texts = _digest_of_texts(sheet)
     account = _digest([judging.model, judging.answer_options, template.sha256, texts])[:16]
     common = {**judging.common, "account": account}
-    with closing(open_model(harness.backends, judging.model, judging.options, common)) as model, store.lock():
-        items = sheet.numbers[: judging.limit]
-        questions = [(item, criterion) for item in items for criterion in sheet.criteria]
-        judge = _Judge(model, sheet, template, _method_of(model))
+    files = JudgeFiles(judging.folder, judging.file_name, key)
+    with harness.open_model(judging.model, judging.options, common) as model:
+        route = _choose_route(model)
+        contexts = {criterion.name: _context(model, sheet, criterion, template) for criterion in sheet.criteria}
+        questions = [
+            JudgeQuestion(id=question_id(item, criterion.name), item=item, criterion=criterion)
+            for item in sheet.numbers[: judging.limit]
+            for criterion in sheet.criteria
+        ]
         time = provenance.now()
         record = JudgeRecord(
             model=model.name,
@@ -127,17 +138,64 @@ def ask_judge(judging: Judging, harness: Harness) -> JudgeAnswers:
             template=str(judging.template.name if judging.template else TEMPLATE),
             template_sha256=template.sha256,
             texts_sha256=texts,
-            method=judge.method,
+            method="loglikelihood" if route is BY_VERBALIZER else "generate",
             readers=VERSION,
             seed=judging.common.get("seed") or 0,
             figeval=provenance.installed("figeval"),
             started=time,
             updated=time,
-            items=len(items),
+            items=len({question.item for question in questions}),
             questions=len(questions),
             kinship=kinship(model, key.authors, key.models),
         )
-        return store.collect(record, questions, judge)
+
+        def begin(question: JudgeQuestion) -> Dialogue:
+            return route.begin(question, contexts[question.criterion.name])
+
+        with files.answers.locked():
+            return _collect_answers(files, record, questions, begin, model, in_batches="batch" in judging.common)
+
+
+def _collect_answers(
+    files: JudgeFiles,
+    record: JudgeRecord,
+    questions: Sequence[JudgeQuestion],
+    begin: Callable[[JudgeQuestion], Dialogue],
+    model: Model,
+    *,
+    in_batches: bool,
+) -> JudgeAnswers:
+    """Ask the questions without a stored answer, store the answers, and return all that are stored."""
+    record = files.continue_record(record)
+    rows = {row.question: row for row in files.answers.rows()}
+    inquiry = Inquiry(lambda: questions, begin, rows.keys)
+    missing = [question.id for question in inquiry.missing()]
+    if rows:
+        notice(f"{files.answers.path}: {len(questions) - len(missing)} of {len(questions)} questions are answered")
+    for sentence in record.kin():
+        warn(f"judge {model.name}: {sentence}, so also use a judge of another family")
+    record = files.write_record(record, rows.values())
+    inquiry.announce_cost(model)
+    try:
+        with files.answers.appending() as append:
+
+            def store(question: JudgeQuestion, prediction: Prediction) -> None:
+                row = JudgeRow.of(question, prediction)
+                append(row)
+                rows[question.id] = row
+
+            for _ in inquiry.answer(model, store, in_batches=in_batches):
+                pass
+    finally:
+        if missing:
+            # Without a question, an API model does not know what it has cost.
+            record = record.model_copy(update={"description": cleaned(model.description())})
+        record = files.write_record(record, rows.values())
+    in_order = {question.id: rows[question.id] for question in questions if question.id in rows} | rows
+    failed = sum(question not in rows for question in missing)
+    return JudgeAnswers(
+        files.name, record, tuple(in_order.values()), failed, frozenset(question.item for question in questions)
+    )
 
 
 def _digest(content: Any) -> str:
@@ -150,83 +208,46 @@ def _digest_of_texts(sheet: Questionnaire) -> str:
     return _digest([sheet.items, criteria, *([sheet.instructions] if sheet.instructions else [])])
 
 
-def _method_of(model: Model) -> Literal["loglikelihood", "generate"]:
-    if "loglikelihood" in model.offers:
-        return "loglikelihood"
-    if "generate" in model.offers:
-        return "generate"
+def _read_rating(question: JudgeQuestion, context: PromptContext, reply: Reply) -> Prediction:
+    reply = replace(reply, text=clean(reply.text))
+    status: Status
+    label: str | None
+    if all(label.isdecimal() for label in context.labels):
+        status, number = extract_number(reply, [float(label) for label in context.labels])
+        label = next((label for label in context.labels if number is not None and float(label) == number), None)
+    else:
+        extracted = extract_label(reply, [(label,) for label in context.labels])
+        status, label = extracted.status, None if extracted.index is None else context.labels[extracted.index]
+    return Prediction(example_id=question.id, value=label, status=status)
+
+
+BY_RATING = by_reply("by_rating", "word", ReplyReader(_read_rating, VERSION))
+
+
+def _choose_route(model: Model) -> Route:
+    for route in (BY_VERBALIZER, BY_RATING):
+        if route.needs <= model.offers:
+            return route
     offers = ", ".join(sorted(model.offers)) or "nothing"
     raise CapabilityError(
         f"{model.name} cannot judge: it needs loglikelihood or generate, and offers {offers}; use a language model"
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Judge:
-    """A model that answers the questions of a questionnaire, as `JudgeStore` asks them."""
-
-    model: Model
-    sheet: Questionnaire
-    template: PromptTemplate
-    method: Literal["loglikelihood", "generate"]
-
-    @property
-    def batch_size(self) -> int:
-        return max(MIN_BATCH_QUESTIONS, getattr(self.model.backend, "min_batch_size", 1))
-
-    def description(self) -> dict[str, Any]:
-        return cleaned(self.model.description())
-
-    def estimate(self, questions: Sequence[Question]) -> str:
-        estimate = getattr(self.model.backend, "estimate", None)
-        return "" if estimate is None else str(estimate(self._prompt(*question) for question in questions))
-
-    def answer(self, questions: Sequence[Question]) -> list[JudgeRow]:
-        return self._compare_labels(questions) if self.method == "loglikelihood" else self._read_replies(questions)
-
-    def _read_replies(self, questions: Sequence[Question]) -> list[JudgeRow]:
-        outputs = ask(self.model.backend, [self._prompt(*question) for question in questions])
-        replies = [reply if isinstance(reply, Reply) else Reply(text=reply) for reply in outputs.values]
-        return [
-            _read_label(item, criterion, reply, index in outputs.truncated)
-            for index, ((item, criterion), reply) in enumerate(zip(questions, replies, strict=True))
-        ]
-
-    def _compare_labels(self, questions: Sequence[Question]) -> list[JudgeRow]:
-        requests = [self._continuations(*question) for question in questions]
-        outputs = ask(self.model.backend, list(chain.from_iterable(requests)))
-        rows, start = [], 0
-        for (item, criterion), continuations in zip(questions, requests, strict=True):
-            indices = range(start, start := start + len(continuations))
-            logprobs = [float(outputs.values[index]) for index in indices]
-            shares = {label: share for label, (share,) in word_shares(self._context(criterion), logprobs).items()}
-            is_truncated = any(index in outputs.truncated for index in indices)
-            rows.append(_most_probable(item, criterion, shares, is_truncated))
-        return rows
-
-    def _context(self, criterion: Criterion) -> PromptContext:
-        is_chat = self.model.is_chat_model
-        return PromptContext(
-            block=lambda block, example, **_: self.template.render(
-                block, _variables(self.sheet.items[example.id], criterion, self.sheet.instructions)
-            ),
-            labels=criterion.labels,
-            chat=self.model.chat,
-            stop=() if is_chat else ("\n",),
-            max_new_tokens=MAX_CHAT_TOKENS if is_chat else MAX_LABEL_TOKENS,
-        )
-
-    def _prompt(self, item: str, criterion: Criterion) -> Prompt:
-        return self._context(criterion).prompt("word", Example(id=item))
-
-    def _continuations(self, item: str, criterion: Criterion) -> list[Continuation]:
-        """Return one request per label; a line feed ends the labels if one begins with another, as 10 with 1."""
-        context = self._context(criterion)
-        question = context.question("context", Example(id=item))
-        labels = criterion.labels
-        is_prefix = any(a != b and b.startswith(a) for a in labels for b in labels)
-        end = "\n" if is_prefix else ""
-        return [Continuation(question, context.answer_start(f" {label}") + end) for label in labels]
+def _context(model: Model, sheet: Questionnaire, criterion: Criterion, template: PromptTemplate) -> PromptContext:
+    """Return the prompts of a criterion; a line feed ends the labels if one begins with another, as 10 with 1."""
+    is_chat, labels = model.is_chat_model, criterion.labels
+    is_prefix = any(a != b and b.startswith(a) for a in labels for b in labels)
+    return PromptContext(
+        block=lambda block, question, **_: template.render(
+            block, _variables(sheet.items[question.item], criterion, sheet.instructions)
+        ),
+        labels=labels,
+        verbalizer={label: (f"{label}\n" if is_prefix else label,) for label in labels},
+        chat=model.chat,
+        stop=() if is_chat else ("\n",),
+        max_new_tokens=MAX_CHAT_TOKENS if is_chat else MAX_LABEL_TOKENS,
+    )
 
 
 def _variables(parts: Fields, criterion: Criterion, instructions: str) -> JSON:
@@ -239,37 +260,3 @@ def _variables(parts: Fields, criterion: Criterion, instructions: str) -> JSON:
         "instructions": instructions,
         "description": criterion.description,
     }
-
-
-def _read_label(item: str, criterion: Criterion, reply: Reply, truncated: bool) -> JudgeRow:
-    reply = replace(reply, text=clean(reply.text))
-    status: Status
-    label: str | None
-    if all(label.isdecimal() for label in criterion.labels):
-        status, number = extract_number(reply, [float(label) for label in criterion.labels])
-        label = next((label for label in criterion.labels if number is not None and float(label) == number), None)
-    else:
-        extracted = extract_label(reply, [(label,) for label in criterion.labels])
-        status, label = extracted.status, None if extracted.index is None else criterion.labels[extracted.index]
-    return JudgeRow(
-        item=item,
-        criterion=criterion.name,
-        label=label if status == "ok" else None,
-        status=status,
-        raw=reply.text,
-        truncated=truncated,
-    )
-
-
-def _most_probable(item: str, criterion: Criterion, shares: Mapping[str, float], truncated: bool) -> JudgeRow:
-    """Return the most probable label; there is none if several are, or if a probability is not a number."""
-    is_valid = not any(map(math.isnan, shares.values()))
-    best = [label for label, share in shares.items() if is_valid and share == max(shares.values())]
-    return JudgeRow(
-        item=item,
-        criterion=criterion.name,
-        label=best[0] if len(best) == 1 else None,
-        status="ok" if len(best) == 1 else "ambiguous" if is_valid else "nan",
-        probabilities={label: share if is_valid else None for label, share in shares.items()},
-        truncated=truncated,
-    )

@@ -25,7 +25,7 @@ from figeval.wings.annotation.human_results import (
     system_score,
 )
 from figeval.wings.annotation.items import Key
-from figeval.wings.annotation.judge_store import JudgeAnswers, JudgeRecord, constant_labels
+from figeval.wings.annotation.judge_record import JudgeAnswers, JudgeRecord, constant_labels
 from figeval.wings.annotation.prediction_powered import PoweredMean, prediction_powered_mean
 from figeval.wings.annotation.tool_files import Judgement
 

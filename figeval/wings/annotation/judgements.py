@@ -16,8 +16,8 @@ from figeval.spec.criteria import YES_NO, Criterion
 from figeval.wings.annotation.human_results import human_results, numbers_of_systems
 from figeval.wings.annotation.items import KEY, LONG_COLUMNS, Item, Key, csv_bytes, read_key, slug
 from figeval.wings.annotation.journal import find_journals
+from figeval.wings.annotation.judge_record import JudgeAnswers, read_judges
 from figeval.wings.annotation.judge_results import judge_results
-from figeval.wings.annotation.judge_store import JudgeAnswers, read_judges
 from figeval.wings.annotation.tables import AnnotationResults
 from figeval.wings.annotation.tool_files import Judgement, JudgementBatch, read_judgements
 from figeval.wings.annotation.written_texts import author_names

@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from figeval import Model
 from figeval.io.files import expand_user, is_folder
 from figeval.io.text import cleaned
-from figeval.models.model import Model
 from figeval.records.schema import ModelRecord
 from figeval.runs.lineage import line_of, lineage_record, model_record
 

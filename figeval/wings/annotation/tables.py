@@ -19,8 +19,8 @@ from figeval.reporting.grid import AND, Row, format_interval, format_number
 from figeval.types import JSON
 from figeval.wings.annotation.agreement import PairAgreement
 from figeval.wings.annotation.human_results import HumanResults, MetricCorrelation, SystemDifference, SystemScore
+from figeval.wings.annotation.judge_record import describe_constant
 from figeval.wings.annotation.judge_results import JudgedSystem, JudgeResults
-from figeval.wings.annotation.judge_store import describe_constant
 from figeval.wings.annotation.prediction_powered import PoweredMean
 from figeval.wings.annotation.tool_files import JudgementBatch
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figeval import CapabilityError, Harness, RecordError, RunRecord, TaskError, TaskSpec
-from figeval.errors import FolderInUse
-from figeval.io.files import cure, locked
+from figeval import AnswerFile, CapabilityError, Harness, Model, RecordError, RunRecord, TaskError, TaskSpec
+from figeval.io.files import cure
 from figeval.io.frontend import command
 from figeval.io.observer import Observer
-from figeval.models.model import Model, open_model
 from figeval.records import provenance
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import ModelRecord
@@ -22,9 +19,8 @@ from figeval.runs.stored import Values, stored_metrics, stored_values
 from figeval.wings.contamination.measures import MEASURES, NEED_MEMORIZED_TEXTS, MeasureDesign, compare_accuracy
 from figeval.wings.contamination.record import ContaminationRecord, FindingRecord, TaskFindings, read_contamination
 from figeval.wings.contamination.rewrites import rewrites_for
-from figeval.wings.contamination.sources import Estimate, ModelSource
+from figeval.wings.contamination.sources import Estimate, ModelSource, StoredValue
 from figeval.wings.contamination.units import TaskUnits, read_units
-from figeval.wings.contamination.value_store import ValueStore
 
 DEFAULT_FOLDER = Path("results/contamination")
 MAX_NAME_CHARS = 80
@@ -65,8 +61,7 @@ def measure(config: ContaminationConfig, harness: Harness, observer: Observer) -
     tasks = harness.catalogue.expand(config.tasks)
     _require_memorized_texts(config, tasks, harness)
     options = {"device": config.device, "seed": config.seed}
-    model = open_model(harness.backends, config.model, config.model_args, options)
-    with nullcontext() if config.model in harness.guests.models else closing(model):
+    with harness.open_model(config.model, config.model_args, options) as model:
         _require_language_model(model)
         folder = config.output_path or DEFAULT_FOLDER / _folder_name(config.model)
         with cure(folder):
@@ -75,9 +70,10 @@ def measure(config: ContaminationConfig, harness: Harness, observer: Observer) -
         units = [read_units(task, harness, config.limit) for task in tasks]
         if run is not None:
             _check_run(run[0], model, units)
-        with locked(folder / ".lock", FolderInUse(f"{folder}: another figeval writes to this folder; wait for it")):
+        file = AnswerFile(folder / "answers.jsonl", StoredValue)
+        with file.locked():
             record = _new_record(config, model, folder)
-            source = ModelSource(model, ValueStore(folder / "answers.jsonl", model.fingerprint()))
+            source = ModelSource.of(model, file)
             for task in units:
                 _measure_task(task, source, config, record, folder, observer)
                 if run is not None:

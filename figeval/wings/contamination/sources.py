@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, ClassVar, Protocol, TypeAlias
 
-from figeval import Continuation, Message, Prompt, Reply, TaskError, strip_reasoning
-from figeval.io.text import cleaned, counted
-from figeval.models.capabilities import ask
-from figeval.models.model import Model
-from figeval.plugins import foreign_code
+from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
+
+from figeval import (
+    AnswerFile,
+    Continuation,
+    Dialogue,
+    Example,
+    Inquiry,
+    Message,
+    Model,
+    Prediction,
+    Prompt,
+    Reply,
+    TaskError,
+    strip_reasoning,
+)
+from figeval.io.text import cleaned
 from figeval.wings.contamination.rewrites import words_of
 from figeval.wings.contamination.statistics import least_likely, standardized
-from figeval.wings.contamination.value_store import Compute, Request, Value, ValueStore
 
 COMPLETION_PROMPT = "Complete this saying with its last word. Answer with that word alone.\n\n{} …"
 MAX_COMPLETION_TOKENS = 32
 LOGLIKELIHOOD = "loglikelihood of a whole text"  # in the digests; other numbers than those of earlier versions
+Value: TypeAlias = "float | list[float | None] | None"
 SILENT_FINISHES = ("error", "refusal")  # of replies that say nothing about what the model knows
 
 
@@ -36,79 +50,121 @@ class ValueSource(Protocol):
         """Return Min-K% and Min-K%++ of each text."""
 
     def completions(self, texts: Sequence[tuple[str, str]]) -> list[float | None]:
-        """Return for each beginning and last word 1 if the model writes that word, else 0; None without a reply."""
+        """Return for each beginning and last word 1 if the model writes that word, else 0; None without a reply.
+
+        A failed reply is not kept, so the next call asks again.
+        """
 
 
+class TokenText(str):
+    """Request for the probability of each token of a text, which models answer that are `figeval.ScoresTokens`."""
+
+    __slots__ = ()
+    capability: ClassVar[str] = "token_scores"
+
+
+@dataclass(frozen=True, slots=True)
+class TextsExample(Example):
+    """What one number is about: a text, or a text and what follows it."""
+
+    content: tuple[str, ...]
+
+
+class StoredValue(TypedDict):
+    """A number that a model gave, under a digest of what was asked, never its text."""
+
+    key: str
+    value: Value
+
+
+@dataclass
 class ModelSource:
-    """A model, and the numbers that it has given.
+    """A model, and the numbers that it has given, in a file that no other process writes.
 
-    Args:
+    Attributes:
         model: the model.
-        store: its numbers, those of earlier sessions included.
+        file: its numbers; those of earlier sessions are not computed again.
+        values: the numbers by key, those of earlier sessions included.
         observe: function that receives how many requests have a number, whenever these are more.
     """
 
-    def __init__(self, model: Model, store: ValueStore, observe: Callable[[int], None] = lambda _: None) -> None:
-        self._model = model
-        self._store = store
-        self._observe = observe
-        self._n_values = 0
+    model: Model
+    file: AnswerFile[StoredValue]
+    values: dict[str, Value]
+    observe: Callable[[int], None] = lambda _: None
+    n_values: int = field(default=0, init=False)
+
+    @classmethod
+    def of(cls, model: Model, file: AnswerFile[StoredValue]) -> ModelSource:
+        """Return a model with the numbers in a file, which is locked. Raises `RecordError` if it is damaged."""
+        return cls(model, file, {row["key"]: row["value"] for row in file.rows()})
 
     def with_observer(self, observe: Callable[[int], None]) -> ModelSource:
         """Return the same source with another observer, which counts from 0."""
-        return ModelSource(self._model, self._store, observe)
+        return replace(self, observe=observe)
 
     @property
     def offers(self) -> frozenset[str]:
-        has_token_scores = callable(getattr(self._model.backend, "token_scores", None))
-        return self._model.offers | ({"token_scores"} if has_token_scores else set())
+        has_token_scores = callable(getattr(self.model.backend, "token_scores", None))
+        return self.model.offers | ({"token_scores"} if has_token_scores else set())
 
     def loglikelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        def compute(requests: Sequence[Request]) -> list[Value]:
-            continuations = [Continuation(*pair) for pair in requests]
-            values = [float(value) for value in ask(self._model.backend, continuations).values]
-            if unscored := sum(map(math.isnan, values)):
+        def begin(example: TextsExample) -> Dialogue:
+            context, continuation = example.content
+            (output,) = yield [Continuation(context, continuation)]
+            if math.isnan(value := float(output)):
                 raise TaskError(
-                    f"{self._model.name} gave no log-likelihood (NaN) for {counted(unscored, 'text')} of "
-                    f"{len(values)}; a text without a token, or one that is longer than the model takes, cannot be "
-                    "measured"
+                    f"{self.model.name} gave no log-likelihood (NaN) for a text of {len(context + continuation):,} "
+                    "characters; a text without a token, or one that is longer than the model takes, cannot be measured"
                 )
-            return list(values)
+            return Prediction(example_id=example.id, value=value)
 
-        values: list[float] = self._values(LOGLIKELIHOOD, pairs, compute)
+        values: list[float] = self._ask(LOGLIKELIHOOD, pairs, begin)
         return values
 
     def least_likely(self, texts: Sequence[str]) -> list[list[float | None]]:
-        def compute(requests: Sequence[Request]) -> list[Value]:
-            with foreign_code():
-                scores = self._model.backend.token_scores([text for (text,) in requests]).values
-            return [[least_likely(tokens[:, 0]), least_likely(standardized(tokens))] for tokens in scores]
+        def begin(example: TextsExample) -> Dialogue:
+            (tokens,) = yield [TokenText(*example.content)]
+            values = [least_likely(tokens[:, 0]), least_likely(standardized(tokens))]
+            return Prediction(example_id=example.id, value=values)
 
-        values: list[list[float | None]] = self._values("token_scores", [(text,) for text in texts], compute)
+        values: list[list[float | None]] = self._ask("token_scores", [(text,) for text in texts], begin)
         return values
 
     def completions(self, texts: Sequence[tuple[str, str]]) -> list[float | None]:
-        def compute(requests: Sequence[Request]) -> list[Value]:
-            prompts = [
-                Prompt(
-                    (Message("user", COMPLETION_PROMPT.format(beginning)),),
-                    stop=("\n\n",),
-                    max_new_tokens=MAX_COMPLETION_TOKENS,
-                )
-                for beginning, _ in requests
-            ]
-            replies = ask(self._model.backend, prompts).values
-            return [completes(reply, word) for reply, (_, word) in zip(replies, requests, strict=True)]
+        def begin(example: TextsExample) -> Dialogue:
+            beginning, word = example.content
+            question = Message("user", COMPLETION_PROMPT.format(beginning))
+            (reply,) = yield [Prompt((question,), stop=("\n\n",), max_new_tokens=MAX_COMPLETION_TOKENS)]
+            is_failure = isinstance(reply, Reply) and reply.finish == "error"
+            value = completes(reply, word)
+            return Prediction(example_id=example.id, value=value, status="error" if is_failure else "ok")
 
-        values: list[float | None] = self._values("generate", texts, compute)
+        values: list[float | None] = self._ask("generate", texts, begin)
         return values
 
-    def _values(self, method: str, requests: Sequence[Request], compute: Compute) -> Any:
-        return self._store.values(method, requests, compute, self._advance)
+    def _ask(self, method: str, contents: Sequence[tuple[str, ...]], begin: Callable[[TextsExample], Dialogue]) -> Any:
+        """Return the values about all contents, in order; a repeated content is asked about once."""
+        keys = [self._key(method, content) for content in contents]
+        examples = {key: TextsExample(id=key, content=content) for key, content in zip(keys, contents, strict=True)}
+        inquiry = Inquiry(examples.values, begin, self.values.keys)
+        self._advance(len(contents) - sum(1 for _ in inquiry.missing()))
+        with self.file.appending() as append:
+
+            def store(example: TextsExample, prediction: Prediction) -> None:
+                append({"key": example.id, "value": prediction.value})
+                self.values[example.id] = prediction.value
+
+            for count in inquiry.answer(self.model, store):
+                self._advance(count)
+        return [self.values.get(key) for key in keys]
+
+    def _key(self, method: str, content: tuple[str, ...]) -> str:
+        return sha256(json.dumps([self.model.fingerprint(), method, *content]).encode()).hexdigest()
 
     def _advance(self, requests: int) -> None:
-        self._n_values += requests
-        self._observe(self._n_values)
+        self.n_values += requests
+        self.observe(self.n_values)
 
 
 @dataclass

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 
-from figeval import Example, FigevalError, Harness, Learner, RunConfig, Setup, TaskSpec, TrainError
+from figeval import Example, FigevalError, Harness, Learner, Model, RunConfig, Setup, TaskSpec, TrainError
 from figeval.io.files import expand_user, is_folder
 from figeval.io.json_files import read_json
 from figeval.io.observer import Observer
-from figeval.models.model import Model
 from figeval.records import provenance
 from figeval.records.seen import FILE, MODEL_FILE, Lineage, lineage_of, weights_in, write
 from figeval.records.training import (

@@ -26,10 +26,11 @@ from figeval.types import Continuation, Prompt, Reply
 from figeval.wings.annotation.export import Export, write_items
 from figeval.wings.annotation.items import read_key
 from figeval.wings.annotation.judge import Judging, ask_judge
-from figeval.wings.annotation.judge_store import JudgeRow
+from figeval.wings.annotation.judge_record import JudgeRow
 from figeval.wings.annotation.prediction_powered import prediction_powered_mean
 from figeval.wings.annotation.written_texts import WrittenText, WrittenTexts
 from tests.cli.conftest import Cli
+from tests.plugins.batch_servers import answer_to, batch_desk
 from tests.plugins.servers import Behaviour, Desk, after, desk_open, openai_answer, question, says
 from tests.processes import starting
 from tests.wings.annotation.served import DESCRIBED_SCALES, MEANING, export_items
@@ -255,6 +256,35 @@ def test_what_cannot_be_judged(cli: Cli, desk: Desk, tmp_path: Path) -> None:
         "'nobody' is neither a registered model nor a folder"
         in cli("annotate", "judge", "texts", "--judge", "nobody").complaint
     )
+
+
+def test_a_judge_is_asked_through_a_batch_api(cli: Cli, tmp_path: Path) -> None:
+    """All questions are one batch, which a later call collects; the half price is recorded."""
+
+    def rated(body: dict[str, Any]) -> dict[str, Any]:
+        labels = re.search(r"nothing else: (\S+),", body["messages"][-1]["content"])
+        assert labels is not None
+        answer = answer_to(body)
+        answer["choices"][0]["message"]["content"] = labels[1]
+        return answer
+
+    export_items(tmp_path / "items", *(f"Text {n}." for n in range(20)))
+    with batch_desk(reply=rated) as batches:
+        options = json.dumps({"base_url": batches.url, "input_price": 1, "output_price": 1})
+        command = ["annotate", "judge", "items", "--judge", "openai:m", "--model_args", options, "--batch"]
+        first = cli(*command)
+        assert first.code == 75
+        assert "0 of 40 requests of batch_0 are done; to collect the answers, run the same command again" in first.err
+        assert record(tmp_path / "items")["description"]["batches"] == ["batch_0"]
+        assert cli(*command).code == 75, "it is looked at for the first time"
+        done = cli(*command)
+        assert done.code == 0, done.err
+        assert "40 of 40 answers parsed" in done.out
+        assert (len(batches.batches), set(batches.processed.values())) == (1, {1})
+    about = record(tmp_path / "items")
+    assert about["description"]["cost"] == pytest.approx(0.5 * 15 * 40 / 1e6)
+    assert [row["label"] for row in rows(tmp_path / "items" / "judge_openai_m.jsonl")] == ["1", "no"] * 20
+    assert "--batch is for models with a batch API" in cli(*command[:4], "overlap", "--batch").complaint
 
 
 @pytest.mark.slow

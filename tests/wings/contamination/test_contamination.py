@@ -39,12 +39,13 @@ class Knowing:
     deterministic_by_name = True
 
     def __init__(self, texts: Sequence[str] = (), fails_at: int | None = None) -> None:
-        self.known, self.calls, self.fails_at = set(texts), 0, fails_at
+        self.known, self.calls, self.fails_at, self.requests = set(texts), 0, fails_at, 0
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> list[float]:
         self.calls += 1
         if self.calls == self.fails_at:
             raise KeyboardInterrupt
+        self.requests += len(requests)
         return [
             -float(len(request.continuation)) * self.surprise(request.context + request.continuation)
             for request in requests
@@ -93,14 +94,14 @@ def test_every_number_is_labelled_and_no_text_is_stored(tmp_path: Path) -> None:
 
 def test_an_interrupted_measurement_asks_for_nothing_twice(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        figeval.contamination("mini_proverbs", Knowing(fails_at=3), name="m", output_path=tmp_path)
+        figeval.contamination("mini_proverbs", interrupted := Knowing(fails_at=3), name="m", output_path=tmp_path)
     answers = (tmp_path / "answers.jsonl").read_text().splitlines()
-    assert len(answers) == 300
+    assert 0 < len(answers) == interrupted.requests
     (tmp_path / "answers.jsonl").write_text("\n".join(answers) + '\n{"key": "cut sh')
     resumed, uninterrupted = Knowing(), Knowing()
     measurement = figeval.contamination("mini_proverbs", resumed, name="m", output_path=tmp_path)
     fresh = figeval.contamination("mini_proverbs", uninterrupted, name="m", output_path=tmp_path / "fresh")
-    assert resumed.calls == uninterrupted.calls - 2
+    assert resumed.requests == uninterrupted.requests - interrupted.requests
     assert measurement.record.tasks == fresh.record.tasks
     again = Knowing()
     figeval.contamination("mini_proverbs", again, name="m", output_path=tmp_path)
@@ -161,12 +162,25 @@ def test_intervals_of_few_clusters_are_marked(tmp_path: Path) -> None:
         assert ("fewer than 10 effective clusters: the interval is unreliable" in shown) == ("]*" in shown)
 
 
+class Awake(Writer):
+    """The same without an error; it may be asked for one saying only, in order and shuffled."""
+
+    def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
+        assert len(requests) <= 1
+        return [Reply(text="nine")] * len(requests)
+
+
 def test_models_that_only_write_complete_the_texts(tmp_path: Path) -> None:
     measurement = figeval.contamination("mini_proverbs", Writer(), output_path=tmp_path)
     recall = measurement.finding("mini_proverbs", "recall")
     assert recall.settings == {"by": "generation"}
     assert recall.score is not None and (recall.score.value, recall.score.n) == (1.0, 29), "an error is not wrong"
     assert measurement.finding("mini_proverbs", "order").unavailable == "this model gives no log-likelihoods"
+    stored = (tmp_path / "answers.jsonl").read_text().splitlines()
+    repeated = figeval.contamination("mini_proverbs", Awake(), output_path=tmp_path, name="Writer")
+    finding = repeated.finding("mini_proverbs", "recall")
+    assert finding.score is not None and finding.score.n == 30, "what failed is asked again"
+    assert (tmp_path / "answers.jsonl").read_text().splitlines()[: len(stored)] == stored
 
 
 def test_replies() -> None:

@@ -1,37 +1,29 @@
-"""Store of the answers of a judge, next to the key of the items, so that no question is asked twice.
+"""What is stored of a judge next to the key of the items: its record `judge_NAME.json`, and its answers.
 
-`judge_NAME.jsonl` has a row for each question (item and criterion), and `judge_NAME.json` is the record of which model
-was asked how, and what it cost. Rows are only appended, so the same command continues after a kill. A question that
-failed has no row and is asked again.
-
-    store = JudgeStore(folder, "gpt-4o-mini", key)
-    with store.lock():
-        judged = store.collect(record, questions, respondent)  # asks what is not stored yet
-    read_judges(folder, key)
+`judge_NAME.jsonl` has a row for each question (item and criterion), and the record says which model was asked how, and
+what it cost. Rows are only appended, so the same command continues after a kill. A question that failed has no row and
+is asked again.
 """
 
 from __future__ import annotations
 
 import json
-import os
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
-from figeval import DataError, OptionError, Status
-from figeval.errors import FolderInUse
-from figeval.io.files import cure, locked, replace_text
-from figeval.io.frontend import notice, warn
-from figeval.io.json_files import InvalidJSON, parse_json, read_model
+from figeval import AnswerFile, DataError, Example, OptionError, Prediction, Status
+from figeval.io.files import replace_text
+from figeval.io.json_files import read_model
+from figeval.io.text import clean
 from figeval.records import provenance
 from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.items import Key
-from figeval.wings.annotation.journal import open_stored, read_stored, write_bytes
 
 MIN_ANSWERS = 5  # fewer equal answers may be right
 PREFIX = "judge_"
@@ -40,8 +32,21 @@ CURE = "remove both files of the judge, and judge again"
 IDENTITY = ("fingerprint", "options", "method", "readers", "seed", "template_sha256", "texts_sha256")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeQuestion(Example):
+    """A question to a judge: what label has this item by this criterion?"""
+
+    item: str
+    criterion: Criterion
+
+
+def question_id(item: str, criterion: str) -> str:
+    """Return the id of the question about an item by a criterion; numbers of items have no space."""
+    return f"{item} {criterion}"
+
+
 class JudgeRow(BaseModel):
-    """PageAnswer of a judge to one question. There is a label only if `status` is `ok`.
+    """Answer of a judge to one question. There is a label only if `status` is `ok`.
 
     `raw` is a reply in words. `probabilities` are those of the labels, given that the answer is one of them.
     """
@@ -61,6 +66,26 @@ class JudgeRow(BaseModel):
         if (self.label is None) is (self.status == "ok"):
             raise ValueError("there must be a label if the status is ok, and only then")
         return self
+
+    @property
+    def question(self) -> str:
+        """The id of the question."""
+        return question_id(self.item, self.criterion)
+
+    @classmethod
+    def of(cls, question: JudgeQuestion, prediction: Prediction) -> JudgeRow:
+        """Return the row of an answer; there is no label if several are the most probable."""
+        status: Status = "ambiguous" if prediction.tied > 1 else prediction.status
+        shares = zip(prediction.labels, prediction.scores, strict=False)  # a reply in words has none
+        return cls(
+            item=question.item,
+            criterion=question.criterion.name,
+            label=prediction.value if status == "ok" else None,
+            status=status,
+            raw=None if prediction.raw is None else clean(prediction.raw),
+            probabilities={label: None if math.isnan(share) else share for label, share in shares},
+            truncated=prediction.truncated,
+        )
 
 
 class JudgeRecord(BaseModel):
@@ -137,28 +162,8 @@ class JudgeAnswers:
     items: frozenset[str] = frozenset()
 
 
-Question: TypeAlias = tuple[str, Criterion]  # item number and criterion
-
-
-class Respondent(Protocol):
-    """Model or program that answers questions, at most `batch_size` at a time."""
-
-    @property
-    def batch_size(self) -> int:
-        """Number of questions that are asked, and stored, together."""
-
-    def answer(self, questions: Sequence[Question]) -> list[JudgeRow]:
-        """Return a row for each question; one with the status `error` is not stored, so the next call asks again."""
-
-    def estimate(self, questions: Sequence[Question]) -> str:
-        """Return what the answers will cost, in words; empty if that is not known."""
-
-    def description(self) -> dict[str, Any]:
-        """Return what is known about the model after it was asked."""
-
-
 @dataclass(frozen=True, slots=True)
-class JudgeStore:
+class JudgeFiles:
     """The files of one judge, by its name, in the folder of the items with this key."""
 
     folder: Path
@@ -166,66 +171,23 @@ class JudgeStore:
     key: Key
 
     @property
-    def rows_file(self) -> Path:
-        return self.folder / f"{PREFIX}{self.name}.jsonl"
+    def answers(self) -> AnswerFile[JudgeRow]:
+        return AnswerFile(self.folder / f"{PREFIX}{self.name}.jsonl", JudgeRow, argument="ITEMS", remedy=CURE)
 
     @property
     def record_file(self) -> Path:
         return self.folder / f"{PREFIX}{self.name}.json"
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other processes from writing the files.
-
-        Raises:
-            FolderInUse: another process is writing them.
-            RecordError: the folder cannot be written.
-        """
-        refusal = FolderInUse(f"another process writes {self.rows_file}; wait until it has ended")
-        with cure(self.folder, "ITEMS"), locked(self.folder / f".{PREFIX}{self.name}.lock", refusal):
-            yield
-
-    def collect(self, record: JudgeRecord, questions: Sequence[Question], respondent: Respondent) -> JudgeAnswers:
-        """Ask the questions without a stored answer, store the answers, and return all that are stored.
-
-        Args:
-            record: record of a judge that has not been asked yet.
-            questions: all questions of this call.
-            respondent: the judge.
+    def continue_record(self, record: JudgeRecord) -> JudgeRecord:
+        """Return the record of an earlier call that this one continues, or the new one.
 
         Raises:
             OptionError: the files are from another judge, another prompt or other texts.
-            DataError: one of them is damaged.
+            DataError: the record is damaged.
         """
-        model, record = record.model, self._continue_record(record)
-        rows = {(row.item, row.criterion): row for row in _read_rows(self.rows_file)}
-        missing = [(item, criterion) for item, criterion in questions if (item, criterion.name) not in rows]
-        if rows:
-            notice(f"{self.rows_file}: {len(questions) - len(missing)} of {len(questions)} questions are answered")
-        for sentence in record.kin():
-            warn(f"judge {model}: {sentence}, so also use a judge of another family")
-        record = self._write_record(record, rows.values())
-        if missing and (estimate := respondent.estimate(missing)):
-            notice(f"{model}: {estimate}")
-        try:
-            for start in range(0, len(missing), respondent.batch_size):
-                answers = respondent.answer(missing[start : start + respondent.batch_size])
-                answers = [row for row in answers if row.status != "error"]
-                self._append(answers)
-                rows |= {(row.item, row.criterion): row for row in answers}
-        finally:
-            if missing:
-                # Without a question, an API model does not know what it has cost.
-                record = record.model_copy(update={"description": respondent.description()})
-            record = self._write_record(record, rows.values())
-        failed = sum((item, criterion.name) not in rows for item, criterion in missing)
-        return JudgeAnswers(self.name, record, tuple(rows.values()), failed, frozenset(item for item, _ in questions))
-
-    def _continue_record(self, record: JudgeRecord) -> JudgeRecord:
-        """Return the record of an earlier call that this one continues, or the new one."""
         if not self.record_file.exists():
-            if self.rows_file.exists():
-                raise OptionError(f"{self.rows_file} has no record beside it; remove it, or give another --name")
+            if self.answers.path.exists():
+                raise OptionError(f"{self.answers.path} has no record beside it; remove it, or give another --name")
             return record
         earlier = read_model(self.record_file, JudgeRecord, DataError, cure=CURE)
         if changed := [name for name in IDENTITY if getattr(earlier, name) != getattr(record, name)]:
@@ -236,7 +198,7 @@ class JudgeStore:
         larger = {name: max(getattr(earlier, name), getattr(record, name)) for name in ("items", "questions")}
         return earlier.model_copy(update=larger)
 
-    def _write_record(self, record: JudgeRecord, rows: Collection[JudgeRow]) -> JudgeRecord:
+    def write_record(self, record: JudgeRecord, rows: Collection[JudgeRow]) -> JudgeRecord:
         """Count the answers, and replace the record on disk."""
         checks = [row for row in rows if row.item in self.key.checks]
         passed = sum(row.label == self.key.checks[row.item].get(row.criterion) for row in checks)
@@ -251,48 +213,30 @@ class JudgeStore:
         replace_text(self.record_file, json.dumps(record.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
         return record
 
-    def _append(self, rows: Sequence[JudgeRow]) -> None:
-        """Append rows in place of an incomplete last line, and wait until they are on disk."""
-        lines = "".join(json.dumps(row.model_dump(mode="json")) + "\n" for row in rows)
-        with open_stored(self.rows_file) as stream:
-            complete = stream.readall().rfind(b"\n") + 1
-            stream.truncate(complete)
-            stream.seek(complete)
-            write_bytes(stream.fileno(), lines.encode())
-            os.fsync(stream.fileno())
-
 
 def read_judges(folder: Path, key: Key) -> tuple[JudgeAnswers, ...]:
     """Read the answers of all judges in a folder.
 
     Raises:
-        DataError: a file is damaged, or does not belong to the key.
+        DataError: a record is damaged, or an answer does not belong to the key.
+        RecordError: an answer is damaged.
     """
     judges = []
     for file in sorted(folder.glob(f"{PREFIX}*.json")):
+        files = JudgeFiles(folder, file.stem.removeprefix(PREFIX), key)
         record = read_model(file, JudgeRecord, DataError, cure=CURE)
-        rows_file = file.with_suffix(".jsonl")
-        rows = tuple(_read_rows(rows_file))
+        answers = files.answers
+        rows = tuple(answers.rows())
         scales = {criterion.name: (*criterion.labels, None) for criterion in key.all_criteria}
         for row in rows:
             is_item = row.item in key.items or row.item in key.checks
             if not is_item or row.label not in scales.get(row.criterion, ()):
                 raise DataError(
-                    f"{rows_file}: item {row.item!r:.40}, {row.criterion!r:.40}: {row.label!r:.40} does not fit the "
-                    f"key; {CURE}"
+                    f"{answers.path}: item {row.item!r:.40}, {row.criterion!r:.40}: {row.label!r:.40} does not fit "
+                    f"the key; {CURE}"
                 )
-        judges.append(JudgeAnswers(file.stem.removeprefix(PREFIX), record, rows))
+        judges.append(JudgeAnswers(files.name, record, rows))
     return tuple(judges)
-
-
-def _read_rows(file: Path) -> Iterator[JudgeRow]:
-    """Yield the rows of a file, without an incomplete last line; no file has no rows."""
-    content = read_stored(file)
-    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), 1):
-        try:
-            yield JudgeRow.model_validate(parse_json(line))
-        except (InvalidJSON, ValidationError) as error:
-            raise DataError(f"{file}:{number} is damaged; {CURE}") from error
 
 
 def constant_labels(rows: Iterable[JudgeRow]) -> dict[str, tuple[str, int]]:
