@@ -124,12 +124,12 @@ def processes_of(training: Training) -> dict[psutil.Process, str | None]:
 
 
 @pytest.fixture(scope="session")
-def yard(shared: Path) -> Path:
+def yard(shared_folder: Path) -> Path:
     """One folder for all processes that test: what is in it is made once."""
-    yard = shared / "processes"
-    with FileLock(shared / "processes.lock"):
+    yard = shared_folder / "processes"
+    with FileLock(shared_folder / "processes.lock"):
         if not yard.exists():
-            draft = shared / "processes.draft"
+            draft = shared_folder / "processes.draft"
             model = Workshop(draft)("bert", "Model", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
             model.rename(draft / "model")
             write_tasks(draft / "tasks")
