@@ -24,7 +24,8 @@ def buggy(rank: str, wire: Any) -> None:
 
 
 def busy(rank: str, wire: Any) -> None:
-    wire.began(9, 3)
+    wire.say("continuing from step 3 of 9")
+    wire.start("training", 9, 3, unit="step")
     time.sleep(60)
 
 
