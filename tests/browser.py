@@ -19,7 +19,7 @@ def browser() -> str:
 
 
 def elements_of(page: Path, page_address: str = "") -> str:
-    """The page as the browser has it after its script ran; `place` is the part of the address after the file."""
+    """The page as the browser has it after its script ran; `page_address` is the part of the address after the file."""
     profile = f"--user-data-dir={page.parent / 'profile'}"
     command = [browser(), *FLAGS, "--virtual-time-budget=4000", profile, "--dump-dom", page.as_uri() + page_address]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout

@@ -150,7 +150,7 @@ def test_an_error_inside_a_factory_is_its_own(backends):
 
 
 def opening(backends, built):
-    """Open a model of the object `made`."""
+    """Open a model of the object `built`."""
     backends.registry.add("made", lambda model, size=1: built, "a test")
     return open_model(backends, "made", {"size": 2})
 

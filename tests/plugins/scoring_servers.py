@@ -22,7 +22,7 @@ from tests.loopback import answering
 
 @dataclass
 class Imitated:
-    """A model behind a server: `asked` are the bodies of requests, `faults` the statuses of the next answers."""
+    """A model behind a server: `requests` are the bodies of requests, `faults` the statuses of the next answers."""
 
     folder: Path
     kind: str
