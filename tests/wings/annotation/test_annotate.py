@@ -51,10 +51,10 @@ def test_sheets_are_written_and_scored(cli: Cli, tmp_path: Path) -> None:
     assert "no alpha of 'unrelated': no text was judged by more than one annotator" in shown.out
 
     fill(tmp_path / "sheets" / "sheet_2.csv", "1")
-    results = json.loads(cli("annotate", "score", "sheets", "--json").out)
-    assert sorted(share["score"]["value"] for share in results["shares"]) == [0.0, 0.2]
-    assert [(agreement["alpha"], agreement["texts"]) for agreement in results["agreement"]] == [(1.0, 10)]
-    assert (results["key"]["task"], results["key"]["authors"]) == ("mini_narrative", ["echo", "reference"])
+    human_results = json.loads(cli("annotate", "score", "sheets", "--json").out)
+    assert sorted(share["score"]["value"] for share in human_results["shares"]) == [0.0, 0.2]
+    assert [(agreement["alpha"], agreement["texts"]) for agreement in human_results["agreement"]] == [(1.0, 10)]
+    assert (human_results["key"]["task"], human_results["key"]["authors"]) == ("mini_narrative", ["echo", "reference"])
     alone = json.loads(cli("annotate", "score", "sheets", "sheets/sheet_2.csv", "--json").out)
     assert list(alone["empty"].values()) == [0]
 
@@ -113,8 +113,8 @@ def test_texts_are_exported_and_judgements_imported(cli: Cli, tmp_path: Path) ->
         assert table in shown.out
     assert "answers to attention checks as requested" in shown.out
     assert "10 cells without a label" in shown.out
-    results = json.loads(cli("annotate", "import", "items/judgements.csv", "--to", "items", "--json").out)
-    means = {(system["criterion"], system["system"]): system["score"]["value"] for system in results["systems"]}
+    human_results = json.loads(cli("annotate", "import", "items/judgements.csv", "--to", "items", "--json").out)
+    means = {(system["criterion"], system["system"]): system["score"]["value"] for system in human_results["systems"]}
     assert means[("fluency", "echo")] == means[("fluency", "reference")] == 3.0
     assert means[("coherent", "echo")] == 1.0
     table = cli("export", "--to", "latex", "--layout", "storal_table_8", "--measured", "items").complaint
@@ -204,8 +204,8 @@ def test_label_studio_gets_tasks_and_a_configuration(cli: Cli, tmp_path: Path) -
     judged = {"from_name": "on_topic", "type": "choices", "value": {"choices": ["yes"]}}
     export = [{**task, "annotations": [{"id": 1, "completed_by": 7, "result": [judged]}]} for task in tasks]
     (tmp_path / "export.json").write_text(json.dumps(export), "utf-8")
-    results = json.loads(cli("annotate", "import", "export.json", "--to", "ls", "--json").out)
-    assert [system["score"]["value"] for system in results["systems"]] == [1.0]
+    human_results = json.loads(cli("annotate", "import", "export.json", "--to", "ls", "--json").out)
+    assert [system["score"]["value"] for system in human_results["systems"]] == [1.0]
 
 
 def test_annotators_are_told_what_to_do(cli: Cli, tmp_path: Path) -> None:
@@ -316,9 +316,9 @@ def test_people_answer_the_questions_of_a_choice_task(cli: Cli, tmp_path: Path) 
     assert set(key["gold"]) | set(key["checks"]) == {row["item"] for row in rows}
     lines = ["item,annotator,label", *(f"{item},kim,{letter}" for item, letter in key["gold"].items())]
     (tmp_path / "kim.csv").write_text("\n".join(lines), "utf-8")
-    results = json.loads(cli("annotate", "import", "kim.csv", "--to", "mcq", "--run", "run", "--json").out)
-    assert [(system["system"], system["score"]["value"]) for system in results["systems"]] == [("people", 1.0)]
-    assert {correlation["metric"] for correlation in results["correlations"]} >= {"acc of overlap"}
+    human_results = json.loads(cli("annotate", "import", "kim.csv", "--to", "mcq", "--run", "run", "--json").out)
+    assert [(system["system"], system["score"]["value"]) for system in human_results["systems"]] == [("people", 1.0)]
+    assert {correlation["metric"] for correlation in human_results["correlations"]} >= {"acc of overlap"}
     assert (
         "kim: 0 of 0 answers to attention checks as requested, 1 empty"
         in cli("annotate", "import", "kim.csv", "--to", "mcq").out
@@ -344,11 +344,13 @@ def test_items_may_be_the_ids_of_a_run(cli: Cli, tmp_path: Path) -> None:
     assert "the scale is that of the labels that occur; if it is another one, give it: --criteria" in " ".join(
         output.split()
     )
-    results = json.loads(cli("annotate", "import", "x.csv", "--run", "run", "--criteria", "fluency=1-5", "--json").out)
-    assert results["inferred"] == {}
-    assert [(system["criterion"], system["system"], system["score"]["value"]) for system in results["systems"]] == [
-        ("fluency", "echo", 4.0)
-    ]
+    human_results = json.loads(
+        cli("annotate", "import", "x.csv", "--run", "run", "--criteria", "fluency=1-5", "--json").out
+    )
+    assert human_results["inferred"] == {}
+    assert [
+        (system["criterion"], system["system"], system["score"]["value"]) for system in human_results["systems"]
+    ] == [("fluency", "echo", 4.0)]
     assert "give --to FOLDER" in cli("annotate", "import", "x.csv").complaint
     assert "has no task 'x'" in cli("annotate", "import", "x.csv", "--run", "run", "--task", "x").complaint
 

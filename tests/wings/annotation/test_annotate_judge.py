@@ -237,9 +237,9 @@ def test_tasks_for_label_studio_are_judged_without_people(cli: Cli, desk: Desk, 
     export_items(tmp_path / "items", "One.", "Two.", to="label_studio")
     assert "there are no files to import" in cli("annotate", "import", "--to", "items").complaint
     assert cli(*at(desk)).code == 0
-    results = json.loads(cli("annotate", "import", "--to", "items", "--json").out)
-    assert (results["annotators"], results["judgements"], results["systems"]) == ([], 0, [])
-    means = {system["criterion"]: system["judge"]["value"] for system in results["judges"][0]["systems"]}
+    human_results = json.loads(cli("annotate", "import", "--to", "items", "--json").out)
+    assert (human_results["annotators"], human_results["judgements"], human_results["systems"]) == ([], 0, [])
+    means = {system["criterion"]: system["judge"]["value"] for system in human_results["judges"][0]["systems"]}
     assert means == {"fluency": 1.0, "coherent": 0.0}
     assert not (tmp_path / "items" / "judgements.csv").exists()
 
@@ -456,10 +456,10 @@ def test_means_of_people_are_corrected_with_a_harsh_judge(cli: Cli, desk: Desk, 
     assert shown.code == 0, shown.err
     for part in ("Judge openai_m: means", "corrected differences", "agreement with people", "valid if the texts"):
         assert part in shown.out
-    results = json.loads(cli("annotate", "import", "--to", "items", "--json").out)
-    assert results["annotators"] == ["sheet_1"], "the judge is no annotator"
-    assert {agreement["criterion"] for agreement in results["agreement"]} == {"fluency", "kind"}
-    (judge,) = results["judges"]
+    human_results = json.loads(cli("annotate", "import", "--to", "items", "--json").out)
+    assert human_results["annotators"] == ["sheet_1"], "the judge is no annotator"
+    assert {agreement["criterion"] for agreement in human_results["agreement"]} == {"fluency", "kind"}
+    (judge,) = human_results["judges"]
     key = read_key(tmp_path / "items")
     for system in judge["systems"]:
         if system["criterion"] == "kind":

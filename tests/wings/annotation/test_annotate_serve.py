@@ -205,9 +205,13 @@ def test_answers_survive_a_kill_and_a_restart(cli: Cli, tmp_path: Path) -> None:
 
     done = cli("annotate", "import", "--to", "items", "--json")
     assert done.code == 0, done.err
-    results = json.loads(done.out)
-    assert (results["annotators"], results["judgements"], results["skipped"]) == (["kim", "lou"], 3, 1)
-    (fluency,) = [system for system in results["systems"] if system["criterion"] == "fluency"]
+    human_results = json.loads(done.out)
+    assert (human_results["annotators"], human_results["judgements"], human_results["skipped"]) == (
+        ["kim", "lou"],
+        3,
+        1,
+    )
+    (fluency,) = [system for system in human_results["systems"] if system["criterion"] == "fluency"]
     assert fluency["score"]["value"] == pytest.approx((2 + 5 + 1) / 3)
     times = [line.split(",")[-1] for line in (folder / "judgements.csv").read_text("utf-8-sig").splitlines()[1:]]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", time) for time in times)

@@ -160,10 +160,10 @@ def test_macro_means_are_groups_of_lm_eval(cli: Cli) -> None:
     with RunFolder(Path("run")).locked():
         RunFolder(Path("run")).write(run(task("a,task"), macro=means))
     cli("export", "run", "--to", "lm_eval", "-o", "out")
-    results = json.loads(only(files(Path("out")), "results_"))
-    assert results["groups"] == {"a_suite": {"alias": "a_suite", "acc,none": 0.5}}
-    assert results["results"]["a_suite"] == results["groups"]["a_suite"]
-    assert results["results"]["a,task"] == {"alias": "a,task", "acc,none": 0.25, "acc_stderr,none": 0.1}
+    lm_eval_results = json.loads(only(files(Path("out")), "results_"))
+    assert lm_eval_results["groups"] == {"a_suite": {"alias": "a_suite", "acc,none": 0.5}}
+    assert lm_eval_results["results"]["a_suite"] == lm_eval_results["groups"]["a_suite"]
+    assert lm_eval_results["results"]["a,task"] == {"alias": "a,task", "acc,none": 0.25, "acc_stderr,none": 0.1}
 
 
 def test_lm_eval_samples_have_texts_only_on_request(cli: Cli, mini: Path) -> None:
@@ -282,8 +282,8 @@ def test_formats_of_others_say_that_examples_have_no_answer(cli: Cli) -> None:
         arguments = ("--format_args", "dataset_id=acme/figures") if form == "eval_results" else ()
         exported = cli("export", easy, "--to", form, *(() if form == "model_index" else ("-o", form)), *arguments)
         assert message in (exported.out if form == "model_index" else "".join(files(Path(form)).values())), form
-    (results,) = Path("lm_eval").rglob("results_*.json")
-    assert json.loads(results.read_text())["n-samples"] == {"proverbs": {"original": 40, "effective": 10}}
+    (lm_eval_results,) = Path("lm_eval").rglob("results_*.json")
+    assert json.loads(lm_eval_results.read_text())["n-samples"] == {"proverbs": {"original": 40, "effective": 10}}
 
 
 def test_a_leaderboard_gets_notes_on_some_examples_and_no_seen_ones(cli: Cli) -> None:
