@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +47,9 @@ def config(model: Path, folder: Path, output: Path, **changes: Any) -> TrainConf
         "lr": 0.01,
     }
     return TrainConfig.model_validate({**values, **changes})
+
+
+def read_evaluations(output: Path) -> list[dict[str, float]]:
+    """Return the scores on dev that a finished training has recorded, in the order of its steps."""
+    record = json.loads((output / "training" / "record.json").read_text(encoding="utf-8"))
+    return [evaluation["scores"] for evaluation in record["evaluations"]]

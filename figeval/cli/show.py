@@ -110,9 +110,8 @@ def show_training_record(file: Path, as_json: bool) -> None:
     from rich.console import Console
 
     from figeval.errors import RecordError
-    from figeval.records.floor import floor_in
     from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read
-    from figeval.records.training import read_training
+    from figeval.records.training import floor_in, read_training
     from figeval.reporting.training import show_grid, show_seeds, show_training
 
     if as_json:

@@ -22,11 +22,10 @@ from pydantic import (
     model_validator,
 )
 
-from figeval.records.intervals import CHOSEN_ON_TEST as CHOSEN_ON_TEST
-from figeval.records.intervals import UNEQUAL_ANSWERS as UNEQUAL_ANSWERS
-from figeval.records.intervals import StoredInterval
 from figeval.records.predictions import PredictionRow
-from figeval.records.settings import Settings, known_origin
+from figeval.records.stored_types import CHOSEN_ON_TEST as CHOSEN_ON_TEST
+from figeval.records.stored_types import UNEQUAL_ANSWERS as UNEQUAL_ANSWERS
+from figeval.records.stored_types import Settings, StoredInterval, known_origin
 from figeval.types import Interval, Score
 from figeval.types import Role as Role
 
@@ -430,7 +429,7 @@ class RunRecord(Stored):
     digests: dict[str, str] = Field(
         default={},
         description="sha256 of run.json (`file`) and of its parts, with which `figeval verify` finds changes "
-        "(figeval/records/integrity.py)",
+        "(figeval/records/run_folder.py)",
     )
 
     def tasks_with_rows(self) -> list[TaskRecord]:

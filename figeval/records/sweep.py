@@ -13,7 +13,6 @@ from pydantic import Field, model_validator
 from figeval.errors import RecordError, TrainError
 from figeval.io.files import replace_text
 from figeval.io.json_files import read_model
-from figeval.records.intervals import StoredInterval
 from figeval.records.run_folder import SEEDS as SEEDS
 from figeval.records.run_folder import RunFolder, find_record, read_run
 from figeval.records.schema import (
@@ -26,6 +25,7 @@ from figeval.records.schema import (
     Stored,
     TaskRecord,
 )
+from figeval.records.stored_types import StoredInterval
 
 GRID = "grid.json"
 MAX_SEEDS = 10_000

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 from figeval.models.model import open_model
 from figeval.plugins import describe
-from figeval.records.floor import Floor
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, Role, RunRecord, TaskRecord
+from figeval.records.training import Floor
 from figeval.runs.evaluate import CachedModel, TaskEvaluator, notes_of
 from figeval.runs.harness import Harness
 from figeval.runs.lineage import line_of

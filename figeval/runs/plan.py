@@ -21,8 +21,8 @@ from figeval.language.words import TaskWords, notion_of
 from figeval.metrics.catalogue import statistic_of
 from figeval.models.model import Model, open_model
 from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, SolvedExamples, load_template, variables
-from figeval.records.floor import Floor, floor_in
 from figeval.records.seen import about_in
+from figeval.records.training import Floor, floor_in
 from figeval.runs.harness import Harness
 from figeval.runs.limits import check_model, check_room, flagged, is_askable, refuse_unused_settings, unasked
 from figeval.runs.retrieval.augmentation import Augmenter, augmenter

@@ -20,7 +20,6 @@ from figeval.metrics.catalogue import statistic_of
 from figeval.metrics.intervals import EXACT_EXPECTATION
 from figeval.metrics.statistic import Batched, Case, Collective, Family, Measured, Statistic
 from figeval.plugins import foreign_code
-from figeval.records.floor import name_of
 from figeval.records.predictions import PredictionRow, answers_of, tokens_of
 from figeval.records.schema import (
     BaselineRecord,
@@ -35,6 +34,7 @@ from figeval.records.schema import (
     SpreadRecord,
     TaskRecord,
 )
+from figeval.records.training import name_of
 from figeval.runs.harness import Harness
 from figeval.runs.selection_bias import overlap, strongest, withheld
 from figeval.task_types.base import Metric

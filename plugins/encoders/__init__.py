@@ -4,6 +4,7 @@
 |---|---|
 | `encoder` `masked` `pair_model` `classifier` `pair_encoder` | one backend each |
 | `span_finder` `joint_encoder` `markers` `pipeline` | one backend each |
+| `option_lists` | the question that `markers` answers, and its route |
 | `prompts` | what sentence encoders read before a text, by its role |
 | `label_order` | the check of what the classes of an NLI head mean |
 | `extra_layers` | layers on an encoder that are saved in a file of their own |
@@ -51,7 +52,7 @@ def register_backends(register: BackendRegistrar) -> None:
 @hookimpl
 def register_routes(register: RouteRegistrar) -> None:
     """Register the route for models that score the options of a question together."""
-    from .markers import BY_MARKERS
+    from .option_lists import BY_MARKERS
 
     register("choice", BY_MARKERS)
 

@@ -22,13 +22,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from figeval.errors import CapabilityError
 from figeval.models.capabilities import Outputs
-from figeval.prompts import PromptContext
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.routes import Dialogue, Route, decide
 from figeval.types import JSON
 
 from ..torch_models.checkpoint import locate, require, with_declared
@@ -36,6 +33,7 @@ from ..torch_models.loading import LoadedModel, Neural, load_with_tokenizer, mea
 from ..torch_models.overlapping import Copy
 from ..torch_models.settings import Configured, Settings
 from ..torch_models.tokens import IDS, MIN_WINDOW_TOKENS, Tokens, bare_ids, pad, padding_of
+from .option_lists import OptionList
 
 if TYPE_CHECKING:
     import torch
@@ -49,45 +47,6 @@ MAX_OPTIONS = 99  # most options that a decoder can read: T5 has markers up to <
 DECODER_IDS = "decoder_input_ids"
 QUERY, MARKERS = "query_place", "marker_places"  # keys of a batch: (rows,), and (rows, options) padded with -1
 POOLER = "pooler"  # nothing reads it
-
-
-# ---- the question and the route ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class OptionList:
-    """A request with a text and all of its options.
-
-    `model.score_options(requests)` returns a tuple per request with one float per option, higher is better; the tuple
-    is empty if the options leave no room for the text.
-    """
-
-    capability: ClassVar[str] = "score_options"
-    query: str
-    options: tuple[str, ...]
-
-
-def by_markers(example: ChoiceExample, _context: PromptContext) -> Dialogue:
-    """Choose by the scores of all options, read together with the query.
-
-    Raises:
-        CapabilityError: the options leave no room for the query.
-    """
-    (scores,) = yield [OptionList(example.query, example.options)]
-    if not scores:
-        raise CapabilityError(
-            f"the {len(example.options)} options of {example.id!r} fill the model's input and leave no room for the "
-            "query; raise max_length, or leave the example out"
-        )
-    return decide(example.id, scores)
-
-
-BY_MARKERS = Route(
-    name="by_markers",
-    start=by_markers,
-    requests=(OptionList,),
-    metrics_of_orders=("consistency", "position_bias"),
-)
 
 
 # ---- questions as token ids ----------------------------------------------------------------------------------------

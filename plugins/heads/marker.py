@@ -24,11 +24,11 @@ from figeval.types import JSON, Example
 from ..encoders.markers import (
     MarkedTokens,
     MarkerScorer,
-    OptionList,
     mark_options,
     marker_scores,
     with_markers,
 )
+from ..encoders.option_lists import OptionList
 from ..torch_models.loading import LoadedModel
 from ..torch_models.settings import Settings
 from .base_model import POOLER, Base, base_of, freeze_modules, options_of

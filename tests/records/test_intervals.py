@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import figeval
-from figeval.records.intervals import CHOSEN_ON_TEST
 from figeval.records.result_json import to_json
 from figeval.records.schema import ScoreRecord
+from figeval.records.stored_types import CHOSEN_ON_TEST
 from figeval.records.sweep import SeedScore
 from tests.finished_runs import score
 

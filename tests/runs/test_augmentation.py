@@ -20,12 +20,12 @@ from figeval.cli.options import augmented
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, ModelError, TaskError
 from figeval.io.observer import Observer
+from figeval.language.content_words import content_words
 from figeval.language.words import letters
 from figeval.records.conditions import notes
 from figeval.records.run_folder import RunFolder
 from figeval.runs import Harness
 from figeval.runs.preview import preview
-from figeval.runs.retrieval.augmentation import content_words
 from figeval.runs.retrieval.neighbours import BATCH, NearestExamples, Retriever
 from figeval.runs.run import run
 from figeval.task_types.choice import Choice, ChoiceExample

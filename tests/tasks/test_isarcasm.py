@@ -11,7 +11,7 @@ import pytest
 
 import figeval
 from figeval.builtin.plugins.classification.requests import TextLabels
-from figeval.builtin.plugins.encoders.markers import OptionList
+from figeval.builtin.plugins.encoders.option_lists import OptionList
 from figeval.builtin.tasks.isarcasm import isarcasm_rows
 from figeval.builtin.tasks.isarcasm.third_party import ThirdParty
 from figeval.data import DataContext

@@ -21,8 +21,7 @@ from figeval.io.observer import Observer
 from figeval.io.validation import checked_arguments
 from figeval.io.yaml_files import read_mapping
 from figeval.plugins import PluginManager
-from figeval.records.floor import floor_in
-from figeval.records.training import REMOVED, TrainingRecord
+from figeval.records.training import REMOVED, TrainingRecord, floor_in
 from figeval.reporting import training as training_table
 from figeval.reporting.progress import open_display
 from figeval.types import JSON

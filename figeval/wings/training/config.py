@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, V
 from figeval import TrainError
 from figeval.config import Augment, Size
 from figeval.io.validation import first_problem
-from figeval.records.floor import FOLDER
-from figeval.records.training import OPERATIONAL, REMOVED
+from figeval.records.training import FOLDER, OPERATIONAL, REMOVED
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 

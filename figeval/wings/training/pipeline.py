@@ -9,9 +9,9 @@ from figeval import FigevalError, Harness, RunConfig, RunRecord, TrainError
 from figeval.io.frontend import notice
 from figeval.io.json_files import read_json
 from figeval.io.observer import Observer
-from figeval.records.floor import floor_in
 from figeval.records.run_folder import read_run
 from figeval.records.seen import FILE, MODEL_FILE, about_in, weights_in
+from figeval.records.training import floor_in
 from figeval.runs.run import run
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig, floor_config

@@ -21,8 +21,9 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from figeval import plugins
-from figeval.builtin.plugins.encoders.markers import MARKERS, OptionList, mark_options
+from figeval.builtin.plugins.encoders.markers import MARKERS, mark_options
 from figeval.builtin.plugins.encoders.markers import marker as reading
+from figeval.builtin.plugins.encoders.option_lists import OptionList
 from figeval.builtin.plugins.heads.marker import marker
 from figeval.config import RunConfig
 from figeval.errors import FigevalError

@@ -22,8 +22,8 @@ from figeval.cli.main import cli
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, TrainError
 from figeval.io.observer import Observer
-from figeval.records.floor import floor_in
 from figeval.records.schema import BaselineRecord, LanguageRecord, OverlapRecord, RunRecord, TaskRecord
+from figeval.records.training import floor_in
 from figeval.runs import Harness
 from figeval.runs.run import run
 from figeval.runs.score import summarize

@@ -1,14 +1,28 @@
-"""Types of the settings, flags and facts about the origin of a run that figeval reads back from a record."""
+"""Types of what figeval reads back from a record: settings, flags, facts about the origin of a run, and intervals.
+
+A record has the limits of an interval, and in words its method or the reason why there is none.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    GetCoreSchemaHandler,
+    GetPydanticSchema,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+)
+from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
 from figeval.io.validation import first_problem
+from figeval.types import Interval
 
 # The settings of retrieved examples that figeval reads back.
 _Retrieved = TypedDict("_Retrieved", {"add": str, "from": str, "k": int, "retriever": str}, total=False)
@@ -77,3 +91,26 @@ def known_origin(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 Settings = Annotated[dict[str, Any], AfterValidator(_readable)]
+
+
+# Reasons why there is no interval.
+CHOSEN_ON_TEST = "chosen on test"  # of a maximum over checkpoints if its examples are unknown
+UNEQUAL_ANSWERS = "not the same examples answered"  # of a mean over seeds
+
+
+def _read(stored: object, read_words: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Interval:
+    """Return the interval with the limits that were read before it."""
+    low, high, stderr = (info.data.get(name) for name in ("low", "high", "stderr"))
+    if isinstance(stored, Interval):
+        return replace(stored, low=low, high=high, stderr=stderr)
+    return Interval.of_words(read_words(stored), low, high, stderr)
+
+
+def _schema(_source: type[Any], _handler: GetCoreSchemaHandler) -> CoreSchema:
+    """Return the schema of words that are an `Interval` in Python."""
+    words = core_schema.to_string_ser_schema(when_used="always")
+    return core_schema.with_info_wrap_validator_function(_read, core_schema.str_schema(), serialization=words)
+
+
+# A field of a record; its fields `low`, `high` and, if there is one, `stderr` stand before it.
+StoredInterval = Annotated[Interval, GetPydanticSchema(_schema)]
