@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import shlex
 import sys
@@ -23,8 +24,10 @@ from figeval.testing.fakes import FakeGenerator
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "life_of_an_example.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-SCORES, WORDS, _ = re.split(
-    r"^## When the model replies in words\n|^## What this page leaves out\n", TEXT, flags=re.MULTILINE
+SCORES, REST, WORDS, _ = re.split(
+    r"^## What else runs\n|^## When the model replies in words\n|^## What this page leaves out\n",
+    TEXT,
+    flags=re.MULTILINE,
 )
 STATION = re.compile(r"^(?:\d+\.|\*) [\w ,]*\[`(?P<path>[^`]+)`\]\((?P<link>[^)]+)\): (?P<names>`.+`)$", re.MULTILINE)
 ITEM = re.compile(r"^(?:\d+\.|\*) ", re.MULTILINE)
@@ -78,7 +81,9 @@ def calls_of(run: Callable[[], object]) -> list[Stop]:
         name = frame.f_code.co_qualname
         if name == "_Session.do" and event in {"call", "return"}:
             within = event == "call"
-        if within and event == "call":
+        if (
+            within and event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+        ):  # a function, not a class's body
             first_calls.setdefault(Stop(Path(frame.f_code.co_filename), name.partition(".<locals>")[0]))
 
     before = sys.getprofile()
@@ -115,6 +120,12 @@ def calls_for_scores(tmp_path_factory: pytest.TempPathFactory) -> list[Stop]:
 
 def test_the_functions_are_called_in_this_order(calls_for_scores: list[Stop]) -> None:
     assert not misplaced_stops(stops(SCORES), calls_for_scores)
+
+
+def test_the_page_names_every_file_in_which_a_function_runs(calls_for_scores: list[Stop]) -> None:
+    linked = {(PAGE.parent / link).resolve() for link in re.findall(r"\]\((\.\./[^)]+\.py)\)", REST)}
+    files = {stop.file for stop in calls_for_scores if stop.file.is_relative_to(ROOT)}
+    assert {stop.file for stop in stops(SCORES)} | linked == files - {Path(__file__)}
 
 
 def test_another_order_would_be_noticed(calls_for_scores: list[Stop]) -> None:
