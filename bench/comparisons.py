@@ -13,7 +13,7 @@ from figeval.metrics.differences import ALPHA, SKEWED, larger_variance, opposed_
 from figeval.metrics.intervals import spread_of
 from figeval.metrics.paired import paired_over_seeds
 
-DRAWS = 1999
+SIGN_FLIPS = 1999
 MIN_DIFFERENT_SHARE = 0.1  # of examples that differ by chance
 RARE_SHARE = 0.1  # of clusters with the effect
 
@@ -28,9 +28,9 @@ def variances(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> tuple[np.nd
 
 def sign_flips(sums: np.ndarray) -> np.ndarray:
     """Return p-values of sign flips with the same signs for all replicates; shape (R, G) → (R,)."""
-    signs = np.random.default_rng(1).choice((-1.0, 1.0), size=(DRAWS, sums.shape[1]))
+    signs = np.random.default_rng(1).choice((-1.0, 1.0), size=(SIGN_FLIPS, sums.shape[1]))
     extreme = (np.abs(sums @ signs.T) >= np.abs(sums.sum(axis=1))[:, None] - 1e-9).sum(axis=1)
-    return (extreme + 1) / (DRAWS + 1)
+    return (extreme + 1) / (SIGN_FLIPS + 1)
 
 
 def hall(sums: np.ndarray, sizes: Sizes, variance: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 # Options of models behind an API that change how an answer is obtained, but not the answer.
-UNSEEN = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
+IGNORED_MODEL_ARGS = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
 
 
 def _in_orders(value: str) -> str:
@@ -365,7 +365,7 @@ class RunConfig:
             for name, flag in FLAGS.items()
             if flag.identity == "always" or (flag.identity == "if given" and getattr(self, name) != DEFAULTS[name])
         }
-        values["model_args"] = {key: value for key, value in self.model_args.items() if key not in UNSEEN}
+        values["model_args"] = {key: value for key, value in self.model_args.items() if key not in IGNORED_MODEL_ARGS}
         texts = cleaned(values)  # as the record has them
         text = json.dumps(texts, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -392,7 +392,7 @@ class RunConfig:
             stored = (json.dumps(part, default=dict) for part in (stored_config[name], getattr(self, name)))
             old, new = (cleaned(json.loads(part)) for part in stored)
             if name == "model_args" and isinstance(old, dict):
-                old, new = ({key: part[key] for key in part if key not in UNSEEN} for part in (old, new))
+                old, new = ({key: part[key] for key in part if key not in IGNORED_MODEL_ARGS} for part in (old, new))
             if old != new:
                 changes[name] = old, new
         return changes

@@ -8,9 +8,9 @@ from typing import Any
 
 from figeval.errors import ModelError
 
-USUAL = 4096  # tokens for thinking if no budget is given
-LARGEST = 10**6  # tokens; no model thinks longer
-FORMS = f"on, off, or budget=N with N from 1 to {LARGEST:,} tokens, such as budget=2000"
+DEFAULT_BUDGET_TOKENS = 4096  # tokens for thinking if no budget is given
+MAX_BUDGET_TOKENS = 10**6  # tokens; no model thinks longer
+FORMS = f"on, off, or budget=N with N from 1 to {MAX_BUDGET_TOKENS:,} tokens, such as budget=2000"
 BUDGET = re.compile(r"budget=([0-9]{1,9})")
 
 
@@ -36,7 +36,7 @@ class Reasoning:
         if value in ("on", "off") or isinstance(value, bool):
             return cls(on=value in ("on", True))
         match = BUDGET.fullmatch(value) if isinstance(value, str) else None
-        if match is None or not 1 <= (budget := int(match[1])) <= LARGEST:
+        if match is None or not 1 <= (budget := int(match[1])) <= MAX_BUDGET_TOKENS:
             raise ValueError(FORMS)
         return cls(on=True, budget=budget)
 
@@ -48,7 +48,7 @@ class Reasoning:
     @property
     def tokens(self) -> int:
         """Number of tokens for thinking, in addition to those of the answer; 0 if it is off."""
-        return (self.budget or USUAL) if self.on else 0
+        return (self.budget or DEFAULT_BUDGET_TOKENS) if self.on else 0
 
     @property
     def extended(self) -> Reasoning:

@@ -8,11 +8,19 @@ from hypothesis import strategies as st
 
 import figeval
 from figeval.errors import ModelError
-from figeval.reasoning import LARGEST, USUAL, Reasoning
+from figeval.reasoning import DEFAULT_BUDGET_TOKENS, MAX_BUDGET_TOKENS, Reasoning
 
 
 @pytest.mark.parametrize(
-    ("written", "tokens"), [("on", USUAL), (True, USUAL), ("off", 0), (False, 0), ("budget=1", 1), ("budget=800", 800)]
+    ("written", "tokens"),
+    [
+        ("on", DEFAULT_BUDGET_TOKENS),
+        (True, DEFAULT_BUDGET_TOKENS),
+        ("off", 0),
+        (False, 0),
+        ("budget=1", 1),
+        ("budget=800", 800),
+    ],
 )
 def test_what_is_written_is_read(written: str | bool, tokens: int) -> None:
     read = Reasoning.parse(written)
@@ -28,7 +36,7 @@ def test_anything_is_read_or_refused(written: object) -> None:
         assert str(error)
     else:
         assert written in (0, 1) or Reasoning.parse(str(read)) == read
-        assert 0 <= read.tokens <= LARGEST
+        assert 0 <= read.tokens <= MAX_BUDGET_TOKENS
 
 
 @pytest.mark.parametrize("written", ["", "yes", "budget", "budget=0", "budget=-1", "budget=1e3", "budget=9999999", 5])
@@ -39,7 +47,7 @@ def test_what_is_no_setting_is_refused(written: object) -> None:
 
 def test_a_second_attempt_has_twice_the_budget() -> None:
     assert Reasoning.parse("budget=300").extended.tokens == 600
-    assert Reasoning.parse("on").extended.tokens == 2 * USUAL
+    assert Reasoning.parse("on").extended.tokens == 2 * DEFAULT_BUDGET_TOKENS
     assert Reasoning.parse("off").extended == Reasoning.parse("off")
 
 

@@ -30,7 +30,7 @@ CLAIM = re.compile(
     rf"(?:rate|grade|score|give|choose)\s+(?:it|this|that|them|the\s+\w+)?(?:\s+as)?)\W{{0,5}}?(?:an?\s+)?{JOINED}",
     re.IGNORECASE,
 )
-FIRST = re.compile(rf"\W*?{JOINED}", re.IGNORECASE)
+FIRST_NUMBER = re.compile(rf"\W*?{JOINED}", re.IGNORECASE)
 OUT_OF = re.compile(r"\s*(?:/|out\s+of|of|on\s+a\s+scale\s+of)\s*", re.IGNORECASE)
 UP_TO = re.compile(r"\s*(?:\([^()]*\)\s*)?(?:to|and|through|-|–|—|\.\.\.?)\s*", re.IGNORECASE)
 MEANS = re.compile(r"\s*(?:=|:|is|means|being)\s*[^\W\d]", re.IGNORECASE)
@@ -60,7 +60,7 @@ def extract_number(reply: Reply, points: Sequence[float]) -> tuple[Status, float
 def _find_committed_values(text: str, is_cut: bool) -> set[float]:
     """Return the numbers that a text may mean; a mention in a truncated text is no commitment."""
     claims = [match["numbers"] for match in CLAIM.finditer(text)]
-    begun = FIRST.match(text)
+    begun = FIRST_NUMBER.match(text)
     meant = claims[-1] if claims else begun["numbers"] if begun else "" if is_cut else text
     return {_parse(match[0]) for match in re.finditer(NUMBER, meant)}
 

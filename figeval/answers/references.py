@@ -45,8 +45,8 @@ Marker = Callable[[str], str]
 
 KINDS = ("letter", "text", "number", "listed", "negated")
 _FIRST, _SIZE = 0xF0000, 0x1000
-MOST = _SIZE - 2
-OUT, CLASH = MOST, MOST + 1
+MAX_REFERENCES = _SIZE - 2
+OUT, CLASH = MAX_REFERENCES, MAX_REFERENCES + 1
 """Special indexes: an option beyond the last one; the letter of one option with the text of another."""
 
 
@@ -178,8 +178,8 @@ def option_marker(
     Raises:
         ValueError: The options and letters differ in number, or there are more than can be distinguished.
     """
-    if len(options) != len(letters) or len(options) > MOST:
-        raise ValueError(f"{len(options)} options and {len(letters)} letters, at most {MOST}")
+    if len(options) != len(letters) or len(options) > MAX_REFERENCES:
+        raise ValueError(f"{len(options)} options and {len(letters)} letters, at most {MAX_REFERENCES}")
     find = text_finder(named_by_text(options, letters), language)
     of_letter = {letter.casefold(): index for index, letter in reversed(list(enumerate(letters)))}
 
@@ -409,8 +409,8 @@ def label_marker(words: tuple[tuple[str, ...], ...], language: str = "") -> Mark
     Raises:
         ValueError: There are more labels than can be distinguished.
     """
-    if len(words) > MOST:
-        raise ValueError(f"{len(words)} labels, at most {MOST}")
+    if len(words) > MAX_REFERENCES:
+        raise ValueError(f"{len(words)} labels, at most {MAX_REFERENCES}")
     texts = tuple((word, index) for index, label in enumerate(words) for word in label)
     find = text_finder(texts, language, _JOINT)
     count = len({_letters_of(word) for word, _ in texts})

@@ -54,7 +54,7 @@ PREDICTIONS = {
     "cluster": "string",
     "group": "string",
 }
-WRITTEN = {"raw": "string", "finish": "string", "error": "string"}  # columns of models that write text
+REPLY_DTYPES = {"raw": "string", "finish": "string", "error": "string"}  # columns of models that write text
 
 
 def scores(record: RunRecord) -> pandas.DataFrame:
@@ -115,7 +115,7 @@ def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
     stored_rows = list(stored)
     metrics = {name: value for row in stored_rows for name, value in row["metrics"].items()}
     columns = {
-        name: name if name not in PREDICTIONS.keys() | WRITTEN.keys() | {"language"} else f"metric.{name}"
+        name: name if name not in PREDICTIONS.keys() | REPLY_DTYPES.keys() | {"language"} else f"metric.{name}"
         for name in metrics
     }
     rows = [
@@ -129,7 +129,7 @@ def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
     ]
     kinds = {columns[name]: "object" if isinstance(value, list) else "float64" for name, value in metrics.items()}
     meta = dict.fromkeys((f"meta.{name}" for row in stored_rows for name in row["meta"]), "string")
-    optional = {"language": "string", **WRITTEN}
+    optional = {"language": "string", **REPLY_DTYPES}
     words = {name: kind for name, kind in optional.items() if any(row.get(name) for row in stored_rows)}
     head = {name: kind for name, kind in PREDICTIONS.items() if name in ("id", "status", "prediction", "gold")}
     return data_frame(rows, {**head, **kinds, **PREDICTIONS, **words, **meta})

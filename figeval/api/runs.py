@@ -19,7 +19,7 @@ from figeval.errors import OptionError, RecordError, near
 from figeval.io import frontend
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments, reworded
-from figeval.models.capabilities import KNOWN, capabilities
+from figeval.models.capabilities import KNOWN_CAPABILITIES, capabilities
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
@@ -431,7 +431,9 @@ def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]
     if isinstance(model, type):
         raise OptionError(f"model is the class {model.__name__}; pass an object of it: {model.__name__}(…)")
     if not capabilities(model):
-        raise OptionError(f"model is {a_type(model)} without capabilities; give it a method such as {', '.join(KNOWN)}")
+        raise OptionError(
+            f"model is {a_type(model)} without capabilities; give it a method such as {', '.join(KNOWN_CAPABILITIES)}"
+        )
     object_name = type(model).__name__ if name is None else name
     if not isinstance(object_name, str) or not one_line(object_name):
         raise OptionError(f"name={object_name!r:.80}: the name of a model must be a non-empty string")

@@ -37,7 +37,7 @@ WINGS = "figeval.wings."  # begins the names of the plugins that belong to figev
 # Errors of the operating system that the user can fix, whatever the operation.
 NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
-LONGEST = 2_000  # characters of a message, as some quote foreign texts
+MAX_MESSAGE_CHARS = 2_000  # characters of a message, as some quote foreign texts
 
 # name → (place of the command, which is imported when it is used; its line in --help)
 COMMANDS = {
@@ -377,7 +377,7 @@ def print_warning(
 
 def fail(message: str, code: int = 2) -> NoReturn:
     """Print one line on stderr and exit."""
-    print(f"figeval: {one_line(message, LONGEST)}", file=sys.stderr)
+    print(f"figeval: {one_line(message, MAX_MESSAGE_CHARS)}", file=sys.stderr)
     sys.exit(code)
 
 

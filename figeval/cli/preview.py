@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from figeval.runs.preview import Asked
     from figeval.types import Example
 
-MOST = 6  # maximum number of requests shown for one example and route
+MAX_SHOWN_REQUESTS = 6  # maximum number of requests shown for one example and route
 GAP = "[____]"
 EDGE = str.maketrans({" ": "·", "\n": "⏎", "\t": "→"})
 LEGEND = "Texts follow │ verbatim; at their edges, · is a blank, ⏎ a line break and → a tab."
@@ -72,12 +72,12 @@ def dialogue(question: Asked) -> Iterator[str]:
     if question.refusal:
         yield f"    not possible: {question.refusal}"
     before: Mapping[str, str] = {}
-    for request in question.requests[:MOST]:
+    for request in question.requests[:MAX_SHOWN_REQUESTS]:
         request_parts = parts(request)
         yield from boxed((name, text) for name, text in request_parts.items() if before.get(name) != text)
         before = request_parts
-    if n > MOST:
-        yield f"    … and {n - MOST} more like these"
+    if n > MAX_SHOWN_REQUESTS:
+        yield f"    … and {n - MAX_SHOWN_REQUESTS} more like these"
 
 
 def parts(request: object) -> dict[str, str]:

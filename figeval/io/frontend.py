@@ -24,7 +24,7 @@ from figeval.errors import FigevalWarning
 from figeval.io.text import one_line
 
 PATIENCE_SECONDS = 5
-OWN = frozenset({"figeval", "contextlib", "pluggy"})  # packages of frames between the user's line and a warning
+INNER_PACKAGES = frozenset({"figeval", "contextlib", "pluggy"})  # of frames between the user's line and a warning
 
 
 class Audience(Enum):
@@ -75,7 +75,7 @@ def warn(message: str) -> None:
         print(f"figeval: warning: {text}", file=sys.stderr)
         return
     level, frame = 1, sys._getframe()  # the warning should point to the nearest caller outside figeval
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OWN:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in INNER_PACKAGES:
         level, frame = level + 1, frame.f_back
     warnings.warn(text, FigevalWarning, stacklevel=level)
 

@@ -12,12 +12,12 @@ from figeval.io.files import cure
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"  # Okabe and Ito: safe for colour-blind readers
 INK = "#222222"
 PADDING = 12  # pixels around a figure
-NEEDED = ("altair", "vl_convert")
+PLOT_PACKAGES = ("altair", "vl_convert")
 
 
 def require(*others: str) -> None:
     """Raise `FigevalError` if the extra `analysis`, or one of the other modules, is not installed."""
-    missing = [name for name in (*NEEDED, *others) if find_spec(name) is None]
+    missing = [name for name in (*PLOT_PACKAGES, *others) if find_spec(name) is None]
     if missing:
         raise FigevalError(
             f"plots need {', '.join(missing)}: pip install 'figeval[analysis]', or leave them out with --no_plots"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.intervals import FEW, Spread, interval_of_statistic, resample
+from figeval.metrics.intervals import FEW_CLUSTERS, Spread, interval_of_statistic, resample
 from figeval.types import Interval, Score
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ def correlation(first: Clustered, second: Clustered, *, negative: bool = False) 
         return min(1.0, estimate)
     sizes = left[:, 1] + right[:, 1]
     effective = float(sizes.sum() ** 2 / (sizes @ sizes))
-    return max(-1.0, estimate) * (1 - 1 / effective) if negative and effective >= FEW else 0.0
+    return max(-1.0, estimate) * (1 - 1 / effective) if negative and effective >= FEW_CLUSTERS else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def are_reliable(cluster_sums: Sequence[Mapping[str, Floats]], intervals: Iterab
     for clusters in cluster_sums:
         sizes.update({name: int(sums[1]) for name, sums in clusters.items()})
     shared = sum(map(len, cluster_sums)) > len(sizes)
-    is_sparse = shared and sizes.total() ** 2 < FEW * sum(size**2 for size in sizes.values())
+    is_sparse = shared and sizes.total() ** 2 < FEW_CLUSTERS * sum(size**2 for size in sizes.values())
     return not is_sparse and all(interval.reliable for interval in intervals)
 
 

@@ -16,10 +16,19 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike
 
-from figeval.metrics.intervals import FEW, LEVEL, PRIOR_CORRELATION, TINIEST, Bounds, Floats, Spread, spread_of
+from figeval.metrics.intervals import (
+    FEW_CLUSTERS,
+    LEVEL,
+    MIN_FLOAT,
+    PRIOR_CORRELATION,
+    Bounds,
+    Floats,
+    Spread,
+    spread_of,
+)
 
 ALPHA = 0.05
-RARE = 0.1  # share of the clusters that may have all of a difference
+RARE_SHARE = 0.1  # share of the clusters that may have all of a difference
 SKEWED = 1.5  # beyond which a skewness is said; sums of about equal differences have less
 MAX_FALSE_ALARMS = 0.12  # simulated for 30 clusters and more of equal size (docs/statistics.md)
 HALVINGS = 50
@@ -105,7 +114,7 @@ def t_test(mean: float, stderr: float, freedom: float) -> float:
     """Return the two-sided p-value of a mean that is 0 in truth, by Student's t; it is never 0."""
     from scipy.special import stdtr
 
-    return max(2 * float(stdtr(freedom, -abs(mean) / stderr)), TINIEST)
+    return max(2 * float(stdtr(freedom, -abs(mean) / stderr)), MIN_FLOAT)
 
 
 # ---- 0/1 values of independent examples ------------------------------------------------------------------------------
@@ -125,8 +134,8 @@ def mcnemar(a_only: int, b_only: int, *, mid: bool = False) -> float:
     below = float(bdtr(fewer, n, 0.5))
     if mid:
         point = below - (float(bdtr(fewer - 1, n, 0.5)) if fewer else 0.0)
-        return max(2 * below - point, TINIEST)
-    return max(min(1.0, 2 * below), TINIEST)
+        return max(2 * below - point, MIN_FLOAT)
+    return max(min(1.0, 2 * below), MIN_FLOAT)
 
 
 def score_statistic(a_only: float, b_only: float, n: float, difference: float) -> float:
@@ -174,7 +183,7 @@ def score_interval(a_only: float, b_only: float, n: float, quantile: float | Non
 
 def too_few(n: int, clusters: int, effective: float) -> str:
     """Return a caveat if there are fewer than ten effective clusters, else an empty text."""
-    if effective >= FEW:
+    if effective >= FEW_CLUSTERS:
         return ""
     unit = "examples" if clusters == n else "clusters"
     unequal = "" if math.isclose(effective, clusters) else " effective"
@@ -186,7 +195,7 @@ def may_be_missed(n: int, clusters: int, p: float | None) -> str:
 
     Without them, the runs may differ alike in all clusters, and no test can know better.
     """
-    if p is None or p > ALPHA or (share := (1 - RARE) ** clusters) <= ALPHA:
+    if p is None or p > ALPHA or (share := (1 - RARE_SHARE) ** clusters) <= ALPHA:
         return ""
     unit = "examples" if clusters == n else "clusters"
     return f"{share:.0%} of samples of {clusters} {unit} include none of a given tenth, which p cannot allow for"
@@ -214,7 +223,7 @@ def may_be_skewed(skewness: float, p: float | None, *, independent: bool) -> str
 
 def too_sparse(differing: int, *, independent: bool) -> str:
     """Return a caveat if fewer than ten clusters differ, else an empty text."""
-    if differing >= FEW:
+    if differing >= FEW_CLUSTERS:
         return ""
     unit = "example" if independent else "cluster"
     differ = f"{unit} differs" if differing == 1 else f"{unit}s differ"

@@ -30,10 +30,10 @@ Floats: TypeAlias = NDArray[np.float64]
 Bounds: TypeAlias = tuple[float, float] | None  # one of the two may be infinite; None if there are none
 LEVEL = 0.95
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-NOTHING = 1e-12  # smaller variation, relative to the values, is rounding error
+ROUNDING_ERROR = 1e-12  # smaller variation, relative to the values, is rounding error
 # With fewer effective clusters, an interval is marked as unreliable, and no test that keeps its level has power.
-FEW = 10
-TINIEST = sys.float_info.min  # a p-value that underflows is tiny, not 0
+FEW_CLUSTERS = 10
+MIN_FLOAT = sys.float_info.min  # a p-value that underflows is tiny, not 0
 PRIOR_CORRELATION = 0.2  # prior worth one pair of events in a cluster; without it, rare events hide the correlation
 RESAMPLES = 10_000
 FEWEST_CLUSTERS = 40  # with fewer effective clusters, percentile intervals are too narrow (docs/statistics.md)
@@ -108,12 +108,12 @@ class Spread:
     @property
     def constant(self) -> bool:
         """True if all rows have the same value."""
-        return math.sqrt((self.between + self.within) / self.n) <= NOTHING * max(1.0, abs(self.mean))
+        return math.sqrt((self.between + self.within) / self.n) <= ROUNDING_ERROR * max(1.0, abs(self.mean))
 
     @property
     def alike(self) -> bool:
         """True if no cluster differs from the mean."""
-        return self.stderr <= NOTHING * max(1.0, abs(self.mean))
+        return self.stderr <= ROUNDING_ERROR * max(1.0, abs(self.mean))
 
     @property
     def stderr(self) -> float:
@@ -333,7 +333,7 @@ def _around(mean: float, margin: float) -> tuple[float, float]:
 
 def is_reliable(spread: Spread) -> bool:
     """Return whether there are enough effective clusters. Independent rows are always trusted."""
-    return spread.independent or spread.effective_clusters >= FEW
+    return spread.independent or spread.effective_clusters >= FEW_CLUSTERS
 
 
 def variance_of_mean(spread: Spread, bounds: tuple[float, float]) -> float:
@@ -421,7 +421,7 @@ def interval_of_statistic(values: Floats, method: str, shares: tuple[float, floa
     """
     if np.isnan(values).any():
         return Interval(reason=f"undefined in {int(np.isnan(values).sum())} of {len(values)} resamples")
-    if np.ptp(values) <= NOTHING * max(1.0, float(np.abs(values).max())):
+    if np.ptp(values) <= ROUNDING_ERROR * max(1.0, float(np.abs(values).max())):
         return Interval(reason="every resample gives the same value")
     low, high = np.quantile(values, shares)
     return Interval(method, float(low), float(high), float(np.std(values, ddof=1)))

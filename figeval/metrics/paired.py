@@ -32,9 +32,9 @@ from figeval.metrics.differences import (
     too_sparse,
 )
 from figeval.metrics.intervals import (
-    FEW,
-    NOTHING,
-    TINIEST,
+    FEW_CLUSTERS,
+    MIN_FLOAT,
+    ROUNDING_ERROR,
     Bounds,
     Spread,
     blocks,
@@ -49,10 +49,10 @@ from figeval.metrics.seeds import FEWEST_SEEDS
 from figeval.types import Interval
 
 Floats = NDArray[np.float64]
-DRAWS = 10_000
-EXACT = 14  # with at most this many clusters, all 2^G sign patterns are tried
+SIGN_FLIPS = 10_000
+MAX_ENUMERATED_CLUSTERS = 14  # with at most this many clusters, all 2^G sign patterns are tried
 SIGN_FLIP = "sign flip"
-BOTH = "sign flip and t"  # the larger p-value counts
+SIGN_FLIP_AND_T = "sign flip and t"  # the larger p-value counts
 SCORE = "score"  # method of an interval: all differences that the score test does not reject
 MIN_EXTREME_DRAWS = 20  # extreme draws after which no more are drawn
 MOST_DRAWS = 1_000_000
@@ -66,7 +66,7 @@ def paired(
     clusters: Sequence[str | None] | None = None,
     bounds: Bounds = (0.0, 1.0),
     seed: int = 0,
-    draws: int = DRAWS,
+    draws: int = SIGN_FLIPS,
 ) -> PairedTest:
     """Compare per-example values of two runs, aligned by example, with None for a missing value.
 
@@ -128,7 +128,7 @@ def _test(sums: Floats, spread: Spread, stderr: float | None, seed: int, draws: 
     p = sign_flip(sums, seed, draws)
     if not stderr or math.isclose(spread.effective_clusters, spread.clusters):
         return SIGN_FLIP, p
-    return BOTH, max(p, t_test(spread.mean, stderr, spread.freedom))
+    return SIGN_FLIP_AND_T, max(p, t_test(spread.mean, stderr, spread.freedom))
 
 
 def paired_over_languages(
@@ -137,7 +137,7 @@ def paired_over_languages(
     clusters: Mapping[str, Sequence[str | None]],
     bounds: Bounds = (0.0, 1.0),
     seed: int = 0,
-    draws: int = DRAWS,
+    draws: int = SIGN_FLIPS,
 ) -> PairedTest:
     """Compare the unweighted means of two runs over languages; the arguments are those of `paired`, by language.
 
@@ -174,13 +174,13 @@ def paired_over_languages(
         and mean.difference is not None
         and mean.stderr
         and mean.freedom
-        and any(part.test == BOTH for part in parts)
+        and any(part.test == SIGN_FLIP_AND_T for part in parts)
     ):
-        test, p = BOTH, max(p, t_test(mean.difference, mean.stderr, mean.freedom))
+        test, p = SIGN_FLIP_AND_T, max(p, t_test(mean.difference, mean.stderr, mean.freedom))
     return replace(
         mean,
         clusters=len(sums),
-        differing=int((np.abs(sums) > NOTHING).sum()),
+        differing=int((np.abs(sums) > ROUNDING_ERROR).sum()),
         test=test,
         p=p,
         note="; ".join(f"{name}: {part.note}" for name, part in zip(values_a, parts, strict=True) if part.note),
@@ -250,7 +250,7 @@ def paired_over_seeds(
     refuse_infinite(a, b)
     sums, sizes, within = by_cluster(a.mean(axis=0) - b.mean(axis=0), clusters)
     spread = spread_of_differences(sums, sizes, within)
-    differing = int((np.abs(sums) > NOTHING).sum())  # means of equal values may differ in the last digit
+    differing = int((np.abs(sums) > ROUNDING_ERROR).sum())  # means of equal values may differ in the last digit
     comparison = PairedTest(n=spread.n, clusters=spread.clusters, effective_clusters=spread.effective_clusters)
     comparison = replace(comparison, value_a=float(a.mean()), value_b=float(b.mean()), difference=spread.mean)
     comparison = replace(comparison, differing=differing)
@@ -260,7 +260,7 @@ def paired_over_seeds(
         return replace(comparison, note="no test and no interval: fewer than three seeds")
     of_seeds, borrowed = _seed_variances((a.mean(axis=1), b.mean(axis=1)), varies)
     tests = [_summed([(spread.stderr**2, spread.freedom), *of_seeds]), _summed(of_seeds)]
-    tests = [(stderr, freedom) for stderr, freedom in tests if stderr > NOTHING]
+    tests = [(stderr, freedom) for stderr, freedom in tests if stderr > ROUNDING_ERROR]
     if not tests:
         none = _interval(spread, bounds)
         return replace(comparison, interval=none, test=SIGN_FLIP, p=sign_flip(sums), note=f"no interval: {none.reason}")
@@ -303,7 +303,7 @@ def _interval(spread: Spread, bounds: Bounds) -> Interval:
     if spread.clusters == 1:
         return Interval(reason="one cluster" if spread.n > 1 else "one row")
     if spread.alike:
-        differs = abs(spread.mean) > NOTHING
+        differs = abs(spread.mean) > ROUNDING_ERROR
         return Interval(reason=f"every {unit} differs by the same amount" if differs else f"no {unit} differs")
     return interval_by_t(spread, bounds_of_difference(bounds))
 
@@ -324,7 +324,7 @@ def _effective_n(spread: Spread, discordant: int, differing: int) -> float:
     if spread.independent:
         return float(spread.n)
     alone = discordant / spread.n - spread.mean**2
-    if differing < FEW or alone <= 0:
+    if differing < FEW_CLUSTERS or alone <= 0:
         return spread.effective_clusters
     return min(float(spread.n), max(spread.effective_clusters, alone / spread.stderr**2))
 
@@ -362,7 +362,7 @@ def _note(spread: Spread, interval: Interval, differing: int, p: float | None, s
     return "; ".join(filter(None, (reason, sparse, size_caveat and size_caveat + least, missed, skewed)))
 
 
-def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:
+def sign_flip(sums: Floats, seed: int = 0, draws: int = SIGN_FLIPS) -> float:
     """Return the two-sided p of Σ D_c under random signs of the clusters' sums D_c, shape (G,).
 
     It is exact for few clusters, and for sums of 0/1 values or of fair shares of ties, whose distribution is a
@@ -374,16 +374,17 @@ def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:
         draws: largest number of draws.
     """
     magnitudes = np.abs(sums[apart_from_zero(sums)])
-    seen = abs(float(sums.sum())) - NOTHING * float(np.abs(sums).sum())  # rounding must not hide an equal pattern
-    if len(magnitudes) <= EXACT:
+    # rounding must not hide an equal pattern
+    seen = abs(float(sums.sum())) - ROUNDING_ERROR * float(np.abs(sums).sum())
+    if len(magnitudes) <= MAX_ENUMERATED_CLUSTERS:
         signs = np.array(list(product((-1.0, 1.0), repeat=len(magnitudes)))).reshape(
             2 ** len(magnitudes), len(magnitudes)
         )
         return float(np.mean(np.abs(signs @ magnitudes) >= seen))
     for unit in UNITS:
         steps = np.rint(magnitudes * unit)
-        if np.abs(steps - magnitudes * unit).max() <= NOTHING * unit and len(steps) * steps.sum() <= MOST_STEPS:
-            return max(_convolved(steps.astype(np.int64), round(abs(float(sums.sum())) * unit)), TINIEST)
+        if np.abs(steps - magnitudes * unit).max() <= ROUNDING_ERROR * unit and len(steps) * steps.sum() <= MOST_STEPS:
+            return max(_convolved(steps.astype(np.int64), round(abs(float(sums.sum())) * unit)), MIN_FLOAT)
     sizes, repeats = np.unique(magnitudes, return_counts=True)
     single = len(sizes) == len(magnitudes)
     generator = np.random.default_rng(seed)
@@ -399,7 +400,7 @@ def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:
 
 def apart_from_zero(sums: Floats) -> NDArray[np.bool_]:
     """Return which sums are not 0 but for rounding, as those of fair shares of ties may be; same shape."""
-    return np.asarray(np.abs(sums) > NOTHING * np.abs(sums).max(initial=0.0))
+    return np.asarray(np.abs(sums) > ROUNDING_ERROR * np.abs(sums).max(initial=0.0))
 
 
 def _convolved(steps: NDArray[np.int64], seen: int) -> float:
@@ -434,7 +435,7 @@ def drawn_p(extreme: Callable[[int], int], width: int, max_draws: int) -> float:
         max_draws: largest number of draws.
     """
     done = hits = 0
-    stage = min(DRAWS, max_draws)
+    stage = min(SIGN_FLIPS, max_draws)
     while True:
         hits += sum(extreme(size) for size in blocks(stage - done, width))
         done = stage
@@ -445,7 +446,7 @@ def drawn_p(extreme: Callable[[int], int], width: int, max_draws: int) -> float:
 
 def draws_for(tests: int) -> int:
     """Return the largest number of draws for each of several tests: 20 for each possible p-value of α / tests."""
-    return min(MOST_DRAWS, max(DRAWS, math.ceil(20 * tests / ALPHA)))
+    return min(MOST_DRAWS, max(SIGN_FLIPS, math.ceil(20 * tests / ALPHA)))
 
 
 def holm(pvalues: Sequence[float]) -> list[float]:

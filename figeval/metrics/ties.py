@@ -15,7 +15,7 @@ from random import Random
 from figeval.types import WITHOUT_REPLY, Prediction, Value
 
 ENUMERATED = 10_000  # with at most this many orders of tied candidates, all of them are tried
-DRAWS = 10_000  # random orders if there are more: the standard error is at most .005 for values between 0 and 1
+TIE_DRAWS = 10_000  # random orders if there are more: the standard error is at most .005 for values between 0 and 1
 
 
 # ---- answers --------------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def expected_over_ties(
     *,
     top: int | None = None,
     seed: int | str = 0,
-    draws: int = DRAWS,
+    draws: int = TIE_DRAWS,
 ) -> float:
     """Return the expectation of a function of a ranking, over a uniformly random order within each block of ties.
 

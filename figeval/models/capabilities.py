@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 BLOCK = 2048  # requests of a `Many` that are sent together
-KNOWN = tuple(request.capability for request in REQUESTS)
+KNOWN_CAPABILITIES = tuple(request.capability for request in REQUESTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +344,7 @@ def capabilities(backend: object) -> frozenset[str]:
     for name in declared:
         if not callable(getattr(backend, name, None)):
             raise PluginError(f"{type(backend).__name__}.capabilities names {name!r}, but it has no such method")
-    offered = frozenset(name for name in (*KNOWN, *declared) if callable(getattr(backend, name, None)))
+    offered = frozenset(name for name in (*KNOWN_CAPABILITIES, *declared) if callable(getattr(backend, name, None)))
     return offered | {"dot"} if "embed" in offered and getattr(backend, "similarity", "") == "dot" else offered
 
 

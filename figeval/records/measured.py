@@ -20,7 +20,7 @@ from figeval.io.text import one_line
 from figeval.records.schema import Stored
 
 FILE = "measured.json"
-JUDGED = "_judged"  # ends the part of a task's judged texts: storal_st2mo_en_judged
+JUDGED_SUFFIX = "_judged"  # ends the part of a task's judged texts: storal_st2mo_en_judged
 CURE = "make it with `figeval analyze epic` or `figeval annotate import --to`, or write one (docs/exports.md)"
 Rule: TypeAlias = Literal["mean", "majority"]  # how several people's labels of a text become its value
 MEAN: Rule = "mean"

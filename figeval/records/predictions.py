@@ -47,7 +47,7 @@ MOST_TEXTS = 16  # --log_samples keeps an example's texts up to this number, oth
 MOST_SCORES = 65_536  # and all scores up to this number, since a line may have no more than MAX_BYTES
 LONG_NUMBER = re.compile(rb"[0-9]{19}")
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half of a surrogate pair
-COMMON = frozenset(  # fields that `prediction_row` fills for every task type
+COMMON_FIELDS = frozenset(  # fields that `prediction_row` fills for every task type
     (
         *("id", "status", "pred", "tied", "truncated", "metrics", "seen", "cluster", "group", "meta", "language"),
         *("straddling", "priors", "remarks", "retrieved", "raw", "finish", "error", "answers", "texts", "all_scores"),
@@ -234,7 +234,7 @@ def prediction_row(
     `retrieved` are the ids of the examples that were added to the input.
     """
     type_fields = form.row(example, prediction)
-    if shared := COMMON & type_fields.keys():
+    if shared := COMMON_FIELDS & type_fields.keys():
         raise PluginError(
             f"row() of a task type returns {min(shared)!r}, which every row already has; return only its own fields"
         )
@@ -298,7 +298,7 @@ def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str
     """Return the problem with the row that a task type makes of a prediction, or "" if it can be read back."""
     try:
         type_fields = form.row(example, prediction)
-        if shared := sorted(COMMON & set(type_fields)):
+        if shared := sorted(COMMON_FIELDS & set(type_fields)):
             return f"row() returns {shared[0]!r}, which every row already has; return only this type's own fields"
         line = encoded(prediction_row(form, example, prediction, {}, samples=False))
         _adapter().validate_json(line, strict=True)

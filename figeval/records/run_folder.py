@@ -46,7 +46,7 @@ from figeval.records.predictions import (
     rows_of,
 )
 from figeval.records.rows_file import has_more_lines, is_own, opened, sha256_of, stored
-from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
+from figeval.records.schema import READABLE_VERSIONS, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
 from figeval.types import JSON, KeptReply, Reply
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ def read_record(file: Path) -> RunRecord:
     except InvalidJSON as error:
         raise RecordError(f"{file}: {error}; it was not written by figeval") from error
     version = one_line(str(content.get("schema_version") if isinstance(content, dict) else None), 20)
-    if version.partition(".")[0] not in READABLE or not VERSION.fullmatch(version):
+    if version.partition(".")[0] not in READABLE_VERSIONS or not VERSION.fullmatch(version):
         raise RecordError(f"{file} has schema version {version}, but this version of figeval reads {SCHEMA_VERSION}")
     return validated(content, str(file), RunRecord, RecordError, cure="it was not written by this version of figeval")
 
@@ -362,7 +362,7 @@ def read_run(path: Path) -> tuple[RunRecord, RunFolder]:
 
 
 FILE = "file"  # key of the digest of the whole file
-EMPTY = "0" * 64  # stands in for that digest while it is computed
+EMPTY_DIGEST = "0" * 64  # stands in for that digest while it is computed
 
 
 def sealed(record: RunRecord) -> str:
@@ -372,7 +372,7 @@ def sealed(record: RunRecord) -> str:
     """
     record.digests = {}
     digests = dict(_parts(parse_json(_text(record))))
-    record.digests = {FILE: EMPTY, **digests}
+    record.digests = {FILE: EMPTY_DIGEST, **digests}
     file_digest = hashlib.sha256(_text(record).encode()).hexdigest()
     record.digests = {FILE: file_digest, **digests}
     return _text(record)
@@ -406,7 +406,7 @@ def changed_parts(file: Path) -> list[str] | None:
     names = dict.fromkeys((*digests, *current_digests))
     changed = [name for name in names if name != FILE and digests.get(name) != current_digests.get(name)]
     stored = str(digests.get(FILE))
-    file_digest = hashlib.sha256(data.replace(stored.encode(), EMPTY.encode(), 1)).hexdigest()
+    file_digest = hashlib.sha256(data.replace(stored.encode(), EMPTY_DIGEST.encode(), 1)).hexdigest()
     return changed or ([] if file_digest == stored else ["layout"])
 
 

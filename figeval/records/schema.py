@@ -39,7 +39,7 @@ from figeval.types import Role as Role
 # `answer_tokens` and `reasoning_tokens` of a prediction), omitted where they are unknown; 2.3: options whose tokens
 # would reach into the prompt are encoded apart (`straddling` of a prediction and among the counts of a task)
 SCHEMA_VERSION = "2.3"
-READABLE = ("1", "2")  # major versions
+READABLE_VERSIONS = ("1", "2")  # major versions
 
 # Part of a file name, so no separator, control character or leading dot, and no longer than file systems allow.
 TASK_NAME = re.compile(r"[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]{0,199}")
@@ -196,12 +196,12 @@ class OverlapRecord(Stored):
 
 
 # Fields of a task that are omitted if they are empty.
-SPARSE = ("choices", "is_floor", "languages", "legend", "sample_sha256", "tokens", "words")
+SPARSE_FIELDS = ("choices", "is_floor", "languages", "legend", "sample_sha256", "tokens", "words")
 
 
 def _sparse(schema: dict[str, Any]) -> None:
     """Make the fields in `SPARSE` optional in the published schema."""
-    schema["required"] = [name for name in schema["required"] if name not in SPARSE]
+    schema["required"] = [name for name in schema["required"] if name not in SPARSE_FIELDS]
 
 
 class TaskPart(NamedTuple):
@@ -297,7 +297,7 @@ class TaskRecord(Stored):
     @model_serializer(mode="wrap")
     def _without_empty(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
         """Omit the fields that most tasks do not have."""
-        return {key: value for key, value in handler(self).items() if value or key not in SPARSE}
+        return {key: value for key, value in handler(self).items() if value or key not in SPARSE_FIELDS}
 
 
 class AncestorRecord(Stored):
@@ -399,12 +399,12 @@ class ContrastRecord(Stored):
         return [means, f"× {key}: {only}"]
 
 
-OPTIONAL = ("contrasts", "digests")  # fields of a run that are omitted if they are empty
+OPTIONAL_FIELDS = ("contrasts", "digests")  # fields of a run that are omitted if they are empty
 
 
 def _with_optional(schema: dict[str, Any]) -> None:
     """Make the fields in `OPTIONAL` optional in the published schema."""
-    schema["required"] = [name for name in schema["required"] if name not in OPTIONAL]
+    schema["required"] = [name for name in schema["required"] if name not in OPTIONAL_FIELDS]
 
 
 class RunRecord(Stored):
@@ -456,7 +456,7 @@ class RunRecord(Stored):
     @model_serializer(mode="wrap")
     def _without_empty(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
         """Omit the fields that many runs do not have."""
-        return {key: value for key, value in handler(self).items() if value or key not in OPTIONAL}
+        return {key: value for key, value in handler(self).items() if value or key not in OPTIONAL_FIELDS}
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:

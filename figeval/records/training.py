@@ -25,11 +25,11 @@ from figeval.records.seen import RESTORE, about_in, weights_in
 
 MAX_SECONDS = 1e10  # a record with more is no record
 RECORD = "record.json"
-REMOVED = frozenset(("compile",))  # settings of an older figeval; its config files have them still
+REMOVED_OPTIONS = frozenset(("compile",))  # settings of an older figeval; its config files have them still
 # Settings that change how fast or where a model is trained, but not the result.
-OPERATIONAL = frozenset(
+OPERATIONAL_OPTIONS = frozenset(
     (
-        *("output", "device", "processes", "nodes", "node_rank", "master", "deepspeed", "fsdp", *REMOVED),
+        *("output", "device", "processes", "nodes", "node_rank", "master", "deepspeed", "fsdp", *REMOVED_OPTIONS),
         *("tokens_per_batch", "checkpoint_every", "trackers", "evaluate", "include_path", "floor"),
     )
 )
@@ -146,7 +146,7 @@ def read_training(
 
 
 FOLDER = "floor"
-MAY_DIFFER = OPERATIONAL | {"probe"}  # settings of a model and its floor
+MAY_DIFFER = OPERATIONAL_OPTIONS | {"probe"}  # settings of a model and its floor
 
 
 def name_of(probe: str) -> str:

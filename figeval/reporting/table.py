@@ -38,11 +38,11 @@ HEAD = ("task", "route", "metric", "value", "95 % interval", "n", "clusters", "b
 OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest")
 OF_CONTRASTS = ("contrast", "metric", "value", "95 % interval", "positive", "negative", "clusters", "baselines")
 OF_CHOICES = ("offered", "chosen", "95 % interval", "of wrong", "interval of it", "expected")  # after the key
-RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
+RIGHT_ALIGNED = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # for scores on examples that were seen
 MEAN = "  mean"  # head of a line with the unweighted mean over languages
-REST = "  remaining examples"  # head of a line with the score on examples that the model has not seen
+REST_LABEL = "  remaining examples"  # head of a line with the score on examples that the model has not seen
 
 
 def interval(score: ScoreRecord | SeedScore) -> str:
@@ -106,7 +106,7 @@ def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str) -> Iterat
     is_first = True
     for part, scores, trivial in task.parts():
         if part == "remaining":
-            head = REST
+            head = REST_LABEL
         else:
             head = f"{name if is_first else ''}  {part}" if part else MEAN if task.languages else name
         for part_score in scores:
@@ -137,7 +137,7 @@ def signs(record: RunRecord) -> Iterator[str]:
     if any(task.languages for task in record.tasks):
         yield "mean: unweighted mean over languages"
     if any(task.overlap is not None and task.overlap.scores for task in record.tasks):
-        yield f"{REST.strip()}: those used neither to train nor to select the model"
+        yield f"{REST_LABEL.strip()}: those used neither to train nor to select the model"
     if any(effective(score.clusters, score.effective_clusters) for score in shown):
         yield "eff.: effective clusters, the number of clusters of equal size that would be as informative"
     if any(score.low is not None and not score.interval.reliable for score in shown):
@@ -167,7 +167,7 @@ def contrasts(record: RunRecord) -> Iterator[tuple[str, ...]]:
 
 def grids(record: RunRecord) -> Iterator[Grid]:
     """Yield the tables of a run: scores, contrasts, scores over prompts, and the kinds of options that were chosen."""
-    yield Grid(HEAD, list(rows(record)), f"{record.model.name} ({record.model.backend})", RIGHT, SPARE)
+    yield Grid(HEAD, list(rows(record)), f"{record.model.name} ({record.model.backend})", RIGHT_ALIGNED, SPARE)
     if record.contrasts:
         labels = AND.join(dict.fromkeys(contrast.label for contrast in record.contrasts))
         counts = {"value", "95 % interval", "positive", "negative", "clusters"}
@@ -213,7 +213,7 @@ def show_breakdown(task: str, breakdown: BreakdownRecord, console: Console, max_
     ]
     head = (breakdown.by, "metric", "value", "95 % interval", "n")
     console.print()
-    Grid(head, cells, f"{task} by {breakdown.by}", RIGHT).print(console)
+    Grid(head, cells, f"{task} by {breakdown.by}", RIGHT_ALIGNED).print(console)
     hidden = max(0, len(breakdown.groups) - max_groups) if max_groups is not None else 0
     if hidden:
         say(console, f"  … and {hidden} more in run.json")

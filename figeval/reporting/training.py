@@ -10,7 +10,7 @@ from figeval.records.notes import missing
 from figeval.records.schema import SEEN_NOTES
 from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
 from figeval.reporting.grid import Column, Grid, Table, format_cell, format_number, print_grids
-from figeval.reporting.table import MARKS, MEAN, REST, interval, marked
+from figeval.reporting.table import MARKS, MEAN, REST_LABEL, interval, marked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -130,7 +130,9 @@ def _seed_cells(score: SeedScore, multilingual_tasks: Collection[str]) -> tuple[
     """Return one row of the table; `multilingual_tasks` are the tasks with several languages."""
     values = [value for value in score.values.values() if value is not None]
     mean = MEAN if score.task in multilingual_tasks else ""
-    task = REST if score.unseen_only else f"{score.task}  {score.language}" if score.language else score.task + mean
+    task = (
+        REST_LABEL if score.unseen_only else f"{score.task}  {score.language}" if score.language else score.task + mean
+    )
     return (
         *(task, score.metric, marked(score), format_number(score.sd), interval(score)),
         *(str(len(score.values)), str(score.n)),

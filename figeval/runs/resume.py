@@ -38,7 +38,7 @@ from figeval.runs.task_metrics import descriptions
 from figeval.spec import TaskSpec
 
 ELSEWHERE = "choose another --output_path, or start over with --fresh"
-SAME = (
+UNCHANGED_FIELDS = (
     "version",
     "route",
     "n",
@@ -244,7 +244,7 @@ def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRe
         raise RecordError(
             f"{path}: the answers to {fresh.task} were read by an older extractor; run `figeval rescore` on it"
         )
-    changed = {key.removesuffix("_sha256"): (getattr(stored, key), getattr(fresh, key)) for key in SAME}
+    changed = {key.removesuffix("_sha256"): (getattr(stored, key), getattr(fresh, key)) for key in UNCHANGED_FIELDS}
     if stored.words or not is_english(fresh):  # records without words are of versions that divided English as this one
         changed["words"] = stored.words, fresh.words
     changed |= {

@@ -15,7 +15,7 @@ from figeval.prompts import Leaks, PromptContext, Shots
 from figeval.records.predictions import form_problem
 from figeval.runs.harness import Harness
 from figeval.runs.plan import check_settings, context_of, template_file, template_of
-from figeval.runs.retrieval.shots import NAMED, Room
+from figeval.runs.retrieval.shots import MAX_NAMED_IDS, Room
 from figeval.runs.task_metrics import signatures
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples, check_languages, row_builder
@@ -300,7 +300,7 @@ def compare_with_test(task: TaskSpec, split: str, harness: Harness, num_fewshot:
         if same := leaks.repeats(example):
             repeats.append(f"{example.id!r:.80} as {pool[min(same)].id!r:.80}")
     if repeats:
-        shown = ", ".join(repeats[:NAMED]) + (", …" if len(repeats) > NAMED else "")
+        shown = ", ".join(repeats[:MAX_NAMED_IDS]) + (", …" if len(repeats) > MAX_NAMED_IDS else "")
         are = "is" if len(repeats) == 1 else "are"
         problem = f"{len(repeats):,} of {n:,} test rows {are} in {split} too, apart from blanks, punctuation and case"
         verdict.warn(f"{task.name}, {split}: {problem} ({shown})")

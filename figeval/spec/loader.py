@@ -25,7 +25,7 @@ from figeval.spec.tasks import Named, SuiteSpec, TaskSpec
 from figeval.task_types.registry import TaskTypes
 
 DEEPEST = 8  # files that include one another, so that a circle ends
-INCLUDED = "--include_path"  # owner of the tasks and suites in the folders given there
+INCLUDE_FLAG = "--include_path"  # owner of the tasks and suites in the folders given there
 SETTLED = 2  # seconds after which a change of a file is sure to change its time of modification
 KINDS: dict[str, type[TaskSpec] | type[SuiteSpec]] = {".task.yaml": TaskSpec, ".suite.yaml": SuiteSpec}
 
@@ -324,7 +324,7 @@ def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Itera
             for contrast in suite.contrasts:
                 catalogue.check_contrast(suite, contrast)
         except TaskError as error:
-            if suite.owner == INCLUDED:
+            if suite.owner == INCLUDE_FLAG:
                 catalogue.broken[suite.name] = str(error)
             else:
                 manager.problem(suite.owner, str(error))
@@ -336,7 +336,7 @@ def add_included(folder: Traversable, catalogue: Catalogue) -> None:
 
     def add(item: Named) -> None:
         try:
-            catalogue.add(item, INCLUDED)
+            catalogue.add(item, INCLUDE_FLAG)
         except DuplicateName as error:
             catalogue.broken[item.name] = str(error)  # or the other task of this name would be scored unnoticed
             raise

@@ -29,7 +29,7 @@ from figeval.task_types.routes import Dialogue, Route, decide
 from figeval.types import Example, Prediction, Request
 
 Order: TypeAlias = tuple[int, ...]  # order[p] is the option at place p
-MOST = 5  # at most this many options have all their orders asked: 120
+MAX_ENUMERATED_OPTIONS = 5  # at most this many options have all their orders asked: 120
 
 
 def drawn(n: int, k: int, generator: random.Random) -> list[Order]:
@@ -57,7 +57,7 @@ def orders_of(example: ChoiceExample, setting: str, seed: int) -> list[Order]:
         return [tuple((index + shift) % n for index in range(n)) for shift in range(n)]
     if setting != "all":
         return drawn(n, int(setting), random.Random(f"{seed} {example.id}"))
-    if n > MOST:
+    if n > MAX_ENUMERATED_OPTIONS:
         raise CapabilityError(f"--orders all: {n} options have {factorial(n):,} orders; use cyclic or a number")
     return list(permutations(range(n)))
 

@@ -24,7 +24,7 @@ ROUGHNESS: Mapping[str, Callable[[str], str]] = {  # what may differ in two text
     "a full stop": lambda text: text.rstrip(".。।۔ ") or text,
 }
 INTEGER = re.compile(r"[+-]?\d{1,18}(\.0+)?")
-PLAIN = re.compile(r"[\w(][\w().'| +-]*")
+PLAIN_TEXT = re.compile(r"[\w(][\w().'| +-]*")
 """An expression that YAML reads as one text, within braces too."""
 
 
@@ -146,7 +146,7 @@ def _letter_reading(value: str, options: int, gold: str) -> Iterator[tuple[str, 
 
 def _as_yaml(source: str) -> str:
     """Return an expression as it is written in a task file: in quotes if YAML would read it as something else."""
-    return f"`{source if PLAIN.fullmatch(source) else json.dumps(source, ensure_ascii=False)}`"
+    return f"`{source if PLAIN_TEXT.fullmatch(source) else json.dumps(source, ensure_ascii=False)}`"
 
 
 def _uncertain_text(value: str, options: Sequence[str]) -> str:

@@ -48,7 +48,7 @@ Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
 
 Start: TypeAlias = Callable[..., Dialogue]
 Scores: TypeAlias = "Generator[Sequence[Request], Sequence[Any], Sequence[float]]"
-MANY = 4096  # longer lists of options are sent as one request, and their scores are an array
+MAX_SEPARATE_OPTIONS = 4096  # longer lists of options are sent as one request, and their scores are an array
 ROWS = 4096  # vectors that are compared at a time: 25 MB for 768 dimensions
 DOT = "dot"  # not a request: vectors of `embed` are to be compared by their dot product
 TAKEN = frozenset(  # names that figeval itself writes among the settings of a task's record
@@ -327,7 +327,7 @@ def decide(example_id: str, scores: Iterable[float], n_options: int | None = Non
     option. If several scores are the best, the first is the value, and `tied` counts them; metrics score ties by
     expectation.
     """
-    if isinstance(scores, Sized) and len(scores) > MANY:
+    if isinstance(scores, Sized) and len(scores) > MAX_SEPARATE_OPTIONS:
         return _decide_many(example_id, scores, n_options)
     values = tuple(float(score) for score in scores)
     if any(math.isnan(value) for value in values):
@@ -389,7 +389,7 @@ def requests_of(texts: tuple[str, ...], role: TextRole) -> tuple[Text, ...]:
 
 def pair_scores(query: str, options: Sequence[str]) -> Scores:
     """Return the closeness of the query and each option, as scored by the model."""
-    if len(options) > MANY:
+    if len(options) > MAX_SEPARATE_OPTIONS:
         (scores,) = yield [ManyPairs(query, tuple(options))]
         return scores  # type: ignore[no-any-return]
     return (yield [TextPair(query, option) for option in options])
@@ -403,14 +403,14 @@ def cosine_scores(query: str, options: tuple[str, ...], *, symmetric: bool = Fal
     """
     vector, vectors = yield from _vectors(query, options, symmetric)
     scores: Any = cosines(vector, vectors)
-    return scores if len(options) > MANY else scores.tolist()  # type: ignore[no-any-return]
+    return scores if len(options) > MAX_SEPARATE_OPTIONS else scores.tolist()  # type: ignore[no-any-return]
 
 
 def dot_scores(query: str, options: tuple[str, ...], *, symmetric: bool = False) -> Scores:
     """Return the dot product of the embeddings of the query and of each option, read as by `cosine_scores`."""
     vector, vectors = yield from _vectors(query, options, symmetric)
     scores: Any = dots(vector, vectors)
-    return scores if len(options) > MANY else scores.tolist()  # type: ignore[no-any-return]
+    return scores if len(options) > MAX_SEPARATE_OPTIONS else scores.tolist()  # type: ignore[no-any-return]
 
 
 def _vectors(
@@ -419,7 +419,7 @@ def _vectors(
     """Return the vector of the query, and those of the options."""
     left: TextRole = "" if symmetric else "query"
     right: TextRole = "" if symmetric else "document"
-    if len(options) > MANY:
+    if len(options) > MAX_SEPARATE_OPTIONS:
         vector, vectors = yield (Text(query, left), ManyTexts(options, right))
     else:
         vector, *vectors = yield (Text(query, left), *requests_of(options, right))

@@ -33,7 +33,7 @@ from figeval.types import (
 )
 
 Problem = Callable[[Any, Any], str]
-LONG = "The crow sang for the fox and lost the cheese that it held in its beak. " * 250  # some 4,000 tokens
+LONG_TEXT = "The crow sang for the fox and lost the cheese that it held in its beak. " * 250  # some 4,000 tokens
 
 
 @dataclass(frozen=True)
@@ -295,40 +295,45 @@ LIGHT = ("It is as light as a feather.", "It weighs next to nothing.")
 CALM = ("Still waters run deep.", "A quiet person may have much to say.")
 LABELS = ("entailment", "non-entailment")
 CHECKS = (
-    CapabilityCheck("embed", (Text(SLOW[0]), Text(LIGHT[0]), Text("Crow")), _vector, Text(LONG)),
+    CapabilityCheck("embed", (Text(SLOW[0]), Text(LIGHT[0]), Text("Crow")), _vector, Text(LONG_TEXT)),
     CapabilityCheck(
-        "score_pairs", (TextPair(*SLOW), TextPair(*LIGHT), TextPair("Crow", "crow")), _score, TextPair(LONG, LONG)
+        "score_pairs",
+        (TextPair(*SLOW), TextPair(*LIGHT), TextPair("Crow", "crow")),
+        _score,
+        TextPair(LONG_TEXT, LONG_TEXT),
     ),
     CapabilityCheck(
         "label_pairs",
         (PairLabel(*SLOW, LABELS), PairLabel(*LIGHT, LABELS), PairLabel(*CALM, LABELS)),
         _probabilities,
-        PairLabel(LONG, SLOW[1], LABELS),
+        PairLabel(LONG_TEXT, SLOW[1], LABELS),
     ),
     CapabilityCheck(
         "loglikelihood",
         (Continuation(SLOW[0], " She is slow."), Continuation("It is", " light"), Continuation(CALM[0], " Quiet")),
         lambda _, answer: _log_probability(answer),
-        Continuation(LONG, " The end."),
+        Continuation(LONG_TEXT, " The end."),
     ),
     CapabilityCheck(
         "fill",
         (Cloze("She is as fast as a snail? ", ", she is slow.", ("Yes", "No")), Cloze("It is ", ".", ("light", "old"))),
         _words,
-        Cloze(LONG, " she is slow.", ("Yes", "No")),
+        Cloze(LONG_TEXT, " she is slow.", ("Yes", "No")),
     ),
     CapabilityCheck(
         "find_spans",
         (SpanQuery(" ".join(SLOW), "slow", "The snail is slow."), SpanQuery(" ".join(CALM), "quiet", CALM[1])),
         _spans,
-        SpanQuery(LONG, "the crow", "A crow lost its cheese."),
+        SpanQuery(LONG_TEXT, "the crow", "A crow lost its cheese."),
     ),
-    CapabilityCheck("generate", _prompts("What does a crow say?", "Is a snail slow?"), _written, _prompts(LONG)[0]),
+    CapabilityCheck(
+        "generate", _prompts("What does a crow say?", "Is a snail slow?"), _written, _prompts(LONG_TEXT)[0]
+    ),
     CapabilityCheck(
         "write",
-        (Inputs((("story", LONG[:200]), ("keywords", ("crow", "fox")))), Inputs((("story", SLOW[0]),))),
+        (Inputs((("story", LONG_TEXT[:200]), ("keywords", ("crow", "fox")))), Inputs((("story", SLOW[0]),))),
         _written,
-        Inputs((("story", LONG),)),
+        Inputs((("story", LONG_TEXT),)),
     ),
 )
 EXAMPLES: tuple[Example, ...] = (

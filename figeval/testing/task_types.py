@@ -16,7 +16,7 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import DataError, FigevalError, TaskError, near
 from figeval.models.batching import BatchScheduler
-from figeval.models.capabilities import KNOWN
+from figeval.models.capabilities import KNOWN_CAPABILITIES
 from figeval.models.model import open_model
 from figeval.plugins import PluginManager, describe, plugin_manager
 from figeval.prompts import PromptContext, Shots
@@ -49,7 +49,7 @@ ODD: tuple[Any, ...] = (
     *([], [None], [-1], ["a", 3], [[]], {}),
 )
 ODDER: tuple[Any, ...] = ({"?": [None]}, [{"?": {}}], 10**30, "\x00")
-LONG = 200  # characters; longer replies are read once
+MAX_REPEATED_CHARS = 200  # characters; longer replies are read once
 HOSTILE = (
     *("", " ", "\n", "A", "a/b", "/", "0", "-1", "1e999", "NaN", "null", "true", '""', "{", "}", "[", "[]", "{}"),
     *('{"', '{"quote": ', '{"quote": 3}', '{"tags": [1, null, {}]}', '{"labels": "x"}', '{"a": {"a": {"a": []}}}'),
@@ -317,7 +317,7 @@ class _CheckedType:
             self._replies(route, route.reader, replies, metrics)
 
     def _ready(self, route: Route) -> Route:
-        offered = frozenset((*KNOWN, DOT, *route.needs))
+        offered = frozenset((*KNOWN_CAPABILITIES, DOT, *route.needs))
         routes = self.harness.routes.with_parts(self.kind.name)
         ready = covered(replace(route, task_type=self.kind.name), offered, routes)
         assert ready is not None, f"route {route.name!r} combines {' and '.join(route.of)}, which have no routes"
@@ -428,7 +428,7 @@ class _CheckedType:
         example = self.examples[0]
         for text in replies:
             ended = (Reply(text=text, finish="length"), Reply(text=text, finish="refusal"), text)
-            for reply in (Reply(text=text), *(ended if len(text) < LONG else ())):
+            for reply in (Reply(text=text), *(ended if len(text) < MAX_REPEATED_CHARS else ())):
                 read = asserting(partial(reader.read, example, first, reply), f"{subject}, of the reply {text!r:.80},")
                 self._reread(subject, reader, example, again, read, text)
         failed = reader.read(example, first, Reply(text="", finish="error", error="gone"))

@@ -49,7 +49,7 @@ CROWDED = re.compile(
     re.IGNORECASE,
 )
 LATE = re.compile(r"deadline|time.?out|timed out|\b(took|tak(es|ing)) too long", re.IGNORECASE)
-FULL = re.compile(r"\bqueue|out of memory|memory limit|exceed\w* memory", re.IGNORECASE)
+OVERLOADED = re.compile(r"\bqueue|out of memory|memory limit|exceed\w* memory", re.IGNORECASE)
 BROKE = frozenset({"insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"})
 BROKE_TEXT = re.compile(
     r"\binsufficient (account )?(balance|credits?|funds)|\b(balance|credit)\b.{0,9}\b(too low|insufficient|not enough)",
@@ -64,7 +64,7 @@ STATUS_PREFIX = re.compile(r"\W*+(?:https?\s*+)?(?:error|status|code|[\s:(\[-])*
 MAX_READ_CHARS = 2_000  # of a message, for its status
 PHRASES: tuple[tuple[int, re.Pattern[str]], ...] = (
     (402, BROKE_TEXT),
-    *((429, CROWDED), (504, LATE), (503, FULL)),  # these pass, even where they mention tokens or a context
+    *((429, CROWDED), (504, LATE), (503, OVERLOADED)),  # these pass, even where they mention tokens or a context
     (400, TOO_LONG),
     (400, FLAGGED),
     (401, BAD_KEY),
@@ -280,7 +280,7 @@ def is_too_long(status: int, fault: JSON, message: str) -> bool:
     may_be = status in (400, 413, 422) or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if not may_be or any(map(TOO_LONG.search, codes(fault))):
         return may_be
-    passes = any(phrase.search(message) for phrase in (CROWDED, LATE, FULL))
+    passes = any(phrase.search(message) for phrase in (CROWDED, LATE, OVERLOADED))
     return not passes and bool(TOO_LONG.search(message))
 
 

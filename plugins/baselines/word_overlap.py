@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PLAIN = Reading()
+PLAIN_READING = Reading()
 
 
 class Overlap:
@@ -74,7 +74,7 @@ class Echo(PlainModel):
 
 
 @lru_cache(maxsize=4096)  # a window's narratives and all its candidates; bounds memory on long streams
-def word_set(text: str, reading: Reading = PLAIN) -> frozenset[str]:
+def word_set(text: str, reading: Reading = PLAIN_READING) -> frozenset[str]:
     return frozenset(split_words(text, reading.language, reading.segmenter))
 
 

@@ -158,7 +158,7 @@ class Side:
     role: TextRole = ""
 
 
-PLAIN = Side()
+PLAIN_SIDE = Side()
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
             vectors[rows] = outputs[side].values
         return Outputs(vectors, frozenset(groups[side][row] for side in groups for row in outputs[side].truncated))
 
-    def pool_texts(self, texts: Sequence[str], side: Side = PLAIN) -> Outputs[Any]:
+    def pool_texts(self, texts: Sequence[str], side: Side = PLAIN_SIDE) -> Outputs[Any]:
         """Return the vectors of texts of one side as the network computes them; the prompt is put before them."""
         import numpy as np
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 SECOND = "second"
-FULL = "full"
+FULL_QUESTION = "full"
 # The question beside the text, from the query and the tokenizer's separator.
 QUESTION_TEXTS: dict[str, Callable[[SpanQuery, str], str]] = {
-    FULL: lambda query, separator: f"{query.known}{separator}{query.given}",
+    FULL_QUESTION: lambda query, separator: f"{query.known}{separator}{query.given}",
     "given": lambda query, _: query.given,
 }
 QUESTIONS = (*QUESTION_TEXTS, "none")
@@ -204,7 +204,7 @@ class SpanFinder(Neural[SpanSettings, LoadedModel]):
     def details(self, network: LoadedModel) -> JSON:
         """Return the model's size and limit, the place of the text, and how the span is chosen."""
         settings = self.setup.settings
-        inputs: JSON = {"text": ("first", SECOND)[settings.side], "question": settings.question or FULL}
+        inputs: JSON = {"text": ("first", SECOND)[settings.side], "question": settings.question or FULL_QUESTION}
         rule = RULE + NULL_RULE if settings.null_score else RULE
         span_settings: JSON = {"max_span": settings.max_span, "span": rule}
         return measures(network.model, network.limit) | inputs | span_settings
@@ -221,7 +221,7 @@ def passages_of(
     if settings.null_score and tokenizer("a")["input_ids"][0] != tokenizer.cls_token_id:
         raise ModelError("null_score=true: inputs of this model do not begin with a token of its own; leave it out")
     texts = [request.text for request in requests]
-    question_text = QUESTION_TEXTS.get(settings.question or FULL)
+    question_text = QUESTION_TEXTS.get(settings.question or FULL_QUESTION)
     if question_text is None:
         return passages(tokenizer, [texts], 0, limit)
     separator = tokenizer.sep_token or tokenizer.eos_token or " "

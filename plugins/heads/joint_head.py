@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 TANH = "tanh"
 BRANCH = "branch."
-GIVEN = "given."  # prefix of the inputs of the given spans
+GIVEN_PREFIX = "given."  # prefix of the inputs of the given spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class JointFeatures:
         span_inputs = self.given_spans.tensors([part.span_number for _, part in parts], "cpu")
         return {
             **queries,
-            **{GIVEN + name: tensor for name, tensor in span_inputs.items()},
+            **{GIVEN_PREFIX + name: tensor for name, tensor in span_inputs.items()},
             "searched": position_mask([self.searched[row] for row in rows], queries["input_ids"].shape[1]),
             "owners": torch.tensor([position for position, _ in parts]),
             "answers": torch.tensor([(part.answer.first, part.answer.last) for _, part in parts]),
@@ -188,7 +188,7 @@ class JointNetwork(BiencoderNetwork):
         output = self.encoder(**inputs, return_dict=True)
         states = output.last_hidden_state
         vectors = self.scale(self.pooling(states, inputs["attention_mask"], output))
-        span_vectors = self.pooled(inputs_of(batch, GIVEN)).to(states.dtype)
+        span_vectors = self.pooled(inputs_of(batch, GIVEN_PREFIX)).to(states.dtype)
         logits = branch_logits(self.branch, states[owners], span_vectors, self.activation)
         losses = span_losses(logits, batch["searched"][owners], batch["answers"])
         weighted = (self.shares[1] * losses[:, 0] + self.shares[2] * losses[:, 1]) * batch["weights"]

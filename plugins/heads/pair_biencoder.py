@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from figeval.models.learner import Batch, Setup
 
-RIGHT = "right."  # prefix of the right text's inputs
+RIGHT_PREFIX = "right."  # prefix of the right text's inputs
 ENCODER, HEAD = "encoder.", "head."  # prefixes of weights
 
 
@@ -85,7 +85,7 @@ class SeparateFeatures(IndependentFeatures):
         input_ids, attention_mask … (rows, length) are those of the left texts; those of the right ones have names with
         the prefix `RIGHT`. Classes are (rows,).
         """
-        right = {RIGHT + name: tensor for name, tensor in self.right.tensors(rows, "cpu").items()}
+        right = {RIGHT_PREFIX + name: tensor for name, tensor in self.right.tensors(rows, "cpu").items()}
         classes = torch.tensor([self.classes[row] for row in rows])
         return {**self.left.tensors(rows, "cpu"), **right, "classes": classes}
 
@@ -105,7 +105,7 @@ class PairBiencoderNetwork(Module):  # type: ignore[misc]
 
     def losses(self, batch: Batch) -> Tensor:
         """Return losses (rows,) of one batch."""
-        left, right = (self.pooled(inputs_of(batch, prefix)) for prefix in ("", RIGHT))
+        left, right = (self.pooled(inputs_of(batch, prefix)) for prefix in ("", RIGHT_PREFIX))
         with torch.autocast(left.device.type, enabled=False):
             logits = pair_logits(self.head, left.float(), right.float())
             return functional.cross_entropy(logits, batch["classes"], reduction="none")

@@ -19,7 +19,7 @@ from figeval.errors import TrainError
 from figeval.task_types.spans import SpanExample
 from figeval.types import JSON, NO_SPAN, Example, Span, SpanQuery
 
-from ..encoders.span_finder import FULL, SECOND, SpanFinder, SpanSettings, passages_of, solid_tokens
+from ..encoders.span_finder import FULL_QUESTION, SECOND, SpanFinder, SpanSettings, passages_of, solid_tokens
 from ..torch_models.checkpoint import ends, with_declared
 from ..torch_models.loading import LoadedModel
 from ..torch_models.tokens import Passages, TokenWindow
@@ -234,7 +234,7 @@ class SpanLearner:
     def settings_record(self) -> JSON:
         """Return the options with which the backend reads the model."""
         settings = self.settings
-        record: JSON = {"text": settings.text or SECOND, "question": settings.question or FULL}
+        record: JSON = {"text": settings.text or SECOND, "question": settings.question or FULL_QUESTION}
         chosen = {"max_span": settings.max_span, "null_score": settings.null_score}
         return record | {name: value for name, value in chosen.items() if value is not None}
 

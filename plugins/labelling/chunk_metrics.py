@@ -18,7 +18,7 @@ from figeval.metrics import Statistic
 from figeval.metrics.statistic import quotient, ratio
 from figeval.types import WITHOUT_REPLY, Prediction
 
-from .tags import BEGIN, END, INSIDE, OUTSIDE, SINGLE, USUAL, Chunk, Scheme, chunks, kinds, parse_tag
+from .tags import BEGIN, DEFAULT_SCHEME, END, INSIDE, OUTSIDE, SINGLE, Chunk, Scheme, chunks, kinds, parse_tag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ Counts: TypeAlias = "Sequence[float] | None"
 class ChunkDistribution:
     """The random chunks of an answer whose ties are drawn fairly; `scheme` is that of its tags."""
 
-    def __init__(self, answer: Answer, scheme: Scheme = USUAL) -> None:
+    def __init__(self, answer: Answer, scheme: Scheme = DEFAULT_SCHEME) -> None:
         self.words = len(answer)
         self.begins: list[Shares] = []
         self.goes_on: list[Shares] = []  # or begins, if it continues nothing

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
-from .tags import USUAL, Scheme, chunks
+from .tags import DEFAULT_SCHEME, Scheme, chunks
 
 Stretch = tuple[int, int]
 
@@ -47,7 +47,7 @@ class Expressions:
         self.language = language
         self.kinds: dict[tuple[str, ...], str] = {}  # lemmas → the kind of the first occurrence
 
-    def add(self, words: Sequence[str], tags: Sequence[str], scheme: Scheme = USUAL) -> None:
+    def add(self, words: Sequence[str], tags: Sequence[str], scheme: Scheme = DEFAULT_SCHEME) -> None:
         """Add the chunks of a text; `scheme` is that of the tags."""
         text_lemmas = lemmas(words, self.language)
         for start, end, kind in chunks(tags, scheme):

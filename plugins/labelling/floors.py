@@ -18,7 +18,7 @@ from figeval.types import JSON, Example
 
 from .expressions import Expressions
 from .requests import LabelWords
-from .tags import OUTSIDE, USUAL, Chunk, Scheme, kinds, write_tags
+from .tags import DEFAULT_SCHEME, OUTSIDE, Chunk, Scheme, kinds, write_tags
 
 Words = list[dict[str, float]]  # label → probability, for each word
 TRAINING = ("prior", "train")
@@ -103,7 +103,7 @@ class SeenExpressions:
     fit_splits: ClassVar[tuple[str, ...]] = TRAINING
     model: str = ""
     expressions: Expressions = field(default_factory=lambda: Expressions("en"), init=False)
-    scheme: Scheme = field(default=USUAL, init=False)  # of the tags
+    scheme: Scheme = field(default=DEFAULT_SCHEME, init=False)  # of the tags
 
     def __post_init__(self) -> None:
         refuse_model_name("seen_expressions", self.model)
@@ -112,7 +112,7 @@ class SeenExpressions:
         """Collect the expressions. The language is that of the examples, or English if they do not name one."""
         training = list(examples)
         self.expressions = Expressions(next((example.language for example in training if example.language), "en"))
-        self.scheme = next((getattr(example, "scheme", USUAL) for example in training), USUAL)
+        self.scheme = next((getattr(example, "scheme", DEFAULT_SCHEME) for example in training), DEFAULT_SCHEME)
         for example in training:
             self.expressions.add(*words_of(example), self.scheme)
 

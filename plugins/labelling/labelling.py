@@ -24,11 +24,11 @@ from figeval.types import JSON, LATER, AnswerFormat, Prediction, Value
 from .requests import LabelWords
 from .tags import (
     ALIASES,
+    DEFAULT_SCHEME,
     NO_LABELS,
     OUTSIDE,
-    PLAIN,
+    PLAIN_SCHEME,
     SCHEMES,
-    USUAL,
     Chunk,
     Scheme,
     chunks,
@@ -125,7 +125,7 @@ class SchemeField(Field):
     """The name of a scheme of tags, which becomes the scheme."""
 
     def read(self, value: Any, row: RowContext) -> Scheme:
-        names = (*SCHEMES, PLAIN)
+        names = (*SCHEMES, PLAIN_SCHEME)
         name = ALIASES.get(str(value).upper(), value)
         if name not in names:
             raise row.error(f"{value!r:.80} is no scheme of tags; write one of {', '.join(names)}")
@@ -135,7 +135,7 @@ class SchemeField(Field):
             raise row.error(str(error)) from error
 
     def schema(self) -> JSON:
-        return {"enum": [*SCHEMES, *ALIASES, PLAIN]}
+        return {"enum": [*SCHEMES, *ALIASES, PLAIN_SCHEME]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ class LabellingExample(TextExample):
     ] = None
     scheme: Annotated[
         Scheme, SchemeField("Scheme of the tags: BIO, IOBES, BILOU …; needed only if the labels do not show it.")
-    ] = field(default=USUAL, metadata=LATER)
+    ] = field(default=DEFAULT_SCHEME, metadata=LATER)
 
     @property
     def text(self) -> str:

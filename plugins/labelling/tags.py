@@ -23,7 +23,7 @@ SCHEMES: dict[str, dict[str, str]] = {
     "BMES": {"B": BEGIN, "M": INSIDE, "E": END, "S": SINGLE},
     "BMEW": {"B": BEGIN, "M": INSIDE, "E": END, "W": SINGLE},
 }
-PLAIN = "plain"
+PLAIN_SCHEME = "plain"
 ALIASES = {"IOB": "BIO", "IOB2": "BIO", "BIOES": "IOBES", "BILUO": "BILOU", "BMESO": "BMES", "BMEWO": "BMEW"}
 PREFIX, SUFFIX = "prefix", "suffix"
 LAYOUTS = {  # where the letter is: B-KIND, B_KIND …, KIND-B …
@@ -59,11 +59,11 @@ class Scheme(NamedTuple):
     sign: str = "-"
 
 
-USUAL = Scheme()
+DEFAULT_SCHEME = Scheme()
 
 
 @lru_cache(maxsize=4096)
-def parse_tag(tag: str, scheme: Scheme = USUAL) -> Tag:
+def parse_tag(tag: str, scheme: Scheme = DEFAULT_SCHEME) -> Tag:
     """Split a tag into the position in a chunk and the kind."""
     if tag == OUTSIDE:
         return Tag("", None)
@@ -93,8 +93,8 @@ def scheme_of(labels: tuple[str, ...], declared: str = "") -> Scheme:
     if OUTSIDE not in labels or not inside:
         raise ValueError(NO_LABELS)
     usual = [bool(parse_tag(label).position) for label in inside]
-    if declared == PLAIN:
-        return Scheme(PLAIN) if any(usual) else Scheme()
+    if declared == PLAIN_SCHEME:
+        return Scheme(PLAIN_SCHEME) if any(usual) else Scheme()
     if all(usual) and declared in ("", "BIO"):
         return Scheme()  # a task may well have no I-, as that of metaphors of one word
     candidates = list(_candidates(inside))
@@ -107,7 +107,7 @@ def scheme_of(labels: tuple[str, ...], declared: str = "") -> Scheme:
     if candidates:
         raise ValueError(
             f"which scheme do the labels {', '.join(labels)} have? Add it to the fields, as in scheme: \"'IOBES'\" "
-            f"({', '.join(SCHEMES)}; or {PLAIN} if the single letters belong to the names)"
+            f"({', '.join(SCHEMES)}; or {PLAIN_SCHEME} if the single letters belong to the names)"
         )
     if any(usual):
         raise ValueError(f"labels must all have B- and I-, or all be plain; these are mixed: {', '.join(labels)}")
@@ -135,7 +135,7 @@ def _candidates(labels: Sequence[str]) -> Iterator[Scheme]:
             yield Scheme(complete if is_shared and complete else "".join(sorted(letters)), layout, *(signs or {"-"}))
 
 
-def chunks(tags: Iterable[str], scheme: Scheme = USUAL) -> list[Chunk]:
+def chunks(tags: Iterable[str], scheme: Scheme = DEFAULT_SCHEME) -> list[Chunk]:
     """Return the chunks of a text, in order."""
     found_chunks: list[Chunk] = []
     start, inside, last_position = 0, None, ""
@@ -150,7 +150,7 @@ def chunks(tags: Iterable[str], scheme: Scheme = USUAL) -> list[Chunk]:
     return found_chunks
 
 
-def strays(tags: Sequence[str], scheme: Scheme = USUAL) -> Iterator[int]:
+def strays(tags: Sequence[str], scheme: Scheme = DEFAULT_SCHEME) -> Iterator[int]:
     """Yield the indexes of tags for later words of a chunk that continue none, and so are read as its first word."""
     previous = Tag("", None)
     for index, tag in enumerate(tags):
@@ -160,13 +160,15 @@ def strays(tags: Sequence[str], scheme: Scheme = USUAL) -> Iterator[int]:
         previous = current
 
 
-def kinds(labels: Iterable[str], scheme: Scheme = USUAL) -> tuple[str, ...]:
+def kinds(labels: Iterable[str], scheme: Scheme = DEFAULT_SCHEME) -> tuple[str, ...]:
     """Return the kinds of chunks that labels can form, in their order."""
     kinds_of_labels = (parse_tag(label, scheme).kind for label in labels)
     return tuple(dict.fromkeys(kind for kind in kinds_of_labels if kind is not None))
 
 
-def write_tags(spans: Iterable[Chunk], words: int, labels: Sequence[str], scheme: Scheme = USUAL) -> tuple[str, ...]:
+def write_tags(
+    spans: Iterable[Chunk], words: int, labels: Sequence[str], scheme: Scheme = DEFAULT_SCHEME
+) -> tuple[str, ...]:
     """Return the tags of a text of `words` words with these chunks, in the labels of a task.
 
     If the task has no tag for a position in a chunk, that of a similar one is used; if chunks overlap, words belong to

@@ -63,11 +63,11 @@ NEGATION = (
     r"(?:no|(?:(?:can)?not|\w+n[’']t)(?: have| contain| use| include| see| find)?(?: any| an?)?|"
     r"kein(?:e[nrs]?)?|ningun[oa]?|ningún|nessun[oa]?|no (?:hay|contiene|existen?)|non (?:ci sono|c[’']è|contiene))"
 )
-REST = rf"(?:,? (?!{EXCEPTION}\b)[\w'’-]+){{0,10}}"  # words without a quotation or an exception
+REMAINDER = rf"(?:,? (?!{EXCEPTION}\b)[\w'’-]+){{0,10}}"  # words without a quotation or an exception
 DENIAL_PATTERNS = (
-    rf"{WORD}(?: (?:of|in|found|here|present|detected|identified|exists?|applies|apply)\b{REST})?",
-    rf"{SUBJECT}{NEGATION} (?!{EXCEPTION}\b)(?:\w+ ){{0,3}}?{NOUN}{REST}",
-    rf"(?:all|every|each)(?: of)?(?: the| its)? (?:words?|expressions?) (?:\w+ ){{0,5}}?literal(?:ly)?{REST}",
+    rf"{WORD}(?: (?:of|in|found|here|present|detected|identified|exists?|applies|apply)\b{REMAINDER})?",
+    rf"{SUBJECT}{NEGATION} (?!{EXCEPTION}\b)(?:\w+ ){{0,3}}?{NOUN}{REMAINDER}",
+    rf"(?:all|every|each)(?: of)?(?: the| its)? (?:words?|expressions?) (?:\w+ ){{0,5}}?literal(?:ly)?{REMAINDER}",
 )
 HEADING = r"(?:(?:the |my )?(?:\w+ )?(?:answers?|expressions?|idioms?|metaphors?)(?: is| are)?\s*[:=]\s*)?"
 DENIAL = re.compile(rf"\W*{HEADING}\W*(?:{'|'.join(DENIAL_PATTERNS)})\W*", re.IGNORECASE)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 model_registry()  # makes our models available to all users of our tasks
 
-STRICT = "acc_strict"
+STRICT_ACCURACY = "acc_strict"
 # Settings of a stub that lm-eval keeps, and users may override. 0.5 adds a second name for tasks that are members of a
 # group; without it, a task has the same name in the results of all releases, and is asked once if two groups have it.
 STUB_SETTINGS = ("task", "task_alias", "num_fewshot", "repeats", "metadata")
@@ -241,7 +241,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
             name: tuple(value) if isinstance(value, list) else value for name, value in features.items()
         }
         if self.is_strict and example.group is not None:
-            values[STRICT] = (example.group, example.cluster, values.get("acc"))
+            values[STRICT_ACCURACY] = (example.group, example.cluster, values.get("acc"))
         return values
 
     def _predict(self, example: Example, results: Sequence[LMResult]) -> Prediction:
@@ -282,7 +282,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
 
         aggregations = {name: summary(statistic) for name, statistic in self.measures.statistics.items()}
         if self.is_strict:
-            aggregations[STRICT] = partial(_strict, self.measures.statistics["acc"])
+            aggregations[STRICT_ACCURACY] = partial(_strict, self.measures.statistics["acc"])
         return aggregations
 
     def aggregate(self, bootstrap_iters: int | None = None) -> tuple[dict[str, object], int]:
@@ -298,7 +298,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
     def higher_is_better(self) -> dict[str, bool]:
         """Return the direction of each metric as registered."""
         directions = {metric.name: metric.higher_is_better for metric in self.measures.metrics}
-        return {**directions, STRICT: True} if self.is_strict else directions
+        return {**directions, STRICT_ACCURACY: True} if self.is_strict else directions
 
 
 def _plain(value: object) -> object:

@@ -25,7 +25,7 @@ QUESTION = re.compile(
 ANSWER = re.compile(r"(Entails|Contradicts)\.\s*(.*)", re.S)
 SPLITS = {"train": "FLUTEfinaltrain.json", "dev": "FLUTEfinalval.json"}
 FIGQA = {"train": "train_xl.csv", "dev": "dev.csv", "test": "test.csv"}
-CHOSEN = {"0": 0, "1": 1, "-1": None}  # -1: hidden
+LABEL_INDICES = {"0": 0, "1": 1, "-1": None}  # -1: hidden
 IRONIC = {"True": "entailment", "False": "not_entailment"}
 CURE = "give the folder with your copy of the repository as --data fignli=FOLDER"
 
@@ -79,9 +79,11 @@ def figqa(path: str, context: DataContext) -> Iterator[Row]:
     labels: dict[str, int | None] = {}
     for number, row in enumerate(read_rows(file, "csv")):
         location = f"figqa: {file}, row {number}"
-        if row["labels"] not in CHOSEN:
-            raise DataError(f"{location}, field 'labels': {row['labels']!r:.40} is not one of {', '.join(CHOSEN)}")
-        gold = CHOSEN[row["labels"]]
+        if row["labels"] not in LABEL_INDICES:
+            raise DataError(
+                f"{location}, field 'labels': {row['labels']!r:.40} is not one of {', '.join(LABEL_INDICES)}"
+            )
+        gold = LABEL_INDICES[row["labels"]]
         if path == "dev" and labels.get(row["qid"], -1) == gold:  # two pairs of train have equal labels, as published
             raise DataError(f"{location}, field 'labels': both rows of pair {row['qid']} are {gold}; they must differ")
         labels[row["qid"]] = gold

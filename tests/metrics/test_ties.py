@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figeval.metrics import expected_over_ties, ranking, tied_answers
-from figeval.metrics.ties import DRAWS
+from figeval.metrics.ties import TIE_DRAWS
 from figeval.types import Prediction
 from tests.metrics.test_graded_ranking import ranking_example, ranking_prediction
 
@@ -56,7 +56,7 @@ def test_random_orders_are_within_the_error_of_the_closed_form(tied: int) -> Non
     exact = ranking.mrr(ranking_example(grades), ranking_prediction(scores))
     for seed in ("a", "b", 3):
         expected = expected_over_ties(scores, lambda order: 1 / (1 + min(map(order.index, (0, 1)))), seed=seed)
-        assert expected == pytest.approx(exact, abs=5 * 0.5 / DRAWS**0.5)
+        assert expected == pytest.approx(exact, abs=5 * 0.5 / TIE_DRAWS**0.5)
 
 
 def test_few_places_of_many_tied_candidates_are_exact() -> None:

@@ -26,7 +26,7 @@ from figeval import (
 )
 from figeval.errors import CapabilityError, ModelError, PluginError, UnknownName
 from figeval.hooks import hookimpl
-from figeval.models.capabilities import KNOWN, ask, capabilities
+from figeval.models.capabilities import KNOWN_CAPABILITIES, ask, capabilities
 from figeval.models.model import Backends, Model, open_model
 from tests.fakes import FakeChatModel, FakeEncoder, FakeGenerator, FakeLanguageModel, FakePairScorer
 
@@ -252,7 +252,7 @@ def test_every_request_names_a_capability_and_every_capability_is_a_protocol():
         "find_spans": FindsSpans,
         "write": Writes,
     }
-    assert set(protocols) == set(KNOWN)
+    assert set(protocols) == set(KNOWN_CAPABILITIES)
     for name, protocol in protocols.items():
         assert isinstance(SimpleNamespace(**{name: len}), protocol)
         assert not isinstance(SimpleNamespace(), protocol)

@@ -43,7 +43,7 @@ def predict(start, backend: FakeModel, examples=EXAMPLES, memo: Memo | None = No
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make thirty candidates many, and blocks of requests small."""
-    monkeypatch.setattr(routes, "MANY", 20)
+    monkeypatch.setattr(routes, "MAX_SEPARATE_OPTIONS", 20)
     monkeypatch.setattr(routes, "ROWS", 7)
     monkeypatch.setattr(capabilities, "BLOCK", 8)
 
@@ -51,7 +51,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("start", "make"), ROUTES)
 def test_many_candidates_give_the_predictions_of_few(start, make, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = predict(start, make())
-    monkeypatch.setattr(routes, "MANY", 20)
+    monkeypatch.setattr(routes, "MAX_SEPARATE_OPTIONS", 20)
     monkeypatch.setattr(capabilities, "BLOCK", 8)
     backend = make()
     predictions = predict(start, backend)

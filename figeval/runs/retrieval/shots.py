@@ -19,7 +19,7 @@ from figeval.types import JSON, Example
 if TYPE_CHECKING:
     from figeval.runs.retrieval.neighbours import NearestExamples
 
-NAMED = 5  # ids of rows that a message names
+MAX_NAMED_IDS = 5  # ids of rows that a message names
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Room:
         n = len(self.leaks.pool) - len(self.leaks.of(question))
         self._rows[n] += 1
         names = self._names.setdefault(n, [])
-        if len(names) < NAMED:
+        if len(names) < MAX_NAMED_IDS:
             names.append(question.id)
 
     @property
@@ -171,6 +171,6 @@ class Room:
         """Return these questions, e.g. `6 of 60 test rows ('a', 'b', 'c', 'd', 'e', …)`; empty if there are none."""
         if not (count := self.count_below(k)):
             return ""
-        names = [name for n in sorted(self._names) if n < k for name in self._names[n]][:NAMED]
-        shown = ", ".join(f"{name!r:.80}" for name in names) + (", …" if count > NAMED else "")
+        names = [name for n in sorted(self._names) if n < k for name in self._names[n]][:MAX_NAMED_IDS]
+        shown = ", ".join(f"{name!r:.80}" for name in names) + (", …" if count > MAX_NAMED_IDS else "")
         return f"{count:,} of {self.rows:,} test rows ({shown})"

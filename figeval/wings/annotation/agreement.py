@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from figeval import Interval, Prediction, Score, Statistic, mean_of
 from figeval.metrics.aggregation import Floats, MetricAggregator
-from figeval.metrics.intervals import FEWEST_CLUSTERS, NOTHING, cluster_places, interval_of_statistic
+from figeval.metrics.intervals import FEWEST_CLUSTERS, ROUNDING_ERROR, cluster_places, interval_of_statistic
 from figeval.metrics.statistic import quotient, ratio
 
 Scale: TypeAlias = Literal["nominal", "ordinal", "interval"]
@@ -350,8 +350,10 @@ def correlations(
     reason = ""
     if n < MIN_ITEMS:
         reason = f"fewer than {MIN_ITEMS} items with both values"
-    elif min(np.ptp(a), np.ptp(b)) <= NOTHING:
-        reason = "all values of the metric are the same" if np.ptp(a) <= NOTHING else "all judgements are the same"
+    elif min(np.ptp(a), np.ptp(b)) <= ROUNDING_ERROR:
+        reason = (
+            "all values of the metric are the same" if np.ptp(a) <= ROUNDING_ERROR else "all judgements are the same"
+        )
     if reason:
         absent = Interval(reason=reason)
         return tuple(Score(metric=name, value=None, interval=absent, n=n, clusters=groups) for name in names)

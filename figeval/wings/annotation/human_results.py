@@ -17,7 +17,7 @@ from figeval import Score, mean_of
 from figeval.io.text import counted, one_line
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.paired import PairedTest, holm, paired
-from figeval.records.measured import JUDGED, KAPPA, MAJORITY, MEAN, MeasuredNumber, MeasuredNumbers, Rule
+from figeval.records.measured import JUDGED_SUFFIX, KAPPA, MAJORITY, MEAN, MeasuredNumber, MeasuredNumbers, Rule
 from figeval.runs.stored import Values
 from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.agreement import (
@@ -210,7 +210,7 @@ def _numbers_of_system(
     )
     numbers = [
         MeasuredNumber(
-            part=key.task if key.gold else f"{key.task}{JUDGED}",
+            part=key.task if key.gold else f"{key.task}{JUDGED_SUFFIX}",
             metric=metric,
             model=system,
             value=score.value,

@@ -32,7 +32,7 @@ from figeval import (
     extract_number,
 )
 from figeval.answers import VERSION
-from figeval.config import UNSEEN
+from figeval.config import IGNORED_MODEL_ARGS
 from figeval.io.frontend import notice, warn
 from figeval.io.text import clean, cleaned
 from figeval.prompts import PromptTemplate, load_template
@@ -85,7 +85,7 @@ class Judging:
     @property
     def answer_options(self) -> JSON:
         """The options that can change an answer, as a record holds them."""
-        options = {name: value for name, value in self.options.items() if name not in UNSEEN}
+        options = {name: value for name, value in self.options.items() if name not in IGNORED_MODEL_ARGS}
         plain: JSON = cleaned(json.loads(json.dumps(options, default=str)))
         return plain
 

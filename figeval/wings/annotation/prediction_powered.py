@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from figeval.metrics.differences import refuse_infinite, t_test
 from figeval.metrics.intervals import (
-    NOTHING,
+    ROUNDING_ERROR,
     Bounds,
     Floats,
     Spread,
@@ -132,7 +132,7 @@ def power_tuning(labels: Floats, predictions: Floats, unlabelled: Floats) -> flo
     """
     n, rest = len(labels), len(unlabelled)
     every = np.concatenate((predictions, unlabelled))
-    if n < 2 or not rest or np.ptp(every) <= NOTHING * max(1.0, float(np.abs(every).max())):
+    if n < 2 or not rest or np.ptp(every) <= ROUNDING_ERROR * max(1.0, float(np.abs(every).max())):
         return 0.0
     covariance = float((labels - labels.mean()) @ (predictions - predictions.mean())) / n
     return min(1.0, max(0.0, covariance / ((1 + n / rest) * float(every.var(ddof=1)))))
@@ -162,7 +162,7 @@ class _Items:
         u, v = (_residuals(values, self.of_labels, groups) for values in (self.labels, self.tuned))
         w = _residuals(self.unlabelled, self.of_unlabelled, groups)
         of_labels, of_tuned = float(u @ u), float(v @ v)
-        if min(of_labels, of_tuned) <= NOTHING**2:
+        if min(of_labels, of_tuned) <= ROUNDING_ERROR**2:
             return 1.0
         rho = float(u @ v) / math.sqrt(of_labels * of_tuned)
         excess = 2 * math.sqrt(of_labels * of_tuned) * (rho - _lower_limit(rho, len(self.labels), events))

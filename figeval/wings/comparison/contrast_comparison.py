@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from figeval import TaskRecord
 from figeval.metrics.discrimination import NUMBERS, Judged, area, area_features
-from figeval.metrics.paired import DRAWS, PairedTest, paired
+from figeval.metrics.paired import SIGN_FLIPS, PairedTest, paired
 from figeval.metrics.statistic import quotient
 from figeval.records.schema import ContrastRecord
 from figeval.runs.contrasts import ContrastAnswer, answer_of
@@ -149,7 +149,13 @@ _MEASURES = {
 
 
 def paired_discrimination(
-    metric: str, a: Sequence[Judged], b: Sequence[Judged], *, within: bool = False, seed: int = 0, draws: int = DRAWS
+    metric: str,
+    a: Sequence[Judged],
+    b: Sequence[Judged],
+    *,
+    within: bool = False,
+    seed: int = 0,
+    draws: int = SIGN_FLIPS,
 ) -> PairedTest:
     """Compare the judgements of two models on the same examples.
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.differences import ALPHA, score_statistic
-from figeval.metrics.intervals import FEW, NOTHING, TINIEST
+from figeval.metrics.intervals import FEW_CLUSTERS, MIN_FLOAT, ROUNDING_ERROR
 from figeval.metrics.paired_test import PairedTest
 
 POWER = 0.8
@@ -94,7 +94,7 @@ def _by_flips(groups: int, power: float, level: float) -> float:
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         samples = noise + middle / math.sqrt(groups)
-        observed = np.abs(samples.sum(axis=1, keepdims=True)) * (1 - NOTHING)
+        observed = np.abs(samples.sum(axis=1, keepdims=True)) * (1 - ROUNDING_ERROR)
         is_found = (np.abs(samples @ signs) >= observed).mean(axis=1) <= level
         low, high = (low, middle) if is_found.mean() >= power else (middle, high)
     return high
@@ -120,17 +120,17 @@ def equivalence(test: PairedTest, margin: float) -> float | None:
     if test.stderr and test.freedom:
         by_t = _tail((margin - abs(test.difference)) / test.stderr, test.freedom)
     if test.effective_n is None or test.a_only is None or test.b_only is None:
-        is_sparse = test.differing is not None and test.differing < FEW
-        return None if is_sparse or by_t is None else min(1.0, max(by_t, TINIEST))
+        is_sparse = test.differing is not None and test.differing < FEW_CLUSTERS
+        return None if is_sparse or by_t is None else min(1.0, max(by_t, MIN_FLOAT))
     if margin >= 1:
-        return TINIEST
+        return MIN_FLOAT
     independent = test.clusters == test.n
     freedom = math.inf if independent else max(1.0, (test.effective_clusters or test.clusters) - 1)
     size = test.effective_n / test.n
     counts = test.a_only * size, test.b_only * size, test.effective_n
     nearest = min(score_statistic(*counts, -margin), -score_statistic(*counts, margin))
     by_score = _tail(nearest, freedom)
-    return min(1.0, max(by_score, TINIEST if independent else by_t or 0.0, TINIEST))
+    return min(1.0, max(by_score, MIN_FLOAT if independent else by_t or 0.0, MIN_FLOAT))
 
 
 def _tail(t: float, freedom: float) -> float:

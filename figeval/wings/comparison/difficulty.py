@@ -26,7 +26,7 @@ from figeval.wings.comparison.task_comparison import RunSide
 
 PAIR = 2
 MAX_LISTED = 10  # candidates for each task
-RIGHT = 0.5  # an answer that is right with a higher probability, as by a tie, counts as right
+RIGHT_SHARE = 0.5  # an answer that is right with a higher probability, as by a tie, counts as right
 
 
 @checked_arguments
@@ -234,12 +234,12 @@ def _rate_task(name: str, sides: Sequence[RunSide], metric: str) -> TaskDifficul
     for example in examples:
         values = [value for run in means if (value := run[example]) is not None]
         if values:
-            right = sum(value > RIGHT for value in values)
+            right = sum(value > RIGHT_SHARE for value in values)
             by_seed = [[seed[example] for seed in seeds if example in seed] for seeds in rows]
             error = None if right else _common_error(by_seed, informed, metric)
             row, mean = by_seed[0][0], sum(values) / len(values)
             items.append(ExampleDifficulty(example, row["cluster"], 1 - mean, len(values), right, row["gold"], error))
-    shares = [sum(value > RIGHT for value in values) / len(values) if values else 0.0 for values in answers]
+    shares = [sum(value > RIGHT_SHARE for value in values) / len(values) if values else 0.0 for values in answers]
     answered = [[values[item.id] is not None for values in means] for item in items]
     models = tuple(side.record.model.name for side in sides)
     return TaskDifficulty(

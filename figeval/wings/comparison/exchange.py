@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from figeval.metrics.differences import may_be_missed, spread_of_differences, t_test, too_few, too_sparse
 from figeval.metrics.intervals import (
     FEWEST_CLUSTERS,
-    NOTHING,
     RESAMPLES,
+    ROUNDING_ERROR,
     Spread,
     blocks,
     by_cluster,
     cluster_places,
     interval_of_statistic,
 )
-from figeval.metrics.paired import DRAWS, EXACT, PairedTest, coins, drawn_p
+from figeval.metrics.paired import MAX_ENUMERATED_CLUSTERS, SIGN_FLIPS, PairedTest, coins, drawn_p
 
 PERMUTATION_AND_T = "permutation and t"  # the larger p-value counts
 Floats = NDArray[np.float64]
@@ -37,7 +37,7 @@ def statistic_over_languages(  # noqa: PLR0913 - two runs, and a score with its 
     clusters: Mapping[str, Sequence[str | None]],
     combine: Combine,
     seed: int = 0,
-    draws: int = DRAWS,
+    draws: int = SIGN_FLIPS,
     *,
     kinds: Mapping[str, int] = MappingProxyType({}),
 ) -> PairedTest:
@@ -168,13 +168,13 @@ class _Exchange:
         if not len(differing):
             return 1.0
         fixed = self.sums.sum(axis=0) - differing.sum(axis=0)  # of clusters in which an exchange changes nothing
-        least = observed - NOTHING * max(1.0, observed)
+        least = observed - ROUNDING_ERROR * max(1.0, observed)
 
         def extreme(exchanged: Floats) -> NDArray[np.bool_]:
             sums_a = fixed[0] + differing[:, 0].sum(axis=0) + exchanged @ (differing[:, 1] - differing[:, 0])
             return ~(np.abs(self.combine(sums_a) - self.combine(total - sums_a)) < least)
 
-        if len(differing) <= EXACT:
+        if len(differing) <= MAX_ENUMERATED_CLUSTERS:
             patterns = np.array(list(product((0.0, 1.0), repeat=len(differing)))).reshape(-1, len(differing))
             return float(extreme(patterns).mean())
         generator = np.random.default_rng(self.seed)

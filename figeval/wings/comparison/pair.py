@@ -14,7 +14,7 @@ from figeval import RecordError, RunRecord, TaskRecord
 from figeval.errors import near
 from figeval.io.text import one_line
 from figeval.metrics.discrimination import NUMBERS
-from figeval.metrics.paired import DRAWS
+from figeval.metrics.paired import SIGN_FLIPS
 from figeval.runs.stored import stored_metrics
 from figeval.wings.comparison.contrast_comparison import NO_SCORES, OTHER_TASKS, compare_contrasts
 from figeval.wings.comparison.task_comparison import (
@@ -22,9 +22,9 @@ from figeval.wings.comparison.task_comparison import (
     DEFAULT,
     DISJOINT,
     MIXED,
+    NO_VALUE,
     OTHER_ARGUMENT,
     SEEDED,
-    UNKNOWN,
     UNSTORED,
     RunSide,
     TaskComparison,
@@ -61,7 +61,7 @@ def compare_sides(
     metric: str,
     seed: int,
     prompts: tuple[str, str] | None = None,
-    draws: int = DRAWS,
+    draws: int = SIGN_FLIPS,
 ) -> RunComparison:
     """Compare two runs on every task that both have; p-values are not corrected yet.
 
@@ -227,7 +227,7 @@ def refuse_other_examples(a: TaskRecord, b: TaskRecord) -> None:
 
 def _explain_omissions(left_out: Mapping[str, str]) -> str:
     """Name the tasks that have values in both runs but were left out, and say why; empty if there are none."""
-    for text in (ALL_SEEN, OTHER_ARGUMENT, DISJOINT, MIXED, UNKNOWN, SEEDED, UNSTORED, NO_SCORES, OTHER_TASKS):
+    for text in (ALL_SEEN, OTHER_ARGUMENT, DISJOINT, MIXED, NO_VALUE, SEEDED, UNSTORED, NO_SCORES, OTHER_TASKS):
         reasons = {name: reason for name, reason in left_out.items() if text in reason}
         if reasons:
             return f"{', '.join(reasons)}: {next(iter(reasons.values()))}"

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 from figeval import Collective, Harness, RunRecord, TaskRecord
 from figeval.metrics.differences import bounds_of_difference
 from figeval.metrics.intervals import Bounds, clip
-from figeval.metrics.paired import DRAWS, PairedTest, paired, paired_over_languages, paired_over_seeds
+from figeval.metrics.paired import SIGN_FLIPS, PairedTest, paired, paired_over_languages, paired_over_seeds
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, ContrastRecord
 from figeval.records.sweep import run_or_seeds
@@ -126,7 +126,7 @@ ALL_SEEN = "a model was trained or chosen on these examples, so no valid test ex
 UNSTORED = "lacks predictions of it"
 SEEDED = "is no mean over examples, which alone can be compared over seeds; compare the runs of single seeds"
 MIXED = "depends on the other texts of a run, which an exchange between runs would mix, so there is no valid test"
-UNKNOWN = "has no value on the examples that both runs answered"
+NO_VALUE = "has no value on the examples that both runs answered"
 OTHER_ARGUMENT = (
     "A and B computed the metric with different models, arguments or words, so its scores are not comparable"
 )
@@ -162,7 +162,12 @@ class TaskComparison:
 
 
 def compare_task(
-    name: str, a: tuple[RunSide, TaskRecord], b: tuple[RunSide, TaskRecord], metric: str, seed: int, draws: int = DRAWS
+    name: str,
+    a: tuple[RunSide, TaskRecord],
+    b: tuple[RunSide, TaskRecord],
+    metric: str,
+    seed: int,
+    draws: int = SIGN_FLIPS,
 ) -> list[TaskComparison] | str:
     """Return the comparisons of two runs on a task, one for each language and one for all, or why there is none.
 
@@ -320,7 +325,7 @@ def _compare_statistics(
         features_b = _recompute_features(features_b, side_b, task_b, metrics, parts)
         for features in (features_a, features_b):
             if all(numbers is None for numbers, _ in features.values()):
-                return f"{metric} {UNKNOWN}: {statistic.absent}"
+                return f"{metric} {NO_VALUE}: {statistic.absent}"
     test = partial(
         statistic_over_languages, combine=statistic.combine, seed=seed, draws=draws, kinds=dict(statistic.kinds)
     )

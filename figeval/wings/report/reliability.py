@@ -18,7 +18,7 @@ LOG_LIKELIHOODS = "log-likelihoods"  # the kind of scores that are normalised ov
 MAX_ROUNDING = 1e-3  # how far probabilities may be from adding up to 1
 BINS = 10  # of equal width, as usual for the expected calibration error
 COVERAGES = tuple(step / 20 for step in range(1, 21))
-DRAWS = 10_000  # of the answers of a calibrated model
+RESAMPLES = 10_000  # of the answers of a calibrated model
 MIN_DRAWS = 1_000  # for many answers, whose error varies less
 CELLS = 2_000_000  # numbers of one block of draws: 16 MB
 
@@ -117,7 +117,7 @@ def _calibrated_errors(confidence: Floats, tied: Floats, bins: NDArray[np.int64]
     starts = np.flatnonzero(np.diff(bins[order], prepend=-1))
     chance, parts, stated = (values[order] for values in (confidence * tied, 1 / tied, confidence))
     generator = np.random.default_rng(0)
-    draws = max(MIN_DRAWS, min(DRAWS, 10 * CELLS // n))
+    draws = max(MIN_DRAWS, min(RESAMPLES, 10 * CELLS // n))
     errors = [
         np.abs(np.add.reduceat((generator.random((size, n)) < chance) * parts - stated, starts, axis=1)).sum(axis=1) / n
         for size in blocks(draws, n)

@@ -21,7 +21,7 @@ from figeval.io.observer import Observer
 from figeval.io.validation import checked_arguments
 from figeval.io.yaml_files import read_mapping
 from figeval.plugins import PluginManager
-from figeval.records.training import REMOVED, TrainingRecord, floor_in
+from figeval.records.training import REMOVED_OPTIONS, TrainingRecord, floor_in
 from figeval.reporting import training as training_table
 from figeval.reporting.progress import open_display
 from figeval.types import JSON
@@ -247,7 +247,7 @@ def resolve_config(file: Path | None, flags: Mapping[str, object], manager: Plug
         UnknownName: There is no such preset.
     """
     file_settings = {} if file is None else read_mapping(file, TrainError)
-    for name in sorted(REMOVED & file_settings.keys()):
+    for name in sorted(REMOVED_OPTIONS & file_settings.keys()):
         if file_settings[name]:
             frontend.warn(f"{file}: {name} no longer has any effect; remove it")
     settings = merge_settings(file_settings, {name: read_none(name, value) for name, value in flags.items()})

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, V
 from figeval import TrainError
 from figeval.config import Augment, Size
 from figeval.io.validation import first_problem
-from figeval.records.training import FOLDER, OPERATIONAL, REMOVED
+from figeval.records.training import FOLDER, OPERATIONAL_OPTIONS, REMOVED_OPTIONS
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
@@ -109,7 +109,7 @@ class TrainConfig(BaseModel):
     def _without_removed(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values  # which pydantic refuses
-        return {name: value for name, value in values.items() if name not in REMOVED}
+        return {name: value for name, value in values.items() if name not in REMOVED_OPTIONS}
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
@@ -145,7 +145,7 @@ class TrainConfig(BaseModel):
         """Return eight hex digits over the settings that can change the weights."""
         # Keys that were added later count only if they are set, so that trainings of an earlier figeval can resume.
         late = {name for name in ("probe", "augment") if not getattr(self, name)}
-        values = self.model_dump(mode="json", exclude={*OPERATIONAL, *late})
+        values = self.model_dump(mode="json", exclude={*OPERATIONAL_OPTIONS, *late})
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 
 

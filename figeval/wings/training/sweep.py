@@ -21,7 +21,7 @@ from figeval.io.json_files import JSONValue
 from figeval.io.observer import Observer
 from figeval.io.yaml_files import InvalidYAML, parse_yaml
 from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write
-from figeval.records.training import OPERATIONAL
+from figeval.records.training import OPERATIONAL_OPTIONS
 from figeval.runs.seeds import scores_of, warnings_of
 from figeval.wings.training.config import TrainConfig, read_none, validate_config
 from figeval.wings.training.pipeline import complete_training, evaluation_folder, floor_probe, stored_evaluation
@@ -229,7 +229,7 @@ def parse_grid(texts: Sequence[str]) -> GridValues:
     Raises:
         TrainError: The text has another form, or names a field that is unknown or must be the same for all trainings.
     """
-    fields = set(TrainConfig.model_fields) - OPERATIONAL - FIXED_FIELDS - {"head_args"}
+    fields = set(TrainConfig.model_fields) - OPERATIONAL_OPTIONS - FIXED_FIELDS - {"head_args"}
     grid: dict[str, list[str]] = {}
     for part in (part for text in texts for part in text.split(";") if part.strip()):
         name, equals, values = part.partition("=")

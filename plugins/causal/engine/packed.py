@@ -19,7 +19,7 @@ from figeval.types import JSON
 
 from ...torch_models.batching import TokenBudget, run_batches
 from .bodies import KeyValues, cache_argument, fixed_cache, growing_cache, head, only_at, vocabulary
-from .prefix_tree import EMPTY, Ints, PrefixTree, TokenRequest, build_tree, shared_length
+from .prefix_tree import NO_TOKENS, Ints, PrefixTree, TokenRequest, build_tree, shared_length
 from .reading_plan import PackedRow, Prefix, RowShape, plan_of
 from .views import ReadStrategy, View
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Answer: TypeAlias = tuple[float, bool]  # Σ log P(token), and whether each token was the likeliest
 
-PLAIN = ReadStrategy("plain rows", RowShape(trees=False, prefixes=False))
+PLAIN_ROWS = ReadStrategy("plain rows", RowShape(trees=False, prefixes=False))
 MIN_SHARED_TOKENS = 32  # least number of tokens that two calls must share for their keys and values to be kept
 LOGIT_BYTES = {"cpu": 96 << 20}  # bytes for the scores of the vocabulary at a time
 BLOCK_ROWS = 16  # states whose scores fit into a CPU's caches
@@ -67,14 +67,14 @@ class PackedEngine:
     model: PreTrainedModel
     device: torch.device
     budget: TokenBudget
-    strategy: ReadStrategy = PLAIN
+    strategy: ReadStrategy = PLAIN_ROWS
     verdict: SelfTestVerdict | None = None  # that of the self-test
     precision: torch.dtype | None = None  # that of the passes, if it is not that of the weights
     body: Module | None = None  # the module before the head; None if the head cannot be run separately
     last: Module | None = None  # the feed-forward part of its last layer; None if it cannot be run on chosen states
     tokens: TokenCount = field(default_factory=TokenCount)
-    _shared_prefix: tuple[Ints, KeyValues] = (EMPTY, [])
-    _last: Ints = field(default_factory=lambda: EMPTY)  # the common beginning of the last requests
+    _shared_prefix: tuple[Ints, KeyValues] = (NO_TOKENS, [])
+    _last: Ints = field(default_factory=lambda: NO_TOKENS)  # the common beginning of the last requests
 
     @property
     def dtype(self) -> torch.dtype:
@@ -90,7 +90,7 @@ class PackedEngine:
         long_set = set(long_texts)  # longer than the sample of the self-test: beyond a sliding window
         short_texts = [index for index in range(len(requests)) if index not in long_set]
         answers: dict[int, Answer] = {}
-        for rows, strategy in ((short_texts, self.strategy), (long_texts, PLAIN)):
+        for rows, strategy in ((short_texts, self.strategy), (long_texts, PLAIN_ROWS)):
             scores = self.score_by(strategy, [requests[row] for row in rows], len(rows) / len(requests))
             answers |= dict(zip(rows, scores, strict=True))
         return [answers[index] for index in range(len(requests))]
@@ -143,7 +143,7 @@ class PackedEngine:
 
     def forget(self) -> None:
         """Reset the counts, and forget the kept prefix."""
-        self.tokens, self._shared_prefix, self._last = TokenCount(), (EMPTY, []), EMPTY
+        self.tokens, self._shared_prefix, self._last = TokenCount(), (NO_TOKENS, []), NO_TOKENS
 
     def describe(self) -> JSON:
         """Return the strategy, and the number of tokens that it saves."""

@@ -26,7 +26,7 @@ class TokenRequest:
 
 
 Ints: TypeAlias = NDArray[np.int64]
-EMPTY = np.empty(0, dtype=np.int64)
+NO_TOKENS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def build_tree(requests: Sequence[TokenRequest]) -> PrefixTree:
     tokens: list[Ints] = []
     depth: list[Ints] = []
     end = np.zeros(sum(len(request.ids) for request in requests), dtype=np.int64)
-    tails: list[Ints] = [EMPTY] * len(requests)  # the nodes that predict a request's continuation
-    previous, path, count = EMPTY, EMPTY, 0
+    tails: list[Ints] = [NO_TOKENS] * len(requests)  # the nodes that predict a request's continuation
+    previous, path, count = NO_TOKENS, NO_TOKENS, 0
     for index in order:
         request = requests[index]
         ids = np.array(request.ids[:-1], dtype=np.int64)
@@ -92,14 +92,14 @@ def build_tree(requests: Sequence[TokenRequest]) -> PrefixTree:
         tails[index] = path[-request.predicted :]
         previous = ids
     end[path] = count
-    nodes = np.concatenate((EMPTY, *tails))
+    nodes = np.concatenate((NO_TOKENS, *tails))
     words = [word for request in requests for word in request.ids[-request.predicted :]]
     pairs = np.stack((nodes, np.array(words, dtype=np.int64)), axis=1)
     predictions, indexes = np.unique(pairs, axis=0, return_inverse=True)
     cuts = np.cumsum([request.predicted for request in requests])[:-1]
     answers = np.split(indexes.reshape(-1), cuts)
     return PrefixTree(
-        np.concatenate((EMPTY, *tokens)), np.concatenate((EMPTY, *depth)), end[:count], predictions, answers
+        np.concatenate((NO_TOKENS, *tokens)), np.concatenate((NO_TOKENS, *depth)), end[:count], predictions, answers
     )
 
 

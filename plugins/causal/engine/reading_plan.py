@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from .prefix_tree import EMPTY, Ints, PrefixTree
+from .prefix_tree import NO_TOKENS, Ints, PrefixTree
 
 # ---- the plan ------------------------------------------------------------------------------------------------------
 
@@ -103,12 +103,12 @@ class TreePlanner:
         The first `shared_prefix` tokens, which all texts share, become a prefix of their own, whether that pays off
         here or not.
         """
-        root = self._prefix(EMPTY)
+        root = self._prefix(NO_TOKENS)
         lowest = root
         if shared_prefix:
             lowest = self._prefix(np.arange(shared_prefix))
             root.prefixes.append(lowest)
-        self._hang(lowest, EMPTY, len(lowest.nodes), len(self.tree.tokens))
+        self._hang(lowest, NO_TOKENS, len(lowest.nodes), len(self.tree.tokens))
         return root
 
     def _prefix(self, nodes: Ints) -> Prefix:
@@ -141,7 +141,7 @@ class TreePlanner:
             elif self.shape.prefixes and self._worth_keeping(len(full_path), fork, last):
                 child_prefix = self._prefix(full_path)
                 prefix.prefixes.append(child_prefix)
-                self._hang(child_prefix, EMPTY, fork, last)
+                self._hang(child_prefix, NO_TOKENS, fork, last)
             else:
                 waiting.append((full_path, self.tree.children(fork, last)))
 

@@ -28,7 +28,7 @@ from ...torch_models.loading import one_line, positions
 from ...torch_models.precision import computing_in, exact_products, is_single, truth_of
 from .bodies import REFUSALS, bytes_per_token, fuse_activations
 from .judgement import Evidence, Floats, ScoreTrial
-from .packed import PLAIN, Answer, PackedEngine
+from .packed import PLAIN_ROWS, Answer, PackedEngine
 from .prefix_tree import TokenRequest
 from .reading_plan import RowShape
 from .separable import separable_parts
@@ -72,12 +72,12 @@ def settle(engine: PackedEngine, scoring: str = "auto") -> PackedEngine:
         strategies = list(strategies_for(engine.model.config, RowShape.on(engine.device.type)))
         file = verdict_file(engine.model, scoring)
         engine.verdict = recall_verdict(file)
-        if engine.verdict is None or not engine.verdict.names_one_of([*strategies, PLAIN]):
+        if engine.verdict is None or not engine.verdict.names_one_of([*strategies, PLAIN_ROWS]):
             test = SelfTest(engine)
             engine.verdict = verdict_of(test, strategies, scoring)
             if not test.ran_out_of_memory:  # which says nothing about the model
                 remember_verdict(file, engine.verdict)
-        engine.strategy = engine.verdict.find_strategy(strategies, PLAIN)
+        engine.strategy = engine.verdict.find_strategy(strategies, PLAIN_ROWS)
     engine.forget()
     return engine
 
@@ -101,7 +101,7 @@ def verdict_of(test: SelfTest, strategies: Sequence[ReadStrategy], scoring: str)
     if scoring == "packed":
         name, reason = type(model).__name__, next(iter(failures.values()), "it has no masks for them")
         raise ModelError(f"scoring=packed: {name} cannot read packed trees ({reason}); leave out scoring, or use rows")
-    return SelfTestVerdict(strategy=PLAIN.name, failures=failures, evidence=evidence, cure=cure)
+    return SelfTestVerdict(strategy=PLAIN_ROWS.name, failures=failures, evidence=evidence, cure=cure)
 
 
 def cure_of(model: PreTrainedModel, result: StrategyResult) -> str:
@@ -245,7 +245,7 @@ class SelfTest:
     @cached_property
     def truth(self) -> Floats:
         """Scores of plain rows in a higher precision than the model's."""
-        return self._score_sample(self._precise, PLAIN)
+        return self._score_sample(self._precise, PLAIN_ROWS)
 
     @cached_property
     def rows(self) -> list[Floats]:
@@ -253,8 +253,8 @@ class SelfTest:
         sample = self._sample
         size = -(-len(sample) // MAX_PARTS)
         parts = [sample[start : start + size] for start in range(0, len(sample), size)]
-        answers = [answer for part in parts for answer in self._itself.scores(PLAIN, part)]
-        return [self._score_sample(self._itself, PLAIN), log_likelihoods(answers)]
+        answers = [answer for part in parts for answer in self._itself.scores(PLAIN_ROWS, part)]
+        return [self._score_sample(self._itself, PLAIN_ROWS), log_likelihoods(answers)]
 
     def _largest_gap(self, strategy: ReadStrategy) -> float:
         """Return the largest difference from plain rows in the model's precision, in nats per token."""
@@ -277,7 +277,9 @@ class EngineReader:
         sample = sample_for(config, positions(self.engine.model))
         strategy = strategy.fit_to(config)
         with exact_products():
-            plain, way, planted = (self.scores(variant, sample) for variant in (PLAIN, strategy, strategy.with_fault()))
+            plain, way, planted = (
+                self.scores(variant, sample) for variant in (PLAIN_ROWS, strategy, strategy.with_fault())
+            )
         return max(gaps(plain, way)), max(gaps(plain, planted))
 
     def tolerance(self, planted_gap: float) -> float:
@@ -290,11 +292,11 @@ class EngineReader:
 
         sample = sample_for(self.engine.model.config, positions(self.engine.model))
         try:
-            truth = EngineReader(self.engine, torch.float64).scores(PLAIN, sample)
+            truth = EngineReader(self.engine, torch.float64).scores(PLAIN_ROWS, sample)
         except REFUSALS:  # of kernels without double precision
-            truth = [answer for request in sample for answer in self.scores(PLAIN, [request])]
+            truth = [answer for request in sample for answer in self.scores(PLAIN_ROWS, [request])]
         with exact_products():
-            return max(gaps(truth, self.scores(PLAIN, sample)))
+            return max(gaps(truth, self.scores(PLAIN_ROWS, sample)))
 
     def scores(self, strategy: ReadStrategy, sample: Sequence[TokenRequest]) -> list[Answer]:
         engine = self.engine

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
 
 TOKENS = "sets of n-grams of NLTK's word_tokenize on the lower-cased text, tokens of letters only"
-CLOSED = "mean over all pairs of a narrative and a proverb: the expectation of a random assignment, in closed form"
+CLOSED_FORM = "mean over all pairs of a narrative and a proverb: the expectation of a random assignment, in closed form"
 ONE_DRAW = "The paper's value comes from one random permutation; 95 % of permutations fall within the interval."
 TABLE = (  # name, n, (Jaccard, common count) of the true pairs, the same for random pairs
     ("unigram", 1, ("0.0258", "1.27"), ("0.0211", "1.06")),
@@ -76,7 +76,7 @@ def random_finding(name: str, values: Floats, gold: Sequence[int], published: st
     """Return a random column of the table: its expectation, and the interval that holds 95 % of permutations."""
     value, spread = permutation_moments(values, gold)
     interval = (max(0.0, value - 1.96 * spread), value + 1.96 * spread)
-    definition = f"{CLOSED}; {TOKENS}"
+    definition = f"{CLOSED_FORM}; {TOKENS}"
     return AnalysedNumber(
         name=name, value=value, published=published, interval=interval, definition=definition, note=ONE_DRAW
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path)
 SHEET = "sheets"
 DEFINITION_COLUMNS = "--definition_columns"
-JUDGED = ("ungrammatical", "does not follow")  # columns of the sheet
+FAULT_COLUMNS = ("ungrammatical", "does not follow")  # columns of the sheet
 FIRST, SECOND = "first sentence", "second sentence"
 
 
@@ -170,10 +170,10 @@ def write_sheet(options: PairOptions, output: Path, max_pairs: int, kinds: Seque
             yield WrittenText(kind, row["id"], row["idiom"], {FIRST: row["premise"]}, row["hypothesis"])
 
     texts = tuple(text for kind in kinds for text in draw_sample(kind))
-    written_texts = WrittenTexts(f"{options.name}_pairs", JUDGED, texts, tuple(kinds), dict.fromkeys(kinds, 0))
+    written_texts = WrittenTexts(f"{options.name}_pairs", FAULT_COLUMNS, texts, tuple(kinds), dict.fromkeys(kinds, 0))
     folder = output / SHEET
     if not (folder / KEY).is_file() or not _is_sheet_of(folder, {text.example for text in texts}):
-        write_sheets(folder, written_texts, JUDGED, seed=options.seed)
+        write_sheets(folder, written_texts, FAULT_COLUMNS, seed=options.seed)
 
 
 def _is_sheet_of(folder: Path, pairs: set[str]) -> bool:

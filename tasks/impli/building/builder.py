@@ -28,7 +28,7 @@ MAX_SENTENCE_CHARS = 2000
 TOO_LONG = f"the sentence has more than {MAX_SENTENCE_CHARS} characters"
 ALONE = "the sentence consists only of the idiom or word"
 REPEATED = "another row about the same idiom has the same sentence"
-BOTH = "the sentence is figurative in one row and literal in another"
+FIGURATIVE_AND_LITERAL = "the sentence is figurative in one row and literal in another"
 REPEATED_PAIR = "the same pair was made from another row"
 
 
@@ -135,7 +135,7 @@ class PairBuilder:
         if len(sentence.text) > MAX_SENTENCE_CHARS:
             raise Rejected(TOO_LONG)
         if not sentence.metaphor and len(labels[_subject(sentence)]) > 1:
-            raise Rejected(BOTH)
+            raise Rejected(FIGURATIVE_AND_LITERAL)
         located = locate(sentence, self._glossary, lexicon)
         around = sentence.text[: located.occurrence.start] + sentence.text[located.occurrence.end :]
         if sum(map(str.isalpha, around)) < 2:

@@ -21,7 +21,7 @@ SPELLINGS = {
 }
 REMARK = re.compile(r"\s*\([^()]*\)")
 SOMEBODY = re.compile(r"\bsomebody\b")
-SPOKEN = str.maketrans("’‘", "''")
+STRAIGHT_QUOTES = str.maketrans("’‘", "''")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _label(row: UserRow) -> str:
 
 def _idiom(row: UserRow, *, required: bool) -> str:
     raw_idiom = row.text("idiom") if required else row.optional("idiom")
-    name = REMARK.sub("", one_line(raw_idiom).translate(SPOKEN)).strip(' .,;:!?"')
+    name = REMARK.sub("", one_line(raw_idiom).translate(STRAIGHT_QUOTES)).strip(' .,;:!?"')
     if raw_idiom and not all(has_words(form) for form in name.split("|")):
         raise row.error(
             "idiom", f"is {raw_idiom[:40]!r}, which has no word to look for, since articles and pronouns do not count"

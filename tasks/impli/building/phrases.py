@@ -33,7 +33,7 @@ MAX_DEFINITION_WORDS = 40  # a longer text is an article about the idiom
 TOO_LONG = f"the definition has more than {MAX_DEFINITION_WORDS} words"
 NEGATED = "the definition begins with a negation"
 OTHER_PART = "the definition is of another part of speech"
-EMPTY = "the definition is empty"
+EMPTY_DEFINITION = "the definition is empty"
 USED = re.compile(
     r"(?:(?:usually|often|generally|commonly) )?(?:used|said|when|if|where|an? (?:expression|phrase|idiom|saying)|"
     r"expression|something said|to say that|meaning|means)\b",
@@ -139,7 +139,7 @@ def _examine(definition: str, part: str) -> Phrase | str:
 def _without_particle(text: str, part: str) -> tuple[str, bool, bool]:
     """Return a tidied definition without "to", or without "be" if it is no verb, and whether it had "to" and "be"."""
     if not text:
-        raise Rejected(EMPTY)
+        raise Rejected(EMPTY_DEFINITION)
     if USED.match(text) or SAID.search(text):
         raise Rejected(USAGE)
     if "/" in text or ";" in text:
@@ -157,7 +157,7 @@ def _without_particle(text: str, part: str) -> tuple[str, bool, bool]:
 def _heads(text: str, tokens: Sequence[Token], part: str, infinitive: bool) -> list[Token]:
     """Return the words of a definition that are inflected. Raises `Rejected` if the definition is unsuitable."""
     if not tokens:
-        raise Rejected(EMPTY)
+        raise Rejected(EMPTY_DEFINITION)
     if tokens[0].lower in NEGATIONS or tokens[min(1, len(tokens) - 1)].lower == "n't":
         raise Rejected(NEGATED)
     if part == VERB:

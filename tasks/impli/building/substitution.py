@@ -18,7 +18,7 @@ from .sites import ARTICLE, NO_PART, REFLEXIVE, Site
 
 # Reasons why a definition cannot replace an idiom.
 FORM = "the verb's form is unclear"
-OPEN = "the definition has an open place that nothing fills"
+OPEN_PLACE = "the definition has an open place that nothing fills"
 LOST = "what fills the idiom's open place would be lost"
 OBJECT = "an object follows the idiom, and the definition takes none"
 NO_OBJECT = "the definition needs an object, and none follows"
@@ -29,7 +29,7 @@ VOICE = "the idiom is passive and the definition is not"
 LONGER = "the idiom is part of a longer phrase"
 DOUBLED = "the definition has the preposition that follows the idiom"
 DETERMINERS = "two determiners"
-SAME = "the hypothesis would be the premise"
+SAME_AS_PREMISE = "the hypothesis would be the premise"
 
 SINGULAR = frozenset({"a", "an", "this", "that", "each", "every", "another"})
 NOUN_PHRASE = frozenset({"DT", "PRP", "PRP$", "CD", "JJ", "NN", "NNS", "NNP", "NNPS", "EX"})
@@ -157,7 +157,7 @@ def insert_phrase(site: Site, phrase: Phrase, prefix: str) -> Substitution:
         text = text[:1].upper() + text[1:]
     sentence = f"{site.sentence[:start]}{text}{site.sentence[site.end :]}"
     if sentence.casefold() == site.sentence.casefold():
-        raise Rejected(SAME)
+        raise Rejected(SAME_AS_PREMISE)
     return Substitution(sentence, start, start + len(text), tuple(changes))
 
 
@@ -281,9 +281,9 @@ def fill_slots(site: Site, text: str, changes: list[str]) -> str:
     if possessive := site.possessive:
         text = GENERIC_REFLEXIVE.sub(REFLEXIVE[possessive], GENERIC_POSSESSIVE.sub(possessive, text))
     elif GENERIC_POSSESSIVE.search(text) or GENERIC_REFLEXIVE.search(text):
-        raise Rejected(OPEN)
+        raise Rejected(OPEN_PLACE)
     if YOU.search(text):
-        raise Rejected(OPEN)
+        raise Rejected(OPEN_PLACE)
     slots = list(INDEFINITE.finditer(text))
     if site.filler:
         of_things = "something" in site.name.lower()
@@ -295,7 +295,7 @@ def fill_slots(site: Site, text: str, changes: list[str]) -> str:
         text = text[: slot.start()] + replacement + text[slot.end() :]
         changes.append(f"{slot.group()} → {replacement}")
     elif slots and site.tag(site.last + 1) in NOUN_PHRASE | {"IN", "TO"}:
-        raise Rejected(OPEN)
+        raise Rejected(OPEN_PLACE)
     return text
 
 

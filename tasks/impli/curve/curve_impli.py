@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 FILE = "curve.json"
 TRAINED = ("epochs", "lr", "batch_size", "max_length", "head", "device")
-SMALL: JSON = {"points": "0,1,3,6,9", "folds": 1, "seeds": 1, "nli": 3000, "pairs": 1000}
-SMALL |= {"epochs": 1, "lr": 1e-4, "batch_size": 32, "max_length": 128}
+SMALL_CURVE: JSON = {"points": "0,1,3,6,9", "folds": 1, "seeds": 1, "nli": 3000, "pairs": 1000}
+SMALL_CURVE |= {"epochs": 1, "lr": 1e-4, "batch_size": 32, "max_length": 128}
 # Stowe et al. 2022, sections 4 and 5; impli.presets.yaml lists what they leave open.
 PAPER: JSON = {"points": ",".join(map(str, range(FOLDS))), "folds": FOLDS, "seeds": 5, "nli": 0, "pairs": 0}
 PAPER |= {"epochs": 3, "lr": 1e-5, "batch_size": 32, "max_length": 128}
-PRESETS = {"small": SMALL, "paper": PAPER}
+PRESETS = {"small": SMALL_CURVE, "paper": PAPER}
 ESTIMATE_STEPS = 8  # training steps on which the estimate is based
 ANSWER_TO_TRAINING_TIME = 1 / 3  # time to answer a pair / time to train on it
 

@@ -18,7 +18,15 @@ from figeval import Prediction, PromptContext, Reply, TaskSpec
 from figeval.builtin.plugins.labelling import chunk_metrics, columns, expressions, floors
 from figeval.builtin.plugins.labelling.labelling import READER, Labelling, LabellingExample
 from figeval.builtin.plugins.labelling.requests import LabelWords
-from figeval.builtin.plugins.labelling.tags import OUTSIDE, USUAL, Scheme, chunks, scheme_of, strays, write_tags
+from figeval.builtin.plugins.labelling.tags import (
+    DEFAULT_SCHEME,
+    OUTSIDE,
+    Scheme,
+    chunks,
+    scheme_of,
+    strays,
+    write_tags,
+)
 from figeval.data import DataContext
 from figeval.errors import DataError, FigevalError, ModelError
 from figeval.plugins import plugin_manager
@@ -148,7 +156,7 @@ def test_the_scheme_is_shown_by_the_labels_or_asked_for(labels: str, declared: s
         with pytest.raises(ValueError, match="labels"):
             scheme_of(tuple(labels.split()), declared)
     else:
-        assert scheme_of(tuple(labels.split()), declared) == (Scheme(*expected.split()) if expected else USUAL)
+        assert scheme_of(tuple(labels.split()), declared) == (Scheme(*expected.split()) if expected else DEFAULT_SCHEME)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +282,9 @@ TIED_IOBES = st.lists(
 )
 
 
-@given(st.one_of(st.tuples(TIED_TAGS, st.just(USUAL)), st.tuples(TIED_IOBES, st.just(Scheme("IOBES")))), st.data())
+@given(
+    st.one_of(st.tuples(TIED_TAGS, st.just(DEFAULT_SCHEME)), st.tuples(TIED_IOBES, st.just(Scheme("IOBES")))), st.data()
+)
 def test_ties_are_scored_by_expectation(answered: tuple[list[list[str]], Scheme], data: st.DataObject) -> None:
     """Counts are means over all ways to draw a tag for each word."""
     ties, scheme = answered

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from math import isfinite
 from typing import Any
 
-from figeval.io.plots import BLUE, GREEN, GREY, NEEDED, ORANGE, PADDING, styled
+from figeval.io.plots import BLUE, GREEN, GREY, ORANGE, PADDING, PLOT_PACKAGES, styled
 from figeval.records.training import TrainingRecord
 from figeval.types import JSON
 
@@ -34,7 +34,7 @@ class Picture:
 
 def available() -> bool:
     """Return whether the libraries that draw charts are installed."""
-    return all(find_spec(name) is not None for name in NEEDED)
+    return all(find_spec(name) is not None for name in PLOT_PACKAGES)
 
 
 def scores(rows: Sequence[JSON], colours: Mapping[str, str]) -> Picture | None:
