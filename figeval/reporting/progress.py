@@ -107,7 +107,8 @@ class Display(Observer):
         self.lines = None if console.is_terminal else Lines(console)
         self._stage: Task | None = None
         self._waiting: TaskID | None = None
-        self._done = 0  # units of the stage, without those of the call of a model that is going on
+        self._done = 0  # units of the stage that are finished
+        self._done_before_call = 0  # those that were when the model was called; it may answer part by part
         self._warnings: set[str] = set()
 
     def live(self) -> AbstractContextManager[object]:
@@ -131,8 +132,10 @@ class Display(Observer):
         self._update(done, ", ".join(f"{name} {_format_figure(value)}" for name, value in figures.items()))
 
     def count_requests(self, answered: int, requests: int) -> None:
+        if not answered:
+            self._done_before_call = self._done
         if self._stage is not None and self._stage.fields["unit"] == "request":
-            self._update(self._done + answered)
+            self._update(max(self._done, self._done_before_call + answered))
         else:
             self._update(self._done, f"{answered:,} of {requests:,} requests")
 

@@ -186,6 +186,7 @@ def test_measures_are_shown_by_their_requests(clock: list[float]) -> None:
     shown.start("proverbs, recall", 600, unit="request", note="about 5,300 tokens at most")
     clock[0] = 2.0
     shown.reach(100)
+    shown.count_requests(0, 256)
     clock[0] = 5.0
     shown.count_requests(50, 256)
     lines.tick()
@@ -199,6 +200,22 @@ def test_measures_are_shown_by_their_requests(clock: list[float]) -> None:
         "proverbs, recall: 356 of 600, 85/s, about 0:00:03 left (15 s)",
         "proverbs, recall: done in 15.0 s",
     ]
+
+
+def test_a_request_that_is_answered_and_then_stored_counts_once() -> None:
+    """A model that answers part by part goes on with a call when the first answers are stored."""
+    shown, lines = in_lines(io.StringIO())
+    shown.start("proverbs, recall", 20, unit="request")
+    counts = []
+    for kept in (0, 8):
+        shown.count_requests(0, 8)
+        for answered in range(2, 9, 2):
+            shown.count_requests(answered, 8)
+            shown.reach(kept + answered)
+            counts.append(lines.state.split(",")[1].split(": ")[1])
+            shown.count_requests(answered, 8)
+            assert f" {kept + answered} of 20" in lines.state
+    assert counts == [f"{done} of 20" for done in range(2, 17, 2)]
 
 
 def test_a_training_is_shown_by_the_same_lines(clock: list[float]) -> None:
