@@ -85,19 +85,21 @@ class ModelSource:
         model: the model.
         file: its numbers; those of earlier sessions are not computed again.
         values: the numbers by key, those of earlier sessions included.
+        fingerprint: fingerprint of the model, a part of each key; a model may read its weights to compute it.
         observe: function that receives how many requests have a number, whenever these are more.
     """
 
     model: Model
     file: AnswerFile[StoredValue]
     values: dict[str, Value]
+    fingerprint: str
     observe: Callable[[int], None] = lambda _: None
     n_values: int = field(default=0, init=False)
 
     @classmethod
     def of(cls, model: Model, file: AnswerFile[StoredValue]) -> ModelSource:
         """Return a model with the numbers in a file, which is locked. Raises `RecordError` if it is damaged."""
-        return cls(model, file, {row["key"]: row["value"] for row in file.rows()})
+        return cls(model, file, {row["key"]: row["value"] for row in file.rows()}, model.fingerprint())
 
     def with_observer(self, observe: Callable[[int], None]) -> ModelSource:
         """Return the same source with another observer, which counts from 0."""
@@ -160,7 +162,7 @@ class ModelSource:
         return [self.values.get(key) for key in keys]
 
     def _key(self, method: str, content: tuple[str, ...]) -> str:
-        return sha256(json.dumps([self.model.fingerprint(), method, *content]).encode()).hexdigest()
+        return sha256(json.dumps([self.fingerprint, method, *content]).encode()).hexdigest()
 
     def _advance(self, requests: int) -> None:
         self.n_values += requests

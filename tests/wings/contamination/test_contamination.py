@@ -77,6 +77,25 @@ def test_a_model_that_knows_the_proverbs_is_told_from_one_that_does_not(tmp_path
     assert "not give the probabilities of single tokens" in ignorant.finding("mini_proverbs", "min_k").unavailable
 
 
+def test_the_fingerprint_of_a_model_is_computed_as_often_for_many_texts_as_for_few(tmp_path: Path) -> None:
+    """It may be a digest of its weights, or what a server says."""
+
+    class Fingerprinted(Knowing):
+        fingerprints = 0
+
+        def fingerprint(self) -> str:
+            self.fingerprints += 1
+            return "1"
+
+    few, many = Fingerprinted(), Fingerprinted()
+    for model, limit in ((few, 5), (many, 30)):
+        figeval.contamination(
+            "mini_proverbs", model, limit=limit, measures="recall", output_path=tmp_path / str(limit)
+        )
+    assert many.requests > few.requests > 0
+    assert many.fingerprints == few.fingerprints
+
+
 def test_every_number_is_labelled_and_no_text_is_stored(tmp_path: Path) -> None:
     measurement = figeval.contamination(
         "mini_proverbs,mini_pairs", Knowing(PROVERBS), limit=20, output_path=tmp_path / "a"
