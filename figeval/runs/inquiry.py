@@ -27,7 +27,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from figeval.errors import ExampleError, FolderInUse, RecordError
+from figeval.errors import ExampleError, FolderInUse, PluginError, RecordError
 from figeval.io.files import cure, locked
 from figeval.io.frontend import notice
 from figeval.io.json_files import parse_json
@@ -286,15 +286,23 @@ class AnswerFile(Generic[R]):
     def appending(self) -> Iterator[Callable[[R], None]]:
         """Yield a function that appends a row, the first one in place of an incomplete last line.
 
+        The function refuses a row that could not be read again, with a `PluginError`.
+
         Raises:
             RecordError: no space or no permission; what was already written stays.
         """
+        from figeval.io.validation import first_problem
+
         adapter, last_sync = self._adapter(), time.monotonic()
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
         def append(row: R) -> None:
             nonlocal last_sync
-            line = (json.dumps(adapter.dump_python(row, mode="json")) + "\n").encode()
+            try:
+                checked_row = adapter.validate_python(row)
+            except ValueError as error:
+                raise PluginError(f"{self.path.name}: {first_problem(error)} in a row that was to be kept") from error
+            line = (json.dumps(adapter.dump_python(checked_row, mode="json")) + "\n").encode()
             with cure(self.path, self.argument):
                 while line:  # an unbuffered write may write only a part
                     line = line[stream.write(line) :]

@@ -121,3 +121,13 @@ def test_one_process_at_a_time_writes_a_file(tmp_path: Path) -> None:
     ours.send(True)
     process.join()
     assert answer(Scorer(), tmp_path / "a.jsonl", "a") == {"a": -1.0}
+
+
+def test_a_row_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    file = figeval.AnswerFile(tmp_path / "a.jsonl", Row)
+    with file.appending() as append:
+        append({"id": "a", "value": 1})
+        with pytest.raises(figeval.PluginError, match=r"a\.jsonl: value must be a number"):
+            append({"id": "b", "value": None})  # type: ignore[typeddict-item]
+        append({"id": "c", "value": 2.0})
+    assert [row["id"] for row in file.rows()] == ["a", "c"]

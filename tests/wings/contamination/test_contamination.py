@@ -89,9 +89,7 @@ def test_the_fingerprint_of_a_model_is_computed_as_often_for_many_texts_as_for_f
 
     few, many = Fingerprinted(), Fingerprinted()
     for model, limit in ((few, 5), (many, 30)):
-        figeval.contamination(
-            "mini_proverbs", model, limit=limit, measures="recall", output_path=tmp_path / str(limit)
-        )
+        figeval.contamination("mini_proverbs", model, limit=limit, measures="recall", output_path=tmp_path / str(limit))
     assert many.requests > few.requests > 0
     assert many.fingerprints == few.fingerprints
 
