@@ -25,7 +25,8 @@ from figeval import (
     TaskError,
     strip_reasoning,
 )
-from figeval.io.text import cleaned
+from figeval.io.frontend import warn
+from figeval.io.text import cleaned, counted
 from figeval.wings.contamination.rewrites import words_of
 from figeval.wings.contamination.statistics import least_likely, standardized
 
@@ -159,6 +160,8 @@ class ModelSource:
 
             for count in inquiry.answer(self.model, store):
                 self._advance(count)
+        if failures := sum(1 for _ in inquiry.missing()):
+            warn(f"{self.model.name}: {counted(failures, 'request')} failed; repeat the same call to ask again")
         return [self.values.get(key) for key in keys]
 
     def _key(self, method: str, content: tuple[str, ...]) -> str:

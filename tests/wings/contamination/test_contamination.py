@@ -188,7 +188,8 @@ class Awake(Writer):
 
 
 def test_models_that_only_write_complete_the_texts(tmp_path: Path) -> None:
-    measurement = figeval.contamination("mini_proverbs", Writer(), output_path=tmp_path)
+    with pytest.warns(figeval.FigevalWarning, match=r"^Writer: 1 request failed; repeat the same call to ask again$"):
+        measurement = figeval.contamination("mini_proverbs", Writer(), output_path=tmp_path)
     recall = measurement.finding("mini_proverbs", "recall")
     assert recall.settings == {"by": "generation"}
     assert recall.score is not None and (recall.score.value, recall.score.n) == (1.0, 29), "an error is not wrong"
