@@ -281,7 +281,7 @@ def test_an_interrupted_curve_goes_on_where_it_stopped(
     gone_on = curve_in("stopped")
     other_trainings = [f"fold{fold}_train2_{regime}_seed0" for regime in ("both", "entailment") for fold in (0, 1)]
     assert calls == ["try", "fold1_train0_none_seed0", *other_trainings]
-    assert "5 trainings on up to 20 pairs, each original_run about" in capsys.readouterr().out
+    assert "5 trainings on up to 20 pairs, each asked about" in capsys.readouterr().out
     assert [
         (number["regime"], number["folds"], number["learned"]) for number in gone_on if number["part"] == "all"
     ] == [
