@@ -262,7 +262,9 @@ def test_bootstrap_intervals_cover_a_difference_in_f1(clusters: int, size: int) 
         skill = (generator.beta(share * 4, (1 - share) * 4, clusters)[index] for share in (0.8, 0.7))
         answers = [np.where(generator.random(len(index)) < ability, gold, 1 - gold) for ability in skill]
         features = (f1_features(gold, answer) for answer in answers)
-        comparison = paired_statistic(*features, [f"c{cluster}" for cluster in index], F1.combine, seed=repeat, draws=100)
+        comparison = paired_statistic(
+            *features, [f"c{cluster}" for cluster in index], F1.combine, seed=repeat, draws=100
+        )
         if comparison.low is not None and comparison.high is not None:
             intervals += 1
             covered += comparison.low <= 0.1 <= comparison.high
