@@ -144,7 +144,7 @@ def listings(manager: PluginManager) -> dict[str, Listing]:
 
     fill(manager, "register_listings", add)
     *core, last = OF_THE_CORE.items()
-    return dict([*core, *((entry.name, entry.load()) for entry in registry), last])
+    return dict([*core, *((registration.name, registration.load()) for registration in registry), last])
 
 
 @click.command()

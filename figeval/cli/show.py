@@ -158,7 +158,7 @@ def show_named(name: str, include: tuple[Path, ...], as_json: bool) -> None:
             read_record(find_record(Path(name)))  # its error says that it is no run
         views = views_by_name(harness)
         if name not in views:
-            names = [*(entry.name for entry in (*catalogue.tasks, *catalogue.suites)), *views]
+            names = [*(registration.name for registration in (*catalogue.tasks, *catalogue.suites)), *views]
             raise UnknownName("run or task", name, names, see="figeval ls tasks")
         print_result(views[name](), as_json=as_json)
 

@@ -53,7 +53,7 @@ class Backends:
         name, colon, rest = model.partition(":")
         if name in self.registry:
             return name, rest
-        names = [entry.name for entry in self.registry]
+        names = [registration.name for registration in self.registry]
         try:
             resolved = self._manager.first("resolve_backend", model=model, options=dict(options))
         except ModelError as error:  # no such folder or no hub: perhaps a misspelled name of a backend

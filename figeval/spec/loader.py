@@ -75,9 +75,9 @@ class Catalogue:
         catalogue = Catalogue(self.task_types)
         for item in items:
             catalogue.add(item, item.origin or item.name)
-        taken = {entry.name for registry in (catalogue.tasks, catalogue.suites) for entry in registry}
-        catalogue.tasks.extend(entry for entry in self.tasks if entry.name not in taken)
-        catalogue.suites.extend(entry for entry in self.suites if entry.name not in taken)
+        taken = {registration.name for registry in (catalogue.tasks, catalogue.suites) for registration in registry}
+        catalogue.tasks.extend(registration for registration in self.tasks if registration.name not in taken)
+        catalogue.suites.extend(registration for registration in self.suites if registration.name not in taken)
         return catalogue
 
     def expand(self, names: Iterable[str]) -> list[TaskSpec]:
@@ -92,7 +92,7 @@ class Catalogue:
             if name in self.broken:
                 raise TaskError(self.broken[name])
             if name not in self.tasks:
-                known_names = [entry.name for registry in (self.tasks, self.suites) for entry in registry]
+                known_names = [registration.name for registry in (self.tasks, self.suites) for registration in registry]
                 raise UnknownName("task", name, known_names, see="figeval ls tasks")
             tasks.append(self.tasks.get(name))
         self.warn_of_broken()
@@ -297,7 +297,7 @@ def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Cal
         entries = list(folder.iterdir())
     except OSError as error:
         raise TaskError(f"{folder} cannot be read ({error.strerror}); give a folder with task files") from error
-    for file in sorted((entry for entry in entries if entry.name.endswith(tuple(KINDS))), key=lambda entry: entry.name):
+    for file in sorted((path for path in entries if path.name.endswith(tuple(KINDS))), key=lambda path: path.name):
         try:
             add(read_item(file, folder))
         except (TaskError, DuplicateName) as error:

@@ -327,8 +327,10 @@ def _fingerprinted_fields(value: Any) -> dict[str, Any]:
     their value.
     """
     values = dict(value.removed_fields) if isinstance(value, Example) else {}
-    for entry in fields(value):
-        content = getattr(value, entry.name)
-        if entry.name != "prompted" and ("later" not in entry.metadata or (content and content != entry.default)):
-            values[entry.metadata.get(FINGERPRINTED_AS, entry.name)] = content
+    for attribute in fields(value):
+        content = getattr(value, attribute.name)
+        if attribute.name != "prompted" and (
+            "later" not in attribute.metadata or (content and content != attribute.default)
+        ):
+            values[attribute.metadata.get(FINGERPRINTED_AS, attribute.name)] = content
     return values

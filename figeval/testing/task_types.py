@@ -299,7 +299,7 @@ class _CheckedType:
         part = f"route {route.name!r}"
         asserting(route.check, part)
         for other in route.of:
-            types = [entry.name for entry in self.harness.task_types]
+            types = [registration.name for registration in self.harness.task_types]
             assert other in types, f"{part} combines {other!r}, which is not a task type{near(other, types)}"
         for name in (*route.metrics, *route.metrics_of_orders):
             asserting(partial(self.harness.metrics.get, name, self.kind.name), part)

@@ -389,14 +389,15 @@ class BatchedModel(ApiModel):
 
     def _format_progress(self, pending: Sequence[Pending]) -> str:
         parts = []
-        for entry in pending:
-            if entry.state is None:
-                parts.append(f"it is not known yet whether a batch of {entry.batch.requests:,} requests was submitted")
-            else:
-                done_count = min(entry.state.done, entry.batch.requests)
+        for pending_batch in pending:
+            if pending_batch.state is None:
                 parts.append(
-                    f"{done_count:,} of {entry.batch.requests:,} requests of {self._name(entry.batch)} are done"
+                    f"it is not known yet whether a batch of {pending_batch.batch.requests:,} requests was submitted"
                 )
+            else:
+                done_count = min(pending_batch.state.done, pending_batch.batch.requests)
+                name = self._name(pending_batch.batch)
+                parts.append(f"{done_count:,} of {pending_batch.batch.requests:,} requests of {name} are done")
         # Without the flags that put the run that waits away, or may pay for another batch.
         words = [word for word in command() or () if word not in ("--fresh", "--resubmit_lost")]
         advice = f"run the same command again: figeval {shlex.join(words)}" if words else "make the same call again"

@@ -179,7 +179,9 @@ def json_list(text: str) -> list[str] | None:
     except (ValueError, RecursionError):
         return None
     if isinstance(value, dict):
-        value = next((entry for entry in value.values() if isinstance(entry, list)), None) if len(value) == 1 else None
+        value = (
+            next((member for member in value.values() if isinstance(member, list)), None) if len(value) == 1 else None
+        )
     if not isinstance(value, list) or not all(isinstance(string, str) for string in value):
         return None
     return [string for string in value[:MAX_LINES] if string.strip()]

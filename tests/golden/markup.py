@@ -20,13 +20,13 @@ def page(text: str) -> dict[str, Any]:
     """Return the lines of a page without its style, its script and what it says about the machine; the data within it,
     and the files that it offers.
     """
-    data = [{"attributes": match[1].strip(), "content": unpacked(match[2])} for match in DATA.finditer(text)]
+    sections = [{"attributes": match[1].strip(), "content": unpacked(match[2])} for match in DATA.finditer(text)]
     offered = [base64.b64decode(match[1]).decode("utf-8").splitlines() for match in DOWNLOAD.finditer(text)]
     constant = {match[1]: hashlib.sha256(match[2].encode()).hexdigest() for match in STYLE.finditer(text)}
     text = MACHINE.sub("", text)
     text = DOWNLOAD.sub('href="{download}"', DATA.sub("", STYLE.sub("", text)))
     lines = [line.strip() for line in POLICY.sub("{digest}", text).splitlines()]
-    embedded = {"data": data, "downloads": offered, "sha256": constant}
+    embedded = {"data": sections, "downloads": offered, "sha256": constant}
     return {"lines": [line for line in lines if line], **{name: value for name, value in embedded.items() if value}}
 
 

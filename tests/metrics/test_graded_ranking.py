@@ -240,6 +240,6 @@ def test_the_best_order_has_an_ndcg_of_one_and_not_a_rounding_more() -> None:
         for rest in range(40):
             example = ranking_example([2] * best + [1] * rest)
             for scores in (range(best + rest, 0, -1), [2] * best + [1] * rest):
-                value = ranking.ndcg(example, ranking_prediction([float(score) for score in scores]))
-                assert value is not None
-                assert 1 - 1e-12 < value <= 1
+                ndcg = ranking.ndcg(example, ranking_prediction([float(score) for score in scores]))
+                assert ndcg is not None
+                assert 1 - 1e-12 < ndcg <= 1

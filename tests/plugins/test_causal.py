@@ -171,7 +171,7 @@ def lm_eval_says(folder: str, requests: list[Continuation], **options: Any) -> l
 
     lm = get_model("hf").create_from_arg_obj({"pretrained": folder, **options}, {"batch_size": 4, "device": "cpu"})
     lm_eval_requests = instances("loglikelihood", [(request.context, request.continuation) for request in requests])
-    return [value for value, _ in lm.loglikelihood(lm_eval_requests, disable_tqdm=True)]
+    return [logprob for logprob, _ in lm.loglikelihood(lm_eval_requests, disable_tqdm=True)]
 
 
 @pytest.mark.parametrize(

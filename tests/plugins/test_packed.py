@@ -196,7 +196,9 @@ def test_memory_that_runs_out_halves_the_batch(monkeypatch: pytest.MonkeyPatch) 
         return original(*args, **kwargs)
 
     monkeypatch.setattr(engine.body, "forward", forward)
-    assert [value for value, _ in engine.score(requests)] == pytest.approx([value for value, _ in expected], abs=1e-5)
+    assert [logprob for logprob, _ in engine.score(requests)] == pytest.approx(
+        [logprob for logprob, _ in expected], abs=1e-5
+    )
     assert failed
     assert engine.budget.halved >= 1
 
@@ -220,7 +222,9 @@ def test_an_activation_in_one_pass_is_the_same() -> None:
     expected = [naive(model, request) for request in requests]
     engine = engine_for(model)
     assert isinstance(model.transformer.h[0].mlp.act, torch.nn.GELU)
-    assert [value for value, _ in engine.score(requests)] == pytest.approx([value for value, _ in expected], abs=1e-4)
+    assert [logprob for logprob, _ in engine.score(requests)] == pytest.approx(
+        [logprob for logprob, _ in expected], abs=1e-4
+    )
 
 
 def test_little_free_memory_makes_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -244,7 +244,7 @@ def test_an_answer_without_log_probabilities_is_not_kept(folder: Path) -> None:
         with pytest.raises(ModelError, match="gave no log-probabilities"):
             open_model(server, max_length=96).loglikelihood(REQUESTS)
         server.vllm = honest  # type: ignore[method-assign]
-        assert all(value < 0 for value in open_model(server, max_length=96).loglikelihood(REQUESTS).values)
+        assert all(logprob < 0 for logprob in open_model(server, max_length=96).loglikelihood(REQUESTS).values)
 
 
 @pytest.mark.parametrize("text", ["[]", "not JSON", "[[7]]", "[[7, null]]", "{}"])

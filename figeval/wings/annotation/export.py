@@ -99,7 +99,7 @@ def _criteria_of_task(name: str, harness: Harness) -> tuple[Criterion, ...]:
     if not scales:
         raise OptionError(
             f"--criteria: {name!r:.80} is neither name=scale nor a task with criteria"
-            f"{near(name, [entry.name for entry in tasks], 0.8)}; write e.g. fluency=1-5,coherence=yes/no"
+            f"{near(name, [registration.name for registration in tasks], 0.8)}; write e.g. fluency=1-5,coherence=yes/no"
         )
     return criteria_of(scales)
 

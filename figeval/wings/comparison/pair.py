@@ -79,12 +79,12 @@ def compare_sides(
     comparisons: list[TaskComparison] = []
     for name, task in tasks_a.items():
         if name in tasks_b:
-            result = _compare_stored(name, (side_a, task), (side_b, tasks_b[name]), metric, seed, draws)
-            if isinstance(result, str):
-                left_out[name] = result
+            comparison = _compare_stored(name, (side_a, task), (side_b, tasks_b[name]), metric, seed, draws)
+            if isinstance(comparison, str):
+                left_out[name] = comparison
             else:
                 del left_out[name]
-                comparisons += result
+                comparisons += comparison
     pairs = {name: (task, tasks_b[name]) for name, task in tasks_a.items() if name not in left_out}
     comparisons = _mark_repeats(comparisons, (side_a, side_b), pairs, metric)
     for name, members, contrast in compare_contrasts(side_a, side_b, metric, prompts, seed, draws):

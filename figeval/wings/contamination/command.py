@@ -63,5 +63,5 @@ def contamination(*, tasks: tuple[str, ...], model: str, as_json: bool, **option
     from figeval.wings.contamination.api import contamination as measure_contamination
 
     arguments = {name: value for name, value in options.items() if value not in (None, ())}
-    result = measure_contamination(tasks, model, progress=True, **arguments)
-    print_result(result, as_json=as_json)
+    measurement = measure_contamination(tasks, model, progress=True, **arguments)
+    print_result(measurement, as_json=as_json)

@@ -180,7 +180,7 @@ def _require_memorized_texts(config: ContaminationConfig, tasks: Sequence[TaskSp
     is_needed = config.run is not None or set(config.measures) <= set(NEED_MEMORIZED_TEXTS)
     if not is_needed or any(task.memorized for task in tasks):
         return
-    specs = map(harness.catalogue.tasks.get, [entry.name for entry in harness.catalogue.tasks])
+    specs = map(harness.catalogue.tasks.get, [registration.name for registration in harness.catalogue.tasks])
     alternatives = [spec.name for spec in specs if spec.memorized]
     names = ", ".join(task.name for task in tasks)
     subject = "--run" if config.run is not None else ", ".join(config.measures)

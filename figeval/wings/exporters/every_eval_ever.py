@@ -95,8 +95,8 @@ def _aggregate(run: RunRecord, stored: StoredRun) -> dict[str, Any]:
             },
         },
         "evaluation_results": [
-            _result(evaluation, entry, pages.get(entry.task.task, "") if entry.task else "")
-            for entry in score_entries(run)
+            _result(evaluation, metric_score, pages.get(metric_score.task.task, "") if metric_score.task else "")
+            for metric_score in score_entries(run)
         ],
     }
 
@@ -105,8 +105,8 @@ def _model_id(run: RunRecord) -> str:
     return "/".join(developer_and_name(run.model.name))
 
 
-def _result(evaluation: str, entry: ScoreEntry, homepage: str) -> dict[str, Any]:
-    score, task = entry.score, entry.task
+def _result(evaluation: str, metric_score: ScoreEntry, homepage: str) -> dict[str, Any]:
+    score, task = metric_score.score, metric_score.task
     proportion = is_proportion(score.metric)
     size = {} if task is None else {name: getattr(task, name) for name in ("version", "n", "available")}
     digests = {} if task is None else {"examples_sha256": task.examples_sha256, "sample_sha256": task.sample_sha256}
@@ -114,10 +114,10 @@ def _result(evaluation: str, entry: ScoreEntry, homepage: str) -> dict[str, Any]
         {} if task is None else {"task_type": task.task_type, "route": task.route, "conditions": described(task)}
     )
     result: dict[str, Any] = {
-        "evaluation_result_id": _result_id(evaluation, entry.name, score.metric),
-        "evaluation_name": entry.name,
+        "evaluation_result_id": _result_id(evaluation, metric_score.name, score.metric),
+        "evaluation_name": metric_score.name,
         "source_data": {
-            "dataset_name": entry.name if task is None else (task.of or task.task),
+            "dataset_name": metric_score.name if task is None else (task.of or task.task),
             **({"source_type": "url", "url": [homepage]} if homepage else {"source_type": "other"}),
             "additional_details": to_texts({**size, **digests}),
         },
@@ -131,8 +131,8 @@ def _result(evaluation: str, entry: ScoreEntry, homepage: str) -> dict[str, Any]
             "additional_details": to_texts(conditions),
         },
         "score_details": {
-            "score": entry.value,
-            "uncertainty": _uncertainty(entry),
+            "score": metric_score.value,
+            "uncertainty": _uncertainty(metric_score),
             "details": to_texts(
                 {
                     "clusters": score.clusters,
@@ -140,8 +140,8 @@ def _result(evaluation: str, entry: ScoreEntry, homepage: str) -> dict[str, Any]
                     "interval": str(score.interval),
                     "standard_deviation_over_seeds": score.sd,
                     "seen": score.seen,
-                    "notes": "; ".join(entry.notes),
-                    **{f"baseline_{name}": value for name, value in entry.baselines.items()},
+                    "notes": "; ".join(metric_score.notes),
+                    **{f"baseline_{name}": value for name, value in metric_score.baselines.items()},
                 }
             ),
         },
@@ -155,9 +155,9 @@ def _result_id(evaluation: str, name: str, metric: str) -> str:
     return f"{evaluation}/{name}/{metric}"
 
 
-def _uncertainty(entry: ScoreEntry) -> dict[str, Any]:
+def _uncertainty(metric_score: ScoreEntry) -> dict[str, Any]:
     """Return what is known of it. The schema's standard deviation is one over examples, which records do not have."""
-    score = entry.score
+    score = metric_score.score
     uncertainty: dict[str, Any] = {"num_samples": score.n}
     if score.stderr is not None:
         clustered = f"clustered, {score.clusters} clusters" if score.clusters < score.n else "analytic"
@@ -176,8 +176,8 @@ def _uncertainty(entry: ScoreEntry) -> dict[str, Any]:
 def _instances(run: RunRecord, stored: StoredRun, evaluation: str) -> Iterator[dict[str, Any]]:
     """Yield a line per example and metric, for metrics that are means over examples."""
     metrics: dict[str, list[str]] = {}
-    for entry in score_entries(run):
-        metrics.setdefault(entry.name, []).append(entry.metric)
+    for metric_score in score_entries(run):
+        metrics.setdefault(metric_score.name, []).append(metric_score.metric)
     for task in run.tasks_with_rows():
         for answer in stored.answers(task):
             language = answer.row.get("language")  # the score of such a task is no mean over its rows

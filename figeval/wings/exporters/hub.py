@@ -47,21 +47,21 @@ def model_index(runs: Sequence[RunRecord], *, dataset_id: str = "") -> str:
 
     results: dict[str, list[Any]] = {}
     for run in runs:
-        for entry in score_entries(run):
-            task = entry.task
-            result = EvalResult(
+        for metric_score in score_entries(run):
+            task = metric_score.task
+            eval_result = EvalResult(
                 task_type=KINDS.get("" if task is None else task.task_type, "other"),
-                dataset_type=one_line(dataset_id) or entry.name,
-                dataset_name=entry.name,
-                dataset_config=entry.name,
+                dataset_type=one_line(dataset_id) or metric_score.name,
+                dataset_name=metric_score.name,
+                dataset_config=metric_score.name,
                 dataset_split="test" if task is None else str(task.settings.get("split", "test")),
                 dataset_args=None if task is None else {"version": task.version, "examples": task.n},
-                metric_type=METRICS.get(entry.metric, entry.metric),
-                metric_name=entry.metric,
-                metric_value=entry.value,
-                metric_args=_uncertainty(entry),
+                metric_type=METRICS.get(metric_score.metric, metric_score.metric),
+                metric_name=metric_score.metric,
+                metric_value=metric_score.value,
+                metric_args=_uncertainty(metric_score),
             )
-            results.setdefault(one_line(run.model.name), []).append(result)
+            results.setdefault(one_line(run.model.name), []).append(eval_result)
     index = [
         model
         for name, model_results in results.items()
@@ -70,10 +70,10 @@ def model_index(runs: Sequence[RunRecord], *, dataset_id: str = "") -> str:
     return _yaml({"model-index": index})
 
 
-def _uncertainty(entry: ScoreEntry) -> dict[str, Any]:
-    score = entry.score
+def _uncertainty(metric_score: ScoreEntry) -> dict[str, Any]:
+    score = metric_score.score
     values: dict[str, Any] = {"stderr": score.stderr, "ci_lower": score.low, "ci_upper": score.high, "n": score.n}
-    values |= {"interval": str(score.interval), "notes": "; ".join(entry.notes) or None}
+    values |= {"interval": str(score.interval), "notes": "; ".join(metric_score.notes) or None}
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -101,41 +101,41 @@ def eval_results(
     """
     if not HUB_ID.fullmatch(str(dataset_id)):
         raise OptionError(f"dataset_id {one_line(str(dataset_id), 80)!r} is not a hub id; write OWNER/NAME")
-    entries = [(run, entry) for run in runs for entry in _with_metric(run, metric)]
+    entries = [(run, metric_score) for run in runs for metric_score in _with_metric(run, metric)]
     if not entries:
         raise OptionError(f"no run has a score for the metric {one_line(metric, 80)!r}; name one with metric=…")
     benchmarks = stored[0].benchmarks() if stored else {}
-    names = _tasks_of_dataset(dataset_id, [_task_of(entry) for _, entry in entries], benchmarks, tasks)
+    names = _tasks_of_dataset(dataset_id, [_task_of(metric_score) for _, metric_score in entries], benchmarks, tasks)
     files: dict[str, str] = {}
-    for run, entry in entries:
-        if _task_of(entry) not in names:
+    for run, metric_score in entries:
+        if _task_of(metric_score) not in names:
             continue
-        if entry.score.seen:
+        if metric_score.score.seen:
             raise RecordError(
-                f"the {metric} of {one_line(run.model.name)} on {entry.name} does not belong on a leaderboard: "
-                f"{SEEN_NOTES[entry.score.seen]}; leave this run out, or give the whole record with --to csv"
+                f"the {metric} of {one_line(run.model.name)} on {metric_score.name} does not belong on a leaderboard: "
+                f"{SEEN_NOTES[metric_score.score.seen]}; leave this run out, or give the whole record with --to csv"
             )
-        notes = "; ".join(entry.notes)
+        notes = "; ".join(metric_score.notes)
         content = {
-            "dataset": {"id": dataset_id, "task_id": entry.name},
-            "value": entry.value,
+            "dataset": {"id": dataset_id, "task_id": metric_score.name},
+            "value": metric_score.value,
             "date": parse_time(run, run.started).isoformat(),
             **({"notes": notes} if notes else {}),
         }
-        name = f"{'/'.join(developer_and_name(run.model.name))}/.eval_results/{file_name(entry.name)}"
+        name = f"{'/'.join(developer_and_name(run.model.name))}/.eval_results/{file_name(metric_score.name)}"
         files[unique_name(name, ".yaml", files)] = _yaml([content])
     return files
 
 
 def _with_metric(run: RunRecord, metric: str) -> Iterator[ScoreEntry]:
-    for entry in score_entries(run):
-        if entry.metric == metric and entry.task is not None and not entry.part:
-            yield entry
+    for metric_score in score_entries(run):
+        if metric_score.metric == metric and metric_score.task is not None and not metric_score.part:
+            yield metric_score
 
 
-def _task_of(entry: ScoreEntry) -> str:
+def _task_of(metric_score: ScoreEntry) -> str:
     """Return the task of a score, also of one with another prompt."""
-    return entry.name if entry.task is None else entry.task.of or entry.task.task
+    return metric_score.name if metric_score.task is None else metric_score.task.of or metric_score.task.task
 
 
 def _tasks_of_dataset(

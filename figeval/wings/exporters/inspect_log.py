@@ -33,9 +33,9 @@ def export(runs: Sequence[RunRecord], stored: Sequence[StoredRun]) -> dict[str, 
         folder = file_name(run.model.name.replace("/", "__"))
         time = parse_time(run, run.started).strftime("%Y-%m-%dT%H-%M-%S-00-00")
         entries: dict[str, list[ScoreEntry]] = {}
-        for entry in score_entries(run):
-            if entry.task is not None:
-                entries.setdefault(entry.task.task, []).append(entry)
+        for metric_score in score_entries(run):
+            if metric_score.task is not None:
+                entries.setdefault(metric_score.task.task, []).append(metric_score)
         for task in run.tasks_with_rows():
             answers = list(stored_run.answers(task))
             identity = _identity(run, task)
@@ -64,7 +64,7 @@ def _log(
         "results": {
             "total_samples": task.n,
             "completed_samples": len(answers) if task.predictions else task.n,
-            "scores": [_score(task, entry) for entry in entries],
+            "scores": [_score(task, metric_score) for metric_score in entries],
         },
         "stats": {
             "started_at": parse_time(run, run.started).isoformat(),
@@ -122,22 +122,22 @@ def _generation(run: RunRecord) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _score(task: TaskRecord, entry: ScoreEntry) -> dict[str, Any]:
+def _score(task: TaskRecord, metric_score: ScoreEntry) -> dict[str, Any]:
     """Return one metric with its standard error and its interval, under the names that Inspect uses."""
-    score = entry.score
-    name = f"{score.metric} ({entry.part})" if entry.part else score.metric
-    metrics = {"mean": entry.value, "stderr": score.stderr, "ci_lower": score.low, "ci_upper": score.high}
+    score = metric_score.score
+    name = f"{score.metric} ({metric_score.part})" if metric_score.part else score.metric
+    metrics = {"mean": metric_score.value, "stderr": score.stderr, "ci_lower": score.low, "ci_upper": score.high}
     values = {key: value for key, value in metrics.items() if value is not None}
     return {
         "name": name,
         "scorer": score.metric,
         "scored_samples": score.n,
-        "unscored_samples": 0 if entry.part else max(0, task.n - score.n),
+        "unscored_samples": 0 if metric_score.part else max(0, task.n - score.n),
         "metrics": {key: {"name": key, "value": value, "params": {}} for key, value in values.items()},
         "metadata": {
             **_details(score),
-            "notes": list(entry.notes),
-            **{f"baseline_{key}": value for key, value in entry.baselines.items()},
+            "notes": list(metric_score.notes),
+            **{f"baseline_{key}": value for key, value in metric_score.baselines.items()},
         },
     }
 

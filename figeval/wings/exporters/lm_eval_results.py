@@ -56,17 +56,21 @@ def _task_part(run: RunRecord) -> dict[str, Any]:
     """Return the part about tasks. A number without a value has no entry."""
     part: dict[str, Any] = {name: {} for name in ("results", "versions", "n-shot", "higher_is_better", "n-samples")}
     entries_by_name: dict[str, list[ScoreEntry]] = {}
-    for entry in score_entries(run):
-        entries_by_name.setdefault(entry.name, []).append(entry)
+    for metric_score in score_entries(run):
+        entries_by_name.setdefault(metric_score.name, []).append(metric_score)
     for name, entries in entries_by_name.items():
         task = entries[0].task
         numbers: dict[str, Any] = {"alias": name}
-        for entry in entries:
-            metric = _metric_name(entry.metric)
-            numbers[f"{metric},{FILTER}"] = entry.value
-            numbers[f"{metric}_stderr,{FILTER}"] = "N/A" if entry.score.stderr is None else entry.score.stderr
+        for metric_score in entries:
+            metric = _metric_name(metric_score.metric)
+            numbers[f"{metric},{FILTER}"] = metric_score.value
+            numbers[f"{metric}_stderr,{FILTER}"] = (
+                "N/A" if metric_score.score.stderr is None else metric_score.score.stderr
+            )
         part["results"][name] = numbers
-        part["higher_is_better"][name] = {_metric_name(entry.metric): entry.score.higher_is_better for entry in entries}
+        part["higher_is_better"][name] = {
+            _metric_name(metric_score.metric): metric_score.score.higher_is_better for metric_score in entries
+        }
         if task is not None:
             part["versions"][name] = task.version
             part["n-shot"][name] = int(task.settings.get("num_fewshot", 0))
@@ -84,7 +88,9 @@ def _task_part(run: RunRecord) -> dict[str, Any]:
 
 def _effective_n(task: TaskRecord, entries: Sequence[ScoreEntry]) -> int:
     """Return the number of examples, of those with an answer if there is a score of them only."""
-    sizes = (entry.score.n for entry in entries if without_answer(task, entry.score, task.baselines))
+    sizes = (
+        metric_score.score.n for metric_score in entries if without_answer(task, metric_score.score, task.baselines)
+    )
     return min(sizes, default=task.n)
 
 
@@ -96,14 +102,17 @@ def _metric_name(metric: str) -> str:
 def _config(name: str, entries: Sequence[ScoreEntry]) -> dict[str, Any]:
     task = entries[0].task
     details = {
-        entry.metric: {
-            **entry.score.model_dump(exclude={"metric"}),
-            "baselines": dict(entry.baselines),
-            **({"notes": list(entry.notes)} if entry.notes else {}),
+        metric_score.metric: {
+            **metric_score.score.model_dump(exclude={"metric"}),
+            "baselines": dict(metric_score.baselines),
+            **({"notes": list(metric_score.notes)} if metric_score.notes else {}),
         }
-        for entry in entries
+        for metric_score in entries
     }
-    metrics = [{"metric": entry.metric, "higher_is_better": entry.score.higher_is_better} for entry in entries]
+    metrics = [
+        {"metric": metric_score.metric, "higher_is_better": metric_score.score.higher_is_better}
+        for metric_score in entries
+    ]
     config: dict[str, Any] = {"task": name, "metric_list": metrics}
     metadata: dict[str, Any] = {"source": "figeval", "scores": details}
     if task is not None:

@@ -45,8 +45,8 @@ def board_content(paths: Sequence[Path], harness: Harness, seed: int = 0) -> tup
         )
     owners = _owners(harness)
     results: dict[tuple[Kind, str], list[BoardResult]] = {}
-    for entry in entries:
-        for result in _results(entry, harness):
+    for board_entry in entries:
+        for result in _results(board_entry, harness):
             results.setdefault((result.kind, result.name), []).append(result)
     boards = [board for group in results.values() for board in leaderboards(group, owners, seed)]
     kinds: dict[Kind, int] = {"suite": 0, "contrast": 1, "task": 2}
@@ -57,7 +57,7 @@ def board_content(paths: Sequence[Path], harness: Harness, seed: int = 0) -> tup
         return (is_other, board.benchmark, kinds[board.kind], order.get(name, len(order)))
 
     boards.sort(key=position)
-    absent = [absence for entry in entries for absence in _absences(entry)]
+    absent = [absence for board_entry in entries for absence in _absences(board_entry)]
     version = installed("figeval") or "unknown"
     return BoardRecord(made=now(), figeval=version, runs=len(entries), leaderboards=boards, absent=absent), entries
 
@@ -151,31 +151,33 @@ def _folder_name(name: str, harness: Harness) -> str:
     return next(names, OTHER_BENCHMARK)
 
 
-def _absences(entry: BoardEntry) -> Iterator[Absence]:
-    for task in entry.record.tasks:
+def _absences(board_entry: BoardEntry) -> Iterator[Absence]:
+    for task in board_entry.record.tasks:
         if task.kind != "probe" and not _is_ranked(task):
             reason = {"failed": "failed", "done": "has no score"}.get(task.status, "is not finished")
-            yield Absence(model=entry.label, task=task.task, why=reason)
+            yield Absence(model=board_entry.label, task=task.task, why=reason)
 
 
 def _is_ranked(task: TaskRecord) -> bool:
     return task.status == "done" and any(score.value is not None for score in task.scores)
 
 
-def _results(entry: BoardEntry, harness: Harness) -> Iterator[BoardResult]:
+def _results(board_entry: BoardEntry, harness: Harness) -> Iterator[BoardResult]:
     """Yield the results of an entry: its tasks and prompts, the contrasts, and the means over suites."""
-    record = entry.record
+    record = board_entry.record
     # The record of a mean is always new, so the version is that of the runs.
-    major = min(int(run.schema_version.partition(".")[0]) for run, _ in entry.runs)
+    major = min(int(run.schema_version.partition(".")[0]) for run, _ in board_entry.runs)
     tasks = {task.task: task for task in record.tasks if task.kind != "probe" and _is_ranked(task)}
     for name, task in tasks.items():
         data = Data(_portion(task, record), major, task.version, task.examples_sha256, task.template_sha256 or "")
-        yield BoardResult(entry, name, "task", data, task.n, task.scores, _name_floors(task.baselines, record), task)
+        yield BoardResult(
+            board_entry, name, "task", data, task.n, task.scores, _name_floors(task.baselines, record), task
+        )
     for contrast in record.contrasts:
         if members := [tasks[name] for name in contrast.tasks if name in tasks]:
             data = _joint_data(members, record, major)
             examples, floors = contrast.positive + contrast.negative, _name_floors(contrast.baselines, record)
-            yield BoardResult(entry, contrast.name, "contrast", data, examples, contrast.scores, floors)
+            yield BoardResult(board_entry, contrast.name, "contrast", data, examples, contrast.scores, floors)
     macros: dict[str, list[MacroRecord]] = {}
     for macro in record.macro:
         if macro.value is not None:
@@ -183,7 +185,7 @@ def _results(entry: BoardEntry, harness: Harness) -> Iterator[BoardResult]:
     for suite, means in macros.items():
         if members := _members(suite, tasks, harness):
             data, scores = _joint_data(members, record, major), list(map(_mean_score, means))
-            yield BoardResult(entry, suite, "suite", data, means[0].tasks, scores, [])
+            yield BoardResult(board_entry, suite, "suite", data, means[0].tasks, scores, [])
 
 
 def _name_floors(baselines: Sequence[BaselineRecord], record: RunRecord) -> list[BaselineRecord]:

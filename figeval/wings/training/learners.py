@@ -30,7 +30,7 @@ class Learners:
 
     def heads(self, task_type: str) -> list[str]:
         """Return the heads for a task type: its own, default first, then those for any task type."""
-        names = [entry.name.partition(":") for entry in self.registry]
+        names = [registration.name.partition(":") for registration in self.registry]
         return [head for key in (task_type, ANY) for of, _, head in names if of == key]
 
     def reads_plain_texts(self, task_type: str, head: str) -> bool:
@@ -57,9 +57,9 @@ class Learners:
 
 def list_heads(harness: Harness) -> Iterator[JSON]:
     """Yield one row per head for `figeval ls heads`, the default of a task type first."""
-    for entry in load_learners(harness.manager).registry:
-        task_type, _, head = entry.name.partition(":")
-        yield {"name": head, "type": task_type, "summary": entry.summary, "owner": entry.owner}
+    for registration in load_learners(harness.manager).registry:
+        task_type, _, head = registration.name.partition(":")
+        yield {"name": head, "type": task_type, "summary": registration.summary, "owner": registration.owner}
 
 
 def load_learners(manager: PluginManager) -> Learners:

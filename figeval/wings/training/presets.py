@@ -284,13 +284,13 @@ def changed_fields(config: TrainConfig, preset: Preset) -> list[str]:
 
 def list_presets(harness: Harness) -> Iterator[JSON]:
     """Yield one row per preset, i.e. per row of a published table."""
-    for entry in load_presets(harness.manager).registry:
-        row = entry.load().to_dict()
-        yield {**row, "hyper-parameters": _format_hyperparameters(row["settings"]), "owner": entry.owner}
+    for registration in load_presets(harness.manager).registry:
+        row = registration.load().to_dict()
+        yield {**row, "hyper-parameters": _format_hyperparameters(row["settings"]), "owner": registration.owner}
 
 
 def preset_names(harness: Harness) -> Iterator[str]:
-    return (entry.name for entry in load_presets(harness.manager).registry)
+    return (registration.name for registration in load_presets(harness.manager).registry)
 
 
 class PresetView(Result):

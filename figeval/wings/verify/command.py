@@ -35,9 +35,9 @@ def verify(run: Path, include_path: tuple[Path, ...], no_data: bool, against: Pa
     """
     from figeval.wings.verify.api import verify as verify_run
 
-    result = verify_run(run, data=not no_data, against=against, include_path=include_path, progress=True)
+    verification = verify_run(run, data=not no_data, against=against, include_path=include_path, progress=True)
     if as_json:
-        echo_json(result.to_dict())
+        echo_json(verification.to_dict())
     else:
-        echo(result)
-    return 0 if result.ok else 2
+        echo(verification)
+    return 0 if verification.ok else 2

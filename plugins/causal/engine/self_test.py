@@ -104,13 +104,13 @@ def verdict_of(test: SelfTest, strategies: Sequence[ReadStrategy], scoring: str)
     return SelfTestVerdict(strategy=PLAIN_ROWS.name, failures=failures, evidence=evidence, cure=cure)
 
 
-def cure_of(model: PreTrainedModel, result: StrategyResult) -> str:
+def cure_of(model: PreTrainedModel, trial: StrategyResult) -> str:
     """Return what makes a strategy pass that did not, if anything does."""
     if model.config._attn_implementation not in PRECISE:
         return "--model_args attn_implementation=sdpa accepts the masks of packed trees"
-    if result.evidence is None or result.evidence.error is None:
+    if trial.evidence is None or trial.evidence.error is None:
         return "no option changes that"
-    if result.is_sound:
+    if trial.is_sound:
         return "--model_args scoring=packed reads packed trees nevertheless, and dtype=float32 rounds less"
     return "--model_args dtype=float32 rounds less"
 

@@ -80,8 +80,10 @@ def calibration(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) 
     """
     import altair as alt
 
-    shown = _select_colours(colours, (entry["label"] for entry in entries))
-    bins = [{"run": entry["label"], "single": entry["single"], **each} for entry in entries for each in entry["bins"]]
+    shown = _select_colours(colours, (series["label"] for series in entries))
+    bins = [
+        {"run": series["label"], "single": series["single"], **each} for series in entries for each in series["bins"]
+    ]
     unit = alt.Scale(domain=[0, 1], nice=False)
     diagonal = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])).mark_line(color=GREY, strokeDash=[4, 3])
     points = alt.Chart(alt.Data(values=bins)).encode(
@@ -101,9 +103,9 @@ def calibration(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) 
     )
 
     curve = [
-        {"run": entry["label"], "single": entry["single"], "coverage": share, "accuracy": accuracy}
-        for entry in entries
-        for share, accuracy in entry["selective"]
+        {"run": series["label"], "single": series["single"], "coverage": share, "accuracy": accuracy}
+        for series in entries
+        for share, accuracy in series["selective"]
     ]
     lines = (
         alt.Chart(alt.Data(values=curve))
@@ -131,10 +133,10 @@ def positions(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) ->
     import altair as alt
 
     counts: dict[tuple[str, int], Counter[str]] = {}
-    for entry in entries:
-        for row in entry["positions"]:
+    for series in entries:
+        for row in series["positions"]:
             numbers = {key: row[key] for key in ("chosen", "right", "n")}
-            counts.setdefault((entry["label"], row["position"]), Counter()).update(numbers)
+            counts.setdefault((series["label"], row["position"]), Counter()).update(numbers)
     rows = [
         {"position": position, "who": label, "share": numbers["chosen"] / numbers["n"]}
         for (label, position), numbers in counts.items()
@@ -145,7 +147,7 @@ def positions(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) ->
         for (label, position), numbers in counts.items()
         if label == first
     ]
-    shown = {**_select_colours(colours, (entry["label"] for entry in entries)), GOLD_LABEL: GOLD}
+    shown = {**_select_colours(colours, (series["label"] for series in entries)), GOLD_LABEL: GOLD}
     chart = (
         alt.Chart(alt.Data(values=rows))
         .mark_bar()

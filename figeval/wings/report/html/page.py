@@ -314,9 +314,9 @@ def _calibration(entries: Sequence[JSON], labels: Sequence[str]) -> Grid | None:
 def _positions(entries: Sequence[JSON], labels: Sequence[str]) -> Grid | None:
     head = ("task", "run", "position", "chosen", "right", "answers")
     rows = [
-        (entry["task"], labels[entry["run"]], *(str(counts[key]) for key in ("position", "chosen", "right", "n")))
-        for entry in entries
-        for counts in entry["positions"]
+        (series["task"], labels[series["run"]], *(str(counts[key]) for key in ("position", "chosen", "right", "n")))
+        for series in entries
+        for counts in series["positions"]
     ]
     return Grid(head, rows, right=head[2:]) if rows else None
 
@@ -345,8 +345,8 @@ def _charts(content: ReportContent, columns: Columns) -> JSON:
     scores = charts.scores(cleaned(points), colours)
     calibration, positions = (
         [
-            {**entry, "label": columns.whole_label(entry["run"]), "single": columns.labels[entry["run"]]}
-            for entry in entries
+            {**series, "label": columns.whole_label(series["run"]), "single": columns.labels[series["run"]]}
+            for series in entries
         ]
         for entries in (content.calibration, content.positions)
     )
