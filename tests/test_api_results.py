@@ -51,6 +51,17 @@ def test_python_gives_what_the_command_prints(
         setattr(table, next(iter(type(table).__slots__)), None)
 
 
+def test_the_frame_of_a_run_has_its_scores(runs: tuple[Path, Path]) -> None:
+    run = figeval.load(runs[0])
+    assert len(run.to_frame()) > 1
+    assert run.to_frame().equals(run.scores)
+
+
+def test_a_result_without_a_table_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="Result has no table"):
+        figeval.Result().to_frame()
+
+
 @pytest.mark.wing("comparison")
 def test_columns_do_not_depend_on_the_content(runs: tuple[Path, Path]) -> None:
     plan = figeval.power("mini_proverbs").to_frame()

@@ -293,6 +293,10 @@ class Run(Result):
         """Return the lines below the tables: what a reader must know of the numbers, and the progress."""
         return [*table.notes(self.record), *self.progress()]
 
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the scores, as `scores` describes them. Raises `FigevalError` if pandas is not installed."""
+        return self.scores
+
     def to_dict(self) -> JSON:
         """Return the content of `run.json`."""
         return self.record.model_dump(mode="json")

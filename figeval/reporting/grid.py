@@ -283,7 +283,14 @@ class Result:
         return ()
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return the first table as a DataFrame. Raises `FigevalError` if pandas is not installed."""
+        """Return the first table as a DataFrame.
+
+        Raises:
+            FigevalError: pandas is not installed.
+            NotImplementedError: the result has no table, since its class does not define `tables`.
+        """
+        if not self.tables:
+            raise NotImplementedError(f"{type(self).__name__} has no table")
         return self.tables[0].to_frame()
 
     def to_dict(self) -> JSON | list[JSON]:
