@@ -27,6 +27,8 @@ MAX_CHARS = 10_000_000  # of one text, which filters may divide into characters
 MAX_DEPTH = 100  # levels of nested lists and mappings
 MAX_WIDTH = 10_000  # for padding, indenting and splitting into pieces
 MAX_BITS = 4_096  # of an integer
+HASH_BITS = 60  # integers of more may all have the same hash, and then each is compared with all others
+LARGE_INTEGER_STEPS = 100
 
 LOOKUP_STEPS = 4  # of an item: filters look up paths of them in every value, which takes some microseconds each
 
@@ -77,7 +79,8 @@ def measure(*values: object) -> tuple[int, int]:
             if isinstance(value, str | bytes):
                 steps += characters(len(value))
             elif isinstance(value, int | float):
-                steps += 1
+                is_large = isinstance(value, int) and value.bit_length() > HASH_BITS
+                steps += LARGE_INTEGER_STEPS if is_large else 1
             else:
                 content = value if isinstance(value, list | tuple) else _content_of(value)
                 steps += 1 + len(content)
@@ -111,8 +114,11 @@ def charge_result(value: T) -> T:
     """Return a result after its steps are spent; what is inside it has been measured before.
 
     Raises:
-        SecurityError: it is an integer of too many bits, a text that is too long, or the limits are exceeded.
+        SecurityError: it is an integer of too many bits or a range of such, a text that is too long, or the limits are
+            exceeded.
     """
+    if isinstance(value, range) and max(value.start.bit_length(), value.stop.bit_length()) > HASH_BITS:
+        raise SecurityError(f"a range of integers of more than {HASH_BITS} bits")
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
     if isinstance(value, str):
@@ -156,6 +162,12 @@ def check_call(name: str, operands: tuple[object, ...]) -> None:
             check_format(template, values)
         case "replace", (str() as text, str() as old, str() as new, *_):
             budget.spend(characters((text.count(old) + 1) * len(new)))
+        case "rfind" | "rindex" | "rpartition" | "rsplit" | "strip" | "lstrip" | "rstrip" | "trim", (
+            str() as text,
+            str() as pattern,
+            *_,
+        ):  # Python may compare all of the pattern at each character
+            budget.spend(characters(len(text) * len(pattern)))
         case "sum", (_, *rest) if any(isinstance(start, list | tuple | dict) for start in rest):
             raise SecurityError("only numbers can be added up")  # sums of lists are copied again and again
         case "join" | "wordwrap", (value, *others):  # at worst, there is a separator after each character
@@ -166,6 +178,10 @@ def check_call(name: str, operands: tuple[object, ...]) -> None:
                 raise SecurityError(f"a width of more than {MAX_WIDTH:,}")
             size = steps * levels if name == "tojson" else _length(value)
             budget.spend(characters(size * max(widths, default=1)))
+    if name == "wordwrap" and isinstance(operands[0], str):
+        width = next((operand for operand in operands[1:] if type(operand) is int and operand > 0), 79)  # as Jinja
+        longest = max(map(len, re.findall(r"\s+|\S+", operands[0], re.ASCII)), default=0)
+        budget.spend(characters(longest * longest // width))  # the rest of a long word is copied for each line of it
     if name in SLOW_FILTERS and operands and hasattr(operands[0], "__len__"):
         budget.spend(len(operands[0]))
 
