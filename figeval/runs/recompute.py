@@ -320,10 +320,11 @@ class RecomputedRun:
     def _ask_baselines(self, task: RecomputedTask, plan: Plan) -> None:
         """Ask the trivial models again, and write their scores into the record of the task."""
         stored = task.stored
-        if trained := ", ".join(baseline.baseline for baseline in stored.baselines if baseline.weights):
-            task.gaps.append(Gap("baselines", f"{trained}: trained, so only its run confirms it"))
         names = {*plan.baselines, *plan.task.task_type.probes}
-        if strangers := [each.baseline for each in stored.baselines if not each.weights and each.baseline not in names]:
+        unknown = [baseline for baseline in stored.baselines if baseline.baseline not in names]
+        if trained := ", ".join(baseline.baseline for baseline in unknown if baseline.weights):
+            task.gaps.append(Gap("baselines", f"{trained}: trained, so only its run confirms it"))
+        if strangers := [baseline.baseline for baseline in unknown if not baseline.weights]:
             task.gaps.append(Gap("baselines", f"{', '.join(strangers)}: the task has no such baseline"))
         if not plan.baselines or not (self.config.baselines or stored.baselines):
             return
@@ -395,13 +396,13 @@ def _describe_task(record: TaskRecord, plan: Plan, *, has_route: bool) -> None:
 
 
 def _write_baselines(record: TaskRecord, scores: BaselineScores) -> None:
-    """Write scores of trivial models into a record; those that could not be asked, and floors, stay as they are."""
+    """Write scores of trivial models into a record; others, such as trained floors, stay as they are."""
 
     def merge(stored: Sequence[BaselineRecord], computed: Sequence[BaselineRecord]) -> list[BaselineRecord]:
         by_name = {baseline.baseline: baseline for baseline in computed}
         names = {baseline.baseline for baseline in stored}
         return [
-            *(baseline if baseline.weights else by_name.get(baseline.baseline, baseline) for baseline in stored),
+            *(by_name.get(baseline.baseline, baseline) for baseline in stored),
             *(baseline for baseline in computed if baseline.baseline not in names),
         ]
 

@@ -242,6 +242,17 @@ def test_a_task_that_was_taken_out_of_a_record_or_put_into_it(cli: Cli, copy: Pa
     assert "problem      run: tasks: `config.tasks` does not ask for mini_proverbs" in problems(cli("verify", "run"))
 
 
+def test_a_trivial_baseline_that_calls_itself_trained(cli: Cli, copy: Path) -> None:
+    def change(content: dict[str, Any]) -> None:
+        baseline = content["tasks"][1]["baselines"][0]
+        baseline["weights"] = "ab" * 32
+        baseline["scores"][0]["value"] = 0.01
+
+    edit(copy, change)
+    renew_digests(copy)
+    assert "baselines.chance.scores.acc.value is 0.01, recomputed 0.5" in "".join(problems(cli("verify", "run")))
+
+
 def test_spaces_in_a_record(cli: Cli, copy: Path) -> None:
     edit(copy, lambda _: None)  # without the line feed at the end
     assert "spaces, the order of keys or a digest were changed" in problems(cli("verify", "run", "--no_data"))[0]
