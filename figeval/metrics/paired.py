@@ -31,6 +31,7 @@ from figeval.metrics.differences import (
     too_few,
     too_sparse,
 )
+from figeval.metrics.differences import PairedTest as PairedTest
 from figeval.metrics.intervals import (
     FEW_CLUSTERS,
     MIN_FLOAT,
@@ -44,7 +45,6 @@ from figeval.metrics.intervals import (
     t_interval,
     t_quantile,
 )
-from figeval.metrics.paired_test import PairedTest as PairedTest
 from figeval.metrics.seeds import FEWEST_SEEDS
 from figeval.types import Interval
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from figeval import Column, Result, Score, Table
 from figeval.io.text import counted, one_line
-from figeval.metrics.paired_test import PairedTest
+from figeval.metrics.differences import PairedTest
 from figeval.records.result_json import to_json
 from figeval.reporting.grid import AND, Row, format_interval, format_number
 from figeval.types import JSON

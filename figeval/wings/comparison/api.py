@@ -11,8 +11,7 @@ from figeval import Column, Grid, Harness, OptionError, Result, Table
 from figeval.api.runs import Runs, names_in, run_paths
 from figeval.config import Names
 from figeval.io.validation import checked_arguments
-from figeval.metrics.differences import ALPHA
-from figeval.metrics.paired_test import PairedTest
+from figeval.metrics.differences import ALPHA, PairedTest
 from figeval.records import conditions
 from figeval.records import notes as run_notes
 from figeval.records.result_json import to_json

@@ -10,9 +10,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.differences import ALPHA, score_statistic
+from figeval.metrics.differences import ALPHA, PairedTest, score_statistic
 from figeval.metrics.intervals import FEW_CLUSTERS, MIN_FLOAT, ROUNDING_ERROR
-from figeval.metrics.paired_test import PairedTest
 
 POWER = 0.8
 MAX_SIMULATED = 12  # clusters; up to this many, the power of the sign flip is simulated
