@@ -25,7 +25,7 @@ from pydantic import (
 from figeval.records.predictions import PredictionRow
 from figeval.records.stored_types import CHOSEN_ON_TEST as CHOSEN_ON_TEST
 from figeval.records.stored_types import UNEQUAL_ANSWERS as UNEQUAL_ANSWERS
-from figeval.records.stored_types import Settings, StoredInterval, known_origin
+from figeval.records.stored_types import Settings, StoredInterval, StoredOrigin
 from figeval.types import Interval, Score
 from figeval.types import Role as Role
 
@@ -424,7 +424,7 @@ class RunRecord(Stored):
     macro: list[MacroRecord] = []
     contrasts: list[ContrastRecord] = Field(default=[], description="of the requested suites")
     spreads: list[SpreadRecord] = []
-    provenance: Annotated[dict[str, Any], AfterValidator(known_origin)]
+    provenance: StoredOrigin
     warnings: list[str] = []
     digests: dict[str, str] = Field(
         default={},

@@ -5,8 +5,9 @@ A record has the limits of an interval, and in words its method or the reason wh
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, partial
 from typing import Annotated, Any
 
 from pydantic import (
@@ -52,21 +53,6 @@ class _ReadAgain(TypedDict, total=False):
     verbalizer: dict[str, list[str]]
 
 
-@lru_cache(maxsize=1)
-def _read_again() -> TypeAdapter[_ReadAgain]:
-    """Return the validator for these settings, built when the first record is made or read."""
-    return TypeAdapter(_ReadAgain)
-
-
-def _readable(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return settings or flags unchanged. Raises `ValueError` if one that figeval reads back has another type."""
-    try:
-        _read_again().validate_python(stored)
-    except ValidationError as error:
-        raise ValueError(first_problem(error)) from error
-    return stored
-
-
 class _Origin(TypedDict, total=False):
     """Parts of a run's origin that figeval reads back; there may be others."""
 
@@ -75,22 +61,23 @@ class _Origin(TypedDict, total=False):
     packages: dict[str, Any] | None
 
 
-@lru_cache(maxsize=1)
-def _origin() -> TypeAdapter[_Origin]:
-    """Return the validator for the origin, built when the first record is made or read."""
-    return TypeAdapter(_Origin)
+@cache
+def _adapter(known: Any) -> TypeAdapter[Any]:
+    """Return the validator of a type, built when the first record is made or read."""
+    return TypeAdapter(known)
 
 
-def known_origin(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's origin unchanged. Raises `ValueError` if a part that figeval reads back has another type."""
+def _check_known(stored: dict[str, Any], known: Hashable) -> dict[str, Any]:
+    """Return a mapping unchanged. Raises `ValueError` if a key of the type `known` has a value of another type."""
     try:
-        _origin().validate_python(stored)
+        _adapter(known).validate_python(stored)
     except ValidationError as error:
         raise ValueError(first_problem(error)) from error
     return stored
 
 
-Settings = Annotated[dict[str, Any], AfterValidator(_readable)]
+Settings = Annotated[dict[str, Any], AfterValidator(partial(_check_known, known=_ReadAgain))]
+StoredOrigin = Annotated[dict[str, Any], AfterValidator(partial(_check_known, known=_Origin))]
 
 
 # Reasons why there is no interval.
@@ -98,7 +85,7 @@ CHOSEN_ON_TEST = "chosen on test"  # of a maximum over checkpoints if its exampl
 UNEQUAL_ANSWERS = "not the same examples answered"  # of a mean over seeds
 
 
-def _read(stored: object, read_words: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Interval:
+def _read_interval(stored: object, read_words: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Interval:
     """Return the interval with the limits that were read before it."""
     low, high, stderr = (info.data.get(name) for name in ("low", "high", "stderr"))
     if isinstance(stored, Interval):
@@ -106,11 +93,11 @@ def _read(stored: object, read_words: ValidatorFunctionWrapHandler, info: Valida
     return Interval.of_words(read_words(stored), low, high, stderr)
 
 
-def _schema(_source: type[Any], _handler: GetCoreSchemaHandler) -> CoreSchema:
+def _interval_schema(_source: type[Any], _handler: GetCoreSchemaHandler) -> CoreSchema:
     """Return the schema of words that are an `Interval` in Python."""
     words = core_schema.to_string_ser_schema(when_used="always")
-    return core_schema.with_info_wrap_validator_function(_read, core_schema.str_schema(), serialization=words)
+    return core_schema.with_info_wrap_validator_function(_read_interval, core_schema.str_schema(), serialization=words)
 
 
 # A field of a record; its fields `low`, `high` and, if there is one, `stderr` stand before it.
-StoredInterval = Annotated[Interval, GetPydanticSchema(_schema)]
+StoredInterval = Annotated[Interval, GetPydanticSchema(_interval_schema)]

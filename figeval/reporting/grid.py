@@ -289,9 +289,10 @@ class Result:
             FigevalError: pandas is not installed.
             NotImplementedError: the result has no table, since its class does not define `tables`.
         """
-        if not self.tables:
+        tables = self.tables
+        if not tables:
             raise NotImplementedError(f"{type(self).__name__} has no table")
-        return self.tables[0].to_frame()
+        return tables[0].to_frame()
 
     def to_dict(self) -> JSON | list[JSON]:
         """Return everything as values that JSON can represent, as the command prints it with `--json`.
@@ -303,17 +304,17 @@ class Result:
 
     def print(self, console: Console) -> None:
         """Print tables and notes on a rich console."""
-        if not self.grids:
-            from rich.text import Text
-
-            console.print(Text(clean(str(self))), soft_wrap=True)
+        if grids := self.grids:
+            print_grids(console, grids, self.notes())
             return
-        print_grids(console, self.grids, self.notes())
+        from rich.text import Text
+
+        console.print(Text(clean(str(self))), soft_wrap=True)
 
     def __str__(self) -> str:
-        if not self.grids:
-            return clean("\n".join(self.notes()))
         blocks = ["\n".join(grid.lines()) for grid in self.grids]
+        if not blocks:
+            return clean("\n".join(self.notes()))
         return "\n".join(["\n\n".join(blocks), *(f"  {clean(note)}" for note in self.notes())])
 
     def _repr_html_(self) -> str:

@@ -227,12 +227,17 @@ def choose_floor(record: RunRecord, plan: Plan, rows: Rows) -> bool:
     floor = tasks.get(f"{plan.task.name}@{plan.variant.substitute_for}")
     if floor is None:
         return not plan.is_reserve
-    is_needed = is_superseded(task, floor, rows)
-    floor.is_floor, tasks[plan.name].is_floor = not is_needed, is_needed
-    return is_needed or not plan.is_reserve
+    return mark_floor(task, floor, tasks[plan.name], rows) or not plan.is_reserve
 
 
-def is_superseded(task: TaskRecord, floor: TaskRecord, rows: Rows) -> bool:
+def mark_floor(task: TaskRecord, floor: TaskRecord, substitute: TaskRecord, rows: Rows) -> bool:
+    """Mark the floor of a task, or its substitute if the floor says nothing; return whether it is the substitute."""
+    substitute.is_floor = _is_superseded(task, floor, rows)
+    floor.is_floor = not substitute.is_floor
+    return substitute.is_floor
+
+
+def _is_superseded(task: TaskRecord, floor: TaskRecord, rows: Rows) -> bool:
     """Return whether the answers to a floor say nothing, unlike those to its task.
 
     A floor beside which a model was trained keeps its place: that model had the same inputs.

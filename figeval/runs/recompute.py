@@ -7,7 +7,6 @@ else stays as it was stored: the model and its answers, trained baselines, times
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -25,12 +24,12 @@ from figeval.prompts import Shots
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import BaselineRecord, RunRecord, TaskRecord
-from figeval.runs.baselines import Baselines, BaselineScores, is_superseded, substitute_name
+from figeval.runs.baselines import Baselines, BaselineScores, mark_floor, substitute_name
 from figeval.runs.contrasts import Discrimination, contrasts_of
 from figeval.runs.harness import Harness
 from figeval.runs.limits import flagged
 from figeval.runs.plan import Plan, allowed, baselines_of, context_of, pool_of, template_of
-from figeval.runs.recomputed_rows import RowRecomputation
+from figeval.runs.recomputed_rows import RowRecomputation, as_json
 from figeval.runs.rescore import AnswerReader, reader_of, reading_of, recorded_route
 from figeval.runs.resume import task_record
 from figeval.runs.score import MetricSet, TaskScorer, summarize
@@ -377,17 +376,14 @@ class RecomputedRun:
             task, substitute = tasks.get(floor.of or ""), tasks.get(substitute_name(floor))
             spec = None if task is None else self._installed_task(task)
             if task is not None and substitute is not None and spec is not None and spec.floor == floor.variant:
-                substitute.is_floor = is_superseded(task, floor, self._folder.rows)
-                floor.is_floor = not substitute.is_floor
+                mark_floor(task, floor, substitute, self._folder.rows)
 
 
 def _describe_task(record: TaskRecord, plan: Plan, *, has_route: bool) -> None:
     """Write into a record what a new run would say of its task, its examples and its prompts."""
     new = task_record(plan)
     of_model = {name: record.settings[name] for name in OF_THE_MODEL if name in record.settings}
-    new.settings = json.loads(
-        json.dumps({key: value for key, value in new.settings.items() if key not in OF_THE_MODEL} | of_model)
-    )
+    new.settings = as_json({key: value for key, value in new.settings.items() if key not in OF_THE_MODEL} | of_model)
     for name in (*OF_THE_TASK, *(OF_THE_ROUTE if has_route else ())):
         setattr(record, name, getattr(new, name))
     record.is_floor = plan.variant.is_floor and plan.config.baselines

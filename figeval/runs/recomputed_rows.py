@@ -75,7 +75,7 @@ class RowRecomputation:
         """Return a row with what it has from its example, and with its metrics, computed again."""
         example, prediction = self._examples[row["id"]], self._prediction(row)
         try:
-            computed = _as_json(prediction_row(self._task.task_type, example, prediction, {}, samples="texts" in row))
+            computed = as_json(prediction_row(self._task.task_type, example, prediction, {}, samples="texts" in row))
             is_whole = all(computed.get(key) == row.get(key) for key in STORED_IN_FULL)
         except Exception:  # row() of a task type may raise anything if values that were not stored are missing
             computed, is_whole = {"gold": self._task.task_type.gold(example)}, False
@@ -88,7 +88,7 @@ class RowRecomputation:
         features = self._features(example, prediction) if is_whole else None
         if features is None:
             self.gaps[INCOMPLETE] += 1
-            return _as_json(new)  # type: ignore[no-any-return]
+            return as_json(new)  # type: ignore[no-any-return]
         rebuilt = self._with_metrics(row, new | {"metrics": features})
         if row["tied"] > 1 and rebuilt["metrics"] != row["metrics"]:
             self.gaps[TIED] += 1
@@ -122,7 +122,7 @@ class RowRecomputation:
         if not self._metrics.collective:
             return rows
         try:
-            return list(map(_as_json, self._metrics.related(rows, settings)))
+            return list(map(as_json, self._metrics.related(rows, settings)))
         except Exception as error:  # rows of earlier versions, and damaged ones, may lack what a metric needs
             reason = f"which cannot be computed from the stored rows ({describe(error)})"
             self.metric_gaps |= dict.fromkeys(self._metrics.collective, reason)
@@ -140,7 +140,7 @@ class RowRecomputation:
         """Return a new row with the stored values of the metrics that one row does not suffice for."""
         names: Container[str] = self._row_metrics.statistics
         stored_values = {name: value for name, value in row["metrics"].items() if name not in names}
-        return _as_json({**new, "metrics": {**new["metrics"], **stored_values}})  # type: ignore[no-any-return]
+        return as_json({**new, "metrics": {**new["metrics"], **stored_values}})  # type: ignore[no-any-return]
 
     def _prediction(self, row: PredictionRow) -> Prediction:
         """Return the prediction of a row, as far as it is stored, with the text that it names."""
@@ -156,7 +156,8 @@ class RowRecomputation:
         return {example.id: self._task.task_type.answer_text(example) for example in self._plan.context.pool()}
 
 
-def _as_json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
+    """Return a value as it is read again from JSON: tuples are lists, and keys are texts."""
     return json.loads(json.dumps(value))
 
 
