@@ -22,6 +22,7 @@ from figeval.data.download import Patience, Unavailable, download, download_memb
 from figeval.data.sources import DataFile, Source
 from figeval.errors import DataError
 from tests.data.loopback import Site, answer, stall, truncate
+from tests.data.zip_headers import set_header_field
 
 BODY = random.Random(7).randbytes(300_000)
 
@@ -261,13 +262,6 @@ def zip_archive(name: str, content: bytes, method: int = zipfile.ZIP_DEFLATED) -
     with zipfile.ZipFile(buffer, "w", method) as archive:
         archive.writestr(name, content)
     return buffer.getvalue()
-
-
-def set_header_field(archive: bytes, offset: int, value: int) -> bytes:
-    """Return an archive of one member with another value in a field of its two headers, such as its method."""
-    changed = bytearray(archive)
-    changed[offset] = changed[archive.rindex(b"PK\x01\x02") + offset + 2] = value
-    return bytes(changed)
 
 
 def test_a_member_of_an_archive_is_taken_out_and_checked(site: Site, target: Path, hasty: Patience) -> None:

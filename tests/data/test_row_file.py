@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from figeval.data import DataContext
 from figeval.data.row_files import RowFile, open_csv
 from figeval.errors import DataError
+from tests.data.zip_headers import set_header_field
 
 TABLE = "id,prediction\nF01,E\nF02,B\n"
 LINES = '{"id": "F01", "prediction": "E"}\n{"id": "F02", "prediction": "B"}\n'
@@ -38,14 +39,6 @@ def zip_archive(*members: str, content: str = TABLE, method: int = zipfile.ZIP_D
         for member in members:
             archive.writestr(member, content)
     return buffer.getvalue()
-
-
-def set_header_field(archive: bytes, offset: int, value: int) -> bytes:
-    """Return an archive of one member with another value in a field of both of its headers, such as its method."""
-    changed = bytearray(archive)
-    for header, shift in ((b"PK\x03\x04", 0), (b"PK\x01\x02", 2)):
-        changed[archive.index(header) + offset + shift] = value
-    return bytes(changed)
 
 
 def flip_byte(packed: bytes, offset: int) -> bytes:

@@ -158,17 +158,23 @@ def test_a_breakdown_can_be_added_later_without_the_model(workshop):
     assert sum(group.scores[0].n for group in breakdown.groups) == 20
 
 
-def test_a_failing_task_does_not_cost_the_others(workshop):
-    class Moody(FakePairScorer):
+def run_with_failure(workshop, error):
+    """Return the record of two tasks, `a` and `b`, of which the model raises an error on the first."""
+
+    class Failing(FakePairScorer):
         def score_pairs(self, pairs):
             if any("wordbad" in pair.left for pair in pairs):
-                raise ZeroDivisionError("a bug in a model")
+                raise error
             return super().score_pairs(pairs)
 
-    workshop.backend = Moody()
+    workshop.backend = Failing()
     write_task(workshop.folder, "a", row3={"q": "wordbad"})
     write_task(workshop.folder, "b")
-    record = workshop.run("a", "b")
+    return workshop.run("a", "b")
+
+
+def test_a_failing_task_does_not_cost_the_others(workshop):
+    record = run_with_failure(workshop, ZeroDivisionError("a bug in a model"))
     assert record.status == "incomplete"
     assert [(task.task, task.status) for task in record.tasks] == [("a", "failed"), ("b", "done")]
     assert "ZeroDivisionError: a bug in a model" in record.tasks[0].error
@@ -178,16 +184,7 @@ def test_a_failing_task_does_not_cost_the_others(workshop):
     "error", [SystemExit(0), SystemExit(), GeneratorExit(), asyncio.CancelledError(), BaseException("odd")]
 )
 def test_a_model_that_wants_to_leave_fails_its_task(workshop, error):
-    class Leaving(FakePairScorer):
-        def score_pairs(self, pairs):
-            if any("wordbad" in pair.left for pair in pairs):
-                raise error
-            return super().score_pairs(pairs)
-
-    workshop.backend = Leaving()
-    write_task(workshop.folder, "a", row3={"q": "wordbad"})
-    write_task(workshop.folder, "b")
-    record = workshop.run("a", "b")
+    record = run_with_failure(workshop, error)
     assert record.status == "incomplete"
     assert [(task.task, task.status) for task in record.tasks] == [("a", "failed"), ("b", "done")]
     assert record.tasks[0].error.startswith("Traceback")
