@@ -69,12 +69,12 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
         record, _ = read_run(path)  # read again, now that no other process can write
         flags = {key: record.config.get(key, "") for key in ("protocol", "split")}
         config = RunConfig(tasks=tuple(record.config.get("tasks", ())), model="", **flags)
-        told_apart = Discrimination(contrasts_of(config, harness))
+        discrimination = Discrimination(contrasts_of(config, harness))
         rereads = []
         for task in record.tasks:
             if reader_of(task, harness):
                 rereads.append(_reread(task, record, folder, harness))
-                record.contrasts = list(told_apart.records(record, folder.rows))
+                record.contrasts = list(discrimination.records(record, folder.rows))
                 withhold_intervals(record, harness)
                 summarize(record, record.config.get("tasks", ()), harness)
                 folder.write(record)  # after each task: its rows, scores and version of the reader belong together

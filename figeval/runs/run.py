@@ -85,8 +85,8 @@ def carry_out(
 ) -> tuple[RunRecord, Path]:
     """Run or continue what `prepare` returned, with workers if there is a staff. Raises what `run` raises."""
     model, plans, left_out = prepared
-    told_apart = Discrimination(contrasts_of(config, harness))
-    check_columns(told_apart.contrasts, {plan.name: plan.available.meta_keys for plan in plans})
+    discrimination = Discrimination(contrasts_of(config, harness))
+    check_columns(discrimination.contrasts, {plan.name: plan.available.meta_keys for plan in plans})
     folder = RunFolder(config.output_path or default_folder(config))
     is_guest = config.model in harness.guests.models  # belongs to the calling program, so it is not closed
     with nullcontext() if is_guest else closing(model), folder.locked():
@@ -98,15 +98,17 @@ def carry_out(
         harness.manager.each("run_started", lambda _: {"run": record.model_copy(deep=True)})
         row_counts = resume(folder, record, plans)
         if row_counts.rows:
-            kept = f"{row_counts.rows:,} of {row_counts.examples:,} answers kept"
-            observer.say(f"continuing, {kept} in {folder.path}")
+            portion = f"{row_counts.rows:,} of {row_counts.examples:,} answers kept"
+            observer.say(f"continuing, {portion} in {folder.path}")
         announce(model, plans, folder)
         in_process = InProcess(CachedModel(model), folder, config.log_samples)
         with (
             executor_of(staff, config, folder, record, plans, in_process) as executor,
             trackers_of(config, record, folder) as log,
         ):
-            session = _Session(config, harness, observer, folder, executor, record, row_counts, line, told_apart, log)
+            session = _Session(
+                config, harness, observer, folder, executor, record, row_counts, line, discrimination, log
+            )
             if config.batch:
                 session.batch(model, plans)
             for plan in plans:

@@ -72,7 +72,7 @@ class Portion:
         return example.meta.get(self.stratify) or (example.language if self.stratify == LANGUAGE else None)
 
 
-WHOLE = Portion()
+ALL_EXAMPLES = Portion()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ class Survey:
 def survey(
     task: str,
     examples: Callable[[], Iterable[Example]],
-    portion: Portion = WHOLE,
+    portion: Portion = ALL_EXAMPLES,
     annotations: Collection[str] = (),
 ) -> Survey:
     """Count and fingerprint the examples, and determine which of them a run of this portion uses.

@@ -1,4 +1,4 @@
-"""Who can be asked: companies and kinds of servers, each a declared value, and the models that are opened for them.
+"""Providers of models, companies and kinds of servers, each a declared value, and the models that are opened for them.
 
 A plugin's own protocol (`figeval.ChatApi`) is a provider like any other, with the same budget, archive and retries.
 """

@@ -1,4 +1,4 @@
-"""What models have in common whose name says everything about them."""
+"""The base class of models whose name says everything about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all models in vLLM share: options, the checkpoint, the engine that is loaded on first use, and the record."""
+"""The base of all models in vLLM: options, the checkpoint, the engine that is loaded on first use, and the record."""
 
 from __future__ import annotations
 

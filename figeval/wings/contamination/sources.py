@@ -66,7 +66,7 @@ class TokenText(str):
 
 @dataclass(frozen=True, slots=True)
 class TextsExample(Example):
-    """What one number is about: a text, or a text and what follows it."""
+    """A text, or a text and its continuation, that one number is about."""
 
     content: tuple[str, ...]
 

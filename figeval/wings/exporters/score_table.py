@@ -189,7 +189,7 @@ def language_notes(runs: Sequence[RunRecord]) -> Iterator[str]:
 
 
 class CellFormat(NamedTuple):
-    """How a format writes texts, values of trivial models, and scores (with their n, if it is smaller than usual)."""
+    """Functions of a format for texts, values of trivial models, and scores with their n if it is not the usual one."""
 
     text: Callable[[str], str]
     value: Callable[[ScoreRecord | None], str]

@@ -343,7 +343,7 @@ class TrainingSession:
 
     @property
     def _remains(self) -> str:
-        """What is left of a training that ends by an error."""
+        """The checkpoint that remains of a training that ends by an error, and its folder."""
         best = self.progress.best
         checkpoint = "no checkpoint was kept" if best is None else f"step {best} is kept"
         return f"{checkpoint} in {self.job.folder.traces}"
