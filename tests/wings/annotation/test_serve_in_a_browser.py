@@ -116,7 +116,7 @@ def test_instructions_are_open_first_and_never_away(page: Page, tmp_path: Path) 
         assert page.script(is_open)
         page.press("ArrowLeft")
         assert page.script(is_open), "who opens them again keeps them open"
-        assert page.script("document.querySelectorAll('img, #told script').length") == 0
+        assert page.script("document.querySelectorAll('img, #instructions-text script').length") == 0
         assert page.script("document.title") == "Annotation"
         page.look(tmp_path / "shot.png", width=390)
         assert page.script("document.documentElement.scrollWidth <= innerWidth")
@@ -131,9 +131,9 @@ def test_long_texts_are_shown_as_a_whole(page: Page, tmp_path: Path) -> None:
         page.open(server.address)
         page.until(WORK_IS_SHOWN)
         page.look(tmp_path / "shot.png", width=400)
-        boxes = "[...document.querySelectorAll('#long_text, #texts p')]"
+        boxes = "[...document.querySelectorAll('#instructions-text, #texts p')]"
         assert page.script(f"{boxes}.length") == 3
-        assert page.script(f"{boxes}.every((one) => one.scrollHeight <= one.clientHeight)")
+        assert page.script(f"{boxes}.every((box) => box.scrollHeight <= box.clientHeight)")
 
 
 def test_an_answer_moves_nothing_on_a_phone(page: Page, tmp_path: Path) -> None:

@@ -1,21 +1,21 @@
 // The page of `figeval annotate serve`. Every text from outside becomes a text node; nothing is inserted as HTML.
 "use strict";
 
-const MOST_BUTTONS = 11; // labels that are shown as buttons; longer scales are a list
-const SHORT = 2; // characters of a name that stands beside its text, such as the letter of an option
+const MAX_BUTTONS = 11; // longer scales are a list
+const MAX_CHARS_BESIDE_TEXT = 2; // of a name, such as the letter of an option
 
 const at = (id) => document.getElementById(id);
-const place = new URLSearchParams(location.hash.slice(1)); // token, and the annotator once there is one
+const parameters = new URLSearchParams(location.hash.slice(1)); // token, and the annotator once there is one
 let work = null; // what the server has sent: annotator, instructions, criteria, items with answers
-let shown = 0; // place of the item on the page
-let current = 0; // place of the criterion that keys answer
+let itemIndex = 0; // the item on the page
+let criterionIndex = 0; // the criterion that keys answer
 let isRead = false; // the instructions, which are closed once when the annotator leaves the first item
 let sending = Promise.resolve(); // answers are sent one after the other, so that the last one counts
 
 function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
 }
 
 function complain(text) {
@@ -26,7 +26,7 @@ function complain(text) {
 async function request(path, options = {}) {
   let reply;
   try {
-    reply = await fetch(path, { ...options, headers: { ...options.headers, authorization: `Bearer ${place.get("token")}` } });
+    reply = await fetch(path, { ...options, headers: { ...options.headers, authorization: `Bearer ${parameters.get("token")}` } });
   } catch {
     throw new Error("The server does not answer. Start it again, and open the address that it prints.");
   }
@@ -39,7 +39,7 @@ async function request(path, options = {}) {
 
 async function begin() {
   const { only, known } = await request("/api/annotators");
-  const name = only || place.get("annotator");
+  const name = only || parameters.get("annotator");
   if (name) return open(name);
   at("known").replaceChildren(...known.map((value) => element("option", { value })));
   at("start").hidden = false;
@@ -48,11 +48,11 @@ async function begin() {
 
 async function open(name) {
   work = await request(`/api/items?${new URLSearchParams({ annotator: name })}`);
-  place.set("annotator", work.annotator);
-  history.replaceState(null, "", `#${place}`);
+  parameters.set("annotator", work.annotator);
+  history.replaceState(null, "", `#${parameters}`);
   at("start").hidden = true;
   at("work").hidden = false;
-  at("told").textContent = work.instructions;
+  at("instructions-text").textContent = work.instructions;
   at("instructions").hidden = !work.instructions;
   complain("");
   go(Math.max(0, work.items.findIndex((item) => !isComplete(item))));
@@ -60,84 +60,84 @@ async function open(name) {
 
 // ---- the item -------------------------------------------------------------------------------------------------------
 
-const isComplete = (item) => work.criteria.every((one) => item.answers[one.name]);
+const isComplete = (item) => work.criteria.every((criterion) => item.answers[criterion.name]);
 
-function go(to) {
-  const before = shown;
-  shown = Math.min(Math.max(to, 0), work.items.length - 1);
-  if (shown !== before && !isRead) {
+function go(index) {
+  const before = itemIndex;
+  itemIndex = Math.min(Math.max(index, 0), work.items.length - 1);
+  if (itemIndex !== before && !isRead) {
     isRead = true;
     at("instructions").open = false;
   }
-  const item = work.items[shown];
+  const item = work.items[itemIndex];
   at("texts").replaceChildren(...item.fields.map(([name, text]) => part(name, text)));
   at("answers").replaceChildren(...work.criteria.map(question));
   at("status").textContent = "";
-  turnTo(work.criteria.findIndex((one) => !item.answers[one.name]));
-  at("place").focus({ preventScroll: true });
+  turnTo(work.criteria.findIndex((criterion) => !item.answers[criterion.name]));
+  at("position").focus({ preventScroll: true });
   scrollTo(0, 0);
 }
 
 function part(name, text) {
-  const made = element("div", {}, element("h2", { dir: "auto", textContent: name }), element("p", { dir: "auto", textContent: text }));
-  made.className = [...name].length <= SHORT ? "short" : "";
-  return made;
+  const node = element("div", {}, element("h2", { dir: "auto", textContent: name }), element("p", { dir: "auto", textContent: text }));
+  node.className = [...name].length <= MAX_CHARS_BESIDE_TEXT ? "short" : "";
+  return node;
 }
 
 function question(criterion, index) {
-  const item = work.items[shown];
+  const item = work.items[itemIndex];
   const choose = (label) => answer(item, criterion, label);
   const choices = element("div", { className: "labels" });
-  if (criterion.labels.length > MOST_BUTTONS) {
+  if (criterion.labels.length > MAX_BUTTONS) {
     const list = element("select", { onchange: () => choose(list.value) }, ...["", ...criterion.labels].map((label) => element("option", { value: label, textContent: label || "–" })));
     list.setAttribute("aria-label", criterion.name);
     choices.append(list);
   } else {
     for (const label of criterion.labels) {
       const input = element("input", { type: "radio", name: `criterion-${index}`, value: label, onchange: () => choose(label) });
-      const made = element("label", {}, input, element("span", { dir: "auto", textContent: label }));
+      const choice = element("label", {}, input, element("span", { dir: "auto", textContent: label }));
       const key = keyOf(label, criterion.labels.indexOf(label), criterion.labels);
-      if (key && key !== label) made.append(element("kbd", { textContent: key, ariaHidden: "true" }));
-      choices.append(made);
+      if (key && key !== label) choice.append(element("kbd", { textContent: key, ariaHidden: "true" }));
+      choices.append(choice);
     }
     const clear = element("button", { type: "button", className: "clear", textContent: "Clear", onclick: () => choose("") });
     clear.setAttribute("aria-label", `Clear ${criterion.name}`);
     choices.append(clear);
   }
   const legend = element("legend", { dir: "auto", textContent: criterion.name });
-  const made = element("fieldset", {}, legend);
+  const fieldset = element("fieldset", {}, legend);
   if (criterion.description) {
     const id = `description-${index}`;
-    made.append(element("p", { id, className: "description", dir: "auto", textContent: criterion.description }));
-    made.setAttribute("aria-describedby", id);
+    fieldset.append(element("p", { id, className: "description", dir: "auto", textContent: criterion.description }));
+    fieldset.setAttribute("aria-describedby", id);
   }
-  made.append(choices);
-  made.addEventListener("focusin", () => turnTo(index));
-  return made;
+  fieldset.append(choices);
+  fieldset.addEventListener("focusin", () => turnTo(index));
+  return fieldset;
 }
 
 function turnTo(index) {
-  current = Math.min(Math.max(index, 0), work.criteria.length - 1);
-  at("labels").textContent = work.criteria[current].labels.map(keyOf).filter(Boolean).join(", ");
+  criterionIndex = Math.min(Math.max(index, 0), work.criteria.length - 1);
+  at("labels").textContent = work.criteria[criterionIndex].labels.map(keyOf).filter(Boolean).join(", ");
   update();
 }
 
 // Show the state of the answers, which is what the server has stored.
 function update() {
-  const item = work.items[shown];
+  const item = work.items[itemIndex];
   const answered = work.items.filter(isComplete).length;
-  at("place").textContent = `Item ${shown + 1} of ${work.items.length}`;
+  at("position").textContent = `Item ${itemIndex + 1} of ${work.items.length}`;
   at("who").textContent = `${answered} answered · ${work.annotator}`;
   at("progress").max = work.items.length;
   at("progress").value = answered;
   at("done").hidden = answered < work.items.length;
   at("open").hidden = answered === work.items.length;
-  at("back").disabled = shown === 0;
-  at("next").disabled = shown === work.items.length - 1;
+  at("back").disabled = itemIndex === 0;
+  at("next").disabled = itemIndex === work.items.length - 1;
   at("next").textContent = isComplete(item) ? "Next →" : "Skip →";
   [...at("answers").children].forEach((fieldset, index) => {
     const label = item.answers[work.criteria[index].name] || "";
-    fieldset.classList.toggle("current", index === current && work.criteria.length > 1);
+    fieldset.classList.toggle("current", index === criterionIndex && work.criteria.length > 1);
     for (const input of fieldset.querySelectorAll("input")) input.checked = input.value === label;
     for (const list of fieldset.querySelectorAll("select")) list.value = label;
     for (const clear of fieldset.querySelectorAll(".clear")) clear.hidden = !label;
@@ -165,21 +165,21 @@ function answer(item, criterion, label) {
 // The key that chooses a label: the label itself if it is one character, else its number, unless that is another label.
 function keyOf(label, index, labels) {
   if ([...label].length === 1) return label;
-  return index < 9 && !labels.some((one) => /^\d$/.test(one)) ? String(index + 1) : "";
+  return index < 9 && !labels.some((other) => /^\d$/.test(other)) ? String(index + 1) : "";
 }
 
 function press(event) {
   if (!work || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, input:not([type=radio])")) return;
-  const { labels } = work.criteria[current];
-  const index = labels.findIndex((label, place) => keyOf(label, place, labels).toLowerCase() === event.key.toLowerCase());
+  const { labels } = work.criteria[criterionIndex];
+  const index = labels.findIndex((label, i) => keyOf(label, i, labels).toLowerCase() === event.key.toLowerCase());
   const vertical = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-  if (event.key === "ArrowLeft") go(shown - 1);
-  else if (event.key === "ArrowRight") go(shown + 1);
+  if (event.key === "ArrowLeft") go(itemIndex - 1);
+  else if (event.key === "ArrowRight") go(itemIndex + 1);
   else if (vertical && !event.target.matches("input") && work.criteria.length > 1) {
-    turnTo(current + vertical);
+    turnTo(criterionIndex + vertical);
   } else if (index >= 0) {
-    answer(work.items[shown], work.criteria[current], labels[index]);
-    turnTo(current + 1);
+    answer(work.items[itemIndex], work.criteria[criterionIndex], labels[index]);
+    turnTo(criterionIndex + 1);
   } else return;
   event.preventDefault();
 }
@@ -207,8 +207,8 @@ at("start").addEventListener("submit", (event) => {
   guarded(open)(at("name").value);
 });
 at("answers").addEventListener("submit", (event) => event.preventDefault());
-at("back").addEventListener("click", () => go(shown - 1));
-at("next").addEventListener("click", () => go(shown + 1));
+at("back").addEventListener("click", () => go(itemIndex - 1));
+at("next").addEventListener("click", () => go(itemIndex + 1));
 at("open").addEventListener("click", () => go(work.items.findIndex((item) => !isComplete(item))));
 addEventListener("keydown", press);
 addEventListener("focus", refresh);
