@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from figeval import Example, Prediction
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
-from figeval.types import Example, Prediction
 
 
 def count_in(aggregator: MetricAggregator | GroupAggregator, example: Example, prediction: Prediction) -> None:

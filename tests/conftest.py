@@ -7,17 +7,19 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from filelock import FileLock
 from hypothesis import settings
 
+from figeval import Harness
 from tests import processes, wings_here
+from tests.cli.conftest import cli  # noqa: F401 - a fixture for all tests
 from tests.warm import start
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -145,6 +147,21 @@ def smollm2(own_home: Path, request: pytest.FixtureRequest) -> Path:
     own_home.mkdir(exist_ok=True)
     (own_home / "models").symlink_to(request.config.cache.mkdir("smollm2"))
     return SMOLLM2.folder()
+
+
+@pytest.fixture
+def open_model() -> Iterator[Callable[..., Any]]:
+    """Return a function that opens a model as `--model` does: `open_model("encoder:folder", pooling="cls")`.
+
+    Models are closed when the test ends.
+    """
+    with ExitStack() as models:
+        harness = Harness()
+
+        def opened(name: str | Path, **options: Any) -> Any:
+            return models.enter_context(harness.open_model(str(name), options)).backend
+
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import figeval
-from figeval import plugins
-from figeval.config import RunConfig
+from figeval import Harness, RunConfig, RunRecord, TaskRecord
 from figeval.io.observer import Observer
 from figeval.records.run_folder import read_record
-from figeval.records.schema import BaselineRecord, ModelRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import BaselineRecord, ModelRecord, ScoreRecord
 from figeval.records.sweep import SeedsRecord, write
-from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.runs.seeds import scores_of
 
@@ -25,9 +23,14 @@ def row(identity: str = "1", **changes: Any) -> dict[str, Any]:
 
 def finished(folder: Path, *tasks: str, **settings: Any) -> Path:
     """Run `overlap`, or another model, on these tasks and return the folder of the run."""
-    config = RunConfig(**{"model": "overlap", "tasks": tasks, "output_path": folder, **settings})
-    run_pipeline(config, Harness(plugins.plugin_manager()), Observer())
+    execute(RunConfig(**{"model": "overlap", "tasks": tasks, "output_path": folder, **settings}))
     return folder
+
+
+def execute(config: RunConfig, harness: Harness | None = None, observer: Observer | None = None) -> RunRecord:
+    """Run with these registries, such as those of `figeval.testing.harness`, and return the record."""
+    record, _ = run_pipeline(config, harness or Harness(), observer or Observer())
+    return record
 
 
 def over_seeds(folder: Path, *tasks: str, seeds: int = 3, **settings: Any) -> Path:

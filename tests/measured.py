@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.stored import short, shown
+from figeval import TaskRecord
 from figeval.records.reference import published
 from figeval.records.run_folder import read_record
-from figeval.records.schema import ScoreRecord, TaskRecord
+from figeval.records.schema import ScoreRecord
 
 __all__ = ["MEASURED_FOLDER", "by_task", "quoted", "scores", "short", "shown", "table", "tasks"]
 

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 import figeval
+from figeval import Harness, RunConfig
 from figeval.cli.main import main
-from figeval.config import RunConfig, RunOptions
+from figeval.config import RunOptions
 from figeval.plugins import load
-from figeval.runs.harness import Guests, Harness
+from figeval.runs.harness import Guests
 from figeval.testing.fakes import FakeGenerator, FakePairScorer
 from tests.plugins.tiny import Workshop
 

@@ -108,7 +108,8 @@ def test_a_mistake_is_one_line(call: Callable[[], object], words: str, runs: tup
 
 @pytest.mark.wing("checklist")
 def test_names_in_a_checklist_are_no_html() -> None:
-    from figeval.wings.checklist.api import Checklist, ChecklistAnswer
+    from figeval import Checklist
+    from figeval.wings.checklist.api import ChecklistAnswer
 
     lines = ("models: <script>alert(1)</script>, n < 5",)
     checklist = Checklist((ChecklistAnswer("B1", "Creators of the artifacts used", lines),))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from figeval.config import DEFAULTS, FLAGS, RunConfig
+from figeval import RunConfig
+from figeval.config import DEFAULTS, FLAGS
 
 OPTIONAL_IDENTITY_FLAGS = {name for name, flag in FLAGS.items() if flag.identity == "if given"}
 REQUIRED_FLAGS = {"tasks": ("mini",), "model": "tfidf"}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from figeval import Training
-from figeval.records.schema import TaskRecord
+from figeval import TaskRecord, Training
 from figeval.records.sweep import SEEDS, run_or_mean
 from tests.measured import MEASURED_FOLDER, by_task, quoted, scores, shown, table, tasks
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from figeval.errors import RecordError
+from figeval import RecordError
 from figeval.io.json_files import MAX_DEPTH, InvalidJSON, parse_json, read_json, read_model
 
 values: st.SearchStrategy[Any] = st.recursive(

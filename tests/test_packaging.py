@@ -136,10 +136,9 @@ def test_no_upstream_file_is_inside(contents: dict[str, bytes]) -> None:
 
 @pytest.mark.slow
 def test_no_sentence_of_the_benchmarks_is_inside(contents: dict[str, bytes], real_data: str) -> None:
-    from figeval import plugins
-    from figeval.runs import Harness
+    from figeval import Harness
 
-    harness = Harness(plugins.plugin_manager())
+    harness = Harness()
     text = b"\n".join(contents.values()).decode("utf-8", "ignore").lower()
     pairs = {*pairwise(WORD.findall(text))}  # a sentence with a pair of words that is not among them is not in the text
     for name in ("epic_retrieval_all", "impli_idioms_gold_ent", "impli_metaphors_silver_ent"):

@@ -13,8 +13,7 @@ from typing import Any
 import pluggy
 import pytest
 
-from figeval import hookimpl, hooks, plugins
-from figeval.errors import CapabilityError, FigevalError, PluginError
+from figeval import CapabilityError, FigevalError, PluginError, hookimpl, hooks, plugins
 from figeval.hooks import HOOKS
 from figeval.plugins import PluginManager
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import figeval
-from figeval.errors import ModelError
+from figeval import ModelError
 from figeval.reasoning import DEFAULT_BUDGET_TOKENS, MAX_BUDGET_TOKENS, Reasoning
 
 

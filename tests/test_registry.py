@@ -12,15 +12,13 @@ from typing import Any
 
 import pytest
 
-from figeval import hookimpl, hooks
+from figeval import DuplicateName, FigevalError, Harness, PluginError, UnknownName, hookimpl, hooks
 from figeval.cli.ls import listings
 from figeval.cli.show import views_by_name
 from figeval.data.readers import load_readers
-from figeval.errors import DuplicateName, FigevalError, PluginError, UnknownName
 from figeval.models.model import Backends
 from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill, load_target, signature_of, spelled
-from figeval.runs import Harness
 from figeval.runs.stored import load_exporters
 from figeval.task_types.registry import TaskTypes
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from figeval.errors import TaskError
+from figeval import TaskError
 from figeval.io.sandbox import EvaluationError, expression
 from figeval.prompts import load_template
 

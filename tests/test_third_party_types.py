@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from figeval.errors import TaskError
+from figeval import TaskError
 from figeval.io.yaml_files import read_mapping
 from tests.processes import beside, figeval
 

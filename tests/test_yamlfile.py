@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.errors import TaskError
+from figeval import TaskError
 from figeval.io.yaml_files import MAX_DEPTH, InvalidYAML, parse_yaml, read_mapping
 
 values: st.SearchStrategy[Any] = st.recursive(

@@ -6,18 +6,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from figeval import plugins
-from figeval.runs import Harness
-from figeval.spec import TaskSpec
-from figeval.task_types.base import TaskType
+from figeval import Dialogue, Route, TaskSpec, TaskType
 from figeval.task_types.registry import TaskTypes
-from figeval.task_types.routes import Dialogue, Route
+from figeval.testing import harness
 
 
 @cache
 def task_types() -> TaskTypes:
     """The task types of figeval itself."""
-    return Harness(plugins.load(modules=())).task_types
+    return harness().task_types
 
 
 def bound(**keys: Any) -> TaskSpec:

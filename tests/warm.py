@@ -136,8 +136,8 @@ def prepare() -> None:
     """
     from torch.distributed.elastic.rendezvous import dynamic_rendezvous
 
+    from figeval import Harness
     from figeval.plugins import plugin_manager
-    from figeval.runs import Harness
 
     Harness().catalogue  # noqa: B018
     plugin_manager.cache_clear()

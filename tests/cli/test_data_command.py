@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from figeval import DataError, UnknownName
 from figeval.cli.data import data
 from figeval.data import sources
 from figeval.data.sources import Source, Sources
-from figeval.errors import DataError, UnknownName
 from figeval.registry import Registry
 
 BODY = b"our own words\n"

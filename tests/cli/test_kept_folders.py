@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from figeval.errors import FigevalError
+from figeval import FigevalError
 from tests.cli.conftest import Cli, Outcome
 from tests.golden.keep import KEPT_FOLDER, Writer, resumed_contamination, resumed_judge, resumed_run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import measure
-from figeval.errors import RecordError
+from figeval import RecordError
 from figeval.records import rows_file
 from figeval.records.run_folder import RunFolder, read_run
 from tests.cli.conftest import Cli

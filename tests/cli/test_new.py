@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
-from figeval import plugins
-from figeval.errors import TaskError
+from figeval import TaskError, plugins
 from figeval.io.yaml_files import read_mapping
-from figeval.runs import Harness
+from figeval.testing import harness
 from tests.cli.conftest import Cli
 from tests.processes import figeval
 
@@ -194,7 +193,7 @@ def test_bad_input(arguments: tuple[str, ...], words: str, cli: Cli, tmp_path: P
 
 
 def test_every_task_type_has_a_scaffold() -> None:
-    kinds = [entry.load() for entry in Harness(plugins.load(modules=())).task_types]
+    kinds = [entry.load() for entry in harness().task_types]
     assert {kind.name for kind in kinds} == set(TASK_TYPES)
     folders = {entry.name for entry in (files("figeval.task_types") / "scaffold").iterdir()}
     assert folders == {kind.scaffold.name for kind in kinds} == set(TASK_TYPES)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from figeval import AnswerFormat, Cloze, Continuation, Message, PairLabel, Prompt
 from figeval.cli.preview import edged, parts
-from figeval.types import AnswerFormat, Cloze, Continuation, Message, PairLabel, Prompt
 from tests.cli.conftest import Cli
 from tests.runs.conftest import write_task
 

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from figeval import plugins
-from figeval.config import RunConfig
+from figeval import Harness, RunConfig, plugins
 from figeval.io.observer import Observer
-from figeval.runs import Harness
 from figeval.runs.run import run
 from tests.cli.conftest import Cli
 from tests.fakes import FakeGenerator

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from figeval import PairExample
+from figeval import Harness, PairExample
 from figeval import task as make_task
-from figeval.runs import Harness
 from figeval.runs.validate import validate
 from tests.cli.conftest import Cli, Outcome
 from tests.runs.conftest import write_task

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from figeval import DataError, FigevalError, UnknownName
 from figeval.data import cache
 from figeval.data import download as web
 from figeval.data.download import Patience
-from figeval.errors import DataError, FigevalError, UnknownName
 from figeval.io.files import home
 from tests.data.loopback import Site, answer, truncate
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from figeval import DataError
 from figeval.data.download import Patience, Unavailable, download, download_member, retry_after
 from figeval.data.sources import DataFile, Source
-from figeval.errors import DataError
 from tests.data.loopback import Site, answer, stall, truncate
 from tests.data.zip_headers import set_header_field
 

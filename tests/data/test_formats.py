@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.data import DataContext, Row, row_files
-from figeval.errors import DataError
+from figeval import DataContext, DataError
+from figeval.data import Row, row_files
 
 READERS: dict[str, Callable[[str, DataContext], Iterator[Row]]] = {
     "jsonl": row_files.open_jsonl,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from figeval.data import DataContext, Row
+from figeval import DataContext, DataError
+from figeval.data import Row
 from figeval.data.readers import Opener, availability, read
-from figeval.errors import DataError
 from figeval.registry import Registry
 from tests.data.loopback import Site
 

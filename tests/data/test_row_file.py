@@ -16,9 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.data import DataContext
+from figeval import DataContext, DataError
 from figeval.data.row_files import RowFile, open_csv
-from figeval.errors import DataError
 from tests.data.zip_headers import set_header_field
 
 TABLE = "id,prediction\nF01,E\nF02,B\n"

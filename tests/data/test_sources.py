@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from figeval import plugins
+from figeval import DataError, plugins
 from figeval.data.sources import Sources, load_catalogue
-from figeval.errors import DataError
 from figeval.io.yaml_files import read_yaml
 
 SOUND_SOURCES = f"""

@@ -21,17 +21,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from figeval import DataContext, FigevalError, ModelError, TaskSpec
 from figeval.builtin.plugins.api.api_settings import ApiSettings, Endpoint
 from figeval.builtin.plugins.api.client import Client, PermanentError, RetryableError
 from figeval.builtin.plugins.api.dialects import Anthropic, OpenAI, OpenAISettings
 from figeval.cli.main import main
-from figeval.data import DataContext, row_files
-from figeval.errors import FigevalError, ModelError
+from figeval.data import row_files
 from figeval.io.sandbox import FILTERS as FILTERS_THAT_ARE
 from figeval.io.sandbox import METERS, UNAVAILABLE
 from figeval.io.text import clean as clean_text
 from figeval.prompts import load_template
-from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.loader import read_item
 from tests.finished_runs import finished

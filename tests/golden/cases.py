@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from figeval.errors import FigevalError
+from figeval import FigevalError
 from tests.golden.actions import ACTIONS
 from tests.golden.stage import GOLDEN_FOLDER, Models, Stage, serving
 from tests.golden.written import digests, written

@@ -11,13 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figeval.errors import DataError
+from figeval import ChoiceExample, DataError, Example, Prediction
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.classification import choice_accuracy, macro_f1
 from figeval.metrics.intervals import by_cluster, interval_of_mean, spread_of
 from figeval.metrics.statistic import Statistic, as_statistic, mean_of, ratio
-from figeval.task_types.choice import ChoiceExample
-from figeval.types import Example, Prediction
 from tests.aggregated import count_in
 
 MEAN = mean_of(lambda example, _prediction: example.meta.get("value"))

@@ -9,14 +9,9 @@ from statistics import fmean
 import numpy as np
 import pytest
 
+from figeval import ChoiceExample, JointExample, PairExample, Prediction, RankingExample, Span, SpanExample
 from figeval.metrics import classification, ranking, spans
 from figeval.metrics.statistic import PerExample, as_statistic
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.joint import JointExample
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
-from figeval.task_types.spans import SpanExample
-from figeval.types import Prediction, Span
 
 CHOICE = {
     "acc": classification.choice_accuracy,

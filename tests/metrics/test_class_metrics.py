@@ -11,18 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, recall_score
 
-from figeval import plugins
-from figeval.errors import TaskError
+from figeval import ChoiceExample, Harness, PairExample, Prediction, RankingExample, TaskError
 from figeval.metrics import ranking
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.classification import acc_norm, balanced_accuracy, choice_accuracy, macro_f1, pair_accuracy
 from figeval.metrics.statistic import PerLabel, as_statistic
 from figeval.registry import loaded
-from figeval.runs import Harness
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
-from figeval.types import Prediction
+from figeval.testing import harness
 from tests.aggregated import count_in
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -110,7 +105,7 @@ def test_no_answer_is_neither_right_nor_wrong(status: str) -> None:
 
 
 def test_accuracy_serves_choice_pairs_and_ranking_and_refuses_the_rest() -> None:
-    metrics = Harness(plugins.load(modules=())).metrics
+    metrics = harness().metrics
     ranked = RankingExample(id="e", query="q", candidates=("a", "b"), relevant=frozenset({1}))
     assert loaded(metrics.get("acc", "ranking").target)(ranked, label_prediction((0.1, 0.2))) == 1.0
     served = {"choice": choice_accuracy, "pairs": pair_accuracy, "ranking": ranking.accuracy, "joint": ranking.accuracy}
@@ -138,7 +133,7 @@ def test_no_interval_of_an_area_extends_beyond_1(shift: float) -> None:
         {"status": "ok", "pred": "a", "gold": "a" if number < 25 else "b", "scores": [float(score), 0.0]}
         for number, score in enumerate(shown)
     ]
-    metric = Harness(plugins.plugin_manager()).metrics.get("roc_auc", "classification")
+    metric = Harness().metrics.get("roc_auc", "classification")
     statistic = as_statistic(loaded(metric.target), ("a", "b"))
     aggregator = MetricAggregator("roc_auc", statistic)
     for features in statistic.family(rows, ["roc_auc"], {"labels": ["a", "b"]})["roc_auc"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from figeval import ChoiceExample, PairExample, Prediction
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.classification import (
     acc_pmi,
@@ -16,9 +17,6 @@ from figeval.metrics.classification import (
     parse_rate,
     position_bias,
 )
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.pairs import PairExample
-from figeval.types import Prediction
 from tests.aggregated import count_in
 
 EXAMPLE = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=1)

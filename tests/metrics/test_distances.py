@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.spatial import distance
 
-from figeval.errors import UnknownName
+from figeval import UnknownName
 from figeval.metrics.neighbours import BLOCK, DISTANCES, distance_named, profiles
 
 SCIPY: dict[str, Callable[..., float]] = {

@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from figeval import ChoiceExample, Example, PairExample, Prediction, RankingExample
 from figeval.metrics import classification, intervals, neighbours, paired, ranking
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.statistic import as_statistic, mean_of
 from figeval.records.result_json import to_json
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
-from figeval.types import Example, Prediction
 from tests.aggregated import count_in
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "metrics"

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from figeval import Prediction, RankingExample
 from figeval.metrics import ranking
-from figeval.task_types.ranking import RankingExample
-from figeval.types import Prediction
 
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=6)
 GRADES = st.integers(0, 3)  # 0: not relevant

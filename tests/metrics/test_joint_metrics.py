@@ -9,15 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import plugins
+from figeval import JointExample, Prediction, Span, SpanExample
 from figeval.metrics import spans
 from figeval.metrics.ranking import accuracy
 from figeval.metrics.statistic import Statistic
 from figeval.registry import loaded
-from figeval.runs import Harness
-from figeval.task_types.joint import JointExample
-from figeval.task_types.spans import SpanExample
-from figeval.types import Prediction, Span
+from figeval.testing import harness
 
 TEXT = "the old cat sat on the mat"
 PLACES = [Span(0, 3), Span(4, 11), Span(8, 15), Span(0, 26), Span(19, 26)]
@@ -155,7 +152,7 @@ def test_against_the_metrics_of_single_spans(rows: list[Any]) -> None:
 
 def test_single_spans_are_scored_as_before() -> None:
     single, prediction = part(0, Span(4, 11), 2), Prediction(example_id="S0", value=Span(8, 15))
-    metrics = Harness(plugins.load(modules=())).metrics
+    metrics = harness().metrics
     f1, squad_f1 = (loaded(metrics.get(name, "spans").target) for name in ("span_f1", "squad_f1"))
     assert f1.features(single, prediction) == spans.span_f1.features(single, prediction) == (0.25, 0.25, 0.5)
     assert squad_f1(single, prediction) == spans.squad_f1(single, prediction) == 0.5

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from figeval import Score
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.combination import Clustered, LanguageScore, correlation, mean_over_languages
 from figeval.metrics.paired import paired, paired_over_languages
 from figeval.metrics.statistic import Statistic, mean_of, ratio
-from figeval.types import Score
 
 Rows = Sequence[tuple[str | None, float]]
 MEAN = mean_of(lambda _example, _prediction: None)

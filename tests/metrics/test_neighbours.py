@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figeval.errors import UnknownName
+from figeval import UnknownName
 from figeval.metrics.neighbours import DISTANCES, MEASURES, measure_neighbours, neighbours, profiles
 from figeval.types import JSON
 

@@ -14,17 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import GenerationExample, PairExample, Prediction, TaskError, TextPair
 from figeval.builtin.plugins.baselines.word_overlap import Overlap
 from figeval.builtin.plugins.lexical.tfidf import Tfidf
 from figeval.builtin.plugins.lexical.tfidf_logreg import TfidfLogreg
-from figeval.errors import TaskError
 from figeval.language.words import Reading, TaskWords, split_words
 from figeval.metrics import spans, texts
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic
-from figeval.task_types.generation import GenerationExample
-from figeval.task_types.pairs import PairExample
-from figeval.types import ManyPairs, Prediction, TextPair
+from figeval.types import ManyPairs
 from tests.aggregated import count_in
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "words" / "scripts.json").read_text("utf-8"))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import Prediction, Span, SpanExample
 from figeval.builtin.tasks.epic import epic_metrics as epic
 from figeval.builtin.tasks.epic.published_spans import PublishedSpanExample
 from figeval.metrics import spans as m
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic
-from figeval.task_types.spans import SpanExample
-from figeval.types import NO_SPAN, Prediction, Span
+from figeval.types import NO_SPAN
 from tests.aggregated import count_in
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "spans" / "found.json").read_text("utf-8"))

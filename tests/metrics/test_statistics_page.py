@@ -13,15 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figeval.errors import ModelError
+from figeval import ChoiceExample, GenerationExample, MetricContext, ModelError, Prediction, RankingExample
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.catalogue import MetricContext
 from figeval.metrics.differences import MAX_FALSE_ALARMS
 from figeval.metrics.statistic import Measured, mean_of
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.generation import GenerationExample
-from figeval.task_types.ranking import RankingExample
-from figeval.types import Prediction
 from tests.aggregated import count_in
 from tests.measured import table
 

@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import GenerationExample, Prediction
 from figeval.builtin.tasks.epic import epic_metrics as epic
 from figeval.metrics import texts
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic
 from figeval.metrics.texts import FUNCTION_WORDS, ngrams, parts, words
-from figeval.task_types.generation import GenerationExample
-from figeval.types import Prediction
 from tests.aggregated import count_in
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "texts" / "metrics.json").read_text("utf-8"))

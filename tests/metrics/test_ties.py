@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figeval.metrics import expected_over_ties, ranking, tied_answers
+from figeval import Prediction, expected_over_ties, tied_answers
+from figeval.metrics import ranking
 from figeval.metrics.ties import TIE_DRAWS
-from figeval.types import Prediction
 from tests.metrics.test_graded_ranking import ranking_example, ranking_prediction
 
 SCORES = st.lists(st.sampled_from([-inf, 0.0, 0.5, 1.0]), min_size=1, max_size=6)

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.errors import PluginError
+from figeval import ChoiceExample, Message, PluginError, Prediction, Prompt, Reply, Text, TextPair
 from figeval.models.batching import BatchScheduler, Memo, Pace
 from figeval.models.capabilities import OutputStream, Part
-from figeval.task_types.choice import ChoiceExample
-from figeval.types import Message, Prediction, Prompt, Reply, Text, TextPair
 from tests.fakes import FakeEncoder, FakeModel, FakePairScorer, multi_round_route
 
 

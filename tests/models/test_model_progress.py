@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from figeval import Text
 from figeval.builtin.plugins.torch_models.batching import TokenBudget, run_batches
 from figeval.models.capabilities import ask
 from figeval.models.progress import advance, listening, loading, opening
-from figeval.types import Text
 from tests.listeners import Ears
 
 

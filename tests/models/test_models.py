@@ -12,22 +12,26 @@ import numpy as np
 import pytest
 
 from figeval import (
+    CapabilityError,
     ComputesLoglikelihood,
     Embeds,
     Fills,
     FindsSpans,
     Generates,
     LabelsPairs,
+    Model,
+    ModelError,
     Outputs,
+    PluginError,
     ScoresPairs,
     TextPair,
+    UnknownName,
     Writes,
+    hookimpl,
     plugins,
 )
-from figeval.errors import CapabilityError, ModelError, PluginError, UnknownName
-from figeval.hooks import hookimpl
 from figeval.models.capabilities import KNOWN_CAPABILITIES, ask, capabilities
-from figeval.models.model import Backends, Model, open_model
+from figeval.models.model import Backends, open_model
 from tests.fakes import FakeChatModel, FakeEncoder, FakeGenerator, FakeLanguageModel, FakePairScorer
 
 

@@ -10,16 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import AnswerFormat, ChoiceExample, PairExample, Prediction, PromptContext, Reply, SpanExample
 from figeval.answers.quotes import quotation
 from figeval.builtin.plugins.classification.multilabel import Multilabel, MultilabelExample
 from figeval.builtin.plugins.labelling.labelling import Labelling, LabellingExample
 from figeval.builtin.plugins.labelling.tags import chunks
 from figeval.builtin.plugins.rating.rating import Rating, RatingExample
-from figeval.prompts import PromptContext
-from figeval.task_types.choice import Choice, ChoiceExample
-from figeval.task_types.pairs import PairExample, Pairs
-from figeval.task_types.spans import SpanExample, Spans
-from figeval.types import AnswerFormat, Prediction, Reply
+from figeval.task_types.choice import Choice
+from figeval.task_types.pairs import Pairs
+from figeval.task_types.spans import Spans
 from tests.typed import route_of
 
 TEXT = "he let the cat out of the bag before noon"

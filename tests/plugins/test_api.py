@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import plugins
+from figeval import AnswerFormat, CapabilityError, Harness, Message, ModelError, Prompt, RecordError, Reply, plugins
 from figeval.builtin.plugins.api import client as http_client
 from figeval.builtin.plugins.api.api_model import cut_at_stops
 from figeval.builtin.plugins.api.archive import Usage, archive_file, open_archive, pack, unpack
@@ -30,11 +30,9 @@ from figeval.builtin.plugins.api.budget import ApiCall, Budget, size_of
 from figeval.builtin.plugins.api.client import retry_after
 from figeval.builtin.plugins.api.dialects import OpenAISettings
 from figeval.builtin.plugins.api.providers import ApiModel, anthropic, openai
-from figeval.errors import BudgetExhausted, CapabilityError, ModelError, RecordError
+from figeval.errors import BudgetExhausted
 from figeval.models.model import Backends, open_model
-from figeval.runs import Harness
 from figeval.task_types.routes import choose
-from figeval.types import AnswerFormat, Message, Prompt, Reply
 from tests.plugins.servers import (
     Desk,
     Handler,

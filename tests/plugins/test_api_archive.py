@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from figeval import RecordError
 from figeval.builtin.plugins.api.archive import PaidAnswer, Usage, open_archive
-from figeval.errors import RecordError
 
 WRITER = """
 import sys

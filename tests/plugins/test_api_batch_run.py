@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import figeval as package
-from figeval.runs.inquiry import Inquiry, answer_in_batches
-from figeval.types import Example, Message, Prediction, Prompt, Reply
+from figeval import Example, Inquiry, Message, Prediction, Prompt, Reply
+from figeval.runs.inquiry import answer_in_batches
 from tests.plugins.batch_servers import BatchDesk, answer_to, batch_desk
 from tests.processes import figeval, starting
 from tests.runs.conftest import write_task

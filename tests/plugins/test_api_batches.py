@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from figeval import Message, ModelError, NotFinished, Prompt, RecordError, Reply
 from figeval.builtin.plugins.api import batch_http, batches
 from figeval.builtin.plugins.api import client as http_client
 from figeval.builtin.plugins.api.archive import archive_file, open_archive
@@ -19,9 +20,8 @@ from figeval.builtin.plugins.api.batch_api import AnthropicBatches, OpenAIBatche
 from figeval.builtin.plugins.api.batch_archive import BatchArchive
 from figeval.builtin.plugins.api.batch_http import read_beginning, split_lines
 from figeval.builtin.plugins.api.providers import anthropic, openai
-from figeval.errors import BudgetExhausted, ModelError, NotFinished, RecordError
+from figeval.errors import BudgetExhausted
 from figeval.reasoning import Reasoning
-from figeval.types import Message, Prompt, Reply
 from tests.plugins.batch_servers import BatchDesk, answer_to, batch_desk
 
 PRICES = {"input_price": 100, "output_price": 200}

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import Message, ModelError, Prompt, Reply
 from figeval.builtin.plugins.api import client as http_client
 from figeval.builtin.plugins.api import request_batch
 from figeval.builtin.plugins.api.faults import status_of
 from figeval.builtin.plugins.api.providers import ApiModel, anthropic, openai
-from figeval.errors import BudgetExhausted, ModelError
-from figeval.types import Message, Prompt, Reply
+from figeval.errors import BudgetExhausted
 from tests.plugins.servers import Desk, Handler, openai_answer, question, says, well
 
 pytestmark = pytest.mark.usefixtures("no_keys")

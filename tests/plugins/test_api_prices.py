@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from figeval import ModelError
 from figeval.builtin.plugins.api.prices import price_of, user_file
 from figeval.builtin.plugins.api.providers import anthropic, openai
-from figeval.errors import ModelError
 
 LOCAL_URL = "http://127.0.0.1:1/v1"
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from figeval import Message, Prompt
 from figeval.builtin.plugins.api import client as http_client
 from figeval.builtin.plugins.api.archive import archive_file, open_archive
 from figeval.builtin.plugins.api.providers import openai
-from figeval.types import Message, Prompt
 from tests.plugins.servers import (
     Desk,
     Handler,

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import Message, Prompt
 from figeval.builtin.plugins.api.providers import openai
 from figeval.builtin.plugins.api.secret import MASK, without_key
-from figeval.types import Message, Prompt
 from tests.plugins.servers import Desk, openai_answer, says
 
 KEY = "sk-very-secret_0123456789"

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import figeval
-from figeval.answers.reply_text import split_reasoning, strip_reasoning
+from figeval import AnswerFormat, Message, ModelError, Prompt, strip_reasoning
+from figeval.answers.reply_text import split_reasoning
 from figeval.builtin.plugins.api.providers import anthropic, openai
-from figeval.errors import BudgetExhausted, ModelError
+from figeval.errors import BudgetExhausted
 from figeval.reasoning import Reasoning
-from figeval.types import AnswerFormat, Message, Prompt
 from tests.plugins.servers import Desk, Handler
 
 LETTERS = AnswerFormat(("A", "B"))

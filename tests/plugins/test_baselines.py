@@ -14,19 +14,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import figeval
+from figeval import (
+    ChoiceExample,
+    Example,
+    GenerationExample,
+    IndexField,
+    ModelError,
+    PairExample,
+    PairLabel,
+    RankingExample,
+    SimilarityExample,
+    TaskType,
+    TextField,
+    TextPair,
+    TextsField,
+)
 from figeval.builtin.plugins.baselines.guessing import Chance, Majority, Random
 from figeval.builtin.plugins.baselines.word_overlap import Overlap, word_set
-from figeval.errors import ModelError
 from figeval.models.capabilities import ask, capabilities
 from figeval.plugins import load
-from figeval.task_types.base import TaskType, texts_of
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.fields import IndexField, TextField, TextsField
-from figeval.task_types.generation import GenerationExample
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
-from figeval.task_types.similarity import SimilarityExample
-from figeval.types import Example, ManyPairs, PairLabel, TextPair
+from figeval.task_types.base import texts_of
+from figeval.types import ManyPairs
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/plugins/overlap.json").read_text(encoding="utf-8"))
 LABELS = ("entailment", "non-entailment")

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from figeval import ModelError
 from figeval.builtin.plugins.torch_models.batching import TokenBudget, run_batches
-from figeval.errors import ModelError
 
 lengths = st.lists(st.integers(1, 200), max_size=60)
 

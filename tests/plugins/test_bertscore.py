@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from figeval import GenerationExample, ModelError, Prediction
 from figeval.builtin.plugins.encoders import bertscore
-from figeval.errors import ModelError
-from figeval.task_types.generation import GenerationExample
-from figeval.types import Prediction
 from tests.plugins.tiny import Workshop
 
 EXAMPLE = GenerationExample(id="1", inputs={}, references=("The roof leaked.", "He kicked the bucket."))

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from figeval import Continuation, Message, ModelError, Prompt, TaskError
 from figeval.builtin.plugins.causal.language_model import causal, hf, seq2seq
 from figeval.builtin.plugins.lm_eval_bridge.releases import instances
-from figeval.errors import ModelError, TaskError
 from figeval.models.capabilities import capabilities
-from figeval.types import Continuation, Message, Prompt
 from tests.plugins.tiny import LINES, LONG_TEXT, POSITIONS, Workshop
 
 REQUESTS = [

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 
-from figeval import Prediction, PromptContext, Reply
+from figeval import FigevalError, ModelError, Prediction, PromptContext, Reply, TaskError
 from figeval.builtin.plugins.baselines.guessing import Chance, Majority, Random
 from figeval.builtin.plugins.classification.classification import Classification, ClassificationExample
 from figeval.builtin.plugins.classification.label_metrics import MACRO_F1, MICRO_F1, POSITIVE_F1, ROC_AUC, exact_match
@@ -23,7 +23,6 @@ from figeval.builtin.plugins.classification.multilabel import Multilabel, Multil
 from figeval.builtin.plugins.classification.requests import TextLabels
 from figeval.builtin.plugins.lexical.tfidf_logreg import TfidfLogreg
 from figeval.cli.main import main
-from figeval.errors import FigevalError, ModelError, TaskError
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.classification import balanced_accuracy, macro_f1, pair_accuracy
 from figeval.metrics.statistic import as_statistic

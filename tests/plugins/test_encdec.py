@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
+from figeval import Continuation, Message, ModelError, Prompt
 from figeval.builtin.plugins.causal.language_model import seq2seq
 from figeval.builtin.plugins.lm_eval_bridge.releases import instances
-from figeval.errors import ModelError
-from figeval.types import Continuation, Message, Prompt
 from tests.plugins.tiny import LINES, Workshop, change_config
 
 REQUESTS = [Continuation(line, after) for line in LINES[:4] for after in (" Yes", " No, it does not.", LINES[5])]

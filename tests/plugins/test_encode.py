@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from figeval import TaskError
 from figeval.builtin.plugins.causal.language_model import hf
 from figeval.builtin.plugins.causal.lm_eval_requests import encode_pairs, fit_request, is_cut
-from figeval.errors import TaskError
 from tests.plugins.tiny import LINES, Workshop
 
 KINDS = (("gpt2", "LMHeadModel"), ("llama", "ForCausalLM"), ("t5", "ForConditionalGeneration"))

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from figeval import ModelError, Text
 from figeval.builtin.plugins.encoders.encoder import Encoder, encoder, minilm
-from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
-from figeval.types import Text
 from tests.plugins.tiny import ENCODERS, LINES, LONG_TEXT, POSITIONS, Workshop, change_config
 
 TEXTS = [*LINES, "Yes.", "", "a", LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer jagen 東京"] * 3

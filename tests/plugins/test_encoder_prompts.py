@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from figeval import ModelError, Text
 from figeval.builtin.plugins.encoders.encoder import Encoder, encoder
 from figeval.cli.main import main
-from figeval.errors import ModelError
-from figeval.types import Text, TextRole
+from figeval.types import TextRole
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 TEXTS = [*LINES, "", "a", LONG_TEXT]

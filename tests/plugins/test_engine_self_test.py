@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from figeval import Continuation, ModelError
 from figeval.builtin.plugins.causal.engine import self_test
 from figeval.builtin.plugins.causal.engine.judgement import distance
 from figeval.builtin.plugins.causal.engine.packed import PackedEngine
@@ -22,8 +23,6 @@ from figeval.builtin.plugins.causal.engine.views import ReadStrategy, strategies
 from figeval.builtin.plugins.causal.language_model import causal, seq2seq
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.builtin.plugins.torch_models.precision import computing_in
-from figeval.errors import ModelError
-from figeval.types import Continuation
 from tests.plugins.architectures import CONFIGS, MIXING, PACKED_CONFIGS, PLAIN_CONFIGS, SHARING, build
 from tests.plugins.tiny import Workshop
 

@@ -17,6 +17,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import AnswerFormat, Message, ModelError, Prompt
 from figeval.builtin.plugins.causal.generation.decoder import Decoder
 from figeval.builtin.plugins.causal.generation.prefixes import by_beginning
 from figeval.builtin.plugins.causal.generation.row import End, Row
@@ -24,10 +25,8 @@ from figeval.builtin.plugins.causal.generation.self_test import writer_for
 from figeval.builtin.plugins.causal.generation.whole_batches import WholeBatches
 from figeval.builtin.plugins.causal.language_model import hf
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
-from figeval.errors import ModelError
 from figeval.models.capabilities import ask
 from figeval.models.progress import listening
-from figeval.types import AnswerFormat, Message, Prompt
 from tests.listeners import Ears
 from tests.plugins.architectures import PACKED_CONFIGS, PLAIN_CONFIGS, SHARING, WINDOW, WORDS, build
 from tests.plugins.tiny import LINES, Workshop

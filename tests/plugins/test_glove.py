@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from figeval import DataError, ModelError, Text
 from figeval.builtin.plugins.lexical.glove import Glove, read_vectors
-from figeval.errors import DataError, ModelError
-from figeval.types import Text
 
 LINES = "rome 1 0 2\nday 0 1 0\nhaste -1 0.5 0\n"
 

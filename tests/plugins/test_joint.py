@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 import torch
 
+from figeval import ModelError, SpanQuery, Text
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.joint_encoder import FILE, joint
 from figeval.builtin.plugins.encoders.span_finder import spans
 from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
-from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.records.run_folder import read_record
-from figeval.types import SpanQuery, Text
 from tests.finished_runs import finished
 from tests.plugins.headed import declare, joint_checkpoint
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop

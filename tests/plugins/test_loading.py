@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 import torch
 
+from figeval import Cloze, Continuation, ModelError, Text, TextPair
 from figeval.builtin.plugins.causal.language_model import causal, seq2seq
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.masked import masked
 from figeval.builtin.plugins.encoders.pair_model import pairs
-from figeval.errors import ModelError
-from figeval.types import Cloze, Continuation, Text, TextPair
 from tests.plugins.tiny import Workshop
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers")

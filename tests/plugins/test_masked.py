@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from figeval import Cloze, Continuation, ModelError
 from figeval.builtin.plugins.encoders import masked as module
 from figeval.builtin.plugins.encoders.masked import masked, window
-from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
-from figeval.types import Cloze, Continuation
 from tests.plugins.tiny import ENCODERS, LINES, LONG_TEXT, POSITIONS, Workshop, change_config
 
 REQUESTS = [

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 
+from figeval import Cloze, Continuation
 from figeval.builtin.plugins.api.served_model import llama_cpp, sglang, vllm_server
 from figeval.builtin.plugins.causal.language_model import hf
 from figeval.builtin.plugins.causal.lm_eval_requests import CausalTokenizer, encode_pairs
 from figeval.builtin.plugins.causal.option_tokens import OptionEncoder
 from figeval.builtin.plugins.encoders.masked import masked
 from figeval.builtin.plugins.lm_eval_bridge.backend import lm_eval
-from figeval.types import Cloze, Continuation
 from tests.plugins import joining
 from tests.plugins.joining import OPTIONS, PROMPT, causal_checkpoint, masked_checkpoint
 from tests.plugins.scoring_servers import serving

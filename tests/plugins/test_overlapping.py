@@ -14,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from figeval import Continuation, ModelError, SpanQuery, Text, TextPair
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.masked import masked
 from figeval.builtin.plugins.encoders.pair_model import pairs
@@ -22,9 +23,7 @@ from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.builtin.plugins.torch_models.overlapping import Copy, Steps, fetched_rows, run_steps
 from figeval.builtin.plugins.torch_models.reading import ModelTexts, Tokenizing
 from figeval.builtin.plugins.torch_models.tokens import IDS, tokenize
-from figeval.errors import ModelError
 from figeval.models import progress
-from figeval.types import Continuation, SpanQuery, Text, TextPair
 from tests.listeners import Ears
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 

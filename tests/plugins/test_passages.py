@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from figeval import ModelError, Span
 from figeval.builtin.plugins.encoders.span_finder import best_pair, best_span, log_softmax
 from figeval.builtin.plugins.torch_models.tokens import MIN_WINDOW_TOKENS, Passages, passages
-from figeval.errors import ModelError
-from figeval.types import Span
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces
 
 TOKENIZER = make_tokenizer(word_pieces, BERT)

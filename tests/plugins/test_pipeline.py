@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
+from figeval import ModelError, RankingExample, SpanQuery, Text, TextPair
 from figeval.builtin.plugins.encoders.pipeline import pipeline
 from figeval.builtin.plugins.encoders.span_finder import spans
-from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.records.run_folder import read_record
-from figeval.task_types.ranking import RankingExample
-from figeval.types import SpanQuery, Text, TextPair
 from tests.finished_runs import finished
 from tests.plugins.headed import QA, joint_checkpoint
 from tests.plugins.tiny import LINES, Workshop

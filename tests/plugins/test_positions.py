@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import ModelError, ScoredSpan, Span, SpanExample, SpanQuery
 from figeval.builtin.plugins.baselines.guessing import Random
 from figeval.builtin.plugins.baselines.positions import LastSentence, Oracle, WholeText
-from figeval.errors import ModelError
-from figeval.task_types.spans import SpanExample
-from figeval.types import ScoredSpan, Span, SpanQuery
 
 TEXT = " It rained. The dog ran home, “fast.” "
 

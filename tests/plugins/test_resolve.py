@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from figeval import ModelError
 from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
-from figeval.errors import ModelError
 from tests.loopback import answering
 from tests.plugins.tiny import Workshop, change_config
 

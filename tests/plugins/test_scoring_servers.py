@@ -15,13 +15,12 @@ from tokenizers.processors import ByteLevel, TemplateProcessing
 from transformers import AutoTokenizer
 
 import figeval
+from figeval import AnswerFormat, CapabilityError, Continuation, Message, ModelError, Prompt, Reply
 from figeval.builtin.plugins.api.api_settings import ServerSettings
 from figeval.builtin.plugins.api.archive import archive_file, pack
 from figeval.builtin.plugins.api.scoring_dialects import LlamaCpp, SGLang, VllmServer
 from figeval.builtin.plugins.api.served_model import llama_cpp, sglang, vllm_server
 from figeval.builtin.plugins.causal.language_model import causal
-from figeval.errors import CapabilityError, ModelError
-from figeval.types import AnswerFormat, Continuation, Message, Prompt, Reply
 from tests.plugins.scoring_servers import Imitated, serving
 from tests.plugins.servers import Desk, free_port, talkative
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop

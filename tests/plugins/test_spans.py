@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 import torch
 
+from figeval import ModelError, PromptContext, ScoredSpan, Span, SpanExample, SpanQuery
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.pair_model import pairs
 from figeval.builtin.plugins.encoders.span_finder import spans
-from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
-from figeval.prompts import PromptContext
-from figeval.task_types.spans import SpanExample, by_head
-from figeval.types import ScoredSpan, Span, SpanQuery
+from figeval.task_types.spans import by_head
 from tests.plugins.headed import QA, declare
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop, save
 

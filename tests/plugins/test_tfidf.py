@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import figeval
+from figeval import DataError, ModelError, PairExample, RankingExample, TextPair
 from figeval.builtin.plugins.lexical import tfidf
 from figeval.builtin.plugins.lexical.tfidf import Tfidf
-from figeval.errors import DataError, ModelError
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
-from figeval.types import ManyPairs, TextPair
+from figeval.types import ManyPairs
 
 PROVERBS = ("rome was not built in a day", "haste makes waste", "time is money", "money is the root of all evil")
 NARRATIVES = ("He rushed and wasted the money.", "It took years to build the house.", "Zzz qqq", "")

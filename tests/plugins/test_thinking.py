@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from figeval import AnswerFormat, Continuation, FigevalError, Message, ModelError, Prompt, Reply, TaskError
 from figeval.builtin.plugins.causal.language_model import LanguageModel, hf
-from figeval.errors import FigevalError, ModelError, TaskError
 from figeval.reasoning import Reasoning
-from figeval.types import AnswerFormat, Continuation, Message, Prompt, Reply
 from tests.plugins.test_causal import chatty
 from tests.plugins.tiny import Workshop
 

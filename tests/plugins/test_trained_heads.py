@@ -14,14 +14,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from figeval import plugins
+from figeval import Harness, JointExample, RunConfig, SpanExample
 from figeval.builtin.plugins.encoders.joint_encoder import FILE, branch_logits, span_branch
-from figeval.config import RunConfig
 from figeval.io.observer import Observer
-from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
-from figeval.task_types.joint import JointExample
-from figeval.task_types.spans import SpanExample
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces
 
 WIDTH, FIRST_TOKEN = 48, 10  # FIRST examples are learnt by heart, and asked for
@@ -30,7 +26,7 @@ MAX_LOSS, STEPS = 0.01, 2000  # from that loss on every answer is right; a few h
 
 @pytest.fixture(scope="module")
 def examples() -> list[JointExample]:
-    harness = Harness(plugins.plugin_manager())
+    harness = Harness()
     (task,) = harness.catalogue.expand(["mini_joint"])
     return list(harness.examples(task))[:FIRST_TOKEN]  # type: ignore[arg-type]
 
@@ -90,7 +86,7 @@ def learn(parameters: Iterable[torch.Tensor], loss: Callable[[], tuple[torch.Ten
 
 def numbers(model: Path, task: str, folder: Path) -> dict[str, float | None]:
     config = RunConfig(tasks=(task,), model=str(model), output_path=folder, device="cpu", limit=FIRST_TOKEN)
-    record, _ = run_pipeline(config, Harness(plugins.plugin_manager()), Observer())
+    record, _ = run_pipeline(config, Harness(), Observer())
     (task_record,) = record.tasks
     assert task_record.error is None
     return {score.metric: score.value for score in task_record.scores}

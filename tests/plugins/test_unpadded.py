@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from figeval import Text
 from figeval.builtin.plugins.encoders import encoder as sentence_encoder
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.masked import masked_logits
 from figeval.builtin.plugins.torch_models import loading, rows
 from figeval.builtin.plugins.torch_models.rows import Layout, by_efficient, by_flash, by_jagged, by_row
 from figeval.builtin.plugins.torch_models.unpadded import describe_padding, read_without_padding
-from figeval.types import Text
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 # On a CPU, nested tensors are computed by a prototype.

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from transformers import GenerationConfig
 
+from figeval import AnswerFormat, Continuation, Message, ModelError, Prompt, Reply, TaskError, Text
 from figeval.builtin.plugins.causal.engine.prefix_tree import TokenRequest
 from figeval.builtin.plugins.causal.generation.row import End, Row
 from figeval.builtin.plugins.causal.language_model import causal
@@ -25,9 +26,7 @@ from figeval.builtin.plugins.vllm import scoring
 from figeval.builtin.plugins.vllm.language_model import decoding
 from figeval.builtin.plugins.vllm.opening import vllm
 from figeval.builtin.plugins.vllm.scoring import Scorer
-from figeval.errors import ModelError, TaskError
 from figeval.reasoning import Reasoning
-from figeval.types import AnswerFormat, Continuation, Message, Prompt, Reply, Text
 from tests.plugins.servers import talkative
 from tests.plugins.test_thinking import CASES, QUESTION, checkpoint
 from tests.plugins.tiny import LINES, LONG_TEXT, POSITIONS, Workshop

@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import CompileConfig
 
+from figeval import ModelError
 from figeval.builtin.plugins.causal.generation import attention
 from figeval.builtin.plugins.causal.generation.decoder import Decoder
 from figeval.builtin.plugins.causal.generation.fastest import FastestWriter, fastest_writer
@@ -21,7 +22,6 @@ from figeval.builtin.plugins.causal.generation.ways import COMPILING_SECONDS, ME
 from figeval.builtin.plugins.causal.language_model import hf
 from figeval.builtin.plugins.causal.strategies import OTHER_WAYS
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
-from figeval.errors import ModelError
 from tests.plugins.architectures import PACKED_CONFIGS, SHARING, build
 from tests.plugins.test_generation import (
     END,

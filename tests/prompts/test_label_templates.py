@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from figeval.errors import TaskError
+from figeval import TaskError
 from figeval.prompts import load_template
 
 TEMPLATES = files("figeval.builtin.templates")

@@ -7,9 +7,9 @@ from importlib.resources import files
 
 import pytest
 
+from figeval import PromptContext, Reply
 from figeval.builtin.plugins.labelling.labelling import Labelling, LabellingExample
-from figeval.prompts import PromptContext, load_template
-from figeval.types import Reply
+from figeval.prompts import load_template
 
 PACKS = ("id10m", "meta4xnli", "epie")
 FOLDER = files("figeval.builtin.templates")

@@ -7,10 +7,9 @@ import re
 
 import pytest
 
+from figeval import PromptContext, Reply, SpanExample
 from figeval.answers.quotes import quotation
-from figeval.prompts import PromptContext, load_template
-from figeval.task_types.spans import SpanExample
-from figeval.types import Reply
+from figeval.prompts import load_template
 
 NAMES = (
     "_default/spans.jinja",

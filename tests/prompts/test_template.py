@@ -6,13 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from figeval.errors import TaskError
+from figeval import ChoiceExample, GenerationExample, PairExample, SpanExample, TaskError
 from figeval.language.questions import question_keys
 from figeval.prompts import Shots, load_template
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.generation import GenerationExample
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.spans import SpanExample
 
 TEMPLATE = """{% block context %}
 {{ query }}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jinja2 import UndefinedError
 
-from figeval.errors import TaskError
+from figeval import TaskError
 from figeval.prompts import load_template
 
 NARRATIVES = [f"epic/narrative{wording}.en.jinja" for wording in ("", ".question", ".prose", ".paper")]

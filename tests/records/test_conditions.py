@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from figeval.errors import RecordError
+from figeval import RecordError
 from figeval.records import conditions
 from figeval.records.run_folder import read_record
 from figeval.records.schema import ModelRecord

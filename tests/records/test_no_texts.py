@@ -11,14 +11,10 @@ from typing import Any
 
 import pytest
 
-from figeval import plugins
+from figeval import Example, GenerationExample, Harness, Prediction, RankingExample
 from figeval.builtin.tasks.epic import narratives
 from figeval.builtin.tasks.impli import impli_rows as impli
 from figeval.records.predictions import prediction_row
-from figeval.runs import Harness
-from figeval.task_types.generation import GenerationExample
-from figeval.task_types.ranking import RankingExample
-from figeval.types import Example, Prediction
 from tests.finished_runs import finished
 
 MIN_TEXT_CHARS = 20  # characters of an example that a field may not repeat; names of idioms are those of the dictionary
@@ -81,7 +77,7 @@ def test_no_task_puts_texts_into_rows(real_data: str, monkeypatch: pytest.Monkey
     """
     first_words = lambda texts, _notes: {key: tuple(text.split()[:5]) for key, text in texts.items()}  # noqa: E731
     monkeypatch.setattr(narratives, "keywords_of", first_words)
-    harness = Harness(plugins.plugin_manager())
+    harness = Harness()
     checked = set()
     tasks = [harness.catalogue.tasks.get(entry.name) for entry in harness.catalogue.tasks]
     for task in (task for task in tasks if ":published_" not in task.data["test"]):  # which are a user's own copy
@@ -104,7 +100,7 @@ def test_no_task_puts_texts_into_rows(real_data: str, monkeypatch: pytest.Monkey
 )
 def test_no_text_is_in_the_folder_of_a_run(model: str, tasks: tuple[str, ...], real_data: str, tmp_path: Path) -> None:
     folder = finished(tmp_path / "run", *tasks, model=model, limit=20, baselines=False)
-    harness = Harness(plugins.plugin_manager())
+    harness = Harness()
     texts = []
     for task in tasks:
         for example in islice(harness.examples(harness.catalogue.tasks.get(task)), 20):

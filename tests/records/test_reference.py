@@ -6,13 +6,12 @@ from collections import Counter
 
 import pytest
 
-from figeval import plugins
+from figeval import Harness, plugins
 from figeval.records.reference import printed, published
-from figeval.runs import Harness
 
 
 def test_tasks_and_metrics_exist() -> None:
-    harness = Harness(plugins.plugin_manager())
+    harness = Harness()
     for reference in published():
         assert reference.metric in harness.catalogue.tasks.get(reference.task).metrics, reference
         assert 0 <= reference.value <= 1 or reference.metric.startswith("length"), f"{reference} is no fraction"
@@ -75,7 +74,7 @@ def test_layouts_name_tasks_and_metrics_that_exist() -> None:
     """A metric is one of the task, one that is requested for it, or stands for the number of its examples."""
     from figeval.wings.exporters.layouts import load_layouts
 
-    harness = Harness(plugins.plugin_manager())
+    harness = Harness()
     requested = {"examples", "bertscore", "faithfulness"}
     for entry in load_layouts(harness.manager):
         for group, measure in (column for panel in entry.load().panels for column in panel.columns):

@@ -10,15 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from figeval.records.predictions import PredictionRow, prediction_row
-from figeval.task_types.choice import Choice, ChoiceExample
-from figeval.task_types.generation import Generation, GenerationExample
-from figeval.task_types.joint import Joint, JointExample
-from figeval.task_types.pairs import PairExample, Pairs
-from figeval.task_types.ranking import TOP, Ranking, RankingExample
-from figeval.task_types.similarity import Similarity, SimilarityExample
-from figeval.task_types.spans import SpanExample, Spans
-from figeval.types import Prediction, Span
+from figeval import (
+    ChoiceExample,
+    GenerationExample,
+    JointExample,
+    PairExample,
+    Prediction,
+    PredictionRow,
+    RankingExample,
+    SimilarityExample,
+    Span,
+    SpanExample,
+)
+from figeval.records.predictions import prediction_row
+from figeval.task_types.choice import Choice
+from figeval.task_types.generation import Generation
+from figeval.task_types.joint import Joint
+from figeval.task_types.pairs import Pairs
+from figeval.task_types.ranking import TOP, Ranking
+from figeval.task_types.similarity import Similarity
+from figeval.task_types.spans import Spans
 
 FORMS = {kind.Example: kind() for kind in (Choice, Generation, Joint, Pairs, Ranking, Similarity, Spans)}
 COMMON = {"id": "1", "cluster": "c", "group": "g", "meta": {"idiom": "i"}}

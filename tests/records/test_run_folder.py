@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.errors import PluginError, RecordError
+from figeval import PluginError, RecordError, RunRecord
 from figeval.io.text import cleaned, valid
 from figeval.records.ids import digests_of
 from figeval.records.run_folder import RunFolder, find_record, read_record
-from figeval.records.schema import ModelRecord, RunRecord, ScoreRecord
+from figeval.records.schema import ModelRecord, ScoreRecord
 from tests.finished_runs import row
 
 RECORD = RunRecord(

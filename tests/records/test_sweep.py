@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from figeval.errors import RecordError
-from figeval.records.schema import BreakdownRecord, MacroRecord, RunRecord
+from figeval import RecordError, RunRecord
+from figeval.records.schema import BreakdownRecord, MacroRecord
 from figeval.records.sweep import SEEDS, SeedScore, SeedsRecord, mean_of, run_or_mean, write
 from tests.finished_runs import run, score, task
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
+from figeval import Interval
 from figeval.records.schema import CHOSEN_ON_TEST
 from figeval.records.sweep import GridPoint, GridRecord, SeedScore, SeedsRecord
 from figeval.reporting.training import show_grid, show_seeds
-from figeval.types import Interval
 
 TWO_SEEDS: dict[str, Any] = {"task": "t", "n": 60, "values": {"0": 0.25, "1": 0.5}, "mean": 0.375, "sd": 0.1768}
 

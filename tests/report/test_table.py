@@ -8,20 +8,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from figeval.records.schema import (
-    BaselineRecord,
-    BreakdownRecord,
-    GroupRecord,
-    MacroRecord,
-    ModelRecord,
-    RunRecord,
-    SpreadRecord,
-)
-from figeval.reporting.grid import AND, Grid
+from figeval import Grid, Interval, Route, RunRecord
+from figeval.records.schema import BaselineRecord, BreakdownRecord, GroupRecord, MacroRecord, ModelRecord, SpreadRecord
+from figeval.reporting.grid import AND
 from figeval.reporting.table import notes, rows, show, show_breakdowns
 from figeval.task_types.pairs import Pairs
-from figeval.task_types.routes import Route
-from figeval.types import Interval
 from tests.finished_runs import run, score, task
 from tests.typed import route_of
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from figeval import plugins
-from figeval.config import RunConfig
-from figeval.hooks import hookimpl
+from figeval import Harness, RunConfig, hookimpl, plugins
 from figeval.io.observer import NO_FIGURES, Observer
-from figeval.runs import Harness
 from figeval.runs.run import run
 from tests.fakes import FakePairScorer
 

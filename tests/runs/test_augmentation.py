@@ -15,20 +15,28 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import compare, load, plugins
+from figeval import (
+    CapabilityError,
+    ChoiceExample,
+    DataError,
+    Harness,
+    ModelError,
+    RunConfig,
+    TaskError,
+    compare,
+    load,
+    plugins,
+)
 from figeval.cli.options import augmented
-from figeval.config import RunConfig
-from figeval.errors import CapabilityError, DataError, ModelError, TaskError
 from figeval.io.observer import Observer
 from figeval.language.content_words import content_words
 from figeval.language.words import letters
 from figeval.records.conditions import notes
 from figeval.records.run_folder import RunFolder
-from figeval.runs import Harness
 from figeval.runs.preview import preview
 from figeval.runs.retrieval.neighbours import BATCH, NearestExamples, Retriever
 from figeval.runs.run import run
-from figeval.task_types.choice import Choice, ChoiceExample
+from figeval.task_types.choice import Choice
 from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
 from tests.finished_runs import run as run_record
 from tests.plugins.tiny import Workshop as Tiny
@@ -424,9 +432,7 @@ def test_a_language_without_content_words():
 @pytest.mark.slow
 def test_a_real_encoder_finds_what_means_the_same(own_home):
     pool = as_examples([("The hungry cat chased a mouse.", None), ("Shares fell on Monday.", None)], "t")
-    neighbours = NearestExamples(
-        Choice(), partial(iter, pool), Retriever("minilm", Harness(plugins.plugin_manager())), 1, "--augment k=1"
-    )
+    neighbours = NearestExamples(Choice(), partial(iter, pool), Retriever("minilm", Harness()), 1, "--augment k=1")
     (question,) = as_examples([("A kitten ran after the rat.", None)], "q")
     assert [neighbour.id for neighbour in neighbours.of(question)] == ["t0"]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.config import RunConfig
-from figeval.runs import Harness
+from figeval import Harness, RunConfig
 from figeval.runs.run import run
 from tests.runs.conftest import Heard
 

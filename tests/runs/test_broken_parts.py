@@ -8,14 +8,20 @@ import shutil
 import pytest
 
 import figeval
-from figeval import plugins
-from figeval.errors import DataError, PluginError, RecordError
-from figeval.hooks import hookimpl
-from figeval.runs.harness import Harness
+from figeval import (
+    ChoiceExample,
+    DataError,
+    Harness,
+    PluginError,
+    Prediction,
+    RecordError,
+    ReplyReader,
+    Route,
+    TextPair,
+    hookimpl,
+    plugins,
+)
 from figeval.runs.rescore import rescore
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.routes import ReplyReader, Route
-from figeval.types import Prediction, TextPair
 from tests.fakes import FakeGenerator, FakePairScorer
 from tests.runs.conftest import write_task
 from tests.runs.test_rescore import write_pairs

@@ -10,14 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.errors import CapabilityError, PluginError
+from figeval import (
+    CapabilityError,
+    ChoiceExample,
+    Continuation,
+    PairExample,
+    PluginError,
+    Prediction,
+    PromptContext,
+    Route,
+)
 from figeval.models.batching import BatchScheduler
-from figeval.prompts import PromptContext
-from figeval.task_types.choice import Choice, ChoiceExample
+from figeval.task_types.choice import Choice
 from figeval.task_types.debiasing import CONTENT_FREE, FLOOR, calibrated, content_free, in_orders, without_prior
-from figeval.task_types.pairs import PairExample, Pairs
-from figeval.task_types.routes import Route
-from figeval.types import Continuation, Prediction
+from figeval.task_types.pairs import Pairs
 from tests.fakes import FakeLanguageModel, FakeMaskFiller
 from tests.runs.conftest import write_task
 from tests.runs.test_contrasts import write_suite

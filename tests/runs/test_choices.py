@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval import plugins
-from figeval.errors import CapabilityError, TaskError, UnknownName
-from figeval.hooks import hookimpl
-from figeval.metrics import collective
-from figeval.runs import Harness
+from figeval import CapabilityError, Harness, TaskError, UnknownName, collective, hookimpl, plugins
 from tests.fakes import FakeEncoder, FakeLanguageModel, FakePairScorer
 from tests.runs.conftest import Models, write_task
 

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
+from figeval import FigevalError, OptionError
 from figeval.api.runs import run_config
-from figeval.errors import FigevalError, OptionError
 from figeval.io.frontend import command_line
 from figeval.runs.workers import cluster
 from tests.nodes import Nodes, two_nodes

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import figeval
+from figeval import AnswerFormat, Message, Prompt, Reply
 from figeval.models.batching import digest_of
-from figeval.types import AnswerFormat, Message, Prompt, Reply
 
 ROUTE_OF_TASK = {  # task → route, and an answer that fits its format
     "mini_proverbs": "by_letter",

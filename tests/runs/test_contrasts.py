@@ -7,9 +7,7 @@ import zlib
 
 import pytest
 
-from figeval import plugins
-from figeval.config import RunConfig
-from figeval.errors import TaskError
+from figeval import RunConfig, TaskError, plugins
 from figeval.metrics.discrimination import Judged, auc
 from figeval.metrics.seeds import discrimination_over_seeds
 from figeval.records.run_folder import RunFolder

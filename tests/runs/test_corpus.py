@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from figeval import hookimpl, plugins
-from figeval.config import RunConfig
-from figeval.runs import Harness
+from figeval import Harness, RunConfig, hookimpl, plugins
 from figeval.runs.run import run
 from tests.runs.conftest import Heard
 

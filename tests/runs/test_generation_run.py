@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from figeval import plugins
+from figeval import Harness, Inputs, ModelError, Reply, TaskError, plugins
 from figeval.builtin.plugins.encoders import bertscore
-from figeval.errors import ModelError, TaskError
-from figeval.runs import Harness
 from figeval.runs.rescore import rescore
-from figeval.types import Inputs, Reply
+from figeval.testing import harness
 from tests.fakes import FakeGenerator, FakePairScorer
 from tests.runs.conftest import Workshop
 
@@ -137,7 +135,7 @@ def test_bertscore_without_the_extra_is_refused_before_anything_is_asked(
 
 
 def test_every_metric_of_texts_says_in_which_direction_it_is_better() -> None:
-    metrics = Harness(plugins.load(modules=())).metrics
+    metrics = harness().metrics
     worse = {metric.name for metric in metrics if metric.task_types == {"generation"} and not metric.higher_is_better}
     assert worse == {"leakage", "repetition_4", "cut_off"}
 

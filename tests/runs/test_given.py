@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.runs import Harness
+from figeval import Harness
 from tests.finished_runs import finished
 
 Row = dict[str, Any]

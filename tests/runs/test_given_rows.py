@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import figeval
-from figeval.errors import FigevalError
+from figeval import FigevalError
 from figeval.runs.given_rows import read_predictions
 from tests.fuzz.hostile import as_json, damaged_values, torn
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from figeval.errors import FigevalError, RecordError
+from figeval import FigevalError, RecordError
 from figeval.records.run_folder import RunFolder, read_record, read_run
 from figeval.records.sweep import run_or_mean
 from figeval.runs.stored import with_breakdown
@@ -165,7 +165,7 @@ def test_a_kill_between_rows_and_record_costs_nothing(workshop: Workshop, monkey
             answers = super().generate(prompts)
             return [self.absent if next(replies, None) else answer for answer in answers]
 
-    from figeval.types import Reply
+    from figeval import Reply
 
     Moody.absent = Reply(text="", finish="error", error="nobody there")  # type: ignore[attr-defined]
     workshop.backend = Moody(function=lambda question: Reply(text="A"))

@@ -13,17 +13,13 @@ import pytest
 from pydantic import TypeAdapter
 from rich.console import Console
 
-from figeval import ChoiceExample, load
+from figeval import ChoiceExample, DataError, FigevalError, Harness, PredictionRow, RecordError, RunRecord, load
 from figeval import task as make_task
-from figeval.errors import DataError, FigevalError, RecordError
 from figeval.metrics.seeds import SeededValues, interval_over_languages, interval_over_seeds
-from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import read_run
-from figeval.records.schema import RunRecord
 from figeval.records.sweep import SeedsRecord, mean_of
 from figeval.reporting import table
 from figeval.reporting.training import show_seeds
-from figeval.runs import Harness
 from figeval.runs.rescore import rescore
 from figeval.runs.score import MetricSet, TaskScorer
 from figeval.runs.seeds import scores_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from figeval.config import RunConfig
+from figeval import RunConfig
 from figeval.runs.workers import local
 from figeval.runs.workers.protocol import Order
 

@@ -13,18 +13,16 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from rich.console import Console
 
+from figeval import ChoiceExample, Prediction, PredictionRow, decide
 from figeval.metrics.classification import choice_accuracy
-from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import read_run
 from figeval.records.schema import ChoicesRecord
 from figeval.reporting import table
 from figeval.runs.option_kinds import choices
 from figeval.runs.rescore import rescore
-from figeval.task_types.choice import Choice, ChoiceExample, chosen
+from figeval.task_types.choice import Choice, chosen
 from figeval.task_types.debiasing import combine_answers
 from figeval.task_types.fields import reordered
-from figeval.task_types.routes import decide
-from figeval.types import Prediction
 from tests.fakes import FakeGenerator
 from tests.finished_runs import row, run, task
 from tests.runs.conftest import Workshop, write_task

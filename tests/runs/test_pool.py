@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 
-from figeval.config import RunConfig
+from figeval import Harness, RunConfig, RunRecord
 from figeval.models.progress import listening
-from figeval.records.schema import RunRecord
-from figeval.runs.harness import Harness
 from figeval.runs.plan import prepare
 from figeval.runs.run import carry_out
 from figeval.runs.workers.protocol import Hire, Message, Order, Unit, WorkerLost

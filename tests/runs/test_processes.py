@@ -13,8 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from figeval.config import RunConfig
-from figeval.errors import ModelError
+from figeval import ModelError, RunConfig
 from figeval.records.run_folder import RunFolder
 from figeval.runs.plan import model_of, prepare
 from figeval.runs.workers import local

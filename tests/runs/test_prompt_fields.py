@@ -7,15 +7,11 @@ from functools import partial
 
 import pytest
 
-from figeval.config import RunConfig
-from figeval.errors import DataError, TaskError
-from figeval.runs import Harness
+from figeval import Continuation, DataError, Harness, RunConfig, SpanExample, TaskError
 from figeval.runs.preview import preview
 from figeval.runs.rescore import rescore
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
-from figeval.task_types.spans import SpanExample
-from figeval.types import Continuation
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.runs.conftest import write_task
 from tests.typed import bound

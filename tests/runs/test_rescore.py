@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from figeval.errors import RecordError
+from figeval import ChoiceExample, RecordError, Reply, ReplyReader
 from figeval.records.digests import SeenTexts
 from figeval.records.seen import Lineage, write
 from figeval.runs.rescore import rescore
-from figeval.task_types.choice import ChoiceExample, read_letter
-from figeval.task_types.routes import ReplyReader
-from figeval.types import Reply
+from figeval.task_types.choice import read_letter
 from tests.fakes import FakeGenerator
 from tests.runs.conftest import write_task
 from tests.runs.test_variants import letter_of_the_word, write_prompted

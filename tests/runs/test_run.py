@@ -10,13 +10,10 @@ import sys
 
 import pytest
 
-from figeval.errors import CapabilityError, DataError, ModelError, RecordError, TaskError
-from figeval.hooks import hookimpl
+from figeval import CapabilityError, DataError, Harness, ModelError, RecordError, Reply, TaskError, hookimpl
 from figeval.models.capabilities import OutputStream, Part
 from figeval.records.run_folder import read_run
-from figeval.runs import Harness
 from figeval.runs.rescore import rescore
-from figeval.types import Reply
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.runs.conftest import Heard, write_task
 
@@ -415,7 +412,7 @@ def test_a_model_that_picked_the_wrong_options_is_warned_about(workshop):
 
 
 def test_observers_hear_of_a_run(workshop):
-    from figeval.hooks import hookimpl
+    from figeval import hookimpl
 
     heard = []
 

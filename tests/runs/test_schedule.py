@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from figeval.config import RunConfig
+from figeval import RunConfig
 from figeval.records.run_folder import RunFolder
 from figeval.runs.plan import prepare
 from figeval.runs.workers.schedule import LEAST, MOST, TRIES, Rate, Schedule

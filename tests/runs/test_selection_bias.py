@@ -11,17 +11,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from figeval import plugins
-from figeval.config import RunConfig
-from figeval.errors import RecordError
+from figeval import Harness, RecordError, RunConfig, RunRecord
 from figeval.io.observer import Observer
 from figeval.models.model import open_model
 from figeval.records.run_folder import RunFolder
-from figeval.records.schema import CHOSEN_ON_TEST, ModelRecord, RunRecord
+from figeval.records.schema import CHOSEN_ON_TEST, ModelRecord
 from figeval.records.seen import FILE, Ancestor, Lineage, lineage_of
 from figeval.records.sweep import run_or_mean
 from figeval.reporting import table
-from figeval.runs import Harness
 from figeval.runs.lineage import line_of
 from figeval.runs.run import run as run_pipeline
 from figeval.runs.score import Aggregator, MetricSet
@@ -37,7 +34,7 @@ WARNING = "chosen on the test split of mini_retrieval: its score there is a maxi
 
 @pytest.fixture(scope="module")
 def harness() -> Harness:
-    return Harness(plugins.plugin_manager())
+    return Harness()
 
 
 def of_model(*names: str, **about: Any) -> RunRecord:

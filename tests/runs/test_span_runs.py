@@ -6,11 +6,8 @@ import json
 
 import pytest
 
-from figeval import plugins
-from figeval.errors import CapabilityError, DataError, TaskError
-from figeval.runs import Harness
+from figeval import CapabilityError, DataError, Harness, Reply, TaskError, plugins
 from figeval.runs.rescore import rescore
-from figeval.types import Reply
 from tests.fakes import FakeGenerator
 from tests.runs.conftest import Models
 

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from figeval import plugins
-from figeval.errors import RecordError, UnknownName
+from figeval import Harness, RecordError, UnknownName
 from figeval.records.run_folder import RunFolder, read_record
-from figeval.runs import Harness
 from figeval.runs.score import MetricSet, TaskScorer
 from figeval.runs.stored import stored_metrics, stored_values, with_breakdown
 from figeval.types import JSON
 from tests.finished_runs import finished, row
 
-METRICS = Harness(plugins.plugin_manager()).metrics
+METRICS = Harness().metrics
 SET = MetricSet([METRICS.get("acc", "pairs"), METRICS.get("macro_f1", "pairs")], ("entailment", "non-entailment"))
 ROW_FIELDS = {"status": "ok", "cluster": None, "group": None, "tied": 1, "truncated": False}
 TASKS = ("mini_pairs", "mini_retrieval")
@@ -41,7 +39,7 @@ def test_values_of_means_only(folder: Path) -> None:
 
 
 def test_a_breakdown_afterwards_is_that_of_the_run(folder: Path, tmp_path: Path) -> None:
-    metrics = Harness(plugins.plugin_manager()).metrics
+    metrics = Harness().metrics
     during = read_record(finished(tmp_path / "run", *TASKS, by=("figure",), baselines=False) / "run.json")
     before = (folder / "run.json").read_bytes()
     afterwards = with_breakdown(folder, "figure", metrics)
@@ -92,7 +90,7 @@ def test_a_breakdown_counts_different_words_within_its_part() -> None:
 
 def test_an_unknown_column_has_near_names(folder: Path) -> None:
     with pytest.raises(RecordError, match=r"--by figur: .*did you mean 'figure'.*they have figure, idiom, proverb"):
-        with_breakdown(folder, "figur", Harness(plugins.plugin_manager()).metrics)
+        with_breakdown(folder, "figur", Harness().metrics)
 
 
 def test_a_metric_that_is_not_installed_is_named(folder: Path, tmp_path: Path) -> None:
@@ -105,4 +103,4 @@ def test_a_metric_that_is_not_installed_is_named(folder: Path, tmp_path: Path) -
     line = row("1", metrics={"acme_margin": 0.5}, meta={"figure": "idiom"})
     (other / "predictions/mini_pairs.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(UnknownName, match="unknown metric 'acme_margin'"):
-        with_breakdown(other, "figure", Harness(plugins.plugin_manager()).metrics)
+        with_breakdown(other, "figure", Harness().metrics)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from figeval import ChoiceExample, plugins, task
-from figeval.runs import Harness
+from figeval import ChoiceExample, Harness, plugins, task
 from figeval.runs.task_info import TaskInfo, task_info
 
 

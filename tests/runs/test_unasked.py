@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from figeval.errors import CapabilityError, TaskError
+from figeval import CapabilityError, TaskError
 from figeval.runs.rescore import rescore
 from tests.fakes import FakeGenerator
 from tests.runs.conftest import Workshop

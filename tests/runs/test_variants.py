@@ -8,9 +8,8 @@ import shutil
 import pytest
 
 import figeval
-from figeval.errors import CapabilityError, RecordError, TaskError
+from figeval import CapabilityError, RecordError, Reply, TaskError
 from figeval.runs.baselines import says_nothing
-from figeval.types import Reply
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.finished_runs import compare_runs
 from tests.runs.conftest import Heard, write_task

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from figeval import export, load
+from figeval import FigevalError, RecordError, TaskError, export, load
 from figeval.builtin.plugins.baselines.word_overlap import Overlap
 from figeval.builtin.plugins.lexical.tfidf import Tfidf
-from figeval.errors import FigevalError, RecordError, TaskError
 from figeval.runs.validate import validate
 from tests.finished_runs import compare_runs
 from tests.runs.conftest import Workshop

@@ -8,14 +8,10 @@ from collections import Counter
 
 import pytest
 
-from figeval import task
-from figeval.errors import DataError, TaskError
+from figeval import ChoiceExample, DataError, PairExample, RankingExample, TaskError, task
 from figeval.io.yaml_files import parse_yaml
 from figeval.spec.examples import build_examples, read_corpus
 from figeval.spec.survey import survey
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
 from tests.typed import bound, task_types
 
 CHOICE = {

@@ -6,13 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from figeval import plugins, task
-from figeval.errors import DuplicateName, TaskError, UnknownName, near
-from figeval.hooks import hookimpl
-from figeval.runs import Harness
-from figeval.spec import SuiteSpec, TaskSpec
+from figeval import (
+    DuplicateName,
+    Harness,
+    PairExample,
+    SuiteSpec,
+    TaskError,
+    TaskSpec,
+    UnknownName,
+    hookimpl,
+    plugins,
+    task,
+)
+from figeval.errors import near
 from figeval.spec.loader import Catalogue, read_item
-from figeval.task_types.pairs import PairExample
+from figeval.testing import harness
 from tests.typed import task_types
 
 YAML = """
@@ -204,7 +212,7 @@ def test_tasks_and_suites_share_one_space_of_names():
 
 
 def catalogue_of(folder):
-    return Harness(plugins.load(modules=()), include=(folder,)).catalogue
+    return harness(include=(folder,)).catalogue
 
 
 def test_a_broken_file_of_a_user_is_a_warning_for_the_others_and_an_error_if_it_is_requested(tmp_path, capsys):
@@ -275,7 +283,7 @@ def suites(folder: Path, members: dict[str, str]) -> Catalogue:
     (folder / "t.task.yaml").write_text(YAML)
     for name, tasks in members.items():
         (folder / f"{name}.suite.yaml").write_text(f"name: {name}\ntasks: {tasks}\n")
-    return Harness(plugins.plugin_manager(), include=(folder,)).catalogue
+    return Harness(include=(folder,)).catalogue
 
 
 def test_suites_that_name_each_other(tmp_path: Path) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from figeval.errors import DataError, TaskError
+from figeval import (
+    DataError,
+    GenerationExample,
+    JointExample,
+    RankingExample,
+    SimilarityExample,
+    Span,
+    SpanExample,
+    TaskError,
+)
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
-from figeval.task_types.generation import GenerationExample
-from figeval.task_types.joint import JointExample
-from figeval.task_types.ranking import RankingExample
-from figeval.task_types.similarity import SimilarityExample
-from figeval.task_types.spans import SpanExample
-from figeval.types import NO_SPAN, Span
+from figeval.types import NO_SPAN
 from tests.typed import bound
 
 FIELDS = {

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.errors import TaskError
-from figeval.task_types.choice import Choice, ChoiceExample
-from figeval.task_types.pairs import PairExample, Pairs
+from figeval import ChoiceExample, PairExample, RankingExample, TaskError
+from figeval.task_types.choice import Choice
+from figeval.task_types.pairs import Pairs
 from figeval.task_types.probes import derangement
-from figeval.task_types.ranking import Ranking, RankingExample
+from figeval.task_types.ranking import Ranking
 
 shuffled_query = Choice().probes["shuffled_query"]
 

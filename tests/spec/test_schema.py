@@ -13,11 +13,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from figeval import plugins
-from figeval.errors import TaskError
+from figeval import Harness, TaskError, TaskSpec, plugins
 from figeval.io.yaml_files import parse_yaml
-from figeval.runs import Harness
-from figeval.spec import TaskSpec
 from figeval.spec.loader import read_item
 from figeval.spec.schema import suite_schema, task_schema
 from figeval.task_types.registry import TaskTypes

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.prompts import PromptContext
-from figeval.task_types.choice import Choice, ChoiceExample
-from figeval.task_types.pairs import PairExample, Pairs
-from figeval.task_types.ranking import Ranking, RankingExample
-from figeval.types import Message, plain_text
+from figeval import ChoiceExample, Message, PairExample, PromptContext, RankingExample
+from figeval.task_types.choice import Choice
+from figeval.task_types.pairs import Pairs
+from figeval.task_types.ranking import Ranking
+from figeval.types import plain_text
 from tests.fakes import FakeChatModel
 
 

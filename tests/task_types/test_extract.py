@@ -7,9 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from figeval.answers.extract import extract_choice, extract_label
-from figeval.answers.reply_text import strip_reasoning
-from figeval.types import Reply
+from figeval import Reply, extract_choice, extract_label, strip_reasoning
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "task_types"
 CHOICE = json.loads((GOLDEN / "answers_choice.json").read_text(encoding="utf-8"))

@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 
-from figeval import plugins
-from figeval.errors import TaskError
+from figeval import GenerationExample, Inputs, Prediction, PromptContext, Reply, TaskError
 from figeval.models.batching import BatchScheduler
-from figeval.prompts import PromptContext
-from figeval.runs import Harness
 from figeval.task_types import generation
-from figeval.task_types.generation import Generation, GenerationExample
+from figeval.task_types.generation import Generation
 from figeval.task_types.routes import choose
-from figeval.types import Inputs, Prediction, Reply
+from figeval.testing import harness
 from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
 from tests.typed import start_of
 
@@ -170,5 +167,5 @@ def test_without_training_texts_the_cure_is_named(route: Any) -> None:
     ],
 )
 def test_whoever_writes_writes(offers: set[str], route: str) -> None:
-    routes = Harness(plugins.load(modules=())).routes
+    routes = harness().routes
     assert choose("generation", frozenset(offers), routes).name == route

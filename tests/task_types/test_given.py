@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given as over
 from hypothesis import strategies as st
 
-from figeval.task_types.given import Given, label_of, place_of
+from figeval import Given
+from figeval.task_types.given import label_of, place_of
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden/task_types/given.json").read_text(encoding="utf-8"))
 

@@ -8,16 +8,26 @@ from typing import Any
 
 import pytest
 
-from figeval import plugins
-from figeval.errors import CapabilityError
-from figeval.hooks import hookimpl
+from figeval import (
+    CapabilityError,
+    Continuation,
+    Harness,
+    JointExample,
+    Prediction,
+    PromptContext,
+    Reply,
+    Route,
+    ScoredSpan,
+    Span,
+    SpanExample,
+    SpanQuery,
+    hookimpl,
+    plugins,
+)
 from figeval.models.batching import BatchScheduler
-from figeval.prompts import PromptContext
-from figeval.runs import Harness
-from figeval.task_types.joint import Joint, JointExample
-from figeval.task_types.routes import Route, choose, covered
-from figeval.task_types.spans import SpanExample
-from figeval.types import Continuation, Prediction, Reply, ScoredSpan, Span, SpanQuery
+from figeval.task_types.joint import Joint
+from figeval.task_types.routes import choose, covered
+from figeval.testing import harness
 from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
 
 TEXT = "the cat sat on the mat"
@@ -55,7 +65,7 @@ class Writing(FakeGenerator):
 
 
 def routes() -> list[Route]:
-    return Harness(plugins.load(modules=())).routes
+    return harness().routes
 
 
 def way(name: str, *needs: str) -> Route:

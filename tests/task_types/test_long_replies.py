@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from figeval.answers.extract import extract_choice, extract_label
+from figeval import Reply, Span, SpanExample, extract_choice, extract_label
 from figeval.answers.quotes import locate, quotation
 from figeval.answers.reply_text import BEGINNING, END, answering_part
-from figeval.task_types.spans import SpanExample
-from figeval.types import Reply, Span
 
 OPTIONS, LETTERS = ["a patched boat floats", "the roof leaked", "no smoke"], "ABC"
 LINE = "He kicked the bucket into the corner and the bucket rolled back. "

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from figeval import Prediction, RankingExample
 from figeval.metrics.ranking import accuracy, mrr, recall_at_10
 from figeval.models import capabilities, progress
 from figeval.models.batching import BatchScheduler, Memo
 from figeval.records import predictions
 from figeval.records.predictions import check_row, prediction_row
 from figeval.task_types import ranking, routes
-from figeval.task_types.ranking import Ranking, RankingExample
-from figeval.types import Prediction
+from figeval.task_types.ranking import Ranking
 from tests.fakes import FakeEncoder, FakeModel, FakePairScorer
 from tests.listeners import Ears
 

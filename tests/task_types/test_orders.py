@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.errors import CapabilityError
+from figeval import CapabilityError, ChoiceExample, Continuation, Prediction, PromptContext, Reply
 from figeval.models.batching import BatchScheduler
-from figeval.prompts import PromptContext
-from figeval.task_types.choice import Choice, ChoiceExample
+from figeval.task_types.choice import Choice
 from figeval.task_types.debiasing import as_they_are, combine_answers, in_orders, orders_of, together
 from figeval.task_types.fields import reordered
-from figeval.types import Continuation, Prediction, Reply
 from tests.fakes import FakeGenerator, FakeLanguageModel, multi_round_route
 from tests.typed import route_of
 

@@ -9,10 +9,10 @@ from hypothesis import assume, given
 from hypothesis import example as example_of
 from hypothesis import strategies as st
 
+from figeval import PromptContext, Reply, Span, SpanExample
 from figeval.answers.quotes import CUTOFF, fold, locate, quotation
-from figeval.prompts import PromptContext
-from figeval.task_types.spans import SpanExample, Spans
-from figeval.types import NO_SPAN, Reply, Span
+from figeval.task_types.spans import Spans
+from figeval.types import NO_SPAN
 from tests.typed import route_of
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "task_types" / "quotations.json").read_text("utf-8"))

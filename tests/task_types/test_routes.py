@@ -7,19 +7,27 @@ from dataclasses import replace
 
 import pytest
 
-from figeval import plugins
-from figeval.errors import CapabilityError, PluginError, TaskError
-from figeval.hooks import hookimpl
+from figeval import (
+    CapabilityError,
+    ChoiceExample,
+    Harness,
+    PairExample,
+    PluginError,
+    Prediction,
+    PromptContext,
+    RankingExample,
+    Route,
+    TaskError,
+    decide,
+    hookimpl,
+    plugins,
+)
 from figeval.metrics.classification import confusion, pair_accuracy
 from figeval.models.batching import BatchScheduler
-from figeval.prompts import PromptContext
-from figeval.runs import Harness
 from figeval.task_types import choice, label_words, pairs, ranking
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.pairs import PairExample, Pairs
-from figeval.task_types.ranking import RankingExample
-from figeval.task_types.routes import Route, choose, decide
-from figeval.types import Prediction
+from figeval.task_types.pairs import Pairs
+from figeval.task_types.routes import choose
+from figeval.testing import harness
 from tests.fakes import FakeClassifier, FakeEncoder, FakeLanguageModel, FakeMaskFiller, FakePairScorer
 from tests.typed import start_of
 
@@ -233,7 +241,7 @@ def test_a_setting_may_not_have_a_name_of_figeval():
 
 
 def routes():
-    return Harness(plugins.load(modules=())).routes
+    return harness().routes
 
 
 def test_the_best_route_that_the_model_covers():

@@ -13,13 +13,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from figeval.answers.extract import extract_choice, extract_label
+from figeval import Reply, extract_choice, extract_label, extract_number
 from figeval.answers.folding import fold
 from figeval.answers.mentions import text_finder
-from figeval.answers.numbers import extract_number
 from figeval.answers.quotes import locate
 from figeval.language.words import is_boundary, is_cluster_boundary, letters
-from figeval.types import Reply
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "task_types"
 SCRIPTS = json.loads((GOLDEN / "answers_scripts.json").read_text("utf-8"))

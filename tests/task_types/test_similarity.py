@@ -10,20 +10,24 @@ from typing import Any
 
 import pytest
 
-from figeval import plugins
-from figeval.config import RunConfig
-from figeval.errors import CapabilityError, TaskError
-from figeval.hooks import hookimpl
+from figeval import (
+    CapabilityError,
+    Harness,
+    Prediction,
+    PromptContext,
+    RunConfig,
+    RunRecord,
+    SimilarityExample,
+    TaskError,
+    hookimpl,
+    plugins,
+)
 from figeval.io.observer import Observer
 from figeval.models.batching import BatchScheduler
-from figeval.prompts import PromptContext
-from figeval.records.schema import RunRecord
-from figeval.runs import Harness
 from figeval.runs.run import run
 from figeval.task_types import similarity
 from figeval.task_types.routes import choose
-from figeval.task_types.similarity import SimilarityExample
-from figeval.types import Prediction
+from figeval.testing import harness
 from tests.fakes import FakeEncoder, FakeLanguageModel, FakePairScorer
 from tests.typed import bound
 
@@ -92,7 +96,7 @@ def test_without_anchors_there_is_no_distribution() -> None:
     ],
 )
 def test_which_route_is_taken(offered: set[str], name: str) -> None:
-    routes = Harness(plugins.load(modules=())).routes.with_parts("similarity")
+    routes = harness().routes.with_parts("similarity")
     assert choose("similarity", frozenset(offered), routes).name == name
 
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from figeval import Prediction, PromptContext, Reply, ScoredSpan, Span, SpanExample, SpanQuery
 from figeval.models.batching import BatchScheduler
-from figeval.prompts import PromptContext
 from figeval.task_types import spans
-from figeval.task_types.spans import SpanExample, Spans
-from figeval.types import Prediction, Reply, ScoredSpan, Span, SpanQuery
+from figeval.task_types.spans import Spans
 from tests.fakes import FakeEncoder, FakeGenerator, FakeModel, FakePairScorer
 from tests.typed import start_of
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.models.capabilities import Outputs
+from figeval import Outputs, Text
 from figeval.testing.fakes import FakeEncoder
-from figeval.types import Text, TextRole
+from figeval.types import TextRole
 
 SYMMETRIC_ROLES: set[TextRole] = {""}
 SIDES: set[TextRole] = {"query", "document"}

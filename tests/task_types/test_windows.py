@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import Span
 from figeval.task_types.spans import LONGEST_RUN, clauses, sentences, trimmed, windows
-from figeval.types import Span
 
 texts = st.text() | st.lists(
     st.sampled_from(

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from figeval.errors import PluginError
+from figeval import ChoiceExample, PairExample, PluginError, PromptContext, Reply, ReplyReader
 from figeval.models.batching import BatchScheduler
-from figeval.prompts import PromptContext
 from figeval.task_types import choice
-from figeval.task_types.choice import Choice, ChoiceExample
-from figeval.task_types.pairs import PairExample, Pairs
-from figeval.task_types.routes import ReplyReader
-from figeval.types import Reply
+from figeval.task_types.choice import Choice
+from figeval.task_types.pairs import Pairs
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel
 from tests.typed import route_of, start_of
 

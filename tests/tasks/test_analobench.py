@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from figeval import DataContext, DataError
 from figeval.builtin.tasks.analobench import analobench_rows
-from figeval.data import DataContext, Row
+from figeval.data import Row
 from figeval.data.cache import fetch
-from figeval.errors import DataError
 
 SENTENCES = ["Haste fell.", "The hare ran and lost.", "Pride cracked.", "A vain king was bald.", "Rain came."]
 OPTIONS = "A. Pride cracked.\nB. The hare ran and lost.\nC. Rain came.\nD. A vain king was bald."

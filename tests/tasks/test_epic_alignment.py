@@ -9,21 +9,16 @@ from typing import Any
 
 import pytest
 
-from figeval import plugins
+from figeval import DataContext, DataError, Example, Harness, Prediction, RunConfig, Span, SpanExample
 from figeval.builtin.tasks.epic import alignment, epic_metrics, epic_rows
-from figeval.config import RunConfig
-from figeval.data import DataContext
-from figeval.errors import DataError
 from figeval.io.observer import Observer
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.models.model import open_model
 from figeval.records.run_folder import read_run
-from figeval.runs import Harness
 from figeval.runs.run import run
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
-from figeval.task_types.spans import SpanExample, sentences
-from figeval.types import Example, Prediction, Span
+from figeval.task_types.spans import sentences
 from tests.aggregated import count_in
 from tests.processes import figeval
 
@@ -56,7 +51,7 @@ SECOND_RECORD = record("Q2N3", ("Still", "CALM"), ("run deep", "It was"), ("stil
 
 
 def examples(context: DataContext, task: str = TASKS[0]) -> list[Example]:
-    spec = Harness(plugins.plugin_manager()).catalogue.tasks.get(task)
+    spec = Harness().catalogue.tasks.get(task)
     return list(build_examples(spec, epic_rows.open(spec.data["test"].partition(":")[2], context)))
 
 
@@ -106,7 +101,7 @@ def test_half_a_pair(small: Any, pair: tuple[str, str]) -> None:
 
 
 def real(task: str, split: str = "test") -> list[SpanExample]:
-    harness = Harness(plugins.plugin_manager())
+    harness = Harness()
     return list(harness.examples(harness.catalogue.tasks.get(task), split))  # type: ignore[arg-type]
 
 
@@ -148,7 +143,7 @@ TRIALS = {"published": (0.0752, 0.0981, 0.0851), "right": (0.2739, 0.4132, 0.329
 
 
 def published_scores(examples: list[SpanExample], model: str) -> list[float]:
-    respondent = open_model(Harness(plugins.plugin_manager()).backends, model, {}, {"seed": 0})
+    respondent = open_model(Harness().backends, model, {}, {"seed": 0})
     respondent.fit(examples)
     answers = respondent.backend.find_spans([_query(example) for example in examples])
     scores = []
@@ -161,7 +156,7 @@ def published_scores(examples: list[SpanExample], model: str) -> list[float]:
 
 
 def _query(example: SpanExample) -> Any:
-    from figeval.types import SpanQuery
+    from figeval import SpanQuery
 
     return SpanQuery(example.text, example.given, example.known)
 
@@ -189,7 +184,7 @@ def test_the_right_gold_spans_give_trivial_answers_far_more_than_what_was_printe
 def test_a_run_prints_the_three_floors_and_takes_the_published_task_in_its_place(
     real_data: str, tmp_path: Path
 ) -> None:
-    harness = Harness(plugins.plugin_manager())
+    harness = Harness()
     config = RunConfig(tasks=TASKS[:1], model="random", output_path=tmp_path / "run", limit=60)
     record_, _ = run(config, harness, Observer())
     (task,) = record_.tasks

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import figeval
+from figeval import DataError, FigevalError
 from figeval.builtin.tasks.epic import correlation, duplicates
 from figeval.builtin.tasks.epic.alignment import SpanPair
 from figeval.builtin.tasks.epic.analysis import (
@@ -33,7 +34,6 @@ from figeval.builtin.tasks.epic.analysis import (
 from figeval.builtin.tasks.epic.analysis.corpus import AnalysedTexts
 from figeval.builtin.tasks.epic.analysis.part import AnalysedNumber, Analysis
 from figeval.cli.main import main
-from figeval.errors import DataError, FigevalError
 from figeval.io import plots
 from figeval.language import nltk_data as packages_of_nltk
 from figeval.metrics.texts import ngrams
@@ -214,7 +214,7 @@ def test_every_paraphrase_has_a_reason_in_words_of_our_own(real_data: str) -> No
 def real_corpus() -> AnalysedTexts:
     from importlib.resources import files
 
-    from figeval.data import DataContext
+    from figeval import DataContext
     from figeval.data.cache import fetch
 
     return corpus.read(DataContext(files("figeval.builtin.tasks.epic"), fetch))

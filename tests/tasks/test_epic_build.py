@@ -14,12 +14,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import CapabilityError, DataError, FigevalError, Harness, Model, ModelError
 from figeval.builtin.tasks.epic import build, distractors
 from figeval.builtin.tasks.epic.build import Material
 from figeval.data.row_files import read_rows
-from figeval.errors import CapabilityError, DataError, FigevalError, ModelError
-from figeval.models.model import Model
-from figeval.runs import Harness
 
 EPIC_FOLDER = files("figeval.builtin.tasks.epic")
 KINDS = ("mcq", "mcq_random")

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import DataError
 from figeval.builtin.tasks.epic.diagnosis import accuracy, answers, confusion, versus
 from figeval.builtin.tasks.epic.diagnosis.answers import AnsweredRun, ProverbAnswer, ProverbQuestion
 from figeval.cli.main import main
-from figeval.errors import DataError
 from figeval.io import plots
 from tests.finished_runs import finished
 

@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
-from figeval import plugins
+from figeval import CapabilityError, DataContext, DataError, Harness, JointExample
 from figeval.builtin.tasks.epic import epic_rows
-from figeval.data import DataContext, Row
+from figeval.data import Row
 from figeval.data.cache import fetch
-from figeval.errors import CapabilityError, DataError
 from figeval.records.run_folder import read_record
-from figeval.runs import Harness
-from figeval.task_types.joint import JointExample
 from tests.finished_runs import finished
 
 PAIRS = {
@@ -67,7 +64,7 @@ def test_a_narrative_without_spans_is_an_error_in_one_line(small: DataContext, t
 
 @pytest.mark.slow
 def test_the_real_splits(real_data: str) -> None:
-    harness = Harness(plugins.plugin_manager())
+    harness = Harness()
     for task in harness.catalogue.expand(["epic_joint", "epic_pipelined"]):
         examples = list(harness.examples(task))
         assert all(isinstance(example, JointExample) for example in examples)

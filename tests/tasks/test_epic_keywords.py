@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from figeval import DataError
 from figeval.builtin.tasks.epic import extractors, keywords
 from figeval.builtin.tasks.epic.extractors import NltkExtractor, SpacyExtractor, choose_extractor, order_keywords
-from figeval.errors import DataError
 from figeval.language import nltk_data as packages
 from figeval.language import spacy_pipeline, tagging
 from figeval.language.tagging import Token

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from figeval import Harness, SimilarityExample
 from figeval.records.run_folder import read_record
-from figeval.runs import Harness
-from figeval.task_types.similarity import SimilarityExample
 from tests.finished_runs import finished
 
 TASKS = ("epic_motif", "epic_motif_direct")

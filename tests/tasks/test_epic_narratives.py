@@ -8,15 +8,12 @@ from typing import Any
 
 import pytest
 
+from figeval import DataContext, GenerationExample, Harness, Prediction
 from figeval.builtin.tasks.epic import epic_rows
 from figeval.builtin.tasks.epic.epic_metrics import keyword_recall, keyword_recall_lemma
 from figeval.builtin.tasks.epic.narratives import authors_split
-from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.language import nltk_data, spacy_pipeline, tagging
-from figeval.runs import Harness
-from figeval.task_types.generation import GenerationExample
-from figeval.types import Prediction
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
+from figeval import DataContext, DataError, Harness
 from figeval.builtin.tasks.epic import epic_rows
-from figeval.data import DataContext, Row
+from figeval.data import Row
 from figeval.data.cache import fetch
-from figeval.errors import DataError
 from figeval.records.digests import SeenTexts
 from figeval.records.seen import Lineage
-from figeval.runs import Harness
 
 PROVERBS = {"Q2": "Still WATERS run deep", "Q1": "Look before you leap", "Q55": "Mind your hatLink to proverb"}
 

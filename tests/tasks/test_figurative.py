@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import DataContext, GenerationExample, MetricContext, ModelError, Prediction
+from figeval import DataContext, DataError, GenerationExample, MetricContext, ModelError, Prediction
 from figeval.builtin.tasks.figurative import explanations, figurative_rows
 from figeval.data.cache import fetch
-from figeval.errors import DataError
 from figeval.testing import check_metric
 
 QUESTION = 'Does the sentence "It rained." entail or contradict the sentence "It "poured" cats."? Please answer so.'

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from figeval import RecordError
 from figeval.builtin.tasks.impli.analysis import analyze_impli, figures, flexibility, matching
 from figeval.builtin.tasks.impli.analysis.answers import PairAnswer
 from figeval.builtin.tasks.impli.analysis.flexibility import IdiomCount
 from figeval.cli.main import main
-from figeval.errors import RecordError
 from tests.finished_runs import finished
 
 NUMBERS = count()

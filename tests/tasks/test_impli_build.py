@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import DataError
 from figeval.builtin.tasks.impli.building import kinds, wrong
 from figeval.builtin.tasks.impli.building.inputs import FIGURATIVE, Glossary, Sense, Sentence
 from figeval.builtin.tasks.impli.building.kinds import KINDS
 from figeval.builtin.tasks.impli.building.phrases import Rejected, fit_phrase
 from figeval.cli.main import main
 from figeval.data.row_files import read_rows
-from figeval.errors import DataError
 from figeval.language import word_forms
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "impli_build.json").read_text(encoding="utf-8"))

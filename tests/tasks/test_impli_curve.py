@@ -10,13 +10,13 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import figeval
+from figeval import DataError, RecordError, TrainError
 from figeval.builtin.tasks.impli import impli_rows
 from figeval.builtin.tasks.impli.curve import curve_impli, figure, points, results
 from figeval.builtin.tasks.impli.curve.points import Curve, CurveTraining
 from figeval.builtin.tasks.impli.folds import Point
 from figeval.builtin.tasks.nli import union
 from figeval.cli.main import main
-from figeval.errors import DataError, RecordError, TrainError
 from tests.finished_runs import row
 from tests.plugins.tiny import Workshop
 

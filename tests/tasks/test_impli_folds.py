@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import DataContext, DataError, Harness
 from figeval.builtin.tasks.impli import folds, impli_rows
-from figeval.data import DataContext
 from figeval.data.cache import fetch
-from figeval.errors import DataError
-from figeval.runs import Harness
 
 
 def row(number: int, idiom: int | None, premise: int, label: str = "entailment") -> dict[str, Any]:

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import DataContext, DataError
 from figeval.builtin.tasks.impli import idioms, impli_rows
-from figeval.data import DataContext, Row
+from figeval.data import Row
 from figeval.data.cache import fetch
-from figeval.errors import DataError
 from figeval.metrics.intervals import wilson
 
 FOLDER = Path(__file__).parents[1] / "golden" / "data"

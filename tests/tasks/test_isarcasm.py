@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 import figeval
+from figeval import CapabilityError, DataContext, DataError, ModelError
 from figeval.builtin.plugins.classification.requests import TextLabels
 from figeval.builtin.plugins.encoders.option_lists import OptionList
 from figeval.builtin.tasks.isarcasm import isarcasm_rows
 from figeval.builtin.tasks.isarcasm.third_party import ThirdParty
-from figeval.data import DataContext
 from figeval.data.cache import fetch
-from figeval.errors import CapabilityError, DataError, ModelError
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
+from figeval import DataContext, DataError, Harness
 from figeval.builtin.plugins.labelling.tags import chunks, strays
 from figeval.builtin.tasks.epie import epie_rows as epie
 from figeval.builtin.tasks.id10m import id10m_rows as id10m
 from figeval.builtin.tasks.meta4xnli import meta4xnli_rows as meta4xnli
-from figeval.data import DataContext
 from figeval.data.cache import fetch
-from figeval.errors import DataError
-from figeval.plugins import plugin_manager
-from figeval.runs import Harness
 
 BOOTS = "The \tO\nboots\tB-{0}\nkicked \tI-{0}\n\nHe \tO\nslept\tO\n"
 BOOT = "A\tO\nboot\tB-{0}\nkicks\tI-{0}\n"
@@ -138,7 +135,7 @@ REAL_COUNTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "split"), REAL_COUNTS, ids=["-".join(name_parts) for name_parts in REAL_COUNTS])
 def test_real_counts(task: str, split: str, real_data: str) -> None:
-    harness = Harness(plugin_manager())
+    harness = Harness()
     examples = list(harness.examples(harness.catalogue.tasks.get(task), split))
     sentences, words, chunk_count, stray, seen = REAL_COUNTS[task, split]
     assert len(examples) == sentences
@@ -154,7 +151,7 @@ def test_real_counts(task: str, split: str, real_data: str) -> None:
 @pytest.mark.slow
 def test_no_idiom_of_an_english_test_is_trained_on(real_data: str) -> None:
     """Of ID10M's English and EPIE's tests none is; of ID10M's German test many are."""
-    harness = Harness(plugin_manager())
+    harness = Harness()
 
     def clusters(task: str, split: str) -> set[str]:
         return {

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from figeval import DataContext, DataError
 from figeval.builtin.tasks.mabl import mabl_rows
-from figeval.data import DataContext, Row
+from figeval.data import Row
 from figeval.data.cache import fetch
-from figeval.errors import DataError
 
 GOOD_ROWS = [
     ("Her mind is a sieve", "She forgets", "She remembers", "0"),

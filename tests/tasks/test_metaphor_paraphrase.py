@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from figeval import DataContext, DataError
 from figeval.builtin.tasks.metaphor_paraphrase import metaphor_paraphrase_rows
-from figeval.data import DataContext, Row
+from figeval.data import Row
 from figeval.data.cache import fetch
-from figeval.errors import DataError
 
 SMALL_CORPUS = """
 The night was a coat \n A dark night covered us#4\n The night had sleeves # 1\n

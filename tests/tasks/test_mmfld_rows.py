@@ -10,13 +10,10 @@ from typing import Any
 
 import pytest
 
+from figeval import DataContext, DataError, Harness
 from figeval.builtin.tasks.mmfld import mmfld_rows
 from figeval.cli.main import main
-from figeval.data import DataContext
 from figeval.data.cache import fetch
-from figeval.errors import DataError
-from figeval.plugins import plugin_manager
-from figeval.runs.harness import Harness
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -95,7 +92,7 @@ def test_a_language_that_nobody_knows_is_one_line(
 
 def test_all_wordings_ask_for_the_form_and_never_show_the_label() -> None:
     """The gold label is among the variables of a template; that none of them uses it is seen from two examples."""
-    harness = Harness(plugin_manager())
+    harness = Harness()
     (task,) = harness.catalogue.expand(["mmfld_idiom"])
     assert [*task.prompts] == ["short", "question", "instruction"]
     assert json.dumps(task.verbalizer, default=list)

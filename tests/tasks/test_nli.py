@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from figeval import plugins
+from figeval import DataContext, DataError, Harness
 from figeval.builtin.tasks.impli import impli_rows as impli
 from figeval.builtin.tasks.nli import nli_rows, parts, union
 from figeval.cli.main import main
-from figeval.data import DataContext, Row
+from figeval.data import Row
 from figeval.data.cache import fetch
 from figeval.data.sources import data_files
-from figeval.errors import DataError
-from figeval.runs.harness import Harness
 from tests.plugins.tiny import Workshop
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "nli.json").read_text(encoding="utf-8"))
@@ -241,7 +239,7 @@ def test_the_union_is_made_once_per_process(small: Small) -> None:
 
 
 def test_every_test_and_validation_split_is_kept_out_of_train() -> None:
-    tasks = Harness(plugins.plugin_manager()).catalogue
+    tasks = Harness().catalogue
     scored = [tasks.tasks.get(name) for name in tasks.suites.get("nli").tasks]
     assert {task.data["test"] for task in scored} == {f"nli:{part}" for part in union.TEST}
     assert {task.data[split] for task in scored for split in task.data if split == "validation"} == {

@@ -17,15 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import DataContext, DataError
 from figeval.builtin.tasks.storal import extras
 from figeval.builtin.tasks.storal.building import antonyms, frozen, negatives, outlines, topics
 from figeval.builtin.tasks.storal.building.build_storal import KINDS, storal
 from figeval.builtin.tasks.storal.pairs import PairFile, draw_splits, english_pairs, wording
 from figeval.cli.main import main
-from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.data.row_files import read_rows
-from figeval.errors import DataError
 from figeval.language import word_forms
 
 STORAL = files("figeval.builtin.tasks.storal")

@@ -16,29 +16,37 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from figeval import plugins
+from figeval import (
+    DataContext,
+    DataError,
+    FigevalError,
+    GenerationExample,
+    Harness,
+    Inputs,
+    ModelError,
+    Outputs,
+    PairExample,
+    PairLabel,
+    Prediction,
+    RecordError,
+    RunConfig,
+    RunRecord,
+    TaskError,
+    plugins,
+)
 from figeval.builtin.tasks.storal import storal_rows
-from figeval.config import RunConfig
-from figeval.data import DataContext
 from figeval.data.cache import copies, fetch
-from figeval.errors import DataError, FigevalError, ModelError, RecordError, TaskError
 from figeval.io.observer import Observer
 from figeval.language.words import letters
 from figeval.metrics.catalogue import statistic_of
-from figeval.models.capabilities import Outputs
 from figeval.records.digests import SeenTexts
-from figeval.records.schema import RunRecord
 from figeval.records.seen import Lineage, write
 from figeval.reporting import table
-from figeval.runs import Harness
 from figeval.runs.rescore import rescore
 from figeval.runs.run import run
 from figeval.runs.stored import load_exporters
 from figeval.runs.task_metrics import metrics_of
-from figeval.task_types.generation import GenerationExample
-from figeval.task_types.pairs import PairExample
 from figeval.testing import check_metric
-from figeval.types import Inputs, PairLabel, Prediction
 from tests.fakes import FakeGenerator
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
@@ -298,7 +306,7 @@ def test_texts_are_judged_in_batches_and_each_once(bench: Bench) -> None:
 
 @pytest.mark.wing("comparison")
 def test_the_record_and_every_report_say_who_judged(bench: Bench) -> None:
-    from figeval.wings.comparison.api import compare
+    from figeval import compare
 
     record = bench.run("morals", metrics=["faithfulness=judge", "faithfulness_probability=judge"])
     metric_arguments = record.tasks[0].settings["metric_arguments"]
@@ -321,7 +329,7 @@ def test_the_record_and_every_report_say_who_judged(bench: Bench) -> None:
 
 @pytest.mark.wing("comparison")
 def test_scores_by_different_classifiers_are_not_compared(bench: Bench) -> None:
-    from figeval.wings.comparison.api import compare
+    from figeval import compare
 
     bench.run()
     bench.declare(held_out={**HELD_OUT, "value": 0.6})

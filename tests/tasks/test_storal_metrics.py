@@ -17,18 +17,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import figeval
+from figeval import DataContext, DataError, GenerationExample, Harness, Prediction
 from figeval.builtin.tasks.storal import extras, outline_metrics, storal_metrics
 from figeval.cli.main import main
-from figeval.data import DataContext
 from figeval.data.cache import fetch
-from figeval.errors import DataError
 from figeval.language import nltk_data
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.catalogue import statistic_of
-from figeval.runs.harness import Harness
-from figeval.task_types.generation import GenerationExample
 from figeval.testing import check_metric
-from figeval.types import Prediction
 from tests.aggregated import count_in
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_metrics.json").read_text("utf-8"))

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import figeval
-from figeval import ChoiceExample, Prediction
+from figeval import ChoiceExample, DataContext, Prediction, RecordError
 from figeval.builtin.tasks.storal import storal_rows
 from figeval.builtin.tasks.storal.building.antonyms import Dropped
 from figeval.builtin.tasks.storal.building.items import preference
@@ -25,9 +25,7 @@ from figeval.builtin.tasks.storal.preference import win_rates
 from figeval.builtin.tasks.storal.preference.options import KINDS
 from figeval.builtin.tasks.storal.preference.sign_test import preferences, sign_test
 from figeval.cli.main import main
-from figeval.data import DataContext
 from figeval.data.cache import fetch
-from figeval.errors import RecordError
 from figeval.language import nltk_data, tagging
 from figeval.testing import check_metric
 from figeval.testing.fakes import FakePairScorer

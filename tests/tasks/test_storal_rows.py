@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from figeval import DataContext, DataError, Harness
 from figeval.builtin.tasks.storal import storal_rows
 from figeval.builtin.tasks.storal.archive import published_rows, strip_markers
 from figeval.builtin.tasks.storal.pairs import PAPER_MOPREF, PAPER_SIZES
 from figeval.builtin.tasks.storal.storal_rows import add_clusters
 from figeval.cli.main import cli
-from figeval.data import DataContext
 from figeval.data.cache import copies, fetch
-from figeval.errors import DataError
 from figeval.language.words import letters
-from figeval.runs import Harness
 from tests.processes import figeval
 
 SPLITS = ("train", "valid", "test")

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figeval import ChoiceExample, Measured, PairExample, Prediction, Statistic, answered, batched
+from figeval import ChoiceExample, Measured, PairExample, Prediction, RankingExample, Statistic, answered, batched
 from figeval.metrics import classification, ranking, statistic
-from figeval.task_types.ranking import RankingExample
 from figeval.testing import check_metric
 
 EXAMPLE = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=1)

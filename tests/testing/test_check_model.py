@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from figeval import Outputs, Reply, ScoredSpan, Span
+from figeval import Outputs, PairExample, Reply, ScoredSpan, Span
 from figeval.builtin.plugins.baselines import guessing, positions, word_overlap
 from figeval.builtin.plugins.classification.requests import TextLabels
 from figeval.builtin.plugins.lexical import tfidf
-from figeval.task_types.pairs import PairExample
 from figeval.testing import CapabilityCheck, check_model
 from figeval.testing.fakes import (
     FakeChatModel,

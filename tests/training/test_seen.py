@@ -10,16 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from figeval.errors import TrainError
+from figeval import (
+    ChoiceExample,
+    Example,
+    GenerationExample,
+    JointExample,
+    PairExample,
+    RankingExample,
+    SpanExample,
+    TrainError,
+)
 from figeval.records.digests import SeenTexts
 from figeval.records.seen import FILE, Ancestor, Lineage, lineage_of, read, weights_in, write
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.generation import GenerationExample
-from figeval.task_types.joint import JointExample
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
-from figeval.task_types.spans import SpanExample
-from figeval.types import Example
 
 
 def choice(query: str, *options: str) -> ChoiceExample:

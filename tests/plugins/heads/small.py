@@ -12,17 +12,19 @@ from typing import Any
 import pytest
 import torch
 
-from figeval import plugins
-from figeval.config import RunConfig
+from figeval import (
+    ChoiceExample,
+    Example,
+    Harness,
+    JointExample,
+    PairExample,
+    RankingExample,
+    RunConfig,
+    ScoredSpan,
+    SpanExample,
+)
 from figeval.io.observer import Observer
-from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.joint import JointExample
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
-from figeval.task_types.spans import SpanExample
-from figeval.types import Example, ScoredSpan
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
 from figeval.wings.training.train_folder import Progress
@@ -46,7 +48,7 @@ TASKS = {
 
 def examples_of(task: str, n: int) -> list[Any]:
     """The first examples of a task of tasks/mini."""
-    harness = Harness(plugins.plugin_manager())
+    harness = Harness()
     (task_spec,) = harness.catalogue.expand([task])
     return [example for example, _ in zip(harness.examples(task_spec), range(n), strict=False)]
 
@@ -93,7 +95,7 @@ class Small:
 
     @property
     def harness(self) -> Harness:
-        return Harness(plugins.plugin_manager(), include=(self.folder,))
+        return Harness(include=(self.folder,))
 
     def train(self, heard: Heard | None = None, **changes: Any) -> Progress:
         """Through the very function that `figeval train` calls, chosen on what is learnt."""

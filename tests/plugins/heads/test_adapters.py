@@ -10,14 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from figeval import plugins
+from figeval import Harness, Setup, TrainError
 from figeval.builtin.plugins.heads.biencoder import ranking
 from figeval.builtin.plugins.heads.cross_encoder import pairs
 from figeval.builtin.plugins.heads.posttraining import mlm
 from figeval.builtin.plugins.heads.writing import causal, seq2seq
-from figeval.errors import TrainError
-from figeval.models.learner import Setup
-from figeval.runs import Harness
 from figeval.wings.training.adapters import add_adapters
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
@@ -152,7 +149,7 @@ def train_model(folder: Path, name: str, model: Path, heard: Heard) -> Path:
         task="tell", model=str(model), output=folder / name, include_path=(folder,), head="causal", device="cpu",
         lora=4, batch_size=2, epochs=4, lr=2e-2, select_on="test", patience=None,
     )  # fmt: skip
-    train_in_process(config, Harness(plugins.plugin_manager(), include=(folder,)), heard)
+    train_in_process(config, Harness(include=(folder,)), heard)
     return config.output
 
 

@@ -13,19 +13,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from figeval import plugins
+from figeval import ChoiceExample, FigevalError, Harness, RankingExample, RunConfig, Setup, Text
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.heads.biencoder import choice, ranking
 from figeval.builtin.plugins.heads.joint_head import joint
-from figeval.config import RunConfig
-from figeval.errors import FigevalError
 from figeval.io.observer import Observer
-from figeval.models.learner import Setup
-from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.ranking import RankingExample
-from figeval.types import Text
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
 from tests.plugins.heads.small import write_network
@@ -352,7 +345,7 @@ def test_it_learns_and_answers_as_it_did_in_training(
         folder_of_tasks, workshop("bert", "Model"), select_on="test",
         head_args={"pooling": "mean", "similarity": similarity},
     )  # fmt: skip
-    harness, heard = Harness(plugins.plugin_manager(), include=train_config.include_path), Heard()
+    harness, heard = Harness(include=train_config.include_path), Heard()
     progress = train_in_process(train_config, harness, heard)
     assert heard.losses[-1] < heard.losses[0]
     best = next(evaluation for evaluation in progress.evaluations if evaluation.step == progress.best)

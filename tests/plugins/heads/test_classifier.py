@@ -10,14 +10,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from figeval import Setup
+from figeval import CapabilityError, FigevalError, Setup
 from figeval.builtin.plugins.classification.classification import ClassificationExample
 from figeval.builtin.plugins.classification.multilabel import MultilabelExample
 from figeval.builtin.plugins.classification.requests import TextLabels
 from figeval.builtin.plugins.encoders.classifier import classifier
 from figeval.builtin.plugins.heads.classifier import multilabel, single_label
 from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
-from figeval.errors import CapabilityError, FigevalError
 from figeval.testing import CapabilityCheck, check_learner, check_model
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 

@@ -13,14 +13,9 @@ import pytest
 import torch
 from torch.nn import functional
 
+from figeval import ChoiceExample, FigevalError, PairExample, PairLabel, RankingExample, Setup, TextPair
 from figeval.builtin.plugins.encoders.pair_model import pairs as reading
 from figeval.builtin.plugins.heads.cross_encoder import choice, pairs, ranking
-from figeval.errors import FigevalError
-from figeval.models.learner import Setup
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
-from figeval.types import PairLabel, TextPair
 from tests.plugins.headed import declare
 from tests.plugins.heads.small import best_of, examples_of, scores_of, small, write_network
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop

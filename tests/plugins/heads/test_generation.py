@@ -10,18 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from figeval import plugins
+from figeval import FigevalError, GenerationExample, Harness, Inputs, RunConfig, Setup
 from figeval.builtin.plugins.causal.writer import writer
 from figeval.builtin.plugins.heads.writing import causal, seq2seq
 from figeval.builtin.plugins.torch_models.checkpoint import locate, require, resolve_backend
-from figeval.config import RunConfig
-from figeval.errors import FigevalError
 from figeval.io.observer import Observer
-from figeval.models.learner import Setup
-from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
-from figeval.task_types.generation import GenerationExample
-from figeval.types import Inputs
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
 from tests.plugins.tiny import LINES, Workshop
@@ -184,7 +178,7 @@ def test_it_learns_and_writes_as_it_did_in_training(
         head_args={"max_new_tokens": 20, "num_beams": 2}, batch_size=4, epochs=100, evaluate_every=50, patience=None,
         lr=2e-2 if trained is None else 1e-2, schedule="constant", select_on="test", select_by="rouge_l",
     )  # fmt: skip
-    harness, heard = Harness(plugins.plugin_manager(), include=(telling,)), Heard()
+    harness, heard = Harness(include=(telling,)), Heard()
     train_in_process(config, harness, heard)
     assert heard.losses[-1] < heard.losses[0] / 10
     assert resolve_backend(str(config.output), {}) == "writer"

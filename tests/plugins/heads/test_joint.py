@@ -11,15 +11,11 @@ import pytest
 import torch
 from torch.nn import functional
 
+from figeval import FigevalError, JointExample, Setup, Span, SpanExample, SpanQuery, Text
 from figeval.builtin.plugins.encoders.joint_encoder import FILE, branch_logits
 from figeval.builtin.plugins.encoders.joint_encoder import joint as reading
 from figeval.builtin.plugins.heads.biencoder import ranking
 from figeval.builtin.plugins.heads.joint_head import joint
-from figeval.errors import FigevalError
-from figeval.models.learner import Setup
-from figeval.task_types.joint import JointExample
-from figeval.task_types.spans import SpanExample
-from figeval.types import Span, SpanQuery, Text
 from tests.plugins.headed import declare, joint_checkpoint
 from tests.plugins.heads.small import Small, assert_alike, best_of, examples_of, scores_of, small, write_network
 from tests.plugins.tiny import LINES, Workshop

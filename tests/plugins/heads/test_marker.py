@@ -20,17 +20,13 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional
 
-from figeval import plugins
+from figeval import ChoiceExample, FigevalError, RunConfig, Setup, plugins
 from figeval.builtin.plugins.encoders.markers import MARKERS, mark_options
 from figeval.builtin.plugins.encoders.markers import marker as reading
 from figeval.builtin.plugins.encoders.option_lists import OptionList
 from figeval.builtin.plugins.heads.marker import marker
-from figeval.config import RunConfig
-from figeval.errors import FigevalError
 from figeval.io.observer import Observer
-from figeval.models.learner import Setup
 from figeval.runs.run import run as run_pipeline
-from figeval.task_types.choice import ChoiceExample
 from figeval.wings.training.learners import load_learners
 from tests.plugins.heads.small import Small, best_of, examples_of, scores_of, small, write_network
 from tests.plugins.tiny import (

@@ -15,17 +15,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
+from figeval import FigevalError, PairExample, PairLabel, Setup, Text
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.pair_encoder import FILE
 from figeval.builtin.plugins.encoders.pair_encoder import pair_encoder as reading
 from figeval.builtin.plugins.heads.pair_biencoder import pairs
 from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
-from figeval.errors import FigevalError
 from figeval.models.capabilities import capabilities
-from figeval.models.learner import Setup
-from figeval.task_types.pairs import PairExample
 from figeval.testing import check_model
-from figeval.types import PairLabel, Text
 from figeval.wings.training.adapters import add_adapters
 from figeval.wings.training.config import TrainConfig
 from tests.plugins.headed import declare

@@ -11,15 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from figeval import plugins
+from figeval import FigevalError, Harness, PairExample, Setup
 from figeval.builtin.plugins.heads.biencoder import ranking
 from figeval.builtin.plugins.heads.cross_encoder import pairs
 from figeval.builtin.plugins.heads.noise import Holes, Masks, Sentinels, SpanSampler, TextPiece
 from figeval.builtin.plugins.heads.posttraining import infill, mlm, pieces_of, texts_in
-from figeval.errors import FigevalError
-from figeval.models.learner import Setup
-from figeval.runs import Harness
-from figeval.task_types.pairs import PairExample
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
 from tests.plugins.tiny import KINDS, LINES, LONG_TEXT, Workshop, save
@@ -198,7 +194,7 @@ def train_model(folder: Path, model: Path, head: str, **changes: Any) -> tuple[P
     further = {"epochs": 6, "lr": 5e-3, "batch_size": 4, "device": "cpu", "max_length": 20}
     heard = Heard()
     config = TrainConfig.model_validate({**values, **further, **changes})
-    train_in_process(config, Harness(plugins.plugin_manager(), include=(folder,)), heard)
+    train_in_process(config, Harness(include=(folder,)), heard)
     return config.output, heard
 
 

@@ -12,12 +12,10 @@ import pytest
 import torch
 from torch.nn import functional
 
+from figeval import FigevalError, Setup, Span, SpanExample, SpanQuery
 from figeval.builtin.plugins.encoders.span_finder import SpanFinder, SpanSettings, spans
 from figeval.builtin.plugins.heads.span_head import gold_tokens, span
-from figeval.errors import FigevalError
-from figeval.models.learner import Setup
-from figeval.task_types.spans import SpanExample
-from figeval.types import NO_SPAN, Span, SpanQuery
+from figeval.types import NO_SPAN
 from tests.plugins.headed import QA, declare
 from tests.plugins.heads.small import assert_alike, best_of, examples_of, scores_of, small, write_network
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop

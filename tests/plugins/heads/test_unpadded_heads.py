@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from figeval import PairExample, RankingExample, Setup
 from figeval.builtin.plugins.heads import biencoder, cross_encoder, posttraining
 from figeval.builtin.plugins.torch_models import rows
 from figeval.builtin.plugins.torch_models.unpadded import describe_padding
-from figeval.models.learner import Setup
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 LABELS = ("entailment", "neutral", "contradiction")

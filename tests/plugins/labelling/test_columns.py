@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from figeval import DataContext, DataError
 from figeval.builtin.plugins.labelling.columns import open_columns
-from figeval.data import DataContext
-from figeval.errors import DataError
 
 CUPT = """\
 # global.columns = ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC PARSEME:MWE

@@ -14,7 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import figeval
-from figeval import Prediction, PromptContext, Reply, TaskSpec
+from figeval import (
+    DataContext,
+    DataError,
+    FigevalError,
+    Harness,
+    ModelError,
+    Prediction,
+    PromptContext,
+    Reply,
+    TaskSpec,
+)
 from figeval.builtin.plugins.labelling import chunk_metrics, columns, expressions, floors
 from figeval.builtin.plugins.labelling.labelling import READER, Labelling, LabellingExample
 from figeval.builtin.plugins.labelling.requests import LabelWords
@@ -27,10 +37,6 @@ from figeval.builtin.plugins.labelling.tags import (
     strays,
     write_tags,
 )
-from figeval.data import DataContext
-from figeval.errors import DataError, FigevalError, ModelError
-from figeval.plugins import plugin_manager
-from figeval.runs import Harness
 from figeval.testing import CapabilityCheck, check_metric, check_model, check_task_type
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "plugins"
@@ -107,7 +113,7 @@ def test_what_has_no_reading_is_refused_in_a_line(changes: dict[str, Any], words
     fields = {name: f"row.{name}" for name in ROWS[0]}
     about = {"name": "t", "type": "labelling", "labels": LABELS, "data": {"test": "jsonl:rows.jsonl"}, "fields": fields}
     (tmp_path / "t.task.yaml").write_text(json.dumps(about), encoding="utf-8")
-    harness = Harness(plugin_manager(), include=(tmp_path,))
+    harness = Harness(include=(tmp_path,))
     with pytest.raises(DataError) as caught:
         list(harness.examples(harness.catalogue.tasks.get("t")))
     assert words in str(caught.value)
@@ -121,7 +127,7 @@ def test_labels_that_are_of_no_scheme(labels: list[str]) -> None:
         scheme_of(tuple(labels))
     spec = {"name": "t", "type": "labelling", "labels": labels, "data": {"test": "jsonl:x"}, "fields": {"id": "1"}}
     with pytest.raises((FigevalError, ValueError)):
-        TaskSpec.model_validate(spec).bound(Harness(plugin_manager()).task_types)
+        TaskSpec.model_validate(spec).bound(Harness().task_types)
 
 
 @pytest.mark.parametrize(

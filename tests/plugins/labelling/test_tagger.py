@@ -12,16 +12,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from figeval import Setup, plugins
+from figeval import FigevalError, Harness, ModelError, RunConfig, Setup
 from figeval.builtin.plugins.heads.tagger_head import tagger as head
 from figeval.builtin.plugins.labelling.labelling import LabellingExample
 from figeval.builtin.plugins.labelling.requests import LabelWords
 from figeval.builtin.plugins.labelling.tagger import first_pieces, tagger
 from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
-from figeval.config import RunConfig
-from figeval.errors import FigevalError, ModelError
 from figeval.io.observer import Observer
-from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.testing import CapabilityCheck, check_learner, check_model
 from tests.plugins.heads.small import write_network
@@ -197,7 +194,7 @@ def test_it_learns_and_answers_as_it_did_in_training(workshop: Workshop, tmp_pat
     (tmp_path / "small.task.yaml").write_text(json.dumps(task), encoding="utf-8")
     rows = [{"id": example.id, "tokens": example.tokens, "tags": example.tags} for example in EXAMPLES]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    harness = Harness(plugins.plugin_manager(), include=(tmp_path,))
+    harness = Harness(include=(tmp_path,))
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     steps = {"lr": 3e-3, "epochs": 60, "patience": None, "batch_size": 4, "evaluate_every": 30, "weight_decay": 0}
     about = {

@@ -12,11 +12,9 @@ from unittest.mock import patch
 
 import pytest
 
-from figeval import plugins
+from figeval import Harness, RunConfig
 from figeval.builtin.plugins.lm_eval_bridge.stubs import PREFIX, stubs_folder
-from figeval.config import RunConfig
 from figeval.io.observer import Observer
-from figeval.runs import Harness
 from figeval.runs.run import run
 
 
@@ -87,7 +85,7 @@ def in_lm_eval(model: Any, task: str, folder: Path, **settings: Any) -> tuple[Re
 def in_figeval(model: str, task: str, folder: Path, **settings: Any) -> Result:
     """`figeval run`, read from its predictions and record."""
     config = RunConfig(tasks=(task,), model=model, output_path=folder, log_samples=True, baselines=False, **settings)
-    record, _ = run(config, Harness(plugins.plugin_manager(), include=config.include_path), Observer())
+    record, _ = run(config, Harness(include=config.include_path), Observer())
     (done,) = record.tasks
     assert done.status == "done", done.error
     lines = (folder / "predictions" / f"{task}.jsonl").read_text().splitlines()

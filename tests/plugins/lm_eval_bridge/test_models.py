@@ -11,18 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figeval import plugins
+from figeval import CapabilityError, Continuation, Harness, Message, ModelError, Prompt, plugins
 from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.lm_eval_bridge import lm_eval_models
 from figeval.builtin.plugins.lm_eval_bridge.backend import lm_eval
 from figeval.builtin.plugins.lm_eval_bridge.lm_eval_models import model_registry
-from figeval.errors import CapabilityError, ModelError
 from figeval.models.capabilities import ask, capabilities
 from figeval.models.model import Backends, open_model
 from figeval.models.progress import listening
-from figeval.runs import Harness
 from figeval.task_types.routes import choose
-from figeval.types import Continuation, Message, Prompt
 from tests.listeners import Ears
 from tests.plugins.lm_eval_bridge.server import serve
 from tests.plugins.servers import talkative
@@ -207,7 +204,7 @@ def test_a_chat_server_is_sent_the_conversation(concurrent: int, gpt2: Path, cap
 
 def test_a_chat_model_goes_another_way_or_says_so() -> None:
     remote = lm_eval("local-chat-completions", model="tiny", base_url="http://127.0.0.1:9/v1/chat/completions")
-    routes = Harness(plugins.plugin_manager()).routes
+    routes = Harness().routes
     assert choose("choice", capabilities(remote), routes).name == "by_letter"
     assert choose("pairs", capabilities(remote), routes).name == "by_label_word"
     with pytest.raises(CapabilityError, match=r"offers generate, which is not enough.*by_loglikelihood needs loglik"):

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 from lm_eval.api.model import LM
 
-from figeval import plugins
+from figeval import Harness, Prediction
 from figeval.builtin.plugins.lm_eval_bridge.stubs import stubs as every_stub
 from figeval.metrics import spans
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.runs import Harness
-from figeval.types import Prediction
 from tests.aggregated import count_in
 from tests.plugins.lm_eval_bridge.both import in_figeval, in_lm_eval, stubs
 from tests.plugins.tiny import Workshop
@@ -61,7 +59,7 @@ class Quoting(LM):
 
 def test_scores_that_are_no_means_over_rows(tmp_path: Path) -> None:
     in_their_run, _ = in_lm_eval(Quoting(), TASK, stubs(), limit=20)
-    harness = Harness(plugins.plugin_manager())
+    harness = Harness()
     examples = list(harness.examples(harness.catalogue.tasks.get(TASK)))[:20]
     for name in ("span_precision", "span_recall", "span_f1"):
         tally = MetricAggregator(name, getattr(spans, name))

@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from figeval import plugins
+from figeval import DataError, Harness, ModelError, TaskError, UnknownName
 from figeval.builtin.plugins.lm_eval_bridge import commands as launch
 from figeval.builtin.plugins.lm_eval_bridge.stubs import stubs, stubs_folder
-from figeval.errors import DataError, ModelError, TaskError, UnknownName
-from figeval.runs import Harness
 from tests.plugins.lm_eval_bridge.both import in_lm_eval, load_tasks
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
@@ -38,7 +36,7 @@ def manager(*folders: Path) -> Any:
 
 def test_every_task_and_suite_that_a_model_of_lm_eval_can_answer() -> None:
     stub_folder = stubs()
-    catalogue = Harness(plugins.plugin_manager()).catalogue
+    catalogue = Harness().catalogue
     answered = {entry.name for entry in catalogue.tasks if entry.load().type not in {"similarity", "joint"}}
     assert {f"figeval_{name}" for name in answered} <= set(stub_folder)
     assert not {name for entry in catalogue.tasks if (name := f"figeval_{entry.name}") in stub_folder} - {

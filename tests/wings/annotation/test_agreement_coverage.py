@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from figeval.types import Score
+from figeval import Score
 from figeval.wings.annotation.agreement import NO_RATING, Ratings, fleiss_kappa, gwet, krippendorff_alpha
 
 PAGE = Path(__file__).parents[3] / "docs" / "annotation.md"

@@ -18,11 +18,10 @@ from typing import Any
 
 import pytest
 
-from figeval.errors import CapabilityError
+from figeval import CapabilityError, Continuation, Harness, Prompt, Reply
 from figeval.prompts import load_template
-from figeval.runs.harness import Guests, Harness
+from figeval.runs.harness import Guests
 from figeval.spec.criteria import criteria_of
-from figeval.types import Continuation, Prompt, Reply
 from figeval.wings.annotation.export import Export, write_items
 from figeval.wings.annotation.items import read_key
 from figeval.wings.annotation.judge import Judging, ask_judge

@@ -15,12 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.config import RunConfig
+from figeval import DataError, FigevalError, Harness, OptionError, RecordError, RunConfig
 from figeval.data.tables import read_cells
-from figeval.errors import DataError, FigevalError, OptionError, RecordError
 from figeval.io.observer import Observer
 from figeval.io.text import csv_cell
-from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.spec.criteria import criteria_of
 from figeval.wings.annotation.error_shares import ErrorShares, read_sheet, score_sheets

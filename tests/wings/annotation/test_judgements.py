@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from figeval.errors import DataError
+from figeval import DataError
 from figeval.spec.criteria import Criterion, DescribedScale, criteria_of, criterion
 from figeval.wings.annotation.human_results import HumanResults, human_results, numbers_of_systems
 from figeval.wings.annotation.items import Item, Key, csv_bytes

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import figeval
-from figeval.errors import RecordError
+from figeval import RecordError
 from figeval.metrics.paired import holm, mcnemar
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import AncestorRecord, LineageRecord

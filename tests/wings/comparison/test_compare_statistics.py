@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from figeval.errors import RecordError
+from figeval import RecordError
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import ContrastRecord
 from figeval.wings.comparison.detectable import detectable_by

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.errors import RecordError
+from figeval import RecordError
 from figeval.records.run_folder import RunFolder
 from figeval.records.sweep import SeedsRecord, write
 from tests.cli.conftest import Cli, cli

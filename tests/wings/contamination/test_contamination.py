@@ -13,11 +13,9 @@ import numpy as np
 import pytest
 
 import figeval
-from figeval.errors import FigevalError
+from figeval import Continuation, FigevalError, Harness, Prompt, Reply
 from figeval.io.observer import NO_FIGURES, Observer
-from figeval.runs import Harness
 from figeval.runs.harness import Guests
-from figeval.types import Continuation, Prompt, Reply
 from figeval.wings.contamination.measurement import ContaminationConfig, measure
 from figeval.wings.contamination.record import LABEL
 from figeval.wings.contamination.rewrites import swap_words, words_of

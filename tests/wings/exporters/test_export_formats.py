@@ -13,10 +13,9 @@ import pytest
 import yaml
 
 import figeval
-from figeval.errors import PluginError
+from figeval import PluginError, write_output
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import LanguageRecord, MacroRecord, ModelRecord
-from figeval.runs.outputs import write_output
 from figeval.wings.exporters.api import call_exporter
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished, row, run, score, task

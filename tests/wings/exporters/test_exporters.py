@@ -10,20 +10,10 @@ from typing import Any
 
 import pytest
 
-from figeval import hookimpl, plugins
-from figeval.errors import UnknownName
+from figeval import Interval, RunRecord, UnknownName, hookimpl, plugins
 from figeval.plugins import PluginManager
-from figeval.records.schema import (
-    BaselineRecord,
-    ChoicesRecord,
-    KindRecord,
-    LanguageRecord,
-    MacroRecord,
-    ModelRecord,
-    RunRecord,
-)
+from figeval.records.schema import BaselineRecord, ChoicesRecord, KindRecord, LanguageRecord, MacroRecord, ModelRecord
 from figeval.runs.stored import load_exporters
-from figeval.types import Interval
 from tests.finished_runs import run, score, task
 
 

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval import hookimpl
-from figeval.errors import FigevalError, OptionError, UnknownName
+from figeval import FigevalError, OptionError, RunRecord, UnknownName, hookimpl
 from figeval.plugins import PluginManager
-from figeval.records.schema import BaselineRecord, ContrastRecord, ModelRecord, RunRecord
+from figeval.records.schema import BaselineRecord, ContrastRecord, ModelRecord
 from figeval.wings.exporters.layouts import load_layouts
 from tests.finished_runs import finished, run, score, task
 from tests.measured import MEASURED_FOLDER

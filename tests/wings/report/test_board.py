@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.records.schema import ContrastRecord, ModelRecord, RunRecord
-from figeval.runs.harness import Harness
+from figeval import Harness, RunRecord
+from figeval.records.schema import ContrastRecord, ModelRecord
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished, run, score, task
 from tests.runs.conftest import write_task

@@ -10,15 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.config import RunConfig
+from figeval import ChoiceExample, GenerationExample, Harness, PairExample, RunConfig
 from figeval.io.observer import Observer
-from figeval.plugins import plugin_manager
 from figeval.records.schema import BreakdownRecord
-from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.generation import GenerationExample
-from figeval.task_types.pairs import PairExample
 from figeval.wings.report.buckets import measure_texts, quartiles
 from figeval.wings.report.content import ReportContent, report_content
 from figeval.wings.report.example_texts import ExampleTexts
@@ -134,7 +129,7 @@ def test_options_have_their_kinds(tmp_path: Path) -> None:
     )
     (tmp_path / "kinds.task.yaml").write_text("\n".join(lines))
     config = RunConfig(model="overlap", tasks=("kinds",), output_path=tmp_path / "run", baselines=False)
-    run_pipeline(config, Harness(plugin_manager(), (tmp_path,)), Observer())
+    run_pipeline(config, Harness(include=(tmp_path,)), Observer())
     (task,) = report_content([tmp_path / "run"], ExampleTexts((tmp_path,))).samples
     assert task["kinds"] == {"figure": [["antonym", "right"]] * 3}
 

@@ -17,9 +17,9 @@ from urllib.parse import quote
 
 import pytest
 
+from figeval import Grid, RunRecord
 from figeval.io.text import clean
-from figeval.records.schema import BreakdownRecord, GroupRecord, ModelRecord, RunRecord
-from figeval.reporting.grid import Grid
+from figeval.records.schema import BreakdownRecord, GroupRecord, ModelRecord
 from figeval.wings.report.content import ReportContent
 from figeval.wings.report.html.page import pack, report_page
 from tests.browser import elements_of

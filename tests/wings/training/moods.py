@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from figeval.errors import TrainError
+from figeval import TrainError
 
 
 def mendable(rank: str, wire: Any) -> None:

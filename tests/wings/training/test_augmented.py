@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from figeval.config import RunConfig
-from figeval.errors import FigevalError, TrainError
+from figeval import FigevalError, Harness, RunConfig, TrainError
 from figeval.io.observer import Observer
-from figeval.runs import Harness
 from figeval.runs.run import run
 from figeval.wings.training.pipeline import complete_training
 from figeval.wings.training.task_training import plan_training

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from figeval.errors import FolderInUse, TrainError
+from figeval import TrainError
+from figeval.errors import FolderInUse
 from figeval.io.observer import Observer
 from figeval.wings.training import ray as cluster
 from figeval.wings.training.ray import MARK_FILE, TrainingOrder, TrainingOutcome, connect_cluster, execute, write_mark

@@ -18,13 +18,11 @@ import torch
 from click.testing import CliRunner
 
 import figeval
+from figeval import FigevalError, Harness, RunConfig, RunRecord, TaskRecord, TrainError
 from figeval.cli.main import cli
-from figeval.config import RunConfig
-from figeval.errors import FigevalError, TrainError
 from figeval.io.observer import Observer
-from figeval.records.schema import BaselineRecord, LanguageRecord, OverlapRecord, RunRecord, TaskRecord
+from figeval.records.schema import BaselineRecord, LanguageRecord, OverlapRecord
 from figeval.records.training import floor_in
-from figeval.runs import Harness
 from figeval.runs.run import run
 from figeval.runs.score import summarize
 from figeval.wings.training.config import TrainConfig

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from figeval import Harness
 from figeval.models.model import open_model
 from figeval.records.schema import OverlapRecord
-from figeval.runs import Harness
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.pipeline import complete_training, held_out_score
 from tests import finished_runs

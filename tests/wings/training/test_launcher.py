@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from figeval.errors import TrainError
+from figeval import TrainError
 from figeval.wings.training import launcher
 from figeval.wings.training.config import TrainConfig
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from figeval.errors import TrainError
+from figeval import TrainError
 from figeval.wings.training.loop import train
 from figeval.wings.training.train_folder import Progress, TrainFolder
 from tests.wings.training.linear import Heard, Linear, Vectors, config, job, processes

@@ -9,12 +9,8 @@ from typing import Any
 
 import pytest
 
-from figeval import plugins
-from figeval.errors import FigevalError, TrainError
-from figeval.hooks import hookimpl
-from figeval.models.learner import Setup
+from figeval import FigevalError, Harness, Setup, TrainError, hookimpl, plugins
 from figeval.records.reference import published
-from figeval.runs import Harness
 from figeval.wings.training.api import resolve_config
 from figeval.wings.training.learners import load_learners
 from figeval.wings.training.presets import (
@@ -46,7 +42,7 @@ def test_no_file_of_ours_is_broken(presets: dict[str, Preset]) -> None:
 
 def test_every_fine_tuned_row_of_the_papers_has_one(presets: dict[str, Preset]) -> None:
     """The models of the published numbers, table by table."""
-    tasks = [entry.name for entry in Harness(plugins.plugin_manager()).catalogue.tasks]
+    tasks = [entry.name for entry in Harness().catalogue.tasks]
     rows_of_papers = {
         (reference.source, reference.model)
         for task in tasks
@@ -59,7 +55,7 @@ def test_every_fine_tuned_row_of_the_papers_has_one(presets: dict[str, Preset]) 
 
 
 def test_their_tasks_can_be_trained_on(presets: dict[str, Preset]) -> None:
-    catalogue = Harness(plugins.plugin_manager()).catalogue
+    catalogue = Harness().catalogue
     for task in {task for preset in presets.values() for task in preset.table.tasks}:
         assert "train" in catalogue.tasks.get(task).data, task
 
@@ -141,7 +137,7 @@ def test_their_options_are_those_of_the_heads(presets: dict[str, Preset], tmp_pa
     from transformers import AutoTokenizer
 
     workshop, learners = Workshop(tmp_path), load_learners(plugins.plugin_manager())
-    catalogue = Harness(plugins.plugin_manager()).catalogue
+    catalogue = Harness().catalogue
     writer = workshop("bart", "ForConditionalGeneration")
     tokenizer = AutoTokenizer.from_pretrained(writer)
     tokenizer.add_tokens(["<extra_id_0>"], special_tokens=True)  # for infill to hide spans under

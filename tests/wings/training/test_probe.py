@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from figeval.errors import TrainError
+from figeval import TrainError
 from figeval.models.learner import WITHOUT_PADDING
 from figeval.wings.training.batch_plans import TOKENS_ON_ACCELERATOR
 from figeval.wings.training.loop import train

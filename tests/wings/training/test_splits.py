@@ -12,14 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import plugins
-from figeval.errors import TrainError
-from figeval.runs import Harness
-from figeval.spec import TaskSpec
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import Ranking, RankingExample
-from figeval.task_types.spans import SpanExample
-from figeval.types import Example
+from figeval import Example, Harness, PairExample, RankingExample, SpanExample, TaskSpec, TrainError, plugins
+from figeval.task_types.ranking import Ranking
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.splits import (
     choose_holdout,
@@ -111,7 +105,7 @@ def test_questions_about_one_text_are_never_parted(holdout: Callable[..., Any]) 
 @pytest.mark.slow
 @pytest.mark.usefixtures("real_data")
 def test_a_joint_model_is_not_chosen_on_what_its_ranker_has_learnt() -> None:
-    harness = Harness(plugins.plugin_manager())
+    harness = Harness()
     splits_of_tasks = [
         make_splits(harness.catalogue.tasks.get(name), config(task=name), harness)
         for name in ("epic_retrieval_seen", "epic_joint", "epic_alignment", "epic_narrative_seen")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from figeval.errors import FolderInUse, TrainError
+from figeval import TrainError
+from figeval.errors import FolderInUse
 from figeval.io.observer import NO_FIGURES, Observer
 from figeval.records.run_folder import read_record
 from figeval.records.sweep import GridRecord, SeedsRecord, parse_seeds

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from safetensors import SafetensorError
 
-from figeval.errors import RecordError, TrainError
+from figeval import RecordError, TrainError
 from figeval.wings.training.api import resolve_config
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.selection import Evaluation

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from figeval.errors import TrainError
+from figeval import TrainError
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.sharding import Zero, zero_configuration
 

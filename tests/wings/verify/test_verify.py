@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval import RunRecord, plugins
-from figeval.config import RunConfig
+from figeval import Harness, RunConfig, RunRecord, plugins
 from figeval.io.observer import Observer
 from figeval.records.run_folder import RunFolder, read_record
-from figeval.runs import Harness
 from figeval.runs.run import run
 from tests.cli.conftest import Cli, Outcome
 from tests.fakes import FakeGenerator
