@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from figeval.data.readers import DataContext, Row
-from figeval.data.tables import numbered_table
 from figeval.data.text_files import (
     ends_in_carriage_returns,
     inner_suffix,
@@ -55,8 +54,12 @@ def numbered_rows(
     if file_format == "json":
         listed = enumerate(_json_rows(read_json(file, loads), file), 1)
         return ((f"{file}: row {number}", row) for number, row in listed)
-    separator = TABLES.get(file_format)
-    numbered = _numbered_jsonl(file, loads) if separator is None else numbered_table(file, separator)
+    if file_format in TABLES:
+        from figeval.data.tables import numbered_table
+
+        numbered = numbered_table(file, TABLES[file_format])
+    else:
+        numbered = _numbered_jsonl(file, loads)
     return ((f"{file}:{line}", row) for line, row in numbered)
 
 

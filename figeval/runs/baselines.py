@@ -7,24 +7,26 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import tee
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.models.model import open_model
 from figeval.plugins import describe
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, Role, RunRecord, TaskRecord
-from figeval.records.training import Floor
 from figeval.runs.evaluate import CachedModel, TaskEvaluator, notes_of
 from figeval.runs.harness import Harness
 from figeval.runs.lineage import line_of
 from figeval.runs.plan import Plan, model_of, route_of, settings_of
-from figeval.runs.retrieval.augmentation import Augmenter
 from figeval.runs.score import Aggregator, MetricSet, Scored, TaskScorer
 from figeval.runs.selection_bias import UnseenExamples, marked, roles_of
 from figeval.runs.task_metrics import metrics_of
 from figeval.task_types.probes import SUBSTITUTES
 from figeval.task_types.routes import Route, choose
 from figeval.types import Example
+
+if TYPE_CHECKING:
+    from figeval.records.training import Floor
+    from figeval.runs.retrieval.augmentation import Augmenter
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from figeval.errors import DataError, FigevalError, ModelError, PluginError, RecordError
 from figeval.language.words import TaskWords
@@ -20,11 +20,13 @@ from figeval.records.run_folder import RunFolder
 from figeval.records.schema import TaskRecord
 from figeval.runs.inquiry import Inquiry, store_answers
 from figeval.runs.plan import Plan
-from figeval.runs.retrieval.augmentation import Augmenter
 from figeval.runs.score import Measurements, MetricSet, remarked
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Dialogue, Route
 from figeval.types import Example, KeptReply, Prediction
+
+if TYPE_CHECKING:
+    from figeval.runs.retrieval.augmentation import Augmenter
 
 # ---- one model, one task ---------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, ExampleError, ModelError, TaskError, near
@@ -22,11 +22,8 @@ from figeval.metrics.catalogue import statistic_of
 from figeval.models.model import Model, open_model
 from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, SolvedExamples, load_template, variables
 from figeval.records.seen import about_in
-from figeval.records.training import Floor, floor_in
 from figeval.runs.harness import Harness
 from figeval.runs.limits import check_model, check_room, flagged, is_askable, refuse_unused_settings, unasked
-from figeval.runs.retrieval.augmentation import Augmenter, augmenter
-from figeval.runs.retrieval.shots import shots_of, shots_record
 from figeval.runs.task_metrics import check_metrics, descriptions, metrics_of, signatures
 from figeval.runs.variants import Variant, check_prompts, chosen, missing_probes, variants
 from figeval.spec import TaskSpec
@@ -35,7 +32,11 @@ from figeval.spec.survey import CLUSTER, LANGUAGE, Portion, Survey, survey
 from figeval.task_types.base import Metric
 from figeval.task_types.debiasing import CONTENT_FREE
 from figeval.task_types.routes import Route, choose
-from figeval.types import Example
+from figeval.types import JSON, Example
+
+if TYPE_CHECKING:
+    from figeval.records.training import Floor
+    from figeval.runs.retrieval.augmentation import Augmenter
 
 PARAGRAPH = ("\n\n",)  # stop sequence for models that merely continue a text
 CLOSENESS = frozenset({"score_pairs", "embed"})  # capabilities with which an empty query may tie everything
@@ -205,7 +206,7 @@ class Planner:
         """Yield a plan for each variant of the task, the task itself first."""
         config, available = self.config, None
         portion = Portion(limit=config.limit, sample=config.sample, stratify=config.stratify, seed=config.seed)
-        augment = augmenter(task, self.config.augment, self.harness, self.config.device)
+        augment = self._augmenter(task)
         for variant in variants(task, self.config, self.harness, substitutes=bool(route.needs & CLOSENESS)):
             if available is None or variant.kind == "probe":  # prompts share the examples of the task
                 self.reading(variant.full_name)
@@ -222,14 +223,14 @@ class Planner:
         task = variant.task
         template = template_of(task, route)
         alone = context_of(task, route, template, Shots((), 0, 0), self.config, self.model)
-        shots = shots_of(task, self.harness, self.config, augment, partial(is_askable, route, alone))
 
         def scored() -> Iterator[Example]:
             return available.subset.of(variant.examples())
 
+        shots, shots_record = self._shots(task, augment, partial(is_askable, route, alone), scored)
         added = {} if augment is None else augment.record(scored())
         retrieval = {"augment": added} if added else {}
-        retrieval |= shots_record(shots, scored)
+        retrieval |= shots_record
         metrics = metrics_of(task, route, self.config, self.harness)
         names = frozenset(metric.name for metric in metrics)
         context = replace(alone, shots=shots.before, metrics=names, pool=pool_of(task, self.harness))
@@ -264,6 +265,28 @@ class Planner:
             remarks=(*unasked(route, context, available, scored), *missing_probes(variant, self.config)),
         )
 
+    def _augmenter(self, task: TaskSpec) -> Augmenter | None:
+        if not (self.config.augment or task.augment):
+            return None
+        from figeval.runs.retrieval.augmentation import augmenter
+
+        return augmenter(task, self.config.augment, self.harness, self.config.device)
+
+    def _shots(
+        self,
+        task: TaskSpec,
+        augment: Augmenter | None,
+        is_shown: Callable[[Example], bool],
+        questions: Callable[[], Iterator[Example]],
+    ) -> tuple[SolvedExamples, JSON]:
+        """Return the few-shot examples, and the settings that describe how they were retrieved."""
+        if not self.config.num_fewshot and self.config.fewshot_sampler != "nearest":
+            return Shots((), 0, self.config.seed), {}
+        from figeval.runs.retrieval.shots import shots_of, shots_record
+
+        shots = shots_of(task, self.harness, self.config, augment, is_shown)
+        return shots, shots_record(shots, questions)
+
 
 def baselines_of(variant: Variant, config: RunConfig) -> tuple[str, ...]:
     """Return the names of the trivial models that are baselines of a variant; only a task itself has any."""
@@ -281,6 +304,8 @@ def floor_of(variant: Variant, model: Model) -> Floor | None:
     """
     if not variant.is_floor or not model.source or not is_folder(folder := expand_user(model.source)):
         return None
+    from figeval.records.training import floor_in
+
     floor = floor_in(folder)
     if floor is None or (floor.task, floor.probe) == (variant.task.name, variant.name):
         return floor

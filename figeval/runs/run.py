@@ -25,7 +25,6 @@ from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.records.seen import Lineage
 from figeval.runs.baselines import Baselines, are_scored, choose_floor, substitution_notes
-from figeval.runs.contrasts import Discrimination, check_columns, contrasts_of
 from figeval.runs.evaluate import (
     CachedModel,
     Executor,
@@ -53,6 +52,7 @@ from figeval.spec import TaskSpec
 from figeval.task_types.given import GIVEN
 
 if TYPE_CHECKING:
+    from figeval.runs.contrasts import Discrimination
     from figeval.runs.workers.protocol import Staff
 
 RUNS = Path("results/runs")
@@ -85,8 +85,7 @@ def carry_out(
 ) -> tuple[RunRecord, Path]:
     """Run or continue what `prepare` returned, with workers if there is a staff. Raises what `run` raises."""
     model, plans, left_out = prepared
-    discrimination = Discrimination(contrasts_of(config, harness))
-    check_columns(discrimination.contrasts, {plan.name: plan.available.meta_keys for plan in plans})
+    discrimination = discrimination_of(config, harness, plans)
     folder = RunFolder(config.output_path or default_folder(config))
     is_guest = config.model in harness.guests.models  # belongs to the calling program, so it is not closed
     with nullcontext() if is_guest else closing(model), folder.locked():
@@ -123,6 +122,17 @@ def carry_out(
             folder.write(record)
             harness.manager.each("run_finished", lambda _: {"run": record.model_copy(deep=True)})
     return record, folder.path
+
+
+def discrimination_of(config: RunConfig, harness: Harness, plans: Iterable[Plan]) -> Discrimination | None:
+    """Return what computes the contrasts of suites, or None if no suite is run. Raises `TaskError` for a wrong one."""
+    if not any(name in harness.catalogue.suites for name in config.tasks):
+        return None
+    from figeval.runs.contrasts import Discrimination, check_columns, contrasts_of
+
+    contrasts = contrasts_of(config, harness)
+    check_columns(contrasts, {plan.name: plan.available.meta_keys for plan in plans})
+    return Discrimination(contrasts)
 
 
 def default_folder(config: RunConfig, record: str = "run.json") -> Path:
@@ -207,12 +217,14 @@ class _Session:
     record: RunRecord
     row_counts: RowCounts
     line: Lineage
-    discrimination: Discrimination
+    discrimination: Discrimination | None
     log: Log
 
     @cached_property
     def baselines(self) -> Baselines:
         """Baselines of the run; trivial models are opened on first use."""
+        if self.discrimination is None:
+            return Baselines(self.harness, self.config.seed)
         return Baselines(self.harness, self.config.seed, self.discrimination.note)
 
     def batch(self, model: Model, plans: Sequence[Plan]) -> None:
@@ -257,6 +269,8 @@ class _Session:
 
     def contrast(self, plans: Sequence[Plan]) -> None:
         """Write the contrasts of the suites into the record, with those of their baselines."""
+        if self.discrimination is None:
+            return
         by_name = {plan.name: plan for plan in plans}
 
         def ask(baseline: str, task: str) -> None:

@@ -34,7 +34,6 @@ from figeval.records.schema import (
     SpreadRecord,
     TaskRecord,
 )
-from figeval.records.training import name_of
 from figeval.runs.harness import Harness
 from figeval.runs.selection_bias import overlap, strongest, withheld
 from figeval.task_types.base import Metric
@@ -414,6 +413,8 @@ def add_floor(task: TaskRecord, probe: TaskRecord) -> None:
 
     The baselines of the probe itself, i.e. the scores of a model that was trained on the probe, are added as well.
     """
+    from figeval.records.training import name_of
+
     replaced = (str(probe.variant), name_of(str(probe.variant)))
 
     def merge_baselines(
