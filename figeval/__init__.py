@@ -56,8 +56,10 @@ _PUBLIC = {
     "figeval.task_types.similarity": "SimilarityExample",
     "figeval.models.capabilities": (
         "Chats Closes ComputesLoglikelihood Describes DeterministicByName Embeds EstimatesCost Fills "
-        "FindsSpans Fingerprints Fits Generates LabelsPairs Outputs ScoresPairs ScoresTokens Unifies Writes"
+        "FindsSpans Fingerprints Fits Generates LabelsPairs OutputStream Outputs Part ScoresPairs ScoresTokens "
+        "Unifies Writes"
     ),
+    "figeval.io.observer": "report_loading report_share",
     "figeval.metrics": (
         "Batched Collective Measured PerLabel Statistic answered batched collective expected_over_ties mean_of "
         "tied_answers"

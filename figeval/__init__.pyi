@@ -98,6 +98,7 @@ from figeval.runs.stored import (
 from figeval.hooks import (
     hookimpl as hookimpl,
 )
+from figeval.io.observer import report_loading as report_loading, report_share as report_share
 from figeval.metrics import (
     Batched as Batched,
     Collective as Collective,
@@ -129,7 +130,9 @@ from figeval.models.capabilities import (
     Fits as Fits,
     Generates as Generates,
     LabelsPairs as LabelsPairs,
+    OutputStream as OutputStream,
     Outputs as Outputs,
+    Part as Part,
     ScoresPairs as ScoresPairs,
     ScoresTokens as ScoresTokens,
     Unifies as Unifies,

@@ -82,7 +82,7 @@ def run(
     names, task_objects = task_names(tasks)
     called, objects = model_name(model, name)
     config = run_config(names, called, options)
-    from figeval.models.progress import listening
+    from figeval.io.observer import listening
     from figeval.reporting.progress import open_display
     from figeval.runs.run import run as run_tasks
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from figeval.errors import PluginError
-from figeval.models import progress
+from figeval.io import observer as progress
 from figeval.plugins import foreign_code
 from figeval.registry import a_type
 from figeval.types import (

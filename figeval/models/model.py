@@ -13,10 +13,10 @@ from typing import Any
 from figeval.errors import FigevalError, ModelError, PluginError, UnknownName, near
 from figeval.io.files import expand_user, is_folder
 from figeval.io.frontend import warn
+from figeval.io.observer import opening
 from figeval.io.text import one_line
 from figeval.language.words import TaskWords
 from figeval.models.capabilities import capabilities
-from figeval.models.progress import opening
 from figeval.plugins import PluginManager, describe, foreign_code
 from figeval.registry import Registry, a_type
 from figeval.types import JSON, Example, Message

@@ -28,8 +28,8 @@ from figeval.records.schema import RunRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, mean_of, write
 from figeval.runs.given_rows import GivenRow, Predictions, Rows, Source
 from figeval.runs.harness import Harness
-from figeval.runs.limits import refuse_unused_settings
-from figeval.runs.plan import Plan, Planner, check_columns
+from figeval.runs.limits import check_columns, refuse_unused_settings
+from figeval.runs.plan import Plan, Planner
 from figeval.runs.run import carry_out, default_folder
 from figeval.runs.seeds import scores_of, warnings_of
 from figeval.runs.task_metrics import check_metrics

@@ -16,7 +16,7 @@ from figeval.io.files import cure, replace_text
 from figeval.io.text import csv_cell, one_line
 from figeval.runs.given import form_of
 from figeval.runs.harness import Harness
-from figeval.runs.plan import check_columns
+from figeval.runs.limits import check_columns
 from figeval.runs.variants import chosen
 from figeval.spec import TaskSpec
 from figeval.spec.survey import Portion, survey

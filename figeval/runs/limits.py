@@ -1,17 +1,18 @@
-"""The limits of a model and a route: flags that would have no effect, and examples that a route cannot ask about."""
+"""The limits of models, routes and tasks: settings without an effect, and examples that a route cannot ask about."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from figeval.config import FLAGS, RunConfig
-from figeval.errors import CapabilityError, ExampleError, TaskError
+from figeval.errors import CapabilityError, ExampleError, TaskError, near
 from figeval.io.text import counted
 from figeval.models.model import Model
 from figeval.prompts import LETTERS, PromptContext
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec
-from figeval.spec.survey import Survey
+from figeval.spec.survey import CLUSTER, LANGUAGE, Survey
 from figeval.task_types.debiasing import calibrated, in_orders
 from figeval.task_types.routes import Route
 from figeval.types import Example
@@ -118,3 +119,31 @@ def find_refusal(route: Route, context: PromptContext, example: Example) -> Exam
 def is_askable(route: Route, context: PromptContext, example: Example) -> bool:
     """Return whether a route can ask about an example; `context` shows no other examples."""
     return find_refusal(route, context, example) is None
+
+
+def check_settings(task: TaskSpec, harness: Harness) -> None:
+    """Raise `TaskError` if no route of the task's type has a setting, or if a value should be a number but is not."""
+    declared: dict[str, Any] = {}
+    source = task.origin or task.name
+    for route in harness.routes.of(task.type):
+        declared.update(route.settings)
+    for name, value in task.settings.items():
+        if name not in declared:
+            has = f"they have {', '.join(declared)}" if declared else "they have none"
+            raise TaskError(
+                f"{source}: no route of {task.type} tasks has the setting {name!r}{near(name, declared)}; {has}"
+            )
+        wants_number = isinstance(declared[name], int | float) and not isinstance(declared[name], bool)
+        if wants_number and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise TaskError(f"{source}: the setting {name!r} is a number, not {value!r:.80}")
+
+
+def check_columns(config: RunConfig, surveys: Sequence[Survey]) -> None:
+    """Raise `TaskError` if no task has a column that --by or --stratify names."""
+    columns = {key for task_survey in surveys for key in task_survey.meta_keys}
+    unknown_columns = [("--by", key, columns) for key in config.by if key not in columns]
+    if config.stratify and not any(task_survey.subset.is_stratified for task_survey in surveys):
+        unknown_columns.append(("--stratify", config.stratify, (columns | {CLUSTER, LANGUAGE}) - {config.stratify}))
+    for flag, key, names in unknown_columns:
+        has = ", ".join(sorted(names)) or "no meta columns"
+        raise TaskError(f"{flag} {key}: none of these tasks has it{near(key, names)}; they have {has}")

@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from figeval.config import RunConfig
-from figeval.errors import CapabilityError, ExampleError, ModelError, TaskError, near
+from figeval.errors import CapabilityError, ExampleError, ModelError, TaskError
 from figeval.io.files import expand_user, is_folder
 from figeval.io.frontend import warn
 from figeval.language.words import TaskWords, notion_of
@@ -23,12 +23,21 @@ from figeval.models.model import Model, open_model
 from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, SolvedExamples, load_template, variables
 from figeval.records.seen import about_in
 from figeval.runs.harness import Harness
-from figeval.runs.limits import check_model, check_room, flagged, is_askable, refuse_unused_settings, unasked
+from figeval.runs.limits import (
+    check_columns,
+    check_model,
+    check_room,
+    check_settings,
+    flagged,
+    is_askable,
+    refuse_unused_settings,
+    unasked,
+)
 from figeval.runs.task_metrics import check_metrics, descriptions, metrics_of, signatures
 from figeval.runs.variants import Variant, check_prompts, chosen, missing_probes, variants
 from figeval.spec import TaskSpec
 from figeval.spec.examples import check_languages
-from figeval.spec.survey import CLUSTER, LANGUAGE, Portion, Survey, survey
+from figeval.spec.survey import Portion, Survey, survey
 from figeval.task_types.base import Metric
 from figeval.task_types.debiasing import CONTENT_FREE
 from figeval.task_types.routes import Route, choose
@@ -229,8 +238,7 @@ class Planner:
 
         shots, shots_record = self._shots(task, augment, partial(is_askable, route, alone), scored)
         added = {} if augment is None else augment.record(scored())
-        retrieval = {"augment": added} if added else {}
-        retrieval |= shots_record
+        retrieval = {**({"augment": added} if added else {}), **shots_record}
         metrics = metrics_of(task, route, self.config, self.harness)
         names = frozenset(metric.name for metric in metrics)
         context = replace(alone, shots=shots.before, metrics=names, pool=pool_of(task, self.harness))
@@ -473,23 +481,6 @@ def settings_of(task: TaskSpec, route: Route, config: RunConfig) -> dict[str, An
     return {name: settings.get(name, default) for name, default in route.settings.items()}
 
 
-def check_settings(task: TaskSpec, harness: Harness) -> None:
-    """Raise `TaskError` if no route of the task's type has a setting, or if a value should be a number but is not."""
-    declared: dict[str, Any] = {}
-    source = task.origin or task.name
-    for route in harness.routes.of(task.type):
-        declared.update(route.settings)
-    for name, value in task.settings.items():
-        if name not in declared:
-            has = f"they have {', '.join(declared)}" if declared else "they have none"
-            raise TaskError(
-                f"{source}: no route of {task.type} tasks has the setting {name!r}{near(name, declared)}; {has}"
-            )
-        wants_number = isinstance(declared[name], int | float) and not isinstance(declared[name], bool)
-        if wants_number and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise TaskError(f"{source}: the setting {name!r} is a number, not {value!r:.80}")
-
-
 def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., str]:
     """Return a function that renders a block for an example, with `letters` and the labels' `words` as variables."""
     words = [word for label in task.labels for word in task.verbalizer.get(label, (label,))]
@@ -507,14 +498,3 @@ def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., 
         return template.render(name, shared | fields)
 
     return block
-
-
-def check_columns(config: RunConfig, surveys: Sequence[Survey]) -> None:
-    """Raise `TaskError` if no task has a column that --by or --stratify names."""
-    columns = {key for task_survey in surveys for key in task_survey.meta_keys}
-    unknown_columns = [("--by", key, columns) for key in config.by if key not in columns]
-    if config.stratify and not any(task_survey.subset.is_stratified for task_survey in surveys):
-        unknown_columns.append(("--stratify", config.stratify, (columns | {CLUSTER, LANGUAGE}) - {config.stratify}))
-    for flag, key, names in unknown_columns:
-        has = ", ".join(sorted(names)) or "no meta columns"
-        raise TaskError(f"{flag} {key}: none of these tasks has it{near(key, names)}; they have {has}")

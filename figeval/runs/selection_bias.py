@@ -17,9 +17,8 @@ from typing import Any, TypeAlias
 
 from figeval.errors import FigevalError
 from figeval.io.files import expand_user
-from figeval.io.observer import Observer
+from figeval.io.observer import Observer, listening
 from figeval.models.model import open_model
-from figeval.models.progress import listening
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import (
     CHOSEN_ON_TEST,

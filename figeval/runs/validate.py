@@ -14,7 +14,8 @@ from figeval.models.model import open_model
 from figeval.prompts import Leaks, PromptContext, Shots
 from figeval.records.predictions import form_problem
 from figeval.runs.harness import Harness
-from figeval.runs.plan import check_settings, context_of, template_file, template_of
+from figeval.runs.limits import check_settings
+from figeval.runs.plan import context_of, template_file, template_of
 from figeval.runs.retrieval.shots import MAX_NAMED_IDS, Room
 from figeval.runs.task_metrics import signatures
 from figeval.spec import TaskSpec

@@ -10,8 +10,8 @@ from typing import Any
 
 from figeval.errors import ModelError
 from figeval.io.json_files import parse_json
+from figeval.io.observer import report_share
 from figeval.io.text import counted
-from figeval.models.progress import advance
 from figeval.reasoning import Reasoning
 from figeval.types import JSON, Prompt, Reply
 
@@ -90,7 +90,7 @@ class ApiModel:
                     "same command with --batch to collect the answers"
                 )
             call_count = len({call.key for call in calls})
-            advance(1 - len(new_calls) / call_count if call_count else 0)
+            report_share(1 - len(new_calls) / call_count if call_count else 0)
             if new_calls:
                 work = RequestBatch(client, self.session, self.budget, archive, per_reply=1 / call_count)
                 replies |= run_async(work.run(list(new_calls.values())))

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from figeval.errors import ModelError, NotFinished, RecordError
+from figeval.io import observer as progress
 from figeval.io.files import locked
 from figeval.io.frontend import command, warn
 from figeval.io.text import counted
-from figeval.models import progress
 from figeval.types import JSON, Prompt, Reply
 
 from .api_model import REJECTED, ApiModel, read_replies
@@ -91,7 +91,7 @@ class BatchedModel(ApiModel):
                 calls = {call.key: call for _, call in self._lookup(archive, requests) if call is not None}
                 if not calls:
                     return
-                progress.waiting(f"asking {self.client.endpoint.host} about batches")
+                progress.report_waiting(f"asking {self.client.endpoint.host} about batches")
                 with (
                     locked(lock_file(self.settings.account), RecordError(BUSY)),
                     open_connection(self.client) as connection,

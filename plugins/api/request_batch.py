@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import FigevalError, ModelError
-from figeval.models.progress import advance
+from figeval.io.observer import report_share
 from figeval.types import Reply
 
 from .archive import Archive, PaidAnswer, Usage, pack
@@ -121,7 +121,7 @@ class RequestBatch:
             call = waiting.popleft()
             try:
                 self.replies[call.key] = await self._process_call(http, call)
-                advance(self.per_reply)
+                report_share(self.per_reply)
             except FigevalError as error:  # the other workers finish what they have begun, since it is paid for
                 self._fatal = self._fatal or error
 

@@ -15,7 +15,7 @@ import torch
 from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
-from figeval.models.progress import within
+from figeval.io.observer import within
 
 from ..torch_models.batching import TokenBudget
 from ..torch_models.loading import check_weights

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from figeval.io.observer import within
 from figeval.models.capabilities import Outputs
-from figeval.models.progress import within
 from figeval.types import PairLabel
 
 from ..torch_models.checkpoint import Checkpoint, load_json

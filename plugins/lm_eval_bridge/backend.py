@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from figeval.errors import ModelError
 from figeval.io.files import expand_user, is_folder
+from figeval.io.observer import report_loading, report_share
 from figeval.io.text import counted
 from figeval.models.capabilities import Outputs
 from figeval.models.devices import release_memory
-from figeval.models.progress import advance, loading
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..causal.lm_eval_requests import count_tokens, decoding, reply, split_pair
@@ -147,7 +147,7 @@ def lm_eval(
         ModelError: no such model, an unknown option, a secret among the options, a missing key or package, an encoder,
             or a chat template without a choice on whether to use it.
     """
-    loading()
+    report_loading()
     kind = find(name)
     lm_eval_models.check_options(name, kind, options)
     option_names, _ = lm_eval_models.parameters(kind)
@@ -328,7 +328,7 @@ class CountingHook:
 
     def add_partial(self, _method: str, _request: object, _answer: object) -> None:
         """Report that one more request of the call is answered."""
-        advance(1 / self.requests)
+        report_share(1 / self.requests)
 
 
 def request_errors(request: ModelRequest) -> tuple[type[Exception], ...]:

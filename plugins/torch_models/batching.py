@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from figeval.errors import ModelError
+from figeval.io.observer import report_share
 from figeval.models.devices import attempt as attempt
 from figeval.models.devices import release_memory as release_memory
-from figeval.models.progress import advance
 from figeval.types import JSON
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ def run_batches(
     lengths: Sequence[int],
     forward: Callable[[list[int]], Iterable[T]],
     budget: TokenBudget,
-    report: Callable[[float], None] | None = advance,
+    report: Callable[[float], None] | None = report_share,
 ) -> list[T]:
     """Run `forward` on batches of inputs and return one result per input, in the order of the inputs.
 

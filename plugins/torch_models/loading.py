@@ -17,9 +17,9 @@ from functools import cached_property, partialmethod
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from figeval.errors import ModelError
+from figeval.io.observer import report_loading
 from figeval.io.text import clean
 from figeval.models.devices import avoid_cudnn_attention
-from figeval.models.progress import loading
 from figeval.types import JSON
 
 from .batching import TokenBudget, release_memory
@@ -60,7 +60,7 @@ def prepare(settings: S, checkpoint: Checkpoint) -> ModelSetup[S]:
     Raises:
         ModelError: the device is not available, or half precision was requested on a CPU.
     """
-    loading()  # choosing a device imports torch
+    report_loading()  # choosing a device imports torch
     device = choose_device(settings.device)
     avoid_cudnn_attention()
     return ModelSetup(settings, checkpoint, device, choose_dtype(settings.dtype, checkpoint, device))

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
+from figeval.io.observer import report_share
 from figeval.models.devices import copy_to
-from figeval.models.progress import advance
 
 from .batching import TokenBudget, attempt, finished_batches
 from .rows import MASK, lengths_of, with_lengths
@@ -92,10 +92,10 @@ def run_steps(
         total = total or max(1, sum(weights))
         share = sum(weights[row] for row in rows)
         done += share
-        advance(share / total)
+        report_share(share / total)
     unread = sum(weights) - done  # of inputs in no slice
     if unread > 0:
-        advance(unread / (done + unread))
+        report_share(unread / (done + unread))
     return results
 
 

@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.errors import ModelError
-from figeval.models.progress import loading
+from figeval.io.observer import report_loading
 
 from ..torch_models.loading import load_errors, one_line, suppress_logging
 
@@ -42,7 +42,7 @@ class VllmEngine:
         Raises:
             ModelError: vLLM cannot load it, e.g. since its config forbids the options or memory does not suffice.
         """
-        loading()
+        report_loading()
         for name, value in QUIET_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         try:

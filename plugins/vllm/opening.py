@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from figeval.errors import ModelError, near
-from figeval.models.progress import loading
+from figeval.io.observer import report_loading
 from figeval.reasoning import Reasoning
 
 from ..encoders.prompts import OPTION_NAMES, place_prompts
@@ -69,7 +69,7 @@ def vllm(
         model=model, apply_chat_template=apply_chat_template, reasoning=reasoning, **own_options, engine=engine
     )
     opened_model = open_checkpoint(settings, locate(settings.model, settings.revision))
-    loading()
+    report_loading()
     check_options(settings)
     check_devices(settings)
     return opened_model

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from figeval.errors import ModelError
+from figeval.io.observer import report_share
 from figeval.models.capabilities import Outputs
-from figeval.models.progress import advance
 from figeval.types import JSON, Text, TextPair
 
 from ..encoders.prompts import INSTRUCTOR, PROMPT_NAMES, Prompts
@@ -54,7 +54,7 @@ class VllmEncoder(VllmModel):
         engine_requests = [(ids, PoolingParams(task="embed")) for ids in tokens.fields[IDS]]
         vector_of: dict[int, Any] = {}
         for outputs in self.engine.stream_outputs(engine_requests):
-            advance(len(outputs) / len(requests))
+            report_share(len(outputs) / len(requests))
             vector_of |= {index: output.outputs.data.float().numpy() for index, output in outputs}
         vectors: Any = np.stack([vector_of[index] for index in range(len(requests))])
         return Outputs(vectors, tokens.truncated)
@@ -120,7 +120,7 @@ class VllmCrossEncoder(VllmModel):
             except load_errors() as error:
                 raise ModelError(f"vLLM cannot score pairs with {self.checkpoint.model!r}: {reason(error)}") from error
             scores += [float(output.outputs.score) for output in outputs]
-            advance(len(outputs) / len(requests))
+            report_share(len(outputs) / len(requests))
         return Outputs(scores, truncated)
 
     def details(self, engine: VllmEngine) -> JSON:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from figeval import Text
 from figeval.builtin.plugins.torch_models.batching import TokenBudget, run_batches
+from figeval.io.observer import listening, opening, report_loading, report_share
 from figeval.models.capabilities import ask
-from figeval.models.progress import advance, listening, loading, opening
 from tests.listeners import Ears
 
 
@@ -31,13 +31,13 @@ def test_a_listener_hears_how_many_requests_are_answered() -> None:
 
 
 def test_nobody_has_to_listen_and_too_much_is_all() -> None:
-    advance(0.5)
-    loading()
+    report_share(0.5)
+    report_loading()
 
     class Eager:
         def embed(self, requests: Sequence[Text]) -> list[list[float]]:
-            advance(0.75)
-            advance(0.75)
+            report_share(0.75)
+            report_share(0.75)
             return [[1.0] for _ in requests]
 
     ears = Ears()
@@ -49,9 +49,9 @@ def test_nobody_has_to_listen_and_too_much_is_all() -> None:
 def test_a_model_is_announced_by_the_name_that_the_user_gave() -> None:
     ears = Ears()
     with listening(ears):
-        loading()  # outside of any model
+        report_loading()  # outside of any model
         with opening("smollm2"):
-            loading()
+            report_loading()
     assert ears.activities == ["loading model smollm2"]
 
 
@@ -59,7 +59,7 @@ def test_requests_that_are_sent_at_the_same_time_are_counted_together() -> None:
     class Server:
         def embed(self, requests: Sequence[Text]) -> list[list[float]]:
             async def embed_number(number: int) -> list[float]:
-                advance(1 / len(requests))
+                report_share(1 / len(requests))
                 return [float(number)]
 
             async def every() -> list[list[float]]:

@@ -25,8 +25,8 @@ from figeval.builtin.plugins.causal.generation.self_test import writer_for
 from figeval.builtin.plugins.causal.generation.whole_batches import WholeBatches
 from figeval.builtin.plugins.causal.language_model import hf
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
+from figeval.io.observer import listening
 from figeval.models.capabilities import ask
-from figeval.models.progress import listening
 from tests.listeners import Ears
 from tests.plugins.architectures import PACKED_CONFIGS, PLAIN_CONFIGS, SHARING, WINDOW, WORDS, build
 from tests.plugins.tiny import LINES, Workshop

@@ -23,7 +23,7 @@ from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.builtin.plugins.torch_models.overlapping import Copy, Steps, fetched_rows, run_steps
 from figeval.builtin.plugins.torch_models.reading import ModelTexts, Tokenizing
 from figeval.builtin.plugins.torch_models.tokens import IDS, tokenize
-from figeval.models import progress
+from figeval.io import observer as progress
 from tests.listeners import Ears
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 

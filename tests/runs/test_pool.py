@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from figeval import Harness, RunConfig, RunRecord
-from figeval.models.progress import listening
+from figeval.io.observer import listening
 from figeval.runs.plan import prepare
 from figeval.runs.run import carry_out
 from figeval.runs.workers.protocol import Hire, Message, Order, Unit, WorkerLost

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from figeval import Prediction, RankingExample
+from figeval.io import observer as progress
 from figeval.metrics.ranking import accuracy, mrr, recall_at_10
-from figeval.models import capabilities, progress
+from figeval.models import capabilities
 from figeval.models.batching import BatchScheduler, Memo
 from figeval.records import predictions
 from figeval.records.predictions import check_row, prediction_row

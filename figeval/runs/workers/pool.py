@@ -19,9 +19,9 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, ModelError
+from figeval.io import observer as progress
 from figeval.io.frontend import notice
 from figeval.io.text import counted
-from figeval.models import progress
 from figeval.records.ids import digests_of
 from figeval.records.predictions import PredictionWriter, check_row, prediction_row
 from figeval.records.run_folder import RunFolder
@@ -90,7 +90,7 @@ class WorkerPool:
         if not self._has_begun:
             self._has_begun = True
             starting = f"starting {counted(self.schedule.workers, 'worker')}"
-            progress.waiting(starting)
+            progress.report_waiting(starting)
         while True:
             with changed:
                 changed.wait_for(lambda: job.over or self._fatal or self._news or self._stored.get(plan.name), TICK)

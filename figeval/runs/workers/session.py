@@ -16,9 +16,8 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, ModelError
-from figeval.io.observer import Observer
+from figeval.io.observer import Observer, listening
 from figeval.models.model import Model
-from figeval.models.progress import listening
 from figeval.records import provenance
 from figeval.records.predictions import check_row
 from figeval.records.schema import RunRecord, TaskRecord

@@ -11,8 +11,8 @@ from figeval.api.runs import Task, model_name, names_in, task_names
 from figeval.config import Folders, Names
 from figeval.errors import near
 from figeval.io import frontend
+from figeval.io.observer import listening
 from figeval.io.validation import checked_arguments
-from figeval.models.progress import listening
 from figeval.records.schema import ScoreRecord
 from figeval.reporting.grid import EMPTY_CELL, UNRELIABLE_MARK, UNRELIABLE_NOTE
 from figeval.reporting.progress import open_display

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from figeval.models.progress import advance
+from figeval.io.observer import report_share
 from figeval.types import JSON
 
 from ...torch_models.batching import TokenBudget, run_batches
@@ -223,7 +223,7 @@ class ForwardPass:
         inputs = {**self.strategy.inputs(view, engine.dtype), **cache_arguments, "use_cache": cache is not None}
         nodes, lines, columns = self._predicting_nodes(rows)
         self._write_scores(nodes, *engine.states(inputs, lines, columns))
-        advance(self.per_token * sum(map(len, rows)))
+        report_share(self.per_token * sum(map(len, rows)))
 
     def _predicting_nodes(self, rows: Sequence[PackedRow]) -> tuple[Ints, Ints, Ints]:
         """Return the nodes that predict something, with their lines and columns."""

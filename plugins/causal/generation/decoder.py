@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from figeval.io.observer import report_share
 from figeval.models.devices import is_exhausted, release_memory
-from figeval.models.progress import advance
 from figeval.types import JSON
 
 from ...torch_models.batching import TokenBudget
@@ -86,7 +86,7 @@ class Decoder:
                     batch = self._retreat(batch, waiting)
                     break
                 if count := unread - len(waiting) + len(rows):
-                    advance(half * count)
+                    report_share(half * count)
                 yield from rows
 
     def _attempt(self, part: Callable[[], list[Row]]) -> list[Row] | None:

@@ -21,8 +21,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from figeval.errors import ModelError
+from figeval.io.observer import within
 from figeval.models.devices import release_memory
-from figeval.models.progress import within
 from figeval.types import JSON
 
 from ...torch_models.loading import one_line

@@ -16,9 +16,9 @@ from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.lm_eval_bridge import lm_eval_models
 from figeval.builtin.plugins.lm_eval_bridge.backend import lm_eval
 from figeval.builtin.plugins.lm_eval_bridge.lm_eval_models import model_registry
+from figeval.io.observer import listening
 from figeval.models.capabilities import ask, capabilities
 from figeval.models.model import Backends, open_model
-from figeval.models.progress import listening
 from figeval.task_types.routes import choose
 from tests.listeners import Ears
 from tests.plugins.lm_eval_bridge.server import serve
