@@ -115,7 +115,7 @@ def write_template(file: Path, seeds: str | None, flags: dict[str, Any]) -> None
     """Write a file to fill in, and print what to write for each task and how to score it."""
     from figeval.api.runs import run_config
     from figeval.records.sweep import parse_seeds
-    from figeval.runs.given_template import write_template as write
+    from figeval.runs.given import write_template as write
     from figeval.runs.harness import Harness
 
     names = ("limit", "sample", "stratify", "seed", "protocol", "split", "include_path")
