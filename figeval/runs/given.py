@@ -3,7 +3,7 @@
 `given_rows` reads the files. `score` checks every prediction against its example before anything is written, and then
 does what a run does, so that rows, metrics, baselines, intervals and the folder are those of a run. An example without
 a prediction is an empty answer, which is not a wrong one. If the file has a column `seed`, each seed is a run in a
-subfolder, and `seeds.json` above them has the means. `ToFill` writes files with the ids that are expected.
+subfolder, and `seeds.json` above them has the means. `write_template` writes a file to fill in.
 """
 
 from __future__ import annotations
