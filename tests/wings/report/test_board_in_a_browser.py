@@ -62,7 +62,7 @@ setTimeout(() => {
   seen.ranks = cells("rank");
   document.getElementById("benchmark").value = "mini";
   document.getElementById("benchmark").dispatchEvent(new Event("input", { bubbles: true }));
-  seen.found = document.getElementById("found").textContent;
+  seen.found = document.getElementById("match-count").textContent;
   setTimeout(() => { seen.address = location.hash; document.body.dataset.seen = JSON.stringify(seen); }, 600);
 }, 300);
 </script>"""

@@ -253,7 +253,7 @@ def test_a_browser_runs_the_page(cli: Cli, runs: tuple[Path, Path], tmp_path: Pa
 READER = """
 <script>
 const pause = () => new Promise((done) => setTimeout(done, 50));
-const found = () => document.getElementById("found").textContent;
+const found = () => document.getElementById("match-count").textContent;
 const send = (target, event) => target.dispatchEvent(event);
 setTimeout(async () => {
   const seen = {};

@@ -31,10 +31,10 @@ function sort(head) {
   const first = head.classList.contains("number") && !isRank ? "descending" : "ascending";
   const other = first === "descending" ? "ascending" : "descending";
   const direction = before === first ? other : first;
-  for (const one of row.cells) if (one.hasAttribute("aria-sort")) one.setAttribute("aria-sort", one === head ? direction : "none");
-  const keyed = [...body.rows].map((one) => [keyOf(one, column), one]);
-  keyed.sort(([a], [b]) => compare(a, b, direction === "ascending" ? 1 : -1));
-  body.append(...keyed.map(([, one]) => one));
+  for (const cell of row.cells) if (cell.hasAttribute("aria-sort")) cell.setAttribute("aria-sort", cell === head ? direction : "none");
+  const keyedRows = [...body.rows].map((line) => [keyOf(line, column), line]);
+  keyedRows.sort(([a], [b]) => compare(a, b, direction === "ascending" ? 1 : -1));
+  body.append(...keyedRows.map(([, line]) => line));
 }
 
 function makeSortable(head) {
@@ -53,24 +53,24 @@ function filter() {
   const words = $("words").value.toLowerCase().split(/\s+/).filter(Boolean);
   let [runs, boards] = [0, 0];
   for (const section of document.querySelectorAll("section.benchmark")) {
-    let shown = 0;
+    let shownBoards = 0;
     const isWanted = !$("benchmark").value || section.dataset.benchmark === $("benchmark").value;
     for (const board of section.querySelectorAll(".board")) {
       const about = `${section.dataset.benchmark} ${board.dataset.name ?? ""}`.toLowerCase();
-      let own = 0;
+      let boardRuns = 0;
       for (const row of board.querySelectorAll("tbody tr")) {
         const text = `${about} ${row.textContent.toLowerCase()}`;
         const isBaseline = row.classList.contains("baseline");
         row.hidden = isBaseline ? !$("baselines").checked : !words.every((word) => text.includes(word));
-        if (!row.hidden && !isBaseline) own += 1;
+        if (!row.hidden && !isBaseline) boardRuns += 1;
       }
-      board.hidden = !isWanted || own === 0 || (board.classList.contains("apart") && !$("apart").checked);
-      if (!board.hidden) shown += 1;
-      if (!board.hidden && board.dataset.name) [runs, boards] = [runs + own, boards + 1];
+      board.hidden = !isWanted || boardRuns === 0 || (board.classList.contains("apart") && !$("apart").checked);
+      if (!board.hidden) shownBoards += 1;
+      if (!board.hidden && board.dataset.name) [runs, boards] = [runs + boardRuns, boards + 1];
     }
-    section.hidden = shown === 0;
+    section.hidden = shownBoards === 0;
   }
-  $("found").textContent = `${runs.toLocaleString("en")} ${runs === 1 ? "result" : "results"} on ${boards.toLocaleString("en")} ${boards === 1 ? "leaderboard" : "leaderboards"}`;
+  $("match-count").textContent = `${runs.toLocaleString("en")} ${runs === 1 ? "result" : "results"} on ${boards.toLocaleString("en")} ${boards === 1 ? "leaderboard" : "leaderboards"}`;
 }
 
 /** Put the filters into the address, so that it is a link to this view. */

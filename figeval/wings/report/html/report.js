@@ -13,10 +13,10 @@ const $ = (id) => document.getElementById(id);
 
 /** Make an element with text; `children` are elements or strings. */
 function make(tag, className, ...children) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  made.append(...children.filter((child) => child !== null)); // strings become text nodes
-  return made;
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  node.append(...children.filter((child) => child !== null)); // strings become text nodes
+  return node;
 }
 
 /** Decompress the JSON of one task: base64 of gzip. */
@@ -28,11 +28,11 @@ async function unpack(element) {
 
 const explorer = {
   columns: JSON.parse($("columns").textContent), // of each run its label, colour and whether it is a mean over seeds; `whole` is that mean, or the run
-  blocks: new Map([...document.querySelectorAll("script.task")].map((one) => [one.dataset.task, one])),
+  blocks: new Map([...document.querySelectorAll("script.task")].map((block) => [block.dataset.task, block])),
   loaded: new Map(),
   task: null, // the content of the selected task
-  shown: [], // indexes of the samples that pass the filters
-  current: -1, // place in `shown` of the selected sample
+  samples: [], // indexes of the samples that pass the filters
+  current: -1, // position in `samples` of the selected sample
   controls: {},
   pending: 0, // timer of the next change of the address
 };
@@ -49,7 +49,7 @@ async function load(name) {
       const texts = columns.map((column) => column[i]).filter((value) => typeof value === "string" || Array.isArray(value));
       return [id, ...texts.flat()].join("\n").toLowerCase();
     });
-    task.place = new Map(task.ids.map((id, i) => [id, i]));
+    task.indexes = new Map(task.ids.map((id, i) => [id, i]));
     explorer.loaded.set(name, task);
   }
   return explorer.loaded.get(name);
@@ -85,19 +85,19 @@ function select(label, options, style = "") {
 
 function buildFilters() {
   const { controls, columns } = explorer;
-  controls.task = select("Task", [...explorer.blocks].map(([name, one]) => [name, `${name} (${one.dataset.n})`]));
+  controls.task = select("Task", [...explorer.blocks].map(([name, block]) => [name, `${name} (${block.dataset.n})`]));
   controls.search = make("input", "");
   controls.search.type = "search";
   controls.search.placeholder = "words in texts, replies and ids";
   $("filters").append(make("label", "wide", "Search", controls.search));
   const judgements = [["", "any"], ["right", "right"], ["wrong", "wrong"], ["between", "in between"], ["unanswered", "no valid answer"]];
-  const asked = [...columns.keys()].filter((run) => !columns[run].mean).sort((a, b) => columns[a].whole - columns[b].whole);
-  controls.judged = new Map(asked.map((run) => [run, select(labelOf(run), judgements, `run ${colourOf(run)}`)]));
+  const scoredRuns = [...columns.keys()].filter((run) => !columns[run].mean).sort((a, b) => columns[a].whole - columns[b].whole);
+  controls.judged = new Map(scoredRuns.map((run) => [run, select(labelOf(run), judgements, `run ${colourOf(run)}`)]));
   controls.status = select("Status", [["", "any"]]);
   controls.kinds = make("span", "kinds"); // filled for each task
   $("filters").append(controls.kinds);
   controls.differ = select("Runs", [["", "any"], ["differ", "judged differently"]]);
-  if (asked.length < 2) controls.differ.parentElement.hidden = true;
+  if (scoredRuns.length < 2) controls.differ.parentElement.hidden = true;
   controls.clear = make("button", "", "Clear filters");
   controls.clear.type = "button";
   $("filters").append(controls.clear);
@@ -119,8 +119,8 @@ function buildKindFilters() {
   const { controls, task } = explorer;
   controls.kinds.replaceChildren();
   for (const [key, column] of Object.entries(task.kinds ?? {})) {
-    const kinds = [...new Set(column.flatMap((one) => one ?? []))].filter((one) => one !== null).sort();
-    const control = select(`Chosen ${key}`, [["", "any"], ...kinds.map((one) => [one, one])]);
+    const kinds = [...new Set(column.flatMap((kind) => kind ?? []))].filter((kind) => kind !== null).sort();
+    const control = select(`Chosen ${key}`, [["", "any"], ...kinds.map((kind) => [kind, kind])]);
     control.dataset.key = key;
     controls.kinds.append(control.parentElement);
   }
@@ -132,21 +132,21 @@ function filter() {
   const words = controls.search.value.toLowerCase().split(/\s+/).filter(Boolean);
   const wanted = task.runs.map((run) => [run, controls.judged.get(run.run).value]).filter(([, key]) => key);
   const status = controls.status.value;
-  const kinds = kindFilters().filter((one) => one.value).map((one) => [task.kinds[one.dataset.key], one.value]);
-  const kept = explorer.shown[explorer.current];
-  explorer.shown = [];
+  const kinds = kindFilters().filter((control) => control.value).map((control) => [task.kinds[control.dataset.key], control.value]);
+  const selected = explorer.samples[explorer.current];
+  explorer.samples = [];
   for (let i = 0; i < task.ids.length; i++) {
     if (words.length && !words.every((word) => task.haystack[i].includes(word))) continue;
     if (!wanted.every(([run, key]) => judge(run, i).key === key)) continue;
     if (status && !task.runs.some((run) => run.status[i] === status)) continue;
     if (controls.differ.value && new Set(task.runs.map((run) => judge(run, i).key)).size < 2) continue;
     if (!kinds.every(([column, kind]) => task.runs.some((run) => column[i]?.[run.pred[i]] === kind))) continue;
-    explorer.shown.push(i);
+    explorer.samples.push(i);
   }
   const total = task.ids.length.toLocaleString("en");
-  $("found").textContent = `${explorer.shown.length.toLocaleString("en")} of ${total} samples`;
-  $("spacer").style.height = `${explorer.shown.length * ROW}px`;
-  explorer.current = explorer.shown.indexOf(kept);
+  $("match-count").textContent = `${explorer.samples.length.toLocaleString("en")} of ${total} samples`;
+  $("spacer").style.height = `${explorer.samples.length * ROW}px`;
+  explorer.current = explorer.samples.indexOf(selected);
   draw();
 }
 
@@ -155,34 +155,34 @@ function filter() {
 function draw() {
   const list = $("list");
   const first = Math.max(0, Math.floor(list.scrollTop / ROW) - MARGIN);
-  const last = Math.min(explorer.shown.length, Math.ceil((list.scrollTop + list.clientHeight) / ROW) + MARGIN);
+  const last = Math.min(explorer.samples.length, Math.ceil((list.scrollTop + list.clientHeight) / ROW) + MARGIN);
   const rows = [];
-  for (let place = first; place < last; place++) rows.push(row(place));
+  for (let position = first; position < last; position++) rows.push(row(position));
   list.replaceChildren($("spacer"), ...rows);
   const active = explorer.current >= first && explorer.current < last ? `row-${explorer.current}` : "";
   if (active) list.setAttribute("aria-activedescendant", active);
   else list.removeAttribute("aria-activedescendant");
 }
 
-function row(place) {
-  const { task, shown } = explorer;
-  const i = shown[place];
+function row(position) {
+  const { task, samples } = explorer;
+  const i = samples[position];
   const judged = make("span", "judgements");
   for (const run of task.runs) {
-    const found = judge(run, i);
-    const mark = make("span", `run ${colourOf(run.run)} judgement ${found.style}`, found.text);
+    const judgement = judge(run, i);
+    const mark = make("span", `run ${colourOf(run.run)} judgement ${judgement.style}`, judgement.text);
     mark.title = labelOf(run.run);
     judged.append(mark);
   }
-  const made = make("div", "row", make("div", "line", make("span", "id", task.ids[i]), judged), make("div", "text", summary(task, i)));
-  made.id = `row-${place}`;
-  made.setAttribute("role", "option");
-  made.setAttribute("aria-selected", String(place === explorer.current));
-  made.setAttribute("aria-posinset", String(place + 1));
-  made.setAttribute("aria-setsize", String(shown.length));
-  made.style.top = `${place * ROW}px`;
-  made.addEventListener("click", () => choose(place));
-  return made;
+  const item = make("div", "row", make("div", "line", make("span", "id", task.ids[i]), judged), make("div", "text", summary(task, i)));
+  item.id = `row-${position}`;
+  item.setAttribute("role", "option");
+  item.setAttribute("aria-selected", String(position === explorer.current));
+  item.setAttribute("aria-posinset", String(position + 1));
+  item.setAttribute("aria-setsize", String(samples.length));
+  item.style.top = `${position * ROW}px`;
+  item.addEventListener("click", () => choose(position));
+  return item;
 }
 
 /** Return one line about a sample: its first texts, or the first reply. */
@@ -192,14 +192,14 @@ function summary(task, i) {
   return (texts.length ? texts.slice(0, 2).join(" / ") : replies[0] ?? "").slice(0, 300);
 }
 
-function choose(place) {
-  if (place < 0 || place >= explorer.shown.length) return;
-  explorer.current = place;
+function choose(position) {
+  if (position < 0 || position >= explorer.samples.length) return;
+  explorer.current = position;
   const list = $("list");
-  if (place * ROW < list.scrollTop) list.scrollTop = place * ROW;
-  if ((place + 1) * ROW > list.scrollTop + list.clientHeight) list.scrollTop = (place + 1) * ROW - list.clientHeight;
+  if (position * ROW < list.scrollTop) list.scrollTop = position * ROW;
+  if ((position + 1) * ROW > list.scrollTop + list.clientHeight) list.scrollTop = (position + 1) * ROW - list.clientHeight;
   draw();
-  const i = explorer.shown[place];
+  const i = explorer.samples[position];
   showItem(i);
   clearTimeout(explorer.pending); // browsers limit how often the address may change
   explorer.pending = setTimeout(() => history.replaceState(null, "", address(explorer.task.task, explorer.task.ids[i])), 300);
@@ -209,7 +209,7 @@ const address = (task, id) => `#item=${encodeURIComponent(task)}/${encodeURIComp
 
 function onKey(event) {
   const onePage = Math.max(1, Math.floor($("list").clientHeight / ROW) - 1);
-  const last = explorer.shown.length - 1;
+  const last = explorer.samples.length - 1;
   const moves = {
     ArrowDown: explorer.current + 1, ArrowUp: Math.max(0, explorer.current - 1), Home: 0, End: last,
     PageDown: Math.min(last, explorer.current + onePage), PageUp: Math.max(0, explorer.current - onePage),
@@ -241,7 +241,7 @@ function showItem(i) {
 }
 
 const listOf = (value) => (typeof value === "number" ? explorer.task.lists[value] : value);
-const inWords = (value) => (value === null || value === undefined ? "–" : typeof value === "string" ? value : Array.isArray(value) && value.every((one) => typeof one === "string") ? value.join(" · ") : JSON.stringify(value));
+const inWords = (value) => (value === null || value === undefined ? "–" : typeof value === "string" ? value : Array.isArray(value) && value.every((part) => typeof part === "string") ? value.join(" · ") : JSON.stringify(value));
 
 /** Return an answer in words: the option of an index, the passage of a span, or the value itself. */
 function answer(value, i) {
@@ -254,7 +254,7 @@ function answer(value, i) {
     if (list) return value.map(named).join(" · ");
     if (typeof text === "string" && isSpan(value)) return `“${[...text].slice(value[0], value[1]).join("")}”`;
   }
-  const tokens = Object.values(task.fields).map((column) => listOf(column[i])).find((one) => Array.isArray(one) && isTags(value, one));
+  const tokens = Object.values(task.fields).map((column) => listOf(column[i])).find((list) => Array.isArray(list) && isTags(value, list));
   if (tokens) {
     const letters = [...tokens.join(" ")];
     return taggedSpans(value, tokens).map(([start, end]) => `“${letters.slice(start, end).join("")}”`).join(" · ") || "no span";
@@ -265,19 +265,19 @@ function answer(value, i) {
 // ---- spans ----------------------------------------------------------------------------------------------------------
 
 const isSpan = (value) => Array.isArray(value) && value.length === 2 && value.every(Number.isInteger);
-const isTags = (value, tokens) => Array.isArray(value) && value.length === tokens.length && value.every((one) => typeof one === "string");
+const isTags = (value, tokens) => Array.isArray(value) && value.length === tokens.length && value.every((part) => typeof part === "string");
 
 /** Return the spans of labelled words in a text that joins the words with blanks. */
 function taggedSpans(tags, tokens) {
   const spans = [];
   let start = 0;
   let before = "O";
-  tokens.forEach((token, place) => {
+  tokens.forEach((token, index) => {
     const end = start + [...token].length;
-    const continues = before !== "O" && tags[place] !== "O" && !tags[place].startsWith("B-") && spans.length;
+    const continues = before !== "O" && tags[index] !== "O" && !tags[index].startsWith("B-") && spans.length;
     if (continues) spans[spans.length - 1][1] = end;
-    else if (tags[place] !== "O") spans.push([start, end]);
-    before = tags[place];
+    else if (tags[index] !== "O") spans.push([start, end]);
+    before = tags[index];
     start = end + 1;
   });
   return spans;
@@ -288,8 +288,8 @@ function coloured(i, name, value) {
   const { task } = explorer;
   if (typeof value === "string" && name === task.passage) {
     const gold = task.spans?.[i] ?? (isSpan(task.gold[i]) ? [task.gold[i]] : []);
-    const found = task.runs.map((run) => run.spans?.[i] ?? (run.status[i] === "ok" && isSpan(run.pred[i]) ? [run.pred[i]] : []));
-    return marked(value, gold, found.map((spans, place) => [task.runs[place].run, spans]));
+    const spansByRun = task.runs.map((run) => run.spans?.[i] ?? (run.status[i] === "ok" && isSpan(run.pred[i]) ? [run.pred[i]] : []));
+    return marked(value, gold, spansByRun.map((spans, index) => [task.runs[index].run, spans]));
   }
   if (typeof value === "string" && name === "known" && typeof task.fields.given?.[i] === "string") {
     const start = value.indexOf(task.fields.given[i]);
@@ -297,8 +297,8 @@ function coloured(i, name, value) {
     return start < 0 ? value : marked(value, [[first, first + [...task.fields.given[i]].length]], []);
   }
   if (Array.isArray(value) && isTags(task.gold[i], value)) {
-    const found = task.runs.map((run) => [run.run, isTags(run.pred[i], value) ? taggedSpans(run.pred[i], value) : []]);
-    return marked(value.join(" "), taggedSpans(task.gold[i], value), found);
+    const tagged = task.runs.map((run) => [run.run, isTags(run.pred[i], value) ? taggedSpans(run.pred[i], value) : []]);
+    return marked(value.join(" "), taggedSpans(task.gold[i], value), tagged);
   }
   return inWords(value);
 }
@@ -306,7 +306,7 @@ function coloured(i, name, value) {
 function marked(text, gold, runs) {
   const letters = [...text]; // positions count characters as Python does, not UTF-16 units
   const edges = new Set([0, letters.length]);
-  for (const spans of [gold, ...runs.map(([, own]) => own)]) for (const span of spans) span.forEach((edge) => edges.add(Math.min(edge, letters.length)));
+  for (const spans of [gold, ...runs.map(([, runSpans]) => runSpans)]) for (const span of spans) span.forEach((edge) => edges.add(Math.min(edge, letters.length)));
   const places = [...edges].sort((a, b) => a - b);
   const box = make("span", "passage");
   for (let k = 0; k + 1 < places.length; k++) {
@@ -347,22 +347,22 @@ function options(i, list) {
     items.append(item);
   });
   if (list.length <= MOST_OPTIONS) return items;
-  const found = make("div", "", items);
-  found.append(make("div", "small", `${list.length} options; only those that are right or were chosen are shown`));
-  return found;
+  const options = make("div", "", items);
+  options.append(make("div", "small", `${list.length} options; only those that are right or were chosen are shown`));
+  return options;
 }
 
 function answerOf(run, i) {
   const { task } = explorer;
-  const found = judge(run, i);
-  const box = make("div", `answer ${colourOf(run.run)}`, make("div", "run", labelOf(run.run)), make("div", `judgement ${found.style}`, found.text));
+  const judgement = judge(run, i);
+  const box = make("div", `answer ${colourOf(run.run)}`, make("div", "run", labelOf(run.run)), make("div", `judgement ${judgement.style}`, judgement.text));
   if (run.status[i] === "ok") box.append(make("div", "", inWords(answer(run.pred[i], i))));
   if (run.error?.[i]) box.append(make("div", "small", run.error[i]));
   if (run.reply?.[i]) box.append(make("pre", "", run.reply[i]));
   const scores = run.scores?.[i];
   if (scores && scores.length <= MOST_OPTIONS) {
-    const told = scores.map((score, place) => `${task.labels[place] ?? place + 1}: ${score ?? "NaN"}`);
-    box.append(make("div", "small soft", `scores ${told.join(" · ")}`));
+    const labelledScores = scores.map((score, index) => `${task.labels[index] ?? index + 1}: ${score ?? "NaN"}`);
+    box.append(make("div", "small soft", `scores ${labelledScores.join(" · ")}`));
   }
   return box;
 }
@@ -374,20 +374,20 @@ async function open(name, id) {
   explorer.task = await load(name);
   explorer.controls.task.value = name;
   explorer.current = -1;
-  explorer.shown = [];
+  explorer.samples = [];
   const statuses = new Set(explorer.task.runs.flatMap((run) => run.status.filter(Boolean)));
   const { status, judged } = explorer.controls;
-  const having = new Set(explorer.task.runs.map((one) => one.run));
+  const having = new Set(explorer.task.runs.map((run) => run.run));
   for (const [run, control] of judged) control.parentElement.hidden = !having.has(run);
-  status.replaceChildren(...["", ...statuses].map((one) => { const option = make("option", "", one || "any"); option.value = one; return option; }));
+  status.replaceChildren(...["", ...statuses].map((value) => { const option = make("option", "", value || "any"); option.value = value; return option; }));
   buildKindFilters();
   if (id !== undefined) clearFilters();
   $("list").scrollTop = 0;
   filter();
   $("item").replaceChildren(make("p", "soft", "Select a sample to see its texts and answers."));
-  const place = explorer.task.place.get(id);
-  if (place !== undefined) {
-    choose(explorer.shown.indexOf(place));
+  const sample = explorer.task.indexes.get(id);
+  if (sample !== undefined) {
+    choose(explorer.samples.indexOf(sample));
     $("samples").scrollIntoView();
   }
 }
