@@ -28,13 +28,17 @@ _PUBLIC = {
     "figeval.runs.recompute": "RecomputedRun RecomputedTask recompute",
     "figeval.runs.inquiry": "AnswerFile Inquiry",
     "figeval.runs.stored": "StoredAnswer StoredRun",
-    "figeval.hooks": "hookimpl",
+    "figeval.hooks": (
+        "BackendRegistrar CommandLine ExporterRegistrar LayoutRegistrar LearnerRegistrar ListingRegistrar "
+        "MetricRegistrar PresetRegistrar RouteRegistrar SourceRegistrar TaskRegistrar TaskTypeRegistrar ViewRegistrar "
+        "hookimpl"
+    ),
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (
-        "AnswerFormat Cloze Continuation Example Finish Inputs Interval Message PairLabel Prediction Prompt Reply "
-        "Request Score ScoredSpan Span SpanQuery Status Text TextPair written"
+        "JSON AnswerFormat Cloze Continuation Example Finish Inputs Interval Message PairLabel Prediction Prompt "
+        "Reply Request Score ScoredSpan Span SpanQuery Status Text TextPair written"
     ),
-    "figeval.prompts": "PromptContext",
+    "figeval.prompts": "PromptContext PromptTemplate load_template",
     "figeval.answers.extract": "extract_choice extract_label",
     "figeval.answers.numbers": "extract_number",
     "figeval.answers.reply_text": "strip_reasoning",
@@ -67,7 +71,7 @@ _PUBLIC = {
     "figeval.metrics.catalogue": "MetricContext MetricModel",
     "figeval.models.chat_api": "ApiAnswer ApiOptions ChatApi api_backend",
     "figeval.models.model": "Model",
-    "figeval.models.learner": "Features Learner Setup",
+    "figeval.models.learner": "Batch Features Learner Setup",
     "figeval.data": "DataContext",
     "figeval.records.predictions": "PredictionRow",
     "figeval.records.schema": "RunRecord TaskRecord",
@@ -78,8 +82,8 @@ _PUBLIC = {
     "figeval.cli.output": "print_result",
     "figeval.runs.outputs": "write_output",
     "figeval.errors": (
-        "CapabilityError DataError DuplicateName FigevalError FigevalWarning ModelError NotFinished OptionError "
-        "PluginError RecordError TaskError TrainError UnknownName"
+        "CapabilityError DataError DuplicateName FigevalError FigevalWarning FolderInUse ModelError NotFinished "
+        "OptionError PluginError RecordError TaskError TrainError UnknownName"
     ),
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}

@@ -72,6 +72,7 @@ from figeval.errors import (
     DuplicateName as DuplicateName,
     FigevalError as FigevalError,
     FigevalWarning as FigevalWarning,
+    FolderInUse as FolderInUse,
     ModelError as ModelError,
     NotFinished as NotFinished,
     OptionError as OptionError,
@@ -96,6 +97,19 @@ from figeval.runs.stored import (
     StoredRun as StoredRun,
 )
 from figeval.hooks import (
+    BackendRegistrar as BackendRegistrar,
+    CommandLine as CommandLine,
+    ExporterRegistrar as ExporterRegistrar,
+    LayoutRegistrar as LayoutRegistrar,
+    LearnerRegistrar as LearnerRegistrar,
+    ListingRegistrar as ListingRegistrar,
+    MetricRegistrar as MetricRegistrar,
+    PresetRegistrar as PresetRegistrar,
+    RouteRegistrar as RouteRegistrar,
+    SourceRegistrar as SourceRegistrar,
+    TaskRegistrar as TaskRegistrar,
+    TaskTypeRegistrar as TaskTypeRegistrar,
+    ViewRegistrar as ViewRegistrar,
     hookimpl as hookimpl,
 )
 from figeval.io.observer import report_loading as report_loading, report_share as report_share
@@ -140,6 +154,8 @@ from figeval.models.capabilities import (
 )
 from figeval.prompts import (
     PromptContext as PromptContext,
+    PromptTemplate as PromptTemplate,
+    load_template as load_template,
 )
 from figeval.records.predictions import PredictionRow as PredictionRow
 from figeval.records.schema import (
@@ -219,11 +235,13 @@ from figeval.models.chat_api import (
     api_backend as api_backend,
 )
 from figeval.models.learner import (
+    Batch as Batch,
     Features as Features,
     Learner as Learner,
     Setup as Setup,
 )
 from figeval.types import (
+    JSON as JSON,
     AnswerFormat as AnswerFormat,
     Cloze as Cloze,
     Continuation as Continuation,

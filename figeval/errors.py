@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+from figeval.io.text import near
 
 
 class FigevalError(Exception):
@@ -99,13 +100,3 @@ class RecordError(FigevalError):
 
 class FolderInUse(RecordError, TrainError):
     """Another process is writing to the folder of a run or a training; the same command works once it has ended."""
-
-
-def near(name: str, names: Iterable[str], cutoff: float = 0.5) -> str:
-    """Return `; did you mean 'a' or 'b'?` with up to three similar names, or "" if none reaches `cutoff` (0 to 1).
-
-    The name itself, which may be known elsewhere, is not among them.
-    """
-    spelled = {spelling.lower(): spelling for spelling in map(str, names) if spelling != name}
-    matches = get_close_matches(name.lower(), spelled, n=3, cutoff=cutoff)
-    return f"; did you mean {' or '.join(repr(spelled[match]) for match in matches)}?" if matches else ""

@@ -23,9 +23,9 @@ from typing import Any, TypeVar
 import pluggy
 
 from figeval import hooks
-from figeval.errors import FigevalError, PluginError, near
+from figeval.errors import FigevalError, PluginError
 from figeval.io.frontend import warn
-from figeval.io.text import one_line
+from figeval.io.text import near, one_line
 
 T = TypeVar("T")
 GROUP = "figeval"

@@ -21,11 +21,11 @@ from jinja2 import FunctionLoader, Template, nodes
 from jinja2.exceptions import TemplateNotFound
 from jinja2.meta import find_referenced_templates, find_undeclared_variables
 
-from figeval.errors import TaskError, near
+from figeval.errors import TaskError
 from figeval.io.files import read_template
 from figeval.io.sandbox import MAX_SOURCE_CHARS, EvaluationError, compiling, environment, evaluating
 from figeval.io.steps import join_pieces
-from figeval.io.text import counted
+from figeval.io.text import counted, near
 from figeval.language.questions import question_keys
 from figeval.types import AnswerFormat, Example, Message, Prompt, plain_text
 

@@ -14,7 +14,8 @@ from functools import cache, cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 from figeval import hooks
-from figeval.errors import DuplicateName, PluginError, UnknownName, near
+from figeval.errors import DuplicateName, PluginError, UnknownName
+from figeval.io.text import near
 from figeval.plugins import PluginManager, describe
 
 T = TypeVar("T")

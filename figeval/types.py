@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 JSON: TypeAlias = dict[str, Any]
-
+"""A JSON object, such as the description of a model."""
 
 # ---- examples --------------------------------------------------------------------------------------------------------
 

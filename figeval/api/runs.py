@@ -15,9 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from figeval import plugins
 from figeval.config import Folders, RunConfig, RunOptions
-from figeval.errors import OptionError, RecordError, near
+from figeval.errors import OptionError, RecordError
 from figeval.io import frontend
-from figeval.io.text import one_line
+from figeval.io.text import near, one_line
 from figeval.io.validation import checked_arguments, reworded
 from figeval.models.capabilities import KNOWN_CAPABILITIES, capabilities
 from figeval.records.predictions import PredictionRow

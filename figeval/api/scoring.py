@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from figeval.api.runs import Run, Task, run_config, task_names
 from figeval.config import RunOptions, ScoreOptions
-from figeval.errors import OptionError, near
+from figeval.errors import OptionError
 from figeval.io import frontend
+from figeval.io.text import near
 from figeval.io.validation import checked_arguments
 from figeval.reporting.progress import open_display
 from figeval.runs.given import name_of

@@ -29,7 +29,8 @@ from figeval.config import (
     Size,
     Thinking,
 )
-from figeval.errors import PluginError, near
+from figeval.errors import PluginError
+from figeval.io.text import near
 
 C = TypeVar("C", bound=Callable[..., object] | click.Command)
 # Type of a field → arguments of `click.option` for it.

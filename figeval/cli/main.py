@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
-from figeval.errors import FigevalError, near
+from figeval.errors import FigevalError
 from figeval.io.frontend import command_line, end_despite_threads, end_quickly
-from figeval.io.text import clean, one_line
+from figeval.io.text import clean, near, one_line
 
 if TYPE_CHECKING:
     from figeval.plugins import PluginManager

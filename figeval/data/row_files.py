@@ -29,10 +29,10 @@ from figeval.data.text_files import (
     too_long,
     whole_text,
 )
-from figeval.errors import DataError, OptionError, near
+from figeval.errors import DataError, OptionError
 from figeval.io.files import inside, is_file
 from figeval.io.json_files import InvalidJSON, parse_json
-from figeval.io.text import one_line
+from figeval.io.text import near, one_line
 
 TABLES = {"csv": ",", "tsv": "\t"}  # format → separator, unless the table shows another one
 FORMATS = ("jsonl", "json", *TABLES)  # schemes of data

@@ -18,7 +18,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator
 
 from figeval import plugins
-from figeval.errors import DataError, DuplicateName, near
+from figeval.errors import DataError, DuplicateName
+from figeval.io.text import near
 from figeval.io.yaml_files import read_yaml
 from figeval.registry import Registry
 

@@ -31,7 +31,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing as jinja2_missing
 from jinja2.visitor import NodeTransformer
 
-from figeval.errors import TaskError, near
+from figeval.errors import TaskError
 from figeval.io import steps
 from figeval.io.conversions import (
     JINJAS,
@@ -42,7 +42,7 @@ from figeval.io.conversions import (
     convert_to_int,
     requiring_text,
 )
-from figeval.io.text import one_line
+from figeval.io.text import near, one_line
 
 MAX_SOURCE_CHARS = 100_000  # characters of a template or an expression
 INCLUDE_STEPS = 1_000  # for including another template

@@ -3,13 +3,14 @@
 Servers, models and other people's records may contain text that no file can hold (half of a surrogate pair), that a
 terminal obeys (escape sequences, C1 controls) or that it shows in another order than stored (bidirectional overrides;
 Unicode Technical Report 36, section 2.5). Writers of a format escape its special characters themselves. Whole numbers
-in flags, environment variables and headers are parsed here, too, and numbers with a noun are worded.
+in flags, environment variables and headers are parsed here, too, numbers are worded, and similar names are found.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -112,3 +113,13 @@ def shown_json(text: str) -> str:
         return "".join(f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2))
 
     return UNSAFE.sub(escaped, text)
+
+
+def near(name: str, names: Iterable[str], cutoff: float = 0.5) -> str:
+    """Return `; did you mean 'a' or 'b'?` with up to three similar names, or "" if none reaches `cutoff` (0 to 1).
+
+    The name itself, which may be known elsewhere, is not among them.
+    """
+    spelled = {spelling.lower(): spelling for spelling in map(str, names) if spelling != name}
+    matches = get_close_matches(name.lower(), spelled, n=3, cutoff=cutoff)
+    return f"; did you mean {' or '.join(repr(spelled[match]) for match in matches)}?" if matches else ""

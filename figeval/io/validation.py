@@ -14,8 +14,8 @@ from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from figeval.errors import FigevalError, OptionError, near
-from figeval.io.text import one_line
+from figeval.errors import FigevalError, OptionError
+from figeval.io.text import near, one_line
 
 M = TypeVar("M", bound=BaseModel)
 P = ParamSpec("P")

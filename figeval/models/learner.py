@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 WITHOUT_PADDING = "reads_without_padding"  # attribute of a network's module (see `Learner.network`)
-Batch: TypeAlias = "dict[str, Tensor]"  # name → tensor; the first axis is the rows
+Batch: TypeAlias = "dict[str, Tensor]"
+"""Tensors by name; the first axis of each is the rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figeval.errors import FigevalError, ModelError, PluginError, UnknownName, near
+from figeval.errors import FigevalError, ModelError, PluginError, UnknownName
 from figeval.io.files import expand_user, is_folder
 from figeval.io.frontend import warn
 from figeval.io.observer import opening
-from figeval.io.text import one_line
+from figeval.io.text import near, one_line
 from figeval.language.words import TaskWords
 from figeval.models.capabilities import capabilities
 from figeval.plugins import PluginManager, describe, foreign_code

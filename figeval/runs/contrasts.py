@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from figeval.config import RunConfig
-from figeval.errors import TaskError, near
+from figeval.errors import TaskError
+from figeval.io.text import near
 from figeval.metrics.discrimination import NUMBERS, Judged, compared
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, ContrastRecord, Role, RunRecord, ScoreRecord, TaskRecord

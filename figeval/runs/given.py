@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from figeval.config import RunConfig
-from figeval.errors import DataError, OptionError, RecordError, near
+from figeval.errors import DataError, OptionError, RecordError
 from figeval.io.files import cure, replace_text
 from figeval.io.frontend import notice
 from figeval.io.observer import Observer
-from figeval.io.text import csv_cell, one_line
+from figeval.io.text import csv_cell, near, one_line
 from figeval.models.model import Model
 from figeval.plugins import describe
 from figeval.prompts import PromptContext

@@ -8,7 +8,8 @@ from functools import partial
 from itertools import islice
 
 from figeval.config import RunConfig
-from figeval.errors import CapabilityError, DataError, TaskError, near
+from figeval.errors import CapabilityError, DataError, TaskError
+from figeval.io.text import near
 from figeval.models.model import Model
 from figeval.prompts import PromptContext, Shots
 from figeval.runs.harness import Harness

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from figeval.data.readers import fetch, first_request
 from figeval.data.sources import catalogue
-from figeval.errors import FigevalError, RecordError, near
-from figeval.io.text import one_line
+from figeval.errors import FigevalError, RecordError
+from figeval.io.text import near, one_line
 from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.metrics.intervals import Bounds
 from figeval.plugins import PluginManager

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from figeval.config import RunConfig
-from figeval.errors import TrainError, near
+from figeval.errors import TrainError
 from figeval.io.frontend import warn
-from figeval.io.text import one_line
+from figeval.io.text import near, one_line
 from figeval.records.schema import RunRecord, TaskRecord
 
 UNNAMED = re.compile(r"[^\w./ :-]")  # what MLflow does not allow in the name of a metric

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from figeval.config import RunConfig
-from figeval.errors import RecordError, TaskError, near
+from figeval.errors import RecordError, TaskError
+from figeval.io.text import near
 from figeval.records.schema import TaskRecord
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec

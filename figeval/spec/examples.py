@@ -8,9 +8,9 @@ from functools import cache
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from figeval.errors import DataError, RowError, near
+from figeval.errors import DataError, RowError
 from figeval.io.sandbox import EvaluationError, Expression, MissingValue, expression
-from figeval.io.text import one_line
+from figeval.io.text import near, one_line
 from figeval.registry import a_type
 from figeval.spec.tasks import FieldSource, TaskSpec
 from figeval.task_types.field_values import known_texts

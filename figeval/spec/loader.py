@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from figeval.errors import DuplicateName, TaskError, UnknownName, near
+from figeval.errors import DuplicateName, TaskError, UnknownName
 from figeval.io.files import EXTERNAL, inside
 from figeval.io.frontend import warn
+from figeval.io.text import near
 from figeval.io.validation import first_location, first_problem
 from figeval.io.yaml_files import read_mapping
 from figeval.plugins import PluginManager

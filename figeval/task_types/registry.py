@@ -7,7 +7,8 @@ from dataclasses import is_dataclass, replace
 from functools import partial
 from typing import Any
 
-from figeval.errors import PluginError, near
+from figeval.errors import PluginError
+from figeval.io.text import near
 from figeval.plugins import PluginManager, describe
 from figeval.registry import Deferred, Registry, fill, loaded, preferred
 from figeval.task_types.base import Metric, TaskType

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from figeval.errors import CapabilityError, PluginError, near
+from figeval.errors import CapabilityError, PluginError
+from figeval.io.text import near
 from figeval.prompts import Format, PromptContext, no_shots
 from figeval.registry import a_type, loaded
 from figeval.types import (

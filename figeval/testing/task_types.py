@@ -14,7 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from figeval.config import RunConfig
-from figeval.errors import DataError, FigevalError, TaskError, near
+from figeval.errors import DataError, FigevalError, TaskError
+from figeval.io.text import near
 from figeval.models.batching import BatchScheduler
 from figeval.models.capabilities import KNOWN_CAPABILITIES
 from figeval.models.model import open_model

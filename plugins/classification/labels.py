@@ -66,7 +66,8 @@ def labels(run: Path, task: str | None, as_json: bool) -> None:
 
 def _select_tasks(run: Path, task: str | None, records: dict[str, TaskRecord]) -> list[TaskRecord]:
     """Return the tasks to print. Raises `RecordError` if there are none."""
-    from figeval.errors import RecordError, near
+    from figeval.errors import RecordError
+    from figeval.io.text import near
 
     if task is not None and task not in records:
         has = ", ".join(records) or "none with labels"

@@ -17,8 +17,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from figeval.errors import ModelError, near
-from figeval.io.text import clean
+from figeval.errors import ModelError
+from figeval.io.text import clean, near
 from figeval.types import JSON, Text, TextRole
 
 from ..torch_models.checkpoint import SENTENCE, Checkpoint

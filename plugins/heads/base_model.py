@@ -9,8 +9,9 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from figeval.errors import ModelError, TrainError, near
+from figeval.errors import ModelError, TrainError
 from figeval.io.json_files import read_json
+from figeval.io.text import near
 from figeval.types import TextRole
 
 from ..causal.packaged import SMOLLM2

@@ -14,8 +14,8 @@ from importlib.resources.abc import Traversable
 from urllib.parse import parse_qsl
 
 from figeval.data.text_files import ends_in_carriage_returns, text_head, text_lines
-from figeval.errors import DataError, near
-from figeval.io.text import one_line, whole_number
+from figeval.errors import DataError
+from figeval.io.text import near, one_line, whole_number
 
 DOCUMENT = "-DOCSTART-"
 COLUMN_NAMES = re.compile(r"#\s*global\.columns\s*=\s*(\S.*)")

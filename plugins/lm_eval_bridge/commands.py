@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from figeval.errors import ModelError, UnknownName, near
+from figeval.errors import ModelError, UnknownName
+from figeval.io.text import near
 
 
 @click.group("lm-eval")

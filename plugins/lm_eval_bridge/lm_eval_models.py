@@ -13,7 +13,8 @@ from importlib.metadata import entry_points, version
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
-from figeval.errors import ModelError, near
+from figeval.errors import ModelError
+from figeval.io.text import near
 
 from ..torch_models.loading import one_line, suppress_logging
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from figeval.errors import ModelError, near
+from figeval.errors import ModelError
 from figeval.io.files import expand_user, is_folder
 from figeval.io.json_files import read_json
+from figeval.io.text import near
 from figeval.types import JSON
 
 from .files import DECLARATION, NotOnHub, download, fingerprint, hub_file, unreachable, weight_files

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from figeval.errors import ModelError, near
-from figeval.io.text import whole_number
+from figeval.errors import ModelError
+from figeval.io.text import near, whole_number
 
 DTYPES = ("float32", "float16", "bfloat16", "auto")
 

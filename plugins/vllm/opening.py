@@ -7,8 +7,9 @@ from dataclasses import fields
 from importlib.util import find_spec
 from typing import Any
 
-from figeval.errors import ModelError, near
+from figeval.errors import ModelError
 from figeval.io.observer import report_loading
+from figeval.io.text import near
 from figeval.reasoning import Reasoning
 
 from ..encoders.prompts import OPTION_NAMES, place_prompts

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from figeval.data import DataContext, Row
 from figeval.data.row_files import read_rows
-from figeval.errors import DataError, near
+from figeval.errors import DataError
+from figeval.io.text import near
 
 LETTERS = "ABCD"
 OPTION = re.compile(r"^([A-D])\. ", re.MULTILINE)

@@ -20,7 +20,7 @@ from typing import Any
 from figeval.data import DataContext, Row
 from figeval.data.row_files import read_json, read_rows
 from figeval.errors import DataError
-from figeval.errors import near as near_names
+from figeval.io.text import near as near_names
 from figeval.registry import load_target
 
 from .duplicates import near_duplicates

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from figeval.data import DataContext, Row
 from figeval.data.text_files import text_lines
-from figeval.errors import DataError, near
+from figeval.errors import DataError
+from figeval.io.text import near
 
 CORPORA = {"formal": "Formal", "static": "Static"}
 SPLITS = {"test": range(20), "dev": range(20, 30), "train": range(30, 100)}  # of a hundred

@@ -16,7 +16,8 @@ from figeval.builtin.plugins.labelling.columns import sentences
 from figeval.builtin.plugins.labelling.expressions import Expressions, digest
 from figeval.builtin.plugins.labelling.tags import chunks
 from figeval.data import DataContext, Row
-from figeval.errors import DataError, near
+from figeval.errors import DataError
+from figeval.io.text import near
 
 LANGUAGES = {"en": "english", "de": "german", "es": "spanish", "it": "italian"}
 TRAINED_ON = ("en", "de")

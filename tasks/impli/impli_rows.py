@@ -19,7 +19,8 @@ from pathlib import Path
 from figeval.data import DataContext, Row
 from figeval.data.tables import table_records
 from figeval.data.text_files import text_lines
-from figeval.errors import DataError, near
+from figeval.errors import DataError
+from figeval.io.text import near
 
 from . import folds
 from .idioms import Idiom, Lexicon

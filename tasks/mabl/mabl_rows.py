@@ -13,7 +13,8 @@ from itertools import chain, groupby, zip_longest
 
 from figeval.data import DataContext, Row
 from figeval.data.row_files import read_rows
-from figeval.errors import DataError, near
+from figeval.errors import DataError
+from figeval.io.text import near
 
 LANGUAGES = ("hi", "id", "jv", "kn", "su", "sw", "yo")  # the test languages
 FILES = {**{language: language for language in LANGUAGES}, "en": "en_dev", "en_train": "en_train"}

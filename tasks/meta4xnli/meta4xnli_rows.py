@@ -14,7 +14,8 @@ from figeval.builtin.plugins.labelling.columns import sentences
 from figeval.builtin.plugins.labelling.expressions import Expressions
 from figeval.builtin.plugins.labelling.tags import chunks
 from figeval.data import DataContext, Row
-from figeval.errors import DataError, near
+from figeval.errors import DataError
+from figeval.io.text import near
 
 SPLITS = "data/meta4xnli/detection/splits"
 FILES = {  # name → (path, language, file of the training split)

@@ -13,7 +13,8 @@ from itertools import groupby
 
 from figeval.data import DataContext, Row
 from figeval.data.text_files import text_lines
-from figeval.errors import DataError, near
+from figeval.errors import DataError
+from figeval.io.text import near
 from figeval.language.words import letters
 
 CORPORA = {"corpus": "metaphor_paraphrase_corpus.txt", "lit2met": "lit2met_corpus.txt"}

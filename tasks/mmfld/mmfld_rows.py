@@ -12,7 +12,8 @@ from hashlib import blake2b
 
 from figeval.data import DataContext, Row
 from figeval.data.text_files import text_lines
-from figeval.errors import DataError, near
+from figeval.errors import DataError
+from figeval.io.text import near
 from figeval.language.words import letters
 
 LOCALES = {"de": "de_DE", "en": "en_XX", "es": "es_XX", "fa": "fa_IR", "it": "it_IT", "ru": "ru_RU", "zh": "zh_CN"}

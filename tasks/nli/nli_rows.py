@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from figeval.data import DataContext, Row
-from figeval.errors import DataError, near
+from figeval.errors import DataError
+from figeval.io.text import near
 
 from . import union
 from .parts import PARTS, fetch_part, part_rows

@@ -16,7 +16,8 @@ from typing import Any
 
 from figeval.data import DataContext, Row
 from figeval.data.row_files import read_rows
-from figeval.errors import DataError, near
+from figeval.errors import DataError
+from figeval.io.text import near
 
 from .archive import published_rows
 from .pairs import SPLITS, Pair, english_pairs, wording

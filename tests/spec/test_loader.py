@@ -18,7 +18,7 @@ from figeval import (
     plugins,
     task,
 )
-from figeval.errors import near
+from figeval.io.text import near
 from figeval.spec.loader import Catalogue, read_item
 from figeval.testing import harness
 from tests.typed import task_types

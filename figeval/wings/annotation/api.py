@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
-from figeval import Column, Harness, OptionError, Result, Table
+from figeval import JSON, Column, Harness, OptionError, Result, Table
 from figeval.api.runs import Runs, Task, given_options, listed, model_name, paths_in, run_paths, task_names
 from figeval.config import Folders
-from figeval.errors import near
 from figeval.io import frontend
-from figeval.io.text import counted
+from figeval.io.text import counted, near
 from figeval.io.validation import checked_arguments
 from figeval.runs.harness import Guests
 from figeval.spec.criteria import criteria_of
-from figeval.types import JSON
 from figeval.wings.annotation.export import (
     Criteria,
     Export,

@@ -13,15 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from figeval import Column, DataError, Result, Score, Table, mean_of
+from figeval import JSON, Column, DataError, Result, Score, Table, mean_of
 from figeval.data.tables import read_cells
-from figeval.errors import near
-from figeval.io.text import counted, csv_cell
+from figeval.io.text import counted, csv_cell, near
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.records.result_json import to_json
 from figeval.reporting.grid import format_number
 from figeval.spec.criteria import YES, YES_NO
-from figeval.types import JSON
 from figeval.wings.annotation.agreement import Ratings, krippendorff_alpha
 from figeval.wings.annotation.items import ITEM, SHEET_CURE, Key
 from figeval.wings.annotation.tables import score_columns

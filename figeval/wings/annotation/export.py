@@ -19,9 +19,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from figeval import DataError, Harness, OptionError, TaskSpec
 from figeval.api.runs import listed
-from figeval.errors import near
 from figeval.io.files import cure, is_file, read_text, replacing
-from figeval.io.text import clean
+from figeval.io.text import clean, near
 from figeval.io.validation import first_problem
 from figeval.spec.criteria import YES_NO, Criterion, Scale, criteria_of, criterion
 from figeval.wings.annotation.items import (

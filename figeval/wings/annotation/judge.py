@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval import (
+    JSON,
     CapabilityError,
     Dialogue,
     Harness,
@@ -23,6 +24,7 @@ from figeval import (
     OptionError,
     Prediction,
     PromptContext,
+    PromptTemplate,
     Reply,
     ReplyReader,
     Route,
@@ -30,16 +32,15 @@ from figeval import (
     by_reply,
     extract_label,
     extract_number,
+    load_template,
 )
 from figeval.answers import VERSION
 from figeval.config import IGNORED_MODEL_ARGS
 from figeval.io.frontend import notice, warn
 from figeval.io.text import clean, cleaned
-from figeval.prompts import PromptTemplate, load_template
 from figeval.records import provenance
 from figeval.spec.criteria import Criterion
 from figeval.task_types.label_words import BY_VERBALIZER
-from figeval.types import JSON
 from figeval.wings.annotation.items import Fields, Questionnaire, read_key, read_questionnaire
 from figeval.wings.annotation.judge_record import (
     JudgeAnswers,

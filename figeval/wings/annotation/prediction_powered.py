@@ -22,6 +22,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from figeval import Interval, Score
 from figeval.metrics.differences import refuse_infinite, t_test
 from figeval.metrics.intervals import (
     ROUNDING_ERROR,
@@ -36,7 +37,6 @@ from figeval.metrics.intervals import (
     variance_of_mean,
     wilson,
 )
-from figeval.types import Interval, Score
 
 MIN_LABELLED_CLUSTERS = 20  # effective clusters with labels; with fewer, intervals are too narrow (docs/statistics.md)
 TOO_FEW_LABELS = f"fewer than {MIN_LABELLED_CLUSTERS} independent human labels"

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from figeval import Harness, OptionError, RecordError, RunRecord, TaskRecord, TaskSpec
-from figeval.errors import near
-from figeval.records.predictions import PredictionRow
+from figeval import Harness, OptionError, PredictionRow, RecordError, RunRecord, TaskRecord, TaskSpec
+from figeval.io.text import near
 from figeval.records.run_folder import read_run
 from figeval.runs.variants import recorded_variant
 from figeval.spec.criteria import Criterion, Scale

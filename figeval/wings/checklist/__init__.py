@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from figeval.hooks import CommandLine, hookimpl
+from figeval import CommandLine, hookimpl
 
 
 @hookimpl

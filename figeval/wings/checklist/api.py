@@ -16,9 +16,8 @@ from typing import Any
 from figeval import Column, Harness, OptionError, Result, Table
 from figeval.api.runs import Runs, paths_in, run_paths
 from figeval.config import Folders
-from figeval.errors import near
 from figeval.io import frontend
-from figeval.io.text import one_line
+from figeval.io.text import near, one_line
 from figeval.io.validation import checked_arguments
 from figeval.wings.checklist.facts import FILL_IN, Facts
 

@@ -5,7 +5,7 @@ Other wings use `figeval.compare` with its `Comparison`, and the functions that 
 
 from __future__ import annotations
 
-from figeval.hooks import CommandLine, hookimpl
+from figeval import CommandLine, hookimpl
 
 
 @hookimpl

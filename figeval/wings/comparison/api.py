@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from figeval import Column, Grid, Harness, OptionError, Result, Table
+from figeval import JSON, Column, Grid, Harness, OptionError, Result, Table
 from figeval.api.runs import Runs, names_in, run_paths
 from figeval.config import Names
 from figeval.io.validation import checked_arguments
@@ -17,7 +17,6 @@ from figeval.records import notes as run_notes
 from figeval.records.result_json import to_json
 from figeval.reporting.grid import EMPTY_CELL, format_interval, format_number
 from figeval.reporting.table import effective
-from figeval.types import JSON
 from figeval.wings.comparison.detectable import reachable
 from figeval.wings.comparison.family import ComparisonDesign, RankedRun, RunComparisons, compare_all
 from figeval.wings.comparison.pair import RunComparison, tasks_of

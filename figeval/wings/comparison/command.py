@@ -113,7 +113,7 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
     figeval difficulty A B C --output items.csv
     """
     from figeval import difficulty as rate_examples
-    from figeval.runs.outputs import write_output
+    from figeval import write_output
 
     if len(runs) < PAIR:
         raise click.UsageError("give at least two runs")

@@ -14,13 +14,11 @@ from math import prod
 from shlex import join
 from typing import Any
 
-from figeval import Column, OptionError, RecordError, Result, Table
+from figeval import JSON, Column, OptionError, RecordError, Result, Table
 from figeval.api.runs import Runs, run_paths
-from figeval.errors import near
-from figeval.io.text import counted, one_line, shown_json
+from figeval.io.text import counted, near, one_line, shown_json
 from figeval.io.validation import checked_arguments
 from figeval.runs.stored import stored_metrics
-from figeval.types import JSON
 from figeval.wings.comparison.pair import refuse_other_examples, tasks_of
 from figeval.wings.comparison.task_comparison import RunSide
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from figeval import Harness, OptionError, RecordError, RunRecord, TaskRecord
-from figeval.errors import near
-from figeval.io.text import one_line
+from figeval.io.text import near, one_line
 from figeval.metrics.differences import ALPHA
 from figeval.metrics.paired import benjamini_hochberg, draws_for, holm
 from figeval.records.run_folder import RunFolder

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from figeval import RecordError, RunRecord, TaskRecord
-from figeval.errors import near
-from figeval.io.text import one_line
+from figeval.io.text import near, one_line
 from figeval.metrics.discrimination import NUMBERS
 from figeval.metrics.paired import SIGN_FLIPS
 from figeval.runs.stored import stored_metrics

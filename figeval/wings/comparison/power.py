@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from figeval import Column, Harness, OptionError, Result, Table
+from figeval import JSON, Column, Harness, OptionError, Result, Table
 from figeval.api.runs import Task, paths_in, task_names
 from figeval.config import Folders
 from figeval.io import frontend
@@ -19,7 +19,6 @@ from figeval.metrics.differences import ALPHA, larger_variance
 from figeval.metrics.intervals import CELLS, spread_of
 from figeval.reporting.table import effective
 from figeval.runs.harness import Guests
-from figeval.types import JSON
 from figeval.wings.comparison.detectable import (
     POWER,
     SIMULATIONS,

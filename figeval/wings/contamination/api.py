@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from figeval import Column, Grid, Harness, OptionError, Result, Table
+from figeval import JSON, Column, Grid, Harness, OptionError, Result, Table
 from figeval.api.runs import Task, model_name, names_in, task_names
 from figeval.config import Folders, Names
-from figeval.errors import near
 from figeval.io import frontend
 from figeval.io.observer import listening
+from figeval.io.text import near
 from figeval.io.validation import checked_arguments
 from figeval.records.schema import ScoreRecord
 from figeval.reporting.grid import EMPTY_CELL, UNRELIABLE_MARK, UNRELIABLE_NOTE
 from figeval.reporting.progress import open_display
 from figeval.runs.harness import Guests
-from figeval.types import JSON
 from figeval.wings.contamination.measurement import ContaminationConfig, measure
 from figeval.wings.contamination.measures import MEASURES
 from figeval.wings.contamination.record import LABEL, SHOWS, ContaminationRecord, FindingRecord, TaskFindings

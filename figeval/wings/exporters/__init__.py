@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from figeval.hooks import CommandLine, ExporterRegistrar, ListingRegistrar, hookimpl
+from figeval import CommandLine, ExporterRegistrar, ListingRegistrar, hookimpl
 
 
 @hookimpl

@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from figeval import OptionError, PluginError, Run, StoredRun, plugins
+from figeval import OptionError, PluginError, Run, StoredRun, plugins, write_output
 from figeval.api.runs import Runs, paths_in, run_paths, several_runs
 from figeval.config import Folders
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments
-from figeval.runs.outputs import Files, write_output
+from figeval.runs.outputs import Files
 from figeval.runs.stored import load_exporters, stored_runs
 from figeval.wings.exporters.layouts import load_layouts
 

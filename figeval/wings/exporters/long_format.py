@@ -10,11 +10,10 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 
-from figeval import Column, FigevalError, RunRecord, Table, TaskRecord
+from figeval import JSON, Column, FigevalError, RunRecord, Table, TaskRecord
 from figeval.io.text import cleaned, one_line, shown_json, valid
 from figeval.records.conditions import described
 from figeval.records.notes import notes
-from figeval.types import JSON
 
 COLUMNS: tuple[Column[JSON], ...] = (
     *map(Column, ("run", "started", "kind", "model", "backend", "task")),

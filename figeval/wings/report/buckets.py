@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from figeval import Example, Harness, TaskRecord
+from figeval import Example, Harness, PredictionRow, TaskRecord
 from figeval.metrics.texts import words
-from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BreakdownRecord
 from figeval.runs.stored import break_down
 

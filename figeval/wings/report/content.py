@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import figeval
-from figeval import Harness, RecordError, RunRecord, TaskRecord
+from figeval import JSON, Harness, PredictionRow, RecordError, RunRecord, TaskRecord
 from figeval.io.text import cleaned, one_line
 from figeval.records import conditions
-from figeval.records.predictions import PredictionRow, answers_of
+from figeval.records.predictions import answers_of
 from figeval.records.run_folder import RunFolder
 from figeval.records.sweep import run_or_seeds, whole_runs
 from figeval.records.training import TrainingRecord, read_training
 from figeval.runs.stored import with_breakdown
-from figeval.types import JSON
 from figeval.wings.report.buckets import break_down_by_texts
 from figeval.wings.report.example_texts import ExampleTexts, SampleTexts
 from figeval.wings.report.reliability import reliability

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from figeval import hookimpl
-from figeval.hooks import CommandLine, ListingRegistrar, ViewRegistrar
+from figeval import CommandLine, ListingRegistrar, ViewRegistrar, hookimpl
 
 
 @hookimpl

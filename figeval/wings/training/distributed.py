@@ -11,10 +11,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from figeval import TrainError
-from figeval.errors import near
+from figeval import Batch, TrainError
+from figeval.io.text import near
 from figeval.models.devices import avoid_cudnn_attention, copy_to
-from figeval.models.learner import Batch
 from figeval.runs.trackers import check_trackers
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.pass_cost import Gauge, gauge_of

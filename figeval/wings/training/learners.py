@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from figeval import Learner, Setup, TrainError
-from figeval.errors import near
+from figeval import JSON, Learner, Setup, TrainError
+from figeval.io.text import near
 from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill
-from figeval.types import JSON
 
 if TYPE_CHECKING:
     from figeval import Harness

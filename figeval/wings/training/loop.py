@@ -16,11 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from figeval import Features, Learner, TrainError
+from figeval import JSON, Batch, Features, Learner, TrainError
 from figeval.io.observer import Observer
 from figeval.models.devices import attempt, is_exhausted
-from figeval.models.learner import WITHOUT_PADDING, Batch
-from figeval.types import JSON
 from figeval.wings.training.adapters import Adapters, add_adapters
 from figeval.wings.training.batch_plans import (
     TOKENS_ON_ACCELERATOR,
@@ -196,7 +194,7 @@ class TrainingSession:
             seconds_per_token=per_token,
             tokens=min(distributed.gather([fitting])),
             device=distributed.hardware,
-            padding=not any(getattr(module, WITHOUT_PADDING, False) for module in self.network.modules()),
+            padding=not any(getattr(module, "reads_without_padding", False) for module in self.network.modules()),
         )
         return distributed.broadcast(cost)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from figeval import FigevalError, Harness, RunConfig, RunRecord, TrainError
+from figeval import JSON, FigevalError, Harness, RunConfig, RunRecord, TrainError
 from figeval.io.frontend import notice
 from figeval.io.json_files import read_json
 from figeval.io.observer import Observer
@@ -13,7 +13,6 @@ from figeval.records.run_folder import read_run
 from figeval.records.seen import FILE, MODEL_FILE, about_in, weights_in
 from figeval.records.training import floor_in
 from figeval.runs.run import run
-from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig, floor_config
 from figeval.wings.training.launcher import launch, needs_launcher
 from figeval.wings.training.learners import load_learners

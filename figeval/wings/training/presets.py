@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from figeval import DuplicateName, Result, TrainError, UnknownName, plugins
-from figeval.errors import near
+from figeval import JSON, DuplicateName, Result, TrainError, UnknownName, plugins
 from figeval.io.files import is_file
 from figeval.io.json_files import JSONValue, read_json
+from figeval.io.text import near
 from figeval.io.validation import first_problem
 from figeval.io.yaml_files import read_yaml
 from figeval.plugins import PluginManager
 from figeval.records.seen import MODEL_FILE
 from figeval.registry import Registry, fill
-from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from functools import cached_property
 from hashlib import sha256
 
 from figeval import Example, Harness, TaskSpec, TrainError
-from figeval.errors import near
+from figeval.io.text import near
 from figeval.language.words import letters
 from figeval.runs.retrieval.augmentation import augmentation_of, augmenter
 from figeval.spec.survey import examples_in, survey

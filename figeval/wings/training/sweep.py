@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from figeval import Harness, RunRecord, TrainError
-from figeval.errors import FolderInUse, near
+from figeval import FolderInUse, Harness, RunRecord, TrainError
 from figeval.io.json_files import JSONValue
 from figeval.io.observer import Observer
+from figeval.io.text import near
 from figeval.io.yaml_files import InvalidYAML, parse_yaml
 from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write
 from figeval.records.training import OPERATIONAL_OPTIONS

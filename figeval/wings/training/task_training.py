@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 
-from figeval import Example, FigevalError, Harness, Learner, Model, RunConfig, Setup, TaskSpec, TrainError
+from figeval import JSON, Example, FigevalError, Harness, Learner, Model, RunConfig, Setup, TaskSpec, TrainError
 from figeval.io.files import expand_user, is_folder
 from figeval.io.json_files import read_json
 from figeval.io.observer import Observer
@@ -28,7 +28,6 @@ from figeval.runs.evaluate import CachedModel, TaskEvaluator
 from figeval.runs.plan import Planner, route_of
 from figeval.runs.retrieval.augmentation import augmentation_of
 from figeval.runs.score import Aggregator, MetricSet
-from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import Distributed, connect
 from figeval.wings.training.learners import load_learners

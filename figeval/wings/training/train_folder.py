@@ -22,14 +22,12 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from figeval import TrainError
-from figeval.errors import FolderInUse
+from figeval import JSON, FolderInUse, TrainError
 from figeval.io.files import cure, locked, replace_text
 from figeval.io.json_files import parse_json, read_model
 from figeval.io.text import clean
 from figeval.records.seen import MODEL_FILE, RESTORE
 from figeval.records.training import TrainingRecord, read_training, record_file
-from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.pass_cost import PassCost
 from figeval.wings.training.selection import Evaluation

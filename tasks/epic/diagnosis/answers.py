@@ -10,7 +10,8 @@ from typing import Any
 
 from figeval.data import DataContext
 from figeval.data.cache import fetch
-from figeval.errors import DataError, RecordError, near
+from figeval.errors import DataError, RecordError
+from figeval.io.text import near
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, find_record, read_run
 from figeval.records.schema import RunRecord

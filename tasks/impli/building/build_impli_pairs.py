@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from figeval.errors import OptionError, near
+from figeval.errors import OptionError
+from figeval.io.text import near
 from figeval.types import JSON
 
 if TYPE_CHECKING:

@@ -97,7 +97,8 @@ def impli(
 
 def curve_of(settings: Mapping[str, Any], regimes: str) -> Curve:
     """Return the curve that the options ask for. Raises `OptionError` for an invalid option."""
-    from figeval.errors import OptionError, near
+    from figeval.errors import OptionError
+    from figeval.io.text import near
 
     from .points import Curve
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from figeval.errors import OptionError, near
+from figeval.errors import OptionError
+from figeval.io.text import near
 from figeval.types import JSON
 
 from .task_files import KINDS, PAPER

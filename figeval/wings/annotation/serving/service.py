@@ -10,8 +10,7 @@ from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from figeval import FigevalError, OptionError, RecordError
-from figeval.errors import FolderInUse
+from figeval import FigevalError, FolderInUse, OptionError, RecordError
 from figeval.io.files import locked
 from figeval.wings.annotation.items import Key, read_questionnaire
 from figeval.wings.annotation.journal import find_journal, find_journals

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from figeval import JSON
 from figeval.records.schema import ScoreRecord
 from figeval.reporting.html import in_base64
-from figeval.types import JSON
 
 
 def download(name: str, text: str) -> JSON:

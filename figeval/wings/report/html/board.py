@@ -6,12 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from figeval import Column, Table, html_document
+from figeval import JSON, Column, Table, html_document
 from figeval.io.text import one_line
 from figeval.records.schema import SEEN_NOTES
 from figeval.reporting import table
 from figeval.reporting.grid import EMPTY_CELL, UNRELIABLE_MARK
-from figeval.types import JSON
 from figeval.wings.report.html import bar, download
 from figeval.wings.report.record import BoardRecord, BoardRow, Leaderboard
 

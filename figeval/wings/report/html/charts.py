@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from math import isfinite
 from typing import Any
 
+from figeval import JSON
 from figeval.io.plots import BLUE, GREEN, GREY, ORANGE, PADDING, PLOT_PACKAGES, styled
 from figeval.records.training import TrainingRecord
-from figeval.types import JSON
 
 COLOURS = (BLUE, ORANGE, GREEN, "#AA5591", "#8A6D00", "#4A6FD0")  # of the runs, as in page.css
 GOLD, GOLD_LABEL = "#B8BEC4", "right answer"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from figeval import Grid, RunRecord, TaskRecord, html_document
+from figeval import JSON, Grid, RunRecord, TaskRecord, html_document
 from figeval.io.text import clean, cleaned, one_line
 from figeval.records import conditions
 from figeval.records.provenance import installed, now
@@ -24,7 +24,6 @@ from figeval.reporting.grid import EMPTY_CELL, format_number
 from figeval.reporting.html import in_base64, markup
 from figeval.reporting.training import dev_scores
 from figeval.reporting.training import notes as training_notes
-from figeval.types import JSON
 from figeval.wings.report.content import ReportContent
 from figeval.wings.report.html import bar, charts, download
 

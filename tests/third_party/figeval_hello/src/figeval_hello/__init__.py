@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from figeval import hookimpl
 
 if TYPE_CHECKING:
-    from figeval import Run
-    from figeval.hooks import CommandLine, ListingRegistrar, ViewRegistrar
+    from figeval import CommandLine, ListingRegistrar, Run, ViewRegistrar
     from figeval_hello.greeting import Greeting
 
 
