@@ -33,6 +33,7 @@ _PUBLIC = {
         "MetricRegistrar PresetRegistrar RouteRegistrar SourceRegistrar TaskRegistrar TaskTypeRegistrar ViewRegistrar "
         "hookimpl"
     ),
+    "figeval.plugins": "PluginManager",
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (
         "JSON AnswerFormat Cloze Continuation Example Finish Inputs Interval Message PairLabel Prediction Prompt "

@@ -152,6 +152,7 @@ from figeval.models.capabilities import (
     Unifies as Unifies,
     Writes as Writes,
 )
+from figeval.plugins import PluginManager as PluginManager
 from figeval.prompts import (
     PromptContext as PromptContext,
     PromptTemplate as PromptTemplate,

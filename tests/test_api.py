@@ -20,7 +20,6 @@ from figeval import Harness, RunConfig
 from figeval.cli.main import main
 from figeval.config import RunOptions
 from figeval.plugins import load
-from figeval.runs.harness import Guests
 from figeval.testing.fakes import FakeGenerator, FakePairScorer
 from tests.plugins.tiny import Workshop
 
@@ -320,7 +319,7 @@ def test_what_a_plugin_registered_may_be_given_as_an_object() -> None:
 
     manager = load(())
     manager.load("birds", "test", Plugin)
-    catalogue = Harness(manager, guests=Guests((crows,))).catalogue
+    catalogue = Harness(manager, tasks=(crows,)).catalogue
     assert catalogue.tasks.entry("crows").owner == "birds"
 
 

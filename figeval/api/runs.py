@@ -8,6 +8,7 @@ and the program's own objects unchanged. The keyword arguments are the flags of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,7 +27,7 @@ from figeval.records.schema import RunRecord
 from figeval.registry import a_type
 from figeval.reporting import table
 from figeval.reporting.grid import Grid, Result
-from figeval.runs.harness import Guests, Harness
+from figeval.runs.harness import Harness
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.types import JSON
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     import pandas
+
+    from figeval.io.observer import Observer
 
 Task: TypeAlias = str | TaskSpec | SuiteSpec
 NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` is the same as ("a", "b")
@@ -82,18 +85,15 @@ def run(
     names, task_objects = task_names(tasks)
     called, objects = model_name(model, name)
     config = run_config(names, called, options)
-    from figeval.io.observer import listening
-    from figeval.reporting.progress import open_display
     from figeval.runs.run import run as run_tasks
 
-    guests = Guests(task_objects, objects)
-    refuse_to_share(config, guests)
+    if task_objects or objects:
+        refuse_to_share(config)
     if objects and config.model_args:
         raise OptionError("model_args are for models given by name; give them to the object itself")
-    with frontend.python_program(watched=progress):
-        observer = open_display(progress=progress)
-        with observer.live(), listening(observer):
-            record, folder = run_tasks(config, Harness(include=config.include_path, guests=guests), observer)
+    with long_work(progress=progress) as observer:
+        harness = Harness(include=config.include_path, tasks=task_objects, models=objects)
+        record, folder = run_tasks(config, harness, observer)
         failed = [task.task for task in record.tasks if task.status == "failed"]
         if failed and not frontend.on_terminal():
             frontend.warn(f"{', '.join(failed)} failed; see the warnings of the run")
@@ -308,6 +308,18 @@ class Run(Result):
 Runs: TypeAlias = Run | str | Path | Sequence[Run | str | Path]
 
 
+@contextmanager
+def long_work(*, progress: bool) -> Iterator[Observer]:
+    """Return the context in which a public function works with models; `progress` shows on stderr how far it is."""
+    from figeval.io.observer import listening
+    from figeval.reporting.progress import open_display
+
+    with frontend.python_program(watched=progress):
+        observer = open_display(progress=progress)
+        with observer.live(), listening(observer):
+            yield observer
+
+
 # ---- arguments ------------------------------------------------------------------------------------------------------
 
 
@@ -444,9 +456,9 @@ def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]
     return object_name, {object_name: model}
 
 
-def refuse_to_share(config: RunConfig, guests: Guests) -> None:
+def refuse_to_share(config: RunConfig) -> None:
     """Raise `OptionError` if several processes would need tasks or models that only this process has."""
-    if (config.processes > 1 or config.ray) and (guests.tasks or guests.models):
+    if config.processes > 1 or config.ray:
         flag, value = ("ray", repr(config.ray)) if config.ray else ("processes", config.processes)
         raise OptionError(
             f"{flag}={value}: other processes cannot find tasks and models that are objects; leave out "

@@ -16,7 +16,7 @@ from figeval.reporting.progress import open_display
 from figeval.runs.given import name_of
 from figeval.runs.given import score as score_predictions
 from figeval.runs.given_rows import FIELDS, read_predictions
-from figeval.runs.harness import Guests, Harness
+from figeval.runs.harness import Harness
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -73,7 +73,7 @@ def score(
     sources = {task: Path(source) if isinstance(source, str) else source for task, source in given_by_task.items()}
     config = run_config(names, name_of(sources, name), cast("RunOptions", options))
     with frontend.python_program(watched=progress):
-        harness = Harness(include=config.include_path, guests=Guests(task_objects))
+        harness = Harness(include=config.include_path, tasks=task_objects)
         predictions_by_task = read_predictions(sources, columns or {})
         observer = open_display(progress=progress)
         with observer.live():

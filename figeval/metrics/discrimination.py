@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,7 @@ from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.combination import Clustered, Combination, are_reliable, correlation
 from figeval.metrics.intervals import EXACT_EXPECTATION, by_cluster, interval_of_mean, spread_of
 from figeval.metrics.statistic import mean_of, quotient
-from figeval.types import Interval, Score
+from figeval.types import Interval, Role, Score
 
 Floats: TypeAlias = NDArray[np.float64]
 Booleans: TypeAlias = NDArray[np.bool_]
@@ -58,6 +58,41 @@ class Judged:
     cluster: str | None = None
     stratum: str | None = None
     fold: str | int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContrastAnswer(Judged):
+    """A model's answer to an example of a contrast.
+
+    Attributes:
+        answered: False if the model gave no valid answer.
+        seen: role in which the model has seen the example, or None.
+    """
+
+    answered: bool = True
+    seen: Role | None = None
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any], label: str, within: str | None) -> ContrastAnswer | None:
+        """Return the answer in a stored row, positive if its gold label is `label`; None if that is hidden.
+
+        `within` is the meta column whose values are the strata.
+        """
+        gold = row["gold"]
+        if not isinstance(gold, str):
+            return None
+        answered = row["status"] == "ok"
+        first = next(iter(row.get("scores", ())), None)
+        right = row["metrics"].get("acc")
+        return cls(
+            positive=gold == label,
+            score=None if first is None or not answered else float(first),
+            right=None if right is None or isinstance(right, list) or not answered else right,
+            cluster=row["cluster"],
+            stratum=None if within is None else row["meta"].get(within),
+            answered=answered,
+            seen=row.get("seen"),
+        )
 
 
 def auc(judged: Iterable[Judged], *, within: bool = False) -> Score:

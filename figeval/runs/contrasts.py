@@ -16,9 +16,9 @@ from typing import TypeAlias
 from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.io.text import near
-from figeval.metrics.discrimination import NUMBERS, Judged, compared
+from figeval.metrics.discrimination import NUMBERS, ContrastAnswer, compared
 from figeval.records.predictions import PredictionRow
-from figeval.records.schema import BaselineRecord, ContrastRecord, Role, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import BaselineRecord, ContrastRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.runs.harness import Harness
 from figeval.runs.selection_bias import withheld
 from figeval.runs.variants import INSTEAD
@@ -27,19 +27,6 @@ from figeval.spec.loader import Catalogue
 from figeval.types import Interval, Score
 
 Rows: TypeAlias = Callable[[str], Iterable[PredictionRow]]  # task@variant → its stored rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContrastAnswer(Judged):
-    """A model's answer to an example of a contrast.
-
-    Attributes:
-        answered: False if the model gave no valid answer.
-        seen: role in which the model has seen the example, or None.
-    """
-
-    answered: bool = True
-    seen: Role | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +49,7 @@ class Contrast:
 
     def answer(self, row: PredictionRow) -> ContrastAnswer | None:
         """Return the answer in a row, or None if the gold label is hidden."""
-        return answer_of(row, self.label, self.within)
-
-
-def answer_of(row: PredictionRow, label: str, within: str | None) -> ContrastAnswer | None:
-    """Return the answer in a row, positive if its gold label is `label`, or None if the gold label is hidden."""
-    gold = row["gold"]
-    if not isinstance(gold, str):
-        return None
-    answered = row["status"] == "ok"
-    first = next(iter(row.get("scores", ())), None)
-    right = row["metrics"].get("acc")
-    return ContrastAnswer(
-        positive=gold == label,
-        score=None if first is None or not answered else float(first),
-        right=None if right is None or isinstance(right, list) or not answered else right,
-        cluster=row["cluster"],
-        stratum=None if within is None else row["meta"].get(within),
-        answered=answered,
-        seen=row.get("seen"),
-    )
+        return ContrastAnswer.of_row(row, self.label, self.within)
 
 
 def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:

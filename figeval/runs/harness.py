@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +16,7 @@ from figeval.metrics.catalogue import Metrics
 from figeval.models.model import Backends, Model, open_model
 from figeval.registry import Registry
 from figeval.spec import SuiteSpec, TaskSpec
-from figeval.spec.examples import build_examples, read_corpus
+from figeval.spec.examples import build_examples, memorized_texts, read_corpus
 from figeval.spec.loader import Catalogue, load_catalogue
 from figeval.task_types.fields import CandidateCorpus
 from figeval.task_types.registry import Routes, TaskTypes
@@ -29,14 +28,6 @@ if TYPE_CHECKING:
 GUEST = "this program"  # owner of objects that do not come from a plugin
 
 
-@dataclass(frozen=True, slots=True)
-class Guests:
-    """Tasks and models that a program passes as objects; `models` belong to the program, so they are not closed."""
-
-    tasks: Sequence[TaskSpec | SuiteSpec] = ()
-    models: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Harness:
     """The registries of one set of plugins.
 
@@ -44,7 +35,8 @@ class Harness:
         manager: plugin manager; by default that of the process.
         include: further folders with task files.
         fetch: `fetch(benchmark, path)` finds an upstream file; by default in the cache, a mirror or upstream.
-        guests: tasks and models that a program passes as objects; only this harness knows them.
+        tasks: tasks and suites that a program passes as objects; only this harness knows them.
+        models: models that a program passes as objects, by name. They belong to the program, so they are not closed.
     """
 
     def __init__(
@@ -52,11 +44,14 @@ class Harness:
         manager: plugins.PluginManager | None = None,
         include: tuple[Any, ...] = (),
         fetch: Callable[[str, str], Path] | None = None,
-        guests: Guests | None = None,
+        *,
+        tasks: Sequence[TaskSpec | SuiteSpec] = (),
+        models: Mapping[str, Any] | None = None,
     ) -> None:
         self.manager = manager or plugins.plugin_manager()
         self.include = include
-        self.guests = guests or Guests()
+        self.guest_tasks = tuple(tasks)
+        self.guest_models = dict(models or {})
         self._fetch = fetch
         self._corpus: tuple[Any, CandidateCorpus] | None = None  # the last one, since each pass over a task needs it
         self._notes: dict[tuple[str, str], dict[str, Any]] = {}  # (folder, source) → notes of its reader
@@ -65,7 +60,7 @@ class Harness:
     def catalogue(self) -> Catalogue:
         """Tasks and suites."""
         catalogue = load_catalogue(self.manager, self.task_types, self.include)
-        for item in self.guests.tasks:
+        for item in self.guest_tasks:
             if not _is_registered(item, catalogue):
                 catalogue.add(item, GUEST)
         return catalogue
@@ -92,7 +87,7 @@ class Harness:
     def backends(self) -> Backends:
         """Models."""
         backends = Backends(self.manager)
-        for name, model in self.guests.models.items():
+        for name, model in self.guest_models.items():
             backends.registry.add(name, _factory_of(model), GUEST)
         return backends
 
@@ -112,7 +107,7 @@ class Harness:
             ModelError: the model cannot be opened with these options.
         """
         model = open_model(self.backends, name, options, common)
-        with nullcontext() if name in self.guests.models else closing(model):
+        with nullcontext() if name in self.guest_models else closing(model):
             yield model
 
     @cached_property
@@ -154,6 +149,10 @@ class Harness:
         """Return the examples of a split, built lazily."""
         rows = iter(()) if task.examples is not None else self.rows(task, split)
         return build_examples(task, rows, split, self.corpus_reader(task))
+
+    def memorized_texts(self, task: TaskSpec, split: str = "test") -> Iterator[str | None]:
+        """Return the well-known text behind each row of a split; without the key `memorized`, there are none."""
+        return memorized_texts(task, self.rows(task, split), split) if task.memorized is not None else iter(())
 
 
 def _factory_of(model: Any) -> Callable[[str], Any]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from figeval.config import FLAGS, RunConfig
-from figeval.errors import CapabilityError, ExampleError, TaskError, near
-from figeval.io.text import counted
+from figeval.errors import CapabilityError, ExampleError, TaskError
+from figeval.io.text import counted, near
 from figeval.models.model import Model
 from figeval.prompts import LETTERS, PromptContext
 from figeval.runs.harness import Harness

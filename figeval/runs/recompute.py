@@ -34,9 +34,9 @@ from figeval.runs.rescore import AnswerReader, reader_of, reading_of, recorded_r
 from figeval.runs.resume import task_record
 from figeval.runs.score import MetricSet, TaskScorer, summarize
 from figeval.runs.selection_bias import note, unseen_examples, withhold_intervals
-from figeval.runs.stored import metrics_in
+from figeval.runs.stored import metrics_in, recorded_variant
 from figeval.runs.task_metrics import metrics_of, signatures
-from figeval.runs.variants import Variant, chosen, recorded_variant
+from figeval.runs.variants import Variant, chosen
 from figeval.spec import TaskSpec
 from figeval.spec.survey import Portion, Survey, survey
 from figeval.task_types.routes import Route, choose, covered

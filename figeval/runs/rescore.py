@@ -23,8 +23,9 @@ from figeval.runs.harness import Harness
 from figeval.runs.plan import context_of
 from figeval.runs.score import MetricSet, TaskScorer, remarked, summarize
 from figeval.runs.selection_bias import marked, withhold_intervals
+from figeval.runs.stored import recorded_variant
 from figeval.runs.task_metrics import descriptions, metrics_of
-from figeval.runs.variants import Variant, recorded_variant
+from figeval.runs.variants import Variant
 from figeval.spec import TaskSpec
 from figeval.task_types.debiasing import from_orders, in_orders
 from figeval.task_types.routes import ReplyReader, Route

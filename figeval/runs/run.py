@@ -87,7 +87,7 @@ def carry_out(
     model, plans, left_out = prepared
     discrimination = discrimination_of(config, harness, plans)
     folder = RunFolder(config.output_path or default_folder(config))
-    is_guest = config.model in harness.guests.models  # belongs to the calling program, so it is not closed
+    is_guest = config.model in harness.guest_models  # belongs to the calling program, so it is not closed
     with nullcontext() if is_guest else closing(model), folder.locked():
         line = line_of(model)
         record = begin(folder, config, model, plans, lineage_record(line))

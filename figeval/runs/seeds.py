@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from figeval.metrics.discrimination import NUMBERS
+from figeval.metrics.discrimination import NUMBERS, ContrastAnswer
 from figeval.metrics.intervals import Bounds
 from figeval.metrics.seeds import (
     SeededValues,
@@ -21,7 +21,6 @@ from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import UNEQUAL_ANSWERS, ContrastRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.records.sweep import SeedScore
-from figeval.runs.contrasts import ContrastAnswer, answer_of
 from figeval.runs.harness import Harness
 from figeval.runs.selection_bias import strongest
 from figeval.runs.stored import Values, declared_bounds, stored_languages, stored_values
@@ -86,7 +85,7 @@ def _answers(contrast: ContrastRecord, run: RunRecord, folder: RunFolder) -> dic
     """Return the answers of a run to the examples of a contrast, by task and id."""
     tasks = {(task.of or task.task, task.variant): task.task for task in run.tasks}
     rows = ((name, row) for name in contrast.tasks for row in folder.rows(tasks[name, contrast.variant]))
-    answers = (((name, row["id"]), answer_of(row, contrast.label, contrast.within)) for name, row in rows)
+    answers = (((name, row["id"]), ContrastAnswer.of_row(row, contrast.label, contrast.within)) for name, row in rows)
     return {key: answer for key, answer in answers if answer is not None and answer.answered}
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from figeval.config import RunConfig
 from figeval.data.readers import fetch, first_request
 from figeval.data.sources import catalogue
 from figeval.errors import FigevalError, RecordError
 from figeval.io.text import near, one_line
 from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.metrics.intervals import Bounds
+from figeval.metrics.statistic import Statistic
 from figeval.plugins import PluginManager
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, read_run
@@ -25,7 +27,9 @@ from figeval.registry import Registry
 from figeval.runs.harness import Harness
 from figeval.runs.score import MetricSet, TaskScorer
 from figeval.runs.selection_bias import without_intervals
-from figeval.runs.variants import recorded_variant
+from figeval.runs.variants import ALL_PROMPTS, Variant, variants
+from figeval.spec import TaskSpec
+from figeval.spec.survey import survey
 from figeval.types import WITHOUT_REPLY, Example, Span
 
 Features: TypeAlias = "list[float] | None"
@@ -82,11 +86,33 @@ def stored_features(folder: RunFolder, task: str, metric: str) -> Mapping[str, t
     return features if any(value is not None for value, _ in features.values()) else {}
 
 
+def pooled_features(
+    folder: RunFolder, task: TaskRecord, metric: str, metrics: Metrics, ids: Collection[str]
+) -> dict[str, Features]:
+    """Return the numbers of a metric that depends on all rows, as they are if a task has only the rows with these ids.
+
+    Raises:
+        UnknownName: the metric is not installed.
+    """
+    metric_set = MetricSet([metrics.get(metric, task.task_type)], _labels(task))
+    rows = metric_set.related([row for row in folder.rows(task.task) if row["id"] in ids], task.settings, pooled=True)
+    values = ((row["id"], row["metrics"].get(metric)) for row in rows)
+    return {example: value if isinstance(value, list) else None for example, value in values}
+
+
+def stored_statistic(task: TaskRecord, metric: str, metrics: Metrics) -> Statistic:
+    """Return the statistic that a metric computes for a recorded task. Raises `UnknownName` if it is not installed."""
+    return statistic_of(metrics.get(metric, task.task_type), _labels(task))
+
+
+def _labels(task: TaskRecord) -> tuple[str, ...]:
+    return tuple(task.settings.get("labels", ()))
+
+
 def declared_bounds(task: TaskRecord, metric: str, metrics: Metrics) -> Bounds:
     """Return the bounds that a metric declares for its values; 0 and 1, as of a share, if it is not installed."""
     try:
-        declared = metrics.get(metric, task.task_type)
-        return statistic_of(declared, tuple(task.settings.get("labels", ()))).bounds
+        return stored_statistic(task, metric, metrics).bounds
     except FigevalError:
         return (0.0, 1.0)
 
@@ -156,7 +182,7 @@ def metrics_in(task: TaskRecord, rows: Iterable[PredictionRow], metrics: Metrics
     """Return the metrics that the record of a task and its rows name. Raises `UnknownName` if one is not installed."""
     scored = [score.metric for score in task.scores if score.metric in metrics]
     names = dict.fromkeys((*scored, *(name for row in rows for name in row["metrics"])))
-    return MetricSet([metrics.get(name, task.task_type) for name in names], tuple(task.settings.get("labels", ())))
+    return MetricSet([metrics.get(name, task.task_type) for name in names], _labels(task))
 
 
 NONCOMMERCIAL = re.compile(r"\bNC\b|\bnon-?commercial|excludes commercial", re.IGNORECASE)
@@ -302,6 +328,45 @@ def _right_answers(row: PredictionRow) -> list[Any]:
     if "relevant_scores" in row and isinstance(gold, list):
         return gold
     return [] if gold is None or gold == [] else [gold]
+
+
+# ---- the examples of recorded tasks ---------------------------------------------------------------------------------
+
+
+def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
+    """Return the current variant of a recorded task.
+
+    Raises:
+        RecordError: the prompt no longer exists, or the examples have changed.
+        UnknownName: the task is not installed.
+    """
+    variant = _current_variant(task, seed, harness)
+    _refuse_changed(task, variant.examples, variant.task)
+    return variant
+
+
+def recorded_examples(task: TaskRecord, seed: int, harness: Harness) -> tuple[Variant, list[Example]]:
+    """Return the current variant of a recorded task and its examples, which are read once; see `recorded_variant`."""
+    variant = _current_variant(task, seed, harness)
+    examples = list(variant.examples())
+    _refuse_changed(task, lambda: examples, variant.task)
+    return variant, examples
+
+
+def _current_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
+    name = task.of or task.task
+    (spec,) = harness.catalogue.expand([name])
+    config = RunConfig(tasks=(name,), model="", seed=seed, prompts=(ALL_PROMPTS,), probes=task.kind == "probe")
+    variant = next((variant for variant in variants(spec, config, harness) if variant.full_name == task.task), None)
+    if variant is None:
+        gone = f"{name} has no prompt {task.variant!r} any more"
+        raise RecordError(f"{gone}, so the replies of {task.task} cannot be read again")
+    return variant
+
+
+def _refuse_changed(task: TaskRecord, examples: Callable[[], Iterable[Example]], spec: TaskSpec) -> None:
+    if survey(task.task, examples, annotations=spec.annotations).sha256 != task.examples_sha256:
+        raise RecordError(f"examples of {task.task} changed since this run was made; run it again")
 
 
 # ---- export formats --------------------------------------------------------------------------------------------------

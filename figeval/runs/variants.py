@@ -9,12 +9,10 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from figeval.config import RunConfig
-from figeval.errors import RecordError, TaskError
+from figeval.errors import TaskError
 from figeval.io.text import near
-from figeval.records.schema import TaskRecord
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec
-from figeval.spec.survey import survey
 from figeval.task_types.probes import SUBSTITUTES
 from figeval.types import Example
 
@@ -81,42 +79,6 @@ def missing_probes(variant: Variant, config: RunConfig) -> tuple[str, ...]:
     if not config.probes or variant.kind != "task" or variant.task.task_type.probes:
         return ()
     return (f"--probes adds no probe, since {variant.task.type} tasks declare no query to remove or exchange",)
-
-
-def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
-    """Return the current variant of a recorded task.
-
-    Raises:
-        RecordError: the prompt no longer exists, or the examples have changed.
-        UnknownName: the task is not installed.
-    """
-    variant = _current_variant(task, seed, harness)
-    _refuse_changed(task, variant.examples, variant.task)
-    return variant
-
-
-def recorded_examples(task: TaskRecord, seed: int, harness: Harness) -> tuple[Variant, list[Example]]:
-    """Return the current variant of a recorded task and its examples, which are read once; see `recorded_variant`."""
-    variant = _current_variant(task, seed, harness)
-    examples = list(variant.examples())
-    _refuse_changed(task, lambda: examples, variant.task)
-    return variant, examples
-
-
-def _current_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
-    name = task.of or task.task
-    (spec,) = harness.catalogue.expand([name])
-    config = RunConfig(tasks=(name,), model="", seed=seed, prompts=(ALL_PROMPTS,), probes=task.kind == "probe")
-    variant = next((variant for variant in variants(spec, config, harness) if variant.full_name == task.task), None)
-    if variant is None:
-        gone = f"{name} has no prompt {task.variant!r} any more"
-        raise RecordError(f"{gone}, so the replies of {task.task} cannot be read again")
-    return variant
-
-
-def _refuse_changed(task: TaskRecord, examples: Callable[[], Iterable[Example]], spec: TaskSpec) -> None:
-    if survey(task.task, examples, annotations=spec.annotations).sha256 != task.examples_sha256:
-        raise RecordError(f"examples of {task.task} changed since this run was made; run it again")
 
 
 INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task, which maps names to other tasks

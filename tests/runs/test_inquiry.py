@@ -11,7 +11,6 @@ import pytest
 from typing_extensions import TypedDict
 
 import figeval
-from figeval.runs.harness import Guests
 
 
 class Row(TypedDict):
@@ -48,7 +47,7 @@ def answer(scorer: Scorer, path: Path, *ids: str) -> dict[str, float]:
     """Ask about examples with these ids, and return all that is stored."""
     file = figeval.AnswerFile(path, Row)
     examples = [figeval.Example(id=name) for name in ids]
-    harness = figeval.Harness(guests=Guests(models={"scorer": scorer}))
+    harness = figeval.Harness(models={"scorer": scorer})
     with harness.open_model("scorer", {}) as model, file.locked():
         rows = {row["id"]: row for row in file.rows()}
         inquiry = figeval.Inquiry(lambda: examples, begin, rows.keys)

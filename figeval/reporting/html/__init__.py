@@ -60,7 +60,7 @@ def in_base64(content: bytes) -> str:
 
 
 def markup(text: str) -> Any:
-    """Return text that is inserted as it is: only the document's own style and script, and JSON without `<`."""
+    """Return text that is inserted as it is: only the document's own style and script."""
     from markupsafe import Markup
 
     return Markup(text)

@@ -14,7 +14,6 @@ from figeval.config import Folders
 from figeval.io import frontend
 from figeval.io.text import counted, near
 from figeval.io.validation import checked_arguments
-from figeval.runs.harness import Guests
 from figeval.spec.criteria import criteria_of
 from figeval.wings.annotation.export import (
     Criteria,
@@ -106,7 +105,7 @@ def export_items(
     n, seed = flags.pop("n", 50), flags.setdefault("seed", 0)
     include, references = paths_in(flags.pop("include_path", ())), flags.pop("references", False)
     with frontend.python_program(watched=False):
-        harness = Harness(include=include, guests=Guests(objects))
+        harness = Harness(include=include, tasks=objects)
         gold: dict[str, str] = {}
         if folders:
             written = read_texts(folders, names[0] if names else None, n, seed, harness, references=references)
@@ -256,7 +255,7 @@ def judge_items(
         common={"seed": 0} | {option: flags[option] for option in MODEL_OPTIONS if flags.get(option)},
     )
     with frontend.python_program(watched=progress):
-        harness = Harness(include=paths_in(flags.get("include_path", ())), guests=Guests(models=objects))
+        harness = Harness(include=paths_in(flags.get("include_path", ())), models=objects)
         return JudgedItems(Path(items), ask_judge(judging, harness))
 
 

@@ -34,13 +34,11 @@ from figeval import (
     extract_number,
     load_template,
 )
-from figeval.answers import VERSION
 from figeval.config import IGNORED_MODEL_ARGS
 from figeval.io.frontend import notice, warn
 from figeval.io.text import clean, cleaned
 from figeval.records import provenance
 from figeval.spec.criteria import Criterion
-from figeval.task_types.label_words import BY_VERBALIZER
 from figeval.wings.annotation.items import Fields, Questionnaire, read_key, read_questionnaire
 from figeval.wings.annotation.judge_record import (
     JudgeAnswers,
@@ -124,7 +122,8 @@ def ask_judge(judging: Judging, harness: Harness) -> JudgeAnswers:
     common = {**judging.common, "account": account}
     files = JudgeFiles(judging.folder, judging.file_name, key)
     with harness.open_model(judging.model, judging.options, common) as model:
-        route = _choose_route(model)
+        reader = _rating_reader(harness)
+        route = _choose_route(model, harness, reader)
         contexts = {criterion.name: _context(model, sheet, criterion, template) for criterion in sheet.criteria}
         questions = [
             JudgeQuestion(id=question_id(item, criterion.name), item=item, criterion=criterion)
@@ -139,8 +138,8 @@ def ask_judge(judging: Judging, harness: Harness) -> JudgeAnswers:
             template=str(judging.template.name if judging.template else TEMPLATE),
             template_sha256=template.sha256,
             texts_sha256=texts,
-            method="loglikelihood" if route is BY_VERBALIZER else "generate",
-            readers=VERSION,
+            method="generate" if route.reader is not None else "loglikelihood",
+            readers=reader.version,
             seed=judging.common.get("seed") or 0,
             figeval=provenance.installed("figeval"),
             started=time,
@@ -222,11 +221,19 @@ def _read_rating(question: JudgeQuestion, context: PromptContext, reply: Reply) 
     return Prediction(example_id=question.id, value=label, status=status)
 
 
-BY_RATING = by_reply("by_rating", "word", ReplyReader(_read_rating, VERSION))
+def _route_of_pairs(harness: Harness, name: str) -> Route:
+    return next(route for route in harness.routes.of("pairs") if route.name == name)
 
 
-def _choose_route(model: Model) -> Route:
-    for route in (BY_VERBALIZER, BY_RATING):
+def _rating_reader(harness: Harness) -> ReplyReader:
+    """Return the reader of ratings. It follows the rules of label words, so its version is that of their reader."""
+    reader = _route_of_pairs(harness, "by_label_word").reader
+    assert reader is not None
+    return replace(reader, function=_read_rating)
+
+
+def _choose_route(model: Model, harness: Harness, reader: ReplyReader) -> Route:
+    for route in (_route_of_pairs(harness, "by_verbalizer"), by_reply("by_rating", "word", reader)):
         if route.needs <= model.offers:
             return route
     offers = ", ".join(sorted(model.offers)) or "nothing"

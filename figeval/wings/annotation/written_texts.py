@@ -15,7 +15,7 @@ from pathlib import Path
 from figeval import Harness, OptionError, PredictionRow, RecordError, RunRecord, TaskRecord, TaskSpec
 from figeval.io.text import near
 from figeval.records.run_folder import read_run
-from figeval.runs.variants import recorded_variant
+from figeval.runs.stored import recorded_variant
 from figeval.spec.criteria import Criterion, Scale
 from figeval.wings.annotation.kinship import ModelOrigin, origin_of
 

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from figeval import TaskRecord
-from figeval.metrics.discrimination import NUMBERS, Judged, area, area_features
+from figeval.metrics.discrimination import NUMBERS, ContrastAnswer, Judged, area, area_features
 from figeval.metrics.paired import SIGN_FLIPS, PairedTest, paired
 from figeval.metrics.statistic import quotient
 from figeval.records.schema import ContrastRecord
-from figeval.runs.contrasts import ContrastAnswer, answer_of
 from figeval.wings.comparison.exchange import statistic_over_languages
 from figeval.wings.comparison.task_comparison import (
     ALL_SEEN,
@@ -116,7 +115,7 @@ def _answers(side: RunSide, contrast: ContrastRecord) -> dict[tuple[str, str], C
     answers = {}
     for task in _tasks(side, contrast):
         for row in side.folder.rows(task.task):
-            if (answer := answer_of(row, contrast.label, contrast.within)) is not None:
+            if (answer := ContrastAnswer.of_row(row, contrast.label, contrast.within)) is not None:
                 answers[task.of or task.task, row["id"]] = answer
     return answers
 

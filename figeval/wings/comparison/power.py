@@ -18,7 +18,6 @@ from figeval.io.validation import checked_arguments
 from figeval.metrics.differences import ALPHA, larger_variance
 from figeval.metrics.intervals import CELLS, spread_of
 from figeval.reporting.table import effective
-from figeval.runs.harness import Guests
 from figeval.wings.comparison.detectable import (
     POWER,
     SIMULATIONS,
@@ -89,7 +88,7 @@ def power(
     names, specs = task_names(tasks)
     plans, inaccurate = {}, []
     with frontend.python_program(watched=False):
-        harness = Harness(include=paths_in(include_path), guests=Guests(specs))
+        harness = Harness(include=paths_in(include_path), tasks=specs)
         for task in harness.catalogue.expand(names):
             clusters = Counter(
                 (example.cluster, "") if example.cluster is not None else (example.id, "alone")

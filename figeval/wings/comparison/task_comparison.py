@@ -21,14 +21,15 @@ from figeval.metrics.paired import SIGN_FLIPS, PairedTest, paired, paired_over_l
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, ContrastRecord
 from figeval.records.sweep import run_or_seeds
-from figeval.runs.score import MetricSet
 from figeval.runs.stored import (
     Features,
     Values,
     declared_bounds,
+    pooled_features,
     seen_ids,
     stored_features,
     stored_languages,
+    stored_statistic,
     stored_values,
 )
 from figeval.wings.comparison.exchange import statistic_over_languages
@@ -304,9 +305,7 @@ def _compare_statistics(
     all_a, all_b = side_a.features(task_a.task, metric), side_b.features(task_b.task, metric)
     if not all_a or not all_b:
         return no_value(metric)
-    labels = tuple(task_a.settings.get("labels", ()))
-    metrics = MetricSet([Harness().metrics.get(metric, task_a.task_type)], labels)
-    statistic = metrics.statistics[metric]
+    statistic = stored_statistic(task_a, metric, Harness().metrics)
     if is_chosen_on_test(task_a, task_b):
         return ALL_SEEN
     seen = side_a.seen_ids(task_a.task) | side_b.seen_ids(task_b.task)
@@ -321,8 +320,8 @@ def _compare_statistics(
             return f"{metric} {MIXED}"
         answered = {example for example in common - seen if None not in (all_a[example][0], all_b[example][0])}
         parts = [answered & ids.keys() for ids in languages.values()] or [answered]
-        features_a = _recompute_features(features_a, side_a, task_a, metrics, parts)
-        features_b = _recompute_features(features_b, side_b, task_b, metrics, parts)
+        features_a = _recompute_features(features_a, side_a, task_a, metric, parts)
+        features_b = _recompute_features(features_b, side_b, task_b, metric, parts)
         for features in (features_a, features_b):
             if all(numbers is None for numbers, _ in features.values()):
                 return f"{metric} {NO_VALUE}: {statistic.absent}"
@@ -357,17 +356,13 @@ def _recompute_features(
     features: Clustered[Features],
     side: RunSide,
     task: TaskRecord,
-    metrics: MetricSet,
+    metric: str,
     parts: Collection[Collection[str]],
 ) -> Clustered[Features]:
     """Return the numbers of a metric as they are if a task has only the rows of one part; None for other rows."""
-    (metric,) = metrics.statistics
     recomputed: dict[str, Features] = {}
     for part in parts:
-        rows = [row for row in side.folder.rows(task.task) if row["id"] in part]
-        for row in metrics.related(rows, task.settings, pooled=True):
-            value = row["metrics"].get(metric)
-            recomputed[row["id"]] = value if isinstance(value, list) else None
+        recomputed |= pooled_features(side.folder, task, metric, Harness().metrics, part)
     return {example: (recomputed.get(example), cluster) for example, (_, cluster) in features.items()}
 
 

@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from figeval import JSON, Column, Grid, Harness, OptionError, Result, Table
-from figeval.api.runs import Task, model_name, names_in, task_names
+from figeval.api.runs import Task, long_work, model_name, names_in, task_names
 from figeval.config import Folders, Names
-from figeval.io import frontend
-from figeval.io.observer import listening
 from figeval.io.text import near
 from figeval.io.validation import checked_arguments
 from figeval.records.schema import ScoreRecord
 from figeval.reporting.grid import EMPTY_CELL, UNRELIABLE_MARK, UNRELIABLE_NOTE
-from figeval.reporting.progress import open_display
-from figeval.runs.harness import Guests
 from figeval.wings.contamination.measurement import ContaminationConfig, measure
 from figeval.wings.contamination.measures import MEASURES
 from figeval.wings.contamination.record import LABEL, SHOWS, ContaminationRecord, FindingRecord, TaskFindings
@@ -79,11 +75,9 @@ def contamination(
         if option not in known_options:
             raise TypeError(f"figeval.contamination() has no option {option!r}{near(option, known_options)}")
     config, include = _config(names, label, dict(options))
-    with frontend.python_program(watched=progress):
-        observer = open_display(progress=progress)
-        with observer.live(), listening(observer):
-            harness = Harness(include=include, guests=Guests(guest_tasks, guest_models))
-            return Contamination(*measure(config, harness, observer))
+    with long_work(progress=progress) as observer:
+        harness = Harness(include=include, tasks=guest_tasks, models=guest_models)
+        return Contamination(*measure(config, harness, observer))
 
 
 def _config(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import repeat
 
 from figeval import Example, Harness, TaskSpec
-from figeval.spec.examples import memorized_texts
 from figeval.spec.survey import Portion, survey
 
 
@@ -82,4 +81,4 @@ def read_units(task: TaskSpec, harness: Harness, limit: int | None = None) -> Ta
 def _with_memorized_texts(task: TaskSpec, harness: Harness) -> Iterator[tuple[Example, str | None]]:
     if task.memorized is None:
         return zip(harness.examples(task), repeat(None))
-    return zip(harness.examples(task), memorized_texts(task, harness.rows(task, "test")), strict=True)
+    return zip(harness.examples(task), harness.memorized_texts(task), strict=True)

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from figeval import OptionError, PluginError, Run, StoredRun, plugins, write_output
+from figeval import Harness, OptionError, PluginError, Run, StoredRun, write_output
 from figeval.api.runs import Runs, paths_in, run_paths, several_runs
 from figeval.config import Folders
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments
-from figeval.runs.outputs import Files
 from figeval.runs.stored import load_exporters, stored_runs
 from figeval.wings.exporters.layouts import load_layouts
 
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
     from figeval.wings.comparison.family import RunComparisons
 
 PROVIDED = {"stored", "layouts", "compare"}  # arguments that figeval gives to exporters
+
+
+Exported: TypeAlias = str | bytes | Mapping[str, str | bytes]  # a text, a binary file, or files by their names
 
 
 @checked_arguments
@@ -73,7 +75,7 @@ def export(  # noqa: PLR0913 - one argument per option of the command
         figeval.export("results/runs/demo", to="latex", layout="epic_table_10", intervals=True)
         ```
     """
-    exporter, paths = load_exporters(plugins.plugin_manager()).get(to), run_paths(runs)
+    exporter, paths = load_exporters(Harness().manager).get(to), run_paths(runs)
     stored = stored_runs(paths, paths_in(include_path), texts=include_text, noncommercial=allow_noncommercial)
     pairs = zip(stored, several_runs(runs), strict=True)
     stored = [replace(run, record=source.record) if isinstance(source, Run) else run for run, source in pairs]
@@ -91,7 +93,7 @@ def _without_empty(choices: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in choices.items() if value or (value == 0 and value is not False)}
 
 
-def _require_text(content: str | bytes | Files, form: str) -> str:
+def _require_text(content: Exported, form: str) -> str:
     if isinstance(content, str):
         return content
     reason = (
@@ -105,7 +107,7 @@ def _require_text(content: str | bytes | Files, form: str) -> str:
 
 def call_exporter(
     exporter: Callable[..., Any], runs: Sequence[StoredRun], arguments: Mapping[str, Any] | None = None
-) -> str | bytes | Files:
+) -> Exported:
     """Return what an exporter makes of these runs.
 
     Args:
@@ -121,7 +123,7 @@ def call_exporter(
     _check_arguments(parameters, options)
     sources: Mapping[str, Callable[[], Any]] = {
         "stored": lambda: runs,
-        "layouts": lambda: load_layouts(plugins.plugin_manager()),
+        "layouts": lambda: load_layouts(Harness().manager),
         "compare": lambda: partial(_compare, runs),
     }
     provided = {name: source() for name, source in sources.items() if name in parameters}
@@ -176,7 +178,7 @@ def _check_arguments(parameters: Mapping[str, inspect.Parameter], options: Mappi
             raise OptionError(f"this format needs {name}; add --format_args {name}=…")
 
 
-def _check_content(content: Any) -> str | bytes | Files:
+def _check_content(content: Any) -> Exported:
     if isinstance(content, str | bytes):
         return content
     if not isinstance(content, Mapping):

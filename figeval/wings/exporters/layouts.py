@@ -16,9 +16,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from figeval import DuplicateName, Harness, OptionError, RecordError, RunRecord, TaskRecord
+from figeval import DuplicateName, Harness, OptionError, PluginManager, RecordError, RunRecord, TaskRecord
 from figeval.io.yaml_files import read_yaml
-from figeval.plugins import PluginManager
 from figeval.records.measured import MEAN, MeasuredNumber, MeasuredNumbers, Rule
 from figeval.records.reference import Published, printed
 from figeval.records.schema import ScoreRecord

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from figeval import Example, Harness, PredictionRow, TaskRecord
-from figeval.metrics.texts import words
+from figeval.language.words import split_words
 from figeval.records.schema import BreakdownRecord
 from figeval.runs.stored import break_down
 
@@ -30,6 +30,10 @@ class TextProperties(NamedTuple):
     overlap_name: str
 
 
+def _words_of(text: str, example: Example) -> list[str]:
+    return split_words(text, example.language, example.segmenter)
+
+
 def measure_texts(example: Example, options: str, gold: str) -> TextProperties:
     """Return the properties of an example.
 
@@ -44,15 +48,15 @@ def measure_texts(example: Example, options: str, gold: str) -> TextProperties:
     fields = {name: getattr(example, name, None) for name in (options, gold, "candidates", "inputs", "references")}
     inputs = fields["inputs"]
     texts = example.asked if inputs is None else [text for value in inputs.values() for text in _as_list(value)]
-    tokens = [words(text, example) for text in texts]
+    tokens = [_words_of(text, example) for text in texts]
     length = sum(map(len, tokens))
     input_words = {word for text in tokens for word in text}
     if references := fields["references"]:
-        return TextProperties(length, _jaccard(input_words, set(words(references[0], example))), OVERLAP)
+        return TextProperties(length, _jaccard(input_words, set(_words_of(references[0], example))), OVERLAP)
     choices, right = fields.get(options) or fields["candidates"], fields[gold]
     index = right[0] if isinstance(right, tuple) and right else right
     if choices and isinstance(index, int) and 0 <= index < len(choices):
-        return TextProperties(length, _jaccard(input_words, set(words(choices[index], example))), OVERLAP)
+        return TextProperties(length, _jaccard(input_words, set(_words_of(choices[index], example))), OVERLAP)
     if len(tokens) == 2:
         return TextProperties(length, _jaccard(set(tokens[0]), set(tokens[1])), OVERLAP_OF_TEXTS)
     return TextProperties(length, None, "")

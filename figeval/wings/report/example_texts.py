@@ -12,7 +12,7 @@ from typing import Any
 
 from figeval import Example, FigevalError, Harness, TaskRecord
 from figeval.data.sources import Sources, catalogue, data_file
-from figeval.runs.variants import recorded_examples
+from figeval.runs.stored import recorded_examples
 from figeval.wings.report.buckets import TextProperties, measure_texts
 
 NON_COMMERCIAL = re.compile(r"\bNC\b|non-?commercial|excludes commercial", re.IGNORECASE)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from figeval import JSON, Learner, Setup, TrainError
+from figeval import JSON, Learner, PluginManager, Setup, TrainError
 from figeval.io.text import near
-from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill
 
 if TYPE_CHECKING:

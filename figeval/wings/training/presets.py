@@ -12,23 +12,19 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from figeval import JSON, DuplicateName, Result, TrainError, UnknownName, plugins
+from figeval import JSON, DuplicateName, Harness, PluginManager, Result, TrainError, UnknownName
 from figeval.io.files import is_file
 from figeval.io.json_files import JSONValue, read_json
 from figeval.io.text import near
 from figeval.io.validation import first_problem
 from figeval.io.yaml_files import read_yaml
-from figeval.plugins import PluginManager
 from figeval.records.seen import MODEL_FILE
 from figeval.registry import Registry, fill
 from figeval.wings.training.config import TrainConfig
-
-if TYPE_CHECKING:
-    from figeval import Harness
 
 LIST_COMMAND = "figeval ls presets"
 USER_FIELDS = frozenset({"task", "model", "output", "preset", "include_path"})  # set by the user, never by a preset
@@ -246,7 +242,7 @@ def choose_row(name: str, task: str, model: str, manager: PluginManager | None =
     Raises:
         UnknownName, TrainError: there is no such preset, or none of its rows matches.
     """
-    return load_presets(manager or plugins.plugin_manager()).choose(name, task, lineage_names(model))
+    return load_presets(manager or Harness().manager).choose(name, task, lineage_names(model))
 
 
 def describe_preset(config: TrainConfig, manager: PluginManager | None = None) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 
-from figeval import JSON, Example, FigevalError, Harness, Learner, Model, RunConfig, Setup, TaskSpec, TrainError
+from figeval import JSON, Example, FigevalError, Harness, Learner, Model, Setup, TaskSpec, TrainError
 from figeval.io.files import expand_user, is_folder
 from figeval.io.json_files import read_json
 from figeval.io.observer import Observer
@@ -24,10 +24,8 @@ from figeval.records.training import (
     TrainingConfig,
     TrainingRecord,
 )
-from figeval.runs.evaluate import CachedModel, TaskEvaluator
-from figeval.runs.plan import Planner, route_of
+from figeval.runs.evaluate import score_examples
 from figeval.runs.retrieval.augmentation import augmentation_of
-from figeval.runs.score import Aggregator, MetricSet
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import Distributed, connect
 from figeval.wings.training.learners import load_learners
@@ -138,23 +136,9 @@ def _score_examples(
 
     The examples are divided among the processes, and each process computes the scores from all rows.
     """
-    changes = {"examples": lambda: iter(examples), "baselines": (), "augment": {}}  # they are augmented already
-    task = task.model_copy(update=changes)
-    config = RunConfig(tasks=(task.name,), model=IN_TRAINING, baselines=False)
+    share = slice(distributed.process, None, distributed.processes)
     model = Model(IN_TRAINING, IN_TRAINING, backend)
-    route = route_of(task, model, harness, config)
-    plan = next(iter(Planner(config, harness, model).plans(task, route)))
-    metrics = MetricSet(plan.metrics, task.labels, task.with_language)
-    evaluator = TaskEvaluator(plan, CachedModel(model), route, plan.context, metrics)
-    positions = {example.id: position for position, example in enumerate(examples)}
-    rows = distributed.gather(list(evaluator.rows(examples[distributed.process :: distributed.processes])))
-    rows.sort(key=lambda row: positions[row["id"]])  # same order as in a single process
-    if metrics.collective:
-        rows = metrics.related(rows, plan.settings)
-    total = Aggregator(metrics, strict=task.group is not None)
-    for row in rows:
-        total.add(row)
-    return {score.metric: score.value for score in total.scores(seed=0)}
+    return score_examples(task, model, examples, harness, share=share, gather=distributed.gather)
 
 
 def _trace_lineage(training: TrainingPlan, harness: Harness) -> Lineage:

@@ -98,7 +98,7 @@ def analyze_run(path: Path) -> ImpliAnalysis:
     from figeval.plugins import plugin_manager
     from figeval.records.run_folder import read_run
     from figeval.runs.harness import Harness
-    from figeval.runs.variants import recorded_variant
+    from figeval.runs.stored import recorded_variant
 
     from .. import impli_rows
     from .answers import of_idioms, read_answers

@@ -20,7 +20,6 @@ import pytest
 
 from figeval import CapabilityError, Continuation, Harness, Prompt, Reply
 from figeval.prompts import load_template
-from figeval.runs.harness import Guests
 from figeval.spec.criteria import criteria_of
 from figeval.wings.annotation.export import Export, write_items
 from figeval.wings.annotation.items import read_key
@@ -357,7 +356,7 @@ class Prober:
 
 
 def probe_items(folder: Path, model: object, **changes: Any) -> list[JudgeRow]:
-    harness = Harness(guests=Guests(models={"prober": model}))
+    harness = Harness(models={"prober": model})
     return list(ask_judge(Judging(folder=folder, model="prober", **changes), harness).rows)
 
 

@@ -15,7 +15,6 @@ import pytest
 import figeval
 from figeval import Continuation, FigevalError, Harness, Prompt, Reply
 from figeval.io.observer import NO_FIGURES, Observer
-from figeval.runs.harness import Guests
 from figeval.wings.contamination.measurement import ContaminationConfig, measure
 from figeval.wings.contamination.record import LABEL
 from figeval.wings.contamination.rewrites import swap_words, words_of
@@ -154,7 +153,7 @@ def test_progress_counts_requests_and_those_of_an_earlier_session(tmp_path: Path
         def end(self, outcome: str = "") -> None:
             self.told.append(())
 
-    harness = Harness(guests=Guests(models={"m": Knowing(PROVERBS)}))
+    harness = Harness(models={"m": Knowing(PROVERBS)})
     config = ContaminationConfig(tasks=("mini_proverbs",), model="m", measures=("recall",), output_path=tmp_path)
     first, again = Heard(), Heard()
     for heard in (first, again):

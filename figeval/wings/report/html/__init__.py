@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 
 from figeval import JSON
 from figeval.records.schema import ScoreRecord
-from figeval.reporting.html import in_base64
 
 
 def download(name: str, text: str) -> JSON:
     """Return a file within the document: its name, and its content as an address."""
-    return {"name": name, "address": f"data:text/plain;charset=utf-8;base64,{in_base64(text.encode())}"}
+    content = base64.b64encode(text.encode()).decode("ascii")
+    return {"name": name, "address": f"data:text/plain;charset=utf-8;base64,{content}"}
 
 
 def bar(score: ScoreRecord, floors: Sequence[float | None] = ()) -> JSON | None:

@@ -6,6 +6,7 @@ them as text, never as HTML.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import shlex
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from markupsafe import Markup
+
 from figeval import JSON, Grid, RunRecord, TaskRecord, html_document
 from figeval.io.text import clean, cleaned, one_line
 from figeval.records import conditions
@@ -21,7 +24,6 @@ from figeval.records.provenance import installed, now
 from figeval.records.schema import ScoreRecord, baseline_scores
 from figeval.reporting import table
 from figeval.reporting.grid import EMPTY_CELL, format_number
-from figeval.reporting.html import in_base64, markup
 from figeval.reporting.training import dev_scores
 from figeval.reporting.training import notes as training_notes
 from figeval.wings.report.content import ReportContent
@@ -97,7 +99,7 @@ def report_page(
         "title": one_line(title),
         "labels": columns.labels,
         "colours": columns.colours,
-        "columns_json": markup(json.dumps(columns.json()).replace("<", "\\u003c")),
+        "columns_json": Markup(json.dumps(columns.json()).replace("<", "\\u003c")),
         "notices": list(dict.fromkeys(notices)),
         "sections": [(key, name) for key, name in SECTIONS.items() if present[key]],
         "back": back,
@@ -111,7 +113,7 @@ def report_page(
 def pack(content: object) -> str:
     """Return a JSON value as base64 of gzip, which the page's script unpacks."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return in_base64(gzip.compress(text.encode(), mtime=0))
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
