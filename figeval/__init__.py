@@ -67,8 +67,9 @@ _PUBLIC = {
     "figeval.io.observer": "report_loading report_share",
     "figeval.metrics": (
         "Batched Collective Measured PerLabel Statistic answered batched collective expected_over_ties mean_of "
-        "tied_answers"
+        "quotient ratio tied_answers"
     ),
+    "figeval.metrics.aggregation": "MetricAggregator",
     "figeval.metrics.catalogue": "MetricContext MetricModel",
     "figeval.models.chat_api": "ApiAnswer ApiOptions ChatApi api_backend",
     "figeval.models.model": "Model",
@@ -81,7 +82,7 @@ _PUBLIC = {
     "figeval.config": "RunConfig",
     "figeval.cli.flags": "shared_options",
     "figeval.cli.output": "print_result",
-    "figeval.runs.outputs": "write_output",
+    "figeval.runs.outputs": "check_output write_output",
     "figeval.errors": (
         "CapabilityError DataError DuplicateName FigevalError FigevalWarning FolderInUse ModelError NotFinished "
         "OptionError PluginError RecordError TaskError TrainError UnknownName"

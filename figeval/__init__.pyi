@@ -86,6 +86,7 @@ from figeval.runs.harness import Harness as Harness
 from figeval.runs.inquiry import AnswerFile as AnswerFile
 from figeval.runs.inquiry import Inquiry as Inquiry
 from figeval.models.model import Model as Model
+from figeval.runs.outputs import check_output as check_output
 from figeval.runs.outputs import write_output as write_output
 from figeval.runs.recompute import (
     RecomputedRun as RecomputedRun,
@@ -124,8 +125,11 @@ from figeval.metrics import (
     collective as collective,
     expected_over_ties as expected_over_ties,
     mean_of as mean_of,
+    quotient as quotient,
+    ratio as ratio,
     tied_answers as tied_answers,
 )
+from figeval.metrics.aggregation import MetricAggregator as MetricAggregator
 from figeval.metrics.catalogue import (
     MetricContext as MetricContext,
     MetricModel as MetricModel,

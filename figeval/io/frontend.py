@@ -2,7 +2,8 @@
 
 A user at a terminal reads lines on stderr, and the record of a run keeps the command that was typed. A program gets
 Python warnings, no lines that it did not ask for, and has no command to record. Both are context variables, so that
-threads with runs of their own do not affect each other.
+threads with runs of their own do not affect each other. How processes end, and what those that they start inherit,
+is here, too.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
+from pathlib import Path
 
 from figeval.errors import FigevalWarning
 from figeval.io.text import one_line
 
 PATIENCE_SECONDS = 5
+MAX_STOP_SECONDS = 10.0  # that a worker process has before it is killed
 INNER_PACKAGES = frozenset({"figeval", "contextlib", "pluggy"})  # of frames between the user's line and a warning
 
 
@@ -104,6 +107,18 @@ def end_quickly() -> None:
     print everything that was not collected as leaked.
     """
     atexit.register(lambda: None if "triton" in sys.modules else gc.freeze())
+
+
+def module_path() -> str:
+    """Return the PYTHONPATH with which a worker imports the same modules as this process."""
+    return os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
+
+
+def environment_of_worker(n: int) -> dict[str, str]:
+    """Return the environment variables of one of n workers: its share of the cores, and its parent's module path."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, allowed // n)))
+    return {"OMP_NUM_THREADS": threads, "PYTHONPATH": module_path()}
 
 
 def ignore_terminal() -> None:

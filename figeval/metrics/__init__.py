@@ -21,6 +21,8 @@ from figeval.metrics.statistic import (
     batched,
     collective,
     mean_of,
+    quotient,
+    ratio,
 )
 from figeval.metrics.ties import answered, expected_over_ties, tied_answers
 
@@ -35,5 +37,7 @@ __all__ = [
     "collective",
     "expected_over_ties",
     "mean_of",
+    "quotient",
+    "ratio",
     "tied_answers",
 ]

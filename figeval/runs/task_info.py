@@ -38,23 +38,41 @@ class TaskInfo:
     published: tuple[Published, ...]
 
 
-def task_info(task: TaskSpec, manager: PluginManager) -> TaskInfo:
-    """Gather the information about a task. Only local files are read; nothing is downloaded."""
-    from figeval.data.cache import local_path
+class LocalFiles:
+    """Finds upstream files on this machine, as `Harness.fetch` does; nothing is downloaded.
 
-    used: dict[str, None] = {}
+    Attributes:
+        benchmarks: benchmarks whose files were looked for, also in vain.
+    """
 
-    def fetch(benchmark: str, path: str) -> Path:
-        used[benchmark] = None  # even if the file is not on this machine
+    def __init__(self) -> None:
+        self.benchmarks: dict[str, None] = {}
+
+    def __call__(self, benchmark: str, path: str) -> Path:
+        """Return the path of a file. Raises `MissingData` if it is not on this machine."""
+        from figeval.data.cache import local_path
+
+        self.benchmarks[benchmark] = None
         return local_path(data_file(benchmark, path))
 
-    harness = Harness(manager, fetch=fetch)
+    def sources(self, owner: str = "") -> dict[str, Sources]:
+        """Return the sources of these benchmarks, or else all of the plugin `owner`, for a user's own copies."""
+        entries = {entry.name: entry for entry in catalogue()}
+        names = [name for name in self.benchmarks if name in entries]
+        names = names or [name for name, entry in entries.items() if owner and entry.owner.rpartition(".")[2] == owner]
+        return {name: entries[name].load() for name in names}
+
+
+def task_info(task: TaskSpec, manager: PluginManager) -> TaskInfo:
+    """Gather the information about a task. Only local files are read; nothing is downloaded."""
+    files = LocalFiles()
+    harness = Harness(manager, fetch=files)
     splits = tuple(_split(task, name, harness) for name in (task.data or ("test",)))
     readme = task.folder / "README.md" if task.folder is not None else None
     return TaskInfo(
         task=task,
         splits=splits,
-        sources={benchmark: catalogue().get(benchmark) for benchmark in used},
+        sources=files.sources(),
         readme=readme if readme is not None and readme.is_file() else None,
         routes=tuple(harness.routes.of(task.type)),
         published=tuple(published(task.name)),

@@ -25,9 +25,9 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, OptionError
-from figeval.io.frontend import notice
+from figeval.io.frontend import module_path, notice
 from figeval.io.text import counted, one_line
-from figeval.runs.workers.protocol import FINAL_MESSAGES, Hire, Message, Order, Unit, WorkerLost, module_path
+from figeval.runs.workers.protocol import FINAL_MESSAGES, Hire, Message, Order, Unit, WorkerLost
 
 PATIENCE = 5.0  # seconds until an address must accept a connection
 CONNECTING = 20.0  # seconds until Ray must have connected

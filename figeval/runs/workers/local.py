@@ -23,15 +23,14 @@ from typing import IO
 
 from figeval.config import RunConfig
 from figeval.io.files import cure
-from figeval.io.frontend import end_quickly, ignore_terminal
+from figeval.io.frontend import MAX_STOP_SECONDS, end_quickly, environment_of_worker, ignore_terminal
 from figeval.io.text import one_line
 from figeval.records.rows_file import is_own
 from figeval.records.run_folder import own_folder
 from figeval.runs.resume import LOGS
-from figeval.runs.workers.protocol import FINAL_MESSAGES, Hire, Message, Order, Unit, WorkerLost, module_path
+from figeval.runs.workers.protocol import FINAL_MESSAGES, Hire, Message, Order, Unit, WorkerLost
 
 PROGRAM = "from figeval.runs.workers.local import main; main()"
-GRACE = 10.0  # seconds that a process has to stop before it is killed
 TAIL = 65_536  # bytes at the end of a log in which its last line is looked for
 SIGNALS = {member.value: member.name for member in signal.Signals}
 
@@ -103,7 +102,7 @@ class LocalWorker:
     def _wait(self) -> None:
         """Wait until the process has ended; kill it if it does not end in time."""
         try:
-            self.process.wait(GRACE)
+            self.process.wait(MAX_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -170,13 +169,6 @@ class LocalWorkers:
         gpus = devices(self.order.config) if self.workers > 1 else []
         gpu_variables = {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} if len(gpus) > 1 else {}
         return {**os.environ, **environment_of_worker(self.workers), **gpu_variables}
-
-
-def environment_of_worker(n: int) -> dict[str, str]:
-    """Return the environment variables of one of n workers: its share of the cores, and its parent's module path."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, allowed // n)))
-    return {"OMP_NUM_THREADS": threads, "PYTHONPATH": module_path()}
 
 
 def devices(config: RunConfig) -> list[str]:

@@ -7,8 +7,6 @@ unless the worker is lost before. Messages are pickled on the way, so the argume
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -61,11 +59,6 @@ class Unit:
     def retry(self, left: Mapping[str, int]) -> Unit:
         """Return the unit with those of its examples that are left after a worker was lost."""
         return replace(self, places=dict(left), lost=self.lost + 1)
-
-
-def module_path() -> str:
-    """Return the PYTHONPATH with which a worker imports the same modules as this process."""
-    return os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
 
 
 class WorkerLost(Exception):

@@ -23,10 +23,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval import Interval, Prediction, Score, Statistic, mean_of
-from figeval.metrics.aggregation import Floats, MetricAggregator
-from figeval.metrics.intervals import FEWEST_CLUSTERS, ROUNDING_ERROR, cluster_places, interval_of_statistic
-from figeval.metrics.statistic import quotient, ratio
+from figeval import Interval, MetricAggregator, Prediction, Score, Statistic, mean_of, quotient, ratio
+from figeval.metrics.intervals import FEWEST_CLUSTERS, ROUNDING_ERROR, Floats, cluster_places, interval_of_statistic
 
 Scale: TypeAlias = Literal["nominal", "ordinal", "interval"]
 Weights: TypeAlias = Literal["unweighted", "linear", "quadratic"]

@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from figeval import JSON, Column, DataError, Result, Score, Table, mean_of
+from figeval import JSON, Column, DataError, MetricAggregator, Result, Score, Table, mean_of
 from figeval.data.tables import read_cells
 from figeval.io.text import counted, csv_cell, near
-from figeval.metrics.aggregation import MetricAggregator
 from figeval.records.result_json import to_json
 from figeval.reporting.grid import format_number
 from figeval.spec.criteria import YES, YES_NO

@@ -13,9 +13,8 @@ from itertools import combinations
 from statistics import fmean
 from typing import Generic, TypeAlias, TypeVar
 
-from figeval import Score, mean_of
+from figeval import MetricAggregator, Score, mean_of
 from figeval.io.text import counted, one_line
-from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.paired import PairedTest, holm, paired
 from figeval.records.measured import JUDGED_SUFFIX, KAPPA, MAJORITY, MEAN, MeasuredNumber, MeasuredNumbers, Rule
 from figeval.runs.stored import Values

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from figeval import Column, Example, Harness, Result, Score, Table, TaskError, TaskSpec, mean_of
-from figeval.metrics.aggregation import MetricAggregator
+from figeval import Column, Example, Harness, MetricAggregator, Result, Score, Table, TaskError, TaskSpec, mean_of
 from figeval.reporting.grid import EMPTY_CELL
 from figeval.wings.audit.blind_rules import Rule, blind_rules
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval import TaskRecord
+from figeval import TaskRecord, quotient
 from figeval.metrics.discrimination import NUMBERS, ContrastAnswer, Judged, area, area_features
 from figeval.metrics.paired import SIGN_FLIPS, PairedTest, paired
-from figeval.metrics.statistic import quotient
 from figeval.records.schema import ContrastRecord
 from figeval.wings.comparison.exchange import statistic_over_languages
 from figeval.wings.comparison.task_comparison import (

@@ -14,8 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval import Interval, Score, mean_of
-from figeval.metrics.aggregation import MetricAggregator
+from figeval import Interval, MetricAggregator, Score, mean_of
 
 Floats: TypeAlias = NDArray[np.float64]
 MIN_K_SHARE = 0.2  # of the tokens of a text, at which Min-K% looks

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from figeval import Harness, OptionError, RecordError, RunRecord
+from figeval import Harness, OptionError, RecordError, RunRecord, check_output
 from figeval.api.runs import Runs, names_in, paths_in, run_paths
 from figeval.config import Folders, Names
 from figeval.io import frontend
@@ -17,7 +17,6 @@ from figeval.io.files import cure, digest_of_file, replace_text
 from figeval.io.json_files import read_json
 from figeval.io.validation import checked_arguments
 from figeval.records.run_folder import own_folder
-from figeval.runs.outputs import check_output
 from figeval.runs.stored import load_exporters
 from figeval.wings.report.board import board_content
 from figeval.wings.report.content import ReportContent, content_of, report_content

@@ -16,7 +16,6 @@ from figeval.records.provenance import installed, now
 from figeval.records.run_folder import find_record
 from figeval.records.schema import BaselineRecord, MacroRecord, ScoreRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, read, run_or_seeds
-from figeval.spec.loader import INCLUDE_FLAG
 from figeval.wings.report.content import StoredRuns
 from figeval.wings.report.leaderboard import OTHER_BENCHMARK, BoardEntry, BoardResult, Data, Kind, leaderboards
 from figeval.wings.report.record import Absence, BoardRecord, Leaderboard
@@ -133,9 +132,9 @@ def _entries(runs: Mapping[Path, StoredRuns]) -> list[BoardEntry]:
 
 def _owners(harness: Harness) -> dict[str, str]:
     """Return the benchmark of each installed task and suite: its plugin, or the folder of the user's own task file."""
-    catalogue = harness.catalogue
+    catalogue, plugins = harness.catalogue, harness.manager.plugins
     return {
-        entry.name: _folder_name(entry.name, harness) if entry.owner == INCLUDE_FLAG else entry.owner.rpartition(".")[2]
+        entry.name: entry.owner.rpartition(".")[2] if entry.owner in plugins else _folder_name(entry.name, harness)
         for registry in (catalogue.tasks, catalogue.suites)
         for entry in registry
     }

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from figeval import Example, FigevalError, Harness, TaskRecord
-from figeval.data.sources import Sources, catalogue, data_file
 from figeval.runs.stored import recorded_examples
+from figeval.runs.task_info import LocalFiles
 from figeval.wings.report.buckets import TextProperties, measure_texts
 
 NON_COMMERCIAL = re.compile(r"\bNC\b|non-?commercial|excludes commercial", re.IGNORECASE)
@@ -56,21 +56,24 @@ class ExampleTexts:
 
     def __init__(self, include: tuple[Path, ...] = (), *, allow_noncommercial: bool = False) -> None:
         self._allow = allow_noncommercial
-        self._benchmarks: dict[str, None] = {}  # whose files were read
-        self._harness = Harness(include=include, fetch=self._find_file)
+        self._files = LocalFiles()
+        self._harness = Harness(include=include, fetch=self._files)
 
     def of(self, task: TaskRecord, seed: int, ids: Collection[str]) -> SampleTexts:
         """Return the texts of some examples of a recorded task, if they are still the ones that the run was made on."""
-        self._benchmarks.clear()
+        self._files.benchmarks.clear()
         try:
             variant, examples = recorded_examples(task, seed, self._harness)
-            licences = self._licences(variant.task.owner)
-            if refused := [name for name, terms in licences.items() if not self._allow and is_noncommercial(terms)]:
+            sources = self._files.sources(variant.task.owner)
+            terms = {name: f"{benchmark.licence} {benchmark.note}" for name, benchmark in sources.items()}
+            if refused := [name for name, text in terms.items() if not self._allow and is_noncommercial(text)]:
                 return SampleTexts(
                     missing=f"the licence of {', '.join(refused)} excludes commercial use; --allow_noncommercial "
                     "includes them"
                 )
-            texts = SampleTexts(notice=_licence_notice(licences))
+            texts = SampleTexts(
+                notice=_licence_notice({name: benchmark.licence for name, benchmark in sources.items()})
+            )
             kind = variant.task.task_type
             members, indices = frozenset(ids), dict[tuple[str, ...], int]()
             for example in examples:
@@ -89,31 +92,18 @@ class ExampleTexts:
         texts.passage = "query" if texts.spans else "text" if "text" in texts.fields else ""
         return texts
 
-    def _find_file(self, benchmark: str, path: str) -> Path:
-        from figeval.data.cache import local_path
 
-        self._benchmarks[benchmark] = None
-        return local_path(data_file(benchmark, path))
-
-    def _licences(self, owner: str) -> Mapping[str, Sources]:
-        """Return the sources that were read, or else all of the plugin that owns the task (a user's own copies)."""
-        entries = {entry.name: entry for entry in catalogue()}
-        names = [name for name in self._benchmarks if name in entries]
-        names = names or [name for name, entry in entries.items() if entry.owner.rpartition(".")[2] == owner]
-        return {name: entries[name].load() for name in names}
+def is_noncommercial(terms: str) -> bool:
+    """Return whether the licence of a benchmark, with the note on it, excludes commercial use."""
+    return NON_COMMERCIAL.search(terms) is not None
 
 
-def is_noncommercial(sources: Sources) -> bool:
-    """Return whether the licence of a benchmark, or the note on it, excludes commercial use."""
-    return NON_COMMERCIAL.search(f"{sources.licence} {sources.note}") is not None
-
-
-def _licence_notice(licences: Mapping[str, Sources]) -> str:
-    """Return a sentence on the licences of the texts in the page."""
-    listing = "; ".join(f"{name}: {sources.licence}" for name, sources in licences.items())
+def _licence_notice(licences: Mapping[str, str]) -> str:
+    """Return a sentence on the licences of the texts in the page, by benchmark."""
+    listing = "; ".join(f"{name}: {licence}" for name, licence in licences.items())
     if not listing:
         return ""
-    is_unknown = any(sources.licence.startswith(NONE_STATED) for sources in licences.values())
+    is_unknown = any(licence.startswith(NONE_STATED) for licence in licences.values())
     return f"Licence of the texts: {listing}." + (" Without a licence, do not publish this page." if is_unknown else "")
 
 

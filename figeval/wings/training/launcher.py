@@ -21,11 +21,10 @@ from signal import SIGTERM
 from tempfile import TemporaryDirectory
 
 from figeval import TrainError
-from figeval.io.frontend import end_quickly
+from figeval.io.frontend import MAX_STOP_SECONDS, end_quickly, environment_of_worker
 from figeval.io.json_files import parse_json
 from figeval.io.observer import Observer
 from figeval.io.text import counted
-from figeval.runs.workers.local import GRACE, environment_of_worker
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import choose_device
 from figeval.wings.training.train_folder import TrainFolder
@@ -263,7 +262,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.terminate()
     try:
-        process.wait(GRACE)
+        process.wait(MAX_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

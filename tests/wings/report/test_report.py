@@ -229,11 +229,11 @@ def test_refusals_have_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
 
 
 def test_licences_that_exclude_commercial_use() -> None:
-    task_of_name = {entry.name: entry.load() for entry in catalogue()}
-    assert is_noncommercial(task_of_name["id10m"])
-    assert is_noncommercial(task_of_name["nli"])
-    assert not is_noncommercial(task_of_name["mabl"])
-    assert not is_noncommercial(task_of_name["impli"])
+    terms = {entry.name: f"{(source := entry.load()).licence} {source.note}" for entry in catalogue()}
+    assert is_noncommercial(terms["id10m"])
+    assert is_noncommercial(terms["nli"])
+    assert not is_noncommercial(terms["mabl"])
+    assert not is_noncommercial(terms["impli"])
 
 
 @pytest.mark.system
