@@ -34,6 +34,7 @@ _PUBLIC = {
         "hookimpl"
     ),
     "figeval.plugins": "PluginManager",
+    "figeval.registry": "Registry",
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (
         "JSON AnswerFormat Cloze Continuation Example Finish Inputs Interval Message PairLabel Prediction Prompt "
@@ -64,7 +65,7 @@ _PUBLIC = {
         "FindsSpans Fingerprints Fits Generates LabelsPairs OutputStream Outputs Part ScoresPairs ScoresTokens "
         "Unifies Writes"
     ),
-    "figeval.io.observer": "report_loading report_share",
+    "figeval.io.observer": "Observer report_loading report_share",
     "figeval.metrics": (
         "Batched Collective Measured PerLabel Statistic answered batched collective expected_over_ties mean_of "
         "quotient ratio tied_answers"

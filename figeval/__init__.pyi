@@ -113,6 +113,7 @@ from figeval.hooks import (
     ViewRegistrar as ViewRegistrar,
     hookimpl as hookimpl,
 )
+from figeval.io.observer import Observer as Observer
 from figeval.io.observer import report_loading as report_loading, report_share as report_share
 from figeval.metrics import (
     Batched as Batched,
@@ -173,6 +174,7 @@ from figeval.reporting.grid import Result as Result
 from figeval.reporting.grid import Table as Table
 from figeval.reporting.grid import data_frame as data_frame
 from figeval.reporting.html import html_document as html_document
+from figeval.registry import Registry as Registry
 from figeval.spec import (
     SuiteSpec as SuiteSpec,
     TaskSpec as TaskSpec,

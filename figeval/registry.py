@@ -75,8 +75,12 @@ class Registry(Generic[T]):
             name, target, *summary = arguments.values()
             registry.add(name, target, owner, *summary)
 
-        registry.prefer(fill(manager, hook, add))
+        registry.fill(manager, hook, add)
         return registry
+
+    def fill(self, manager: PluginManager, hook: str, add: Callable[..., None]) -> None:
+        """Let plugins register through a hook (`fill`); the entries of those that are tried first come first."""
+        self.prefer(fill(manager, hook, add))
 
     def add(self, name: str, target: T | Deferred[T] | str, owner: str, summary: str = "") -> None:
         """Register an object.

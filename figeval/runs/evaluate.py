@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from figeval.config import RunConfig
 from figeval.errors import DataError, FigevalError, ModelError, PluginError, RecordError
 from figeval.language.words import TaskWords
 from figeval.models.batching import Answered, BatchScheduler, Memo
@@ -19,10 +18,9 @@ from figeval.records.ids import Ids, digest_of
 from figeval.records.predictions import PredictionRow, prediction_row
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import TaskRecord
-from figeval.runs.harness import Harness
 from figeval.runs.inquiry import Inquiry, store_answers
-from figeval.runs.plan import Plan, Planner, route_of
-from figeval.runs.score import Aggregator, Measurements, MetricSet, remarked
+from figeval.runs.plan import Plan
+from figeval.runs.score import Measurements, MetricSet, remarked
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Dialogue, Route
 from figeval.types import Example, KeptReply, Prediction
@@ -128,42 +126,6 @@ class TaskEvaluator:
         for chunk in self.scheduler.chunks(examples):
             measured = self.measurements(chunk)
             yield from (self.row(answered, measured.get(answered.example.id, {})) for answered in chunk)
-
-
-def score_examples(
-    task: TaskSpec,
-    model: Model,
-    examples: Sequence[Example],
-    harness: Harness,
-    *,
-    share: slice = slice(None),
-    gather: Callable[[list[PredictionRow]], list[PredictionRow]] = list,
-) -> dict[str, float | None]:
-    """Return the scores of a model on examples of a task, as `figeval run` would compute them; nothing is stored.
-
-    Args:
-        task: the task.
-        model: the model.
-        examples: the examples as the model sees them; no text is added to them.
-        harness: its plugins.
-        share: the examples that this process puts to the model.
-        gather: adds the rows of the other processes.
-    """
-    task = task.model_copy(update={"examples": lambda: iter(examples), "baselines": (), "augment": {}})
-    config = RunConfig(tasks=(task.name,), model=model.name, baselines=False)
-    route = route_of(task, model, harness, config)
-    plan = next(iter(Planner(config, harness, model).plans(task, route)))
-    metrics = MetricSet(plan.metrics, task.labels, task.with_language)
-    evaluator = TaskEvaluator(plan, CachedModel(model), route, plan.context, metrics)
-    rows = gather(list(evaluator.rows(examples[share])))
-    positions = {example.id: position for position, example in enumerate(examples)}
-    rows.sort(key=lambda row: positions[row["id"]])  # same order as in a single process
-    if metrics.collective:
-        rows = metrics.related(rows, plan.settings)
-    total = Aggregator(metrics, strict=task.group is not None)
-    for row in rows:
-        total.add(row)
-    return {score.metric: score.value for score in total.scores(seed=0)}
 
 
 def check_value(task: TaskSpec, route: Route, example: Example, prediction: Prediction) -> None:

@@ -23,6 +23,7 @@ from figeval.task_types.registry import Routes, TaskTypes
 from figeval.types import Example
 
 if TYPE_CHECKING:
+    from figeval.records.schema import ModelRecord
     from figeval.runs.metric_models import MetricModels
 
 GUEST = "this program"  # owner of objects that do not come from a plugin
@@ -109,6 +110,17 @@ class Harness:
         model = open_model(self.backends, name, options, common)
         with nullcontext() if name in self.guest_models else closing(model):
             yield model
+
+    @staticmethod
+    def model_record(model: Model, *, with_lineage: bool = False) -> ModelRecord:
+        """Return what records say of a model, without its description; its lineage may be read from its folder.
+
+        Raises:
+            TrainError: what its folder says of its lineage is damaged.
+        """
+        from figeval.runs.lineage import line_of, lineage_record, model_record
+
+        return model_record(model, lineage_record(line_of(model)) if with_lineage else None)
 
     @cached_property
     def metric_models(self) -> MetricModels:

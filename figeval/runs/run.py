@@ -29,6 +29,7 @@ from figeval.runs.evaluate import (
     CachedModel,
     Executor,
     InProcess,
+    TaskEvaluator,
     has_no_reply,
     recorded_failure,
     task_inquiry,
@@ -36,9 +37,9 @@ from figeval.runs.evaluate import (
 from figeval.runs.harness import Harness
 from figeval.runs.inquiry import announce_cost, answer_in_batches
 from figeval.runs.lineage import line_of, lineage_record
-from figeval.runs.plan import Plan, prepare
+from figeval.runs.plan import Plan, Planner, prepare, route_of
 from figeval.runs.resume import RowCounts, begin, resume, warnings_of_run
-from figeval.runs.score import MetricSet, TaskScorer, summarize
+from figeval.runs.score import Aggregator, MetricSet, TaskScorer, summarize
 from figeval.runs.selection_bias import (
     marked,
     note,
@@ -50,6 +51,7 @@ from figeval.runs.selection_bias import (
 )
 from figeval.spec import TaskSpec
 from figeval.task_types.given import GIVEN
+from figeval.types import Example
 
 if TYPE_CHECKING:
     from figeval.runs.contrasts import Discrimination
@@ -349,3 +351,42 @@ class _Session:
             task.predictions_sha256 = None
             self.folder.write(self.record)
         self.folder.replace(task.task, rows)
+
+
+# ---- scores without a run ------------------------------------------------------------------------------------------
+
+
+def score_examples(
+    task: TaskSpec,
+    model: Model,
+    examples: Sequence[Example],
+    harness: Harness,
+    *,
+    share: slice = slice(None),
+    gather: Callable[[list[PredictionRow]], list[PredictionRow]] = list,
+) -> dict[str, float | None]:
+    """Return the scores of a model on examples of a task, as `figeval run` would compute them; nothing is stored.
+
+    Args:
+        task: the task.
+        model: the model.
+        examples: the examples as the model sees them; no text is added to them.
+        harness: its plugins.
+        share: the examples that this process puts to the model.
+        gather: adds the rows of the other processes.
+    """
+    task = task.model_copy(update={"examples": lambda: iter(examples), "baselines": (), "augment": {}})
+    config = RunConfig(tasks=(task.name,), model=model.name, baselines=False)
+    route = route_of(task, model, harness, config)
+    plan = next(iter(Planner(config, harness, model).plans(task, route)))
+    metrics = MetricSet(plan.metrics, task.labels, task.with_language)
+    evaluator = TaskEvaluator(plan, CachedModel(model), route, plan.context, metrics)
+    rows = gather(list(evaluator.rows(examples[share])))
+    positions = {example.id: position for position, example in enumerate(examples)}
+    rows.sort(key=lambda row: positions[row["id"]])  # same order as in a single process
+    if metrics.collective:
+        rows = metrics.related(rows, plan.settings)
+    total = Aggregator(metrics, strict=task.group is not None)
+    for row in rows:
+        total.add(row)
+    return {score.metric: score.value for score in total.scores(seed=0)}

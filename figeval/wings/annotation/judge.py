@@ -38,6 +38,7 @@ from figeval.config import IGNORED_MODEL_ARGS
 from figeval.io.frontend import notice, warn
 from figeval.io.text import clean, cleaned
 from figeval.records import provenance
+from figeval.records.schema import ModelRecord
 from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.items import Fields, Questionnaire, read_key, read_questionnaire
 from figeval.wings.annotation.judge_record import (
@@ -146,7 +147,7 @@ def ask_judge(judging: Judging, harness: Harness) -> JudgeAnswers:
             updated=time,
             items=len({question.item for question in questions}),
             questions=len(questions),
-            kinship=kinship(model, key.authors, key.models),
+            kinship=kinship(_record_of(model, harness), key.authors, key.models),
         )
 
         def begin(question: JudgeQuestion) -> Dialogue:
@@ -219,6 +220,11 @@ def _read_rating(question: JudgeQuestion, context: PromptContext, reply: Reply) 
         extracted = extract_label(reply, [(label,) for label in context.labels])
         status, label = extracted.status, None if extracted.index is None else context.labels[extracted.index]
     return Prediction(example_id=question.id, value=label, status=status)
+
+
+def _record_of(model: Model, harness: Harness) -> ModelRecord:
+    record = harness.model_record(model, with_lineage=True)
+    return record.model_copy(update={"description": cleaned(model.description())})
 
 
 def _route_of_pairs(harness: Harness, name: str) -> Route:

@@ -12,11 +12,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from figeval import Model
 from figeval.io.files import expand_user, is_folder
-from figeval.io.text import cleaned
 from figeval.records.schema import ModelRecord
-from figeval.runs.lineage import line_of, lineage_record, model_record
 
 LOCATIONS = ("pretrained", "model")  # options that say where the weights are
 
@@ -78,17 +75,16 @@ def _normalize_names(names: Iterable[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(normalized))
 
 
-def kinship(judge: Model, authors: Iterable[str], origins: Mapping[str, ModelOrigin]) -> dict[str, str]:
+def kinship(judge: ModelRecord, authors: Iterable[str], origins: Mapping[str, ModelOrigin]) -> dict[str, str]:
     """Return the authors that are the judge or related to it, with a clause that says how.
 
     Args:
-        judge: the judge.
+        judge: the record of the judge, with its lineage and its description.
         authors: names of the authors of texts.
         origins: author → what its record knows. Others are recognised by their names, to which the identity of the run
             may be added in brackets.
     """
-    record = model_record(judge, lineage_record(line_of(judge)))
-    origin = origin_of(record.model_copy(update={"description": cleaned(judge.description())}))
+    origin = origin_of(judge)
     by_name = {author: ModelOrigin(names=(author.partition(" (")[0].lower(),)) for author in authors}
     relations = {author: relation(origin, origins.get(author) or by_name[author]) for author in by_name}
     return {author: clause for author, clause in relations.items() if clause}

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figeval import AnswerFile, CapabilityError, Harness, Model, RecordError, RunRecord, TaskError, TaskSpec
+from figeval import AnswerFile, CapabilityError, Harness, Model, Observer, RecordError, RunRecord, TaskError, TaskSpec
 from figeval.io.files import cure
 from figeval.io.frontend import command
-from figeval.io.observer import Observer
 from figeval.records import provenance
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import ModelRecord
-from figeval.runs.lineage import model_record
 from figeval.runs.stored import Values, stored_metrics, stored_values
 from figeval.wings.contamination.measures import MEASURES, NEED_MEMORIZED_TEXTS, MeasureDesign, compare_accuracy
 from figeval.wings.contamination.record import ContaminationRecord, FindingRecord, TaskFindings, read_contamination
@@ -72,7 +70,7 @@ def measure(config: ContaminationConfig, harness: Harness, observer: Observer) -
             _check_run(run[0], model, units)
         file = AnswerFile(folder / "answers.jsonl", StoredValue)
         with file.locked():
-            record = _new_record(config, model, folder)
+            record = _new_record(config, harness.model_record(model), folder)
             source = ModelSource.of(model, file)
             for task in units:
                 _measure_task(task, source, config, record, folder, observer)
@@ -142,13 +140,13 @@ def _values_of_run(folder: RunFolder, task: str) -> tuple[str, Values]:
     raise RecordError(f"{folder.path}: no score of {task} is a mean over examples; leave out --run")
 
 
-def _new_record(config: ContaminationConfig, model: Model, folder: Path) -> ContaminationRecord:
+def _new_record(config: ContaminationConfig, model: ModelRecord, folder: Path) -> ContaminationRecord:
     """Return a new record. Raises `RecordError` if the folder holds that of another model or of other options."""
     record = ContaminationRecord(
         started=provenance.now(),
         command=["figeval", *command()] if command() else [],
         config=config.settings(),
-        model=model_record(model),
+        model=model,
         provenance=provenance.collect(),
     )
     before = read_contamination(folder)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from figeval import OptionError, RunRecord
+from figeval import OptionError, Registry, RunRecord
 from figeval.records.measured import read_measured
 from figeval.records.schema import SEEN_NOTES, Role, ScoreRecord
-from figeval.registry import Registry
 from figeval.wings.exporters.comparison_table import comparison_table
 from figeval.wings.exporters.layouts import COMPARISON, TableLayout, layout_table
 from figeval.wings.exporters.score_table import (

@@ -16,12 +16,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from figeval import DuplicateName, Harness, OptionError, PluginManager, RecordError, RunRecord, TaskRecord
+from figeval import DuplicateName, Harness, OptionError, PluginManager, RecordError, Registry, RunRecord, TaskRecord
 from figeval.io.yaml_files import read_yaml
 from figeval.records.measured import MEAN, MeasuredNumber, MeasuredNumbers, Rule
 from figeval.records.reference import Published, printed
 from figeval.records.schema import ScoreRecord
-from figeval.registry import Registry, fill
 from figeval.wings.exporters.score_table import headings, seen_roles, table_notes
 from figeval.wings.exporters.tex import (
     BRACKETS,
@@ -162,7 +161,7 @@ def load_layouts(manager: PluginManager) -> Registry[TableLayout]:
             except DuplicateName as error:
                 manager.problem(owner, str(error))
 
-    fill(manager, "register_layouts", add)
+    registry.fill(manager, "register_layouts", add)
     return registry
 
 

@@ -13,11 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from figeval import JSON, FigevalError, PluginManager, Result, Run, Table, TrainError, run
+from figeval import JSON, FigevalError, Observer, PluginManager, Result, Run, Table, TrainError, run
 from figeval.api.runs import Task, given_options
 from figeval.config import Folders, Names, RunOptions
 from figeval.io import frontend
-from figeval.io.observer import Observer
 from figeval.io.validation import checked_arguments
 from figeval.io.yaml_files import read_mapping
 from figeval.records.training import REMOVED_OPTIONS, TrainingRecord, floor_in

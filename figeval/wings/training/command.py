@@ -18,7 +18,7 @@ from figeval.wings.training.config import TrainConfig
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from figeval.io.observer import Observer
+    from figeval import Observer
     from figeval.wings.training.sweep import GridValues, Sweep
 
 METAVARS = {int: "N", float: "X", Path: "PATH"}

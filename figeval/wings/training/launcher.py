@@ -20,10 +20,9 @@ from pathlib import Path
 from signal import SIGTERM
 from tempfile import TemporaryDirectory
 
-from figeval import TrainError
+from figeval import Observer, TrainError
 from figeval.io.frontend import MAX_STOP_SECONDS, end_quickly, environment_of_worker
 from figeval.io.json_files import parse_json
-from figeval.io.observer import Observer
 from figeval.io.text import counted
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import choose_device

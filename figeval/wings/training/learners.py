@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from figeval import JSON, Learner, PluginManager, Setup, TrainError
+from figeval import JSON, Learner, PluginManager, Registry, Setup, TrainError
 from figeval.io.text import near
-from figeval.registry import Registry, fill
 
 if TYPE_CHECKING:
     from figeval import Harness
@@ -62,5 +61,5 @@ def list_heads(harness: Harness) -> Iterator[JSON]:
 
 def load_learners(manager: PluginManager) -> Learners:
     learners = Learners()
-    learners.registry.prefer(fill(manager, "register_learners", learners.add))
+    learners.registry.fill(manager, "register_learners", learners.add)
     return learners

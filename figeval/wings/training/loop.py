@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from figeval import JSON, Batch, Features, Learner, TrainError
-from figeval.io.observer import Observer
+from figeval import JSON, Batch, Features, Learner, Observer, TrainError
 from figeval.models.devices import attempt, is_exhausted
 from figeval.wings.training.adapters import Adapters, add_adapters
 from figeval.wings.training.batch_plans import (

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from figeval import JSON, FigevalError, Harness, RunConfig, RunRecord, TrainError
+from figeval import JSON, FigevalError, Harness, Observer, RunConfig, RunRecord, TrainError
 from figeval.io.frontend import notice
 from figeval.io.json_files import read_json
-from figeval.io.observer import Observer
 from figeval.records.run_folder import read_run
 from figeval.records.seen import FILE, MODEL_FILE, about_in, weights_in
 from figeval.records.training import floor_in

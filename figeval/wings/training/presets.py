@@ -16,14 +16,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from figeval import JSON, DuplicateName, Harness, PluginManager, Result, TrainError, UnknownName
+from figeval import JSON, DuplicateName, Harness, PluginManager, Registry, Result, TrainError, UnknownName
 from figeval.io.files import is_file
 from figeval.io.json_files import JSONValue, read_json
 from figeval.io.text import near
 from figeval.io.validation import first_problem
 from figeval.io.yaml_files import read_yaml
 from figeval.records.seen import MODEL_FILE
-from figeval.registry import Registry, fill
 from figeval.wings.training.config import TrainConfig
 
 LIST_COMMAND = "figeval ls presets"
@@ -209,7 +208,7 @@ def load_presets(manager: PluginManager) -> Presets:
             except DuplicateName as error:
                 manager.problem(owner, str(error))
 
-    presets.registry.prefer(fill(manager, "register_presets", add))
+    presets.registry.fill(manager, "register_presets", add)
     return presets
 
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figeval import FigevalError, FolderInUse, RunRecord, TrainError
-from figeval.io.observer import Observer
+from figeval import FigevalError, FolderInUse, Observer, RunRecord, TrainError
 from figeval.runs.workers.cluster import Shape, connected, passed_on, resources, runtime_environment
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.sweep import CompleteTraining

@@ -15,9 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from figeval import FolderInUse, Harness, RunRecord, TrainError
+from figeval import FolderInUse, Harness, Observer, RunRecord, TrainError
 from figeval.io.json_files import JSONValue
-from figeval.io.observer import Observer
 from figeval.io.text import near
 from figeval.io.yaml_files import InvalidYAML, parse_yaml
 from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write

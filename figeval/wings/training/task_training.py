@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 
-from figeval import JSON, Example, FigevalError, Harness, Learner, Model, Setup, TaskSpec, TrainError
+from figeval import JSON, Example, FigevalError, Harness, Learner, Model, Observer, Setup, TaskSpec, TrainError
 from figeval.io.files import expand_user, is_folder
 from figeval.io.json_files import read_json
-from figeval.io.observer import Observer
 from figeval.records import provenance
 from figeval.records.seen import FILE, MODEL_FILE, Lineage, lineage_of, weights_in, write
 from figeval.records.training import (
@@ -24,8 +23,8 @@ from figeval.records.training import (
     TrainingConfig,
     TrainingRecord,
 )
-from figeval.runs.evaluate import score_examples
 from figeval.runs.retrieval.augmentation import augmentation_of
+from figeval.runs.run import score_examples
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import Distributed, connect
 from figeval.wings.training.learners import load_learners

@@ -13,11 +13,11 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
-from figeval import FigevalError, Harness, TrainError
+from figeval import FigevalError, Harness, Observer, TrainError
 from figeval.io.frontend import end_quickly, ignore_terminal
 from figeval.io.json_files import read_model
-from figeval.io.observer import NO_FIGURES, Observer
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
 
@@ -38,7 +38,7 @@ class MessageWriter(Observer):
     def start(self, stage: str, total: int, done: int = 0, *, unit: str = "example", note: str = "") -> None:
         self._send_from_main("start", stage, total, done, unit=unit, note=note)
 
-    def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:
+    def reach(self, done: int, figures: Mapping[str, float] = MappingProxyType({})) -> None:
         self._send_from_main("reach", done, dict(figures))
 
     def wait(self, activity: str, *, later: bool = False) -> None:
