@@ -82,7 +82,7 @@ _PUBLIC = {
     "figeval.reporting.html": "html_document",
     "figeval.config": "RunConfig",
     "figeval.cli.flags": "shared_options",
-    "figeval.cli.output": "print_result",
+    "figeval.cli.shared": "print_result",
     "figeval.runs.outputs": "check_output write_output",
     "figeval.errors": (
         "CapabilityError DataError DuplicateName FigevalError FigevalWarning FolderInUse ModelError NotFinished "

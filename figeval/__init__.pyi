@@ -59,7 +59,7 @@ from figeval.wings.verify.api import (
     verify as verify,
 )
 from figeval.cli.flags import shared_options as shared_options
-from figeval.cli.output import print_result as print_result
+from figeval.cli.shared import print_result as print_result
 from figeval.config import (
     RunConfig as RunConfig,
 )

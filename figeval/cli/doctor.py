@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from figeval.cli.output import echo, echo_json
+from figeval.cli.shared import echo, echo_json
 from figeval.io.text import counted
 
 if TYPE_CHECKING:

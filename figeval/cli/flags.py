@@ -1,6 +1,6 @@
 """Options of the command line that are fields of `RunConfig`: names, types, defaults and help come from there.
 
-Commands without such options import `options` alone, and so neither the configuration nor what it needs.
+Commands without such options import `shared` alone, and so neither the configuration nor what it needs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import click
 
-from figeval.cli import options
+from figeval.cli import shared
 from figeval.config import (
     DEFAULTS,
     FLAGS,
@@ -41,17 +41,17 @@ CLICK_ARGUMENTS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (Path, {"type": click.Path(path_type=Path)}),
     (NonNegativeInt, {"type": click.IntRange(min=0)}),
     (PositiveInt, {"type": click.IntRange(min=1)}),
-    (Finite, {"type": options.Finite()}),
-    (Share, {"type": options.Finite(min=0)}),
-    (Positive, {"type": options.Finite(min=0, min_open=True)}),
-    (Size, {"callback": options.size}),
-    (BatchSize, {"callback": options.batch_size}),
-    (Orders, {"callback": options.several}),
-    (Thinking, {"callback": options.thinking}),
-    (Augment, {"callback": options.augmented}),
-    (tuple[str, ...], {"multiple": True, "callback": options.listed}),
-    (Mapping[str, str], {"multiple": True, "callback": options.routes}),
-    (Mapping[str, Any], {"callback": options.settings}),
+    (Finite, {"type": shared.Finite()}),
+    (Share, {"type": shared.Finite(min=0)}),
+    (Positive, {"type": shared.Finite(min=0, min_open=True)}),
+    (Size, {"callback": shared.size}),
+    (BatchSize, {"callback": shared.batch_size}),
+    (Orders, {"callback": shared.several}),
+    (Thinking, {"callback": shared.thinking}),
+    (Augment, {"callback": shared.augmented}),
+    (tuple[str, ...], {"multiple": True, "callback": shared.listed}),
+    (Mapping[str, str], {"multiple": True, "callback": shared.routes}),
+    (Mapping[str, Any], {"callback": shared.settings}),
 )
 
 
@@ -72,11 +72,11 @@ def run_flag(name: str) -> Callable[[C], C]:
     default = DEFAULTS[name] if flag.default is None else flag.default
     arguments: dict[str, Any] = {"help": flag.help, "metavar": flag.metavar or None, **_click_arguments(kind)}
     if flag.spellings.startswith("!"):
-        arguments["callback"] = options.negated
+        arguments["callback"] = shared.negated
     elif default is MISSING:
         arguments["required"] = True
         if arguments.get("multiple"):
-            arguments["callback"] = options.some
+            arguments["callback"] = shared.some
     elif not isinstance(default, tuple | Mapping):
         arguments["default"] = default
         arguments["show_default"] = isinstance(default, int | float) and not isinstance(default, bool)
@@ -118,8 +118,8 @@ seed = run_flags("seed")
 SHARED: dict[str, Callable[[Any], Any]] = {
     "batch": batch,
     "budget": budget,
-    "include_path": options.include_path,
-    "json": options.as_json,
+    "include_path": shared.include_path,
+    "json": shared.as_json,
     "model_args": model_args,
     "portion": portion,
     "prompting": prompting,

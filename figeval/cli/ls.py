@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from figeval.cli.options import include_path
-from figeval.cli.output import echo, echo_json
+from figeval.cli.shared import echo, echo_json, include_path
 from figeval.errors import DuplicateName
 from figeval.registry import Registry, fill, loaded
 

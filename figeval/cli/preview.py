@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from figeval.cli.flags import model_args, prompting, seed
-from figeval.cli.options import include_path, listed
-from figeval.cli.output import echo
+from figeval.cli.shared import echo, include_path, listed
 
 if TYPE_CHECKING:
     from figeval.runs.preview import Asked

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from figeval.cli.options import include_path
-from figeval.cli.output import echo_json
+from figeval.cli.shared import echo_json, include_path
 from figeval.io.frontend import notice
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from figeval.cli.flags import run_flags
-from figeval.cli.options import also, include_path
+from figeval.cli.shared import also, include_path
 from figeval.config import FLAGS
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from figeval.cli.output import echo_json_text
+from figeval.cli.shared import echo_json_text
 
 if TYPE_CHECKING:
     from figeval.types import JSON

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from figeval.cli.flags import portion, results, run_flags, seed
-from figeval.cli.options import also, include_path
-from figeval.cli.output import echo
+from figeval.cli.shared import also, echo, include_path
 from figeval.io.text import counted
 
 if TYPE_CHECKING:

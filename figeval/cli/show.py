@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from figeval.cli.options import include_path
-from figeval.cli.output import echo, echo_json, echo_json_text, print_result
+from figeval.cli.shared import echo, echo_json, echo_json_text, include_path, print_result
 from figeval.errors import DuplicateName
 from figeval.registry import fill, loaded
 

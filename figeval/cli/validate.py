@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from figeval.cli.options import include_path
-from figeval.cli.output import echo
+from figeval.cli.shared import echo, include_path
 from figeval.io.text import counted
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 from figeval.errors import OptionError, RecordError
 from figeval.io.files import cure, replacing
-from figeval.records.measured import FILE as MEASURED
+from figeval.records.reference import MEASURED_FILE
 from figeval.records.sweep import GRID, SEEDS
 
 Files: TypeAlias = Mapping[str, str | bytes]  # file name → content
-RECORDS = ("run.json", SEEDS, GRID, "figeval.json", MEASURED)  # of runs, sweeps, trained models, other numbers
+RECORDS = ("run.json", SEEDS, GRID, "figeval.json", MEASURED_FILE)  # of runs, sweeps, trained models, other numbers
 FOLDERS = frozenset(("predictions", "replies", "shards", "training", "earlier"))  # within such a folder
 
 

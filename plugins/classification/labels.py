@@ -39,7 +39,7 @@ def labels(run: Path, task: str | None, as_json: bool) -> None:
     """
     from rich.console import Console
 
-    from figeval.cli.output import echo_json
+    from figeval.cli.shared import echo_json
     from figeval.records.run_folder import RunFolder, find_record, read_run
     from figeval.reporting.grid import say
 

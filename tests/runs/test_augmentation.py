@@ -27,7 +27,7 @@ from figeval import (
     load,
     plugins,
 )
-from figeval.cli.options import augmented
+from figeval.cli.shared import augmented
 from figeval.io.observer import Observer
 from figeval.language.content_words import content_words
 from figeval.language.words import letters

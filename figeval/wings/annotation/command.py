@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from figeval import print_result, shared_options
-from figeval.cli.options import C, include_path
-from figeval.cli.output import echo
+from figeval.cli.shared import C, echo, include_path
 from figeval.io.text import counted
 
 PATH = click.Path(path_type=Path)

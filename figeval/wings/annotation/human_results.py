@@ -16,7 +16,7 @@ from typing import Generic, TypeAlias, TypeVar
 from figeval import MetricAggregator, Score, mean_of
 from figeval.io.text import counted, one_line
 from figeval.metrics.paired import PairedTest, holm, paired
-from figeval.records.measured import JUDGED_SUFFIX, KAPPA, MAJORITY, MEAN, MeasuredNumber, MeasuredNumbers, Rule
+from figeval.records.reference import JUDGED_SUFFIX, KAPPA, MAJORITY, MEAN, MeasuredNumber, MeasuredNumbers, Rule
 from figeval.runs.stored import Values
 from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.agreement import (

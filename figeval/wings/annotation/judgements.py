@@ -9,7 +9,7 @@ from pathlib import Path
 from figeval import DataError, OptionError, RecordError, TaskRecord
 from figeval.io.files import cure, replacing
 from figeval.io.text import near
-from figeval.records.measured import write_measured
+from figeval.records.reference import write_measured
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.runs.stored import Values, stored_metrics, stored_values
 from figeval.spec.criteria import YES_NO, Criterion

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from figeval import JSON, Column, Result, Score, Table
 from figeval.io.text import counted, one_line
 from figeval.metrics.differences import PairedTest
-from figeval.records.result_json import to_json
-from figeval.reporting.grid import AND, Row, format_interval, format_number
+from figeval.reporting.grid import AND, Row, format_interval, format_number, to_json
 from figeval.wings.annotation.agreement import PairAgreement
 from figeval.wings.annotation.human_results import HumanResults, MetricCorrelation, SystemDifference, SystemScore
 from figeval.wings.annotation.judge_record import describe_constant

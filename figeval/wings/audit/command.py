@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from figeval import print_result
-from figeval.cli.options import include_path
+from figeval.cli.shared import include_path
 
 
 @click.command()

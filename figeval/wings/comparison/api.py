@@ -14,8 +14,7 @@ from figeval.io.validation import checked_arguments
 from figeval.metrics.differences import ALPHA, PairedTest
 from figeval.records import conditions
 from figeval.records import notes as run_notes
-from figeval.records.result_json import to_json
-from figeval.reporting.grid import EMPTY_CELL, format_interval, format_number
+from figeval.reporting.grid import EMPTY_CELL, format_interval, format_number, to_json
 from figeval.reporting.table import effective
 from figeval.wings.comparison.detectable import reachable
 from figeval.wings.comparison.family import ComparisonDesign, RankedRun, RunComparisons, compare_all

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from figeval import print_result, shared_options
-from figeval.cli.options import include_path, listed, some
+from figeval.cli.shared import include_path, listed, some
 
 
 @click.command()

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from figeval.cli.options import include_path, listed, settings
+from figeval.cli.shared import include_path, listed, settings
 
 
 @click.command()

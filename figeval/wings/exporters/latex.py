@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval import OptionError, Registry, RunRecord
-from figeval.records.measured import read_measured
+from figeval.records.reference import read_measured
 from figeval.records.schema import SEEN_NOTES, Role, ScoreRecord
 from figeval.wings.exporters.comparison_table import comparison_table
 from figeval.wings.exporters.layouts import COMPARISON, TableLayout, layout_table
@@ -57,7 +57,7 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
         against: place of the run that others are compared with in the layout `comparison`; by default the best.
         intervals: whether a layout has intervals.
         examples: whether a layout has numbers of examples.
-        measured: files with further numbers for the layout of a paper's table (`figeval.records.measured`).
+        measured: files with further numbers for the layout of a paper's table (`figeval.records.reference`).
 
     Raises:
         OptionError: the layout cannot be filled, or does not have these choices.

@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from figeval import DuplicateName, Harness, OptionError, PluginManager, RecordError, Registry, RunRecord, TaskRecord
 from figeval.io.yaml_files import read_yaml
-from figeval.records.measured import MEAN, MeasuredNumber, MeasuredNumbers, Rule
-from figeval.records.reference import Published, printed
+from figeval.records.reference import MEAN, MeasuredNumber, MeasuredNumbers, Published, Rule, printed
 from figeval.records.schema import ScoreRecord
 from figeval.wings.exporters.score_table import headings, seen_roles, table_notes
 from figeval.wings.exporters.tex import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import click
 
 from figeval import FolderInUse, TrainError
-from figeval.cli.options import C, Finite, allow_external_files, also, listed, settings
+from figeval.cli.shared import C, Finite, allow_external_files, also, listed, settings
 from figeval.runs.workers.slurm import MASTER, script, spread_script, write_script
 from figeval.wings.training.config import TrainConfig
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from figeval.cli.options import include_path
-from figeval.cli.output import echo, echo_json
+from figeval.cli.shared import echo, echo_json, include_path
 
 
 @click.command()

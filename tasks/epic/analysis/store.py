@@ -12,8 +12,8 @@ from typing import Any
 
 from figeval.io.files import cure
 from figeval.io.text import csv_cell
-from figeval.records.measured import MeasuredNumber, MeasuredNumbers, write_measured
 from figeval.records.provenance import installed
+from figeval.records.reference import MeasuredNumber, MeasuredNumbers, write_measured
 from figeval.types import JSON
 
 from .corpus import AnalysedTexts

@@ -50,7 +50,7 @@ def preference(runs: tuple[Path, ...], as_format: str) -> None:
 
     win_rates = [win_rate for run in runs for win_rate in preferences(run)]
     if as_format == "json":
-        from figeval.cli.output import echo_json
+        from figeval.cli.shared import echo_json
 
         echo_json([asdict(win_rate) | {"score": win_rate.score.model_dump(mode="json")} for win_rate in win_rates])
         return

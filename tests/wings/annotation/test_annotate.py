@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from figeval.records.measured import read_measured
+from figeval.records.reference import read_measured
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished
 

@@ -1,4 +1,7 @@
-"""Options that several commands share, and parsers of their values."""
+"""What several commands share: options, parsers of their values, and output that is safe on a terminal.
+
+Texts may come from models, servers and foreign records.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from figeval.io.files import EXTERNAL
 from figeval.io.json_files import parse_json
-from figeval.io.text import whole_number
+from figeval.io.text import clean, shown_json, whole_number
+
+if TYPE_CHECKING:
+    from figeval.reporting.grid import Result
 
 C = TypeVar("C", bound=Callable[..., object] | click.Command)
 
@@ -209,3 +215,36 @@ allow_external_files = click.option(
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+# ---- output ----------------------------------------------------------------------------------------------------------
+
+
+def echo(text: object = "") -> None:
+    """Print a text on stdout without escape sequences, control characters and direction overrides."""
+    click.echo(clean(str(text)))
+
+
+def echo_json(content: object) -> None:
+    """Print a value as JSON on stdout."""
+    import json
+
+    echo_json_text(json.dumps(content, indent=1, ensure_ascii=False))
+
+
+def echo_json_text(text: str) -> None:
+    """Print JSON on stdout; terminal control characters are escaped in it, so nothing is lost."""
+    click.echo(shown_json(text))
+
+
+def print_result(result: Result, *, as_json: bool = False) -> None:
+    """Print a result on stdout as figeval's own commands do: its tables and notes, or with `as_json` its JSON.
+
+    On a terminal, tables have its width; elsewhere they are plain lines. Control characters are escaped.
+    """
+    if as_json:
+        echo_json(result.to_dict())
+        return
+    from rich.console import Console
+
+    result.print(Console())
