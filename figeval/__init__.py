@@ -79,6 +79,7 @@ _PUBLIC = {
     "figeval.records.predictions": "PredictionRow",
     "figeval.records.schema": "RunRecord TaskRecord",
     "figeval.reporting.grid": "Column Grid Result Table data_frame",
+    "figeval.reporting.progress": "open_display",
     "figeval.reporting.html": "html_document",
     "figeval.config": "RunConfig",
     "figeval.cli.flags": "shared_options",

@@ -173,6 +173,7 @@ from figeval.reporting.grid import Grid as Grid
 from figeval.reporting.grid import Result as Result
 from figeval.reporting.grid import Table as Table
 from figeval.reporting.grid import data_frame as data_frame
+from figeval.reporting.progress import open_display as open_display
 from figeval.reporting.html import html_document as html_document
 from figeval.registry import Registry as Registry
 from figeval.spec import (

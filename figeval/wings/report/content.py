@@ -15,7 +15,6 @@ import figeval
 from figeval import JSON, Harness, PredictionRow, RecordError, RunRecord, TaskRecord
 from figeval.io.text import cleaned, one_line
 from figeval.records import conditions
-from figeval.records.predictions import answers_of
 from figeval.records.run_folder import RunFolder
 from figeval.records.sweep import run_or_seeds, whole_runs
 from figeval.records.training import TrainingRecord, read_training
@@ -354,7 +353,8 @@ def _positions(rows: Iterable[PredictionRow]) -> list[JSON]:
         gold = row["gold"]
         if not isinstance(gold, int) or not isinstance(row["pred"], int | None):
             continue
-        for answer in answers_of(row):
+        answers: Sequence[Any] = row.get("answers") or [row]  # one per order of the options
+        for answer in answers:
             pred, order = answer["pred"], answer.get("order")
             shown = order if isinstance(order, list) else range(MAX_POSITIONS)
             if not isinstance(pred, int) or pred not in shown or gold not in shown:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from figeval import JSON, FigevalError, Observer, PluginManager, Result, Run, Table, TrainError, run
+from figeval import JSON, FigevalError, Observer, PluginManager, Result, Run, Table, TrainError, open_display, run
 from figeval.api.runs import Task, given_options
 from figeval.config import Folders, Names, RunOptions
 from figeval.io import frontend
@@ -21,7 +21,6 @@ from figeval.io.validation import checked_arguments
 from figeval.io.yaml_files import read_mapping
 from figeval.records.training import REMOVED_OPTIONS, TrainingRecord, floor_in
 from figeval.reporting import training as training_table
-from figeval.reporting.progress import open_display
 from figeval.wings.training.config import TrainConfig, read_none, validate_config
 from figeval.wings.training.pipeline import complete_training, evaluation_folder
 from figeval.wings.training.presets import choose_row, describe_preset, merge_settings
