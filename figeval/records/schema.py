@@ -7,7 +7,8 @@ are generated from these models and from `PredictionRow`: `make schema` updates 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
@@ -471,3 +472,16 @@ def json_schemas() -> dict[str, dict[str, Any]]:
     return {
         name: {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema} for name, schema in schemas.items()
     }
+
+
+def to_json(value: Any) -> Any:
+    """Return dataclasses as mappings, as `asdict` does, with the interval of a score as files have it."""
+    if isinstance(value, Score):
+        return ScoreRecord.of(value).model_dump(exclude={"sd", "seen"})
+    if to_dict := getattr(value, "to_dict", None):
+        return to_dict()
+    if is_dataclass(value):
+        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, list | tuple):
+        return type(value)(map(to_json, value))
+    return {key: to_json(item) for key, item in value.items()} if isinstance(value, Mapping) else value

@@ -9,13 +9,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from figeval.errors import FigevalError
 from figeval.io.text import clean, csv_cell
-from figeval.types import JSON, Score
+from figeval.types import JSON
 
 if TYPE_CHECKING:
     import pandas
@@ -321,18 +321,3 @@ class Result:
         lines = "".join(f"<div>{escape(_flat(note))}</div>" for note in self.notes())
         small = f'<div style="font-size: smaller; opacity: 0.75; text-align: left">{lines}</div>' if lines else ""
         return f"<div>{''.join(grid.html() for grid in self.grids)}{small}</div>"
-
-
-def to_json(value: Any) -> Any:
-    """Return dataclasses as mappings, as `asdict` does, with the interval of a score as files have it."""
-    if isinstance(value, Score):
-        from figeval.records.schema import ScoreRecord
-
-        return ScoreRecord.of(value).model_dump(exclude={"sd", "seen"})
-    if to_dict := getattr(value, "to_dict", None):
-        return to_dict()
-    if is_dataclass(value):
-        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, list | tuple):
-        return type(value)(map(to_json, value))
-    return {key: to_json(item) for key, item in value.items()} if isinstance(value, Mapping) else value

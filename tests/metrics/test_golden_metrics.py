@@ -14,7 +14,7 @@ from figeval import ChoiceExample, Example, PairExample, Prediction, RankingExam
 from figeval.metrics import classification, intervals, neighbours, paired, ranking
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.statistic import as_statistic, mean_of
-from figeval.reporting.grid import to_json
+from figeval.records.schema import to_json
 from tests.aggregated import count_in
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "metrics"

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import figeval
-from figeval.records.schema import ScoreRecord
+from figeval.records.schema import ScoreRecord, to_json
 from figeval.records.stored_types import CHOSEN_ON_TEST
 from figeval.records.sweep import SeedScore
-from figeval.reporting.grid import to_json
 from tests.finished_runs import score
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)

@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 from figeval import JSON, Column, DataError, MetricAggregator, Result, Score, Table, mean_of
 from figeval.data.tables import read_cells
 from figeval.io.text import counted, csv_cell, near
-from figeval.reporting.grid import format_number, to_json
+from figeval.records.schema import to_json
+from figeval.reporting.grid import format_number
 from figeval.spec.criteria import YES, YES_NO
 from figeval.wings.annotation.agreement import Ratings, krippendorff_alpha
 from figeval.wings.annotation.items import ITEM, SHEET_CURE, Key

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from figeval import JSON, Column, Result, Score, Table
 from figeval.io.text import counted, one_line
 from figeval.metrics.differences import PairedTest
-from figeval.reporting.grid import AND, Row, format_interval, format_number, to_json
+from figeval.records.schema import to_json
+from figeval.reporting.grid import AND, Row, format_interval, format_number
 from figeval.wings.annotation.agreement import PairAgreement
 from figeval.wings.annotation.human_results import HumanResults, MetricCorrelation, SystemDifference, SystemScore
 from figeval.wings.annotation.judge_record import describe_constant

@@ -14,7 +14,8 @@ from figeval.io.validation import checked_arguments
 from figeval.metrics.differences import ALPHA, PairedTest
 from figeval.records import conditions
 from figeval.records import notes as run_notes
-from figeval.reporting.grid import EMPTY_CELL, format_interval, format_number, to_json
+from figeval.records.schema import to_json
+from figeval.reporting.grid import EMPTY_CELL, format_interval, format_number
 from figeval.reporting.table import effective
 from figeval.wings.comparison.detectable import reachable
 from figeval.wings.comparison.family import ComparisonDesign, RankedRun, RunComparisons, compare_all

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.io.files import cure
-from figeval.reporting.grid import to_json
+from figeval.records.schema import to_json
 from figeval.types import JSON
 
 from ..analysis.store import save_csv

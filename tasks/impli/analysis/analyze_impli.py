@@ -144,7 +144,7 @@ def store(folder: Path, analysis: ImpliAnalysis) -> list[Path]:
 
     from figeval.io.files import cure
     from figeval.io.text import csv_cell
-    from figeval.reporting.grid import to_json
+    from figeval.records.schema import to_json
 
     content = {
         "model": analysis.model,
