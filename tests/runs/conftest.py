@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from figeval import Harness, RunConfig, hookimpl, plugins
+import figeval
+from figeval import RunConfig, hookimpl
 from figeval.io.observer import NO_FIGURES, Observer
-from figeval.runs.run import run
-from tests.fakes import FakePairScorer
+from figeval.runs.rescore import rescore
+from figeval.testing import harness
+from figeval.testing.fakes import FakePairScorer
+from tests.finished_runs import execute
 
 TASK = """
 name: {name}
@@ -86,17 +89,39 @@ class Workshop:
         self.folder.mkdir()
         self.backend = FakePairScorer()
 
-    def harness(self, *modules_to_add, **parts):
-        wings = {"exporters": "figeval.wings.exporters"}
-        modules = [wings.get(name, f"figeval.builtin.plugins.{name}") for name in ("baselines", *modules_to_add)]
-        manager = plugins.load(modules=modules)
-        manager.load("models", "test", lambda: Models(model=self.backend, **parts))
-        return Harness(manager, include=(self.folder,))
+    def harness(self, *plugins, **backends):
+        """Return a harness of the baselines, the model, and plugins: objects, or names of figeval's own."""
+        modules = [f"figeval.builtin.plugins.{each}" if isinstance(each, str) else each for each in plugins]
+        models = Models(model=self.backend, **backends)
+        return harness("figeval.builtin.plugins.baselines", models, *modules, include=(self.folder,))
 
     def run(self, *tasks, observer=None, harness=None, **settings):
-        config = RunConfig(tasks=tasks or ("t",), model="model", output_path=self.path / "run", **settings)
-        return run(config, harness or self.harness(), observer or Heard())[0]
+        config = RunConfig(tasks=tasks or ("t",), model="model", output_path=self.output, **settings)
+        return execute(config, harness or self.harness(), observer or Heard())
+
+    def rescore(self, harness=None):
+        """Read the answers again as the command `rescore` does, with this harness, and return what changed by task."""
+        return rescore(self.output, harness or self.harness())
+
+    @property
+    def output(self):
+        """Folder of the run."""
+        return self.path / "run"
+
+    def load(self):
+        return figeval.load(self.output)
 
     def rows(self, task="t"):
-        file = self.path / "run" / "predictions" / f"{task}.jsonl"
-        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        text = self.predictions(task).read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
+    def predictions(self, task="t"):
+        """Return the file with the rows of a task."""
+        return self.output / "predictions" / f"{task}.jsonl"
+
+    def edit_record(self, change):
+        """Change the record of the run on disk: `change` is called with its content."""
+        file = self.output / "run.json"
+        content = json.loads(file.read_text(encoding="utf-8"))
+        change(content)
+        file.write_text(json.dumps(content), encoding="utf-8")

@@ -37,7 +37,7 @@ from figeval.runs.preview import preview
 from figeval.runs.retrieval.neighbours import BATCH, NearestExamples, Retriever
 from figeval.runs.run import run
 from figeval.task_types.choice import Choice
-from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
+from figeval.testing.fakes import FakeEncoder, FakeGenerator, FakePairScorer
 from tests.finished_runs import run as run_record
 from tests.plugins.tiny import Workshop as Tiny
 

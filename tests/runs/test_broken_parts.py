@@ -11,7 +11,6 @@ import figeval
 from figeval import (
     ChoiceExample,
     DataError,
-    Harness,
     PluginError,
     Prediction,
     RecordError,
@@ -19,24 +18,18 @@ from figeval import (
     Route,
     TextPair,
     hookimpl,
-    plugins,
 )
-from figeval.runs.rescore import rescore
-from tests.fakes import FakeGenerator, FakePairScorer
+from figeval.testing.fakes import FakeGenerator, FakePairScorer
 from tests.runs.conftest import write_task
 from tests.runs.test_rescore import write_pairs
 from tests.runs.test_variants import letter_of_the_word, write_prompted
 
 
 class Brings:
-    """A plugin with a model, and with routes or metrics."""
+    """A plugin with routes or metrics."""
 
-    def __init__(self, model, routes=(), metrics=None, **marks):
-        self.model, self.routes, self.metrics = model, routes, metrics or {}
-
-    @hookimpl
-    def register_backends(self, register):
-        register("model", lambda model: self.model)
+    def __init__(self, routes=(), metrics=None):
+        self.routes, self.metrics = routes, metrics or {}
 
     @hookimpl
     def register_routes(self, register):
@@ -50,9 +43,7 @@ class Brings:
 
 
 def harness(workshop, **brought):
-    manager = plugins.load(modules=["figeval.builtin.plugins.baselines"])
-    manager.load("brings", "test", lambda: Brings(workshop.backend, **brought))
-    return Harness(manager, include=(workshop.folder,))
+    return workshop.harness(Brings(**brought))
 
 
 def by_first(example, _context):
@@ -95,7 +86,7 @@ def test_a_route_that_is_declared_wrongly_is_left_out(workshop, declared, messag
     write_task(workshop.folder, "t")
     broken = harness(workshop, routes=[route(**{"start": by_first, **declared})])
     assert workshop.run(harness=broken).tasks[0].status == "done"
-    (problem,) = broken.manager.plugins["brings"].problems
+    (problem,) = broken.manager.plugins["Brings"].problems
     assert message in problem
     assert "\n" not in problem
 
@@ -217,7 +208,7 @@ def test_a_rescore_that_breaks_off_leaves_rows_and_scores_that_belong_together(w
         return Prediction(example_id=example.id, value=example.gold)
 
     with pytest.raises(ZeroDivisionError):
-        rescore(workshop.path / "run", with_reader(monkeypatch, workshop, ReplyReader(half, "other")))
+        workshop.rescore(with_reader(monkeypatch, workshop, ReplyReader(half, "other")))
     first, second = json.loads((workshop.path / "run" / "run.json").read_text())["tasks"]
     assert (first["extractor"], first["scores"][0]["value"]) == ("other", 1.0)
     assert first["predictions_sha256"] is not None
@@ -230,7 +221,7 @@ def test_rescore_keeps_the_metrics_that_were_asked_for(workshop):
     workshop.backend = FakeGenerator(function=letter_of_the_word)
     before = workshop.run(metrics=("parse_rate",))
     assert "parse_rate" in [score.metric for score in before.tasks[0].scores]
-    rescore(workshop.path / "run", workshop.harness())
+    workshop.rescore()
     after = json.loads((workshop.path / "run" / "run.json").read_text())
     assert after == json.loads(before.model_dump_json())
 
@@ -360,7 +351,7 @@ def test_rescore_refuses_a_value_that_cannot_be_an_answer(workshop, monkeypatch)
     stored = workshop.rows()
     impossible = ReplyReader(lambda example, _context, _reply: Prediction(example_id=example.id, value=99), "2")
     with pytest.raises(PluginError, match="by_letter predicted an invalid value for example 't0': 99 is not an"):
-        rescore(workshop.path / "run", with_reader(monkeypatch, workshop, impossible))
+        workshop.rescore(with_reader(monkeypatch, workshop, impossible))
     assert workshop.rows() == stored
 
 

@@ -24,7 +24,7 @@ from figeval.models.batching import BatchScheduler
 from figeval.task_types.choice import Choice
 from figeval.task_types.debiasing import CONTENT_FREE, FLOOR, calibrated, content_free, in_orders, without_prior
 from figeval.task_types.pairs import Pairs
-from tests.fakes import FakeLanguageModel, FakeMaskFiller
+from figeval.testing.fakes import FakeLanguageModel, FakeMaskFiller
 from tests.runs.conftest import write_task
 from tests.runs.test_contrasts import write_suite
 from tests.typed import route_of

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from figeval import CapabilityError, Harness, TaskError, UnknownName, collective, hookimpl, plugins
-from tests.fakes import FakeEncoder, FakeLanguageModel, FakePairScorer
-from tests.runs.conftest import Models, write_task
+from figeval import CapabilityError, TaskError, UnknownName, collective, hookimpl
+from figeval.testing.fakes import FakeEncoder, FakeLanguageModel, FakePairScorer
+from tests.runs.conftest import write_task
 
 PAIRS = """
 name: labelled
@@ -163,23 +163,16 @@ class Echoes:
         register("for_pairs", lambda example, prediction: 1.0, True, ("pairs",))
 
 
-def harness_with_echoes(workshop):
-    manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
-    manager.load("models", "test", lambda: Models(model=workshop.backend))
-    manager.load("echoes", "test", Echoes)
-    return Harness(manager, include=(workshop.folder,))
-
-
 def test_a_metric_that_depends_on_all_rows_is_stored_with_each_and_summed_up(workshop):
     write_task(workshop.folder, "t", n=8)
-    record = workshop.run(metrics=("echoes",), harness=harness_with_echoes(workshop))
+    record = workshop.run(metrics=("echoes",), harness=workshop.harness(Echoes()))
     (score,) = [score for score in record.tasks[0].scores if score.metric == "echoes"]
     rows = workshop.rows()
     values = [row["metrics"].get("echoes") for row in rows]
     assert [value is None for value in values] == [False, True] * 4
     assert score.n == 4
     assert score.value == sum(value for value in values if value is not None) / 4
-    again = workshop.run(metrics=("echoes",), harness=harness_with_echoes(workshop))
+    again = workshop.run(metrics=("echoes",), harness=workshop.harness(Echoes()))
     assert again.tasks[0].scores == record.tasks[0].scores
     assert workshop.rows() == rows
 
@@ -190,7 +183,7 @@ def test_baselines_have_the_metrics_that_were_asked_for_and_mean_something_on_th
     file = workshop.folder / "t.task.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("[acc, acc_norm]", "[acc]"), encoding="utf-8")
     workshop.backend = FakeLanguageModel()
-    (task,) = workshop.run(metrics=("echoes", "acc_norm"), harness=harness_with_echoes(workshop)).tasks
+    (task,) = workshop.run(metrics=("echoes", "acc_norm"), harness=workshop.harness(Echoes())).tasks
     assert [score.metric for score in task.scores] == ["acc", "echoes", "acc_norm"]
     (chance,) = task.baselines
     values = {score.metric: score.value for score in chance.scores}
@@ -200,7 +193,7 @@ def test_baselines_have_the_metrics_that_were_asked_for_and_mean_something_on_th
 
 def test_such_a_metric_says_that_a_limit_makes_it_another(workshop):
     write_task(workshop.folder, "t", n=8)
-    record = workshop.run(metrics=("echoes",), limit=3, harness=harness_with_echoes(workshop))
+    record = workshop.run(metrics=("echoes",), limit=3, harness=workshop.harness(Echoes()))
     assert record.tasks[0].warnings == [
         "echoes depends on the number of examples, so scores with --limit 3 are not comparable with those on all 8"
     ]
@@ -209,9 +202,9 @@ def test_such_a_metric_says_that_a_limit_makes_it_another(workshop):
 def test_a_metric_that_was_asked_for_must_be_for_some_task(workshop):
     write_task(workshop.folder, "t")
     with pytest.raises(TaskError, match="--metrics for_pairs: it applies to pairs, not to these tasks"):
-        workshop.run(metrics=("for_pairs",), harness=harness_with_echoes(workshop))
+        workshop.run(metrics=("for_pairs",), harness=workshop.harness(Echoes()))
     with pytest.raises(UnknownName, match="echos"):
-        workshop.run(metrics=("echos",), harness=harness_with_echoes(workshop))
+        workshop.run(metrics=("echos",), harness=workshop.harness(Echoes()))
 
 
 class Picky:
@@ -238,10 +231,7 @@ def test_a_metric_that_fails_on_a_baseline_names_it_and_keeps_the_scores_of_the_
     file.write_text(text.replace("[chance]", "[chance, random]"), encoding="utf-8")
 
     def run(**picky):
-        manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
-        manager.load("models", "test", lambda: Models(model=workshop.backend))
-        manager.load("picky", "test", lambda: Picky(**picky))
-        return workshop.run(harness=Harness(manager, include=(workshop.folder,)))
+        return workshop.run(harness=workshop.harness(Picky(**picky)))
 
     record = run()
     (task,) = record.tasks
@@ -256,7 +246,7 @@ def test_a_metric_that_fails_on_a_baseline_names_it_and_keeps_the_scores_of_the_
 
 
 def run_with_metrics(workshop, *metrics):
-    """Run the task with `acc` and metrics that a plugin called "moody" brings."""
+    """Run the task with `acc` and metrics that the plugin "Moody" brings."""
 
     class Moody:
         @hookimpl
@@ -264,11 +254,8 @@ def run_with_metrics(workshop, *metrics):
             for name, target in metrics:
                 register(name, target, True, ("choice",))
 
-    manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
-    manager.load("models", "test", lambda: Models(model=workshop.backend))
-    manager.load("moody", "test", Moody)
     names = tuple(name for name, _ in metrics)
-    return workshop.run(metrics=names, harness=Harness(manager, include=(workshop.folder,)))
+    return workshop.run(metrics=names, harness=workshop.harness(Moody()))
 
 
 @pytest.mark.parametrize(
@@ -310,6 +297,6 @@ def test_metrics_that_change_the_working_folder_and_print(workshop, capsys, monk
     out, err = capsys.readouterr()
     assert "on the road" not in out
     assert [line for line in err.splitlines() if "changed the working folder" in line] == [
-        "figeval: warning: plugin 'moody': metric 'wandering' changed the working folder; it was changed back",
-        "figeval: warning: plugin 'moody': metric 'strolling' changed the working folder; it was changed back",
+        "figeval: warning: plugin 'Moody': metric 'wandering' changed the working folder; it was changed back",
+        "figeval: warning: plugin 'Moody': metric 'strolling' changed the working folder; it was changed back",
     ]

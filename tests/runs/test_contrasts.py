@@ -15,11 +15,10 @@ from figeval.records.schema import CHOSEN_ON_TEST
 from figeval.reporting.table import grids, notes
 from figeval.runs.baselines import Baselines
 from figeval.runs.contrasts import ContrastAnswer, contrasts_of, scores
-from figeval.runs.rescore import rescore
 from figeval.runs.seeds import scores_of
 from figeval.runs.selection_bias import withhold_intervals
 from figeval.runs.stored import load_exporters
-from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
+from figeval.testing.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.runs.conftest import Heard
 
 TASK = """
@@ -168,7 +167,7 @@ def test_answers_in_words_have_no_area_and_are_read_again(workshop):
     area, balanced = record.contrasts[0].scores
     assert (area.value, area.interval.reason) == (None, "answers in words have no scores to rank by")
     assert balanced.value == 0.5
-    rescore(workshop.path / "run", workshop.harness())
+    workshop.rescore()
     from figeval.records.run_folder import read_run
 
     assert read_run(workshop.path / "run")[0].contrasts == record.contrasts

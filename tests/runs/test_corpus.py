@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from figeval import Harness, RunConfig, hookimpl, plugins
-from figeval.runs.run import run
-from tests.runs.conftest import Heard
+from figeval import RunConfig, hookimpl
+from figeval.testing import harness
+from tests.finished_runs import execute
 
 TASK = """
 name: {name}
@@ -46,16 +46,13 @@ def test_the_documents_of_a_task_are_read_once_per_run(tmp_path: Path, mark: str
     for name, (corpus, end) in tasks.items():
         (tmp_path / f"{name}.task.yaml").write_text(TASK.format(name=name, corpus=corpus, mark=end))
     counted = Counted()
-    manager = plugins.load(modules=["figeval.builtin.plugins.baselines"])
-    manager.load("counted", "test", lambda: counted)
-    harness = Harness(manager, include=(tmp_path,))
+    registries = harness("figeval.builtin.plugins.baselines", counted, include=(tmp_path,))
     for name in tasks:
         before = counted.read.copy()
         config = RunConfig(tasks=(name,), model="overlap", output_path=tmp_path / "runs" / name, log_samples=True)
-        record, folder = run(config, harness, Heard())
-        assert record.status == "complete"
+        assert execute(config, registries).status == "complete"
         assert counted.read["rows"] - before["rows"] > 2
-        text = (folder / "predictions" / f"{name}.jsonl").read_text()
+        text = (tmp_path / "runs" / name / "predictions" / f"{name}.jsonl").read_text()
         assert ("bird 0!" in text) == (tasks[name][1] == "!")
     assert counted.read["a"] == (1 if not mark else 2)
     assert counted.read["b"] == 1

@@ -9,9 +9,8 @@ import pytest
 
 from figeval import Harness, Inputs, ModelError, Reply, TaskError, plugins
 from figeval.builtin.plugins.encoders import bertscore
-from figeval.runs.rescore import rescore
 from figeval.testing import harness
-from tests.fakes import FakeGenerator, FakePairScorer
+from figeval.testing.fakes import FakeGenerator, FakePairScorer
 from tests.runs.conftest import Workshop
 
 TASK = """
@@ -98,7 +97,7 @@ def test_a_model_that_cannot_write_takes_a_training_text(telling: Workshop) -> N
 
 def test_stored_texts_can_be_read_again(telling: Workshop) -> None:
     (before,) = telling.run("tell").tasks
-    (read,) = rescore(telling.path / "run", telling.harness())
+    (read,) = telling.rescore()
     assert (read.changed, read.answers) == (0, 4)
     record = json.loads((telling.path / "run" / "run.json").read_text())
     again = {score["metric"]: score["value"] for score in record["tasks"][0]["scores"]}

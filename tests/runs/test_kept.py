@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figeval import FigevalError, RecordError
-from figeval.records.run_folder import RunFolder, read_record, read_run
-from figeval.records.sweep import run_or_mean
-from figeval.runs.stored import with_breakdown
-from tests.fakes import FakeGenerator, FakePairScorer
+import figeval
+from figeval import FigevalError, RecordError, Reply
+from figeval.testing.fakes import FakeGenerator, FakePairScorer
 from tests.runs.conftest import Heard, Workshop, write_task
 
 Rows = list[dict[str, Any]]
@@ -40,81 +39,71 @@ FORGERIES: dict[str, Callable[[Rows], Rows]] = {
 
 
 @pytest.fixture
-def folder(workshop: Workshop) -> RunFolder:
+def folder(workshop: Workshop) -> Path:
     write_task(workshop.folder, "t")
     workshop.run()
-    return RunFolder(workshop.path / "run")
+    return workshop.output
 
 
-def forge(folder: RunFolder, change: Callable[[Rows], Rows]) -> None:
-    file = folder.predictions_file("t")
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    file.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in change(rows)), encoding="utf-8")
+def forge(workshop: Workshop, change: Callable[[Rows], Rows]) -> None:
+    lines = (json.dumps(row, separators=(",", ":")) + "\n" for row in change(workshop.rows()))
+    workshop.predictions().write_text("".join(lines), encoding="utf-8")
 
 
-def unfinish(folder: RunFolder) -> None:
+def unfinish(workshop: Workshop) -> None:
     """As after a kill before the task was scored, or with a record of a figeval before 1.4."""
-    record = read_record(folder.run_file)
-    record.tasks[0].status, record.tasks[0].predictions_sha256 = "running", None
-    folder.write(record)
+    workshop.edit_record(lambda record: record["tasks"][0].update(status="running", predictions_sha256=None))
 
 
-@pytest.mark.wing("comparison")
 @pytest.mark.parametrize("forgery", FORGERIES)
 @pytest.mark.wing("comparison")
-def test_nobody_reads_a_finished_task_whose_rows_were_changed(
-    forgery: str, workshop: Workshop, folder: RunFolder
-) -> None:
-    from tests.finished_runs import compare_runs
-
-    forge(folder, FORGERIES[forgery])
+def test_nobody_reads_a_finished_task_whose_rows_were_changed(forgery: str, workshop: Workshop, folder: Path) -> None:
+    loaded = figeval.load(folder)
+    forge(workshop, FORGERIES[forgery])
     readers: list[Callable[[], Any]] = [
         workshop.run,
-        lambda: read_run(folder.path),
-        lambda: run_or_mean(folder.path),
-        lambda: compare_runs(folder.path, folder.path),
-        lambda: with_breakdown(folder.path, "kind", workshop.harness().metrics),
+        workshop.load,
+        lambda: figeval.compare(folder, folder),
+        lambda: loaded.by("kind"),
     ]
-    before = folder.predictions_file("t").read_bytes()
+    before = workshop.predictions().read_bytes()
     for read in readers:
         with pytest.raises(RecordError, match=r"t\.jsonl has been changed since t was scored .*; restore it, or move"):
             read()
-    assert folder.predictions_file("t").read_bytes() == before
+    assert workshop.predictions().read_bytes() == before
 
 
-def test_the_cure_works(workshop: Workshop, folder: RunFolder) -> None:
-    content = folder.predictions_file("t").read_bytes()
-    forge(folder, copied_over_wrong_ones)
-    folder.predictions_file("t").rename(folder.path / "moved.jsonl")
+def test_the_cure_works(workshop: Workshop, folder: Path) -> None:
+    content = workshop.predictions().read_bytes()
+    forge(workshop, copied_over_wrong_ones)
+    workshop.predictions().rename(folder / "moved.jsonl")
     workshop.run()
-    assert folder.predictions_file("t").read_bytes() == content
+    assert workshop.predictions().read_bytes() == content
 
 
-def test_a_record_without_predictions_is_shown(folder: RunFolder) -> None:
-    folder.predictions_file("t").unlink()
-    assert read_run(folder.path)[0].tasks[0].scores[0].value == 0.75
+def test_a_record_without_predictions_is_shown(workshop: Workshop, folder: Path) -> None:
+    workshop.predictions().unlink()
+    assert workshop.load().record.tasks[0].scores[0].value == 0.75
 
 
 @pytest.mark.parametrize("forgery", ["one right row for every wrong one", "a row less", "a row twice"])
-def test_of_two_rows_of_an_unfinished_task_the_first_is_kept(
-    forgery: str, workshop: Workshop, folder: RunFolder
-) -> None:
-    content = folder.predictions_file("t").read_bytes()
-    forge(folder, FORGERIES[forgery])
-    unfinish(folder)
+def test_of_two_rows_of_an_unfinished_task_the_first_is_kept(forgery: str, workshop: Workshop, folder: Path) -> None:
+    content = workshop.predictions().read_bytes()
+    forge(workshop, FORGERIES[forgery])
+    unfinish(workshop)
     observer = Heard()
     assert workshop.run(observer=observer).tasks[0].scores[0].value == 0.75
-    assert folder.predictions_file("t").read_bytes() == content
+    assert workshop.predictions().read_bytes() == content
     assert observer.events[0][0] == "say"
 
 
-def test_rows_of_nobody_are_dropped_with_a_warning(workshop: Workshop, folder: RunFolder) -> None:
-    content = folder.predictions_file("t").read_bytes()
-    forge(folder, lambda rows: first(rows, id="nobody\x1b[31m"))
-    unfinish(folder)
+def test_rows_of_nobody_are_dropped_with_a_warning(workshop: Workshop, folder: Path) -> None:
+    content = workshop.predictions().read_bytes()
+    forge(workshop, lambda rows: first(rows, id="nobody\x1b[31m"))
+    unfinish(workshop)
     (task,) = workshop.run().tasks
     assert task.warnings == ["1 row for examples that the task does not have were dropped (first: 'nobody')"]
-    assert folder.predictions_file("t").read_bytes() == content
+    assert workshop.predictions().read_bytes() == content
 
 
 @pytest.mark.parametrize(
@@ -136,24 +125,20 @@ def test_rows_of_nobody_are_dropped_with_a_warning(workshop: Workshop, folder: R
     ],
 )
 def test_a_row_that_is_none_is_named_with_its_field(
-    changes: dict[str, Any], reason: str, workshop: Workshop, folder: RunFolder
+    changes: dict[str, Any], reason: str, workshop: Workshop, folder: Path
 ) -> None:
-    forge(folder, lambda rows: first(rows, **changes))
-    unfinish(folder)
+    forge(workshop, lambda rows: first(rows, **changes))
+    unfinish(workshop)
     with pytest.raises(RecordError, match=rf"t\.jsonl, line 1, is not a valid prediction \({reason}.*delete that line"):
         workshop.run()
 
 
 @pytest.mark.wing("comparison")
-def test_two_rows_for_one_example_are_not_compared_without_a_digest(folder: RunFolder) -> None:
-    from tests.finished_runs import compare_runs
-
-    forge(folder, copied_over_wrong_ones)
-    record = read_record(folder.run_file)
-    record.tasks[0].predictions_sha256 = None
-    folder.write(record)
+def test_two_rows_for_one_example_are_not_compared_without_a_digest(workshop: Workshop, folder: Path) -> None:
+    forge(workshop, copied_over_wrong_ones)
+    workshop.edit_record(lambda record: record["tasks"][0].update(predictions_sha256=None))
     with pytest.raises(RecordError, match=r"t\.jsonl has two rows for 't1'"):
-        compare_runs(folder.path, folder.path)
+        figeval.compare(folder, folder)
 
 
 def test_a_kill_between_rows_and_record_costs_nothing(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,40 +150,34 @@ def test_a_kill_between_rows_and_record_costs_nothing(workshop: Workshop, monkey
             answers = super().generate(prompts)
             return [self.absent if next(replies, None) else answer for answer in answers]
 
-    from figeval import Reply
-
     Moody.absent = Reply(text="", finish="error", error="nobody there")  # type: ignore[attr-defined]
     workshop.backend = Moody(function=lambda question: Reply(text="A"))
     write_task(workshop.folder, "t")
     settings = {"routes": {"choice": "by_letter"}}
     assert workshop.run(**settings).tasks[0].counts["error"] == 3
-    folder = RunFolder(workshop.path / "run")
-    write = RunFolder.write
-    for task_number in range(1, 4):  # killed before each of the records that the second session writes
-        written: list[int] = []
+    replace = Path.replace
+    for write_number in (1, 2):  # killed before each of the records that the second session writes
+        written: list[Path] = []
 
-        def killed(self: RunFolder, record: Any, task_number: int = task_number, written: list[int] = written) -> None:
-            written.append(1)
-            if len(written) == task_number:
+        def killed(self: Path, target: Path, write_number: int = write_number, written: list[Path] = written) -> Path:
+            written += [target] if target.name == "run.json" else []
+            if len(written) == write_number:
                 raise KeyboardInterrupt
-            write(self, record)
+            return replace(self, target)
 
         with monkeypatch.context() as patch:
-            patch.setattr(RunFolder, "write", killed)
-            try:
+            patch.setattr(Path, "replace", killed)
+            with pytest.raises(KeyboardInterrupt):
                 workshop.run(**settings)
-            except KeyboardInterrupt:
-                read_run(folder.path)
+        workshop.load()
     (task,) = workshop.run(**settings).tasks
     assert (task.status, task.counts["ok"]) == ("done", 20)
-    read_run(folder.path)
+    workshop.load()
 
 
-def test_a_finished_run_has_a_digest_of_each_file(folder: RunFolder) -> None:
-    import hashlib
-
-    (task,) = read_record(folder.run_file).tasks
-    assert task.predictions_sha256 == hashlib.sha256(folder.predictions_file("t").read_bytes()).hexdigest()
+def test_a_finished_run_has_a_digest_of_each_file(workshop: Workshop, folder: Path) -> None:
+    (task,) = workshop.load().record.tasks
+    assert task.predictions_sha256 == sha256(workshop.predictions().read_bytes()).hexdigest()
 
 
 # ---- another run, a new run -----------------------------------------------------------------------------------------
@@ -214,31 +193,31 @@ def test_a_finished_run_has_a_digest_of_each_file(folder: RunFolder) -> None:
     ],
 )
 def test_the_setting_that_differs_is_named(
-    settings: dict[str, Any], difference: str, workshop: Workshop, folder: RunFolder
+    settings: dict[str, Any], difference: str, workshop: Workshop, folder: Path
 ) -> None:
     with pytest.raises(RecordError) as caught:
         workshop.run(**settings)
     assert f"contains another run ({difference}); choose another --output_path, or start over" in str(caught.value)
 
 
-def test_a_fresh_run_puts_the_earlier_one_aside(workshop: Workshop, folder: RunFolder) -> None:
-    before = folder.run_file.read_bytes(), folder.predictions_file("t").read_bytes()
+def test_a_fresh_run_puts_the_earlier_one_aside(workshop: Workshop, folder: Path) -> None:
+    before = (folder / "run.json").read_bytes(), workshop.predictions().read_bytes()
     workshop.backend = FakePairScorer()
     workshop.run(fresh=True)
     assert len(workshop.backend.asked) == 60, "everything is asked anew"
-    (earlier,) = (folder.path / "earlier").iterdir()
+    (earlier,) = (folder / "earlier").iterdir()
     assert ((earlier / "run.json").read_bytes(), (earlier / "predictions/t.jsonl").read_bytes()) == before
-    read_run(earlier)
+    figeval.load(earlier)
     workshop.run(fresh=True, seed=1)
-    assert len(list((folder.path / "earlier").iterdir())) == 2
+    assert len(list((folder / "earlier").iterdir())) == 2
 
 
-def test_rows_without_a_record_are_nobodys(workshop: Workshop, folder: RunFolder) -> None:
-    folder.run_file.unlink()
+def test_rows_without_a_record_are_nobodys(workshop: Workshop, folder: Path) -> None:
+    (folder / "run.json").unlink()
     with pytest.raises(RecordError, match=r"has predictions of a run whose run\.json is missing"):
         workshop.run()
     workshop.run(fresh=True)
-    assert (folder.path / "earlier/unknown/predictions/t.jsonl").is_file()
+    assert (folder / "earlier/unknown/predictions/t.jsonl").is_file()
 
 
 # ---- links ----------------------------------------------------------------------------------------------------------
@@ -266,11 +245,7 @@ def test_links_in_a_foreign_folder_are_not_followed(name: str, workshop: Worksho
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "a/b", "", ".hidden", "x" * 300])
-def test_no_task_of_a_record_leads_out_of_its_folder(name: str, folder: RunFolder) -> None:
-    content = json.loads(folder.run_file.read_text())
-    content["tasks"][0]["task"] = name
-    folder.run_file.write_text(json.dumps(content))
+def test_no_task_of_a_record_leads_out_of_its_folder(name: str, workshop: Workshop, folder: Path) -> None:
+    workshop.edit_record(lambda record: record["tasks"][0].update(task=name))
     with pytest.raises(RecordError, match="is not a valid task name"):
-        read_run(folder.path)
-    with pytest.raises(RecordError, match="is not a valid task name"):
-        folder.predictions_file(name)
+        workshop.load()

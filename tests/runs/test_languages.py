@@ -20,12 +20,11 @@ from figeval.records.run_folder import read_run
 from figeval.records.sweep import SeedsRecord, mean_of
 from figeval.reporting import table
 from figeval.reporting.training import show_seeds
-from figeval.runs.rescore import rescore
 from figeval.runs.score import MetricSet, TaskScorer
 from figeval.runs.seeds import scores_of
 from figeval.runs.stored import with_breakdown
 from figeval.runs.validate import validate
-from tests.fakes import FakeGenerator, FakePairScorer
+from figeval.testing.fakes import FakeGenerator, FakePairScorer
 from tests.processes import figeval
 from tests.runs.conftest import Heard, Workshop, write_task
 
@@ -134,7 +133,7 @@ def test_answers_read_again_keep_the_baselines_of_each_language(workshop: Worksh
     workshop.backend = FakeGenerator(function=lambda question: "B" if "grapes" in question else "A")
     before = workshop.run().tasks[0]
     assert all(language_record.baselines for language_record in before.languages)
-    rescore(workshop.path / "run", workshop.harness())
+    workshop.rescore()
     after = read_run(workshop.path / "run")[0].tasks[0]
     assert (after.languages, after.scores) == (before.languages, before.scores)
 

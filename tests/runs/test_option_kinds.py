@@ -19,11 +19,10 @@ from figeval.records.run_folder import read_run
 from figeval.records.schema import ChoicesRecord
 from figeval.reporting import table
 from figeval.runs.option_kinds import choices
-from figeval.runs.rescore import rescore
 from figeval.task_types.choice import Choice, chosen
 from figeval.task_types.debiasing import combine_answers
 from figeval.task_types.fields import reordered
-from tests.fakes import FakeGenerator
+from figeval.testing.fakes import FakeGenerator
 from tests.finished_runs import row, run, task
 from tests.runs.conftest import Workshop, write_task
 
@@ -175,7 +174,7 @@ def test_answers_read_again_have_the_table_again(workshop: Workshop) -> None:
     assert before.tasks[0].choices
     file = workshop.path / "run" / "predictions" / "t.jsonl"
     stored = workshop.rows()
-    rescore(workshop.path / "run", workshop.harness())
+    workshop.rescore()
     assert workshop.rows() == stored
     assert read_run(workshop.path / "run")[0].tasks[0].choices == before.tasks[0].choices
     assert file.is_file()

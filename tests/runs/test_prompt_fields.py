@@ -9,10 +9,9 @@ import pytest
 
 from figeval import Continuation, DataError, Harness, RunConfig, SpanExample, TaskError
 from figeval.runs.preview import preview
-from figeval.runs.rescore import rescore
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
-from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
+from figeval.testing.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.runs.conftest import write_task
 from tests.typed import bound
 
@@ -101,7 +100,7 @@ def test_an_answer_in_words_is_read_against_what_was_shown(workshop, orders):
     (task,) = workshop.run(orders=orders).tasks
     assert task.error is None
     assert task.scores[0].value == pytest.approx(0.75)
-    (again,) = rescore(workshop.path / "run", workshop.harness())
+    (again,) = workshop.rescore()
     assert again.changed == 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from figeval import RecordError, Reply, recompute
-from tests.fakes import FakeGenerator, FakePairScorer
+from figeval.testing.fakes import FakeGenerator, FakePairScorer
 from tests.runs.conftest import Workshop, write_task
 from tests.runs.test_variants import letter_of_the_word, write_prompted
 

@@ -10,9 +10,8 @@ import pytest
 from figeval import ChoiceExample, RecordError, Reply, ReplyReader
 from figeval.records.digests import SeenTexts
 from figeval.records.seen import Lineage, write
-from figeval.runs.rescore import rescore
 from figeval.task_types.choice import read_letter
-from tests.fakes import FakeGenerator
+from figeval.testing.fakes import FakeGenerator
 from tests.runs.conftest import write_task
 from tests.runs.test_variants import letter_of_the_word, write_prompted
 
@@ -62,7 +61,7 @@ def test_the_same_extractor_changes_nothing(settings, workshop):
     workshop.backend = FakeGenerator(function=moody)
     before = workshop.run(**settings)
     stored = content(workshop)
-    changes = rescore(workshop.path / "run", workshop.harness())
+    changes = workshop.rescore()
     assert content(workshop) == stored
     after = json.loads((workshop.path / "run" / "run.json").read_text())
     assert after == json.loads(before.model_dump_json())
@@ -78,7 +77,7 @@ def test_pairs_are_read_with_the_words_of_the_run(workshop):
     stored = content(workshop)
     file = workshop.folder / "p.task.yaml"
     file.write_text(file.read_text().replace('"Maybe"', '"Perhaps"'))
-    (task,) = rescore(workshop.path / "run", workshop.harness())
+    (task,) = workshop.rescore()
     assert (task.changed, task.after) == (0, {"ok": 12})
     assert content(workshop) == stored
 
@@ -102,7 +101,7 @@ def test_another_extractor_writes_predictions_scores_and_its_version(workshop, m
         for route in harness.routes.of("choice")
     ]
     monkeypatch.setattr(harness.routes, "of", lambda _task_type: routes)
-    (task,) = rescore(workshop.path / "run", harness)
+    (task,) = workshop.rescore(harness)
     assert (task.before, task.after, task.changed) == ({"ok": 19, "unparseable": 1}, {"ok": 20}, 1)
     assert (task.acc_before, task.acc_after) == (before.tasks[0].scores[0].value, 15 / 20 - 1 / 20)
     after = json.loads((workshop.path / "run" / "run.json").read_text())["tasks"][0]
@@ -115,7 +114,7 @@ def test_a_run_without_words_has_nothing_to_read(workshop):
     write_task(workshop.folder, "t")
     workshop.run()
     with pytest.raises(RecordError, match="has no answers in words; only the routes by_letter, by_label_word"):
-        rescore(workshop.path / "run", workshop.harness())
+        workshop.rescore()
 
 
 def test_examples_that_changed_are_not_scored(workshop):
@@ -124,7 +123,7 @@ def test_examples_that_changed_are_not_scored(workshop):
     workshop.run()
     write_task(workshop.folder, "t", row3={"o": ["x", "y", "z"]})
     with pytest.raises(RecordError, match="examples of t changed since this run was made; run it again"):
-        rescore(workshop.path / "run", workshop.harness())
+        workshop.rescore()
 
 
 def test_a_prompt_that_is_gone(workshop):
@@ -133,7 +132,7 @@ def test_a_prompt_that_is_gone(workshop):
     workshop.run(prompts=("all",))
     write_task(workshop.folder, "t")
     with pytest.raises(RecordError, match="no prompt 'loud' any more, so the replies of t@loud cannot be read again"):
-        rescore(workshop.path / "run", workshop.harness())
+        workshop.rescore()
 
 
 def test_marks_of_seen_examples_stay(workshop, tmp_path):
@@ -148,7 +147,7 @@ def test_marks_of_seen_examples_stay(workshop, tmp_path):
     (before,) = workshop.run().tasks
     assert (before.overlap.trained, before.scores[0].seen) == (1, "trained")
     stored = content(workshop)
-    rescore(workshop.path / "run", workshop.harness())
+    workshop.rescore()
     assert content(workshop) == stored
     (after,) = json.loads((workshop.path / "run" / "run.json").read_text())["tasks"]
     assert after == json.loads(before.model_dump_json())

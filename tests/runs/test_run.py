@@ -10,11 +10,8 @@ import sys
 
 import pytest
 
-from figeval import CapabilityError, DataError, Harness, ModelError, RecordError, Reply, TaskError, hookimpl
-from figeval.models.capabilities import OutputStream, Part
-from figeval.records.run_folder import read_run
-from figeval.runs.rescore import rescore
-from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
+from figeval import CapabilityError, DataError, ModelError, OutputStream, Part, RecordError, Reply, TaskError, hookimpl
+from figeval.testing.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.runs.conftest import Heard, write_task
 
 
@@ -136,8 +133,8 @@ def test_a_minimal_pair_that_a_limit_cuts_counts_in_no_strict_accuracy(workshop)
         assert scores[0].n == 5  # accuracy is over all rows
     assert limited.warnings == ["--limit splits a minimal pair, which acc_strict leaves out"]
     assert [row["group"] for row in workshop.rows()] == ["p0", "p0", "p1", "p1", None]
-    rescore(workshop.path / "run", workshop.harness())
-    assert read_run(workshop.path / "run")[0].tasks[0].scores == limited.scores
+    workshop.rescore()
+    assert workshop.load().record.tasks[0].scores == limited.scores
     workshop.path = workshop.path / "whole"
     workshop.path.mkdir()
     (task,) = workshop.run(limit=6).tasks
@@ -195,9 +192,7 @@ def test_a_metric_that_leaves_fails_the_task_as_well(workshop):
             register("leaving", lambda example, prediction: sys.exit(0))
 
     write_task(workshop.folder, "t")
-    harness = workshop.harness()
-    harness.manager.load("metrics", "test", Metrics)
-    record = workshop.run(harness=Harness(harness.manager, include=(workshop.folder,)), metrics=("leaving",))
+    record = workshop.run(harness=workshop.harness(Metrics()), metrics=("leaving",))
     assert (record.status, record.tasks[0].status) == ("incomplete", "failed")
     assert "SystemExit: 0" in record.tasks[0].error
 
@@ -225,9 +220,7 @@ def test_a_hook_that_changes_what_it_is_given_changes_no_record(workshop):
             run.status = "incomplete"
 
     write_task(workshop.folder, "t")
-    harness = workshop.harness()
-    harness.manager.load("meddling", "test", Meddling)
-    record = workshop.run(harness=harness)
+    record = workshop.run(harness=workshop.harness(Meddling()))
     assert record.status == "complete"
     assert record.tasks[0].scores
 
@@ -249,7 +242,7 @@ def test_half_a_surrogate_pair_costs_no_run(workshop):
     replies.clear()
     record = workshop.run(**settings)
     assert (record.status, record.tasks[0].counts["ok"]) == ("complete", 5)
-    assert read_run(workshop.path / "run")[0].model.description["answered_as"] == ["odd \ufffd"]
+    assert workshop.load().record.model.description["answered_as"] == ["odd \ufffd"]
     assert workshop.rows()[1]["raw"] == "A \ufffd"
 
 
@@ -412,8 +405,6 @@ def test_a_model_that_picked_the_wrong_options_is_warned_about(workshop):
 
 
 def test_observers_hear_of_a_run(workshop):
-    from figeval import hookimpl
-
     heard = []
 
     class Ears:
@@ -430,7 +421,5 @@ def test_observers_hear_of_a_run(workshop):
             heard.append(("finished", run.status))
 
     write_task(workshop.folder, "t")
-    harness = workshop.harness()
-    harness.manager.load("ears", "test", Ears)
-    workshop.run(harness=harness)
+    workshop.run(harness=workshop.harness(Ears()))
     assert heard == [("started", "running"), ("t", 20), ("finished", "complete")]

@@ -6,10 +6,8 @@ import json
 
 import pytest
 
-from figeval import CapabilityError, DataError, Harness, Reply, TaskError, plugins
-from figeval.runs.rescore import rescore
-from tests.fakes import FakeGenerator
-from tests.runs.conftest import Models
+from figeval import CapabilityError, DataError, Reply, TaskError
+from figeval.testing.fakes import FakeGenerator
 
 TASK = """
 name: where
@@ -58,21 +56,9 @@ def moody(question):
     return replies.get(part, 'Here: ```json\n{"quote": "a boat sank"}\n```')
 
 
-def stored_rows(workshop):
-    return [
-        json.loads(line) for line in (workshop.path / "run" / "predictions" / "where.jsonl").read_text().splitlines()
-    ]
-
-
-def harness(workshop, backend):
-    """With the models that look at places only, too."""
-    manager = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("baselines",)])
-    manager.load("models", "test", lambda: Models(model=backend))
-    return Harness(manager, include=(workshop.folder,))
-
-
 def run_where(workshop, backend, **settings):
-    return workshop.run("where", harness=harness(workshop, backend), **settings)
+    workshop.backend = backend
+    return workshop.run("where", **settings)
 
 
 def scores(task):
@@ -89,7 +75,7 @@ def test_answers_in_words_have_their_status_and_silence_is_told(workshop):
     assert (values["squad_f1_of_all"].n, values["squad_f1_of_all"].value) == (11, pytest.approx(5 / 11))
     assert values["parse_rate"].value == pytest.approx(6 / 11)
     assert (values["verbatim"].n, values["verbatim"].value) == (7, pytest.approx(5 / 7))
-    first, second, *_ = stored_rows(workshop)
+    first, second, *_ = workshop.rows("where")
     assert (first["pred"], first["gold"], first["status"]) == ([21, 32], [21, 32], "ok")
     assert (second["pred"], second["status"], second["scores"][0] < 0.7) == (None, "absent", True)
     assert "text" not in json.dumps({key: value for key, value in first.items() if key != "raw"})
@@ -108,10 +94,10 @@ def test_the_four_floors_are_printed(workshop):
 def test_the_same_extractor_changes_nothing(workshop):
     write(workshop.folder)
     run_where(workshop, FakeGenerator(function=moody))
-    before = stored_rows(workshop)
-    (again,) = rescore(workshop.path / "run", harness(workshop, None))
+    before = workshop.rows("where")
+    (again,) = workshop.rescore()
     assert (again.changed, again.acc_before, again.before["ok"]) == (0, None, 6)
-    assert stored_rows(workshop) == before
+    assert workshop.rows("where") == before
 
 
 def test_solved_examples_are_shown_with_their_quotation(workshop):
@@ -187,12 +173,12 @@ def test_absence_is_scored_and_hidden_gold_is_counted(workshop):
     assert (task.n, task.hidden, task.counts) == (10, 1, {"ok": 10})
     assert (values["squad_f1"].n, values["squad_f1"].value) == (9, pytest.approx(7 / 9)), "0 and 4 to 9 are right"
     assert (values["span_f1"].n, values["span_f1"].value) == (9, pytest.approx(7 / 9))
-    first, second, third, fourth, *_ = stored_rows(workshop)
+    first, second, third, fourth, *_ = workshop.rows("where")
     assert [row["gold"] for row in (first, second, third)] == [[], [], None]
     assert [row["pred"] for row in (first, second, fourth)] == [[], [21, 32], []]
     oracle = next(baseline for baseline in task.baselines if baseline.baseline == "oracle")
     assert {score.metric: score.value for score in oracle.scores}["squad_f1"] == 1
-    (again,) = rescore(workshop.path / "run", harness(workshop, None))
+    (again,) = workshop.rescore()
     assert again.changed == 0
 
 

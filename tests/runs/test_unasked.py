@@ -7,8 +7,7 @@ import json
 import pytest
 
 from figeval import CapabilityError, TaskError
-from figeval.runs.rescore import rescore
-from tests.fakes import FakeGenerator
+from figeval.testing.fakes import FakeGenerator
 from tests.runs.conftest import Workshop
 
 TASK = """
@@ -47,7 +46,7 @@ def test_what_has_too_many_options_costs_no_other_row(
     assert len(backend.asked) == 2
     workshop.run("t")
     assert len(backend.asked) == 2, "a complete run"
-    (read,) = rescore(workshop.path / "run", workshop.harness())
+    (read,) = workshop.rescore()
     assert not read.changed
 
 

@@ -10,7 +10,7 @@ import pytest
 import figeval
 from figeval import CapabilityError, RecordError, Reply, TaskError
 from figeval.runs.baselines import says_nothing
-from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
+from figeval.testing.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.finished_runs import compare_runs
 from tests.runs.conftest import Heard, write_task
 
