@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import figeval
-from figeval import Harness, RunConfig, RunRecord, TaskRecord
+from figeval import Example, Harness, RunConfig, RunRecord, TaskRecord
 from figeval.io.observer import Observer
+from figeval.records import seen
 from figeval.records.run_folder import read_record
 from figeval.records.schema import BaselineRecord, ModelRecord, ScoreRecord
 from figeval.records.sweep import SeedsRecord, write
@@ -90,3 +93,11 @@ def run(*tasks: TaskRecord, **changes: Any) -> RunRecord:
         "model": ModelRecord(name="a-model", backend="encoder"),
     }
     return RunRecord(tasks=list(tasks), **{**fields, **changes})
+
+
+def write_trained_model(folder: Path, trained: Iterable[Example] = (), chosen: Iterable[Example] = ()) -> Path:
+    """Write the folder of a model, without weights, that was trained on and chosen on these examples; return it."""
+    folder.mkdir()
+    (folder / "figeval.json").write_text(json.dumps({"about": {"trained_from": "something"}}), encoding="utf-8")
+    seen.write(folder, seen.Lineage.of_questions(trained, chosen))
+    return folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval import AnswerFormat, Message, Prompt, Reply
-from figeval.models.batching import digest_of
+from figeval import AnswerFormat, Prompt, Reply, hookimpl
+from tests.runs.conftest import Workshop, write_task
 
 ROUTE_OF_TASK = {  # task → route, and an answer that fits its format
     "mini_proverbs": "by_letter",
@@ -27,6 +27,7 @@ class Obedient:
 
     constrains_answers: bool = True
     deterministic_by_name: bool = True
+    is_chat_model: bool = True
     tokens: tuple[int | None, int | None] = (None, None)
     requests: list[Prompt] = field(default_factory=list)
 
@@ -108,11 +109,28 @@ def test_rows_and_record_know_what_was_written_and_zero_is_not_unknown() -> None
     assert figeval.verify(counted_run, include_path=()).problems == ()
 
 
-def test_a_prompt_without_a_format_keeps_its_digest() -> None:
+class Failing:
+    """A metric that fails on every example, so that replies are kept."""
+
+    @hookimpl
+    def register_metrics(self, register: Callable[..., None]) -> None:
+        register("failing", lambda _example, _prediction: 1 / 0, True, ("choice",))
+
+
+def test_a_prompt_without_a_format_keeps_its_digest(workshop: Workshop) -> None:
     """A literal of the version before formats, whose kept replies are found by it."""
-    prompt = Prompt((Message("user", "Why?"),), ("\n\n",), 16)
-    assert digest_of(prompt) == "674e3fc516d779f901b109e9b4bad8176bd6486f502a9c36fe2aeae14cac9ec1"
-    assert digest_of(prompt) != digest_of(Prompt(*(prompt.messages, prompt.stop, 16), AnswerFormat(("A", "B"))))
+    write_task(workshop.folder, "t", 1)
+    (workshop.folder / "why.jinja").write_text("{% block letter %}Why?{% endblock %}", encoding="utf-8")
+    with (workshop.folder / "t.task.yaml").open("a") as file:
+        file.write("template: why.jinja\n")
+    digests = []
+    for constrain in (False, True):
+        workshop.backend = Obedient(is_chat_model=False)
+        harness = workshop.harness(Failing())
+        workshop.run(harness=harness, metrics=("failing",), constrain=constrain, fresh=True)
+        digests.append(json.loads((workshop.output / "replies/t.jsonl").read_text(encoding="utf-8"))["request"])
+    assert digests[0] == "c2e0e15fd7052d1b3163c7c8028bf6a0d358c181f1c00d38224f045109cf5436"
+    assert digests[1] != digests[0]
 
 
 @dataclass

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from figeval import Harness, Inputs, ModelError, Reply, TaskError, plugins
-from figeval.builtin.plugins.encoders import bertscore
+from figeval import Inputs, ModelError, Reply, TaskError
 from figeval.testing import harness
 from figeval.testing.fakes import FakeGenerator, FakePairScorer
 from tests.runs.conftest import Workshop
@@ -125,8 +126,7 @@ def test_without_a_train_split_nothing_can_be_taken(telling: Workshop) -> None:
 def test_bertscore_without_the_extra_is_refused_before_anything_is_asked(
     telling: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bertscore, "find_spec", lambda _name: None)
-    bertscore._layer.cache_clear()
+    monkeypatch.setitem(sys.modules, "bert_score", None)  # as if it were not installed
     with pytest.raises(ModelError, match=r"figeval\[bertscore\]"):
         telling.run("tell", metrics=("bertscore",), harness=telling.harness("encoders"))
     assert not telling.backend.asked
@@ -139,14 +139,8 @@ def test_every_metric_of_texts_says_in_which_direction_it_is_better() -> None:
     assert worse == {"leakage", "repetition_4", "cut_off"}
 
 
-def test_echo_writes_its_lists() -> None:
-    echo = plugins_of("echo")
+def test_echo_writes_its_lists(open_model: Callable[..., Any]) -> None:
     requests = [Inputs((("saying", "s"), ("keywords", ("dog", "ran home")))), Inputs((("keywords", ()),)), Inputs(())]
-    assert echo.write(requests) == ["dog ran home", "", ""]
+    assert open_model("echo").write(requests) == ["dog ran home", "", ""]
     with pytest.raises(ModelError, match="takes nothing after the colon"):
-        plugins_of("echo", "loud")
-
-
-def plugins_of(name: str, model: str = "") -> Any:
-    """The model of this name among the lexical ones."""
-    return Harness(plugins.load(modules=("figeval.builtin.plugins.baselines",))).backends.registry.get(name)(model)
+        open_model("echo:loud")

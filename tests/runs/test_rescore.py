@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
-from figeval import ChoiceExample, RecordError, Reply, ReplyReader
-from figeval.records.digests import SeenTexts
-from figeval.records.seen import Lineage, write
-from figeval.task_types.choice import read_letter
+from figeval import ChoiceExample, Prediction, RecordError, Reply, ReplyReader, by_reply, hookimpl
 from figeval.testing.fakes import FakeGenerator
+from tests.finished_runs import write_trained_model
 from tests.runs.conftest import write_task
 from tests.runs.test_variants import letter_of_the_word, write_prompted
 
@@ -82,32 +79,37 @@ def test_pairs_are_read_with_the_words_of_the_run(workshop):
     assert content(workshop) == stored
 
 
-def test_another_extractor_writes_predictions_scores_and_its_version(workshop, monkeypatch):
+class Letters:
+    """The route `by_initial`, whose reader takes the reply for a letter and, in its second version, gamma for C."""
+
+    def __init__(self, version):
+        self.version = version
+
+    def read(self, example, _context, reply):
+        letter = "C" if reply.text == "gamma" and self.version == "2" else reply.text
+        if letter not in ("A", "B", "C"):
+            return Prediction(example_id=example.id, value=None, status="unparseable", raw=reply.text)
+        return Prediction(example_id=example.id, value="ABC".index(letter), raw=reply.text)
+
+    @hookimpl
+    def register_routes(self, register):
+        register("choice", by_reply("by_initial", "letter", ReplyReader(self.read, self.version)))
+
+
+def test_another_extractor_writes_predictions_scores_and_its_version(workshop):
     write_task(workshop.folder, "t")
     workshop.backend = FakeGenerator(
         function=lambda question: "gamma" if "word2" in question else letter_of_the_word(question)
     )
-    before = workshop.run()
+    before = workshop.run(harness=workshop.harness(Letters("1")), routes={"choice": "by_initial"})
     assert before.tasks[0].counts == {"ok": 19, "unparseable": 1}
-
-    harness = workshop.harness()
-
-    def reads_greek(example, context, reply):
-        greek = Reply(text="C") if reply.text == "gamma" else reply
-        return read_letter(example, context, greek)
-
-    routes = [
-        replace(route, reader=ReplyReader(reads_greek, "99")) if route.name == "by_letter" else route
-        for route in harness.routes.of("choice")
-    ]
-    monkeypatch.setattr(harness.routes, "of", lambda _task_type: routes)
-    (task,) = workshop.rescore(harness)
+    (task,) = workshop.rescore(workshop.harness(Letters("2")))
     assert (task.before, task.after, task.changed) == ({"ok": 19, "unparseable": 1}, {"ok": 20}, 1)
     assert (task.acc_before, task.acc_after) == (before.tasks[0].scores[0].value, 15 / 20 - 1 / 20)
-    after = json.loads((workshop.path / "run" / "run.json").read_text())["tasks"][0]
-    assert (after["extractor"], after["counts"]) == ("99", {"ok": 20})
+    (after,) = workshop.load().record.tasks
+    assert (after.extractor, after.counts) == ("2", {"ok": 20})
     assert workshop.rows()[2]["pred"] == 2
-    assert not list((workshop.path / "run").rglob("*.part"))
+    assert not list(workshop.output.rglob("*.part"))
 
 
 def test_a_run_without_words_has_nothing_to_read(workshop):
@@ -137,11 +139,8 @@ def test_a_prompt_that_is_gone(workshop):
 
 def test_marks_of_seen_examples_stay(workshop, tmp_path):
     write_prompted(workshop.folder)
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (folder / "figeval.json").write_text(json.dumps({"about": {"trained_from": "something"}}))
     query = ChoiceExample(id="", query="Word3 here!", options=("a", "b"), gold=0)
-    write(folder, Lineage(trained=SeenTexts.of_questions([query])))
+    folder = write_trained_model(tmp_path / "model", [query])
     workshop.backend = FakeGenerator(function=letter_of_the_word)
     workshop.backend.source = lambda: folder
     (before,) = workshop.run().tasks

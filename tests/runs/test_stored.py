@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from figeval import Harness, RecordError, UnknownName
-from figeval.records.run_folder import RunFolder, read_record
-from figeval.runs.score import MetricSet, TaskScorer
-from figeval.runs.stored import stored_metrics, stored_values, with_breakdown
-from figeval.types import JSON
-from tests.finished_runs import finished, row
+import figeval
+from figeval import GenerationExample, RecordError, UnknownName
+from tests.finished_runs import finished
 
-METRICS = Harness().metrics
-SET = MetricSet([METRICS.get("acc", "pairs"), METRICS.get("macro_f1", "pairs")], ("entailment", "non-entailment"))
-ROW_FIELDS = {"status": "ok", "cluster": None, "group": None, "tied": 1, "truncated": False}
 TASKS = ("mini_pairs", "mini_retrieval")
 
 
@@ -25,31 +20,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return finished(tmp_path_factory.mktemp("runs") / "run", *TASKS, baselines=False)
 
 
-def test_metrics_are_told_apart(folder: Path) -> None:
-    assert stored_metrics(RunFolder(folder), "mini_pairs") == {"acc": True, "macro_f1": False}
-    assert stored_metrics(RunFolder(folder), "nothing") == {}
-
-
-def test_values_of_means_only(folder: Path) -> None:
-    values = stored_values(RunFolder(folder), "mini_pairs", "acc")
-    assert len(values) == 60
-    assert values["I01E"][1] == "spill the beans"
-    assert stored_values(RunFolder(folder), "mini_pairs", "macro_f1") == {}
-    assert stored_values(RunFolder(folder), "mini_pairs", "mrr") == {}
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    """A copy of the run whose rows may be changed, as those of figeval before 1.4."""
+    shutil.copytree(folder, tmp_path / "copy")
+    record = json.loads((tmp_path / "copy/run.json").read_text(encoding="utf-8"))
+    for task in record["tasks"]:
+        task["predictions_sha256"] = None
+    (tmp_path / "copy/run.json").write_text(json.dumps(record), encoding="utf-8")
+    return tmp_path / "copy"
 
 
 def test_a_breakdown_afterwards_is_that_of_the_run(folder: Path, tmp_path: Path) -> None:
-    metrics = Harness().metrics
-    during = read_record(finished(tmp_path / "run", *TASKS, by=("figure",), baselines=False) / "run.json")
+    during = figeval.load(finished(tmp_path / "run", *TASKS, by=("figure",), baselines=False)).record
     before = (folder / "run.json").read_bytes()
-    afterwards = with_breakdown(folder, "figure", metrics)
+    afterwards = figeval.load(folder).by("figure").record
     assert [task.breakdowns for task in afterwards.tasks] == [task.breakdowns for task in during.tasks]
     assert (folder / "run.json").read_bytes() == before, "looking changes nothing"
 
 
-def test_a_breakdown_has_every_metric_of_the_run(folder: Path) -> None:
+def test_a_breakdown_has_every_metric_of_the_run(folder: Path, copy: Path) -> None:
     """Macro-F1 is bootstrapped, which takes forty clusters; a minimal pair counts where both members have the value."""
-    pairs = next(task for task in with_breakdown(folder, "figure", METRICS).tasks if task.task == "mini_pairs")
+    pairs = figeval.load(folder).by("figure").record.tasks[0]
     run_scores = {score.metric: score for score in pairs.scores}
     for group in pairs.breakdowns[0].groups:
         group_scores = {score.metric: score for score in group.scores}
@@ -58,49 +50,39 @@ def test_a_breakdown_has_every_metric_of_the_run(folder: Path) -> None:
         assert group_scores["macro_f1"].interval.reason == "fewer than 40 clusters"
         assert group_scores["acc"].low is not None
         assert group_scores["acc_strict"].n == group_scores["acc"].n / 2
-    rows = [json.loads(line) for line in (folder / "predictions/mini_pairs.jsonl").read_text().splitlines()]
-    by_side = scorer(SET).breakdown("side", lambda: rows_with_sides(rows))
+    file = copy / "predictions/mini_pairs.jsonl"
+    rows = list(map(json.loads, file.read_text(encoding="utf-8").splitlines()))
+    sides = ({**row, "meta": {"side": row["id"][-1]}} for row in rows)  # the members of every pair differ
+    file.write_text("".join(json.dumps(row) + "\n" for row in sides), encoding="utf-8")
+    (by_side,) = figeval.load(copy).by("side").record.tasks[0].breakdowns
     assert [{score.metric: score.n for score in group.scores} for group in by_side.groups] == [
         {"acc": 30, "macro_f1": 30, "acc_strict": 0},
         {"acc": 30, "macro_f1": 30, "acc_strict": 0},
     ]
 
 
-def scorer(metrics: MetricSet) -> TaskScorer:
-    return TaskScorer(metrics=metrics, strict=False, seed=0, settings={})
-
-
-def rows_with_sides(rows: list[JSON]) -> list[JSON]:
-    """The rows with a column in which the members of every pair differ."""
-    return [{**row, "meta": {"side": row["id"][-1]}} for row in rows]
-
-
-def test_a_breakdown_counts_different_words_within_its_part() -> None:
+def test_a_breakdown_counts_different_words_within_its_part(tmp_path: Path) -> None:
     """distinct_1 of "a b" is 1 and of "a b", "a b" is 1/2: what another part says takes nothing away."""
-    metrics = MetricSet([METRICS.get("distinct_1", "generation")], ())
-    rows = [
-        {**ROW_FIELDS, "id": str(number), "pred": text, "meta": {"side": side}, "metrics": {"distinct_1": [0.0, 2.0]}}
-        for number, (text, side) in enumerate([("a b", "x"), ("a b", "x"), ("a b", "y")])
-    ]
-    breakdown = scorer(metrics).breakdown("side", lambda: rows)
-    values = {group.value: group.scores[0] for group in breakdown.groups}
-    assert (values["x"].value, values["y"].value) == (0.5, 1.0)
-    assert values["x"].interval.reason == "depends on the number of texts"
+
+    @figeval.task(name="sides", type="generation", metrics=("distinct_1",), baselines=())
+    def sides():  # type: ignore[no-untyped-def]
+        for number, side in enumerate("xxy"):
+            yield GenerationExample(id=str(number), inputs={"keywords": "a"}, references=("a b",), meta={"side": side})
+
+    rows = [{"id": str(number), "prediction": "a b"} for number in range(3)]
+    run = figeval.score(sides, rows, name="x", by=("side",), output_path=tmp_path / "run")
+    scores = {group.value: group.scores[0] for group in run.record.tasks[0].breakdowns[0].groups}
+    assert (scores["x"].value, scores["y"].value) == (0.5, 1.0)
+    assert scores["x"].interval.reason == "depends on the number of texts"
 
 
 def test_an_unknown_column_has_near_names(folder: Path) -> None:
     with pytest.raises(RecordError, match=r"--by figur: .*did you mean 'figure'.*they have figure, idiom, proverb"):
-        with_breakdown(folder, "figur", Harness().metrics)
+        figeval.load(folder).by("figur")
 
 
-def test_a_metric_that_is_not_installed_is_named(folder: Path, tmp_path: Path) -> None:
-    other = tmp_path / "run"
-    (other / "predictions").mkdir(parents=True)
-    record = read_record(folder / "run.json")
-    for task in record.tasks:
-        task.predictions_sha256 = None  # as before 1.4
-    RunFolder(other).write(record)
-    line = row("1", metrics={"acme_margin": 0.5}, meta={"figure": "idiom"})
-    (other / "predictions/mini_pairs.jsonl").write_text(json.dumps(line) + "\n")
+def test_a_metric_that_is_not_installed_is_named(copy: Path) -> None:
+    file = copy / "predictions/mini_pairs.jsonl"
+    file.write_text(file.read_text(encoding="utf-8").replace('"acc"', '"acme_margin"'), encoding="utf-8")
     with pytest.raises(UnknownName, match="unknown metric 'acme_margin'"):
-        with_breakdown(other, "figure", Harness().metrics)
+        figeval.load(copy).by("figure")
