@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 
 import pytest
+import yaml
 
-from figeval import Continuation, DataError, Harness, RunConfig, SpanExample, TaskError
-from figeval.runs.preview import preview
-from figeval.spec.examples import build_examples
-from figeval.spec.survey import survey
+from figeval import Continuation, DataError, Harness, SpanExample, TaskError
 from figeval.testing.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.runs.conftest import write_task
-from tests.typed import bound
 
 PROMPT_FIELDS = """
 prompt_fields: {query: row.q | upper, options: row.o | map("upper") | list}
@@ -37,11 +33,12 @@ def write_shown(folder, **changes):
         file.write(PROMPT_FIELDS)
 
 
-def requests_of(workshop, name="t", **settings):
-    """The first request about the first example, by variant, where a model gives log-likelihoods."""
-    config = RunConfig(tasks=(name,), model="", **settings)
-    for variant, _example, requests in preview(config, workshop.harness(), 1):
-        yield variant, next(routed.requests for routed in requests if routed.route.name == "by_loglikelihood")
+def requests_of(workshop, **settings):
+    """The requests about the first example, one for each of its three options, of every variant."""
+    workshop.backend = FakeLanguageModel()
+    workshop.run(limit=1, fresh=True, **settings)
+    requests = workshop.backend.asked
+    return [requests[start : start + 3] for start in range(0, len(requests), 3)]
 
 
 def test_prompts_show_them_and_other_models_do_not(workshop):
@@ -52,18 +49,17 @@ def test_prompts_show_them_and_other_models_do_not(workshop):
     assert ("word0 here", "word0") in seen
     assert not any(text.isupper() for pair in seen for text in pair)
     assert "prompt_fields" not in task.settings
-    (_, requests), (plain, lower) = requests_of(workshop, prompts=("all",))
+    requests, lower = requests_of(workshop, prompts=("all",))
     assert isinstance(requests[0], Continuation)
     assert "WORD0 HERE" in requests[0].context and requests[0].continuation.strip() == "WORD0"
-    assert plain.full_name == "t@plain"
     assert "word0 here" in lower[0].context and lower[0].continuation.strip() == "word0"
 
 
 def test_solved_examples_and_probes_show_them_too(workshop):
     write_shown(workshop.folder)
-    (_, requests), (_, lower) = requests_of(workshop, num_fewshot=2, prompts=("plain",))
+    requests, lower = requests_of(workshop, num_fewshot=2, prompts=("plain",))
     assert "word" not in requests[0].context and "WORD" not in lower[0].context
-    _, (_, without), (_, shuffled) = requests_of(workshop, probes=True)
+    _, without, shuffled = requests_of(workshop, probes=True)
     assert "WORD" not in without[0].context
     assert "WORD0 HERE" not in shuffled[0].context and " HERE" in shuffled[0].context
 
@@ -81,16 +77,12 @@ def test_both_wordings_are_recorded_with_one_set_of_examples(workshop):
 
 def test_the_fingerprint_of_the_examples_is_that_of_the_task_without_them(workshop):
     write_task(workshop.folder, "t")
-    before = survey_task(workshop)
+    (before,) = workshop.run().tasks
     write_shown(workshop.folder)
-    after = survey_task(workshop)
-    assert (before.sha256, before.prompted_sha256) == (after.sha256, "")
-    assert after.prompted_sha256 not in ("", after.sha256)
-
-
-def survey_task(workshop):
-    harness = Harness(include=(workshop.folder,))
-    return survey("t", partial(harness.examples, harness.catalogue.tasks.get("t")))
+    workshop.backend = FakeLanguageModel()
+    (after,) = workshop.run(fresh=True).tasks
+    assert before.examples_sha256 == after.examples_sha256
+    assert after.settings["prompt_fields"]["sha256"] not in ("", after.examples_sha256)
 
 
 @pytest.mark.parametrize("orders", ["", "cyclic"])
@@ -140,19 +132,25 @@ JOINT = {
 }
 
 
+def joint_examples(workshop, row):
+    (workshop.folder / "t.task.yaml").write_text(yaml.safe_dump(JOINT), encoding="utf-8")
+    (workshop.folder / "rows.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    harness = workshop.harness()
+    return harness.examples(harness.catalogue.tasks.get("t"))
+
+
 @pytest.mark.parametrize("parts", ["given", ["given"], [], 3, [None], [{"given": 3}]])
-def test_parts_of_another_shape_are_refused(parts):
+def test_parts_of_another_shape_are_refused(parts, workshop):
     low = [{"id": "1a", "given": "first", "known": "x", "gold": "sea"}]
     row = {"id": "1", "text": "By the Sea", "c": ["x", "y"], "low": low, "parts": parts}
     with pytest.raises(DataError, match=r"prompt field '(parts|given)'"):
-        list(build_examples(bound(**JOINT), [row]))
+        list(joint_examples(workshop, row))
 
 
-def test_parts_of_a_joint_example_have_both_faces():
-    task = bound(**JOINT)
+def test_parts_of_a_joint_example_have_both_faces(workshop):
     low = [{"id": "1a", "given": "first", "known": "x", "gold": "sea"}]
     row = {"id": "1", "text": "By the Sea", "c": ["x", "y"], "low": low, "parts": [{**low[0], "given": "First"}]}
-    (example,) = build_examples(task, [row])
+    (example,) = joint_examples(workshop, row)
     (part,) = example.parts
     shown = part.for_prompt()
     assert isinstance(shown, SpanExample)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import math
 import shutil
 
 import pytest
 
 import figeval
 from figeval import CapabilityError, RecordError, Reply, TaskError
-from figeval.runs.baselines import says_nothing
 from figeval.testing.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
-from tests.finished_runs import compare_runs
 from tests.runs.conftest import Heard, write_task
 
 LOUD_TEMPLATE = """
@@ -100,16 +98,14 @@ def test_a_run_with_prompts_goes_on_where_it_stopped(workshop):
 
 @pytest.mark.wing("comparison")
 def test_runs_are_compared_prompt_by_prompt(workshop):
-
     write_prompted(workshop.folder)
     workshop.backend = FakeLanguageModel()
     workshop.run(prompts=("all",))
     first = workshop.path / "run"
     first.rename(workshop.path / "first")
     workshop.run(prompts=("all",))
-    compared = compare_runs(workshop.path / "first", workshop.path / "run")
-    assert [task.task for task in compared.tasks] == ["t", "t@loud"]
-    assert {task.comparison.n for task in compared.tasks} == {20}
+    compared = figeval.compare(workshop.path / "first", workshop.output).differences
+    assert compared[["task", "n"]].to_numpy().tolist() == [["t", 20], ["t@loud", 20]]
 
 
 def test_a_prompt_that_nobody_has(workshop):
@@ -172,8 +168,12 @@ def test_probes_show_what_the_query_is_worth(workshop):
 
 def with_floor(folder, name):
     write_task(folder, "t", 6)
-    file = folder / "t.task.yaml"
-    file.write_text(f"{file.read_text()}floor: {name}\n")
+    add_floor(folder, name)
+
+
+def add_floor(folder, name="no_query"):
+    with (folder / "t.task.yaml").open("a") as file:
+        file.write(f"floor: {name}\n")
 
 
 def test_the_scores_of_a_floor_stand_among_the_baselines(workshop):
@@ -225,36 +225,87 @@ def test_where_an_empty_query_ties_the_floor_has_the_query_of_another_example(wo
 def test_without_another_query_the_empty_one_stays_the_floor(workshop):
     """One cluster has more than half of the examples, and nobody asked for the other probe."""
     write_task(workshop.folder, "t", 6, **{f"row{number}": {"k": "same"} for number in range(5)})
-    file = workshop.folder / "t.task.yaml"
-    file.write_text(f"{file.read_text()}floor: no_query\n")
+    add_floor(workshop.folder)
     record = workshop.run()
     assert [(task.task, task.is_floor) for task in record.tasks] == [("t", False), ("t@no_query", True)]
 
 
 @pytest.mark.parametrize(
-    ("scores", "with_threshold", "expected"),
+    ("preferred", "floor"),
     [
-        ([[0.0, 0.0], [1.0, 1.0]], False, True),  # every option of an example is as good
-        ([[None, None], [None, None]], False, True),  # NaN throughout
-        ([[0.0, 0.0], [0.0, 1.0]], False, False),
-        ([[1.0, 0.0], [1.0, 0.0]], False, False),  # always the first option, which is a preference
-        ([[0.0, 0.5], [0.0, 0.5]], True, True),  # one score per pair, and the threshold
-        ([[0.1, 0.5], [0.0, 0.5]], True, False),
-        ([[0.3], [0.3]], False, True),
-        ([[], []], False, False),  # answers in words
-        ([*[[0.0, 0.0]] * 19, [0.0, 1.0]], False, True),  # nearly all
-        ([*[[0.0, 0.0]] * 18, [0.0, 1.0], [1.0, 0.0]], False, False),
+        ((), "shuffled_query"),
+        (("word0",), "shuffled_query"),  # in one example of twenty
+        (("word0", "word1"), "no_query"),
+        (("third",), "no_query"),  # always the last option, which is a preference
     ],
 )
-def test_what_says_nothing(scores, with_threshold, expected):
-    rows = [{"status": "ok", "scores": row_scores} for row_scores in scores]
-    assert says_nothing(rows, with_threshold=with_threshold) == expected
+def test_an_empty_query_that_hardly_says_anything_is_no_floor(preferred, floor, workshop):
+    write_task(workshop.folder, "t")
+    add_floor(workshop.folder)
+    workshop.backend = FakePairScorer(
+        function=lambda left, right: float(right in (left.split() if left else preferred))
+    )
+    assert variant_of_floor(workshop) == floor
 
 
-def test_candidates_that_all_tie_say_nothing():
-    row = {"status": "ok", "top": [[3, 0.0], [4, 0.0]], "relevant_scores": [0.0]}
-    assert says_nothing([row, row])
-    assert not says_nothing([row, {**row, "relevant_scores": [-1.0]}])
+def variant_of_floor(workshop):
+    return next(task.variant for task in workshop.run().tasks if task.is_floor)
+
+
+def test_an_empty_query_without_a_number_is_no_floor(workshop):
+    with_floor(workshop.folder, "no_query")
+    workshop.backend = FakePairScorer(function=lambda left, right: float(right in left) if left else math.nan)
+    assert variant_of_floor(workshop) == "shuffled_query"
+
+
+PAIRS = """
+name: t
+type: pairs
+data: {test: "jsonl:t.jsonl"}
+labels: [same, other]
+settings: {threshold: 0.5}
+fields: {id: row.id, left: row.q, right: "row.o[row.g]", label: "row.g and 'other' or 'same'", meta: {kind: row.k}}
+cluster: kind
+metrics: [acc]
+floor: no_query
+"""
+
+
+@pytest.mark.parametrize(("scores", "floor"), [((0.5, 0.5), "shuffled_query"), ((0.1, 0.5), "no_query")])
+def test_pairs_that_all_lie_on_the_threshold_say_nothing(scores, floor, workshop):
+    write_task(workshop.folder, "t", 6)
+    (workshop.folder / "t.task.yaml").write_text(PAIRS)
+    workshop.backend = FakePairScorer(
+        function=lambda left, right: float(right in left) if left else scores[right == "other"]
+    )
+    assert variant_of_floor(workshop) == floor
+
+
+def test_answers_in_words_are_always_a_floor(workshop):
+    with_floor(workshop.folder, "no_query")
+    workshop.backend = FakeGenerator()
+    assert variant_of_floor(workshop) == "no_query"
+
+
+RANKING = """
+name: t
+type: ranking
+data: {test: "jsonl:t.jsonl"}
+fields: {id: row.id, query: row.q, candidates: row.o, relevant: row.g, meta: {kind: row.k}}
+cluster: kind
+metrics: [acc]
+floor: no_query
+"""
+
+
+@pytest.mark.parametrize(("liking", "floor"), [(0.0, "shuffled_query"), (1.0, "no_query")])
+def test_candidates_that_all_tie_say_nothing(liking, floor, workshop):
+    write_task(workshop.folder, "t", 6)
+    (workshop.folder / "t.task.yaml").write_text(RANKING)
+    workshop.backend = FakePairScorer(
+        function=lambda left, right: float(right in left) if left else liking * (right == "other")
+    )
+    assert variant_of_floor(workshop) == floor
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -262,12 +313,13 @@ def test_candidates_that_all_tie_say_nothing():
 def test_which_probe_is_the_floor_is_verified(keeps, workshop):
     with_floor(workshop.folder, "no_query")
     workshop.run()
-    file = workshop.path / "run" / "run.json"
+
+    def swap(record):
+        record["tasks"][1]["is_floor"] = True
+        del record["tasks"][2]["is_floor"]
+
     if not keeps:
-        stored = json.loads(file.read_text())
-        stored["tasks"][1]["is_floor"] = True
-        del stored["tasks"][2]["is_floor"]
-        file.write_text(json.dumps(stored))
+        workshop.edit_record(swap)
     verified = figeval.verify(workshop.path / "run", include_path=workshop.folder)
     problems = [check.detail for check in verified.problems if check.part == "t@no_query"]
     assert any("is_floor is true, recomputed absent" in detail for detail in problems) == (not keeps)
@@ -389,10 +441,7 @@ def test_a_folder_of_an_older_extractor_is_not_mixed(workshop):
     write_task(workshop.folder, "t")
     workshop.backend = FakeGenerator()
     workshop.run()
-    file = workshop.path / "run" / "run.json"
-    record = json.loads(file.read_text())
-    record["tasks"][0]["extractor"] = "0"
-    file.write_text(json.dumps(record))
+    workshop.edit_record(lambda record: record["tasks"][0].update(extractor="0"))
     with pytest.raises(
         RecordError, match="the answers to t were read by an older extractor; run `figeval rescore` on it"
     ):
