@@ -3,45 +3,52 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
-from rich.console import Console
 
-from figeval import ChoiceExample, Prediction, PredictionRow, decide
-from figeval.metrics.classification import choice_accuracy
-from figeval.records.run_folder import read_run
-from figeval.records.schema import ChoicesRecord
-from figeval.reporting import table
-from figeval.runs.option_kinds import choices
-from figeval.task_types.choice import Choice, chosen
-from figeval.task_types.debiasing import combine_answers
-from figeval.task_types.fields import reordered
+import figeval
+from figeval import ChoiceExample, PredictionRow, Reply
 from figeval.testing.fakes import FakeGenerator
-from tests.finished_runs import row, run, task
-from tests.runs.conftest import Workshop, write_task
+from tests.runs.conftest import Heard, Workshop, write_task
 
 CASES = json.loads((Path(__file__).parent.parent / "golden" / "option_kinds.json").read_text("utf-8"))
 
 
-def choices_of(rows: list[dict[str, Any]]) -> ChoicesRecord:
-    """The table of rows of one key, `kind`."""
-    stored = [
-        row(str(index), choice={**case_row, "kinds": {"kind": case_row["kinds"]}}, cluster=case_row.get("cluster"))
-        for index, case_row in enumerate(rows)
-    ]
-    (record,) = choices(lambda: stored, seed=0)
-    return record
+def score(folder: Path, rows: list[dict[str, Any]]) -> figeval.Run:
+    """Score rows with kinds of options, the scores of these (`chosen`; empty without an answer), and right options."""
+
+    @figeval.task(name="kinds", type="choice", labels=(), metrics=("acc",), baselines=())
+    def kinds() -> Iterator[ChoiceExample]:
+        for number, row in enumerate(rows):
+            yield ChoiceExample(
+                id=str(number),
+                query="q",
+                options=tuple(f"option {index}" for index in range(len(row["kinds"]))),
+                gold=row["right"][0] if row["right"] else None,
+                cluster=row.get("cluster"),
+                option_meta=tuple({"kind": kind} for kind in row["kinds"]),
+            )
+
+    predictions = [{"id": str(number), "scores": row["chosen"] or None} for number, row in enumerate(rows)]
+    return figeval.score(kinds, predictions, name="x", output_path=folder / "run", fresh=True)
+
+
+def choices_of(folder: Path, rows: list[dict[str, Any]]) -> Any:
+    """The table of the only key of such rows."""
+    (table,) = score(folder, rows).record.tasks[0].choices
+    return table
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"])
-def test_worked_by_hand(case: dict[str, Any]) -> None:
-    record = choices_of(case["rows"])
+def test_worked_by_hand(case: dict[str, Any], tmp_path: Path) -> None:
+    record = choices_of(tmp_path, case["rows"])
     expected = case["expected"]
     assert (record.key, record.answered, record.wrong) == (
         "kind",
@@ -54,7 +61,7 @@ def test_worked_by_hand(case: dict[str, Any]) -> None:
         assert list(numbers) == pytest.approx(expected["kinds"][kind.value]), kind.value
 
 
-def test_intervals_are_clustered_and_say_why_they_are_missing() -> None:
+def test_intervals_are_clustered_and_say_why_they_are_missing(tmp_path: Path) -> None:
     rows = [
         {
             "kinds": ["right", "antonym", "literal"],
@@ -65,42 +72,37 @@ def test_intervals_are_clustered_and_say_why_they_are_missing() -> None:
         for c in range(24)
         for index in (c, c, c + c // 4)
     ]
-    antonym = next(kind for kind in choices_of(rows).kinds if kind.value == "antonym")
+    kinds = {kind.value: kind for kind in choices_of(tmp_path, rows).kinds}
+    antonym = kinds["antonym"]
     assert (antonym.chosen.n, antonym.chosen.clusters) == (72, 24)
     assert antonym.chosen.interval.method == antonym.chosen_wrong.interval.method == "wilson on effective n"
     assert antonym.chosen_wrong.n == 48
-    tied = [{**row, "chosen": [0.5, 0.5, 0.0]} for row in rows]
-    assert next(k for k in choices_of(tied).kinds if k.value == "antonym").chosen_wrong.interval.reason.startswith(
-        "fewer"
-    )
-    right = next(kind for kind in choices_of(rows).kinds if kind.value == "right")
-    assert right.chosen_wrong.interval.reason == "no wrong answer could be of this kind"
+    assert kinds["right"].chosen_wrong.interval.reason == "no wrong answer could be of this kind"
+    tied = choices_of(tmp_path, [{**row, "chosen": [0.5, 0.5, 0.0]} for row in rows])
+    (antonym,) = [kind for kind in tied.kinds if kind.value == "antonym"]
+    assert antonym.chosen_wrong.interval.reason.startswith("fewer")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     scores=st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=2, max_size=6),
     kinds=st.lists(st.sampled_from(["a", "b", "c"]), min_size=6, max_size=6),
     gold=st.integers(0, 5),
-    seed=st.integers(0, 9),
 )
-def test_a_tie_counts_as_the_mean_of_fair_draws(scores: list[float], kinds: list[str], gold: int, seed: int) -> None:
+def test_a_tie_counts_as_the_mean_of_fair_draws(
+    scores: list[float], kinds: list[str], gold: int, tmp_path: Path
+) -> None:
     """The shares of one tied row are those of many rows in which the tie was broken by a draw."""
     n = len(scores)
-    example = ChoiceExample(
-        id="e",
-        query="q",
-        options=tuple("abcdef"[:n]),
-        gold=gold % n,
-        option_meta=tuple({"kind": kind} for kind in kinds[:n]),
-    )
-    prediction = decide("e", scores)
-    shares = chosen(example, prediction)
+    best = [index for index, value in enumerate(scores) if value == max(scores)]
+    question = {"kinds": kinds[:n], "right": [gold % n]}
+    run = score(tmp_path, [{**question, "chosen": scores}])
+    (row,) = run.rows("kinds")
+    shares = row["choice"]["chosen"]
     assert sum(shares) == pytest.approx(1)
-    assert shares[gold % n] == pytest.approx(choice_accuracy(example, prediction))
-    best = [index for index, score in enumerate(scores) if score == max(scores)]
-    every = [{"kinds": kinds[:n], "chosen": list(np.eye(n)[index]), "right": [gold % n]} for index in best]
-    tied, drawn = choices_of([{"kinds": kinds[:n], "chosen": shares, "right": [gold % n]}]), choices_of(every)
+    assert shares[gold % n] == pytest.approx(row["metrics"]["acc"])
+    (tied,) = run.record.tasks[0].choices
+    drawn = choices_of(tmp_path, [{**question, "chosen": list(np.eye(n)[index])} for index in best])
     assert tied.wrong * len(best) == pytest.approx(drawn.wrong)
     for kind, other in zip(tied.kinds, drawn.kinds, strict=True):
         assert kind.value == other.value
@@ -109,26 +111,35 @@ def test_a_tie_counts_as_the_mean_of_fair_draws(scores: list[float], kinds: list
         assert kind.expected_wrong == pytest.approx(other.expected_wrong)
 
 
-def test_orders_count_by_their_share() -> None:
-    """Three orders, one without an answer: the others count one half each, whatever places the options stood at."""
+@pytest.mark.parametrize(
+    ("replies", "chosen"),
+    [
+        # One order without an answer: the others count one half each, whatever positions the options have.
+        ({"A. a\nB. b": "B", "A. b\nB. c": None, "A. c\nB. a": "A"}, [0.0, 0.5, 0.5]),
+        ({}, []),
+    ],
+)
+def test_orders_count_by_their_share(replies: dict[str, str | None], chosen: list[float], tmp_path: Path) -> None:
     meta = ({"kind": "right"}, {"kind": "antonym"}, {"kind": "literal"})
-    example = ChoiceExample(id="e", query="q", options=("a", "b", "c"), gold=0, option_meta=meta)
-    answers = [
-        Prediction(example_id="e", value=1, order=(0, 1, 2)),
-        Prediction(example_id="e", value=None, status="refusal", order=(1, 2, 0)),
-        Prediction(example_id="e", value=2, order=(2, 0, 1)),
-    ]
-    assert chosen(example, combine_answers(example, answers)) == [0.0, 0.5, 0.5]
-    assert reordered(example, "options", (2, 0, 1)).option_meta == (meta[2], meta[0], meta[1])
-    unanswered = combine_answers(example, [answers[1]])
-    assert Choice().row(example, unanswered)["choice"]["chosen"] == []
+
+    @figeval.task(name="kinds", type="choice", labels=(), metrics=("acc",), baselines=())
+    def kinds() -> Iterator[ChoiceExample]:
+        yield ChoiceExample(id="e", query="q", options=("a", "b", "c"), gold=0, option_meta=meta)
+
+    def answer(question: str) -> Reply | str:
+        letter = next((letter for options, letter in replies.items() if options in question), None)
+        return letter or Reply(text="", finish="refusal")
+
+    run = figeval.run(kinds, FakeGenerator(function=answer), orders="cyclic", output_path=tmp_path / "run")
+    (row,) = run.rows("kinds")
+    assert row["choice"] == {"kinds": {"kind": ["right", "antonym", "literal"]}, "chosen": chosen, "right": [0]}
 
 
-def test_a_task_without_kinds_stores_none() -> None:
-    example = ChoiceExample(id="e", query="q", options=("a", "b"), gold=0)
-    assert "choice" not in Choice().row(example, Prediction(example_id="e", value=0))
-    assert choices(lambda: [row()], seed=0) == []
-    assert "choices" not in task().model_dump()
+def test_a_task_without_kinds_stores_none(workshop: Workshop) -> None:
+    write_task(workshop.folder, "t")
+    record = workshop.run()
+    assert not any("choice" in row for row in workshop.rows())
+    assert "choices" not in record.tasks[0].model_dump()
 
 
 def with_kinds(workshop: Workshop, n: int = 24) -> None:
@@ -150,15 +161,12 @@ def test_a_run_stores_them_and_computes_the_table_from_what_is_stored(workshop: 
     assert (kinds.key, register.key, kinds.answered) == ("kind", "register", 24)
     for line in workshop.rows():
         TypeAdapter(PredictionRow).validate_python(line)
-    assert choices(workshop.rows, seed=0) == [kinds, register]
-    assert read_run(workshop.path / "run")[0].tasks[0].choices == [kinds, register]
+    assert workshop.load().record.tasks[0].choices == [kinds, register]
     first = next(kind for kind in kinds.kinds if kind.value == "first")
     assert (first.offered, first.examples, first.chosen.n, first.chosen.clusters) == (24, 24, 24, 5)
 
 
 def test_a_run_cut_short_ends_with_the_same_table(workshop: Workshop) -> None:
-    from tests.runs.conftest import Heard
-
     with_kinds(workshop)
     with pytest.raises(KeyboardInterrupt):
         workshop.run(observer=Heard(stop_after=1))
@@ -172,21 +180,15 @@ def test_answers_read_again_have_the_table_again(workshop: Workshop) -> None:
     workshop.backend = FakeGenerator(function=lambda prompt: "B" if "word1" in str(prompt) else "A")
     before = workshop.run()
     assert before.tasks[0].choices
-    file = workshop.path / "run" / "predictions" / "t.jsonl"
     stored = workshop.rows()
     workshop.rescore()
     assert workshop.rows() == stored
-    assert read_run(workshop.path / "run")[0].tasks[0].choices == before.tasks[0].choices
-    assert file.is_file()
+    assert workshop.load().record.tasks[0].choices == before.tasks[0].choices
 
 
-def test_the_table_as_it_is_printed() -> None:
-    record = choices_of(CASES[0]["rows"])
-    console = Console(width=200)
-    with console.capture() as shown:
-        table.show(run(task(choices=[record])), console)
-    printed = [" ".join(line.split()) for line in shown.get().splitlines()]
-    assert "proverbs: chosen by kind in 4 answers, 3 of them wrong" in printed
+def test_the_table_as_it_is_printed(tmp_path: Path) -> None:
+    printed = [" ".join(line.split()) for line in str(score(tmp_path, CASES[0]["rows"])).splitlines()]
+    assert "kinds: chosen by kind in 4 answers, 3 of them wrong" in printed
     assert "kind offered chosen 95 % interval of wrong interval of it expected" in printed
     assert any(
         line.startswith("antonym 4 0.5000 0.150 to 0.850 0.6667") and line.endswith("0.5000") for line in printed

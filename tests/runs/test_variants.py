@@ -271,7 +271,7 @@ floor: no_query
 """
 
 
-@pytest.mark.parametrize(("scores", "floor"), [((0.5, 0.5), "shuffled_query"), ((0.1, 0.5), "no_query")])
+@pytest.mark.parametrize(("scores", "floor"), [((0.5, 0.5), "shuffled_query"), ((0.1, 0.2), "no_query")])
 def test_pairs_that_all_lie_on_the_threshold_say_nothing(scores, floor, workshop):
     write_task(workshop.folder, "t", 6)
     (workshop.folder / "t.task.yaml").write_text(PAIRS)
