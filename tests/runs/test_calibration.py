@@ -4,161 +4,163 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import figeval
 from figeval import (
     CapabilityError,
     ChoiceExample,
     Continuation,
     PairExample,
-    PluginError,
-    Prediction,
-    PromptContext,
     Route,
+    hookimpl,
 )
-from figeval.models.batching import BatchScheduler
-from figeval.task_types.choice import Choice
-from figeval.task_types.debiasing import CONTENT_FREE, FLOOR, calibrated, content_free, in_orders, without_prior
-from figeval.task_types.pairs import Pairs
-from figeval.testing.fakes import FakeLanguageModel, FakeMaskFiller
+from figeval.testing.fakes import FakeLanguageModel, FakeMaskFiller, FakePairScorer
 from tests.runs.conftest import write_task
 from tests.runs.test_contrasts import write_suite
-from tests.typed import route_of
 
-VERBALIZER, CLOZE = route_of(Pairs, "by_verbalizer"), route_of(Pairs, "by_cloze")
-LETTERS = route_of(Choice, "by_letter_likelihood")
+CONTENT_FREE = ("N/A", "[MASK]", "")
+FLOOR = 1e-6
 PAIR = PairExample(id="1", left="it rained", right="it was wet", label="yes")
+CHOICE = ChoiceExample(id="1", query="asked", options=("wrong", "right", "silly"), gold=1)
 LOGITS = st.floats(-5, 5)
+FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def block(_name: str, example: Any, gap: str = "", **_: Any) -> str:
-    texts = (example.left, example.right) if isinstance(example, PairExample) else (example.query, *example.options)
-    return " | ".join((*texts, gap) if gap else texts)
+def answer(folder: Path, model: Any, example: Any = PAIR, **options: Any) -> Any:
+    """Ask a model about one example with calibration, and return the row of its answer."""
+    task_type = "pairs" if isinstance(example, PairExample) else "choice"
+    labels = {"labels": ("yes", "no"), "verbalizer": {"yes": "yes", "no": "no"}} if task_type == "pairs" else {}
+
+    @figeval.task(name="single", type=task_type, metrics=("acc",), baselines=(), **labels)
+    def single():  # type: ignore[no-untyped-def]
+        yield example
+
+    run = figeval.run(single, model, calibrate=True, output_path=folder / "run", fresh=True, **options)
+    (row,) = run.rows("single")
+    return row
 
 
-def predict(route: Route, backend: Any, example: Any, **context: Any) -> Prediction:
-    start = calibrated(route).start
-    prompt_context = PromptContext(block, labels=("yes", "no"), **context)
-    ((_, prediction),) = BatchScheduler(backend, lambda example: start(example, prompt_context)).predictions([example])
-    return prediction
+def log_shares(share: Callable[[str], float]) -> FakeLanguageModel:
+    """A model for which `yes` has this share in a context, and `no` the rest."""
+
+    def logprob(context: str, word: str) -> float:
+        probability = share(context) if word == " yes" else 1 - share(context)
+        return math.log(probability) if probability else -math.inf
+
+    return FakeLanguageModel(function=logprob)
 
 
+@FEW
 @given(LOGITS, LOGITS, LOGITS)
-def test_a_bias_for_a_word_does_not_change_the_answer(for_yes: float, for_no: float, bias: float) -> None:
+def test_a_bias_for_a_word_does_not_change_the_answer(
+    tmp_path: Path, for_yes: float, for_no: float, bias: float
+) -> None:
     """A word's log-probability is what the text says of it, nothing for content-free ones, plus a bias."""
 
     def logprob(context: str, word: str) -> float:
         for_word = 0.0 if "rained" not in context else for_yes if word == " yes" else for_no
         return for_word + (bias if word == " yes" else 0.0)
 
-    prediction = predict(VERBALIZER, FakeLanguageModel(function=logprob), PAIR)
     expected = math.exp(for_yes) / (math.exp(for_yes) + math.exp(for_no))
-    assert prediction.scores == pytest.approx((expected, 1 - expected))
+    row = answer(tmp_path, FakeLanguageModel(function=logprob))
+    assert row["scores"] == pytest.approx((expected, 1 - expected))
 
 
-def test_priors_are_mean_shares_over_the_content_free_inputs() -> None:
+def test_priors_are_mean_shares_over_the_content_free_inputs(tmp_path: Path) -> None:
     """Zhao et al. 2021, section 4: p̂ is averaged over "N/A", "[MASK]" and the empty string, then W = diag(p̂)⁻¹."""
-    shares = {"N/A | N/A": 0.9, "[MASK] | [MASK]": 0.6, "|": 0.3, "it rained | it was wet": 0.7}
+    shares = {"N/A": 0.9, "[MASK]": 0.6, "rained": 0.7}
 
     def logprob(context: str, word: str) -> float:
-        share = shares[context.strip()]
+        share = next((share for text, share in shares.items() if text in context), 0.3)
         return math.log(share if word == " yes" else 1 - share) - 7  # as rare as words are
 
-    prediction = predict(VERBALIZER, FakeLanguageModel(function=logprob), PAIR)
     yes, no = 0.7 / 0.6, 0.3 / 0.4
-    assert prediction.scores == pytest.approx((yes / (yes + no), no / (yes + no)))
+    row = answer(tmp_path, FakeLanguageModel(function=logprob))
+    assert row["scores"] == pytest.approx((yes / (yes + no), no / (yes + no)))
 
 
-def test_words_in_a_gap_are_calibrated_too() -> None:
-    backend = FakeMaskFiller(
-        function=lambda word, before, _after: (word == "yes") * 3.0 + ("rained" in before) * (word == "no")
-    )
-    prediction = predict(CLOZE, backend, PAIR)
-    assert prediction.value == "no"
-    assert len(backend.batches) == 1, "one round"
+def test_words_in_a_gap_are_calibrated_too(tmp_path: Path) -> None:
+    def likes_yes(word: str, before: str, after: str) -> float:
+        return (word.strip() == "yes") * 3.0 + ("rained" in before + after) * (word.strip() == "no")
+
+    model = FakeMaskFiller(function=likes_yes)
+    assert answer(tmp_path, model)["pred"] == "no"
+    assert len(model.batches) == 1, "one round"
 
 
-def test_letters_are_calibrated_in_every_order_of_the_options() -> None:
+def test_letters_are_calibrated_in_every_order_of_the_options(tmp_path: Path) -> None:
     def likes_a(context: str, letter: str) -> float:
-        options = context.split(" | ")[1:]
-        return 4.0 * (letter == " A") + float("right" in options and options.index("right") == "ABC".index(letter[1]))
+        return 4.0 * (letter.strip() == "A") + float(f"{letter.strip()}. right" in context)
 
-    example = ChoiceExample(id="1", query="q", options=("wrong", "right", "silly"), gold=1)
-    route = in_orders(calibrated(LETTERS), "cyclic", 0)
-    backend = FakeLanguageModel(function=likes_a)
-    context = PromptContext(block)
-    ((_, prediction),) = BatchScheduler(backend, lambda example: route.start(example, context)).predictions([example])
-    assert [answer.value for answer in prediction.answers] == [1, 1, 1]
-    assert prediction.scores == (0.0, 1.0, 0.0)
+    options = {"routes": {"choice": "by_letter_likelihood"}, "orders": "cyclic"}
+    row = answer(tmp_path, FakeLanguageModel(function=likes_a), CHOICE, **options)
+    assert [reply["pred"] for reply in row["answers"]] == [1, 1, 1]
+    assert row["scores"] == [0.0, 1.0, 0.0]
 
 
-def test_every_text_is_replaced_and_nothing_else() -> None:
-    example = ChoiceExample(id="7", query="q", options=("a", "b"), gold=1, cluster="c", meta={"idiom": "x"})
-    free = content_free(example, "N/A")
-    assert (free.query, free.options) == ("N/A", ("N/A", "N/A"))
-    assert (free.id, free.gold, free.cluster, free.meta) == ("7", 1, "c", {"idiom": "x"})
+def test_every_text_is_replaced(tmp_path: Path) -> None:
+    model = FakeLanguageModel()
+    answer(tmp_path, model, CHOICE, routes={"choice": "by_letter_likelihood"})
+    question, *others = sorted({request.context for request in model.asked}, key=lambda context: "asked" not in context)
+    assert len(others) == len(CONTENT_FREE)
+    for context in others:
+        assert not any(text in context for text in (CHOICE.query, *CHOICE.options))
+    assert sorted(context.count("N/A") for context in others) == [0, 0, 4]
+    assert all(text in question for text in (CHOICE.query, *CHOICE.options))
 
 
-def test_content_free_inputs_stand_behind_the_solved_examples_of_the_question() -> None:
-    """Which ones are shown may depend on the text (`--fewshot_sampler nearest`), and a prior belongs to its prompt."""
-    near = {"it rained": PairExample(id="2", left="it snowed", right="it was cold", label="no")}
-    far = PairExample(id="3", left="they sang", right="they danced", label="yes")
-    backend = FakeLanguageModel()
-    predict(
-        VERBALIZER,
-        backend,
-        PAIR,
-        shots=lambda question: [near.get(question.left, far)],
-        few_shot_answer=lambda _block, shot, _context: f" {shot.label}",
-    )
-    contexts = {request.context for request in backend.asked}
-    assert len(contexts) == 1 + len(CONTENT_FREE)
-    assert all(context.startswith("it snowed | it was cold no") for context in contexts)
-
-
-def test_a_word_wins_by_its_rarity_only_if_the_text_makes_it_more_probable_than_the_floor() -> None:
+@pytest.mark.parametrize(("times", "yes"), [(0.5, 1 / 3), (2.0, 2 / 3)])
+def test_a_word_wins_by_its_rarity_only_if_the_text_makes_it_more_probable_than_the_floor(
+    tmp_path: Path, times: float, yes: float
+) -> None:
     """A quotient has no bound where the prior is 0: the smallest rounding error of p would be the answer."""
-    never = [[-math.inf, 0.0]] * len(CONTENT_FREE)
-    hardly, clearly = ([math.log(FLOOR * times), 0.0] for times in (0.5, 2.0))
-    assert FLOOR == 1e-6
-    assert without_prior(hardly, never) == pytest.approx([math.log(0.5), 0.0], abs=1e-5)
-    assert without_prior(clearly, never) == pytest.approx([math.log(2), 0.0], abs=1e-5)
+    row = answer(tmp_path, log_shares(lambda context: FLOOR * times if "rained" in context else 0.0))
+    assert row["scores"] == pytest.approx((yes, 1 - yes), abs=1e-5)
 
 
+@FEW
 @given(st.floats(0, 1), st.floats(0, 1))
-def test_no_word_gains_more_than_a_million(prior: float, probability: float) -> None:
-    def logs(share: float) -> list[float]:
-        return [math.log(probability) if probability else -math.inf for probability in (share, 1 - share)]
-
-    before, after = logs(probability), without_prior(logs(probability), [logs(prior)])
-    for old, new in zip(before, after, strict=True):
-        assert new == old == -math.inf or old <= new <= old - math.log(FLOOR) + 1e-9
+def test_no_word_gains_more_than_a_million(tmp_path: Path, prior: float, probability: float) -> None:
+    row = answer(tmp_path, log_shares(lambda context: probability if "rained" in context else prior))
+    for after, before in zip(row["scores"], (probability, 1 - probability), strict=True):
+        assert after * FLOOR * (1 - before) <= before * (1 - after) + 1e-9
 
 
-def test_an_impossible_word_stays_impossible_and_nan_stays_nan() -> None:
-    content_free = [[-math.inf, 0.0]] * len(CONTENT_FREE)
-    assert without_prior([-math.inf, 0.0], content_free) == [-math.inf, 0.0]
-    assert math.isnan(without_prior([math.nan, 0.0], [[0.0, 0.0]])[0])
-    assert all(map(math.isnan, without_prior([0.0, 0.0], [[math.nan, 0.0]])))
+def test_an_impossible_word_stays_impossible_and_nan_stays_nan(tmp_path: Path) -> None:
+    assert answer(tmp_path, log_shares(lambda _context: 0.0))["scores"] == [0.0, 1.0]
+    for hidden in ("rained", "N/A"):
+
+        def logprob(context: str, _word: str, hidden: str = hidden) -> float:
+            return math.nan if hidden in context else 0.0
+
+        assert answer(tmp_path, FakeLanguageModel(function=logprob))["status"] == "nan"
 
 
-def test_a_route_that_compares_no_words_is_refused() -> None:
-    with pytest.raises(CapabilityError, match="by_loglikelihood does not compare the probabilities of words"):
-        calibrated(route_of(Choice, "by_loglikelihood"))
+class Twice:
+    """A route of two rounds that says that it compares words."""
+
+    @hookimpl
+    def register_routes(self, register: Callable[[str, Route], None]) -> None:
+        def start(_example: Any, _context: Any) -> Any:
+            yield [Continuation("a", " b")]
+            yield [Continuation("a", " c")]
+
+        register("choice", Route(name="twice", start=start, needs=frozenset({"loglikelihood"}), compares_words=True))
 
 
-def test_a_route_of_two_rounds_is_refused() -> None:
-    def start(_example: Any, _context: Any) -> Any:
-        yield [Continuation("a", " b")]
-        yield [Continuation("a", " c")]
-
-    route = Route(name="twice", start=start, needs=frozenset({"loglikelihood"}), compares_words=True)
-    with pytest.raises(PluginError, match="more than one round"):
-        predict(route, FakeLanguageModel(), PAIR)
+def test_a_route_of_two_rounds_is_refused(workshop: Any) -> None:
+    write_task(workshop.folder, "t")
+    workshop.backend = FakeLanguageModel()
+    (task,) = workshop.run(harness=workshop.harness(Twice()), routes={"choice": "twice"}, calibrate=True).tasks
+    assert "more than one round" in task.error
 
 
 def test_a_calibrated_run_says_so_and_is_another_run(workshop: Any) -> None:
@@ -193,7 +195,24 @@ def test_what_it_costs(workshop: Any, settings: dict[str, Any], prompts: int) ->
     assert len(workshop.backend.asked) == prompts * len(("Yes", "No"))
 
 
-def test_a_run_on_another_route_is_refused_in_one_line(workshop: Any) -> None:
+def test_content_free_inputs_stand_behind_the_solved_examples_of_the_question(workshop: Any) -> None:
+    """Which ones are shown depends on the question, and a prior belongs to its prompt."""
     write_task(workshop.folder, "t")
-    with pytest.raises(CapabilityError, match="by_pair_score does not compare the probabilities of words"):
+    workshop.backend = FakeLanguageModel()
+    workshop.run(calibrate=True, num_fewshot=1, routes={"choice": "by_letter_likelihood"})
+    questions_by_shot = defaultdict[str, set[str]](set)
+    for request in workshop.backend.asked:
+        shot, _, question = request.context.rpartition("\n\n")
+        questions_by_shot[shot].add(question)
+    assert len(questions_by_shot) > 1
+    for questions in questions_by_shot.values():
+        assert len({question for question in questions if "word" not in question}) == len(CONTENT_FREE)
+        assert any("word" in question for question in questions)
+
+
+@pytest.mark.parametrize("model", [FakePairScorer(), FakeLanguageModel()])
+def test_a_run_on_another_route_is_refused_in_one_line(workshop: Any, model: Any) -> None:
+    write_task(workshop.folder, "t")
+    workshop.backend = model
+    with pytest.raises(CapabilityError, match=r"by_\w+ does not compare the probabilities of words"):
         workshop.run(calibrate=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from hypothesis import strategies as st
 
 import figeval
 from figeval import FigevalError
-from figeval.runs.given_rows import read_predictions
 from tests.fuzz.hostile import as_json, damaged_values, torn
 
 SOUND_ROWS: list[dict[str, Any]] = [
@@ -24,7 +24,7 @@ SOUND_ROWS: list[dict[str, Any]] = [
     {"id": "F02", "scores": [0.1, 0.2, 0.3, 0.4, 0], "task": "mini_fables", "seed": 1},
     {"id": "F03", "prediction": 3, "scores": None, "task": "mini_fables", "seed": 1},
 ]
-MANY_EXAMPLES = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY_EXAMPLES = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def as_table(rows: list[dict[str, Any]]) -> bytes:
@@ -42,49 +42,16 @@ FILES = {
 }
 
 
-@MANY_EXAMPLES
-@given(name=st.sampled_from(sorted(FILES)), data=st.data())
-def test_torn_files(name: str, data: st.DataObject, tmp_path: Path) -> None:
-    file = tmp_path / name
-    file.write_bytes(data.draw(torn(FILES[name])))
-    try:
-        predictions = read_predictions({"": file}, {})
-    except FigevalError as error:
-        assert "\n" not in str(error)
-        assert file.name in str(error)
-    else:
-        assert (
-            sum(len(rows) for by_task in predictions.rows.values() for rows in by_task.values()) <= len(SOUND_ROWS) + 2
-        )
+def score(tmp_path: Path, predictions: Any, **options: Any) -> figeval.Run:
+    """Score predictions of the first three fables."""
+    options = {"limit": 3, "baselines": False, "fresh": True, **options}
+    return figeval.score("mini_fables", predictions, name="x", output_path=tmp_path / "run", **options)
 
 
-@MANY_EXAMPLES
-@given(damaged_values(SOUND_ROWS))
-def test_damaged_rows_of_a_program(rows: Any) -> None:
-    if not isinstance(rows, list):
-        return
-    try:
-        predictions = read_predictions({"": rows}, {})
-        assert predictions.sha256
-        assert predictions.seeds is not None
-    except FigevalError as error:
-        assert "\n" not in str(error)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=damaged_values(SOUND_ROWS), form=st.sampled_from(["jsonl", "rows"]))
-def test_damaged_rows_are_scored_or_refused(rows: Any, form: str, tmp_path: Path) -> None:
+def check_scored_or_refused(tmp_path: Path, predictions: Any) -> None:
     """No row is taken for another answer than it says: what is scored has an option of the example as its answer."""
-    if not isinstance(rows, list):
-        return
-    file = tmp_path / "given.jsonl"
-    file.write_bytes(b"\n".join(map(as_json, rows)))
-    damaged = file if form == "jsonl" else rows
     try:
-        run = figeval.score(
-            "mini_fables", damaged, name="x", output_path=tmp_path / "run", limit=3, baselines=False, fresh=True
-        )
+        run = score(tmp_path, predictions)
     except FigevalError as error:
         assert "\n" not in str(error)
         return
@@ -92,6 +59,25 @@ def test_damaged_rows_are_scored_or_refused(rows: Any, form: str, tmp_path: Path
         for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
             assert row["status"] in ("ok", "empty", "nan")
             assert row["pred"] in (None, 0, 1, 2, 3, 4)
+
+
+@MANY_EXAMPLES
+@given(name=st.sampled_from(sorted(FILES)), data=st.data())
+def test_torn_files(name: str, data: st.DataObject, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_bytes(data.draw(torn(FILES[name])))
+    check_scored_or_refused(tmp_path, file)
+
+
+@pytest.mark.slow
+@MANY_EXAMPLES
+@given(rows=damaged_values(SOUND_ROWS), form=st.sampled_from(["jsonl", "rows"]))
+def test_damaged_rows_are_scored_or_refused(rows: Any, form: str, tmp_path: Path) -> None:
+    if not isinstance(rows, list):
+        return
+    file = tmp_path / "given.jsonl"
+    file.write_bytes(b"\n".join(map(as_json, rows)))
+    check_scored_or_refused(tmp_path, file if form == "jsonl" else rows)
 
 
 def test_rows_of_a_data_frame(tmp_path: Path) -> None:
@@ -103,18 +89,24 @@ def test_rows_of_a_data_frame(tmp_path: Path) -> None:
             0: [np.int64(1), np.float32(2), None],
         }
     )
-    run = figeval.score(
-        "mini_fables", frame.to_dict("records"), name="x", output_path=tmp_path / "run", limit=3, baselines=False
-    )
-    lines = (run.path / "predictions/mini_fables.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [(row["pred"], row["status"]) for row in map(json.loads, lines)] == [(4, "ok"), (1, "ok"), (None, "empty")]
+    run = score(tmp_path, frame.to_dict("records"))
+    assert [(row["pred"], row["status"]) for row in run.rows("mini_fables")] == [
+        (4, "ok"),
+        (1, "ok"),
+        (None, "empty"),
+    ]
 
 
-def test_long_arrays_have_digests_of_their_own() -> None:
+def test_long_arrays_have_digests_of_their_own(tmp_path: Path) -> None:
+    @figeval.task(name="long", type="choice", labels=(), metrics=("acc",), baselines=())
+    def long() -> Iterator[figeval.ChoiceExample]:
+        yield figeval.ChoiceExample(id="a", query="q", options=tuple(map(str, range(5_000))), gold=0)
+
     first, other = np.zeros(5_000), np.zeros(5_000)
     other[2_000] = 1
-    digests = [read_predictions({"": [{"id": "a", "scores": scores}]}, {}).sha256["rows"] for scores in (first, other)]
-    assert digests[0] != digests[1]
+    runs = [figeval.score(long, [{"id": "a", "scores": scores}], name="x") for scores in (first, other)]
+    assert runs[0].path != runs[1].path
+    assert runs[0].record.config["model_args"] != runs[1].record.config["model_args"]
 
 
 def test_a_data_frame_is_no_list_of_rows() -> None:
@@ -131,14 +123,19 @@ def test_a_data_frame_is_no_list_of_rows() -> None:
         ({"id": "F01", "prediction": 0, "seed": True}, "'seed' is 'True', not an integer"),
     ],
 )
-def test_refused(row: dict[str, Any], message: str) -> None:
+def test_refused(row: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(figeval.DataError, match=f"^row 1: {message}"):
-        read_predictions({"": [row]}, {})
+        score(tmp_path, [row])
 
 
-def test_numbers_as_pandas_writes_them() -> None:
-    predictions = read_predictions(
-        {"": [{"id": 7.0, "prediction": 0, "seed": 2.0}, {"id": 8, "prediction": 0, "seed": "2"}]}, {}
-    )
-    assert predictions.seeds == (2,)
-    assert [*predictions.rows[2][""]] == ["7", "8"]
+def test_numbers_as_pandas_writes_them(tmp_path: Path) -> None:
+    @figeval.task(name="numbered", type="choice", labels=(), metrics=("acc",), baselines=())
+    def numbered() -> Iterator[figeval.ChoiceExample]:
+        for name in ("7", "8"):
+            yield figeval.ChoiceExample(id=name, query="q", options=("a", "b"), gold=0)
+
+    rows = [{"id": 7.0, "prediction": 0, "seed": 2.0}, {"id": 8, "prediction": 0, "seed": "2"}]
+    run = figeval.score(numbered, rows, name="x", output_path=tmp_path / "run")
+    (seed,) = run.path.glob("seed-*")
+    assert seed.name == "seed-2"
+    assert [row["status"] for row in figeval.load(seed).rows("numbered")] == ["ok", "ok"]
