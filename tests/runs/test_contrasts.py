@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 
 import pytest
 
-from figeval import RunConfig, TaskError, plugins
-from figeval.metrics.discrimination import Judged, auc
-from figeval.metrics.seeds import discrimination_over_seeds
-from figeval.records.run_folder import RunFolder
-from figeval.records.schema import CHOSEN_ON_TEST
-from figeval.reporting.table import grids, notes
-from figeval.runs.baselines import Baselines
-from figeval.runs.contrasts import ContrastAnswer, contrasts_of, scores
-from figeval.runs.seeds import scores_of
-from figeval.runs.selection_bias import withhold_intervals
-from figeval.runs.stored import load_exporters
+import figeval
+from figeval import PairExample, TaskError
 from figeval.testing.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
+from tests.finished_runs import write_trained_model
 from tests.runs.conftest import Heard
 
 TASK = """
@@ -53,15 +46,7 @@ def write_suite(folder, suite=SUITE, extra="", labels='["yes", "no"]', n=24):
     """Two tasks with opposite right answers: positive pairs share more words, but for every fourth one."""
     for name, label in (("pos", "yes"), ("neg", "no")):
         rows = [
-            {
-                "id": f"{name}{i}",
-                "left": f"one two three four {i}",
-                "right": " ".join(
-                    ["one", "two", "three", "four", "five"][: 4 if (label == "yes") == bool(i % 4) else 2]
-                ),
-                "label": label,
-                "idiom": f"idiom {i % 6}" if i % 5 else None,
-            }
+            {"id": f"{name}{i}", **texts(name, i), "label": label, "idiom": f"idiom {i % 6}" if i % 5 else None}
             for i in range(n)
         ]
         text = TASK.format(name=name, label=f'"{label}"', labels=labels, more=extra)
@@ -69,6 +54,24 @@ def write_suite(folder, suite=SUITE, extra="", labels='["yes", "no"]', n=24):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (folder / "s.suite.yaml").write_text(suite, encoding="utf-8")
     (folder / "loud.jinja").write_text(LOUD_TEMPLATE, encoding="utf-8")
+
+
+def texts(name, number):
+    words = 4 if (name == "pos") == bool(number % 4) else 2
+    return {"left": f"one two three four {number}", "right": " ".join(["one", "two", "three", "four"][:words])}
+
+
+def is_positive(question):
+    """Whether a question is one of the task `pos`, and its number."""
+    number = int(re.search(r"one two three four (\d+)", question)[1])
+    return (question.count("one two three four") == 2) == bool(number % 4), number
+
+
+def replace_overlap(folder, baseline):
+    """Give both tasks another baseline."""
+    for name in ("pos", "neg"):
+        file = folder / f"{name}.task.yaml"
+        file.write_text(file.read_text("utf-8").replace("overlap]", f"{baseline}]"), "utf-8")
 
 
 def values(record, name="s:all"):
@@ -115,11 +118,15 @@ def test_a_run_that_was_cut_short_has_the_same_contrasts_and_baselines(workshop)
     assert workshop.run("s").contrasts == uninterrupted.contrasts, "the same command once more"
 
 
-def test_a_finished_run_asks_no_baseline_again(workshop, monkeypatch):
+def test_a_finished_run_asks_no_baseline_again(workshop):
     write_suite(workshop.folder)
-    before = workshop.run("s").contrasts
-    monkeypatch.setattr(Baselines, "ask", lambda *_: pytest.fail("asked again"))
-    assert workshop.run("s").contrasts == before
+    replace_overlap(workshop.folder, "counting")
+    counting = FakePairScorer()
+    before = workshop.run("s", harness=workshop.harness(counting=counting)).contrasts
+    assert [baseline.baseline for baseline in before[0].baselines] == ["chance", "counting"]
+    request_count = len(counting.asked)
+    assert workshop.run("s", harness=workshop.harness(counting=counting)).contrasts == before
+    assert len(counting.asked) == request_count
 
 
 def test_prompts_have_contrasts_of_their_own_and_a_spread(workshop):
@@ -133,31 +140,31 @@ def test_prompts_have_contrasts_of_their_own_and_a_spread(workshop):
     assert (spread.prompts, spread.range) == (2, 0.0)
 
 
-def test_means_over_seeds_have_an_interval(workshop):
-    """Three trainings, here three models. Intervals are those over what the rows of the seeds say."""
-    write_suite(workshop.folder)
-    runs, folders, judged = {}, {}, []
+def score_seeds(workshop, *without):
+    """Score three seeds of a system, the first one without answers to these examples; return the lines of the means."""
+    rows = []
     for seed in range(3):
-        workshop.backend = FakePairScorer(
-            function=lambda left, right, seed=seed: zlib.crc32(f"{left}{seed}".encode()) % 99
-        )
-        runs[seed] = workshop.run("s")
-        folders[str(seed)] = (workshop.path / "run").rename(workshop.path / f"seed-{seed}")
-        rows = [row for task in ("pos", "neg") for row in RunFolder(folders[str(seed)]).rows(task)]
-        judged.append([Judged(positive=r["gold"] == "yes", score=r["scores"][0], cluster=r["cluster"]) for r in rows])
-    score_of = {(score.task, score.metric): score for score in scores_of(runs, folders)}
-    area = score_of["s:all", "auc"]
-    assert area.mean == pytest.approx(sum(values(run)["auc"] for run in runs.values()) / 3)
-    expected = discrimination_over_seeds(auc, judged)
-    assert (area.low, area.high, area.interval.method) == (expected.low, expected.high, expected.method)
-    assert area.low is not None
-    assert area.interval.method.startswith("over seeds and examples")
-    assert score_of["s:within", "balanced_acc"].low is not None
-    lines = (folders["0"] / "predictions/pos.jsonl").read_text("utf-8").splitlines()
-    (folders["0"] / "predictions/pos.jsonl").write_text("\n".join(lines[1:]) + "\n", "utf-8")
-    assert {score.interval.reason for score in scores_of(runs, folders) if score.task == "s:all"} == {
-        "not the same examples answered"
-    }
+        for task, number in ((task, number) for task in ("pos", "neg") for number in range(24)):
+            share = zlib.crc32(f"{task}{number}{seed}".encode()) % 99 / 99
+            if seed or f"{task}{number}" not in without:
+                rows.append({"task": task, "id": f"{task}{number}", "seed": seed, "scores": [share, 1 - share]})
+    run = figeval.score("s", rows, name="x", include_path=workshop.folder, output_path=workshop.output, fresh=True)
+    lines = json.loads((run.path / "seeds.json").read_text("utf-8"))["scores"]
+    return {(line["task"], line["metric"]): line for line in lines}
+
+
+def test_means_over_seeds_have_an_interval(workshop):
+    write_suite(workshop.folder)
+    line_of = score_seeds(workshop)
+    area = line_of["s:all", "auc"]
+    runs = [figeval.load(workshop.output / f"seed-{seed}").record for seed in range(3)]
+    assert area["mean"] == pytest.approx(sum(values(run)["auc"] for run in runs) / 3)
+    assert area["low"] < area["mean"] < area["high"]
+    assert area["interval"].startswith("over seeds and examples")
+    assert line_of["s:within", "balanced_acc"]["low"] is not None
+    line_of = score_seeds(workshop, "pos3")
+    assert [line_of["s:all", metric]["low"] for metric in ("auc", "balanced_acc")] == [None, None]
+    assert "not the same examples answered" in line_of["s:all", "auc"]["interval"]
 
 
 def test_answers_in_words_have_no_area_and_are_read_again(workshop):
@@ -168,9 +175,7 @@ def test_answers_in_words_have_no_area_and_are_read_again(workshop):
     assert (area.value, area.interval.reason) == (None, "answers in words have no scores to rank by")
     assert balanced.value == 0.5
     workshop.rescore()
-    from figeval.records.run_folder import read_run
-
-    assert read_run(workshop.path / "run")[0].contrasts == record.contrasts
+    assert workshop.load().record.contrasts == record.contrasts
 
 
 def test_a_split_takes_the_place_of_tasks_that_have_one(workshop):
@@ -253,138 +258,118 @@ def test_examples_without_an_answer_are_counted_and_told(workshop):
     over_all, within = record.contrasts
     assert over_all.unanswered == 48 - over_all.positive - over_all.negative > 0
     assert within.unanswered == 38 - within.positive - within.negative > 0
-    lines = [line for line in notes(record) if "unanswered" in line]
+    lines = [line for line in workshop.load().notes() if "unanswered" in line]
     assert lines == [
         f"s:all: {over_all.unanswered} of 48 unanswered, left out",
         f"s:within: {within.unanswered} of 38 unanswered, left out",
     ]
 
 
+ONLY_YES = "every answered example has the right answer yes"
+ONLY_NO = "no answered example has the right answer yes"
+
+
 @pytest.mark.parametrize(
-    ("says", "reason"),
+    ("is_answered", "reason", "reason_within"),
     [
-        (lambda question: "hm", "no example was answered"),
-        (lambda question: "Yes" if " 3" in question else "hm", None),
+        (lambda positive, number: False, "no example was answered", "no example was answered"),
+        (lambda positive, number: number % 10 == 3, None, None),
+        (lambda positive, number: positive, ONLY_YES, ONLY_YES),
+        (lambda positive, number: not positive, ONLY_NO, ONLY_NO),
+        (lambda positive, number: positive == bool(number % 2), None, "no idiom has answered examples of both kinds"),
     ],
 )
-def test_why_there_is_no_value_where_answers_are_missing(workshop, says, reason):
+def test_why_there_is_no_value_where_answers_are_missing(workshop, is_answered, reason, reason_within):
     write_suite(workshop.folder)
-    workshop.backend = FakeGenerator(function=says)
-    record = workshop.run("s")
-    assert reasons(record)[1:] == ([reason] if reason else [])
-
-
-def contrast_of(workshop, within=None):
-    config = RunConfig(tasks=("s",), model="model")
-    (contrast,) = (contrast for contrast in contrasts_of(config, workshop.harness()) if contrast.within == within)
-    return contrast
-
-
-def test_reasons_tell_kinds_from_strata(workshop):
-    write_suite(workshop.folder)
-    shares = {"score": 1.0, "right": 1.0}
-    ours, negative = (
-        ContrastAnswer(positive=True, stratum="a", **shares),
-        ContrastAnswer(positive=False, stratum="b", **shares),
+    workshop.backend = FakeGenerator(
+        function=lambda question: "Yes" if is_answered(*is_positive(question)) else "hm",
     )
-    for answers, within, reason in (
-        ([ours], None, "every answered example has the right answer yes"),
-        ([negative], None, "no answered example has the right answer yes"),
-        ([ours, negative], "idiom", "no idiom has answered examples of both kinds"),
-        ([ours], "idiom", "every answered example has the right answer yes"),
-        ([], "idiom", "no example was answered"),
-    ):
-        contrast_scores = scores(answers, contrast_of(workshop, within))
-        assert [score.interval.reason for score in contrast_scores] == [reason] * 2
+    record = workshop.run("s")
+    _, balanced = record.contrasts[0].scores
+    _, within = record.contrasts[1].scores
+    assert [score.interval.reason if score.value is None else None for score in (balanced, within)] == [
+        reason,
+        reason_within,
+    ]
 
 
 def test_seen_examples_count_once_for_each_score_they_stand_behind(workshop):
     """A score within idioms has seen examples behind it only in idioms with both kinds, and counts these examples."""
     write_suite(workshop.folder)
-    answers = [
-        ContrastAnswer(positive=kind, score=float(kind), right=1.0, stratum=stratum, seen=seen)
-        for kind, stratum, seen in (
-            (True, "a", "trained"),
-            (False, "a", None),
-            (True, "b", "trained"),  # alone in its idiom
-            (True, "c", None),
-            (False, "c", None),
-        )
-    ]
-    answers.append(ContrastAnswer(positive=True, right=1.0, stratum="c", seen="chosen"))  # without a score
-    area, balanced = scores(answers, contrast_of(workshop))
-    assert area.interval.reason == "trained on 2 of 5 examples"
-    assert balanced.interval.reason == "trained on 2 and chosen on 1 of 6 examples"
-    area, balanced = scores(answers, contrast_of(workshop, "idiom"))
-    assert (area.interval.reason, area.n, area.seen) == ("trained on 1 of 4 examples", 2, "trained")
-    assert balanced.interval.reason == "trained on 1 and chosen on 1 of 5 examples"
+    trained, chosen = (PairExample(id="", label="yes", **texts("pos", number)) for number in (1, 5))  # 5: no idiom
+    folder = write_trained_model(workshop.path / "model", [trained], [chosen])
+    workshop.backend.source = lambda: folder
+    over_all, within = workshop.run("s").contrasts
+    for score in over_all.scores:
+        assert score.interval.reason == "trained on 1 and chosen on 1 of 48 examples"
+    for score in within.scores:
+        assert (score.interval.reason, score.n, score.seen) == ("trained on 1 of 38 examples", 6, "trained")
 
 
 def test_a_maximum_over_checkpoints_has_no_interval_in_contrasts_either(workshop):
     write_suite(workshop.folder)
-    record = workshop.run("s")
-    assert record.contrasts[0].scores[0].low is not None
-    record.model.description = {"about": {"task": "pos", "selected_on": "test", "evaluations": 25}}
-    withhold_intervals(record, workshop.harness())
-    for score in record.contrasts[0].scores:
-        assert (score.low, score.interval.reason, score.seen) == (None, CHOSEN_ON_TEST, "chosen")
+    assert workshop.run("s").contrasts[0].scores[0].low is not None
+    about = {"task": "pos", "selected_on": "test", "evaluations": 25}
+    workshop.backend.describe = lambda: {"about": about}
+    for score in workshop.run("s", fresh=True).contrasts[0].scores:
+        assert (score.low, score.seen) == (None, "chosen")
+        assert score.interval.reason == "chosen on test"
 
 
-def test_a_baseline_that_fails_is_told_and_costs_nothing_else(workshop, monkeypatch):
-    write_suite(workshop.folder)
-    record = workshop.run("s")
-    contrasts, record.contrasts = record.contrasts, []
-    RunFolder(workshop.path / "run").write(record)  # as an earlier session leaves it
-    scoring = Baselines._scoring
-
-    def failing(self, name, plan, examples, unseen):
-        if name == "overlap" and plan.name == "neg":
+def test_a_baseline_that_fails_is_told_and_costs_nothing_else(workshop):
+    def fragile(left, right):
+        if is_broken and not is_positive(f"{left} {right}")[0]:
             raise ZeroDivisionError("no words")
-        return scoring(self, name, plan, examples, unseen)
+        return float(len(right))
 
-    monkeypatch.setattr(Baselines, "_scoring", failing)
-    again = workshop.run("s")
+    write_suite(workshop.folder)
+    replace_overlap(workshop.folder, "fragile")
+    is_broken = False
+    record = workshop.run("s", harness=workshop.harness(fragile=FakePairScorer(function=fragile)))
+    workshop.edit_record(lambda content: content.pop("contrasts"))  # as an earlier session leaves it
+    is_broken = True
+    again = workshop.run("s", harness=workshop.harness(fragile=FakePairScorer(function=fragile)))
     assert [baseline.baseline for baseline in again.contrasts[0].baselines] == ["chance"]
-    assert again.contrasts[0].scores == contrasts[0].scores
-    lines = [line for line in again.warnings if "overlap" in line]
-    assert lines == ["neg, for the contrasts: the baseline overlap has no scores: ZeroDivisionError: no words"]
+    assert again.contrasts[0].scores == record.contrasts[0].scores
+    lines = [line for line in again.warnings if "fragile" in line]
+    assert lines == ["neg, for the contrasts: the baseline fragile has no scores: ZeroDivisionError: no words"]
 
 
 @pytest.mark.wing("exporters")
 def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
     """Beside another model the floor of a model is no column: both would have the numbers of the last one."""
-    from figeval.wings.exporters.score_table import baseline_names, score_lines
-
     write_suite(workshop.folder, extra="floor: no_query")
-    workshop.backend = FakePairScorer(function=lambda left, right: len(set(left) & set(right)) + len(right) / 100)
-    first = workshop.run("s")
-    workshop.backend = FakeLanguageModel(function=lambda context, option: float(len(context) % 3) * (option == " Yes"))
-    other = workshop.run("s", fresh=True)
-    assert "no_query" in baseline_names(score_lines([first]))
-    together = score_lines([first, other])
-    assert "no_query" not in baseline_names(together)
-    floors = {line.task: line for line in together if line.metric == "auc" and "@" in line.task}
-    assert set(floors) == {"s:all@no_query", "s:within@no_query"}
-    for name, line in floors.items():
-        assert line.baselines == {}
-        for index, run in enumerate((first, other)):
-            (contrast,) = (each for each in run.contrasts if name.startswith(each.name + "@"))
+    runs = []
+    for name, model in (
+        ("first", FakePairScorer(function=lambda left, right: len(set(left) & set(right)) + len(right) / 100)),
+        ("other", FakeLanguageModel(function=lambda text, option: float(len(text) % 3) * (option == " Yes"))),
+    ):
+        workshop.backend = model
+        workshop.run("s")
+        runs.append(figeval.load(workshop.output.rename(workshop.path / name)))
+    assert "no_query" in figeval.export(runs[0], to="markdown").splitlines()[0]
+    header, *lines = figeval.export(runs, to="markdown").splitlines()
+    assert "no_query" not in header
+    cells = [[cell.strip() for cell in line.split("|")] for line in lines if "@no_query | auc" in line]
+    assert [row[1] for row in cells] == ["s:all@no_query", "s:within@no_query"]
+    for row, *contrasts in zip(cells, *(run.record.contrasts for run in runs), strict=True):
+        for contrast in contrasts:
             (floor,) = (each for each in contrast.baselines if each.baseline == "no_query")
-            assert line.scores[index] == floor.scores[0]
+            assert any(cell.startswith(f"{floor.scores[0].value:.3f}") for cell in row)
 
 
 @pytest.mark.wing("exporters")
 def test_exports_say_what_the_numbers_of_contrasts_are(workshop):
     write_suite(workshop.folder)
-    record = workshop.run("s")
-    exporters = load_exporters(plugins.load(modules=["figeval.wings.exporters"]))
-    markdown, latex = (exporters.get(name)([record]) for name in ("markdown", "latex"))
+    workshop.run("s")
+    run = workshop.load()
+    markdown, latex = run.to_markdown(), run.to_latex()
     assert "| s:within | auc | 6 × idiom |" in markdown
     assert "auc: how often an example whose right answer is yes has a higher score" in markdown
     assert r"s:within & auc & 6 $\times$ idiom &" in latex
     assert "is yes has a higher score" in latex[latex.index("parbox") :]
-    shown = [grid for grid in grids(record) if grid.title == "discrimination: yes against the rest"]
-    assert [row[4:7] for row in shown[0].rows[::2]] == [
+    (grid,) = [grid for grid in run.grids if grid.title == "discrimination: yes against the rest"]
+    assert [row[4:7] for row in grid.rows[::2]] == [
         ("24", "24", "16 (9.1 eff.)"),
         ("19", "19", "6 × idiom"),
     ]

@@ -5,29 +5,23 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
-from rich.console import Console
 
-from figeval import ChoiceExample, DataError, FigevalError, Harness, PredictionRow, RecordError, RunRecord, load
+import figeval
+from figeval import ChoiceExample, DataError, FigevalError, Harness, PredictionRow, RecordError, RunRecord
 from figeval import task as make_task
-from figeval.metrics.seeds import SeededValues, interval_over_languages, interval_over_seeds
-from figeval.records.run_folder import read_run
-from figeval.records.sweep import SeedsRecord, mean_of
-from figeval.reporting import table
-from figeval.reporting.training import show_seeds
-from figeval.runs.score import MetricSet, TaskScorer
-from figeval.runs.seeds import scores_of
-from figeval.runs.stored import with_breakdown
-from figeval.runs.validate import validate
-from figeval.testing.fakes import FakeGenerator, FakePairScorer
-from tests.processes import figeval
+from figeval.testing.fakes import FakeGenerator
+from tests import processes
+from tests.finished_runs import compare_runs, write_trained_model
 from tests.runs.conftest import Heard, Workshop, write_task
 
+Cli = Callable[..., Any]
 TASK = """
 name: t
 type: choice
@@ -110,10 +104,10 @@ def test_rows_keep_their_language_and_scores_follow_from_them(workshop: Workshop
     assert task.settings["languages"] == ["en", "zh"]
     assert task.scores[0].interval.method == "over languages"
     assert [group.value for group in task.breakdowns[0].groups] == ["k0", "k1"]
-    again = with_breakdown(workshop.path / "run", "story", workshop.harness().metrics).tasks[0]
+    again = workshop.load().by("story").record.tasks[0]
     assert (again.languages, again.scores) == (task.languages, task.scores)
     assert len(again.breakdowns[0].groups) == 8
-    run = load(workshop.path / "run")
+    run = workshop.load()
     shown = run.scores[run.scores["metric"] == "acc"].set_index("examples")["value"].to_dict()
     assert shown == {"all": task.scores[0].value, **{each.language: each.scores[0].value for each in task.languages}}
     assert run.predictions("t")["language"].to_list() == [row["lang"] for row in rows()]
@@ -134,7 +128,7 @@ def test_answers_read_again_keep_the_baselines_of_each_language(workshop: Worksh
     before = workshop.run().tasks[0]
     assert all(language_record.baselines for language_record in before.languages)
     workshop.rescore()
-    after = read_run(workshop.path / "run")[0].tasks[0]
+    after = workshop.load().record.tasks[0]
     assert (after.languages, after.scores) == (before.languages, before.scores)
 
 
@@ -177,22 +171,18 @@ def test_a_limit_that_leaves_no_row_of_a_language(workshop: Workshop) -> None:
 
 def test_the_table(workshop: Workshop) -> None:
     write(workshop.folder, rows())
-    record = workshop.run()
-    console = Console(width=200)
-    with console.capture() as shown:
-        table.show(record, console)
-    lines = [line.split()[:5] for line in shown.get().splitlines()]
+    workshop.run()
+    shown = str(workshop.load())
+    lines = [line.split()[:5] for line in shown.splitlines()]
     heads = [
         line[0] if line[0] != "t" else " ".join(line[:4]) for line in lines if line and line[0] in ("t", "zh", "mean")
     ]
     assert heads == ["t en by_pair_score acc", "zh", "mean", "zh", "mean"]
-    assert "mean: unweighted mean over languages" in shown.get()
+    assert "mean: unweighted mean over languages" in shown
 
 
 @pytest.mark.wing("comparison")
 def test_two_runs_are_compared_by_language_and_over_them(workshop: Workshop) -> None:
-    from tests.finished_runs import compare_runs
-
     write(workshop.folder, rows(), f"{TASK}cluster: story\n")
     first = workshop.run()
     (workshop.path / "run").rename(workshop.path / "first")
@@ -212,8 +202,6 @@ BY_LANGUAGE = TASK.replace("kind: row.k", "kind: row.k, lang: row.lang").replace
 
 @pytest.mark.wing("comparison")
 def test_a_language_that_is_one_cluster_has_no_interval_in_a_run_nor_in_a_comparison(workshop: Workshop) -> None:
-    from tests.finished_runs import compare_runs
-
     write(workshop.folder, rows(), f"{BY_LANGUAGE}cluster: lang\n")
     workshop.backend = FakeGenerator(function=lambda prompt: "A" if "1" in prompt else "B")
     (task,) = workshop.run().tasks
@@ -252,17 +240,11 @@ def test_by_the_cluster_column_rows_are_independent_and_by_a_finer_one_they_are_
 
 @pytest.mark.wing("comparison")
 def test_a_record_that_lists_other_languages_than_the_rows_have(workshop: Workshop) -> None:
-    from tests.finished_runs import compare_runs
-
     write(workshop.folder, rows())
     workshop.run()
-    path = workshop.path / "run"
-    record_text = (path / "run.json").read_text(encoding="utf-8")
-    record = json.loads(record_text)
-    record["tasks"][0]["settings"]["languages"] = ["en", "de"]
-    (path / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    workshop.edit_record(lambda record: record["tasks"][0]["settings"].update(languages=["en", "de"]))
     with pytest.raises(RecordError, match=r"example 'r2' of t is in 'zh', and `languages` in run.json lists en, de;"):
-        compare_runs(path, path)
+        compare_runs(workshop.output, workshop.output)
 
 
 def test_the_mean_of_a_suite_is_over_the_means(workshop: Workshop) -> None:
@@ -299,8 +281,8 @@ def test_two_processes_answer_the_same(workshop: Workshop, warm_start: None) -> 
     for number in ("1", "2"):
         folder = workshop.path / f"run{number}"
         command = ("run", "--include_path", workshop.folder, "--tasks", "t", "--model", "overlap")
-        figeval(*map(str, command), "--output_path", str(folder), "--processes", number, cwd=workshop.path)
-        (task,) = read_run(folder)[0].tasks
+        processes.figeval(*command, "--output_path", folder, "--processes", number, cwd=workshop.path)
+        (task,) = figeval.load(folder).record.tasks
         records.append((task.scores, task.languages, task.choices, (folder / "predictions" / "t.jsonl").read_bytes()))
     assert records[0] == records[1]
     assert records[0][2][0].answered == 24
@@ -326,21 +308,13 @@ def test_two_processes_answer_the_same(workshop: Workshop, warm_start: None) -> 
         ("[en, zh]", "[en, zh_hant]", "write 'zh-Hant' instead of 'zh_hant'"),
     ],
 )
-def test_definitions_that_are_refused(workshop: Workshop, old: str, new: str, message: str) -> None:
+def test_definitions_that_are_refused(workshop: Workshop, cli: Cli, old: str, new: str, message: str) -> None:
+    """A run knows no such task, and `validate` says why."""
     write(workshop.folder, rows(), TASK.replace(old, new))
-    with pytest.raises(FigevalError) as refused:
+    with pytest.raises(FigevalError):
         workshop.run()
-    problems = str(refused.value) + "".join(
-        p for row in workshop.harness().manager.plugins.values() for p in row.problems
-    )
-    assert message in problems or workshop_problem(workshop, message)
-
-
-def workshop_problem(workshop: Workshop, message: str) -> bool:
-    """Whether the file's own problem says so; a broken file hides no other."""
-    from figeval.runs.targets import gather
-
-    return any(message in problem for problem in gather([], [workshop.folder], Harness()).problems)
+    (problem,) = [line for line in cli("validate", workshop.folder).out.splitlines() if line.startswith("error: ")]
+    assert message in problem
 
 
 @pytest.mark.parametrize(
@@ -350,16 +324,14 @@ def workshop_problem(workshop: Workshop, message: str) -> bool:
         ("[en, de]", "row 3 of 'jsonl:t.jsonl', field 'language': 'zh' is not among the task's languages; add it"),
     ],
 )
-def test_rows_that_are_refused(workshop: Workshop, languages: str, message: str) -> None:
+def test_rows_that_are_refused(workshop: Workshop, cli: Cli, languages: str, message: str) -> None:
     write(workshop.folder, rows(), TASK.replace("[en, zh]", languages))
     with pytest.raises(DataError) as refused:
         workshop.run()
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
-    harness = workshop.harness()
-    verdict = validate(harness.catalogue.expand(["t"])[0], harness)
     problem = message.removeprefix("row 3 of 'jsonl:t.jsonl'")  # the same problem of several rows is one finding
-    assert any(problem in finding.message for finding in verdict.findings)
+    assert problem in cli("validate", workshop.folder).out
 
 
 def test_a_row_without_a_language(workshop: Workshop) -> None:
@@ -370,12 +342,11 @@ def test_a_row_without_a_language(workshop: Workshop) -> None:
         workshop.run()
 
 
-def test_validate_counts_them(workshop: Workshop) -> None:
+def test_validate_counts_them(workshop: Workshop, cli: Cli) -> None:
     write(workshop.folder, rows())
-    harness = workshop.harness()
-    verdict = validate(harness.catalogue.expand(["t"])[0], harness)
-    assert verdict.errors == 0
-    assert any("24 examples, 16 minimal groups; languages en ×16, zh ×8; gold" in fact for fact in verdict.facts)
+    outcome = cli("validate", workshop.folder)
+    assert outcome.code == 0
+    assert "24 examples, 16 minimal groups; languages en ×16, zh ×8; gold" in outcome.out
 
 
 def test_a_list_of_one_language_is_that_language() -> None:
@@ -399,81 +370,80 @@ def test_examples_in_python_say_their_language() -> None:
         next(examples)
 
 
-def test_seen_examples_cost_their_language_and_the_mean_their_intervals(workshop: Workshop) -> None:
+def test_seen_examples_cost_their_language_and_the_mean_their_intervals(workshop: Workshop, tmp_path: Path) -> None:
     """The other language keeps its interval; the score on the remaining examples is a mean over languages."""
     write(workshop.folder, rows())
+    trained = [
+        ChoiceExample(id="", query=row["q"], options=tuple(row["o"]), gold=row["g"])
+        for row in [row for row in rows() if row["lang"] == "en"][:6]
+    ]
+    folder = write_trained_model(tmp_path / "model", trained)
+    workshop.backend.source = lambda: folder
     (task,) = workshop.run().tasks
-    ids = [row["id"] for row in workshop.rows() if row["language"] == "en"][:6]
-    stored = [{**row, "seen": "trained"} if row["id"] in ids else row for row in workshop.rows()]
-    metric = workshop.harness().metrics.get("acc", "choice")
-    scorer = TaskScorer(metrics=MetricSet([metric], ()), strict=False, seed=0, settings=task.settings)
-    scorer.sum_up(task, lambda: stored)
     en, zh = (each.scores[0] for each in task.languages)
     assert (en.low, en.seen, zh.seen) == (None, "trained", None)
     assert zh.low is not None
     assert (task.scores[0].low, task.scores[0].seen) == (None, "trained")
     assert task.scores[0].interval.reason.startswith("trained on")
     assert task.overlap is not None
-    rest = [row for row in stored if "seen" not in row]
-    means = [
-        sum(row["metrics"]["acc"] for row in rows_of_language) / len(rows_of_language)
-        for rows_of_language in ([row for row in rest if row["language"] == name] for name in ("en", "zh"))
-    ]
+    rest = [row for row in workshop.rows() if "seen" not in row]
+    assert len(rest) == 18
+    means = [np.mean([row["metrics"]["acc"] for row in rest if row["language"] == name]) for name in ("en", "zh")]
     assert task.overlap.scores[0].value == pytest.approx(sum(means) / 2)
     assert task.overlap.scores[0].interval.method == "over languages"
 
 
-def test_means_over_seeds_have_a_line_for_each_language_and_an_interval(workshop: Workshop) -> None:
-    """Three trainings, here three models; the values of each language are looked up in the rows."""
-    write(workshop.folder, rows(60), f"{TASK}cluster: story\n")
-    runs, values = {}, []
-    for seed in range(3):
-        workshop.backend = FakePairScorer(
-            function=lambda left, right, seed=seed: float(zlib.crc32(f"{left}{right}{seed}".encode()))
-        )
-        runs[seed] = workshop.run()
-        (workshop.path / "run").rename(workshop.path / f"seed-{seed}")
-        lines = (workshop.path / f"seed-{seed}/predictions/t.jsonl").read_text("utf-8").splitlines()
-        values.append(list(map(json.loads, lines)))
-    folders = {str(seed): workshop.path / f"seed-{seed}" for seed in range(3)}
-    score_of_language = {score.language: score for score in scores_of(runs, folders) if score.metric == "acc"}
-    assert list(score_of_language) == ["en", "zh", ""]
-    parts = {}
-    for language in ("en", "zh"):
-        seed_rows = [[row for row in of_seed if row["language"] == language] for of_seed in values]
-        answers = [[row["metrics"]["acc"] for row in of_seed] for of_seed in seed_rows]
-        parts[language] = SeededValues(np.array(answers), [row["cluster"] for row in seed_rows[0]], (0.0, 1.0))
-        alone = interval_over_seeds(answers, parts[language].clusters, (0.0, 1.0))
-        score = score_of_language[language]
-        assert (score.low, score.high, score.n) == (alone.low, alone.high, len(seed_rows[0]))
-        assert score.mean == pytest.approx(np.mean(answers))
-        assert score.sd == pytest.approx(np.std(np.mean(answers, axis=1), ddof=1))
-    over_languages = interval_over_languages(parts)
-    assert (score_of_language[""].low, score_of_language[""].high, score_of_language[""].n) == (
-        over_languages.low,
-        over_languages.high,
-        60,
-    )
-    assert score_of_language[""].low is not None
-    assert score_of_language[""].mean == pytest.approx(
-        np.mean([score_of_language["en"].mean, score_of_language["zh"].mean])
-    )
-    record = SeedsRecord(
-        task="t", model="m", seeds=[0, 1, 2], wanted=[0, 1, 2], runs={}, scores=list(score_of_language.values())
-    )
-    (task,) = mean_of(record, list(runs.values())).tasks
-    assert [(each.language, each.scores[0].value, each.scores[0].low) for each in task.languages] == [
-        (language, score_of_language[language].mean, score_of_language[language].low) for language in ("en", "zh")
+def score_seeds(workshop: Workshop, *without: tuple[int, str]) -> dict[str, Any]:
+    """Score three seeds of a system, without these answers; return the lines of `acc` in seeds.json by language."""
+    predictions = [
+        {"id": row["id"], "seed": seed, "prediction": zlib.crc32(f"{row['id']}{seed}".encode()) % 3}
+        for seed in range(3)
+        for row in rows(60)
+        if (seed, row["id"]) not in without
     ]
-    assert task.languages[0].baselines == runs[0].tasks[0].languages[0].baselines
-    console = Console(width=200)
-    with console.capture() as shown:
-        show_seeds(record, console)
-    heads = [line.split()[:3] for line in shown.get().splitlines() if line.strip().startswith("t ")]
-    assert heads == [["t", "en", "acc"], ["t", "zh", "acc"], ["t", "mean", "acc"]]
-    values[0][-1]["metrics"] = {}  # one training has no answer to the last row, which is Chinese
-    text = "".join(f"{json.dumps(row)}\n" for row in values[0])
-    (workshop.path / "seed-0/predictions/t.jsonl").write_text(text, "utf-8")
-    without = {score.language: score.interval.reason for score in scores_of(runs, folders) if score.metric == "acc"}
-    assert (without["zh"], without[""]) == ("not the same examples answered",) * 2
-    assert without["en"] == score_of_language["en"].interval.reason
+    output = {"output_path": workshop.output, "include_path": workshop.folder, "fresh": True}
+    figeval.score("t", predictions, name="m", **output)
+    lines = json.loads((workshop.output / "seeds.json").read_text("utf-8"))["scores"]
+    return {line.get("language", ""): line for line in lines if line["metric"] == "acc"}
+
+
+def test_means_over_seeds_have_a_line_for_each_language_and_an_interval(workshop: Workshop, cli: Cli) -> None:
+    """The values of each language are looked up in the rows."""
+    write(workshop.folder, rows(60), f"{TASK}cluster: story\n")
+    line_of = score_seeds(workshop)
+    assert list(line_of) == ["en", "zh", ""]
+    for language in ("en", "zh"):
+        means = []
+        for seed in range(3):
+            stored = figeval.load(workshop.output / f"seed-{seed}").rows("t")
+            answers = [row["metrics"]["acc"] for row in stored if row["language"] == language]
+            means.append(np.mean(answers))
+        line = line_of[language]
+        assert (line["mean"], line["sd"]) == (pytest.approx(np.mean(means)), pytest.approx(np.std(means, ddof=1)))
+        assert line["low"] < line["mean"] < line["high"]
+        assert line["n"] == len(answers)
+    mean = line_of[""]
+    assert mean["mean"] == pytest.approx(np.mean([line_of["en"]["mean"], line_of["zh"]["mean"]]))
+    assert mean["low"] < mean["mean"] < mean["high"]
+    assert mean["high"] - mean["low"] < max(line["high"] - line["low"] for line in line_of.values())
+    (task,) = workshop.load().record.tasks
+    assert [(each.language, each.scores[0].value, each.scores[0].low) for each in task.languages] == [
+        (language, line_of[language]["mean"], line_of[language]["low"]) for language in ("en", "zh")
+    ]
+    (first,) = figeval.load(workshop.output / "seed-0").record.tasks
+    assert task.languages[0].baselines == first.languages[0].baselines
+    shown = cli("show", workshop.output / "seeds.json").out
+    heads = [line.split()[:3] for line in shown.splitlines() if line.strip().startswith("t ")]
+    assert [head for head in heads if head[2] == "acc"] == [
+        ["t", "en", "acc"],
+        ["t", "zh", "acc"],
+        ["t", "mean", "acc"],
+    ]
+
+
+def test_a_seed_without_an_answer_costs_its_language_and_the_mean_their_intervals(workshop: Workshop) -> None:
+    write(workshop.folder, rows(60), f"{TASK}cluster: story\n")
+    line_of = score_seeds(workshop, (0, "r59"))  # which is Chinese
+    for language in ("zh", ""):
+        assert "not the same examples answered" in line_of[language]["interval"]
+    assert line_of["en"]["low"] is not None
