@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import figeval
-from figeval.records.run_folder import RunFolder
-from figeval.spec.survey import Portion, survey
 from figeval.testing.fakes import FakePairScorer
 from tests.runs.conftest import Workshop, write_task
 
@@ -37,104 +36,117 @@ def examples(sizes: tuple[int, ...] = SIZES, group: int = 1) -> list[figeval.Cho
     ]
 
 
-def draw_ids(population: list[figeval.ChoiceExample], **portion: Any) -> list[str]:
+def draw(folder: Path, population: list[figeval.ChoiceExample], **portion: Any) -> figeval.Run:
+    """Run a task with these examples, of which a portion is used."""
+    drawn = figeval.task(name="drawn", type="choice", labels=(), baselines=())(lambda: iter(population))
+    return figeval.run(drawn, FakePairScorer(), output_path=folder / "run", fresh=True, **portion)
+
+
+def draw_ids(folder: Path, population: list[figeval.ChoiceExample], **portion: Any) -> list[str]:
     """Ids of the examples of a portion, in order."""
-    return [example.id for example in survey("t", lambda: population, Portion(**portion)).subset.of(population)]
+    return ids(draw(folder, population, **portion), "drawn")
+
+
+def draws_of(folder: Path, n: int, **portion: Any) -> list[list[str]]:
+    """Ids of many samples at once: of tasks with other names for the examples and clusters, by which they are drawn."""
+    tasks = []
+    for number in range(n):
+        population = [
+            replace(example, id=f"{number} {example.id}", cluster=f"{number} {example.cluster}")
+            for example in examples()
+        ]
+        make = figeval.task(name=f"task{number}", type="choice", labels=(), baselines=())
+        tasks.append(make(lambda population=population: iter(population)))
+    run = figeval.run(tasks, FakePairScorer(), output_path=folder / "run", fresh=True, **portion)
+    return [[identity.partition(" ")[2] for identity in ids(run, task)] for task in run.tasks]
 
 
 # ---- which examples --------------------------------------------------------------------------------------------------
 
+FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
+
+@FEW
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12).map(tuple),
     group=st.integers(1, 3),
     seed=st.integers(-5, 5),
     stratify=st.sampled_from(["", "cluster", "bird"]),
-    data=st.data(),
+    portions=st.tuples(st.integers(1, 60), st.integers(1, 60)).map(sorted),
 )
 def test_a_sample_has_its_size_and_lies_in_a_larger_one(
-    sizes: tuple[int, ...], group: int, seed: int, stratify: str, data: st.DataObject
+    sizes: tuple[int, ...], group: int, seed: int, stratify: str, portions: list[int], tmp_path: Path
 ) -> None:
     all_examples = examples(sizes, group)
-    small, large = sorted(data.draw(st.tuples(st.integers(1, 60), st.integers(1, 60))))
-    ids = draw_ids(all_examples, sample=small, seed=seed, stratify=stratify)
-    assert len(ids) == min(small, len(all_examples))
-    assert ids == [example.id for example in all_examples if example.id in set(ids)], "in the order of the task"
-    assert set(ids) <= set(draw_ids(all_examples, sample=large, seed=seed, stratify=stratify))
-    assert set(ids) == set(draw_ids(all_examples[::-1], sample=small, seed=seed, stratify=stratify)) or (group > 1)
+    small, large = portions
+    options = {"seed": seed, "stratify": stratify}
+    sample = draw_ids(tmp_path, all_examples, sample=small, **options)
+    assert len(sample) == min(small, len(all_examples))
+    assert sample == [example.id for example in all_examples if example.id in set(sample)], "in the order of the task"
+    assert set(sample) <= set(draw_ids(tmp_path, all_examples, sample=large, **options))
+    if group == 1:
+        assert set(sample) == set(draw_ids(tmp_path, all_examples[::-1], sample=small, **options))
 
 
-@given(seed=st.integers(), n=st.integers(1, 20))
-@example(seed=7110523, n=11)
-def test_a_stratified_sample_has_the_share_of_every_cluster(seed: int, n: int) -> None:
-    """A cluster's count is within 1 of its size times the last turn, and so are those that determine this turn."""
-    counts = Counter(identity[:2] for identity in draw_ids(examples(), sample=n, seed=seed, stratify="cluster"))
-    for cluster, size in enumerate(SIZES):
-        assert abs(counts[f"c{cluster}"] - n * size / 20) < 1 + len(SIZES) * size / 20
-
-
-def test_the_share_of_a_cluster_is_nearly_always_rounded_up_or_down() -> None:
-    all_examples = examples()
+def test_a_stratified_sample_has_the_share_of_every_cluster(tmp_path: Path) -> None:
+    """A cluster's count is within 1 of its size times the last turn, and nearly always its rounded share."""
     off = 0
-    for seed in range(100):
-        counts = Counter(identity[:2] for identity in draw_ids(all_examples, sample=11, seed=seed, stratify="cluster"))
-        off += sum(abs(counts[f"c{cluster}"] - 11 * size / 20) >= 1 for cluster, size in enumerate(SIZES))
-    assert off <= 25, f"{off} of 500"
+    for sample in draws_of(tmp_path, 60, sample=11, stratify="cluster"):
+        counts = Counter(identity[:2] for identity in sample)
+        for cluster, size in enumerate(SIZES):
+            distance = abs(counts[f"c{cluster}"] - 11 * size / 20)
+            assert distance < 1 + len(SIZES) * size / 20
+            off += distance >= 1
+    assert off <= 15, f"{off} of 300"
 
 
-@pytest.mark.slow
-def test_every_example_is_as_likely_as_any_other() -> None:
-    all_examples = examples()
-    for stratify in ("", "cluster"):
-        counts = Counter(
-            identity
-            for seed in range(800)
-            for identity in draw_ids(all_examples, sample=5, seed=seed, stratify=stratify)
-        )
-        assert set(counts) == {example.id for example in all_examples}
-        assert all(140 < count < 265 for count in counts.values()), counts  # 200 expected, sd 12
+@pytest.mark.parametrize("stratify", ["", "cluster"])
+def test_every_example_is_as_likely_as_any_other(stratify: str, tmp_path: Path) -> None:
+    counts = Counter(identity for sample in draws_of(tmp_path, 100, sample=5, stratify=stratify) for identity in sample)
+    assert set(counts) == {example.id for example in examples()}
+    assert all(8 < count < 42 for count in counts.values()), counts  # 25 expected, sd 4.3
 
 
-def test_a_cluster_of_one_has_its_share_too() -> None:
+def test_a_cluster_of_one_has_its_share_too(tmp_path: Path) -> None:
     """Without clusters, a stratified sample is a plain one of the same size."""
     lonely = [crow_example(id=str(number)) for number in range(30)]
-    assert len(draw_ids(lonely, sample=7, stratify="cluster")) == 7
+    assert len(draw_ids(tmp_path, lonely, sample=7, stratify="language")) == 7
 
 
 @pytest.mark.parametrize(
     ("size", "n"), [(1, 1), (99, 20), (0.1, 2), (0.11, 3), (0.15, 3), (0.001, 1), (0.999, 20), (0.35, 7)]
 )
 @pytest.mark.parametrize("flag", ["limit", "sample"])
-def test_a_share_is_rounded_up(flag: str, size: float, n: int) -> None:
+def test_a_share_is_rounded_up(flag: str, size: float, n: int, tmp_path: Path) -> None:
     """As in lm-eval; .35 of 20 is 7, although .35 * 20 is 7.000000000000001 as a float."""
-    assert len(draw_ids(examples(), **{flag: size})) == n
+    assert len(draw_ids(tmp_path, examples(), **{flag: size})) == n
 
 
 @pytest.mark.parametrize(("limit", "cut"), [(None, ""), (1, "x"), (2, "xy"), (3, "y"), (4, ""), (9, "")])
-def test_the_minimal_pairs_that_a_limit_cuts_are_known(limit: int | None, cut: str) -> None:
+def test_the_minimal_pairs_that_a_limit_cuts_are_known(limit: int | None, cut: str, tmp_path: Path) -> None:
     pairs = [crow_example(id=str(n), group=group) for n, group in enumerate("xyxyz")]
-    subset = survey("t", lambda: pairs, Portion(limit=limit)).subset
-    assert subset.cut == set(cut)
-    assert [example.group for example in subset.of(pairs)] == [None if g in cut else g for g in "xyxyz"[: limit or 5]]
+    rows = draw(tmp_path, pairs, limit=limit).rows("drawn")
+    assert [row["group"] for row in rows] == [None if g in cut else g for g in "xyxyz"[: limit or 5]]
 
 
+@FEW
 @given(n=st.integers(1, 20), seed=st.integers(0, 99), stratify=st.sampled_from(["", "cluster"]))
-def test_minimal_pairs_are_drawn_as_a_whole(n: int, seed: int, stratify: str) -> None:
+def test_minimal_pairs_are_drawn_as_a_whole(n: int, seed: int, stratify: str, tmp_path: Path) -> None:
     all_examples = examples((4, 4, 4, 4, 4), group=2)
-    subset = survey("t", lambda: all_examples, Portion(sample=n, seed=seed, stratify=stratify)).subset
-    assert len(subset.cut) == n % 2
-    assert all(
-        count == 2 for group, count in Counter(example.group for example in subset.of(all_examples)).items() if group
-    )
+    rows = draw(tmp_path, all_examples, sample=n, seed=seed, stratify=stratify).rows("drawn")
+    sizes = Counter(row["group"] for row in rows)
+    assert sizes.pop(None, 0) == n % 2
+    assert set(sizes.values()) <= {2}
 
 
-def test_hidden_answers_are_counted_among_the_examples_that_are_used() -> None:
+def test_hidden_answers_are_counted_among_the_examples_that_are_used(tmp_path: Path) -> None:
     all_examples = [
         figeval.ChoiceExample(id=str(n), query="q", options=("a", "b"), gold=None if n % 2 else 0) for n in range(9)
     ]
-    for portion in (Portion(), Portion(limit=4), Portion(sample=4)):
-        subset = survey("t", lambda: all_examples, portion).subset
-        assert subset.hidden == sum(example.gold is None for example in subset.of(all_examples))
+    for portion in ({}, {"limit": 4}, {"sample": 4}):
+        run = draw(tmp_path, all_examples, **portion)
+        (task,) = run.record.tasks
+        assert task.hidden == sum(row["gold"] is None for row in run.rows("drawn"))
 
 
 # ---- in a run --------------------------------------------------------------------------------------------------------
@@ -159,7 +171,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ids(run: figeval.Run, task: str = "crows") -> list[str]:
-    return [row["id"] for row in RunFolder(run.path).rows(task)]
+    return [row["id"] for row in run.rows(task)]
 
 
 @pytest.mark.wing("comparison")
@@ -187,15 +199,10 @@ def test_samples_with_no_example_in_common_are_not_compared() -> None:
     disjoint = next(other for other in other_runs if not set(ids(first)) & set(ids(other)))
     with pytest.raises(figeval.RecordError, match="crows: the runs have no example of it in common; give both the sa"):
         figeval.compare(first, disjoint)
-    lines = [line for line in export(first, disjoint).splitlines() if line.startswith("| crows |")]
+    table = figeval.export([first, disjoint], to="markdown")
+    assert table is not None
+    lines = [line for line in table.splitlines() if line.startswith("| crows |")]
     assert [line.count(" – ") for line in lines] == [1, 1]
-
-
-def export(*runs: figeval.Run) -> str:
-    from figeval import plugins
-    from figeval.runs.stored import load_exporters
-
-    return load_exporters(plugins.plugin_manager()).get("markdown")([run.record for run in runs])
 
 
 def test_a_whole_sample_is_no_sample() -> None:
