@@ -4,41 +4,18 @@ from __future__ import annotations
 
 import json
 import pickle
-from functools import partial
+import time
 from hashlib import sha256
 from io import BytesIO
 
-import click
+import nltk
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
-from figeval import (
-    CapabilityError,
-    ChoiceExample,
-    DataError,
-    Harness,
-    ModelError,
-    RunConfig,
-    TaskError,
-    compare,
-    load,
-    plugins,
-)
-from figeval.cli.shared import augmented
-from figeval.io.observer import Observer
-from figeval.language.content_words import content_words
-from figeval.language.words import letters
-from figeval.records.conditions import notes
-from figeval.records.run_folder import RunFolder
-from figeval.runs.preview import preview
-from figeval.runs.retrieval.neighbours import BATCH, NearestExamples, Retriever
-from figeval.runs.run import run
-from figeval.task_types.choice import Choice
+from figeval import CapabilityError, DataError, ModelError, RunConfig, TaskError, compare, load
 from figeval.testing.fakes import FakeEncoder, FakeGenerator, FakePairScorer
-from tests.finished_runs import run as run_record
+from tests.finished_runs import execute
 from tests.plugins.tiny import Workshop as Tiny
 
 COLOURS = ("red", "green", "blue")
@@ -121,7 +98,7 @@ def test_a_run_with_and_one_without_are_compared_as_paired(colours, tmp_path):
     for name, augment in (("plain", {}), ("augmented", NEIGHBOURS)):
         paths.append(tmp_path / name)
         config = RunConfig(tasks=("t",), model="model", output_path=paths[-1], augment=augment)
-        run(config, colours.harness(), Observer())
+        execute(config, colours.harness())
     comparison = compare(*paths)
     ((compared,),) = (pair.tasks for pair in comparison.result.pairs.values())
     assert (compared.task, compared.unmatched_a, compared.unmatched_b) == ("t", 0, 0)
@@ -143,15 +120,12 @@ def test_a_probe_without_a_query_gets_nothing(colours):
     colours.write(floor="no_query")
     colours.run(augment=NEIGHBOURS)
     assert "" in {request.left for request in colours.workshop.backend.asked}
-    task, probe, *_ = RunFolder(colours.workshop.path / "run").read().tasks
+    done = colours.workshop.load()
+    _, probe, *_ = done.record.tasks
     assert probe.variant == "no_query" and "augment" not in probe.settings
-    assert list(notes(run_record(task, probe))) == ["augmented: the 2 nearest training examples (colours)"]
-
-
-def test_preview_shows_it(colours):
-    config = RunConfig(tasks=("t",), model="model", augment=NEIGHBOURS)
-    ((_, example, (prompts,)), *_) = preview(config, colours.harness(), 1)
-    assert example.query == "red red red" and prompts.requests[0].left == "a rose a leaf\nred red red"
+    assert [note for note in done.notes() if "augmented" in note] == [
+        "augmented: the 2 nearest training examples (colours)"
+    ]
 
 
 def test_a_written_text_gets_a_further_input(colours):
@@ -181,56 +155,6 @@ def test_the_nearest_ones_are_each_questions_own(colours, settings):
     colours.workshop.backend = FakeGenerator()
     with pytest.raises(TaskError, match="--fewshot_sampler nearest chooses examples for each question"):
         colours.run(fewshot_sampler="nearest", **settings)
-
-
-# ---- who is near -----------------------------------------------------------------------------------------------------
-
-queries = st.lists(st.sampled_from(COLOURS), min_size=1, max_size=3).map(" ".join)
-examples = st.lists(st.tuples(queries, st.sampled_from([None, "a", "b"])), min_size=1, max_size=8)
-
-
-def as_examples(drawn, prefix):
-    return [
-        ChoiceExample(id=f"{prefix}{n}", query=query, options=("x", "y"), gold=0, cluster=cluster)
-        for n, (query, cluster) in enumerate(drawn)
-    ]
-
-
-def is_apart(candidate, question):
-    """Whether an example neither asks what the question asks nor has its cluster."""
-    return (
-        candidate.id != question.id
-        and letters(candidate.query) != letters(question.query)
-        and (candidate.cluster is None or candidate.cluster != question.cluster)
-    )
-
-
-@given(drawn=examples, questions=examples)
-def test_no_neighbour_gives_the_answer_away(tmp_path_factory, drawn, questions):
-    manager = plugins.load(modules=[])
-    retriever = Retriever("colours", Harness(manager))
-    retriever.__dict__["vectors"] = lambda texts, _note="": np.array([colour_vector(text) for text in texts])
-    pool = as_examples(drawn, "t")
-    neighbours = NearestExamples(Choice(), partial(iter, pool), retriever, 1, "--augment k=1")
-    for question in (*as_examples(questions, "q"), *pool):
-        try:
-            (neighbour,) = neighbours.of(question)
-        except TaskError:
-            neighbour = None
-        allowed = [candidate for candidate in pool if is_apart(candidate, question)]
-        assert (neighbour in allowed) if allowed else neighbour is None
-
-    for shot in pool:  # what is added to a solved example gives away neither its answer nor that of the question
-        for question in as_examples(questions, "q"):
-            allowed = [candidate for candidate in pool if is_apart(candidate, shot)]
-            try:
-                (neighbour,) = neighbours.of(shot, question)
-            except TaskError:
-                neighbour = None
-            if neighbour is not None:
-                assert neighbour in allowed and is_apart(neighbour, question)
-            else:
-                assert not any(is_apart(candidate, question) for candidate in allowed)
 
 
 @pytest.mark.parametrize("sampler", ["random", "nearest"])
@@ -293,74 +217,82 @@ def flip_bit(content, index, bit):
     return content[:index] + bytes([content[index] ^ bit]) + content[index + 1 :]
 
 
+@pytest.fixture
+def index(colours, own_home):
+    """The index of the two questions, which a run has made."""
+    colours.run(augment=NEIGHBOURS)
+    (file,) = (file for file in (own_home / "indexes").iterdir() if file.stat().st_size == 2 * 3 * 4 + 32)
+    return file
+
+
 @pytest.mark.parametrize("form", HOSTILE_FILES)
-def test_a_file_that_is_no_index_is_computed_again(colours, own_home, form):
+def test_a_file_that_is_no_index_is_computed_again(colours, index, form):
     """Also one whose vectors have length one and are others, which nothing but its digest tells."""
-    retriever = Retriever("colours", colours.harness())
-    right = retriever.vectors(["red", "blue"])
-    (file,) = (own_home / "indexes").iterdir()
-    good = file.read_bytes()
-    file.write_bytes(HOSTILE_FILES[form](file, right))
-    assert (retriever.vectors(["red", "blue"]) == right).all()
-    assert len(colours.retriever.asked) == 4
-    assert file.read_bytes() == good
+    good = index.read_bytes()
+    rows = colours.workshop.rows()
+    index.write_bytes(HOSTILE_FILES[form](index, np.frombuffer(good[:-32], "<f4").reshape(2, 3)))
+    colours.run(augment=NEIGHBOURS, fresh=True)
+    assert colours.workshop.rows() == rows
+    assert len(colours.retriever.asked) == len(TRAIN) + 2 * len(TEST)
+    assert index.read_bytes() == good
 
 
-def test_a_folder_in_the_place_of_an_index_is_named(colours, own_home):
-    retriever = Retriever("colours", colours.harness())
-    retriever.vectors(["red"])
-    (file,) = (own_home / "indexes").iterdir()
-    file.unlink()
-    file.mkdir()
+def test_a_folder_in_the_place_of_an_index_is_named(colours, index):
+    index.unlink()
+    index.mkdir()
     with pytest.raises(DataError, match=r"cannot write .*\.f32 \(Is a directory\); remove that folder"):
-        retriever.vectors(["red"])
+        colours.run(augment=NEIGHBOURS, fresh=True)
 
 
-def test_a_link_in_the_place_of_an_index_is_replaced(colours, own_home, tmp_path):
-    retriever = Retriever("colours", colours.harness())
-    retriever.vectors(["red", "blue"])
-    (file,) = (own_home / "indexes").iterdir()
+def test_a_link_in_the_place_of_an_index_is_replaced(colours, index, tmp_path):
     elsewhere = tmp_path / "elsewhere.f32"
-    file.rename(elsewhere)
-    file.symlink_to(elsewhere)
-    retriever.vectors(["red", "blue"])
-    assert not file.is_symlink()
+    index.rename(elsewhere)
+    index.symlink_to(elsewhere)
+    colours.run(augment=NEIGHBOURS, fresh=True)
+    assert not index.is_symlink()
+
+
+def many(n):
+    return [row(f"t{number}", f"red {number}", f"answer {number}", f"k{number}") for number in range(n)]
 
 
 def test_many_texts_are_announced_and_kept_batch_by_batch(colours, own_home, capsys):
-    texts = [f"red {n}" for n in range(2 * BATCH + 1)]
-    healthy = colours.retriever.function
-    colours.retriever.function = lambda text: healthy(text) if text != texts[-1] else stop()
+    colours.write(train=many(257))
+
+    def breaking(text):
+        if text == "red 256":
+            raise KeyboardInterrupt
+        return colour_vector(text)
+
+    colours.retriever.function = breaking
     with pytest.raises(KeyboardInterrupt):
-        Retriever("colours", colours.harness()).vectors(texts, "training examples")
-    assert capsys.readouterr().err == f"indexing {len(texts)} training examples with colours (once)\n"
-
-    colours.retriever.function, before = healthy, len(colours.retriever.asked)
-    vectors = Retriever("colours", colours.harness()).vectors(texts)
+        colours.run(augment=NEIGHBOURS)
+    assert "indexing 257 training examples with colours (once)\n" in capsys.readouterr().err
+    colours.retriever.function, before = colour_vector, len(colours.retriever.asked)
+    colours.run(augment=NEIGHBOURS)
     assert len(colours.retriever.asked) == before + 1
-    assert vectors.shape == (len(texts), 3) and vectors[0] == pytest.approx(np.array([6, 1, 1]) / 38**0.5)
-    assert len(list((own_home / "indexes").iterdir())) == 1  # the parts are gone
-    assert (Retriever("colours", colours.harness()).vectors(texts) == vectors).all()
-    assert len(colours.retriever.asked) == before + 1
-
-
-def stop():
-    raise KeyboardInterrupt
+    assert len(list((own_home / "indexes").iterdir())) == 2  # the parts are gone
 
 
 def test_how_far_a_slow_index_is(colours, own_home, capsys, monkeypatch):
-    seconds = iter(range(0, 10_000, 7))
-    monkeypatch.setattr("figeval.runs.retrieval.neighbours.time.monotonic", lambda: next(seconds))
-    texts = [f"red {n}" for n in range(3 * BATCH)]
-    Retriever("colours", colours.harness()).vectors(texts, "questions")
-    _, *lines = capsys.readouterr().err.splitlines()
-    assert lines == [f"indexing: {2 * BATCH} of {3 * BATCH} questions after 14 s"]
+    colours.write(train=many(384))
+    seconds = [0.0]
+
+    def slow(text):
+        seconds[0] += 7 / 128
+        return colour_vector(text)
+
+    colours.retriever.function = slow
+    monkeypatch.setattr(time, "monotonic", lambda: seconds[0])
+    colours.run(augment=NEIGHBOURS)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "indexing: " in line]
+    assert lines == ["indexing: 256 of 384 training examples after 14 s"]
 
 
 def test_where_nothing_can_be_written(colours, own_home):
     own_home.write_text("a file")
     with pytest.raises(DataError, match="set FIGEVAL_HOME to a writable folder"):
-        Retriever("colours", colours.harness()).vectors(["red"])
+        colours.run(augment=NEIGHBOURS)
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
@@ -411,30 +343,33 @@ def test_a_template_that_does_not_show_it(colours):
 # ---- content words ---------------------------------------------------------------------------------------------------
 
 
-def test_content_words_of_english(monkeypatch):
-    from figeval.language import nltk_data, spacy_pipeline
-    from figeval.language.tagging import PACKAGES
-
-    monkeypatch.setenv(spacy_pipeline.VARIABLE, "")
-    if not nltk_data.has(PACKAGES):
+def test_content_words_of_english(colours, monkeypatch):
+    monkeypatch.setenv("FIGEVAL_SPACY_MODEL", "")
+    try:
+        for package in ("tokenizers/punkt_tab", "taggers/averaged_perceptron_tagger_eng"):
+            nltk.data.find(package)
+    except LookupError:
         pytest.skip("no NLTK data")
-    (words,) = content_words("en").of(
-        ["The greedy dogs were slowly losing all the bones that Mary had given to the dogs."]
-    )
-    assert words == ("greedy", "dog", "slowly", "lose", "bone", "give", "dog")
+    text = "The greedy dogs were slowly losing all the bones that Mary had given to the dogs."
+    colours.write(train=[row("t1", "red green", text, "b")], test=TEST[:1])
+    colours.run(augment={**NEIGHBOURS, "add": "concepts", "k": 1})
+    (left,) = {request.left for request in colours.workshop.backend.asked}
+    assert left == "greedy dog slowly lose bone give dog\nred red red"
 
 
-def test_a_language_without_content_words():
+def test_a_language_without_content_words(colours):
+    colours.write(language="de")
     with pytest.raises(TaskError, match="supported in en and zh, not in 'de'"):
-        content_words("de")
+        colours.run(augment={**NEIGHBOURS, "add": "concepts"})
 
 
 @pytest.mark.slow
-def test_a_real_encoder_finds_what_means_the_same(own_home):
-    pool = as_examples([("The hungry cat chased a mouse.", None), ("Shares fell on Monday.", None)], "t")
-    neighbours = NearestExamples(Choice(), partial(iter, pool), Retriever("minilm", Harness()), 1, "--augment k=1")
-    (question,) = as_examples([("A kitten ran after the rat.", None)], "q")
-    assert [neighbour.id for neighbour in neighbours.of(question)] == ["t0"]
+def test_a_real_encoder_finds_what_means_the_same_and_preview_shows_it(colours, cli):
+    train = [row("t0", "The hungry cat chased a mouse.", "a meal", "a"), row("t1", "Shares fell.", "a crash", "b")]
+    colours.write(train=train, test=[row("q0", "A kitten ran after the rat.", "a hunt", "c")])
+    arguments = ("--include_path", colours.workshop.folder, "--augment", "add=neighbours,k=1", "--model", "overlap")
+    shown = cli("preview", "t", *arguments).out
+    assert "a meal⏎" in shown.replace("\n", "⏎") and "A kitten ran after the rat." in shown
 
 
 # ---- flags -----------------------------------------------------------------------------------------------------------
@@ -450,12 +385,10 @@ def test_a_real_encoder_finds_what_means_the_same(own_home):
         ("concepts", "'concepts' is not key=value"),
     ],
 )
-def test_a_wrong_flag_is_refused_in_one_line(flag_text, message):
-    with pytest.raises(click.BadParameter) as refused:
-        augmented(click.Context(click.Command("run")), click.Option(["--augment"]), flag_text)
-    assert message in refused.value.message and "\n" not in refused.value.message
+def test_a_wrong_flag_is_refused_in_one_line(cli, flag_text, message):
+    assert message in cli("run", "--tasks", "mini_pairs", "--model", "overlap", "--augment", flag_text).complaint
 
 
-def test_a_flag_has_all_keys():
-    read = augmented(click.Context(click.Command("run")), click.Option(["--augment"]), "add=none")
-    assert read == {"add": "none", "retriever": "minilm", "from": "train", "k": 10}
+def test_a_flag_has_all_keys(cli):
+    cli("run", "--tasks", "mini_pairs", "--model", "overlap", "--augment", "add=none", "--output_path", "out")
+    assert load("out").record.config["augment"] == {"add": "none", "retriever": "minilm", "from": "train", "k": 10}
