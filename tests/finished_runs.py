@@ -95,9 +95,11 @@ def run(*tasks: TaskRecord, **changes: Any) -> RunRecord:
     return RunRecord(tasks=list(tasks), **{**fields, **changes})
 
 
-def write_trained_model(folder: Path, trained: Iterable[Example] = (), chosen: Iterable[Example] = ()) -> Path:
-    """Write the folder of a model, without weights, that was trained on and chosen on these examples; return it."""
+def write_trained_model(
+    folder: Path, trained: Iterable[Example] = (), chosen: Iterable[Example] = (), origin: str = "something"
+) -> Path:
+    """Write the folder of a model without weights, trained from another one and on these examples, and return it."""
     folder.mkdir()
-    (folder / "figeval.json").write_text(json.dumps({"about": {"trained_from": "something"}}), encoding="utf-8")
-    seen.write(folder, seen.Lineage.of_questions(trained, chosen))
+    (folder / "figeval.json").write_text(json.dumps({"about": {"trained_from": origin}}), encoding="utf-8")
+    seen.write(folder, seen.Lineage((seen.Ancestor(origin),)) | seen.Lineage.of_questions(trained, chosen))
     return folder

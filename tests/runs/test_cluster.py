@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import socket
-import time
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
+import figeval
 from figeval import FigevalError, OptionError
-from figeval.api.runs import run_config
-from figeval.io.frontend import command_line
-from figeval.runs.workers import cluster
 from tests.nodes import Nodes, two_nodes
 from tests.processes import beside
 from tests.runs.commands import SLOW_FOLDER, Run, same_files, wait
@@ -81,25 +79,28 @@ def test_when_the_run_ends_so_do_its_actors_and_rows_are_kept(
 # ---- addresses -------------------------------------------------------------------------------------------------------
 
 
+def run_on(address: str, **options: Any) -> None:
+    figeval.run("mini_pairs", "overlap", ray=address, output_path="out", **options)
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("address", ["ray://127.0.0.1:10001", "nonsense", "127.0.0.1:x", ":6379"])
 def test_what_is_no_address(address: str) -> None:
     pytest.importorskip("ray")
-    with (
-        pytest.raises(OptionError, match="give auto, or the address of the head node as host:port"),
-        cluster.connected(address),
-    ):
-        pass
+    with pytest.raises(OptionError, match="give auto, or the address of the head node as host:port"):
+        run_on(address)
 
 
 def test_nobody_answers() -> None:
     pytest.importorskip("ray")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with (
-        pytest.raises(FigevalError, match=rf"--ray 127.0.0.1:{port}: nothing answers there .*`ray start --head`"),
-        cluster.connected(f"127.0.0.1:{port}"),
-    ):
-        pass
+    with pytest.raises(FigevalError, match=rf"--ray 127.0.0.1:{port}: nothing answers there .*`ray start --head`"):
+        run_on(f"127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize(
@@ -122,14 +123,14 @@ def test_ray_refuses(error: Exception, complaint: str, monkeypatch: pytest.Monke
         raise error
 
     monkeypatch.setattr(ray, "init", refuse)
-    with pytest.raises(FigevalError, match=complaint), cluster.connected("auto"):
-        pass
+    with pytest.raises(FigevalError, match=complaint):
+        run_on("auto")
 
 
 def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "find_spec", lambda _name: None)
-    with pytest.raises(FigevalError, match=r"pip install 'figeval\[ray\]'"), cluster.connected("auto"):
-        pass
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(FigevalError, match=r"pip install 'figeval\[ray\]'"):
+        run_on("auto")
 
 
 @pytest.mark.parametrize(
@@ -142,92 +143,4 @@ def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_flags_that_do_not_go_together(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(OptionError, match=complaint):
-        run_config(("mini",), "tfidf", options)  # type: ignore[arg-type]
-
-
-# ---- how many workers, and what each gets ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("machines", "workers", "gpus", "expected"),
-    [
-        ([(8, 0), (8, 0)], None, None, (2, 8, 0)),  # one per machine
-        ([(8, 0), (8, 0)], 3, None, (3, 4, 0)),
-        ([(8, 4), (8, 4)], None, None, (8, 2, 1)),  # one per GPU
-        ([(8, 4), (8, 4)], None, 2, (4, 4, 2)),
-        ([(8, 1)], 2, 0.5, (2, 4, 0.5)),  # two share a GPU
-        ([(8, 4)], 2, 0, (2, 4, 0)),
-        ([(2, 0), (16, 8)], 4, None, (4, 4, 1)),
-    ],
-)
-def test_each_worker_gets_its_share(
-    machines: list[tuple[int, int]], workers: int | None, gpus: float | None, expected: tuple[int, int, float]
-) -> None:
-    nodes = [{"CPU": float(cpu), "GPU": float(gpu)} for cpu, gpu in machines]
-    shape = cluster.Shape.of(nodes, workers, gpus, cpu=False)
-    assert (shape.workers, shape.cpus, shape.gpus) == expected
-
-
-@pytest.mark.parametrize(
-    ("machines", "workers", "gpus", "complaint"),
-    [
-        ([(2, 0)], 3, None, r"--workers 3: the cluster \(2 CPUs and 0 GPUs on 1 machine\) has room for 2 workers"),
-        ([(8, 2), (8, 1)], 4, 1, "room for 3 workers with 1 GPU and a core each; use --workers 3"),
-        ([(8, 0)], None, 1, r"--gpus_per_worker 1: the cluster \(8 CPUs and 0 GPUs on 1 machine\) has room for 0"),
-        ([(8, 0)], 1, 1, "--workers 1: the cluster .* room for 0 workers with 1 GPU .* leave out --gpus_per_worker"),
-        ([(8, 0)], None, 2, "room for 0 workers with 2 GPUs .* or use a cluster with GPUs"),
-        ([(8, 1)], None, 2, "room for 0 workers .* use a larger cluster, or a lower --gpus_per_worker"),
-        ([(0, 0)], None, None, r"--ray: the cluster \(0 CPUs .* with a core each; use a larger cluster$"),
-        ([(8, 4)], 1, 1.5, "give a whole number, or a fraction of one GPU"),
-    ],
-)
-def test_there_is_no_room(
-    machines: list[tuple[int, int]], workers: int | None, gpus: float | None, complaint: str
-) -> None:
-    nodes = [{"CPU": float(cpu), "GPU": float(gpu)} for cpu, gpu in machines]
-    with pytest.raises(OptionError, match=complaint):
-        cluster.Shape.of(nodes, workers, gpus, cpu=False)
-
-
-def test_a_slow_connection_is_announced(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    ray = pytest.importorskip("ray")
-    monkeypatch.setattr(cluster, "QUICK", 0.05)
-    for seconds, expected in ((0.0, ""), (0.2, "connecting to the Ray cluster …\n")):
-        monkeypatch.setattr(ray, "init", lambda seconds=seconds, **_: time.sleep(seconds))
-        with command_line(["run"]), cluster.connected("auto"):
-            assert capsys.readouterr().err == expected
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        (
-            "The actor died unexpectedly before finishing this task.\n\tclass_name: Actor\n\tactor_id: de2e\n"
-            "The actor died because its node has died. Node Id: aca4\n\tthe actor's node was terminated expectedly",
-            "its node has died. Node Id: aca4 the actor's node was terminated expectedly",
-        ),
-        ("The actor is dead because it was killed by `ray.kill`.", "it was killed by `ray.kill`"),
-        (
-            "The actor died unexpectedly before finishing this task.\nThe actor is dead because its worker process has "
-            "died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection "
-            "error code 2. End of file. Some common causes include: (1) the process was killed by the OOM killer due "
-            "to high memory usage, (2) ray stop --force is called, (3) SIGSEGV or another unexpected error.",
-            "its worker process has died",
-        ),
-        ("RPC error: Socket closed rpc_code: 14. The task may or may not have been executed", "Socket closed"),
-        ("something else", "something else"),
-    ],
-)
-def test_the_reason_stands_behind_details(message: str, expected: str) -> None:
-    assert cluster.reason(message) == expected
-
-
-def test_no_secrets_and_no_places_of_this_machine_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HF_TOKEN", "FIGEVAL_API_KEY", "HF_HOME", "PATH", "CUDA_VISIBLE_DEVICES"):
-        monkeypatch.setenv(name, "x")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("FIGEVAL_PLUGINS", "mine")
-    variables = cluster.passed_on()
-    assert variables["HF_HUB_OFFLINE"] == "1"
-    assert variables["FIGEVAL_PLUGINS"] == "mine"
-    assert not {"HF_TOKEN", "FIGEVAL_API_KEY", "HF_HOME", "PATH", "CUDA_VISIBLE_DEVICES"} & set(variables)
+        figeval.run("mini", "tfidf", **options)

@@ -5,20 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import psutil
 import pytest
 
-from figeval import ModelError, RunConfig
-from figeval.records.run_folder import RunFolder
-from figeval.runs.plan import model_of, prepare
-from figeval.runs.workers import local
-from figeval.runs.workers.protocol import Order
-from figeval.runs.workers.schedule import Schedule
+from figeval import ModelError
 from tests.finished_runs import finished
 from tests.plugins.tiny import Workshop as Checkpoints
 from tests.processes import beside
@@ -34,8 +26,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from figeval import FigevalError, Reply, hookimpl
-from figeval.errors import ModelError
+from figeval import FigevalError, ModelError, Reply, hookimpl
 
 UNHEARD = Reply(text="", finish="error", error="nobody there")
 
@@ -321,54 +312,11 @@ def test_replies_that_a_metric_failed_on_are_not_asked_for_again(bench: Path) ->
     assert len(run.rows()) == N
 
 
-def test_no_process_is_started_for_nothing(workshop: Workshop) -> None:
-    write_task(workshop.folder, "t", 5)
-    workshop.run(limit=2)
-    folder = RunFolder(workshop.path / "run")
-    config = RunConfig(tasks=("t",), model="model", limit=5, processes=8, fresh=True)
-    _, plans, _ = prepare(config, workshop.harness())
-    schedule = Schedule.of(plans, folder, 8)
-    assert schedule.jobs["t"].left == 3
-    unit = schedule.take(64)
-    assert unit is not None
-    assert unit.places == {"t2": 2, "t3": 3, "t4": 4}
-
-
-def test_each_process_has_its_share_of_the_machine(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = SimpleNamespace(cuda=SimpleNamespace(device_count=lambda: 2))
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    write_task(workshop.folder, "t", 9)
-    record: Any = None
-
-    def values_of(name: str) -> list[str | None]:
-        config = RunConfig(tasks=("t",), model="model", processes=3)
-        workers = local.LocalWorkers(Order(config, record, "."), workshop.path, 3)
-        return [workers.environment(number).get(name) for number in range(3)]
-
-    def chosen(**settings: Any) -> list[str]:
-        return local.devices(RunConfig(tasks=("t",), model="model", **settings))
-
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert chosen() == chosen(device="cuda") == ["0", "1"]
-    assert chosen(device="cuda:1") == chosen(model_args={"device": "cpu"}) == []
-    assert values_of("CUDA_VISIBLE_DEVICES") == ["0", "1", "0"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-7")
-    assert values_of("CUDA_VISIBLE_DEVICES") == ["5", "GPU-7", "5"]
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert values_of("CUDA_VISIBLE_DEVICES") == ["5,GPU-7"] * 3, "one device is shared as it is"
-
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    assert values_of("OMP_NUM_THREADS") == ["7"] * 3
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
-    assert values_of("OMP_NUM_THREADS") == ["5"] * 3
-
-
 def test_models_that_answer_side_by_side_need_no_processes(workshop: Workshop) -> None:
     workshop.backend.min_batch_size = 32
-    config = RunConfig(tasks=("t",), model="model", processes=2)
+    write_task(workshop.folder, "t")
     with pytest.raises(ModelError, match="model already answers many requests in parallel; leave out --processes"):
-        model_of(config, workshop.harness())
+        workshop.run(processes=2)
 
 
 def test_no_process_at_all(bench: Path) -> None:

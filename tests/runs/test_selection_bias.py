@@ -4,110 +4,100 @@ from __future__ import annotations
 
 import json
 import shutil
-from io import StringIO
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from figeval import Harness, RecordError, RunConfig, RunRecord
-from figeval.io.observer import Observer
-from figeval.models.model import open_model
-from figeval.records.run_folder import RunFolder
-from figeval.records.schema import CHOSEN_ON_TEST, ModelRecord
-from figeval.records.seen import FILE, Ancestor, Lineage, lineage_of
-from figeval.records.sweep import run_or_mean
-from figeval.reporting import table
-from figeval.runs.lineage import line_of
-from figeval.runs.run import run as run_pipeline
-from figeval.runs.score import Aggregator, MetricSet
-from figeval.runs.selection_bias import helper_of, withhold_intervals
-from figeval.runs.stored import load_exporters, with_breakdown
-from tests import finished_runs, trainings
-from tests.finished_runs import compare_runs
+import figeval
+from figeval import Harness, RecordError, RunRecord
+from figeval.testing.fakes import FakeLanguageModel, FakePairScorer
+from tests import trainings
+from tests.finished_runs import compare_runs, finished, write_trained_model
 from tests.plugins.tiny import Workshop
-from tests.wings.training.linear import Heard
 
-WARNING = "chosen on the test split of mini_retrieval: its score there is a maximum over 25 evaluations"
-
-
-@pytest.fixture(scope="module")
-def harness() -> Harness:
-    return Harness()
-
-
-def of_model(*names: str, **about: Any) -> RunRecord:
-    """A run of a model of which figeval.json says this, with made-up scores on tasks of these names."""
-    record = {"about": {"task": "mini_retrieval", "selected_on": "test", "evaluations": 25, **about}}
-    model = ModelRecord(name="proverbs", backend="encoder", description=record)
-    return finished_runs.run(*(finished_runs.task(name) for name in names), model=model)
+pytestmark = pytest.mark.filterwarnings("ignore:the checkpoint is chosen on only")
+CHOSEN_ON_TEST = "chosen on test"
+MAXIMUM = "its score there is a maximum over 25 evaluations"
+WARNING = f"chosen on the test split of mini_retrieval: {MAXIMUM}"
+TASK = """
+name: {name}
+type: ranking
+data: {{train: "jsonl:{name}.jsonl", test: "mini:retrieval"}}
+fields: {{id: row.id, query: row.narrative, candidates: row.candidates, relevant: row.relevant}}
+metrics: [acc, mrr]
+"""
 
 
-def test_the_task_and_the_run_say_it_and_the_interval_is_gone(harness: Harness) -> None:
-    record = of_model("mini_retrieval", "mini_pairs")
-    withhold_intervals(record, harness)
+def write_other(folder: Path, name: str = "elsewhere", line: str = "") -> Path:
+    """Write a task whose test examples are those of `mini_retrieval`, and whose training examples are others."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.task.yaml").write_text(TASK.format(name=name) + line, encoding="utf-8")
+    rows = [
+        {"id": f"e{n}", "narrative": f"He saw {n} sails.", "candidates": ["one", "two"], "relevant": n % 2}
+        for n in range(16)
+    ]
+    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def run_chosen(folder: Path, *tasks: str, model: Any = None, prompts: Any = (), **about: Any) -> figeval.Run:
+    """Run a model that says of itself that it was chosen on the test split of `mini_retrieval`."""
+    about = {"task": "mini_retrieval", "selected_on": "test", "evaluations": 25, **about}
+    model = model or FakePairScorer()
+    model.describe = lambda: {"about": about}
+    return figeval.run(tasks, model, name="proverbs", prompts=prompts, output_path=folder / "run")
+
+
+def test_the_task_and_the_run_say_it_and_the_interval_is_gone(tmp_path: Path) -> None:
+    record = run_chosen(tmp_path, "mini_retrieval", "mini_pairs").record
     chosen, other = record.tasks
-    (score,) = chosen.scores
-    assert (score.value, score.low, score.high, score.stderr) == (0.25, None, None, None)
-    assert score.interval.reason == CHOSEN_ON_TEST
+    for score in chosen.scores:
+        assert score.value is not None
+        assert (score.low, score.high, score.stderr, score.interval.reason) == (None, None, None, CHOSEN_ON_TEST)
     assert chosen.warnings == [WARNING]
-    assert chosen.baselines[0].scores[0].low == 0.1  # a baseline was not chosen
-    assert (other.scores[0].low, other.warnings) == (0.1, [])
+    overlap = next(baseline for baseline in chosen.baselines if baseline.baseline == "overlap")
+    assert overlap.scores[0].low is not None  # a baseline was not chosen
+    assert (other.scores[0].low is None, other.warnings) == (False, [])
     assert record.warnings == [f"proverbs was {WARNING}"]
+    again = run_chosen(tmp_path, "mini_retrieval", "mini_pairs").record
+    assert [task.warnings for task in (*again.tasks, again)] == [[WARNING], [], [f"proverbs was {WARNING}"]]
 
 
-def test_twice_is_once(harness: Harness) -> None:
-    record = of_model("mini_retrieval")
-    withhold_intervals(record, harness)
-    once = record.model_copy(deep=True)
-    withhold_intervals(record, harness)
-    assert record == once
+@pytest.mark.parametrize(
+    "about", [{"selected_on": "dev"}, {"selected_on": "none"}, {"selected_on": None}, {"task": "gone"}]
+)
+def test_a_model_that_was_not_is_left_alone(tmp_path: Path, about: dict[str, Any]) -> None:
+    record = run_chosen(tmp_path, "mini_retrieval", **about).record
+    assert not record.tasks[0].warnings
+    assert all(score.low is not None and score.seen is None for score in record.tasks[0].scores)
 
 
-@pytest.mark.parametrize("about", [{"selected_on": "dev"}, {"selected_on": "none"}, {"selected_on": None}])
-def test_a_model_that_was_not_is_left_alone(harness: Harness, about: dict[str, Any]) -> None:
-    record = of_model("mini_retrieval", **about)
-    before = record.model_copy(deep=True)
-    withhold_intervals(record, harness)
-    assert record == before
-    nothing = finished_runs.run(finished_runs.task("mini_retrieval"))
-    withhold_intervals(nothing, harness)
-    assert not nothing.warnings
-
-
-def test_prompts_and_tasks_about_the_same_examples_are_concerned_too(harness: Harness) -> None:
-    record = of_model("mini_retrieval@short", "epic_motif", "epic_retrieval_seen", task="epic_retrieval_seen")
-    record.tasks[0].of = "mini_retrieval"
-    withhold_intervals(record, harness)
-    assert [task.scores[0].interval.reason == CHOSEN_ON_TEST for task in record.tasks] == [False, True, True]
-    prompt = of_model("mini_retrieval@short", "a_task_that_is_not_installed")
-    prompt.tasks[0].of = "mini_retrieval"
-    withhold_intervals(prompt, harness)
-    assert [task.scores[0].interval.reason == CHOSEN_ON_TEST for task in prompt.tasks] == [True, False]
+def test_prompts_and_tasks_about_the_same_examples_are_concerned_too(tmp_path: Path) -> None:
+    tasks = ("mini_retrieval", "mini_situations", "mini_pairs")
+    record = run_chosen(tmp_path, *tasks, model=FakeLanguageModel(), prompts=("short",), task="mini_situations").record
+    assert {task.task: task.scores[0].interval.reason == CHOSEN_ON_TEST for task in record.tasks} == {
+        "mini_retrieval": True,
+        "mini_retrieval@short": True,
+        "mini_situations": True,
+        "mini_pairs": False,
+        "mini_pairs@short": False,
+    }
 
 
 @pytest.mark.wing("exporters")
-def test_every_report_marks_the_score(harness: Harness) -> None:
-    record = of_model("mini_retrieval", "mini_pairs")
-    withhold_intervals(record, harness)
-    formats = load_exporters(harness.manager)
-    markdown, latex, csv = (formats.get(name)([record]) for name in ("markdown", "latex", "csv"))
-    assert "| 0.250† |" in markdown and "| 0.250 [0.100, 0.500] |" in markdown
+def test_every_report_marks_the_score(tmp_path: Path) -> None:
+    run = run_chosen(tmp_path, "mini_retrieval", "mini_pairs")
+    (score, *_), (other, *_) = (task.scores for task in run.record.tasks)
+    markdown, latex, csv, shown = run.to_markdown(), run.to_latex(), run.export("csv"), str(run)
+    assert f"| {score.value:.3f}† |" in markdown and f"| {other.value:.3f} [" in markdown
     assert "† the model was chosen on some of these examples" in markdown and WARNING in markdown
-    assert r"0.250$^\dagger$" in latex and r"$^\dagger$: the model was chosen on some" in latex
+    assert rf"{score.value:.3f}$^\dagger$" in latex and r"$^\dagger$: the model was chosen on some" in latex
     assert WARNING.replace("_", r"\_") in latex
     assert CHOSEN_ON_TEST in csv
-    console = Console(width=200, record=True, file=StringIO())
-    table.show(record, console)
-    shown = console.export_text()
-    assert (
-        "0.2500†" in shown
-        and f"mini_retrieval: {WARNING}" in shown
-        and "† the model was chosen on some of these" in shown
-    )
-    plain = formats.get("markdown")([finished_runs.run(finished_runs.task())])
-    assert "†" not in plain
+    assert f"{score.value:.4f}†" in shown and f"mini_retrieval: {WARNING}" in shown
+    assert "† the model was chosen on some of these" in shown
 
 
 # ---- from a training to its reports ---------------------------------------------------------------------------------
@@ -122,40 +112,18 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-OTHER_TASK = """
-name: elsewhere
-type: ranking
-data: {train: "jsonl:elsewhere.jsonl", test: "mini:retrieval"}
-fields: {id: row.id, query: row.narrative, candidates: row.candidates, relevant: row.relevant}
-metrics: [acc, mrr]
-"""
-
-
-def write_other(folder: Path) -> None:
-    """A task whose test examples are those of `mini_retrieval`, and whose training examples are others."""
-    folder.mkdir(exist_ok=True)
-    (folder / "elsewhere.task.yaml").write_text(OTHER_TASK, encoding="utf-8")
-    rows = [
-        {"id": f"e{n}", "narrative": f"He saw {n} sails.", "candidates": ["one", "two"], "relevant": n % 2}
-        for n in range(16)
-    ]
-    (folder / "elsewhere.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-
-
 def train_model(folder: Path, name: str, model: str = "base", **changes: Any) -> Path:
-    """The folder of a model that took two steps on `mini:retrieval`."""
-    from figeval.wings.training.pipeline import complete_training
-
+    """Train a model for two steps on `mini:retrieval`, and return its folder."""
     write_other(folder / "tasks")
-    options = {"limit": None, "evaluate": (), **changes}
-    complete_training(trainings.config(folder / model, folder / "tasks", folder / name, **options), Heard())
+    config = trainings.config(folder / model, folder / "tasks", folder / name, **{"evaluate": (), **changes})
+    options = config.model_dump(by_alias=True, exclude_unset=True)
+    figeval.train(options.pop("task"), options.pop("model"), options.pop("output"), **options)
     return folder / name
 
 
 def run_of_model(model: Path | str, folder: Path, *tasks: str, **settings: Any) -> RunRecord:
-    """A run of a model on tasks."""
-    config = RunConfig(tasks=tasks, model=str(model), output_path=folder, **settings)
-    return run_pipeline(config, Harness(), Observer())[0]
+    """Run a model on tasks."""
+    return figeval.load(finished(folder, *tasks, model=str(model), **settings)).record
 
 
 @pytest.mark.slow
@@ -173,7 +141,7 @@ def test_training_examples_are_counted_marked_and_left_out_of_a_score_of_their_o
     assert (other.overlap.trained, other.overlap.rest, other.scores[0].seen) == (0, 60, None)
     assert record.model.lineage.ancestors[1].model == str(models / "base")
     for group in task.breakdowns[0].groups:
-        rows = RunFolder(models / "run").rows("mini_retrieval")
+        rows = figeval.load(models / "run").rows("mini_retrieval")
         seen = any(row.get("seen") for row in rows if row["meta"]["proverb"] == group.value)
         assert (group.scores[0].seen is not None) == seen
         assert group.scores[0].seen is None or group.scores[0].low is None
@@ -184,7 +152,7 @@ def test_a_probe_of_an_example_that_was_seen_is_marked_too(models: Path) -> None
     record = run_of_model(models / "part", models / "probes", "mini_retrieval", probes=True)
     task, without, shuffled = record.tasks
     assert (without.overlap.trained, without.overlap.chosen) == (task.overlap.trained, task.overlap.chosen) == (18, 2)
-    rows = RunFolder(models / "probes").rows
+    rows = figeval.load(models / "probes").rows
     seen = {row["id"] for row in rows(task.task) if row.get("seen")}
     assert seen == {row["id"] for row in rows(without.task) if row.get("seen")}
     assert seen < {row["id"] for row in rows(shuffled.task) if row.get("seen")}
@@ -193,25 +161,24 @@ def test_a_probe_of_an_example_that_was_seen_is_marked_too(models: Path) -> None
 
 def test_the_score_on_the_rest_is_that_of_a_run_on_the_rest(models: Path) -> None:
     """Also by metrics that depend on the other examples."""
-    record = run_of_model(models / "part", models / "motif", "mini_motif")
-    (task,) = record.tasks
-    rows = [row for row in RunFolder(models / "motif").rows("mini_motif") if not row.get("seen")]
+    run = figeval.load(finished(models / "motif", "mini_motif", model=str(models / "part"), baselines=False))
+    (task,) = run.record.tasks
+    unseen = {row["id"] for row in run.rows("mini_motif") if not row.get("seen")}
     harness = Harness()
-    metrics = MetricSet([harness.metrics.get(score.metric, task.task_type) for score in task.scores], ())
-    card = Aggregator(metrics, strict=False)
-    for row in metrics.related(rows, task.settings):
-        card.add(row)
-    assert task.overlap.scores == card.scores(0)
-    assert 0 < task.overlap.rest == len(rows) < 60
+    spec = harness.catalogue.tasks.get("mini_motif")
+    make_rest = figeval.task(name="rest", type=spec.type, metrics=spec.metrics, cluster=spec.cluster, baselines=())
+    rest = make_rest(lambda: (example for example in harness.examples(spec) if example.id in unseen))
+    alone = figeval.run(rest, str(models / "part"), output_path=models / "rest").record.tasks[0]
+    assert task.overlap.scores == alone.scores
+    assert 0 < task.overlap.rest == len(unseen) < 60
 
 
 @pytest.mark.wing("exporters")
 def test_every_report_has_the_mark_and_the_rest(models: Path) -> None:
     record = run_of_model(models / "part", models / "run", "mini_retrieval", "mini_pairs", by=("proverb",))
     (score, *_), (rest, *_) = record.tasks[0].scores, record.tasks[0].overlap.scores
-    console = Console(width=200, record=True, file=StringIO())
-    table.show(record, console)
-    shown = console.export_text()
+    run = figeval.load(models / "run")
+    shown = str(run)
     assert (
         f"{score.value:.4f}‡" in shown
         and "remaining examples" in shown
@@ -220,8 +187,7 @@ def test_every_report_has_the_mark_and_the_rest(models: Path) -> None:
     assert (
         "mini_retrieval: 20 of 60 examples were seen: trained on 18" in shown and "‡ the model was trained on" in shown
     )
-    formats = load_exporters(Harness().manager)
-    markdown, latex, csv, json_ = (formats.get(name)([record]) for name in ("markdown", "latex", "csv", "json"))
+    markdown, latex, csv, json_ = (run.export(name) for name in ("markdown", "latex", "csv", "json"))
     for text, mark in ((markdown, "‡"), (latex, r"$^\ddagger$")):
         assert f"{score.value:.3f}{mark}" in text and f"{rest.value:.3f}" in text and "(remaining)" in text
         assert "trained on some of these examples" in text
@@ -238,11 +204,11 @@ def test_a_model_inherits_what_its_ancestors_have_seen_even_if_they_are_gone(mod
     shutil.copytree(models / "part", models / "parent")
     child = train_model(models, "child", "parent", task="tiny_again", limit=10)
     shutil.rmtree(models / "parent")
-    line = lineage_of("child", child)
+    record = run_of_model(child, models / "of-child", "mini_retrieval")
+    line = record.model.lineage
     assert [Path(ancestor.model).name for ancestor in line.ancestors] == ["child", "parent", "base"]
     assert not line.unknown
-    (task,) = run_of_model(child, models / "of-child", "mini_retrieval").tasks
-    assert task.overlap.trained >= 18
+    assert record.tasks[0].overlap.trained >= 18
 
 
 def test_a_pipeline_has_seen_what_its_parts_have(models: Path) -> None:
@@ -259,12 +225,12 @@ def test_the_same_texts_in_another_task_are_the_same_examples(models: Path) -> N
 
 def test_what_an_older_figeval_trained_is_unknown_until_its_command_is_given_again(models: Path) -> None:
     shutil.copytree(models / "part", models / "old")
-    (models / "old" / FILE).unlink()
+    (models / "old" / "seen.txt").unlink()
     before = run_of_model(models / "old", models / "of-old", "mini_retrieval")
     assert any("the training examples of" in text for text in before.warnings)
     assert (before.tasks[0].overlap, before.tasks[0].scores[0].seen) == (None, None)
     train_model(models, "old", limit=20)
-    assert (models / "old" / FILE).read_bytes() == (models / "part" / FILE).read_bytes()
+    assert (models / "old" / "seen.txt").read_bytes() == (models / "part" / "seen.txt").read_bytes()
     after = run_of_model(
         models / "old", models / "of-old", "mini_retrieval"
     )  # the same run goes on, nothing is asked again
@@ -277,7 +243,7 @@ def test_what_was_read_without_labels_was_trained_on(models: Path) -> None:
     again = train_model(models, "again", "reader", task="elsewhere")
     (task,) = run_of_model(again, models / "of-again", "mini_retrieval").tasks
     assert (task.overlap.trained, task.overlap.chosen) == (18, 2)
-    assert lineage_of("reader", reader).trained != lineage_of("part", models / "part").trained
+    assert (reader / "seen.txt").read_bytes() != (models / "part" / "seen.txt").read_bytes()
 
 
 @pytest.mark.slow
@@ -296,19 +262,19 @@ def test_a_comparison_is_over_what_neither_model_has_seen(models: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.wing("training")
-def test_seeds_have_no_interval_of_what_was_seen_but_one_of_the_rest(models: Path) -> None:
-    from figeval.wings.training.sweep import Sweep
-
-    config = trainings.config(
-        models / "base", models / "tasks", models / "seeds", limit=20, evaluate=("mini_retrieval",)
-    )
-    record = Sweep(config, Heard(), str).train_seeds((0, 1))
-    seen, unseen = record.scores[:2]
-    assert (seen.seen, seen.low, seen.unseen_only) == ("trained", None, False)
-    assert (unseen.seen, unseen.n, unseen.unseen_only) == (None, 40, True)
-    mean = run_or_mean(models / "seeds").tasks[0]
+def test_seeds_have_no_interval_of_what_was_seen_but_one_of_the_rest(models: Path, cli: Callable[..., Any]) -> None:
+    tasks = trainings.write_tasks(models / "tasks")
+    flags = {"task": "tiny_retrieval", "model": models / "base", "output": models / "seeds", "include_path": tasks}
+    flags |= {"limit": 20, "evaluate": "mini_retrieval", "seeds": "0,1", "head_args": "pooling=mean", "batch_size": 8}
+    flags |= {"max_steps": 2, "lr": 0.01, "device": "cpu"}
+    outcome = cli("train", *(text for name, value in flags.items() for text in (f"--{name}", str(value))))
+    assert outcome.code == 0, outcome.err
+    seen, unseen = json.loads((models / "seeds" / "seeds.json").read_text(encoding="utf-8"))["scores"][:2]
+    assert (seen["seen"], seen["low"], seen["unseen_only"]) == ("trained", None, False)
+    assert (unseen["seen"], unseen["n"], unseen["unseen_only"]) == (None, 40, True)
+    mean = figeval.load(models / "seeds").record.tasks[0]
     assert (mean.scores[0].seen, mean.scores[0].low) == ("trained", None)
-    assert (mean.overlap.scores[0].value, mean.overlap.scores[0].low) == (unseen.mean, unseen.low)
+    assert (mean.overlap.scores[0].value, mean.overlap.scores[0].low) == (unseen["mean"], unseen["low"])
 
 
 @pytest.mark.slow
@@ -320,7 +286,7 @@ def test_from_the_training_to_the_run_and_its_breakdown(models: Path) -> None:
     assert record.warnings == [f"{trained_elsewhere} was {says}"]
     assert {score.seen for score in record.tasks[0].scores} == {"chosen"}
     assert {score.low for score in record.tasks[0].scores} == {None}
-    for run_record in (record, with_breakdown(models / "of-apart", "proverb", Harness().metrics)):
+    for run_record in (record, figeval.load(models / "of-apart").by("proverb").record):
         groups = run_record.tasks[0].breakdowns[0].groups
         assert {score.low for group in groups for score in group.scores} == {None}
     child = train_model(models, "child-of-apart", "apart", task="elsewhere")
@@ -330,17 +296,24 @@ def test_from_the_training_to_the_run_and_its_breakdown(models: Path) -> None:
 
 
 def test_a_model_that_descends_from_one_that_picked_the_wrong_options_is_at_a_disadvantage(
-    models: Path, monkeypatch: pytest.MonkeyPatch
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By ancestry, whatever a folder is called."""
-    harness = Harness()
-    tfidf = open_model(harness.backends, "tfidf", {})
-    assert helper_of(["glove", "tfidf"], line_of(tfidf), harness) == "tfidf"
-    pipe = open_model(harness.backends, "pipeline", {"ranker": str(models / "part"), "spans": "random"})
-    assert helper_of(["random"], line_of(pipe), harness) == "random"
+
+    def helpers(built_with: str, model: Any, **options: Any) -> list[str]:
+        folder = write_other(tmp_path / "tasks", "built", f"built_with: [{built_with}]\n")
+        run = figeval.run("built", model, include_path=folder, fresh=True, output_path=tmp_path / "run", **options)
+        return [
+            text.partition("help of ")[2].split(",")[0] for text in run.record.tasks[0].warnings if "help of" in text
+        ]
+
+    assert helpers("glove, tfidf", "tfidf") == ["tfidf"]
+    assert helpers("random", "pipeline", model_args={"ranker": str(models / "part"), "spans": "random"}) == ["random"]
     renamed = shutil.copytree(models / "part", models / "tfidf")
-    assert helper_of(["tfidf"], line_of(open_model(harness.backends, str(renamed), {})), harness) is None
+    assert helpers("tfidf", str(renamed)) == []
     monkeypatch.chdir(models)  # where a folder is called like a registered model
-    assert helper_of(["tfidf"], line_of(tfidf), harness) == "tfidf"
-    from_hub = Lineage((Ancestor("models/x", {"trained_from": "org/picker"}), Ancestor("org/picker")))
-    assert helper_of(["picker"], from_hub, harness) == "picker"
+    assert helpers("tfidf", "tfidf") == ["tfidf"]
+    from_hub = FakePairScorer()
+    folder = write_trained_model(tmp_path / "from hub", origin="org/picker")
+    from_hub.source = lambda: folder  # type: ignore[attr-defined]
+    assert helpers("picker", from_hub) == ["picker"]
