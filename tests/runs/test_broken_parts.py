@@ -209,7 +209,7 @@ def test_a_rescore_that_breaks_off_leaves_rows_and_scores_that_belong_together(w
 
     with pytest.raises(ZeroDivisionError):
         workshop.rescore(with_reader(monkeypatch, workshop, ReplyReader(half, "other")))
-    first, second = json.loads((workshop.path / "run" / "run.json").read_text())["tasks"]
+    first, second = json.loads((workshop.output / "run.json").read_text())["tasks"]
     assert (first["extractor"], first["scores"][0]["value"]) == ("other", 1.0)
     assert first["predictions_sha256"] is not None
     assert second["extractor"] != "other"
@@ -222,7 +222,7 @@ def test_rescore_keeps_the_metrics_that_were_asked_for(workshop):
     before = workshop.run(metrics=("parse_rate",))
     assert "parse_rate" in [score.metric for score in before.tasks[0].scores]
     workshop.rescore()
-    after = json.loads((workshop.path / "run" / "run.json").read_text())
+    after = json.loads((workshop.output / "run.json").read_text())
     assert after == json.loads(before.model_dump_json())
 
 
@@ -258,7 +258,7 @@ def test_a_metric_that_fails_on_an_example_loses_no_reply(workshop):
     assert task.status == "failed"
     assert task.error.splitlines()[-1] == "ZeroDivisionError: no answer (metric 'strict', example 't3')"
     assert [row["id"] for row in workshop.rows()] == [f"t{i}" for i in range(20) if i != 3]
-    (reply,) = [json.loads(line) for line in (workshop.path / "run/replies/t.jsonl").read_text().splitlines()]
+    (reply,) = [json.loads(line) for line in (workshop.output / "replies/t.jsonl").read_text().splitlines()]
     counted = {"answer_tokens", "reasoning_tokens"}
     assert reply.keys() - counted == {
         "request",
@@ -271,7 +271,7 @@ def test_a_metric_that_fails_on_an_example_loses_no_reply(workshop):
     mended = harness(workshop, metrics={"strict": failing_on("nowhere")})
     task = workshop.run(metrics=("strict",), harness=mended).tasks[0]
     assert (task.status, task.counts, len(workshop.rows())) == ("done", {"ok": 20}, 20)
-    assert not (workshop.path / "run/replies").exists()
+    assert not (workshop.output / "replies").exists()
 
 
 def test_a_reader_that_fails_costs_no_reply_of_any_order(workshop):
@@ -313,13 +313,13 @@ def test_a_run_with_kept_replies_has_the_rows_of_an_undisturbed_one(workshop, st
     for broken in (False, True):
         workshop.backend = Short(function=letter_of_the_word)
         if broken:
-            shutil.rmtree(workshop.path / "run")
+            shutil.rmtree(workshop.output)
             record = workshop.run(metrics=("strict",), harness=harness(workshop, metrics={"strict": strict}))
             assert record.tasks[0].status == "failed"
             assert len(workshop.rows()) == 19
             broken = False
         workshop.run(metrics=("strict",), harness=harness(workshop, metrics={"strict": strict}))
-        rows.append((workshop.path / "run/predictions/t.jsonl").read_bytes())
+        rows.append((workshop.output / "predictions/t.jsonl").read_bytes())
     assert rows[0] == rows[1]
 
 
@@ -329,7 +329,7 @@ def test_what_failed_twice_is_kept_once(workshop):
     broken = {"metrics": ("strict",), "harness": harness(workshop, metrics={"strict": failing_on("t3")})}
     for _ in range(3):
         workshop.run(**broken)
-    assert len((workshop.path / "run/replies/t.jsonl").read_text().splitlines()) == 1
+    assert len((workshop.output / "replies/t.jsonl").read_text().splitlines()) == 1
 
 
 def test_kept_replies_without_the_record_of_their_run_are_refused(workshop):
@@ -338,8 +338,8 @@ def test_kept_replies_without_the_record_of_their_run_are_refused(workshop):
     workshop.backend = FakeGenerator(function=letter_of_the_word)
     broken = harness(workshop, metrics={"strict": failing_on("t3")})
     workshop.run(metrics=("strict",), harness=broken)
-    shutil.rmtree(workshop.path / "run/predictions")
-    (workshop.path / "run/run.json").unlink()
+    shutil.rmtree(workshop.output / "predictions")
+    (workshop.output / "run.json").unlink()
     with pytest.raises(RecordError):
         workshop.run(metrics=("strict",), harness=broken)
 
@@ -359,7 +359,7 @@ def test_kept_replies_that_somebody_damaged_are_asked_for_again(workshop):
     write_prompted(workshop.folder)
     workshop.backend = model = FakeGenerator(function=letter_of_the_word)
     workshop.run(metrics=("strict",), harness=harness(workshop, metrics={"strict": failing_on("t3")}))
-    file = workshop.path / "run/replies/t.jsonl"
+    file = workshop.output / "replies/t.jsonl"
     file.write_text('{"request": 5}\n[]\nnonsense\n' + file.read_text().replace("text", "texts"))
     before = len(model.asked)
     mended = harness(workshop, metrics={"strict": failing_on("nowhere")})

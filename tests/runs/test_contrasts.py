@@ -111,7 +111,7 @@ def test_a_floor_is_among_the_baselines(workshop):
 def test_a_run_that_was_cut_short_has_the_same_contrasts_and_baselines(workshop):
     write_suite(workshop.folder, extra="floor: no_query")
     uninterrupted = workshop.run("s")
-    (workshop.path / "run").rename(workshop.path / "whole")
+    workshop.output.rename(workshop.path / "whole")
     with pytest.raises(KeyboardInterrupt):
         workshop.run("s", observer=Heard(stop_after=60))
     assert workshop.run("s").contrasts == uninterrupted.contrasts

@@ -185,10 +185,10 @@ def test_the_table(workshop: Workshop) -> None:
 def test_two_runs_are_compared_by_language_and_over_them(workshop: Workshop) -> None:
     write(workshop.folder, rows(), f"{TASK}cluster: story\n")
     first = workshop.run()
-    (workshop.path / "run").rename(workshop.path / "first")
+    workshop.output.rename(workshop.path / "first")
     workshop.backend = FakeGenerator(function=lambda question: "A")
     second = workshop.run()
-    comparison = compare_runs(workshop.path / "first", workshop.path / "run")
+    comparison = compare_runs(workshop.path / "first", workshop.output)
     assert [task.task for task in comparison.tasks] == ["t (en)", "t (zh)", "t"]
     for task, name in zip(comparison.tasks, ("en", "zh", "mean"), strict=True):
         difference = (scores(first)[name] or 0) - (scores(second)[name] or 0)
@@ -212,9 +212,9 @@ def test_a_language_that_is_one_cluster_has_no_interval_in_a_run_nor_in_a_compar
         (2, None, "one cluster"),
     ]
     workshop.backend = FakeGenerator(function=lambda prompt: "B" if "2" in prompt else "A")
-    (workshop.path / "run").rename(workshop.path / "first")
+    workshop.output.rename(workshop.path / "first")
     workshop.run()
-    compared = compare_runs(workshop.path / "first", workshop.path / "run").tasks
+    compared = compare_runs(workshop.path / "first", workshop.output).tasks
     assert [(each.comparison.clusters, each.comparison.low) for each in compared] == [(1, None), (1, None), (2, None)]
 
 

@@ -40,7 +40,7 @@ def test_an_untouched_run_is_computed_as_it_is_stored(
     write_prompted(workshop.folder)
     workshop.backend = backend
     workshop.run(**settings)
-    folder = workshop.path / "run"
+    folder = workshop.output
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     run = recompute(folder, workshop.harness())
     for task in run.tasks():
@@ -56,7 +56,7 @@ def test_an_untouched_run_is_computed_as_it_is_stored(
 def test_the_record_needs_no_look_at_the_tasks(workshop: Workshop) -> None:
     write_task(workshop.folder, "t")
     workshop.run()
-    run = recompute(workshop.path / "run" / "run.json", workshop.harness())
+    run = recompute(workshop.output / "run.json", workshop.harness())
     assert run.record.tasks[0].scores == run.stored.tasks[0].scores
     assert run.scored == {"t"}
     assert not list(run.tasks())
@@ -65,7 +65,7 @@ def test_the_record_needs_no_look_at_the_tasks(workshop: Workshop) -> None:
 def test_without_data_the_scores_are_computed_and_the_rest_has_a_reason(workshop: Workshop) -> None:
     write_task(workshop.folder, "t")
     workshop.run()
-    run = recompute(workshop.path / "run", workshop.harness(), data=False)
+    run = recompute(workshop.output, workshop.harness(), data=False)
     (task,) = run.tasks()
     assert [(gap.name, gap.is_damage) for gap in task.gaps] == [("data and baselines", False)]
     assert (task.is_scored, task.example_ids, task.new_rows) == (True, None, [])
@@ -75,11 +75,11 @@ def test_damage_is_told_from_what_is_only_missing(workshop: Workshop) -> None:
     write_task(workshop.folder, "t")
     workshop.run()
     write_task(workshop.folder, "t", row3={"g": 2})
-    (task,) = recompute(workshop.path / "run", workshop.harness()).tasks()
+    (task,) = recompute(workshop.output, workshop.harness()).tasks()
     assert [(gap.name, gap.is_damage) for gap in task.gaps] == [("data", True)]
     (workshop.folder / "t.jsonl").unlink()
     (workshop.folder / "t.task.yaml").unlink()
-    (task,) = recompute(workshop.path / "run", workshop.harness()).tasks()
+    (task,) = recompute(workshop.output, workshop.harness()).tasks()
     assert [(gap.name, gap.is_damage) for gap in task.gaps] == [("data and baselines", False)]
     assert "version 1 of t is not installed" in task.gaps[0].reason
 

@@ -31,7 +31,7 @@ def write_pairs(folder):
 
 
 def content(workshop):
-    return {file.name: file.read_bytes() for file in (workshop.path / "run" / "predictions").iterdir()}
+    return {file.name: file.read_bytes() for file in (workshop.output / "predictions").iterdir()}
 
 
 def moody(question):
@@ -60,7 +60,7 @@ def test_the_same_extractor_changes_nothing(settings, workshop):
     stored = content(workshop)
     changes = workshop.rescore()
     assert content(workshop) == stored
-    after = json.loads((workshop.path / "run" / "run.json").read_text())
+    after = json.loads((workshop.output / "run.json").read_text())
     assert after == json.loads(before.model_dump_json())
     assert [(task.task, task.changed, task.before == task.after) for task in changes] == [
         (task.task, 0, True) for task in before.tasks
@@ -148,5 +148,5 @@ def test_marks_of_seen_examples_stay(workshop, tmp_path):
     stored = content(workshop)
     workshop.rescore()
     assert content(workshop) == stored
-    (after,) = json.loads((workshop.path / "run" / "run.json").read_text())["tasks"]
+    (after,) = json.loads((workshop.output / "run.json").read_text())["tasks"]
     assert after == json.loads(before.model_dump_json())

@@ -29,7 +29,7 @@ def test_a_whole_run(workshop):
     chance = task.baselines[0].scores[0]
     assert chance.value == pytest.approx(1 / 3)
     assert (chance.low, chance.high, chance.interval.reason) == (None, None, "an exact expectation")
-    assert json.loads((workshop.path / "run" / "run.json").read_text())["tasks"][0]["scores"][0]["metric"] == "acc"
+    assert json.loads((workshop.output / "run.json").read_text())["tasks"][0]["scores"][0]["metric"] == "acc"
     assert [row["metrics"] for row in workshop.rows()[:2]] == [{"acc": 0.0}, {"acc": 1.0}]
     assert "texts" not in workshop.rows()[0]
 
@@ -50,12 +50,12 @@ def test_a_run_killed_half_way_goes_on_and_ends_as_an_undisturbed_one(workshop):
     assert len(workshop.backend.asked) == 3 * (200 - 64)
     ids = [row["id"] for row in workshop.rows()]
     assert ids == [f"t{i}" for i in range(200)]
-    resumed_file = (workshop.path / "run" / "predictions" / "t.jsonl").read_bytes()
+    resumed_file = workshop.predictions().read_bytes()
     workshop.path = workshop.path / "again"
     workshop.path.mkdir()
     uninterrupted = workshop.run()
     assert uninterrupted.tasks[0].scores == resumed.tasks[0].scores
-    assert (workshop.path / "run" / "predictions" / "t.jsonl").read_bytes() == resumed_file
+    assert workshop.predictions().read_bytes() == resumed_file
 
 
 def test_a_run_killed_within_a_call_keeps_the_rows_of_the_parts_that_were_answered(workshop):
@@ -92,7 +92,7 @@ def test_a_line_cut_short_is_dropped_and_computed_again(workshop):
     write_task(workshop.folder, "t", 10)
     with pytest.raises(KeyboardInterrupt):
         workshop.run(observer=Heard(stop_after=10))
-    file = workshop.path / "run" / "predictions" / "t.jsonl"
+    file = workshop.predictions()
     content = file.read_bytes()
     assert content.count(b"\n") == 10
     file.write_bytes(content[:-20])

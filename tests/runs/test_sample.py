@@ -232,7 +232,7 @@ def test_a_share_by_a_task_file(workshop: Workshop) -> None:
     (task,) = workshop.run(limit=0.3).tasks
     assert (task.n, task.available) == (6, 20)
     assert [row["id"] for row in workshop.rows()] == [f"t{number}" for number in range(6)]
-    assert json.loads((workshop.path / "run" / "run.json").read_text())["config"]["limit"] == 0.3
+    assert json.loads((workshop.output / "run.json").read_text())["config"]["limit"] == 0.3
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_runs_are_compared_prompt_by_prompt(workshop):
     write_prompted(workshop.folder)
     workshop.backend = FakeLanguageModel()
     workshop.run(prompts=("all",))
-    first = workshop.path / "run"
+    first = workshop.output
     first.rename(workshop.path / "first")
     workshop.run(prompts=("all",))
     compared = figeval.compare(workshop.path / "first", workshop.output).differences
@@ -192,7 +192,7 @@ def test_the_scores_of_a_floor_stand_among_the_baselines(workshop):
 def test_a_floor_is_left_out_with_the_baselines_and_asked_once_among_the_probes(workshop):
     with_floor(workshop.folder, "no_query")
     assert [task.task for task in workshop.run(baselines=False).tasks] == ["t"]
-    shutil.rmtree(workshop.path / "run")
+    shutil.rmtree(workshop.output)
     record = workshop.run(probes=True)
     assert [(task.task, task.is_floor) for task in record.tasks] == [
         ("t", False),
@@ -320,7 +320,7 @@ def test_which_probe_is_the_floor_is_verified(keeps, workshop):
 
     if not keeps:
         workshop.edit_record(swap)
-    verified = figeval.verify(workshop.path / "run", include_path=workshop.folder)
+    verified = figeval.verify(workshop.output, include_path=workshop.folder)
     problems = [check.detail for check in verified.problems if check.part == "t@no_query"]
     assert any("is_floor is true, recomputed absent" in detail for detail in problems) == (not keeps)
 

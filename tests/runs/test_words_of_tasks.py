@@ -148,7 +148,7 @@ def test_scores_of_other_words_are_not_compared(workshop: Workshop, tmp_path: Pa
     for number, line in enumerate(("", JIEBA)):
         write(workshop.folder, CHINESE, GENERATION_TASK, "zh", line)
         score_task(workshop, Echoing({query: options[gold] for query, options, gold in CHINESE}))
-        folders.append((workshop.path / "run").rename(tmp_path / f"run{number}"))
+        folders.append(workshop.output.rename(tmp_path / f"run{number}"))
     with pytest.raises(RecordError, match="words"):
         compare(*folders, metric="length")
 

@@ -43,7 +43,7 @@ def schedule(workshop: Workshop) -> Schedule:
     for name in ("t", "u"):
         write_task(workshop.folder, name, N_EACH)
     _, plans, _ = prepare(RunConfig(tasks=("t", "u"), model="model"), workshop.harness())
-    return Schedule.of(plans, RunFolder(workshop.path / "run"), 3)
+    return Schedule.of(plans, RunFolder(workshop.output), 3)
 
 
 def everything() -> set[tuple[str, str]]:
@@ -134,7 +134,7 @@ def test_data_that_were_cut_short_in_the_meantime_come_to_an_end(schedule: Sched
 def test_neighbours_of_one_cluster_stay_together(workshop: Workshop) -> None:
     write_task(workshop.folder, "t", N_EACH, **{f"row{i}": {"k": f"k{i // 7}"} for i in range(N_EACH)})
     _, plans, _ = prepare(RunConfig(tasks=("t",), model="model"), workshop.harness())
-    schedule = Schedule.of(plans, RunFolder(workshop.path / "run"), 1)
+    schedule = Schedule.of(plans, RunFolder(workshop.output), 1)
     while unit := schedule.take(10):
         last = max(unit.places.values())
         assert last == N_EACH - 1 or (last + 1) % 7 == 0
@@ -372,7 +372,7 @@ def test_the_last_line_says_how_a_worker_ended(tmp_path: Path, printed: bytes, l
 def test_no_process_is_started_for_nothing(workshop: Workshop) -> None:
     write_task(workshop.folder, "t", 5)
     workshop.run(limit=2)
-    folder = RunFolder(workshop.path / "run")
+    folder = RunFolder(workshop.output)
     config = RunConfig(tasks=("t",), model="model", limit=5, processes=8, fresh=True)
     _, plans, _ = prepare(config, workshop.harness())
     schedule = Schedule.of(plans, folder, 8)
