@@ -17,7 +17,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from figeval import Harness
+from figeval import Harness, RunConfig
 from tests import processes, wings_here
 from tests.cli.conftest import cli  # noqa: F401 - a fixture for all tests
 from tests.warm import start
@@ -25,6 +25,7 @@ from tests.warm import start
 ROOT = Path(__file__).resolve().parent.parent
 DATA_BESIDE_CHECKOUT = ROOT.parent / "shared" / "data"
 MIRROR = os.environ.get("FIGEVAL_DATA_MIRROR") or (str(DATA_BESIDE_CHECKOUT) if DATA_BESIDE_CHECKOUT.is_dir() else None)
+FLAGS = {"account", "batch", "max_cost", "max_tokens", "reasoning", "resubmit_lost"}  # not options of --model_args
 # NLTK reads the variable when it is imported. The mirror may contain its taggers and word lists.
 if MIRROR is not None and (NLTK := Path(MIRROR) / "nltk" / "packages").is_dir():
     os.environ.setdefault("NLTK_DATA", str(NLTK))
@@ -151,15 +152,20 @@ def smollm2(own_home: Path, request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def open_model() -> Iterator[Callable[..., Any]]:
-    """Return a function that opens a model as `--model` does: `open_model("encoder:folder", pooling="cls")`.
+    """Return a function that opens a model as `--model` does: `open_model("encoder", folder, pooling="cls")`.
 
+    Options are those of `--model_args`, and flags that only some models take: `open_model("openai:m", max_tokens=9)`.
     Models are closed when the test ends.
     """
     with ExitStack() as models:
         harness = Harness()
 
-        def opened(name: str | Path, **options: Any) -> Any:
-            return models.enter_context(harness.open_model(str(name), options)).backend
+        def opened(name: str | Path, model: str | Path = "", /, **options: Any) -> Any:
+            flags = {flag: options.pop(flag) for flag in FLAGS & options.keys()}
+            if "reasoning" in flags:
+                flags["reasoning"] = RunConfig(model="", tasks=(), reasoning=flags["reasoning"]).thinking
+            full_name = f"{name}:{model}" if model else str(name)
+            return models.enter_context(harness.open_model(full_name, options, flags)).backend
 
         yield opened
 

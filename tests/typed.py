@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from figeval import Dialogue, Route, TaskSpec, TaskType
+from figeval import Dialogue, Harness, Route, TaskSpec, TaskType
 from figeval.task_types.registry import TaskTypes
 from figeval.testing import harness
 
@@ -20,6 +20,11 @@ def task_types() -> TaskTypes:
 def bound(**keys: Any) -> TaskSpec:
     """Return a task with these keys of a task file, bound to its task type as in a catalogue."""
     return TaskSpec.model_validate(keys).bound(task_types())
+
+
+def find_route(task_type: str, name: str) -> Route:
+    """Return the route of this name among those of a task type, figeval's plugins included."""
+    return next(route for route in Harness().routes.of(task_type) if route.name == name)
 
 
 def route_of(task_type: type[TaskType[Any]], name: str) -> Route:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.plugins.servers import Desk, desk_open
+from tests.plugins.servers import Desk, desk_open, openai_answer
 from tests.plugins.tiny import Workshop
 
 
@@ -45,6 +49,41 @@ def sentence_folder(workshop: Workshop) -> Path:
 def desk() -> Iterator[Desk]:
     with desk_open() as desk:
         yield desk
+
+
+@pytest.fixture
+def openai(open_model: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that opens a model: `openai("m", base_url=desk.url)`."""
+    return partial(open_model, "openai")
+
+
+@pytest.fixture
+def anthropic(open_model: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that opens a model: `anthropic("m", base_url=desk.url)`."""
+    return partial(open_model, "anthropic")
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let random pauses between attempts be as short as they can be."""
+    monkeypatch.setattr(random.Random, "uniform", lambda _dice, low, _high: low)
+
+
+@pytest.fixture
+def bodies_sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Return the bodies of requests to any address, each of which is answered with "B" and without a network."""
+    import httpx
+
+    bodies = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(404)
+        bodies.append(json.loads(request.content))
+        return httpx.Response(200, stream=httpx.ByteStream(openai_answer("B")))
+
+    monkeypatch.setattr(httpx, "AsyncClient", partial(httpx.AsyncClient, transport=httpx.MockTransport(answer)))
+    return bodies
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from tests.loopback import answering
 
 Behaviour = Callable[["Handler", bytes], None]
+EXHAUSTED = r"the budget \(--max_\w+ .* does not allow another request"
 TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:"
 
 

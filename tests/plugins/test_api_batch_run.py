@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 import figeval as package
-from figeval import Example, Inquiry, Message, Prediction, Prompt, Reply
-from figeval.runs.inquiry import answer_in_batches
+from figeval import Example, Inquiry, Message, Model, Prediction, Prompt, Reply
 from tests.plugins.batch_servers import BatchDesk, answer_to, batch_desk
 from tests.processes import figeval, starting
 from tests.runs.conftest import write_task
@@ -115,10 +114,19 @@ class Slow:
         self.batches.append([request.messages[-1].content for request in requests])
         self.replies |= {request: Reply(text=request.messages[-1].content.upper()) for request in requests}
 
+    def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
+        return [self.replies[request] for request in requests]
 
-def inquiry_of(*dialogues: Callable[[], Any]) -> Inquiry[Example]:
+
+def batches_of(*dialogues: Callable[[], Any]) -> Iterator[list[str]]:
+    """Yield the questions of each batch, then what the dialogues raise."""
     examples = [Example(id=str(number)) for number in range(len(dialogues))]
-    return Inquiry(lambda: examples, lambda example: dialogues[int(example.id)](), frozenset)
+    inquiry = Inquiry(lambda: examples, lambda example: dialogues[int(example.id)](), frozenset)
+    model = Slow()
+    answers = inquiry.answer(Model("slow", "slow", model), lambda *_: None, in_batches=True)
+    next(answers)
+    yield from model.batches
+    assert sum(1 for _ in answers) == len(dialogues) - 1
 
 
 def asks(*questions: str) -> Callable[[], Any]:
@@ -134,9 +142,8 @@ def asks(*questions: str) -> Callable[[], Any]:
 
 
 def test_rounds_of_all_dialogues_go_together() -> None:
-    model = Slow()
-    answer_in_batches(model, [inquiry_of(asks("a", "c"), asks("b")), inquiry_of(asks("a", "d", "e"), asks())])
-    assert model.batches == [["a", "b"], ["c", "d"], ["e"]], "equal questions are asked once"
+    batches = batches_of(asks("a", "c"), asks("b"), asks("a", "d", "e"), asks())
+    assert list(batches) == [["a", "b"], ["c", "d"], ["e"]], "equal questions are asked once"
 
 
 def test_a_dialogue_that_fails_does_not_keep_the_others_waiting() -> None:
@@ -144,6 +151,7 @@ def test_a_dialogue_that_fails_does_not_keep_the_others_waiting() -> None:
         yield [Prompt((Message("user", "x"),))]
         raise ValueError("a reader fails")
 
-    model = Slow()
-    answer_in_batches(model, [inquiry_of(broken, asks("a", "b"))])
-    assert model.batches == [["x", "a"], ["b"]]
+    batches = batches_of(broken, asks("a", "b"))
+    assert [next(batches), next(batches)] == [["x", "a"], ["b"]]
+    with pytest.raises(ValueError, match="a reader fails"):
+        next(batches)

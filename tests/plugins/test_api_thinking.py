@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import figeval
 from figeval import AnswerFormat, Message, ModelError, Prompt, strip_reasoning
-from figeval.answers.reply_text import split_reasoning
-from figeval.builtin.plugins.api.providers import anthropic, openai
-from figeval.errors import BudgetExhausted
-from figeval.reasoning import Reasoning
-from tests.plugins.servers import Desk, Handler
+from tests.plugins.servers import EXHAUSTED, Desk, Handler, openai_answer, question
 
 LETTERS = AnswerFormat(("A", "B"))
 QUOTE = AnswerFormat.of_object({"quote": {"type": "string"}})
@@ -26,6 +21,7 @@ OBJECT = {"type": "object", "properties": {"answer": LETTER}, "required": ["answ
 SCHEMA_FIELDS = {"name": "answer", "strict": True}
 USAGE = {"prompt_tokens": 1, "completion_tokens": 9}
 THOUGHT = 300  # tokens that every server here needs for thinking
+Open = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("no_keys")
 
 
@@ -118,22 +114,22 @@ def like_anthropic(handler: Handler, body: bytes) -> None:
 
 
 OPENAI = {"reasoning_style": "effort", "temperature": None}  # what its address would decide, and its own models need
-FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-    "vllm": (openai, like_vllm, {}),
-    "openai": (openai, like_openai, OPENAI),
-    "anthropic": (anthropic, like_anthropic, {}),
+FAMILIES: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "vllm": ("openai", like_vllm, {}),
+    "openai": ("openai", like_openai, OPENAI),
+    "anthropic": ("anthropic", like_anthropic, {}),
 }
 
 
 @pytest.fixture(params=FAMILIES)
-def family(request: pytest.FixtureRequest, desk: Desk) -> Callable[..., Any]:
+def family(request: pytest.FixtureRequest, desk: Desk, open_model: Open) -> Open:
     """`family(reasoning=…)`: a model at a server of one of the families."""
-    factory, desk.usual, options = FAMILIES[request.param]
-    return lambda **extra: factory("m", **{"base_url": desk.url, **options, **extra})
+    provider, desk.usual, options = FAMILIES[request.param]
+    return lambda **extra: open_model(provider, "m", **{"base_url": desk.url, **options, **extra})
 
 
-def test_thoughts_are_apart_from_the_answer(family: Callable[..., Any], desk: Desk) -> None:
-    backend = family(reasoning=Reasoning.parse("budget=2000"))
+def test_thoughts_are_apart_from_the_answer(family: Open, desk: Desk) -> None:
+    backend = family(reasoning="budget=2000")
     (reply,) = backend.generate(prompts_of(stop=("Stop!",)))
     assert (reply.text, reply.finish) == ("The answer is B.", "stop")
     body = desk.requests[0]
@@ -143,8 +139,8 @@ def test_thoughts_are_apart_from_the_answer(family: Callable[..., Any], desk: De
     assert "warnings" not in backend.describe()
 
 
-def test_a_model_can_be_asked_not_to_think(family: Callable[..., Any], desk: Desk) -> None:
-    backend = family(reasoning=Reasoning.parse("off"))
+def test_a_model_can_be_asked_not_to_think(family: Open, desk: Desk) -> None:
+    backend = family(reasoning="off")
     (reply,) = backend.generate(prompts_of())
     assert (reply.text, reply.reasoning, reply.answer_tokens, reply.reasoning_tokens) == ("The answer is B.", "", 4, 0)
     assert desk.requests[0].get("max_tokens", desk.requests[0].get("max_completion_tokens")) == 16
@@ -152,8 +148,8 @@ def test_a_model_can_be_asked_not_to_think(family: Callable[..., Any], desk: Des
 
 
 @pytest.mark.parametrize("reasoning", [None, "on", "off"])
-def test_a_letter_comes_without_its_envelope(family: Callable[..., Any], reasoning: str | None, desk: Desk) -> None:
-    thinking = {"reasoning_tokens": 900} if reasoning is None else {"reasoning": Reasoning.parse(reasoning)}
+def test_a_letter_comes_without_its_envelope(family: Open, reasoning: str | None, desk: Desk) -> None:
+    thinking = {"reasoning_tokens": 900} if reasoning is None else {"reasoning": reasoning}
     backend = family(**thinking)
     (reply,) = backend.generate(prompts_of(LETTERS))
     assert reply.text == "B"
@@ -161,7 +157,7 @@ def test_a_letter_comes_without_its_envelope(family: Callable[..., Any], reasoni
     assert len(desk.requests) == 1
 
 
-def test_without_the_flags_nothing_of_this_is_sent(family: Callable[..., Any], desk: Desk) -> None:
+def test_without_the_flags_nothing_of_this_is_sent(family: Open, desk: Desk) -> None:
     family().generate(prompts_of())
     assert desk.requests[0].keys() <= {"model", "messages", "max_tokens", "temperature"}
 
@@ -183,26 +179,22 @@ def test_without_the_flags_nothing_of_this_is_sent(family: Callable[..., Any], d
         ("", "off", {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}),
     ],
 )
-def test_how_thinking_is_asked_for(style: str, reasoning: str, fields: dict[str, Any], desk: Desk) -> None:
+def test_how_thinking_is_asked_for(
+    style: str, reasoning: str, fields: dict[str, Any], desk: Desk, openai: Open
+) -> None:
     desk.usual = like_vllm
-    openai("m", base_url=desk.url, reasoning_style=style, reasoning=Reasoning.parse(reasoning)).generate(prompts_of())
+    openai("m", base_url=desk.url, reasoning_style=style, reasoning=reasoning).generate(prompts_of())
     assert desk.requests[0].items() >= fields.items()
 
 
-def test_the_address_decides_how_thinking_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_decides_how_thinking_is_asked_for(
+    bodies_sent: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, openai: Open
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none-at-all")
-    on = Reasoning.parse("on")
-    (prompt,) = prompts_of()
-    bodies = {
-        url: openai("m", base_url=url, reasoning=on).dialect.body(prompt, on)
-        for url in (
-            "",
-            "https://openrouter.ai/api/v1",
-            "https://dashscope-intl.aliyuncs.com/v1",
-            "https://notopenrouter.ai/v1",
-        )
-    }
-    assert [*map(sorted, bodies.values())] == [
+    hosts = ("openrouter.ai/api", "dashscope-intl.aliyuncs.com", "notopenrouter.ai")
+    for url in ("", *(f"https://{host}/v1" for host in hosts)):
+        openai("m", base_url=url, reasoning="on").generate(prompts_of())
+    assert [*map(sorted, bodies_sent)] == [
         ["max_completion_tokens", "messages", "model", "reasoning_effort"],
         ["max_tokens", "messages", "model", "reasoning", "temperature"],
         ["enable_thinking", "max_tokens", "messages", "model", "temperature"],
@@ -228,7 +220,7 @@ def test_the_address_decides_how_thinking_is_asked_for(monkeypatch: pytest.Monke
     ],
 )
 def test_how_a_format_is_asked_for(
-    way: str, answer: AnswerFormat, fields: dict[str, Any], around: int, desk: Desk
+    way: str, answer: AnswerFormat, fields: dict[str, Any], around: int, desk: Desk, openai: Open
 ) -> None:
     desk.usual = lambda handler, _: chat(handler, "stop", {}, content="A")
     model = openai("m", base_url=desk.url, structured=way)
@@ -239,10 +231,10 @@ def test_how_a_format_is_asked_for(
     assert held["max_tokens"] - free["max_tokens"] == around
 
 
-def test_anthropic_is_asked_as_its_models_need(desk: Desk) -> None:
+def test_anthropic_is_asked_as_its_models_need(desk: Desk, anthropic: Open) -> None:
     desk.usual = like_anthropic
-    for options in ({"reasoning": Reasoning.parse("on")}, {"reasoning": Reasoning.parse("budget=1500")}):
-        anthropic("m", base_url=desk.url, **options).generate(prompts_of())
+    for reasoning in ("on", "budget=1500"):
+        anthropic("m", base_url=desk.url, reasoning=reasoning).generate(prompts_of())
     (reply,) = anthropic("m", base_url=desk.url, structured="tool").generate(prompts_of(LETTERS))
     assert [body.get("thinking") for body in desk.requests] == [
         {"type": "adaptive"},
@@ -256,10 +248,10 @@ def test_anthropic_is_asked_as_its_models_need(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", ["vllm", "openai"])
-def test_an_answer_that_was_cut_off_while_thinking_is_asked_for_once_more(name: str, desk: Desk) -> None:
-    factory, desk.usual, options = FAMILIES[name]
+def test_an_answer_that_was_cut_off_while_thinking_is_asked_for_once_more(name: str, desk: Desk, openai: Open) -> None:
+    _, desk.usual, options = FAMILIES[name]
     settings = {"base_url": desk.url, **options, "input_price": 1, "output_price": 1}
-    backend = factory("m", **settings, reasoning=Reasoning.parse("budget=200"))
+    backend = openai("m", **settings, reasoning="budget=200")
     (reply,) = backend.generate(prompts_of())
     assert (reply.text, reply.finish) == ("The answer is B.", "stop")
     limits = [body.get("max_tokens", body.get("max_completion_tokens")) for body in desk.requests]
@@ -267,38 +259,38 @@ def test_an_answer_that_was_cut_off_while_thinking_is_asked_for_once_more(name: 
     description = backend.describe()
     assert description["asked_again_with_more_room"] == 1
     assert description["tokens_out"] == 216 + THOUGHT + 4, "both attempts are paid for"
-    again = factory("m", **settings, reasoning=Reasoning.parse("budget=200"))
+    again = openai("m", **settings, reasoning="budget=200")
     assert again.generate(prompts_of()) == [reply]
     assert len(desk.requests) == 2, "both are remembered"
 
 
-def test_after_the_second_attempt_an_answer_is_truncated(desk: Desk) -> None:
+def test_after_the_second_attempt_an_answer_is_truncated(desk: Desk, openai: Open) -> None:
     desk.usual = like_vllm
-    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("budget=100")).generate(prompts_of())
+    (reply,) = openai("m", base_url=desk.url, reasoning="budget=100").generate(prompts_of())
     assert (reply.text, reply.finish, len(desk.requests)) == ("", "length", 2)
 
 
-def test_a_limit_that_the_server_refuses_leaves_the_answer_truncated(desk: Desk) -> None:
+def test_a_limit_that_the_server_refuses_leaves_the_answer_truncated(desk: Desk, openai: Open) -> None:
     desk.usual = lambda handler, body: (
         refuse(handler, "maximum context length is 300 tokens") if b":416," in body else like_vllm(handler, body)
     )
-    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("budget=200")).generate(prompts_of())
+    (reply,) = openai("m", base_url=desk.url, reasoning="budget=200").generate(prompts_of())
     assert (reply.text, reply.finish, len(desk.requests)) == ("", "length", 2)
 
 
-def test_a_budget_of_money_covers_the_second_attempt(desk: Desk) -> None:
+def test_a_budget_of_money_covers_the_second_attempt(desk: Desk, openai: Open) -> None:
     desk.usual = like_vllm
-    options = {"base_url": desk.url, "reasoning": Reasoning.parse("budget=200"), "account": "a"}
-    with pytest.raises(BudgetExhausted):
+    options = {"base_url": desk.url, "reasoning": "budget=200", "account": "a"}
+    with pytest.raises(ModelError, match=EXHAUSTED):
         openai("m", **options, max_tokens=400).generate(prompts_of())
     assert len(desk.requests) == 1, "the second attempt would cost more than is left"
     (reply,) = openai("m", **options, max_tokens=4000).generate(prompts_of())
     assert (reply.text, len(desk.requests)) == ("The answer is B.", 2), "the first one is not paid for twice"
 
 
-def test_a_limit_of_the_answer_is_not_asked_for_again(desk: Desk) -> None:
+def test_a_limit_of_the_answer_is_not_asked_for_again(desk: Desk, openai: Open) -> None:
     desk.usual = lambda handler, _: chat(handler, "length", {}, content="B, because", reasoning="B.")
-    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on")).generate(prompts_of())
+    (reply,) = openai("m", base_url=desk.url, reasoning="on").generate(prompts_of())
     assert (reply.text, reply.finish, len(desk.requests)) == ("B, because", "length", 1)
 
 
@@ -318,7 +310,7 @@ def test_a_limit_of_the_answer_is_not_asked_for_again(desk: Desk) -> None:
     ],
 )
 def test_thoughts_within_the_text_are_taken_out(
-    content: str, reason: str, text: str, thoughts: str, desk: Desk
+    content: str, reason: str, text: str, thoughts: str, desk: Desk, openai: Open
 ) -> None:
     desk.usual = lambda handler, _: chat(
         handler,
@@ -326,26 +318,26 @@ def test_thoughts_within_the_text_are_taken_out(
         {"prompt_tokens": 1, "completion_tokens": 9, "completion_tokens_details": None},
         content=content,
     )
-    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on")).generate(prompts_of(stop=("Stop!",)))
+    (reply,) = openai("m", base_url=desk.url, reasoning="on").generate(prompts_of(stop=("Stop!",)))
     assert (reply.text, reply.reasoning) == (text, thoughts)
 
 
-def test_a_blank_line_after_separate_thoughts_is_no_stop_text(desk: Desk) -> None:
+def test_a_blank_line_after_separate_thoughts_is_no_stop_text(desk: Desk, openai: Open) -> None:
     desk.usual = lambda handler, _: chat(handler, "stop", {}, content="\n\nB\n\nSo.", reasoning_content="A? No.")
-    backend = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on"))
+    backend = openai("m", base_url=desk.url, reasoning="on")
     (reply,) = backend.generate(prompts_of(stop=("\n\n",)))
     assert (reply.text, reply.reasoning) == ("B", "A? No.")
 
 
-def test_a_server_that_ignores_the_flags_is_found_out(desk: Desk) -> None:
+def test_a_server_that_ignores_the_flags_is_found_out(desk: Desk, openai: Open) -> None:
     desk.usual = lambda handler, _: chat(handler, "stop", USAGE, content="Well, B")
-    backend = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on"))
+    backend = openai("m", base_url=desk.url, reasoning="on")
     (reply,) = backend.generate(prompts_of(LETTERS))
     assert reply.text == "Well, B", "the extractor may still read it"
     held, thinks = backend.describe()["warnings"]
     assert held.startswith("1 of 1 answers do not keep to the format of --constrain;")
     assert thinks.startswith("--reasoning on: none of 1 answers shows a sign of reasoning;")
-    silent = openai("m", base_url=desk.url, reasoning=Reasoning.parse("off"))
+    silent = openai("m", base_url=desk.url, reasoning="off")
     desk.usual = lambda handler, _: chat(handler, "stop", USAGE, content="B", reasoning="Hm.")
     silent.generate(prompts_of())
     (warned,) = silent.describe()["warnings"]
@@ -355,7 +347,7 @@ def test_a_server_that_ignores_the_flags_is_found_out(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "details", [{"reasoning_tokens": -1}, {"reasoning_tokens": "3"}, {"reasoning_tokens": 99}, 3, []]
 )
-def test_impossible_counts_of_thoughts_are_unknown(details: Any, desk: Desk) -> None:
+def test_impossible_counts_of_thoughts_are_unknown(details: Any, desk: Desk, openai: Open) -> None:
     used = {"prompt_tokens": 1, "completion_tokens": 9, "completion_tokens_details": details}
     desk.usual = lambda handler, _: chat(handler, "stop", used, content="B", reasoning="Hm.")
     (reply,) = openai("m", base_url=desk.url).generate(prompts_of())
@@ -363,23 +355,24 @@ def test_impossible_counts_of_thoughts_are_unknown(details: Any, desk: Desk) -> 
 
 
 @pytest.mark.parametrize(
-    ("factory", "options", "words"),
+    ("provider", "options", "words"),
     [
-        (anthropic, {"reasoning": "budget=1000"}, "smallest budget is 1,024 tokens"),
-        (anthropic, {"reasoning": "on", "structured": "tool"}, "cannot be made to call a tool"),
-        (anthropic, {"reasoning_style": "effort"}, "reasoning_style=effort is not one of"),
-        (openai, {"structured": "grammar"}, "structured=grammar is not one of response_format"),
-        (openai, {"reasoning": "budget=9", "reasoning_tokens": 8}, "are the same; give only one"),
-        (openai, {"reasoning": "off", "reasoning_effort": "high"}, "contradict each other"),
+        ("anthropic", {"reasoning": "budget=1000"}, "smallest budget is 1,024 tokens"),
+        ("anthropic", {"reasoning": "on", "structured": "tool"}, "cannot be made to call a tool"),
+        ("anthropic", {"reasoning_style": "effort"}, "reasoning_style=effort is not one of"),
+        ("openai", {"structured": "grammar"}, "structured=grammar is not one of response_format"),
+        ("openai", {"reasoning": "budget=9", "reasoning_tokens": 8}, "are the same; give only one"),
+        ("openai", {"reasoning": "off", "reasoning_effort": "high"}, "contradict each other"),
     ],
 )
-def test_options_that_do_not_go_together(factory: Any, options: dict[str, Any], words: str, desk: Desk) -> None:
-    thinking = {"reasoning": Reasoning.parse(options["reasoning"])} if "reasoning" in options else {}
+def test_options_that_do_not_go_together(
+    provider: str, options: dict[str, Any], words: str, desk: Desk, open_model: Open
+) -> None:
     with pytest.raises(ModelError, match=words):
-        factory("m", **{"base_url": desk.url, **options, **thinking})
+        open_model(provider, "m", base_url=desk.url, **options)
 
 
-def test_a_server_that_lists_its_context_tells_how_much_room_there_is(desk: Desk) -> None:
+def test_a_server_that_lists_its_context_tells_how_much_room_there_is(desk: Desk, openai: Open) -> None:
     desk.models = {"data": [{"id": "m", "max_model_len": 4096}]}
     assert openai("m", base_url=desk.url).context_length == 4096
     desk.models = {"data": [{"id": "m", "max_model_len": -5}]}
@@ -400,8 +393,13 @@ def test_a_budget_that_leaves_no_room_is_refused_before_anything_is_asked(
     assert not desk.requests
 
 
-@given(st.text(alphabet="ab <>/think[]THINK\n", max_size=60))
-def test_splitting_loses_nothing_but_marks(text: str) -> None:
-    traces, rest = split_reasoning(text)
-    assert rest == strip_reasoning(text)
-    assert len(traces) + len(rest) <= len(text) + 2 * text.count("<") + 2 * text.count("[")
+def test_splitting_loses_nothing_but_marks(desk: Desk, openai: Open) -> None:
+    dice = random.Random(0)
+    pieces = ("<think>", "</think>", "[THINK]", "[/THINK]", "<", ">", "/", "think", "a", "b", " ", "\n")
+    texts = ["".join(dice.choices(pieces, k=dice.randrange(12))) for _ in range(200)]
+    desk.usual = lambda handler, body: handler.send(200, openai_answer(texts[int(question(body))]))
+    prompts = [Prompt((Message("user", str(number)),), (), 16) for number in range(len(texts))]
+    replies = openai("m", base_url=desk.url, reasoning="on").generate(prompts)
+    assert [reply.text.lstrip() for reply in replies] == [strip_reasoning(text).lstrip() for text in texts]
+    for text, reply in zip(texts, replies, strict=True):
+        assert len(reply.reasoning) + len(reply.text) <= len(text) + 2 * text.count("<") + 2 * text.count("[")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,8 @@ import pytest
 import torch
 
 from figeval import Continuation, Message, ModelError, Prompt, TaskError
-from figeval.builtin.plugins.causal.language_model import causal, hf, seq2seq
-from figeval.builtin.plugins.lm_eval_bridge.releases import instances
-from figeval.models.capabilities import capabilities
+from figeval.testing import capabilities
+from tests.plugins.lm_eval_numbers import lm_eval_loglikelihoods
 from tests.plugins.tiny import LINES, LONG_TEXT, POSITIONS, Workshop
 
 REQUESTS = [
@@ -22,6 +22,13 @@ REQUESTS = [
     Continuation("", "Empty vessels"),
     Continuation(" ", "Empty vessels"),
 ]
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def hf(open_model: Open) -> Open:
+    return lambda folder, **options: open_model(f"hf:{folder}", **options)
 
 
 def naive(folder: Path, request: Continuation) -> float:
@@ -39,7 +46,7 @@ def naive(folder: Path, request: Continuation) -> float:
     return sum(float(table[position - 1, all_ids[position]]) for position in range(begin, len(all_ids)))
 
 
-def test_loglikelihood_is_the_naive_sum_in_any_batch(workshop: Workshop) -> None:
+def test_loglikelihood_is_the_naive_sum_in_any_batch(workshop: Workshop, hf: Open) -> None:
     folder = workshop("gpt2", "LMHeadModel")
     expected = [naive(folder, request) for request in REQUESTS]
     for size in (1, 64, "auto"):
@@ -49,7 +56,7 @@ def test_loglikelihood_is_the_naive_sum_in_any_batch(workshop: Workshop) -> None
     assert max(expected) - min(expected) > 1
 
 
-def test_a_long_context_loses_its_beginning_and_is_reported(workshop: Workshop) -> None:
+def test_a_long_context_loses_its_beginning_and_is_reported(workshop: Workshop, hf: Open) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     output = backend.loglikelihood([Continuation(LONG_TEXT, " Yes"), REQUESTS[0]])
     assert output.truncated == {0}
@@ -57,7 +64,7 @@ def test_a_long_context_loses_its_beginning_and_is_reported(workshop: Workshop) 
     assert backend.describe()["max_length"] == POSITIONS
 
 
-def test_the_limit_is_exact(workshop: Workshop) -> None:
+def test_the_limit_is_exact(workshop: Workshop, hf: Open) -> None:
     """The last token is only predicted: a text of `max_length` + 1 tokens still fits."""
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     encode = backend.network.tok_encode
@@ -68,7 +75,7 @@ def test_the_limit_is_exact(workshop: Workshop) -> None:
     assert backend.loglikelihood([Continuation(context + " a", " a")]).truncated == {0}
 
 
-def test_generation_stops_where_it_is_told(workshop: Workshop) -> None:
+def test_generation_stops_where_it_is_told(workshop: Workshop, hf: Open) -> None:
     folder = workshop("gpt2", "LMHeadModel")
     backend = hf(str(folder))
     prompts = [Prompt((Message("user", line),), max_new_tokens=6) for line in LINES[:3]]
@@ -84,7 +91,7 @@ def test_generation_stops_where_it_is_told(workshop: Workshop) -> None:
 
 
 @pytest.mark.parametrize(("kind", "head"), [("llama", "ForCausalLM"), ("t5", "ForConditionalGeneration")])
-def test_other_kinds(kind: str, head: str, workshop: Workshop) -> None:
+def test_other_kinds(kind: str, head: str, workshop: Workshop, hf: Open) -> None:
     folder = str(workshop(kind, head))
     alone, many = (hf(folder, batch_size=size).loglikelihood(REQUESTS[:6]).values for size in (1, 64))
     np.testing.assert_allclose(alone, many, rtol=1e-4)
@@ -93,7 +100,9 @@ def test_other_kinds(kind: str, head: str, workshop: Workshop) -> None:
     assert backend.describe()["kind"] == ("seq2seq" if kind == "t5" else "causal")
 
 
-def test_memory_that_runs_out_once_halves_the_budget(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_runs_out_once_halves_the_budget(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, hf: Open
+) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     requests = [Continuation(f"{n} {line}", " Yes") for line in LINES for n in range(4)]
     expected = backend.loglikelihood(requests).values
@@ -110,14 +119,14 @@ def test_memory_that_runs_out_once_halves_the_budget(workshop: Workshop, monkeyp
     assert backend.describe()["halved"] == 1
 
 
-def test_weights_that_are_no_numbers_give_scores_that_are_none(workshop: Workshop) -> None:
+def test_weights_that_are_no_numbers_give_scores_that_are_none(workshop: Workshop, hf: Open) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     with torch.no_grad():
         backend.network.model.transformer.ln_f.weight.fill_(float("nan"))
     assert all(math.isnan(value) for value in backend.loglikelihood(REQUESTS).values)
 
 
-def test_nothing_is_printed(workshop: Workshop, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_printed(workshop: Workshop, capfd: pytest.CaptureFixture[str], hf: Open) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     backend.loglikelihood([*REQUESTS, Continuation(LONG_TEXT, " Yes")])
     backend.generate([Prompt((Message("user", LINES[0]),), max_new_tokens=2)])
@@ -126,7 +135,7 @@ def test_nothing_is_printed(workshop: Workshop, capfd: pytest.CaptureFixture[str
     assert captured.err == ""
 
 
-def test_options_of_lm_eval_are_passed_on(workshop: Workshop) -> None:
+def test_options_of_lm_eval_are_passed_on(workshop: Workshop, hf: Open) -> None:
     folder = str(workshop("gpt2", "LMHeadModel"))
     shorter = hf(folder, max_length=20)
     assert shorter.loglikelihood([Continuation(LINES[0], " Yes")]).truncated == {0}
@@ -135,7 +144,7 @@ def test_options_of_lm_eval_are_passed_on(workshop: Workshop) -> None:
     assert capabilities(shorter) == {"loglikelihood", "generate"}
 
 
-def test_an_option_that_cannot_be_scored_costs_no_other_one_its_score(workshop: Workshop) -> None:
+def test_an_option_that_cannot_be_scored_costs_no_other_one_its_score(workshop: Workshop, hf: Open) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     good = backend.loglikelihood(REQUESTS).values
     bad = [Continuation("It means", option) for option in ("", " ", LONG_TEXT)]
@@ -149,7 +158,7 @@ def test_an_option_that_cannot_be_scored_costs_no_other_one_its_score(workshop: 
     ]
 
 
-def test_bad_models_are_one_line(workshop: Workshop) -> None:
+def test_bad_models_are_one_line(workshop: Workshop, hf: Open) -> None:
     for kind, head, cure in (
         ("roberta", "ForMaskedLM", "masked"),
         ("bert", "ForSequenceClassification", "pairs"),
@@ -164,15 +173,6 @@ def test_bad_models_are_one_line(workshop: Workshop) -> None:
 # ---- the numbers of lm-eval ------------------------------------------------------------------------------------------
 
 
-def lm_eval_says(folder: str, requests: list[Continuation], **options: Any) -> list[float]:
-    import lm_eval.models  # noqa: F401
-    from lm_eval.api.registry import get_model
-
-    lm = get_model("hf").create_from_arg_obj({"pretrained": folder, **options}, {"batch_size": 4, "device": "cpu"})
-    lm_eval_requests = instances("loglikelihood", [(request.context, request.continuation) for request in requests])
-    return [logprob for logprob, _ in lm.loglikelihood(lm_eval_requests, disable_tqdm=True)]
-
-
 @pytest.mark.parametrize(
     ("kind", "head", "scoring"),
     [
@@ -182,13 +182,13 @@ def lm_eval_says(folder: str, requests: list[Continuation], **options: Any) -> l
         ("mamba", "ForCausalLM", "plain rows"),
     ],
 )
-def test_the_numbers_of_lm_eval(kind: str, head: str, scoring: str, workshop: Workshop) -> None:
+def test_the_numbers_of_lm_eval(kind: str, head: str, scoring: str, workshop: Workshop, hf: Open) -> None:
     """Of a tokenizer that would put a token after every text, lm-eval would score that one instead of the first."""
     folder = str(workshop(kind, head))
     requests = [*REQUESTS[:-1], *(Continuation(LONG_TEXT, f" {word}") for word in ("Yes", "No, it does not."))]
     backend = hf(folder, max_length=POSITIONS, add_bos_token=False)
     output = backend.loglikelihood(requests)
-    expected = lm_eval_says(folder, requests, max_length=POSITIONS, add_bos_token=False)
+    expected = lm_eval_loglikelihoods(folder, requests, max_length=POSITIONS, add_bos_token=False)
     assert list(output.values) == pytest.approx(expected, abs=1e-3, rel=1e-5)
     assert output.truncated == {len(requests) - 2, len(requests) - 1}
     described = backend.describe()
@@ -196,7 +196,7 @@ def test_the_numbers_of_lm_eval(kind: str, head: str, scoring: str, workshop: Wo
     assert ("fell_back_because" in described) == (scoring == "plain rows")
 
 
-def test_how_a_prompt_began_is_in_the_record(workshop: Workshop) -> None:
+def test_how_a_prompt_began_is_in_the_record(workshop: Workshop, hf: Open) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     backend.loglikelihood(REQUESTS)
     described = backend.describe()
@@ -228,7 +228,7 @@ def chatty(workshop: Workshop, folder: Path, template: str = TEMPLATE, **marks: 
     return str(folder)
 
 
-def test_a_chat_template_wants_a_decision(workshop: Workshop, tmp_path: Path) -> None:
+def test_a_chat_template_wants_a_decision(workshop: Workshop, tmp_path: Path, hf: Open) -> None:
     folder = chatty(workshop, tmp_path / "chat")
     with pytest.raises(ModelError, match="has a chat template; use --apply_chat_template or --no_chat_template"):
         hf(folder)
@@ -249,14 +249,14 @@ def test_a_chat_template_wants_a_decision(workshop: Workshop, tmp_path: Path) ->
         hf(str(workshop("llama", "ForCausalLM")), apply_chat_template=True)
 
 
-def test_a_template_that_knows_no_system_role_says_so(workshop: Workshop, tmp_path: Path) -> None:
+def test_a_template_that_knows_no_system_role_says_so(workshop: Workshop, tmp_path: Path, hf: Open) -> None:
     template = TEMPLATE.replace("and refuse is defined", "")
     backend = hf(chatty(workshop, tmp_path / "chat", template), apply_chat_template=True)
     with pytest.raises(TaskError, match=r"refuses these turns \(no system role\); leave out --system_instruction"):
         backend.generate([Prompt((Message("system", "Be brief."), Message("user", "Yes or no?")))])
 
 
-def test_none_or_two_opening_tokens_are_warned_of(workshop: Workshop, tmp_path: Path) -> None:
+def test_none_or_two_opening_tokens_are_warned_of(workshop: Workshop, tmp_path: Path, hf: Open) -> None:
     twice = hf(chatty(workshop, tmp_path / "twice", "{{ bos_token }}" + TEMPLATE), apply_chat_template=True)
     twice.generate([Prompt((Message("user", "Yes or no?"),), max_new_tokens=2)])
     assert twice.describe()["warnings"] == [
@@ -269,7 +269,7 @@ def test_none_or_two_opening_tokens_are_warned_of(workshop: Workshop, tmp_path: 
     )
 
 
-def test_an_answer_of_all_the_tokens_it_may_have_was_cut_off(workshop: Workshop) -> None:
+def test_an_answer_of_all_the_tokens_it_may_have_was_cut_off(workshop: Workshop, hf: Open) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     (reply,) = backend.generate([Prompt((Message("user", LINES[0]),), max_new_tokens=4)]).values
     assert reply.finish == "length"
@@ -277,25 +277,23 @@ def test_an_answer_of_all_the_tokens_it_may_have_was_cut_off(workshop: Workshop)
     assert reply.finish == "stop"
 
 
-def test_the_probability_of_every_token(workshop: Workshop) -> None:
+def test_the_probability_of_every_token(workshop: Workshop, hf: Open, open_model: Open) -> None:
     """A causal model's own probabilities, and those of its log-likelihoods."""
-    model = causal(str(workshop("gpt2", "LMHeadModel")), device="cpu")
+    model = open_model(f"causal:{workshop('gpt2', 'LMHeadModel')}", device="cpu")
     texts = ["A stitch in time saves nine", "Yes"]
     scores = model.token_scores(texts)
     sums = model.loglikelihood([Continuation("", text) for text in texts]).values
     assert [token_scores[:, 0].sum() for token_scores in scores.values] == pytest.approx(list(sums), rel=1e-4)
     assert all((token_scores[:, 1] < 0).all() and (token_scores[:, 2] > 0).all() for token_scores in scores.values)
     assert model.token_scores(["word " * 400]).truncated == {0}
-    assert not hasattr(seq2seq(str(workshop("t5", "ForConditionalGeneration"))), "token_scores")
+    assert "token_scores" not in capabilities(hf(workshop("t5", "ForConditionalGeneration")))
 
 
-def test_options_of_the_engine_are_options_of_lm_evals_model(workshop: Workshop) -> None:
-    """Of `figeval-hf` inside lm-eval, which makes it from its own --model_args."""
-    from figeval.builtin.plugins.causal.figeval_hf import FigevalHF
-
-    folder = str(workshop("llama", "ForCausalLM"))
-    lm = FigevalHF.create_from_arg_string(f"pretrained={folder},scoring=rows,writing=generate", {"device": "cpu"})
+def test_options_of_the_engine_are_options_of_lm_evals_model(workshop: Workshop, open_model: Open) -> None:
+    """Of `figeval-hf`, which lm-eval makes from its own --model_args."""
+    options = {"pretrained": str(workshop("llama", "ForCausalLM")), "device": "cpu"}
+    lm = open_model("lm_eval:figeval-hf", **options, scoring="rows", writing="generate").lm
     assert (lm.scoring, lm.way) == ("rows", "generate")
     assert lm.engine.describe()["scoring"] == "plain rows"
     with pytest.raises(ModelError, match="scoring=tree is not one of"):
-        FigevalHF(pretrained=folder, scoring="tree")
+        open_model("lm_eval:figeval-hf", **options, scoring="tree").loglikelihood(REQUESTS)

@@ -13,20 +13,26 @@ import pytest
 import torch
 
 from figeval import ModelError, Text
-from figeval.builtin.plugins.encoders.encoder import Encoder, encoder, minilm
-from figeval.models.capabilities import capabilities
+from figeval.testing import capabilities
 from tests.plugins.tiny import ENCODERS, LINES, LONG_TEXT, POSITIONS, Workshop, change_config
 
 TEXTS = [*LINES, "Yes.", "", "a", LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer jagen 東京"] * 3
 REQUESTS = [Text(text) for text in TEXTS]
 
+Open = Callable[..., Any]
 
-def vectors(backend: Encoder, texts: list[str]) -> Any:
+
+@pytest.fixture
+def encoder(open_model: Open) -> Open:
+    return lambda folder, **options: open_model(f"encoder:{folder}", **options)
+
+
+def vectors(backend: Any, texts: list[str]) -> Any:
     return backend.embed([Text(text) for text in texts]).values
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
-def test_batches_change_nothing_and_equal_a_plain_forward(kind: str, workshop: Workshop) -> None:
+def test_batches_change_nothing_and_equal_a_plain_forward(kind: str, workshop: Workshop, encoder: Open) -> None:
     """Padding must not shift positions: RoBERTa and MPNet count them from the padding id, 2, 3, 4 …"""
     from transformers import AutoModel, AutoTokenizer
 
@@ -49,7 +55,7 @@ def by_hand(states: Any, pooled: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "last", "pooler"])
-def test_declared_poolings(pooling: str, workshop: Workshop) -> None:
+def test_declared_poolings(pooling: str, workshop: Workshop, encoder: Open) -> None:
     from transformers import AutoModel, AutoTokenizer
 
     folder = workshop("bert", "Model")
@@ -62,7 +68,7 @@ def test_declared_poolings(pooling: str, workshop: Workshop) -> None:
         np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5)
 
 
-def test_a_decoder_serves_as_encoder_with_its_last_token(workshop: Workshop) -> None:
+def test_a_decoder_serves_as_encoder_with_its_last_token(workshop: Workshop, encoder: Open) -> None:
     """GPT-2's tokenizer has no padding token and adds no special ones: an empty text has no vector at all."""
     backend = encoder(str(workshop("gpt2", "Model")), pooling="last")
     rows = vectors(backend, ["A stitch", "", "A stitch in time saves nine"])
@@ -71,13 +77,13 @@ def test_a_decoder_serves_as_encoder_with_its_last_token(workshop: Workshop) -> 
                                atol=1e-5)  # fmt: skip
 
 
-def test_an_encoder_decoder_serves_with_its_encoder(workshop: Workshop) -> None:
+def test_an_encoder_decoder_serves_with_its_encoder(workshop: Workshop, encoder: Open) -> None:
     backend = encoder(str(workshop("t5", "ForConditionalGeneration")), pooling="mean")
     assert vectors(backend, LINES).shape == (len(LINES), 16)
     assert backend.describe()["class"] == "T5Stack"
 
 
-def test_sentence_transformers_run_all_their_modules(sentence_folder: Path) -> None:
+def test_sentence_transformers_run_all_their_modules(sentence_folder: Path, encoder: Open) -> None:
     from sentence_transformers import SentenceTransformer
 
     backend = encoder(str(sentence_folder))
@@ -89,7 +95,7 @@ def test_sentence_transformers_run_all_their_modules(sentence_folder: Path) -> N
     assert backend.describe()["max_length"] == 32
 
 
-def test_normalisation_can_be_taken_off_and_put_on(sentence_folder: Path, workshop: Workshop) -> None:
+def test_normalisation_can_be_taken_off_and_put_on(sentence_folder: Path, workshop: Workshop, encoder: Open) -> None:
     unscaled = vectors(encoder(str(sentence_folder), normalize=False), LINES)
     assert not np.allclose(np.linalg.norm(unscaled, axis=1), 1)
     raw = str(workshop("bert", "Model"))
@@ -97,7 +103,7 @@ def test_normalisation_can_be_taken_off_and_put_on(sentence_folder: Path, worksh
     np.testing.assert_allclose(scaled, plain / np.linalg.norm(plain, axis=1, keepdims=True), atol=1e-6)
 
 
-def test_static_word_vectors_go_through_the_library_itself(tmp_path: Path, workshop: Workshop) -> None:
+def test_static_word_vectors_go_through_the_library_itself(tmp_path: Path, workshop: Workshop, encoder: Open) -> None:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from transformers import AutoTokenizer
@@ -110,7 +116,7 @@ def test_static_word_vectors_go_through_the_library_itself(tmp_path: Path, works
         encoder(str(tmp_path), max_length=16).embed(REQUESTS)
 
 
-def test_what_is_too_long_is_cut_and_reported(workshop: Workshop) -> None:
+def test_what_is_too_long_is_cut_and_reported(workshop: Workshop, encoder: Open) -> None:
     folder = str(workshop("roberta", "Model"))
     output = encoder(folder, pooling="mean").embed([Text("Yes."), Text(LONG_TEXT), Text("No.")])
     assert output.truncated == {1}
@@ -122,7 +128,9 @@ def test_what_is_too_long_is_cut_and_reported(workshop: Workshop) -> None:
     assert backend.describe()["max_length"] == POSITIONS
 
 
-def test_memory_that_runs_out_once_halves_the_budget(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_runs_out_once_halves_the_budget(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, encoder: Open
+) -> None:
     backend = encoder(str(workshop("bert", "Model")), pooling="cls")
     expected = vectors(backend, TEXTS)
     original, failed = backend.network.model.forward, []
@@ -140,14 +148,16 @@ def test_memory_that_runs_out_once_halves_the_budget(workshop: Workshop, monkeyp
     assert backend.describe()["tokens_per_batch"] < before
 
 
-def test_weights_that_are_no_numbers_give_vectors_that_are_none(workshop: Workshop) -> None:
+def test_weights_that_are_no_numbers_give_vectors_that_are_none(workshop: Workshop, encoder: Open) -> None:
     backend = encoder(str(workshop("bert", "Model")), pooling="mean")
     with torch.no_grad():
         backend.network.model.encoder.layer[0].output.dense.weight.fill_(float("nan"))
     assert np.isnan(vectors(backend, LINES)).all()
 
 
-def test_weights_stored_in_half_precision_are_loaded_in_single(tmp_path: Path, workshop: Workshop) -> None:
+def test_weights_stored_in_half_precision_are_loaded_in_single(
+    tmp_path: Path, workshop: Workshop, encoder: Open
+) -> None:
     from transformers import AutoModel, AutoTokenizer
 
     folder = workshop("bert", "Model")
@@ -159,7 +169,9 @@ def test_weights_stored_in_half_precision_are_loaded_in_single(tmp_path: Path, w
         assert backend.describe()["dtype"] == "float32"
 
 
-def test_fingerprint_is_that_of_the_files_and_changes_with_them(tmp_path: Path, workshop: Workshop) -> None:
+def test_fingerprint_is_that_of_the_files_and_changes_with_them(
+    tmp_path: Path, workshop: Workshop, encoder: Open
+) -> None:
     folder = workshop("bert", "Model")
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
@@ -177,7 +189,7 @@ def test_fingerprint_is_that_of_the_files_and_changes_with_them(tmp_path: Path, 
         assert fingerprint(copy) != before, name
 
 
-def test_closing_forgets_the_weights_and_asking_loads_them_again(workshop: Workshop) -> None:
+def test_closing_forgets_the_weights_and_asking_loads_them_again(workshop: Workshop, encoder: Open) -> None:
     backend = encoder(str(workshop("bert", "Model")), pooling="cls")
     assert "class" not in backend.describe(), "nothing is loaded before it is needed"
     before = vectors(backend, LINES)
@@ -187,7 +199,7 @@ def test_closing_forgets_the_weights_and_asking_loads_them_again(workshop: Works
     np.testing.assert_array_equal(vectors(backend, LINES), before)
 
 
-def test_it_embeds_and_nothing_else(workshop: Workshop) -> None:
+def test_it_embeds_and_nothing_else(workshop: Workshop, encoder: Open) -> None:
     assert capabilities(encoder(str(workshop("bert", "Model")), pooling="cls")) == {"embed"}
 
 
@@ -197,7 +209,9 @@ def raises(message: str, call: Callable[[], Any]) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_refusals_are_one_line_with_the_cure(workshop: Workshop, sentence_folder: Path, tmp_path: Path) -> None:
+def test_refusals_are_one_line_with_the_cure(
+    workshop: Workshop, sentence_folder: Path, tmp_path: Path, encoder: Open
+) -> None:
     raw, sentence = str(workshop("roberta")), str(sentence_folder)
     raises("declare it: --model_args pooling=mean", lambda: encoder(raw))
     raises("leave pooling= out", lambda: encoder(sentence, pooling="mean"))
@@ -219,7 +233,7 @@ def test_refusals_are_one_line_with_the_cure(workshop: Workshop, sentence_folder
     raises("neither config.json nor modules.json", lambda: encoder(str(tmp_path), pooling="cls"))
 
 
-def test_a_folder_that_is_damaged_is_one_line(workshop: Workshop, tmp_path: Path) -> None:
+def test_a_folder_that_is_damaged_is_one_line(workshop: Workshop, tmp_path: Path, encoder: Open) -> None:
     bare = change_config(workshop("bert"), tmp_path / "bare")
     (bare / "model.safetensors").unlink()
     raises("has a config.json but no weights", lambda: encoder(str(bare), pooling="cls"))
@@ -241,20 +255,22 @@ installed = pytest.mark.skipif(
 
 @pytest.mark.slow
 @installed
-def test_minilm_reads_all_of_its_512_positions() -> None:
+def test_minilm_reads_all_of_its_512_positions(open_model: Open) -> None:
     """Its tokenizer file alone would cut at 128 tokens, its sentence-transformers file at 256."""
-    backend = minilm()
+    backend = open_model("minilm")
     body = " ".join(["bucket"] * 300)
     first, second, short = backend.embed([Text(body + " of water"), Text(body + " of gold"), Text("bucket")]).values
     assert not np.allclose(first, second, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(short), 1, atol=1e-5)
     assert backend.describe()["max_length"] == 512
     assert backend.embed([Text(" ".join(["bucket"] * 600))]).truncated == {0}
-    assert minilm(max_length=128).embed([Text(body)]).truncated == {0}
+    assert open_model("minilm", max_length=128).embed([Text(body)]).truncated == {0}
 
 
 @installed
-def test_minilm_knows_what_is_alike() -> None:
-    cat, kitten, tax = vectors(minilm(), ["The cat sleeps.", "A kitten is asleep.", "Taxes are due in April."])
+def test_minilm_knows_what_is_alike(open_model: Open) -> None:
+    cat, kitten, tax = vectors(
+        open_model("minilm"), ["The cat sleeps.", "A kitten is asleep.", "Taxes are due in April."]
+    )
     assert cat @ kitten > 2 * (cat @ tax)
-    raises("takes nothing after the colon", lambda: minilm("large"))
+    raises("takes nothing after the colon", lambda: open_model("minilm:large"))

@@ -1,0 +1,20 @@
+"""What lm-eval's own `hf` computes, to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from figeval import Continuation
+
+
+def lm_eval_loglikelihoods(folder: str, requests: Sequence[Continuation], **options: Any) -> list[float]:
+    """Return the log-likelihood of each continuation by lm-eval's model with these options."""
+    import lm_eval.models  # noqa: F401
+    from lm_eval.api.instance import Instance
+    from lm_eval.api.registry import get_model
+
+    lm = get_model("hf").create_from_arg_obj({"pretrained": folder, **options}, {"batch_size": 4, "device": "cpu"})
+    pairs = [(request.context, request.continuation) for request in requests]
+    instances = [Instance("loglikelihood", {}, pair, index) for index, pair in enumerate(pairs)]
+    return [logprob for logprob, _ in lm.loglikelihood(instances, disable_tqdm=True)]
