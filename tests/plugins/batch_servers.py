@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
@@ -62,7 +62,10 @@ class BatchDesk:
     processed: Counter[str] = field(default_factory=Counter)  # question → times that it was answered, and billed
     attempts: Counter[str] = field(default_factory=Counter)
     request_counts: Counter[str] = field(default_factory=Counter)  # method and path
-    live: int = 0  # requests outside of batches
+    live_bodies: list[dict[str, Any]] = field(default_factory=list)  # requests outside of batches
+    line_end: bytes = b"\n"  # ends the lines of results
+    endless: bytes = b""  # what comes instead of results, again and again
+    endless_status: int = 200
     lock: threading.RLock = field(default_factory=threading.RLock)
     dice: random.Random = field(default_factory=lambda: random.Random(7))
 
@@ -205,6 +208,8 @@ class BatchHandler(BaseHTTPRequestHandler):
 
     def lines(self, content: bytes) -> None:
         desk = self.desk
+        if desk.endless:
+            return self.send_endlessly()
         if desk.foreign:
             content = content.replace(b'"custom_id": "', b'"custom_id": "x')
         content = b"".join(line * desk.copies for line in content.splitlines(keepends=True))
@@ -212,7 +217,7 @@ class BatchHandler(BaseHTTPRequestHandler):
             lines = content.splitlines(keepends=True)
             content = b"".join([*lines[: desk.garbled], b'{"custom_id": "half\n', *lines[desk.garbled + 1 :]])
         if desk.cut < 0:
-            return self.send(200, content)
+            return self.send(200, content.replace(b"\n", desk.line_end))
         whole_lines = b"\n".join(content.split(b"\n")[: desk.cut]) + b"\n"
         desk.cut = -1
         self.send_response(200)
@@ -221,6 +226,14 @@ class BatchHandler(BaseHTTPRequestHandler):
         self.wfile.write(whole_lines)
         self.close_connection = True
         return None
+
+    def send_endlessly(self) -> None:
+        self.send_response(self.desk.endless_status)
+        self.end_headers()
+        self.close_connection = True
+        with suppress(OSError):
+            while True:
+                self.wfile.write(self.desk.endless)
 
     # ---- submissions ------------------------------------------------------------------------------------------------
 
@@ -239,10 +252,9 @@ class BatchHandler(BaseHTTPRequestHandler):
                 )
             if path not in ("/v1/chat/completions", "/v1/messages"):
                 return self.refuse(404, "no such path")
-            desk.live += 1
-            return self.send(
-                200, message(json.loads(body)) if path.endswith("/messages") else desk.reply(json.loads(body))
-            )
+            request = json.loads(body)
+            desk.live_bodies.append(request)
+            return self.send(200, message(request) if path.endswith("/messages") else desk.reply(request))
 
     def upload(self, body: bytes) -> None:
         assert b'name="purpose"\r\n\r\nbatch' in body and b'filename="figeval-' in body

@@ -78,7 +78,7 @@ def bodies_sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
-            return httpx.Response(404)
+            return httpx.Response(404, stream=httpx.ByteStream(b""))
         bodies.append(json.loads(request.content))
         return httpx.Response(200, stream=httpx.ByteStream(openai_answer("B")))
 

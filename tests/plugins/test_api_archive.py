@@ -2,101 +2,95 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from figeval import RecordError
-from figeval.builtin.plugins.api.archive import PaidAnswer, Usage, open_archive
+from figeval import Message, Prompt, RecordError
+from tests.plugins.servers import Desk
 
+pytestmark = pytest.mark.usefixtures("no_keys")
+TOKENS_PER_ANSWER = 15
 WRITER = """
 import sys
-from pathlib import Path
-from figeval.builtin.plugins.api.archive import PaidAnswer, Usage, open_archive
-file, name, n = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-with open_archive(file) as archive:
-    for number in range(n):
-        archive.record("run", [PaidAnswer(Usage(2, 1), f"{name}{number}", "an answer")])
+from figeval import Harness, Message, Prompt
+url, name, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
+prompts = [Prompt((Message("user", f"{name}{number}"),)) for number in range(n)]
+with Harness().open_model("openai:m", {"base_url": url}, {"account": "run"}) as model:
+    model.backend.generate(prompts)
 """
 
 
-def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
-    file = tmp_path / "deep" / "answers.sqlite3"
-    with open_archive(file) as archive:
-        assert archive.spent("run") == Usage()
-        entries = [PaidAnswer(Usage(3, 2), "a", "A"), PaidAnswer(Usage(1, 0)), PaidAnswer(Usage(10, 10), "b", None)]
-        assert archive.record("run", entries) == Usage(14, 12)
-        assert archive.record("run", [PaidAnswer(Usage(1, 1), "a", "another")]) == Usage(15, 13)
-        archive.record("other", [PaidAnswer(Usage(5, 5), "c", "C")])
-    with open_archive(file) as archive:
-        assert archive.known(["a", "b", "c", "d"]) == {"a": "another", "c": "C"}
-        assert (archive.spent("run"), archive.spent("other")) == (Usage(15, 13), Usage(5, 5))
+def prompts(*texts: str) -> list[Prompt]:
+    return [Prompt((Message("user", text),)) for text in texts]
+
+
+@pytest.fixture
+def archived(desk: Desk, openai: Callable[..., Any]) -> Callable[..., tuple[int, int]]:
+    """Return a function that gives the number of these questions with an answer, and the tokens that were spent."""
+
+    def count(*texts: str) -> tuple[int, int]:
+        estimate = openai("m", base_url=desk.url, account="run").estimate(prompts(*texts)).replace(",", "")
+        answers = re.search(r"(\d+) answers? already cached", estimate)
+        tokens = re.search(r"spent so far: (\d+) tokens", estimate)
+        return int(answers[1]) if answers else 0, int(tokens[1]) if tokens else 0
+
+    return count
+
+
+def test_only_the_user_may_read_what_is_kept(desk: Desk, openai: Callable[..., Any], own_home: Path) -> None:
+    openai("m", base_url=desk.url).generate(prompts("a"))
+    (file,) = own_home.rglob("answers.sqlite3")
     assert file.parent.stat().st_mode & 0o077 == 0
 
 
-def test_more_keys_than_one_query_takes(tmp_path: Path) -> None:
-    keys = [f"key {number}" for number in range(1700)]
-    with open_archive(tmp_path / "a") as archive:
-        archive.record("run", [PaidAnswer(Usage(), key, key.upper()) for key in keys])
-        assert archive.known([*keys, "none"]) == {key: key.upper() for key in keys}
-        assert archive.known([]) == {}
+def test_more_questions_than_one_query_takes(
+    desk: Desk, openai: Callable[..., Any], archived: Callable[..., tuple[int, int]]
+) -> None:
+    texts = [f"question {number}" for number in range(510)]
+    replies = openai("m", base_url=desk.url, account="run").generate(prompts(*texts))
+    assert archived(*texts, "another") == (510, TOKENS_PER_ANSWER * 510)
+    assert openai("m", base_url=desk.url).generate(prompts(*texts)) == replies
+    assert len(desk.requests) == 510
 
 
-def test_several_processes_write_side_by_side(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    commands = [[sys.executable, "-c", WRITER, str(file), name, "15"] for name in "abc"]
+def test_several_processes_write_side_by_side(desk: Desk, archived: Callable[..., tuple[int, int]]) -> None:
+    commands = [[sys.executable, "-c", WRITER, desk.url, name, "15"] for name in "abc"]
     processes = [subprocess.Popen(command) for command in commands]
     assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
-    with open_archive(file) as archive:
-        assert len(archive.known(f"{name}{number}" for name in "abc" for number in range(15))) == 45
-        assert archive.spent("run") == Usage(90, 45)
+    assert archived(*(f"{name}{number}" for name in "abc" for number in range(15))) == (45, TOKENS_PER_ANSWER * 45)
 
 
 @pytest.mark.slow
-def test_a_kill_loses_neither_answers_nor_prices(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    process = subprocess.Popen([sys.executable, "-c", WRITER, str(file), "x", "100000"])
-    while not has_spent(file):
+def test_a_kill_loses_neither_answers_nor_prices(desk: Desk, archived: Callable[..., tuple[int, int]]) -> None:
+    process = subprocess.Popen([sys.executable, "-c", WRITER, desk.url, "x", "100000"])
+    while not desk.requests:
         assert process.poll() is None
         time.sleep(0.01)
-    time.sleep(0.2)
+    time.sleep(0.3)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    with open_archive(file) as archive:
-        known_count = len(archive.known(f"x{number}" for number in range(100_000)))
-        assert known_count
-        assert archive.spent("run") == Usage(2 * known_count, known_count)
+    answers, tokens = archived(*(f"x{number}" for number in range(len(desk.requests) + 100)))
+    assert answers
+    assert tokens == TOKENS_PER_ANSWER * answers
 
 
-def has_spent(file: Path) -> bool:
-    if not file.exists():
-        return False
-    with open_archive(file) as archive:
-        return archive.spent("run") != Usage()
-
-
-def test_an_entry_that_cannot_be_written_leaves_the_account_alone(tmp_path: Path) -> None:
-    with open_archive(tmp_path / "a") as archive:
-        with pytest.raises(sqlite3.Error):
-            archive.record("run", [PaidAnswer(Usage(1, 1), "a", "A"), PaidAnswer(Usage(1, 1), "b", object())])  # type: ignore[arg-type]
-        assert archive.spent("run") == Usage()
-        assert archive.known(["a"]) == {}
-
-
-def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"no database" * 200)
-    cure = "delete it if it is damaged, or set FIGEVAL_HOME to another folder"
-    with pytest.raises(RecordError, match=cure), open_archive(tmp_path / "a"):
-        raise AssertionError("it must not open")
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    cure = r"cannot make .*; free some space there or set FIGEVAL_HOME"
-    with pytest.raises(RecordError, match=cure), open_archive(tmp_path / "file" / "a"):
-        raise AssertionError("it must not open")
+def test_an_answer_that_cannot_be_written_leaves_the_account_alone(
+    desk: Desk, openai: Callable[..., Any], archived: Callable[..., tuple[int, int]], own_home: Path
+) -> None:
+    assert archived("a") == (0, 0)
+    (file,) = own_home.rglob("answers.sqlite3")
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TRIGGER full BEFORE INSERT ON spending BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+    with pytest.raises(RecordError, match=r"cannot use the reply cache .* \(disk full\); free some space"):
+        openai("m", base_url=desk.url, account="run").generate(prompts("a"))
+    assert archived("a") == (0, 0)

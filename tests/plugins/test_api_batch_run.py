@@ -60,7 +60,9 @@ def test_a_run_is_submitted_left_and_collected(desk: BatchDesk, command: list[st
     assert [task["counts"]["ok"] for task in record["tasks"]] == [N, N]
     description = record["model"]["description"]
     assert (description["batches"], description["cost"]) == (["batch_0"], pytest.approx(0.5 * 15 * n / 1e6))
-    assert (len(desk.batches), desk.live, set(desk.processed.values())) == (1, 0, {1}), "one batch for both tasks"
+    assert (len(desk.batches), desk.live_bodies, set(desk.processed.values())) == (1, [], {1}), (
+        "one batch for both tasks"
+    )
 
 
 @pytest.mark.slow
