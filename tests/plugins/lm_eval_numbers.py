@@ -8,13 +8,16 @@ from typing import Any
 from figeval import Continuation
 
 
-def lm_eval_loglikelihoods(folder: str, requests: Sequence[Continuation], **options: Any) -> list[float]:
+def lm_eval_loglikelihoods(
+    folder: str, requests: Sequence[Continuation], *, batch_size: int = 4, **options: Any
+) -> list[float]:
     """Return the log-likelihood of each continuation by lm-eval's model with these options."""
     import lm_eval.models  # noqa: F401
     from lm_eval.api.instance import Instance
     from lm_eval.api.registry import get_model
 
-    lm = get_model("hf").create_from_arg_obj({"pretrained": folder, **options}, {"batch_size": 4, "device": "cpu"})
+    settings = {"batch_size": batch_size, "device": "cpu"}
+    lm = get_model("hf").create_from_arg_obj({"pretrained": folder, **options}, settings)
     pairs = [(request.context, request.continuation) for request in requests]
     instances = [Instance("loglikelihood", {}, pair, index) for index, pair in enumerate(pairs)]
     return [logprob for logprob, _ in lm.loglikelihood(instances, disable_tqdm=True)]

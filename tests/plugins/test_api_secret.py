@@ -121,35 +121,35 @@ seeds = pytest.mark.parametrize("seed", range(8))
 @seeds
 def test_no_form_of_a_key_stays(seed: int, read: Read) -> None:
     key = random_key(random.Random(seed))
-    for way, left in zip(WAYS, read(key, [f"<{way(key)}>" for way in WAYS.values()]), strict=True):
-        assert left.lstrip("<\\").startswith(MASK), way  # a backslash before a key that begins with a slash may stay
-        assert len(left) <= len(f"<{MASK}>") + 2, way  # of what a code adds at the end
+    for way, masked in zip(WAYS, read(key, [f"<{way(key)}>" for way in WAYS.values()]), strict=True):
+        assert masked.lstrip("<\\").startswith(MASK), way  # a backslash before a key that begins with a slash may stay
+        assert len(masked) <= len(f"<{MASK}>") + 2, way  # of what a code adds at the end
 
 
 @seeds
 def test_no_code_of_a_key_stays(seed: int, read: Read) -> None:
     key = random_key(random.Random(seed))
-    for way, left in zip(CODES, read(key, [f"<{code(key)}>" for code in CODES.values()]), strict=True):
-        assert MASK in left, way
+    for way, masked in zip(CODES, read(key, [f"<{code(key)}>" for code in CODES.values()]), strict=True):
+        assert MASK in masked, way
         # a character that depends on what follows
-        assert len(re.sub(r"[\W_xo]|amp", "", left.replace(MASK, ""))) <= 1, way
+        assert len(re.sub(r"[\W_xo]|amp", "", masked.replace(MASK, ""))) <= 1, way
 
 
 @seeds
 def test_no_key_with_something_between_its_characters_stays(seed: int, read: Read) -> None:
     key = random_key(random.Random(seed))
     letters = sum(map(str.isalnum, key))
-    for left in read(key, [f"<{between.join(f'alpha0{key}beta9')}>" for between in "-.,/\u0301\u0336'\"|"]):
-        assert (MASK in left) or letters < 12
-        assert sum(map(str.isalnum, left.replace(MASK, ""))) <= 11 + len(key) * (MASK not in left)
+    for masked in read(key, [f"<{between.join(f'alpha0{key}beta9')}>" for between in "-.,/\u0301\u0336'\"|"]):
+        assert (MASK in masked) or letters < 12
+        assert sum(map(str.isalnum, masked.replace(MASK, ""))) <= 11 + len(key) * (MASK not in masked)
 
 
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.b32encode])
 def test_a_key_in_the_middle_of_a_code(encode: Callable[[bytes], bytes], read: Read) -> None:
     names = ("user:", "Bearer ", "a")
     texts = [encode(f"{name}{KEY}\n".encode()).decode() for name in names]
-    for name, left in zip(names, read(KEY, texts), strict=True):
-        assert MASK in left and len(left) <= len(MASK) + len(name) * 2 + 8
+    for name, masked in zip(names, read(KEY, texts), strict=True):
+        assert MASK in masked and len(masked) <= len(MASK) + len(name) * 2 + 8
 
 
 @seeds

@@ -1,85 +1,89 @@
-"""Batches: order, budget, memory."""
+"""Batches of a local model: order, budget, memory."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from figeval import ModelError
-from figeval.builtin.plugins.torch_models.batching import TokenBudget, run_batches
+from figeval import ModelError, Text
+from tests.plugins.tiny import LINES, Workshop
 
-lengths = st.lists(st.integers(1, 200), max_size=60)
-
-
-@given(lengths=lengths, tokens=st.integers(1, 500))
-def test_results_come_in_the_order_of_the_inputs_within_the_budget(lengths: list[int], tokens: int) -> None:
-    batches = []
-
-    def forward(rows: list[int]) -> list[tuple[int, int]]:
-        batches.append(rows)
-        return [(row, lengths[row]) for row in rows]
-
-    assert run_batches(lengths, forward, TokenBudget(tokens)) == list(enumerate(lengths))
-    assert all(len(rows) == 1 or len(rows) * max(lengths[row] for row in rows) <= tokens for rows in batches)
-    assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
+TEXTS = [" ".join(random.Random(number).choices(" ".join(LINES).split(), k=1 + number % 17)) for number in range(50)]
+REQUESTS = [Text(text) for text in TEXTS]
+Shapes = list[tuple[int, ...]]
 
 
-@given(lengths=lengths, rows=st.integers(1, 70))
-def test_a_batch_size_fixes_the_rows_of_all_batches_but_the_last(lengths: list[int], rows: int) -> None:
-    sizes = []
+@pytest.fixture
+def encoder(workshop: Workshop, open_model: Callable[..., Any]) -> Callable[..., Any]:
+    folder = workshop("bert", "Model")
+    return lambda **options: open_model("encoder", folder, pooling="mean", **options)
 
-    def forward(batch: list[int]) -> list[int]:
-        sizes.append(len(batch))
-        return batch
 
-    run_batches(lengths, forward, TokenBudget(1, rows))
+def watch(backend: Any, before: Callable[[int, int], None] = lambda _rows, _length: None) -> Shapes:
+    """Return the shapes of the batches that the network is given; `before` is called with each."""
+    shapes: Shapes = []
+
+    def note(_module: Any, _arguments: Any, inputs: dict[str, Any]) -> None:
+        shapes.append(tuple(inputs["input_ids"].shape))
+        before(*shapes[-1])
+
+    backend.network.model.register_forward_pre_hook(note, with_kwargs=True)
+    return shapes
+
+
+@pytest.mark.parametrize("rows", [1, 7, 50, 64])
+def test_a_batch_size_fixes_the_rows_of_all_batches_but_the_last(rows: int, encoder: Callable[..., Any]) -> None:
+    backend = encoder(batch_size=rows)
+    shapes = watch(backend)
+    backend.embed(REQUESTS)
+    sizes = [shape[0] for shape in shapes]
     assert all(size == rows for size in sizes[:-1])
-    assert all(size <= rows for size in sizes[-1:])
+    assert sizes[-1] <= rows
+    assert sum(sizes) == len(TEXTS)
 
 
-@settings(max_examples=10)  # each halving collects garbage
-@given(lengths=lengths, fits=st.integers(1, 400))
-def test_the_budget_halves_until_it_fits_and_stays_there(lengths: list[int], fits: int) -> None:
-    def forward(rows: list[int]) -> list[int]:
-        longest = max(lengths[row] for row in rows)
-        if len(rows) > 1 and len(rows) * longest > fits:
+@pytest.mark.parametrize("fits", [1, 40, 111, 300])
+def test_the_budget_halves_until_it_fits_and_stays_there(fits: int, encoder: Callable[..., Any]) -> None:
+    def run_out(rows: int, length: int) -> None:
+        if rows > 1 and rows * length > fits:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
-        return rows
 
-    budget = TokenBudget(100_000)
-    assert run_batches(lengths, forward, budget) == list(range(len(lengths)))
-    halved = budget.halved
-    assert run_batches(lengths, forward, budget) == list(range(len(lengths)))
-    assert budget.halved == halved, "what held the first time holds the second time"
-    assert budget.describe() == {"batch_size": "auto", "tokens_per_batch": budget.tokens, "halved": halved}
+    expected = encoder(batch_size=1).embed(REQUESTS).values
+    backend = encoder()
+    shapes = watch(backend, run_out)
+    np.testing.assert_allclose(backend.embed(REQUESTS).values, expected, atol=1e-5)
+    described = backend.describe()
+    assert described["batch_size"] == "auto"
+    assert described["halved"] > 0
+    shapes.clear()
+    np.testing.assert_allclose(backend.embed(REQUESTS).values, expected, atol=1e-5)
+    assert backend.describe()["halved"] == described["halved"], "what held the first time holds the second time"
+    assert all(rows == 1 or rows * length <= described["tokens_per_batch"] for rows, length in shapes)
+    assert sum(rows for rows, _ in shapes) == len(TEXTS)
 
 
-def test_an_error_that_is_no_lack_of_memory_is_not_retried() -> None:
-    calls = []
-
-    def forward(rows: list[int]) -> list[int]:
-        calls.append(rows)
+def test_an_error_that_is_no_lack_of_memory_is_not_retried(encoder: Callable[..., Any]) -> None:
+    def fail(_rows: int, _length: int) -> None:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
+    backend = encoder()
+    shapes = watch(backend, fail)
     with pytest.raises(RuntimeError, match="shapes"):
-        run_batches([3, 4], forward, TokenBudget(100))
-    assert len(calls) == 1
+        backend.embed(REQUESTS)
+    assert len(shapes) == 1
 
 
-def never_fits(rows: list[int]) -> list[int]:
-    raise MemoryError
+@pytest.mark.parametrize(("batch_size", "cure"), [(64, "auto or a smaller one"), ("auto", "max_length")])
+def test_what_cannot_be_halved_is_an_error_with_a_cure(batch_size: Any, cure: str, encoder: Callable[..., Any]) -> None:
+    def fail(_rows: int, _length: int) -> None:
+        raise MemoryError
 
-
-@pytest.mark.parametrize(
-    ("budget", "cure"), [(TokenBudget(1, 64), "auto or a smaller one"), (TokenBudget(10), "max_length")]
-)
-def test_what_cannot_be_halved_is_an_error_with_a_cure(budget: TokenBudget, cure: str) -> None:
+    backend = encoder(batch_size=batch_size)
+    watch(backend, fail)
     with pytest.raises(ModelError, match=cure):
-        run_batches([10, 10, 10], never_fits, budget)
-
-
-def test_a_forward_that_returns_too_few_results_is_a_bug() -> None:
-    with pytest.raises(ValueError, match="shorter"):
-        run_batches([1, 1], lambda rows: rows[:1], TokenBudget(10))
+        backend.embed(REQUESTS)

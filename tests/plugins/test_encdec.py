@@ -29,7 +29,7 @@ def test_the_numbers_of_lm_eval(kind: str, rows: Any, workshop: Workshop, seq2se
     backend = seq2seq(folder, batch_size=rows)
     values = backend.loglikelihood(REQUESTS).values
     # lm-eval pads stories of a batch without hiding the padding from BART's encoder: one at a time it is exact.
-    expected = [lm_eval_loglikelihoods(folder, [request])[0] for request in REQUESTS]
+    expected = lm_eval_loglikelihoods(folder, REQUESTS, batch_size=1)
     assert list(values) == pytest.approx(expected, rel=2e-5)
     assert max(expected) - min(expected) > 1
 

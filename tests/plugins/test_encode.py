@@ -1,66 +1,77 @@
-"""Token ids by lm-eval's rules: whatever the texts, what `TemplateLM._encode_pair` says."""
+"""Token ids by lm-eval's rules: whatever the texts, the log-likelihoods are those of lm-eval's own `hf`."""
 
 from __future__ import annotations
 
+import math
+import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
-from figeval import TaskError
-from figeval.builtin.plugins.causal.language_model import hf
-from figeval.builtin.plugins.causal.lm_eval_requests import encode_pairs, fit_request, is_cut
-from tests.plugins.tiny import LINES, Workshop
+from figeval import Continuation
+from tests.plugins.lm_eval_numbers import lm_eval_loglikelihoods
+from tests.plugins.tiny import LONG_TEXT, Workshop
 
-KINDS = (("gpt2", "LMHeadModel"), ("llama", "ForCausalLM"), ("t5", "ForConditionalGeneration"))
-pieces = st.sampled_from(["", " ", "  ", "\n", " \n", "a", " yes", "</s>", "<|endoftext|>", "é", "🙂", *LINES[:2]])
-blanks = st.lists(pieces, max_size=3).map("".join)
-texts = st.tuples(blanks, st.sampled_from(["a", " yes", "é", LINES[2]]), blanks).map("".join)
+HEADS = {"gpt2": "LMHeadModel", "llama": "ForCausalLM", "t5": "ForConditionalGeneration"}
+PIECES = ["", " ", "  ", "\n", " \n", "a", " yes", "</s>", "<|endoftext|>", "é", "🙂", "A stitch", "The roof"]
+Open = Callable[..., Any]
 
 
-@pytest.fixture(scope="session")
-def models(workshop: Workshop) -> dict[str, Any]:
-    networks = {kind: hf(str(workshop(kind, head))).network for kind, head in KINDS}
-    return {**networks, "llama, bos": hf(str(workshop("llama", "ForCausalLM")), add_bos_token=True).network}
+def random_requests(seed: int) -> list[Continuation]:
+    """Return pairs of texts with blanks and special tokens anywhere."""
+    dice = random.Random(seed)
+
+    def text() -> str:
+        before, after = ("".join(dice.choices(PIECES, k=dice.randrange(3))) for _ in range(2))
+        return before + dice.choice(["a", " yes", "é", "Does it follow?"]) + after
+
+    return [Continuation(text(), text()) for _ in range(40)]
 
 
-@pytest.mark.parametrize("kind", [*(kind for kind, _ in KINDS), "llama, bos"])
-@given(pairs=st.lists(st.tuples(texts, texts), min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
-def test_as_lm_eval_encodes(kind: str, pairs: list[tuple[str, str]], models: dict[str, Any]) -> None:
-    lm = models[kind]
-    expected = [lm._encode_pair(*pair) for pair in pairs]
-    assume(all(after for _, after in expected))
-    assert encode_pairs(lm, pairs) == [(list(before), list(after)) for before, after in expected]
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("gpt2", {}), ("llama", {"add_bos_token": False}), ("llama", {"add_bos_token": True}), ("t5", {})],
+)
+def test_as_lm_eval_encodes(
+    kind: str, options: dict[str, Any], seed: int, workshop: Workshop, open_model: Open
+) -> None:
+    folder = str(workshop(kind, HEADS[kind]))
+    requests = random_requests(seed)
+    expected = lm_eval_loglikelihoods(folder, requests, batch_size=1, **options)
+    assert list(open_model("hf", folder, **options).loglikelihood(requests).values) == pytest.approx(expected, abs=1e-3)
+    assert max(expected) - min(expected) > 1
 
 
-def test_an_empty_context_is_what_opens_a_text(models: dict[str, Any]) -> None:
-    lm = models["gpt2"]
-    opening = lm.tokenizer.eos_token_id
-    for context in ("", " ", "\n"):
-        ((before, after),) = encode_pairs(lm, [(context, "Empty vessels")])
-        assert before == [opening]
-        assert lm.tokenizer.decode(after) == context + "Empty vessels"
-    ((before, after),) = encode_pairs(lm, [("", "<|endoftext|>Yes")])
-    assert (before, lm.tokenizer.decode(after)) == ([opening], "Yes")  # it is not put there twice
+@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize("max_length", [24, 25, 40])
+def test_what_does_not_fit_loses_its_beginning_as_in_lm_eval(
+    max_length: int, kind: str, workshop: Workshop, open_model: Open
+) -> None:
+    folder = str(workshop(kind, HEADS[kind]))
+    requests = [Continuation(LONG_TEXT[start:], after) for start in range(4) for after in (" Yes", " No, it does not.")]
+    output = open_model("hf", folder, max_length=max_length, add_bos_token=False).loglikelihood(requests)
+    expected = lm_eval_loglikelihoods(folder, requests, batch_size=1, max_length=max_length, add_bos_token=False)
+    assert list(output.values) == pytest.approx(expected, abs=1e-3)
+    assert output.truncated == set(range(len(requests)))
 
 
-def test_nothing_to_score_is_an_error(models: dict[str, Any]) -> None:
-    for pair in (("It means", ""), ("It means", " "), ("", "")):
-        for kind in ("gpt2", "t5"):
-            with pytest.raises(TaskError, match=r"no token to score in .*; is it empty"):
-                encode_pairs(models[kind], [pair])
+def test_an_empty_context_is_what_opens_a_text(workshop: Workshop, open_model: Open) -> None:
+    pairs = [("<|endoftext|>", "Yes"), ("", "Yes"), ("", "<|endoftext|>Yes")]
+    pairs += [("\n", "Empty vessels"), ("", "\nEmpty vessels")]
+    backend = open_model("hf", workshop("gpt2", HEADS["gpt2"]))
+    opened, empty, twice, blank, joined = backend.loglikelihood([Continuation(*pair) for pair in pairs]).values
+    assert opened == pytest.approx(empty, abs=1e-4)
+    assert twice == pytest.approx(empty, abs=1e-4)  # it is not put there twice
+    assert blank == pytest.approx(joined, abs=1e-4)
 
 
-def test_what_does_not_fit_loses_its_beginning() -> None:
-    context, after = list(range(10)), [100, 101]
-    assert fit_request("causal", context, after, 11).ids == (*context, *after)  # the last token is never read
-    assert not is_cut("causal", context, after, 11)
-    assert fit_request("causal", context, after, 8).ids == (*context[3:], *after)
-    assert is_cut("causal", context, after, 10)
-    assert fit_request("seq2seq", context, after, 8).ids == (*context[2:], *after)
-    assert not is_cut("seq2seq", context, after, 10)
-    assert fit_request("causal", context, after, 2).ids == (9, 100, 101)
-    with pytest.raises(TaskError, match="an option of 2 tokens is longer than the model takes"):
-        fit_request("causal", context, after, 1)
+@pytest.mark.parametrize("kind", ["gpt2", "t5"])
+def test_nothing_to_score_has_no_score(kind: str, workshop: Workshop, open_model: Open) -> None:
+    backend = open_model("hf", workshop(kind, HEADS[kind]))
+    requests = [Continuation("It means", ""), Continuation("It means", " "), Continuation("", "")]
+    values = backend.loglikelihood(requests).values
+    assert all(map(math.isnan, values))
+    (warning,) = backend.describe()["warnings"]
+    assert warning.startswith("3 options without a token in this tokenizer (is it empty?)")

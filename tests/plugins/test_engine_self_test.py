@@ -20,7 +20,6 @@ from figeval.builtin.plugins.causal.engine.self_test import EngineReader, SelfTe
 from figeval.builtin.plugins.causal.engine.separable import separable_parts
 from figeval.builtin.plugins.causal.engine.small_copy import WINDOW_TOKENS, layers_of, small_copy
 from figeval.builtin.plugins.causal.engine.views import ReadStrategy, strategies_for
-from figeval.builtin.plugins.causal.language_model import causal, seq2seq
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.builtin.plugins.torch_models.precision import computing_in
 from tests.plugins.architectures import CONFIGS, MIXING, PACKED_CONFIGS, PLAIN_CONFIGS, SHARING, build
@@ -268,20 +267,20 @@ def test_packed_trees_are_read_if_the_user_wants_them_and_the_architecture_can(
             settle_engine(build(name), "packed")
 
 
-def test_scoring_is_an_option_of_causal_models(workshop: Workshop) -> None:
-    folder = str(workshop("llama", "ForCausalLM"))
+def test_scoring_is_an_option_of_causal_models(workshop: Workshop, open_model: Callable[..., Any]) -> None:
+    folder = workshop("llama", "ForCausalLM")
     requests = [Continuation("The early bird catches", option) for option in (" the worm", " a cold", " the bus")]
     ways = {}
     for scoring in ("auto", "packed", "rows"):
-        backend = causal(folder, scoring=scoring)
+        backend = open_model("causal", folder, scoring=scoring)
         ways[backend.describe().get("scoring", scoring)] = backend.loglikelihood(requests).values
         ways[scoring] = backend.loglikelihood(requests).values
         assert backend.describe()["scoring"] == ("plain rows" if scoring == "rows" else "packed trees")
     assert list(ways["rows"]) == pytest.approx(list(ways["packed"]), abs=1e-4)
     with pytest.raises(ModelError, match="scoring=tree is not one of auto, packed, rows"):
-        causal(folder, scoring="tree")
+        open_model("causal", folder, scoring="tree")
     with pytest.raises(ModelError, match="scoring=rows is for causal models"):
-        seq2seq(str(workshop("t5", "ForConditionalGeneration")), scoring="rows")
+        open_model("seq2seq", workshop("t5", "ForConditionalGeneration"), scoring="rows")
 
 
 @pytest.mark.parametrize("name", ["Granite", "Gemma4Text", "DeepseekV3", "Helium", "Qwen3Moe", "Llama"])
