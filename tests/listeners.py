@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from figeval.io.observer import Observer
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from figeval.io.observer import Observer, listening
 
 
 class Ears(Observer):
@@ -18,3 +21,11 @@ class Ears(Observer):
 
     def count_requests(self, answered: int, requests: int) -> None:
         self.heard.append((answered, requests))
+
+
+@contextmanager
+def listen() -> Iterator[Ears]:
+    """Hear what models report within the block."""
+    ears = Ears()
+    with listening(ears):
+        yield ears

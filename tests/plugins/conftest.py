@@ -32,6 +32,12 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 
 @pytest.fixture(scope="session")
+def gpt2(workshop: Workshop) -> Path:
+    """Return the folder of a tiny language model, which tests must not change."""
+    return workshop("gpt2", "LMHeadModel")
+
+
+@pytest.fixture(scope="session")
 def sentence_folder(workshop: Workshop) -> Path:
     """Return a sentence-transformers folder: mean pooling, a dense layer, normalisation, at most 32 tokens."""
     from sentence_transformers import SentenceTransformer
