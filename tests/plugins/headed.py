@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 QA = "ForQuestionAnswering"
+FILE = "joint.safetensors"
 
 
 def declare(folder: Path, target: Path, **declared: Any) -> Path:
@@ -17,15 +18,19 @@ def declare(folder: Path, target: Path, **declared: Any) -> Path:
     return target
 
 
+def span_branch(width: int) -> Any:
+    """The layers of a joint model's span branch, under the names that its file has."""
+    from torch.nn import Linear, ModuleDict
+
+    return ModuleDict({"joint": Linear(2 * width, width), "start": Linear(width, 1), "end": Linear(width, 1)})
+
+
 def joint_checkpoint(encoder: Path, target: Path, width: int = 16, **declared: Any) -> Path:
     """An encoder's folder made that of a joint model."""
     import torch
     from safetensors.torch import save_file
 
-    from figeval.builtin.plugins.encoders.joint_encoder import FILE, span_branch
-
     declare(encoder, target, **{"kind": "joint", "pooling": "cls", "similarity": "dot", **declared})
     torch.manual_seed(7)
-    branch = span_branch(width)
-    save_file({name: values * 4 for name, values in branch.state_dict().items()}, target / FILE)
+    save_file({name: values * 4 for name, values in span_branch(width).state_dict().items()}, target / FILE)
     return target

@@ -11,15 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from figeval import ModelError, SpanQuery, Text
-from figeval.builtin.plugins.encoders.encoder import encoder
-from figeval.builtin.plugins.encoders.joint_encoder import FILE, joint
-from figeval.builtin.plugins.encoders.span_finder import spans
-from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
-from figeval.models.capabilities import capabilities
-from figeval.records.run_folder import read_record
+from figeval import Harness, ModelError, SpanQuery, Text, load
+from figeval.testing import capabilities
 from tests.finished_runs import finished
-from tests.plugins.headed import declare, joint_checkpoint
+from tests.plugins.headed import FILE, declare, joint_checkpoint
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 QUERIES = [
@@ -56,8 +51,8 @@ def by_hand(folder: Path, query: SpanQuery) -> tuple[str, float]:
 
 
 @pytest.mark.parametrize("size", [1, 64, "auto"])
-def test_spans_are_those_of_the_branch_in_any_batch(size: int | str, folder: Path) -> None:
-    answers = joint(str(folder), batch_size=size).find_spans(QUERIES)
+def test_spans_are_those_of_the_branch_in_any_batch(size: int | str, folder: Path, open_model: Any) -> None:
+    answers = open_model("joint", folder, batch_size=size).find_spans(QUERIES)
     assert not answers.truncated
     for query, (best,) in zip(QUERIES, answers.values, strict=True):
         span, score = by_hand(folder, query)
@@ -66,71 +61,73 @@ def test_spans_are_those_of_the_branch_in_any_batch(size: int | str, folder: Pat
 
 
 @pytest.mark.parametrize("kind", ["roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra"])
-def test_other_encoders_serve_as_well(kind: str, workshop: Workshop, tmp_path: Path) -> None:
+def test_other_encoders_serve_as_well(kind: str, workshop: Workshop, tmp_path: Path, open_model: Any) -> None:
     checkpoint = joint_checkpoint(workshop(kind, "Model"), tmp_path / kind, pooling="mean")
     for size in (1, "auto"):
-        answers = joint(str(checkpoint), batch_size=size).find_spans(QUERIES).values
+        answers = open_model("joint", checkpoint, batch_size=size).find_spans(QUERIES).values
         assert all(0 <= best.span.start < best.span.end and best.score < 0 for (best,) in answers)
 
 
-def test_it_ranks_as_its_folder_declares(folder: Path, workshop: Workshop, tmp_path: Path) -> None:
-    assert resolve_backend(str(folder), {}) == "joint"
-    backend = joint(str(folder))
+def test_it_ranks_as_its_folder_declares(folder: Path, workshop: Workshop, tmp_path: Path, open_model: Any) -> None:
+    assert Harness().backends.locate(str(folder), {}) == ("joint", str(folder))
+    backend = open_model("joint", folder)
     assert capabilities(backend) == {"embed", "dot", "find_spans"}
-    alone = encoder(str(workshop("bert", "Model")), pooling="cls")
+    alone = open_model("encoder", workshop("bert", "Model"), pooling="cls")
     requests = [Text(line) for line in LINES]
     np.testing.assert_array_equal(backend.embed(requests).values, alone.embed(requests).values)
     described = backend.describe()
     assert (described["pooling"], described["similarity"], described["max_length"]) == ("cls", "dot", 96)
     cosine = joint_checkpoint(workshop("bert", "Model"), tmp_path / "cosine", similarity="cosine", pooling="pooler")
-    assert capabilities(joint(str(cosine))) == {"embed", "find_spans"}
-    assert capabilities(joint(str(cosine), similarity="dot")) == {"embed", "dot", "find_spans"}
+    assert capabilities(open_model("joint", cosine)) == {"embed", "find_spans"}
+    assert capabilities(open_model("joint", cosine, similarity="dot")) == {"embed", "dot", "find_spans"}
 
 
-def test_long_texts_are_read_in_windows_and_long_parts_cut_and_reported(folder: Path) -> None:
-    answers = joint(str(folder)).find_spans(
+def test_long_texts_are_read_in_windows_and_long_parts_cut_and_reported(folder: Path, open_model: Any) -> None:
+    answers = open_model("joint", folder).find_spans(
         [SpanQuery(LONG_TEXT, "in time", ""), SpanQuery("He knows.", LONG_TEXT, "")]
     )
     assert answers.truncated == {1}
     assert all(len(spans) == 1 for spans in answers.values)
-    assert joint(str(folder)).find_spans([SpanQuery(" ", "in time", "")]).values == [[]]
+    assert open_model("joint", folder).find_spans([SpanQuery(" ", "in time", "")]).values == [[]]
 
 
-def test_its_head_is_part_of_its_fingerprint_and_it_can_be_forgotten(folder: Path, workshop: Workshop) -> None:
+def test_its_head_is_part_of_its_fingerprint_and_it_can_be_forgotten(
+    folder: Path, workshop: Workshop, open_model: Any
+) -> None:
     from safetensors.torch import load_file, save_file
 
-    backend = joint(str(folder))
+    backend = open_model("joint", folder)
     before, answers = backend.fingerprint(), backend.find_spans(QUERIES).values
     backend.close()
     assert not {"network", "branch"} & set(vars(backend))
     assert backend.find_spans(QUERIES).values == answers
     weights = load_file(folder / FILE)
     save_file({**weights, "start.bias": weights["start.bias"] * math.nan}, folder / FILE)
-    broken = joint(str(folder))
+    broken = open_model("joint", folder)
     assert broken.fingerprint() != before
     assert all(math.isnan(best.score) for (best,) in broken.find_spans(QUERIES).values)
 
 
-def test_a_span_may_be_bounded(folder: Path) -> None:
-    short = joint(str(folder), max_span=1).find_spans(QUERIES).values
-    unbounded = joint(str(folder)).find_spans(QUERIES).values
+def test_a_span_may_be_bounded(folder: Path, open_model: Any) -> None:
+    short = open_model("joint", folder, max_span=1).find_spans(QUERIES).values
+    unbounded = open_model("joint", folder).find_spans(QUERIES).values
     assert all(best.span.end - best.span.start <= 15 for (best,) in short)
     assert all(spans[0].score <= other[0].score + 1e-9 for spans, other in zip(short, unbounded, strict=True))
 
 
-def test_folders_that_are_none(folder: Path, workshop: Workshop, tmp_path: Path) -> None:
+def test_folders_that_are_none(folder: Path, workshop: Workshop, tmp_path: Path, open_model: Any) -> None:
     plain = str(workshop("bert", "Model"))
     with pytest.raises(ModelError, match=r"'joint' cannot use .*; use --model encoder:"):
-        joint(plain)
+        open_model("joint", plain)
     with pytest.raises(ModelError, match=r"'spans' cannot use .*; use --model joint:"):
-        spans(str(folder))
+        open_model("spans", folder)
     with pytest.raises(ModelError, match=r"declared as a joint model, but has no joint\.safetensors; save it again"):
-        joint(str(declare(Path(plain), tmp_path / "headless", kind="joint", pooling="cls")))
+        open_model("joint", declare(Path(plain), tmp_path / "headless", kind="joint", pooling="cls"))
     with pytest.raises(ModelError, match=r"declares no pooling; declare it: --model_args pooling=mean"):
-        joint(str(joint_checkpoint(Path(plain), tmp_path / "unpooled", pooling=None)))
+        open_model("joint", joint_checkpoint(Path(plain), tmp_path / "unpooled", pooling=None))
     with pytest.raises(ModelError, match=r"figeval\.json of .*: similarity=euclid is not one of cosine, dot"):
-        joint(str(joint_checkpoint(Path(plain), tmp_path / "euclid", similarity="euclid")))
-    wide = joint(str(joint_checkpoint(Path(plain), tmp_path / "wide", width=20)))
+        open_model("joint", joint_checkpoint(Path(plain), tmp_path / "euclid", similarity="euclid"))
+    wide = open_model("joint", joint_checkpoint(Path(plain), tmp_path / "wide", width=20))
     with pytest.raises(
         ModelError, match=r"joint\.safetensors of .* is not a span branch of width 16: .*size mismatch"
     ) as e:
@@ -139,20 +136,23 @@ def test_folders_that_are_none(folder: Path, workshop: Workshop, tmp_path: Path)
 
 
 @pytest.mark.parametrize("declared", [{"pooling": "cls", "similarity": "dot"}, {"kind": "encoder", "pooling": "mean"}])
-def test_a_fine_tuned_encoder_declares_itself(declared: dict[str, Any], workshop: Workshop, tmp_path: Path) -> None:
+def test_a_fine_tuned_encoder_declares_itself(
+    declared: dict[str, Any], workshop: Workshop, tmp_path: Path, open_model: Any
+) -> None:
     folder = str(declare(workshop("roberta", "Model"), tmp_path / "tuned", **declared))
-    assert resolve_backend(folder, {}) == "encoder"
-    backend, declared_backend = encoder(folder), encoder(folder, pooling="last", similarity="cosine")
+    assert Harness().backends.locate(folder, {}) == ("encoder", folder)
+    backend = open_model("encoder", folder)
+    declared_backend = open_model("encoder", folder, pooling="last", similarity="cosine")
     assert ("dot" in capabilities(backend)) == (declared.get("similarity") == "dot")
     assert (declared_backend.setup.settings.pooling, declared_backend.similarity) == ("last", "cosine")
-    plain = encoder(str(workshop("roberta", "Model")), pooling=declared["pooling"])
+    plain = open_model("encoder", workshop("roberta", "Model"), pooling=declared["pooling"])
     requests = [Text(line) for line in LINES]
     np.testing.assert_array_equal(backend.embed(requests).values, plain.embed(requests).values)
 
 
 def test_a_joint_checkpoint_answers_by_its_head(folder: Path, tmp_path: Path) -> None:
     run = finished(tmp_path / "run", "mini_joint", model=str(folder), metrics=("span_f1_ungated",))
-    (task,) = read_record(run / "run.json").tasks
+    (task,) = load(run).record.tasks
     assert task.settings["routes"] == {"ranking": "by_dot", "spans": "by_head"}
     scores = {score.metric: score.value for score in task.scores}
     assert 0 <= (scores["span_f1"] or 0) <= (scores["span_f1_ungated"] or 0)
@@ -167,7 +167,7 @@ def test_spans_that_a_broken_head_gives_are_unknown_and_counted(folder: Path, tm
     weights = load_file(folder / FILE)
     save_file({**weights, "joint.bias": weights["joint.bias"] * math.nan}, folder / FILE)
     run = finished(tmp_path / "run", "mini_joint", model=str(folder), baselines=False, metrics=("span_f1_ungated",))
-    (task,) = read_record(run / "run.json").tasks
+    (task,) = load(run).record.tasks
     rows = [json.loads(line) for line in (run / "predictions" / "mini_joint.jsonl").read_text().splitlines()]
     assert task.counts["spans_unanswered"] == sum(len(row["parts"]) for row in rows)
     scores = {score.metric: score for score in task.scores}

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval import ModelError
-from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
+from figeval import Harness, ModelError, UnknownName
 from tests.loopback import answering
 from tests.plugins.tiny import Workshop, change_config
 
@@ -55,23 +54,36 @@ TABLE = [
 ]
 
 
+def backend_of(model: str | Path) -> str:
+    """The backend that opens a folder or hub id."""
+    backend, _ = Harness().backends.locate(str(model), {})
+    return backend
+
+
 @pytest.mark.parametrize(("config", "further", "backend"), TABLE)
-def test_the_table(config: dict[str, object] | None, further: dict[str, object], backend: str, tmp_path: Path) -> None:
+def test_the_table(
+    config: dict[str, object] | None, further: dict[str, object], backend: str | None, tmp_path: Path
+) -> None:
     files = {**({} if config is None else {"config.json": config}), **further}
     for name, content in files.items():
         (tmp_path / name).write_text(json.dumps(content))
     (tmp_path / "model.safetensors").touch()
-    assert resolve_backend(str(tmp_path), {}) == backend
+    if backend is None:
+        with pytest.raises(UnknownName):
+            backend_of(tmp_path)
+    else:
+        assert backend_of(tmp_path) == backend
 
 
 def test_real_folders(workshop: Workshop, sentence_folder: Path) -> None:
-    assert resolve_backend(str(workshop("roberta")), {}) == "masked"
-    assert resolve_backend(str(workshop("t5", "ForConditionalGeneration")), {}) == "seq2seq"
-    assert resolve_backend(str(sentence_folder), {}) == "encoder"
+    assert backend_of(workshop("roberta")) == "masked"
+    assert backend_of(workshop("t5", "ForConditionalGeneration")) == "seq2seq"
+    assert backend_of(sentence_folder) == "encoder"
 
 
-def test_a_misspelt_backend_is_left_to_those_who_know_the_names() -> None:
-    assert resolve_backend("encodr:some/model", {}) is None
+def test_a_misspelt_backend_is_not_taken_for_a_checkpoint() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'encoder'"):
+        backend_of("encodr:some/model")
 
 
 @pytest.mark.parametrize(
@@ -86,27 +98,26 @@ def test_a_misspelt_backend_is_left_to_those_who_know_the_names() -> None:
 )
 def test_what_is_not_there_is_one_line(model: str, message: str) -> None:
     with pytest.raises(ModelError, match=message) as caught:
-        resolve_backend(model, {})
+        backend_of(model)
     assert "\n" not in str(caught.value)
 
 
 def test_folders_that_are_no_checkpoints(tmp_path: Path, workshop: Workshop) -> None:
     with pytest.raises(ModelError, match=r"neither config\.json nor modules\.json"):
-        resolve_backend(str(tmp_path), {})
+        backend_of(tmp_path)
     hollow = change_config(workshop("bert"), tmp_path / "hollow")
     (hollow / "model.safetensors").unlink()
     with pytest.raises(ModelError, match="but no weights"):
-        resolve_backend(str(hollow), {})
+        backend_of(hollow)
 
 
 # ---- a hub on loopback ---------------------------------------------------------------------------------------------
 
 PROGRAM = """
 import sys
-from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
-from figeval.errors import FigevalError
+from figeval import FigevalError, Harness
 try:
-    print(resolve_backend(sys.argv[1], {}))
+    print(Harness().backends.locate(sys.argv[1], {})[0])
 except FigevalError as error:
     print(f"{type(error).__name__}: {error}")
 """
@@ -162,6 +173,6 @@ def test_the_hub_says_yes_and_no(tmp_path: Path) -> None:
         assert resolve("org/known", endpoint, tmp_path) == "masked"
         assert "accept its terms" in resolve("org/gated", endpoint, tmp_path)
         assert "the model hub has no 'org/none'" in resolve("org/none", endpoint, tmp_path)
-        assert resolve("tfdf", endpoint, tmp_path) == "None", "as likely a misspelt backend"
+        assert "did you mean 'tfidf'" in resolve("tfdf", endpoint, tmp_path), "as likely a misspelt backend"
     assert resolve("org/known", endpoint, tmp_path) == "masked", "what is cached needs no hub"
     assert "the model hub is unreachable" in resolve("org/none", endpoint, tmp_path)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from figeval import ModelError, PromptContext, ScoredSpan, Span, SpanExample, SpanQuery
-from figeval.builtin.plugins.encoders.encoder import encoder
-from figeval.builtin.plugins.encoders.pair_model import pairs
-from figeval.builtin.plugins.encoders.span_finder import spans
-from figeval.models.capabilities import capabilities
-from figeval.task_types.spans import by_head
+from figeval import Harness, ModelError, ScoredSpan, Span, SpanExample, SpanQuery
+from figeval.testing import capabilities, predict
 from tests.plugins.headed import QA, declare
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop, save
 
@@ -72,82 +73,174 @@ def require_spans(answers: list[list[ScoredSpan]], expected: list[ScoredSpan]) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_span_of_a_plain_forward_in_any_batch(kind: str, workshop: Workshop) -> None:
+def test_the_span_of_a_plain_forward_in_any_batch(kind: str, workshop: Workshop, open_model: Any) -> None:
     folder = workshop(kind, QA, **LONG_CONTEXT)
     expected = brute_force(folder, QUERIES, 1)
     for size in (1, 64, "auto"):
-        require_spans(spans(str(folder), max_length=390, batch_size=size).find_spans(QUERIES), expected)
-    assert capabilities(spans(str(folder))) == {"find_spans"}
+        require_spans(open_model("spans", folder, max_length=390, batch_size=size).find_spans(QUERIES), expected)
+    assert capabilities(open_model("spans", folder)) == {"find_spans"}
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_the_text_may_stand_first_and_spans_may_be_bounded(kind: str, workshop: Workshop) -> None:
+def test_the_text_may_stand_first_and_spans_may_be_bounded(kind: str, workshop: Workshop, open_model: Any) -> None:
     folder = str(workshop(kind, QA, **LONG_CONTEXT))
-    first = spans(folder, text="first", max_length=390).find_spans(QUERIES)
+    first = open_model("spans", folder, text="first", max_length=390).find_spans(QUERIES)
     require_spans(first, brute_force(Path(folder), QUERIES, 0))
-    short = spans(folder, max_span=2, max_length=390).find_spans(QUERIES)
+    short = open_model("spans", folder, max_span=2, max_length=390).find_spans(QUERIES)
     require_spans(short, brute_force(Path(folder), QUERIES, 1, longest=2))
 
 
-def without_context(folder: Path, target: Path) -> Path:
-    """A copy whose logits for a token depend on that token alone: no layers, no positions."""
+def integer_head(folder: Path, target: Path) -> tuple[str, Any]:
+    """A copy whose logits for a token are two small integers that depend on that token alone, and their table.
+
+    It has neither layers nor positions. Each vector is of ones and minus ones and adds up to 0, so that normalisation
+    leaves it as it is; the head adds up its first and its second quarter.
+    """
     from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
     model = AutoModelForQuestionAnswering.from_pretrained(folder, num_hidden_layers=0)
+    embeddings, head = model.bert.embeddings, model.qa_outputs
+    n = len(embeddings.word_embeddings.weight)
+    starts = torch.arange(n) % 3 + 1
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    starts[tokenizer.convert_tokens_to_ids(["he", "!"])] = torch.tensor([4, 0])  # the best start, the best end
+    counts = torch.stack((starts, 4 - starts), dim=1)
+    signs = torch.where(torch.arange(4) < counts.unsqueeze(2), 1.0, -1.0).reshape(n, 8)
     with torch.no_grad():
-        model.bert.embeddings.position_embeddings.weight.zero_()
-    save(model, AutoTokenizer.from_pretrained(folder), target)
-    return target
+        for part in (
+            embeddings.position_embeddings.weight,
+            embeddings.token_type_embeddings.weight,
+            *head.parameters(),
+        ):
+            part.zero_()
+        embeddings.word_embeddings.weight.copy_(torch.cat((signs, -signs), dim=1))
+        embeddings.LayerNorm.weight.fill_(1)
+        embeddings.LayerNorm.bias.zero_()
+        head.weight[0, :4] = head.weight[1, 4:8] = 1
+    save(model, tokenizer, target)
+    return str(target), (2 * counts - 4).tolist()
 
 
-def test_windows_find_what_a_model_finds_that_reads_all(workshop: Workshop, tmp_path: Path) -> None:
-    folder = str(without_context(workshop("bert", QA, **LONG_CONTEXT), tmp_path / "local"))
-    queries = [SpanQuery(LONG_TEXT[begin:], "in time", "a stitch") for begin in range(0, 200, 9)]
-    expected = spans(folder, max_length=390).find_spans(queries)
-    for limit in (48, 70, 120):
-        backend = spans(folder, max_length=limit)
-        require_spans(backend.find_spans(queries), [spans_of_query[0] for spans_of_query in expected])
+WORDS = st.lists(st.sampled_from(["the", "bucket", "kicked", "he", "noise", "!", "unbelievable", "東京"]), max_size=80)
 
 
-def test_a_long_text_is_read_to_its_end_and_not_cut(workshop: Workshop) -> None:
+@pytest.mark.parametrize(("limit", "text", "longest"), [(24, "second", None), (37, "first", 3), (60, "second", 1)])
+def test_windows_show_every_token_and_of_equals_the_shortest_and_first_span_wins(
+    limit: int, text: str, longest: int | None, workshop: Workshop, tmp_path: Path, open_model: Any
+) -> None:
+    folder, logits_of_token = integer_head(workshop("bert", QA, **LONG_CONTEXT), tmp_path / "integers")
+    model = open_model("spans", folder, max_length=limit, text=text, max_span=longest)
+    tokenizer = model.network.tokenizer
+
+    def check_span(words: str, best: ScoredSpan) -> None:
+        """Two spans are equals only if both of their logits are: roundings may decide between other equal sums."""
+        encoded = tokenizer(words, add_special_tokens=False, return_offsets_mapping=True)
+        logits, offsets = [logits_of_token[token] for token in encoded["input_ids"]], encoded["offset_mapping"]
+        bounds = {
+            (first, last): (logits[first][0], logits[last][1])
+            for first in range(len(logits))
+            for last in range(first, min(len(logits), first + (longest or len(logits))))
+        }
+        (chosen,) = ((s, e) for s, e in bounds if (offsets[s][0], offsets[e][1]) == (best.span.start, best.span.end))
+        totals = np.log(np.exp(np.array(logits)).sum(axis=0)).sum()
+        assert best.score == pytest.approx(sum(bounds[chosen]) - totals)
+        assert sum(bounds[chosen]) == max(map(sum, bounds.values()))
+        equals = [pair for pair in bounds if bounds[pair] == bounds[chosen]]
+        assert chosen == min(equals, key=lambda pair: (pair[1] - pair[0], pair[0]))
+
+    @settings(max_examples=40)
+    @given(texts=st.lists(WORDS.map(" ".join), min_size=1, max_size=3))
+    def check(texts: list[str]) -> None:
+        answers = model.find_spans([SpanQuery(words, "he", "the") for words in texts])
+        for words, spans in zip(texts, answers, strict=True):
+            assert bool(spans) == bool(words)
+            for best in spans:
+                check_span(words, best)
+
+    check()
+
+
+def test_a_token_is_judged_where_most_stands_around_it(
+    workshop: Workshop, open_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The logit of the only bucket is the number of tokens on the nearer side of it, that of all others is 0."""
+    model = open_model("spans", workshop("bert", QA), max_length=48)
+    tokenizer, word = model.network.tokenizer, "he"
+    (filler,), (bucket,) = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (word, "bucket"))
+    around: list[int] = []
+
+    def forward(input_ids: Any, **_: Any) -> Any:
+        logits = torch.zeros(input_ids.shape)
+        for row, column in (input_ids == bucket).nonzero().tolist():
+            tokens = input_ids[row].tolist()
+            first = tokens.index(tokenizer.sep_token_id, tokens.index(tokenizer.sep_token_id) + 1) + 1
+            last = max(index for index, token in enumerate(tokens) if token in (filler, bucket))
+            around.append(min(column - first, last - column))
+            logits[row, column] = around[-1]
+        return SimpleNamespace(start_logits=logits, end_logits=logits)
+
+    monkeypatch.setattr(model.network.model, "forward", forward)
+    for index in range(0, 100, 3):
+        around.clear()
+        words = [word] * index + ["bucket"] + [word] * (99 - index)
+        ((best,),) = model.find_spans([SpanQuery(" ".join(words), "noise", "noise")])
+        assert best.score == pytest.approx(2 * (max(around) - math.log(math.exp(max(around)) + 99)))
+        assert min(index, 99 - index) < 10 or max(around) >= 9, "half a window overlaps"
+
+
+def test_a_long_text_is_read_to_its_end_and_not_cut(workshop: Workshop, open_model: Any) -> None:
     """With half the context hidden other spans win, but any place of the text can."""
-    backend = spans(str(workshop("roberta", QA)))
+    backend = open_model("spans", workshop("roberta", QA))
     queries = [SpanQuery(LONG_TEXT[begin:], "time", "in time") for begin in range(0, 400, 5)]
     best_spans = [spans_of_query[0].span for spans_of_query in backend.find_spans(queries)]
     assert all(0 <= span.start < span.end <= len(query.text) for span, query in zip(best_spans, queries, strict=True))
     assert max(span.end for span in best_spans) > 300
 
 
-def test_what_leaves_no_room_is_refused_in_one_line(workshop: Workshop) -> None:
-    backend = spans(str(workshop("bert", QA)))
+def test_what_leaves_no_room_is_refused_in_one_line(workshop: Workshop, open_model: Any) -> None:
+    backend = open_model("spans", workshop("bert", QA))
     with pytest.raises(ModelError, match=r"tokens beside its text, which leaves room for 0 of the .* max_length=96"):
         backend.find_spans([SpanQuery(LONG_TEXT, "in time", LONG_TEXT)])
 
 
-def test_no_text_no_span(workshop: Workshop) -> None:
-    backend = spans(str(workshop("roberta", QA)))
+def test_a_question_may_leave_no_less_than_some_tokens_for_a_text(workshop: Workshop, open_model: Any) -> None:
+    folder = workshop("bert", QA, **LONG_CONTEXT)
+    query = SpanQuery(" ".join(["noise"] * 40), "bucket", " ".join(["bucket"] * 39))
+    tokenizer = open_model("spans", folder).network.tokenizer
+    around = len(tokenizer(f"{query.known}{tokenizer.sep_token}{query.given}", "he")["input_ids"]) - 1
+    with pytest.raises(ModelError, match=rf"has {around} tokens beside its text, which leaves room for 15 of the"):
+        open_model("spans", folder, max_length=around + 15).find_spans([query])
+    assert all(open_model("spans", folder, max_length=around + 16).find_spans([query]))
+    short = replace(query, text="he")
+    assert all(open_model("spans", folder, max_length=around + 2).find_spans([short])), "it needs little room"
+
+
+def test_no_text_no_span(workshop: Workshop, open_model: Any) -> None:
+    backend = open_model("spans", workshop("roberta", QA))
     assert backend.find_spans([SpanQuery("", "a", "b"), SpanQuery(" \n ", "a", "b")]) == [[], []]
 
 
-def test_broken_weights_are_a_status_and_no_span(workshop: Workshop) -> None:
-    backend = spans(str(workshop("bert", QA)))
+def test_broken_weights_are_a_status_and_no_span(workshop: Workshop, open_model: Any) -> None:
+    backend = open_model("spans", workshop("bert", QA))
     with torch.no_grad():
         backend.network.model.qa_outputs.bias.fill_(math.nan)
     example = SpanExample(id="1", text=LINES[0], given="time", known="in time", gold=None)
-    dialogue = by_head(example, PromptContext(lambda *_: ""))
-    with pytest.raises(StopIteration) as stopped:
-        dialogue.send(backend.find_spans(next(dialogue)))
-    assert (stopped.value.value.status, stopped.value.value.value) == ("nan", None)
+    (by_head,) = (route for route in Harness().routes.of("spans") if route.name == "by_head")
+    (prediction,) = predict(by_head, backend, [example])
+    assert (prediction.status, prediction.value) == ("nan", None)
 
 
-def test_what_the_checkpoint_declares_and_what_was_asked_for(workshop: Workshop, tmp_path: Path) -> None:
+def test_what_the_checkpoint_declares_and_what_was_asked_for(
+    workshop: Workshop, tmp_path: Path, open_model: Any
+) -> None:
     folder = declare(workshop("bert", QA), tmp_path / "first", kind="spans", text="first", about={"epochs": 3})
-    backend = spans(str(folder))
+    backend = open_model("spans", folder)
     backend.find_spans(QUERIES[:1])
     assert backend.describe()["text"] == "first"
     assert backend.describe()["max_length"] == 96
-    assert spans(str(folder), text="second").setup.settings.side == 1
-    assert spans(str(workshop("bert", QA))).setup.settings.side == 1
+    for other in (open_model("spans", folder, text="second"), open_model("spans", workshop("bert", QA))):
+        other.find_spans(QUERIES[:1])
+        assert other.describe()["text"] == "second"
 
 
 @pytest.mark.parametrize(
@@ -161,22 +254,22 @@ def test_what_the_checkpoint_declares_and_what_was_asked_for(workshop: Workshop,
     ],
 )
 def test_declarations_that_make_no_sense(
-    declared: dict[str, Any], message: str, workshop: Workshop, tmp_path: Path
+    declared: dict[str, Any], message: str, workshop: Workshop, tmp_path: Path, open_model: Any
 ) -> None:
     with pytest.raises(ModelError, match=message) as caught:
-        spans(str(declare(workshop("bert", QA), tmp_path / "odd", **declared)))
+        open_model("spans", declare(workshop("bert", QA), tmp_path / "odd", **declared))
     assert "\n" not in str(caught.value)
 
 
-def test_heads_in_the_wrong_hands(workshop: Workshop) -> None:
+def test_heads_in_the_wrong_hands(workshop: Workshop, open_model: Any) -> None:
     folder = str(workshop("bert", QA))
     with pytest.raises(ModelError, match="which is a BertForQuestionAnswering; use --model spans:"):
-        pairs(folder)
+        open_model("pairs", folder)
     with pytest.raises(ModelError, match=r"declare it: .*; it is a BertForQuestionAnswering, for spans:"):
-        encoder(folder)
+        open_model("encoder", folder)
     with pytest.raises(ModelError, match="which is a BertForMaskedLM; use --model masked:"):
-        spans(str(workshop("bert")))
+        open_model("spans", workshop("bert"))
     with pytest.raises(ModelError, match="text=middle is not one of first, second"):
-        spans(folder, text="middle")
+        open_model("spans", folder, text="middle")
     with pytest.raises(ModelError, match="max_span=many is not a positive integer"):
-        spans(folder, max_span="many")
+        open_model("spans", folder, max_span="many")

@@ -15,9 +15,8 @@ import torch
 from torch.nn import functional
 
 from figeval import Harness, JointExample, RunConfig, SpanExample
-from figeval.builtin.plugins.encoders.joint_encoder import FILE, branch_logits, span_branch
-from figeval.io.observer import Observer
-from figeval.runs.run import run as run_pipeline
+from tests.finished_runs import execute
+from tests.plugins.headed import FILE, span_branch
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces
 
 WIDTH, FIRST_TOKEN = 48, 10  # FIRST examples are learnt by heart, and asked for
@@ -86,8 +85,7 @@ def learn(parameters: Iterable[torch.Tensor], loss: Callable[[], tuple[torch.Ten
 
 def numbers(model: Path, task: str, folder: Path) -> dict[str, float | None]:
     config = RunConfig(tasks=(task,), model=str(model), output_path=folder, device="cpu", limit=FIRST_TOKEN)
-    record, _ = run_pipeline(config, Harness(), Observer())
-    (task_record,) = record.tasks
+    (task_record,) = execute(config).tasks
     assert task_record.error is None
     return {score.metric: score.value for score in task_record.scores}
 
@@ -135,6 +133,13 @@ def test_a_joint_model_ranks_and_finds_what_it_was_trained_on(
     else:
         assert sum(alike) < len(alike) / 4
         assert at_once["span_f1"] == 1.0, at_once
+
+
+def branch_logits(branch: Any, states: torch.Tensor, vectors: torch.Tensor, activation: str) -> torch.Tensor:
+    """The starts and ends that a span branch gives the tokens of texts, shape (rows, length, 2)."""
+    hidden = branch["joint"](torch.cat((states, vectors.unsqueeze(1).expand_as(states)), dim=-1))
+    hidden = hidden.tanh() if activation == "tanh" else hidden
+    return torch.cat((branch["start"](hidden), branch["end"](hidden)), dim=-1)
 
 
 def trained_joint(examples: list[JointExample], folder: Path, activation: str) -> Path:
