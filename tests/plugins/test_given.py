@@ -9,40 +9,44 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.builtin.plugins.classification.classification import ClassificationExample
-from figeval.builtin.plugins.classification.multilabel import MultilabelExample
-from figeval.builtin.plugins.labelling.labelling import LabellingExample
-from figeval.builtin.plugins.rating.rating import RatingExample
 
 FIGURES = ("irony", "satire", "simile")
 TAGS = ("O", "B-IDIOM", "I-IDIOM")
-EXAMPLES: dict[str, tuple[figeval.Example, tuple[str, ...]]] = {
-    "classification": (ClassificationExample(id="1", text="Lovely weather.", label="irony"), FIGURES),
-    "multilabel": (MultilabelExample(id="1", text="Lovely weather.", labels=frozenset({"irony"})), FIGURES),
-    "labelling": (LabellingExample(id="1", tokens=("spill", "beans"), tags=TAGS[1:]), TAGS),
-    "rating": (RatingExample(id="1", left="a", right="b", grade=2.0), ("1", "2", "3", "4")),
+EXAMPLES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "classification": ({"text": "Lovely weather.", "label": "irony"}, FIGURES),
+    "multilabel": ({"text": "Lovely weather.", "labels": frozenset({"irony"})}, FIGURES),
+    "labelling": ({"tokens": ("spill", "beans"), "tags": TAGS[1:]}, TAGS),
+    "rating": ({"left": "a", "right": "b", "grade": 2.0}, ("1", "2", "3", "4")),
 }
 
 
-def stored_row(task_type: str, row: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the row that is stored for what a file says about the only example of a task."""
-    example, labels = EXAMPLES[task_type]
-    task = figeval.task(name="one", type=task_type, labels=labels)(lambda: iter([example]))
-    run = figeval.score(task, [{"id": "1", **row}], name="system", output_path=folder / "run", baselines=False)
+def stored_rows(
+    task_type: str,
+    labels: tuple[str, ...],
+    fields: dict[str, Any],
+    predictions: list[dict[str, Any]],
+    folder: Path,
+) -> list[dict[str, Any]]:
+    """Return the rows that are stored for what a file says about the examples of a task, which are all alike."""
+    example_type = figeval.Harness().task_types.get(task_type).Example
+    examples = [example_type(id=str(number), **fields) for number in range(len(predictions))]
+    task = figeval.task(name="one", type=task_type, labels=labels)(lambda: iter(examples))
+    rows = [{"id": str(number), **prediction} for number, prediction in enumerate(predictions)]
+    run = figeval.score(task, rows, name="system", output_path=folder / "run", baselines=False)
     assert run.complete, run.warnings
-    (line,) = (run.path / "predictions" / "one.jsonl").read_text(encoding="utf-8").splitlines()
-    answer_row: dict[str, Any] = json.loads(line)
+    return [json.loads(line) for line in (run.path / "predictions" / "one.jsonl").read_text("utf-8").splitlines()]
+
+
+def stored_row(task_type: str, row: dict[str, Any], folder: Path) -> dict[str, Any]:
+    fields, labels = EXAMPLES[task_type]
+    (answer_row,) = stored_rows(task_type, labels, fields, [row], folder)
     return answer_row
 
 
 def test_a_label_may_be_called_none(tmp_path: Path) -> None:
     labels = ("None", "irony", "pun; play", "pun")
-    examples = [MultilabelExample(id=str(number), text="x", labels=frozenset()) for number in range(5)]
-    task = figeval.task(name="one", type="multilabel", labels=labels)(lambda: iter(examples))
-    cells = {"0": "none", "1": "[]", "2": "irony; None", "3": "pun; play", "4": "pun"}
-    rows = [{"id": name, "prediction": cell} for name, cell in cells.items()]
-    run = figeval.score(task, rows, name="system", output_path=tmp_path / "run", baselines=False)
-    stored = [json.loads(line) for line in (run.path / "predictions" / "one.jsonl").read_text("utf-8").splitlines()]
+    cells = [{"prediction": cell} for cell in ("none", "[]", "irony; None", "pun; play", "pun")]
+    stored = stored_rows("multilabel", labels, {"text": "x", "labels": frozenset()}, cells, tmp_path)
     assert [row["pred"] for row in stored] == [["None"], [], ["None", "irony"], ["pun; play"], ["pun"]]
 
 

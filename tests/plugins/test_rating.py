@@ -6,25 +6,23 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from figeval import Prediction, PromptContext, Reply, load
-from figeval.builtin.plugins.rating import rating_metrics
-from figeval.builtin.plugins.rating.rating import Rating, RatingExample, read_number
-from figeval.metrics.aggregation import MetricAggregator
-from figeval.task_types.debiasing import calibrated
-from figeval.testing import check_metric, check_task_type
-from tests.cli import conftest
+import figeval
+from figeval import Harness, PromptContext, Reply, load
+from figeval.testing import check_task_type, predict
+from figeval.testing.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.cli.conftest import Cli, Outcome
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "plugins" / "rating_replies.json").read_text("utf-8"))
-cli = conftest.cli  # the fixture
+RATING = Harness().task_types.get("rating")
 SCALE = ("1", "2", "3", "4")
 ORACLES = {"spearman": stats.spearmanr, "pearson": stats.pearsonr, "kendall": stats.kendalltau}
 TASK = """\
@@ -53,17 +51,24 @@ def rating_row(number: int, grade: Any, right: str | None = "a crow") -> dict[st
     return {"id": f"r{number}", "left": "the crow sang", "right": right, "grade": grade}
 
 
-def correlation_score(
-    name: str, ratings: Sequence[float], grades: Sequence[float], clusters: Sequence[Any] = ()
-) -> Any:
-    """The score of a correlation over rows as a run stores them."""
-    pairs = zip(ratings, grades, strict=True)
-    rows = [{"status": "ok", "gold": grade, "details": {"rating": rating}} for rating, grade in pairs]
-    total = MetricAggregator(name, rating_metrics.CORRELATION)
-    for index, features in enumerate(rating_metrics.correlations(rows, [name], {})[name]):
-        if features is not None:
-            total.add(str(clusters[index]) if len(clusters) else None, features)
-    return total.score()
+def rating_task(examples: Sequence[Any]) -> Any:
+    return figeval.task(name="rated", type="rating", labels=SCALE)(lambda: iter(examples))
+
+
+def correlations(
+    ratings: Sequence[float], grades: Sequence[float | None], clusters: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """The scores of a model that rates in this way, by name."""
+    examples = [
+        RATING.Example(
+            id=str(n), left=str(n), right="a", grade=grade, cluster=str(clusters[n]) if len(clusters) else None
+        )
+        for n, grade in enumerate(grades)
+    ]
+    model = FakePairScorer(function=lambda left, _right: float(ratings[int(left)]))
+    with TemporaryDirectory() as folder:
+        run = figeval.run(rating_task(examples), model, output_path=folder, baselines=False)
+        return {score.metric: score for score in run.record.tasks[0].scores}
 
 
 # ---- the contract ----------------------------------------------------------------------------------------------------
@@ -75,7 +80,7 @@ def test_the_task_type_keeps_to_the_contract() -> None:
         {"id": "2", "left": "The crow sang.", "right": "It rained.", "grade": 1},
         {"id": "3", "left": "The crow sang.", "right": "A crow!", "grade": 2.5},
     ]
-    check_task_type(Rating, rows, labels=SCALE, replies=["3", "3/4", "7", "Rating: 2", "-1", "1e5"])
+    check_task_type(type(RATING), rows, labels=SCALE, replies=["3", "3/4", "7", "Rating: 2", "-1", "1e5"])
 
 
 @pytest.mark.parametrize(
@@ -115,7 +120,7 @@ def test_constant_ratings_have_no_correlation_and_say_why(cli: Cli, tmp_path: Pa
     scores = {score.metric: score for score in task.scores}
     for name in ORACLES:
         assert scores[name].value is None
-        assert scores[name].interval.reason == "fewer than two different ratings or grades"
+        assert scores[name].interval.reason == UNDEFINED
     assert scores["mae"].value == pytest.approx(1.25)  # a fair draw from 1 to 4, whatever the grade
     assert scores["within_one"].value == pytest.approx(10 / 16)
 
@@ -134,42 +139,39 @@ def test_an_empty_second_text_is_told_by_validate(cli: Cli, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("right", ["A bird made music.", None])
-def test_a_bias_towards_one_of_the_numbers_can_be_taken_away(right: str | None) -> None:
-    route = next(route for route in Rating.routes if route.name == "by_expected_value")
-    example = RatingExample(id="1", left="The crow sang.", right=right, grade=3.0)
-
-    def block(_name: str, example: RatingExample) -> str:
-        return f"{example.left}|{example.right}"
-
-    dialogue = calibrated(route).begin(example, PromptContext(block=block, labels=SCALE))
-    requests = next(dialogue)
-    contexts = list(dict.fromkeys(request.context for request in requests))
-    assert len(contexts) == 4  # its own, and three without content
-    assert [context.endswith("|None") for context in contexts] == [right is None] * 4
+def test_a_bias_towards_one_of_the_numbers_can_be_taken_away(right: str | None, tmp_path: Path) -> None:
     bias = {" 1": -0.5, " 2": -3.0, " 3": -3.0, " 4": -3.0}
-    with pytest.raises(StopIteration) as ended:
-        dialogue.send(
-            [
-                bias[request.continuation] + (request.continuation == " 3") * (request in requests[:4])
-                for request in requests
-            ]
-        )
-    assert (ended.value.value.value, ended.value.value.tied) == (3.0, 1)
+    model = FakeLanguageModel(
+        function=lambda context, number: bias[number] + (number == " 3" and "The crow sang." in context)
+    )
+    task = rating_task([RATING.Example(id="1", left="The crow sang.", right=right, grade=3.0)])
+    options: Any = {"baselines": False, "routes": {"rating": "by_expected_value"}}
+    for calibrate, answer in ((True, 3.0), (False, 1.0)):
+        model.batches.clear()
+        run = figeval.run(task, model, output_path=tmp_path / str(calibrate), calibrate=calibrate, **options)
+        (line,) = (run.path / "predictions" / "rated.jsonl").read_text("utf-8").splitlines()
+        assert json.loads(line)["pred"] == answer
+        contexts = {request.context for request in model.asked}  # with the prompts of three texts without content
+        assert len(contexts) == (4 if calibrate else 1)
+        assert {"\nSecond: " in context for context in contexts} == {right is not None}
 
 
 # ---- correlations ----------------------------------------------------------------------------------------------------
 
+UNDEFINED = "fewer than two different ratings or grades"
 numbers = st.integers(-3, 3).map(float) | st.floats(-1e3, 1e3, width=32)
 
 
-@given(st.lists(st.tuples(numbers, st.integers(1, 4)), min_size=2, max_size=40), st.sampled_from(sorted(ORACLES)))
-def test_correlations_are_those_of_scipy(pairs: list[tuple[float, int]], name: str) -> None:
+@settings(max_examples=40)
+@given(st.lists(st.tuples(numbers, st.integers(1, 4)), min_size=2, max_size=40))
+def test_correlations_are_those_of_scipy(pairs: list[tuple[float, int]]) -> None:
     ratings, grades = ([pair[side] for pair in pairs] for side in (0, 1))
-    score = correlation_score(name, ratings, grades)
-    if len(set(ratings)) == 1 or len(set(grades)) == 1:
-        assert (score.value, score.interval.reason) == (None, rating_metrics.UNDEFINED)
-    else:
-        assert score.value == pytest.approx(ORACLES[name](ratings, grades).statistic, abs=1e-6)
+    scores = correlations(ratings, grades)
+    for name, oracle in ORACLES.items():
+        if len(set(ratings)) == 1 or len(set(grades)) == 1:
+            assert (scores[name].value, scores[name].interval.reason) == (None, UNDEFINED)
+        else:
+            assert scores[name].value == pytest.approx(oracle(ratings, grades).statistic, abs=1e-6)
 
 
 def draw_clusters(seed: int, clusters: int, size: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -182,69 +184,75 @@ def draw_clusters(seed: int, clusters: int, size: int = 4) -> tuple[np.ndarray, 
     return rating, grade, np.repeat(np.arange(clusters), size)
 
 
-@pytest.mark.parametrize("name", sorted(ORACLES))
-def test_the_interval_is_that_of_resampled_clusters_ranked_anew(name: str) -> None:
+def test_the_interval_is_that_of_resampled_clusters_ranked_anew() -> None:
     rating, grade, cluster = draw_clusters(1, 120)
-    score = correlation_score(name, rating, grade, cluster)
+    scores = correlations(rating, grade, cluster)
     random = np.random.default_rng(2)
     members = [np.flatnonzero(cluster == number) for number in range(120)]
-    draws = (np.concatenate([members[number] for number in random.integers(120, size=120)]) for _ in range(600))
-    values = [ORACLES[name](rating[rows], grade[rows]).statistic for rows in draws]
-    assert score.interval.method == "cluster bootstrap"
-    assert score.stderr == pytest.approx(np.std(values), rel=0.1)
-    assert (score.low, score.high) == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.015)
+    draws = [np.concatenate([members[number] for number in random.integers(120, size=120)]) for _ in range(600)]
+    for name, oracle in ORACLES.items():
+        score, values = scores[name], [oracle(rating[rows], grade[rows]).statistic for rows in draws]
+        assert score.interval.method == "cluster bootstrap"
+        assert score.stderr == pytest.approx(np.std(values), rel=0.1)
+        assert (score.low, score.high) == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.015)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(ORACLES))
-def test_intervals_hold_the_truth_in_about_95_of_100_samples(name: str) -> None:
-    truth = ORACLES[name](*draw_clusters(0, 4000)[:2]).statistic
-    scores = [correlation_score(name, *draw_clusters(seed, 60)) for seed in range(1, 121)]
-    held = sum(score.low <= truth <= score.high for score in scores)
-    assert held >= 106  # fewer has a probability below .004 at .95
+def test_intervals_hold_the_truth_in_about_95_of_100_samples() -> None:
+    samples = [correlations(*draw_clusters(seed, 60)) for seed in range(1, 61)]
+    rating, grade, _ = draw_clusters(0, 4000)
+    for name, oracle in ORACLES.items():
+        truth = oracle(rating, grade).statistic
+        held = sum(scores[name].low <= truth <= scores[name].high for scores in samples)
+        assert held >= 52  # fewer has a probability below .003 at .95
 
 
 def test_fewer_than_forty_clusters_have_no_interval() -> None:
-    score = correlation_score("spearman", *draw_clusters(1, 39))
+    score = correlations(*draw_clusters(1, 39))["spearman"]
     assert (score.low, score.interval.reason) == (None, "fewer than 40 clusters")
 
 
 def test_rows_without_an_answer_or_a_grade_count_nowhere() -> None:
-    rows: list[dict[str, Any]] = [
-        {"status": "ok", "gold": grade, "details": {"rating": rating}} for grade, rating in ((1, 1), (2, 3), (3, 2))
-    ]
-    unusable_rows = [
-        {"status": "ok", "gold": None, "details": {"rating": 9.0}},
-        {"status": "nan", "gold": 4.0, "details": {}},
-    ]
-    correlation = rating_metrics.correlations([*rows, *unusable_rows], ["kendall"], {})["kendall"]
-    assert correlation[3:] == [None, None]
-    assert correlation[:3] == rating_metrics.correlations(rows, ["kendall"], {})["kendall"]
+    ratings, grades = [1.0, 3.0, 2.0], [1.0, 2.0, 3.0]
+    scores = correlations([*ratings, 9.0, math.nan], [*grades, None, 4.0])
+    assert {name: (score.value, score.n) for name, score in scores.items()} == {
+        name: (score.value, 3) for name, score in correlations(ratings, grades).items()
+    }
 
 
 # ---- answers on the scale --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("metric", [rating_metrics.absolute_error, rating_metrics.within_one])
-def test_distances_keep_to_the_contract(metric: Any) -> None:
-    example = RatingExample(id="1", left="a", right="b", grade=3.0)
-    sure = Prediction(example_id="1", value=1.0, labels=SCALE)
-    tied = Prediction(example_id="1", value=1.0, labels=SCALE, tied=2, tied_labels=("1", "4"))
-    expected = {rating_metrics.absolute_error: (2.0, 1.5), rating_metrics.within_one: (0.0, 0.5)}[metric]
-    check_metric(metric, [(example, sure, expected[0]), (example, tied, expected[1])])
+@pytest.mark.parametrize(
+    ("row", "distance", "is_near"),
+    [({"prediction": 1}, 2.0, 0.0), ({"scores": [0.4, 0.1, 0.1, 0.4]}, 1.5, 0.5), ({"prediction": 4}, 1.0, 1.0)],
+)
+def test_distances_of_tied_answers_are_averaged(
+    row: dict[str, Any], distance: float, is_near: float, tmp_path: Path
+) -> None:
+    task = rating_task([RATING.Example(id="1", left="a", right="b", grade=3.0)])
+    run = figeval.score(task, [{"id": "1", **row}], name="system", output_path=tmp_path, baselines=False)
+    scores = {score.metric: score.value for score in run.record.tasks[0].scores}
+    assert (scores["mae"], scores["within_one"]) == (distance, is_near)
+
+
+def read_reply(reply: Reply) -> Any:
+    """What is made of a reply on a scale from 1 to 4."""
+    (route,) = (route for route in Harness().routes.of("rating") if route.name == "by_number")
+    context = PromptContext(block=lambda *_names, **_options: "", labels=SCALE)
+    example = RATING.Example(id="1", left="a", right="b", grade=3.0)
+    (prediction,) = predict(route, FakeGenerator(function=lambda _question: reply), [example], context)
+    return prediction
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["why"])
 def test_numbers_in_replies(case: dict[str, Any]) -> None:
-    example = RatingExample(id="1", left="a", right="b", grade=3.0)
-    context = PromptContext(block=lambda *_names, **_options: "", labels=SCALE)
-    reading = read_number(example, context, Reply(text=case["reply"], finish=case.get("finish", "stop")))
-    assert (reading.status, reading.value) == (case["status"], case["value"])
+    prediction = read_reply(Reply(text=case["reply"], finish=case.get("finish", "stop")))
+    assert (prediction.status, prediction.value) == (case["status"], case["value"])
 
 
 @given(st.text())
 def test_any_reply_is_read(text: str) -> None:
-    example = RatingExample(id="1", left="a", right="b", grade=3.0)
-    reading = read_number(example, PromptContext(block=lambda *_names, **_options: "", labels=SCALE), Reply(text=text))
-    assert (reading.status == "ok") == (reading.value is not None)
-    assert reading.value is None or math.isfinite(reading.value)
+    prediction = read_reply(Reply(text=text))
+    assert (prediction.status == "ok") == (prediction.value is not None)
+    assert prediction.value is None or math.isfinite(prediction.value)

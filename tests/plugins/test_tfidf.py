@@ -5,32 +5,48 @@ from __future__ import annotations
 import json
 import re
 import time
+from itertools import pairwise
+from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import figeval
-from figeval import DataError, ModelError, PairExample, RankingExample, TextPair
-from figeval.builtin.plugins.lexical import tfidf
-from figeval.builtin.plugins.lexical.tfidf import Tfidf
-from figeval.types import ManyPairs
+from figeval import DataError, Harness, ModelError, PairExample, RankingExample, TextPair, pair_scores
 
 PROVERBS = ("rome was not built in a day", "haste makes waste", "time is money", "money is the root of all evil")
 NARRATIVES = ("He rushed and wasted the money.", "It took years to build the house.", "Zzz qqq", "")
 sentences = st.lists(st.sampled_from(" ".join(NARRATIVES + PROVERBS).split()), max_size=8).map(" ".join)
+WORDS = ("rome", "time", "money", "haste", "makes", "waste", "is", "the", "zzz", "built", "zyx")
+MAX_SEPARATE_OPTIONS = 4096  # more are sent in one request
 GRID = [TextPair(narrative, proverb) for narrative in NARRATIVES for proverb in PROVERBS]
 
 
-def fit_model(narratives=NARRATIVES, proverbs=PROVERBS) -> Tfidf:
-    model = Tfidf()
+def tfidf(model: str = "", **options: Any) -> Any:
+    with Harness().open_model(f"tfidf:{model}" if model else "tfidf", options) as opened:
+        return opened.backend
+
+
+def fit_model(narratives=NARRATIVES, proverbs=PROVERBS) -> Any:
+    model = tfidf()
     model.fit(
         RankingExample(id=str(i), query=text, candidates=proverbs, relevant=frozenset({0}))
         for i, text in enumerate(narratives)
     )
     return model
+
+
+def many_pairs(left: str, rights: tuple[str, ...]) -> Any:
+    """The request of an example with so many candidates that they are scored together."""
+    (request,) = next(pair_scores(left, rights * (MAX_SEPARATE_OPTIONS // len(rights) + 1)))
+    return request
+
+
+def cosines_of_library(texts, pairs) -> list[float]:
+    vectorizer = TfidfVectorizer().fit(dict.fromkeys(texts))
+    return [float((vectorizer.transform([p.left]) @ vectorizer.transform([p.right]).T)[0, 0]) for p in pairs]
 
 
 def test_equals_a_direct_computation():
@@ -44,21 +60,15 @@ def test_a_text_without_a_known_word_scores_exactly_zero_with_everything():
     assert fit_model().score_pairs([TextPair("", p) for p in PROVERBS]) == [0.0] * 4
 
 
-words = st.sampled_from(["rome", "time", "money", "haste", "makes", "waste", "is", "the", "zzz"])
-
-
-@pytest.mark.slow
-@given(
-    st.lists(st.tuples(*[st.lists(words, max_size=6).map(" ".join)] * 2), min_size=1, max_size=12), st.integers(1, 5)
-)
-def test_scores_do_not_depend_on_the_batch(items, block):
-    model = fit_model()
-    requests = [TextPair(left, right) for left, right in items]
+def test_scores_do_not_depend_on_the_batch():
+    """Pairs are multiplied in blocks of some thousands."""
+    model, texts = fit_model(), [f"{a} {b} {b}" for a in WORDS for b in WORDS]
+    requests = [TextPair(left, right) for left in texts for right in texts]
+    assert len(requests) > 10_000
     together = model.score_pairs(requests)
-    assert together == [model.score_pairs([request])[0] for request in requests]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tfidf, "BLOCK", block)
-        assert model.score_pairs(requests) == together
+    parts = [requests[start : start + 1_201] for start in range(0, len(requests), 1_201)]
+    assert [score for part in parts for score in model.score_pairs(part)] == together
+    assert [model.score_pairs([request])[0] for request in requests[::97]] == together[::97]
 
 
 def test_fit_counts_each_text_once_and_streams():
@@ -69,31 +79,32 @@ def test_fit_counts_each_text_once_and_streams():
             seen.append(i)
             yield PairExample(id=str(i), left="money money", right=f"waste {i}", label=None)
 
-    model = Tfidf()
+    model = tfidf()
     model.fit(examples())
     assert seen == [0, 1, 2]
-    idf = dict(zip(model._vectorizer.get_feature_names_out(), model._vectorizer.idf_, strict=True))
-    assert idf["money"] == pytest.approx(np.log(5 / 2) + 1)  # in one of four different texts
-    assert idf["waste"] == pytest.approx(np.log(5 / 4) + 1)
+    pairs = [TextPair("money waste", "money"), TextPair("money waste", "waste")]
+    expected = cosines_of_library(["money money", "waste 0", "waste 1", "waste 2"], pairs)
+    assert model.score_pairs(pairs) == pytest.approx(expected, abs=1e-15)
 
 
-def test_word_weights_are_those_of_the_library_however_texts_repeat(monkeypatch):
-    monkeypatch.setattr(tfidf, "BATCH", 4)  # several batches, with repetitions within and across them
-    texts = [*NARRATIVES, *PROVERBS, *NARRATIVES[:3], *PROVERBS[::2], "Über Äpfel: don't 12 x", NARRATIVES[0]]
-    model = Tfidf()
-    model.fit(PairExample(id=text, left=text, right=text[::-1], label=None) for text in texts)
-    expected = TfidfVectorizer().fit(list(dict.fromkeys(part for text in texts for part in (text, text[::-1]))))
-    assert model._vectorizer.get_feature_names_out().tolist() == expected.get_feature_names_out().tolist()
-    assert np.array_equal(model._vectorizer.idf_, expected.idf_)
+@pytest.mark.slow
+def test_word_weights_are_those_of_the_library_however_texts_repeat():
+    """Repeated texts are recognized among tens of thousands of others."""
+    repeated = [*NARRATIVES, *PROVERBS, "Über Äpfel: don't 12 x"]
+    texts = [*repeated, *(f"time{number % 301} money{number // 301}" for number in range(140_000)), *repeated]
+    model = tfidf()
+    model.fit(PairExample(id="1", left=left, right=right, label=None) for left, right in pairwise(texts))
+    pairs = [*GRID, TextPair("money is time7", "time7 money7"), TextPair("über äpfel", "don't waste äpfel")]
+    assert model.score_pairs(pairs) == pytest.approx(cosines_of_library(texts, pairs), abs=1e-15)
 
 
 def test_before_fit_and_without_words_the_error_says_so():
     with pytest.raises(ModelError, match="before fit"):
-        Tfidf().score_pairs(GRID)
+        tfidf().score_pairs(GRID)
     with pytest.raises(DataError, match="cannot be fitted to the texts of this task: empty vocabulary"):
         fit_model(("a",), ("b", "c"))
     with pytest.raises(ModelError, match="use --model tfidf"):
-        Tfidf("large")
+        tfidf("large")
 
 
 @given(st.lists(sentences, min_size=1, max_size=12), sentences)
@@ -101,17 +112,18 @@ def test_before_fit_and_without_words_the_error_says_so():
 def test_a_text_and_many_others_score_as_pairs_do(texts, left):
     model = fit_model((*NARRATIVES, *PROVERBS))
     for rights in (tuple(texts), PROVERBS, tuple(texts)):
-        expected = model.score_pairs([TextPair(left, right) for right in rights])
-        assert model.score_many(ManyPairs(left, rights)).tolist() == expected
+        request = many_pairs(left, rights)
+        expected = model.score_pairs([TextPair(left, right) for right in request.rights])
+        assert model.score_many(request).tolist() == expected
 
 
 def test_many_others_are_vectorized_anew_after_a_fit():
     model = fit_model()
-    before = model.score_many(ManyPairs(NARRATIVES[0], PROVERBS)).tolist()
+    before = model.score_many(many_pairs(NARRATIVES[0], PROVERBS)).tolist()
     model.fit([PairExample(id="1", left="wasted rushed", right="rushed money", label=None)])
-    again = model.score_many(ManyPairs(NARRATIVES[0], PROVERBS)).tolist()
+    again = model.score_many(many_pairs(NARRATIVES[0], PROVERBS)).tolist()
     assert again != before
-    assert again == model.score_pairs([TextPair(NARRATIVES[0], right) for right in PROVERBS])
+    assert again[: len(PROVERBS)] == model.score_pairs([TextPair(NARRATIVES[0], right) for right in PROVERBS])
 
 
 def test_no_requests_no_scores():
@@ -119,7 +131,7 @@ def test_no_requests_no_scores():
 
 
 def test_fingerprint_changes_with_the_texts():
-    unfitted = Tfidf().fingerprint()
+    unfitted = tfidf().fingerprint()
     assert "fitted=no" in unfitted
     assert len({unfitted, fit_model().fingerprint(), fit_model(("other",)).fingerprint()}) == 3
     assert fit_model().fingerprint() == fit_model().fingerprint()
@@ -130,7 +142,7 @@ def test_describe_tells_the_size_of_the_vocabulary_and_where_the_weights_are_fro
     about = fit_model().describe()
     assert (about["vocabulary"], about["word_weights"]) == (len(vocabulary), "test")
     assert "fit=train" in about["warnings"][0]
-    assert Tfidf(fit="train").describe() == {"word_weights": "train", "warnings": []}
+    assert tfidf(fit="train").describe() == {"word_weights": "train", "warnings": []}
 
 
 def test_word_weights_from_the_training_split(tmp_path):
@@ -156,7 +168,7 @@ def test_word_weights_from_the_training_split(tmp_path):
     assert [task.status for task in failed.record.tasks] == ["done", "failed"]
     assert "is to learn from the split train, which bare lacks" in failed.record.tasks[1].error
     with pytest.raises(ModelError, match="write fit=test or fit=train"):
-        Tfidf(fit="dev")
+        tfidf(fit="dev")
 
 
 @pytest.mark.slow
