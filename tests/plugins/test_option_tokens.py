@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import math
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,6 @@ import pytest
 import torch
 
 from figeval import Cloze, Continuation
-from figeval.builtin.plugins.api.served_model import llama_cpp, sglang, vllm_server
-from figeval.builtin.plugins.causal.language_model import hf
-from figeval.builtin.plugins.causal.lm_eval_requests import CausalTokenizer, encode_pairs
-from figeval.builtin.plugins.causal.option_tokens import OptionEncoder
-from figeval.builtin.plugins.encoders.masked import masked
-from figeval.builtin.plugins.lm_eval_bridge.backend import lm_eval
 from tests.plugins import joining
 from tests.plugins.joining import OPTIONS, PROMPT, causal_checkpoint, masked_checkpoint
 from tests.plugins.scoring_servers import serving
@@ -34,12 +29,20 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return causal_checkpoint(tmp_path_factory.mktemp("joining") / "tiny")
 
 
-def tokens(tokenizer: Any, context: str, option: str) -> tuple[list[int], list[int], bool]:
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[], Any]], Path]:
+    """Return a function that makes a model with a tokenizer."""
+    return cache(lambda maker: causal_checkpoint(tmp_path_factory.mktemp("tokens") / "tiny", maker))
+
+
+def tokens(open_model: Any, folder: Path, context: str, option: str) -> tuple[list[int], list[int], bool]:
     """The ids of a prompt and of its option, and whether a token would straddle their border."""
-    batch = OptionEncoder().batch(CausalTokenizer(tokenizer), [Continuation(context, option)], 200)
-    (request,) = batch.requests
-    size = len(request.ids) - request.predicted
-    return list(request.ids[:size]), list(request.ids[size:]), bool(batch.straddling)
+    with serving(folder, "sglang") as server:
+        model = open_model("sglang", "tiny", base_url=server.url, tokenizer=str(folder))
+        straddling = model.loglikelihood([Continuation(context, option)]).straddling
+    (body,) = server.requests
+    size = body["logprob_start_len"] + 1
+    return body["input_ids"][:size], body["input_ids"][size:], bool(straddling)
 
 
 # ---- which tokens ----------------------------------------------------------------------------------------------------
@@ -66,9 +69,11 @@ MAKERS = {
         ("the answer is", " unlikely", True),  # across a blank
     ],
 )
-def test_the_tokens_of_an_option_are_its_characters(maker: Any, context: str, option: str, straddling: bool) -> None:
+def test_the_tokens_of_an_option_are_its_characters(
+    maker: Any, context: str, option: str, straddling: bool, folder_of: Any, open_model: Any
+) -> None:
     tokenizer = maker()
-    before, ids, straddles = tokens(tokenizer, context, option)
+    before, ids, straddles = tokens(open_model, folder_of(maker), context, option)
     blank = context[len(context.rstrip()) :]
     assert tokenizer.decode(ids) == blank + option
     assert straddles is straddling
@@ -80,21 +85,35 @@ def test_the_tokens_of_an_option_are_its_characters(maker: Any, context: str, op
 @pytest.mark.parametrize(
     ("maker", "context", "option", "expected", "straddling", "reason"),
     [
-        ("closed_pieces", "答：", "水滴", ["水", "滴"], False, "what is put after a text is in neither part"),
-        ("closed_pieces", "cafe", "\u0301n", ["\u0301", "n"], True, "NFC joins a letter and its mark"),
-        ("closed_pieces", "答：骄", "傲水", ["<unk>", "水"], True, "the token of unknown letters is as if it were one"),
-        ("closed_pieces", "答：骄", "水", ["水"], False, "the unknown letter is the prompt's alone"),
-        ("word_pieces", "The answer is: un", "like", ["like"], True, "one word, of which a piece straddles"),
-        ("word_pieces", "The answer is: un", "ly", ["[UNK]"], False, "one word without such a piece"),
-        ("word_pieces", "The answer is: xyz", "like", ["like"], True, "one unknown word"),
-        ("word_pieces", "The answer is: xyz", " like", ["like"], False, "an unknown word and another one"),
+        (joining.closed_pieces, "答：", "水滴", ["水", "滴"], False, "what is put after a text is in neither part"),
+        (joining.closed_pieces, "cafe", "\u0301n", ["\u0301", "n"], True, "NFC joins a letter and its mark"),
+        (
+            joining.closed_pieces,
+            "答：骄",
+            "傲水",
+            ["<unk>", "水"],
+            True,
+            "the token of unknown letters is as if it were one",
+        ),
+        (joining.closed_pieces, "答：骄", "水", ["水"], False, "the unknown letter is the prompt's alone"),
+        (joining.word_pieces, "The answer is: un", "like", ["like"], True, "one word, of which a piece straddles"),
+        (joining.word_pieces, "The answer is: un", "ly", ["[UNK]"], False, "one word without such a piece"),
+        (joining.word_pieces, "The answer is: xyz", "like", ["like"], True, "one unknown word"),
+        (joining.word_pieces, "The answer is: xyz", " like", ["like"], False, "an unknown word and another one"),
     ],
 )
 def test_tokens_after_texts_and_of_unknown_letters(
-    maker: str, context: str, option: str, expected: list[str], straddling: bool, reason: str
+    maker: Any,
+    context: str,
+    option: str,
+    expected: list[str],
+    straddling: bool,
+    reason: str,
+    folder_of: Any,
+    open_model: Any,
 ) -> None:
-    tokenizer = getattr(joining, maker)()
-    before, ids, straddles = tokens(tokenizer, context, option)
+    tokenizer = maker()
+    before, ids, straddles = tokens(open_model, folder_of(maker), context, option)
     if expected == ["[UNK]"]:
         expected = ["##ly"]
     assert (tokenizer.convert_ids_to_tokens(ids), straddles) == (expected, straddling), reason
@@ -115,57 +134,53 @@ def naive(folder: Path, request: Continuation) -> float:
     return sum(float(table[len(before) + index - 1, token]) for index, token in enumerate(after))
 
 
-def test_all_of_an_option_is_scored(checkpoint: Path) -> None:
-    output = hf(str(checkpoint)).loglikelihood([*REQUESTS, Continuation(PROMPT, "")])
+def test_all_of_an_option_is_scored(checkpoint: Path, open_model: Any) -> None:
+    output = open_model("hf", checkpoint).loglikelihood([*REQUESTS, Continuation(PROMPT, "")])
     np.testing.assert_allclose(output.values[:3], [naive(checkpoint, request) for request in REQUESTS], rtol=1e-4)
     assert output.straddling == STRADDLING
     assert math.isnan(output.values[3])
 
 
-def test_lm_eval_and_its_models_keep_their_encoding(checkpoint: Path) -> None:
+def test_lm_eval_and_its_models_keep_their_encoding(checkpoint: Path, open_model: Any) -> None:
     """What lm-eval leaves without a token has no score there, and the others have lm-eval's."""
     requests = [Continuation(PROMPT, option) for option in ("水滴石穿骄", "骄", "傲")]
-    pairs = [(request.context, request.continuation) for request in requests]
-    our_model = hf(str(checkpoint))
-    expected = [our_model.network._encode_pair(*pair) for pair in pairs]
-    assert encode_pairs(our_model.network, pairs) == expected
-    model = lm_eval("hf", pretrained=str(checkpoint), device="cpu")
-    joined, *option_scores, empty = model.loglikelihood([*requests, REQUESTS[0]]).values
+    our_model = open_model("hf", checkpoint)
+    models = [open_model("lm_eval", name, pretrained=str(checkpoint), device="cpu") for name in ("hf", "figeval-hf")]
+    scores, same_scores = (list(each.loglikelihood([*requests, REQUESTS[0]]).values) for each in models)
+    assert same_scores == pytest.approx(scores, rel=1e-5, nan_ok=True)
+    joined, *option_scores, empty = scores
     values = our_model.loglikelihood(requests).values
     assert option_scores == pytest.approx(values[1:], rel=1e-5)
     assert joined > values[0]  # tokens less
     assert math.isnan(empty)
-    assert model.describe()["warnings"] == [
+    assert models[0].describe()["warnings"] == [
         "2 options with a token across the border to the prompt, which lm-eval leaves out (NaN if it is the only one); "
         "--model hf:NAME scores all of an option"
     ]
 
 
-@pytest.mark.parametrize(("kind", "backend"), [("vllm", vllm_server), ("sglang", sglang)])
-def test_servers_that_take_tokens(
-    kind: str, backend: Any, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path))
+@pytest.mark.parametrize(("kind", "backend"), [("vllm", "vllm_server"), ("sglang", "sglang")])
+def test_servers_that_take_tokens(kind: str, backend: str, checkpoint: Path, open_model: Any) -> None:
     with serving(checkpoint, kind) as server:
-        output = backend("tiny", base_url=server.url, tokenizer=str(checkpoint)).loglikelihood(REQUESTS)
+        model = open_model(backend, "tiny", base_url=server.url, tokenizer=str(checkpoint))
+        output = model.loglikelihood(REQUESTS)
     np.testing.assert_allclose(output.values, [naive(checkpoint, request) for request in REQUESTS], rtol=1e-4)
     assert output.straddling == STRADDLING
 
 
-def test_a_server_that_takes_texts_cannot_keep_the_border(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path))
+def test_a_server_that_takes_texts_cannot_keep_the_border(tmp_path: Path, open_model: Any) -> None:
     folder = causal_checkpoint(tmp_path / "tiny", partial(joining.sentence_pieces, legacy=False))
     with serving(folder, "llama_cpp") as server:
-        model = llama_cpp("tiny", base_url=server.url, tokenizer=str(folder))
+        model = open_model("llama_cpp", "tiny", base_url=server.url, tokenizer=str(folder))
         values = model.loglikelihood(REQUESTS).values
         assert [math.isnan(value) for value in values] == [True, True, False]
         assert model.describe()["warnings"][0].startswith("2 options joined to the prompt by the tokenizer")
 
 
-def test_masked_models_keep_the_borders_of_words(tmp_path: Path) -> None:
+def test_masked_models_keep_the_borders_of_words(tmp_path: Path, open_model: Any) -> None:
     """The word is masked alone: what precedes and follows it is seen as it is."""
     folder = masked_checkpoint(tmp_path / "tiny")
-    model = masked(str(folder))
+    model = open_model("masked", folder)
     tokenizer, network = model.network.tokenizer, model.network.model
     before, word, after = "答：千里", "之行", "始于足下"
     ids = [tokenizer(text)["input_ids"] for text in (before, word, after)]
