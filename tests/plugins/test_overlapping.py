@@ -15,16 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figeval import Continuation, ModelError, SpanQuery, Text, TextPair
-from figeval.builtin.plugins.encoders.encoder import encoder
-from figeval.builtin.plugins.encoders.masked import masked
-from figeval.builtin.plugins.encoders.pair_model import pairs
-from figeval.builtin.plugins.encoders.span_finder import spans
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.builtin.plugins.torch_models.overlapping import Copy, Steps, fetched_rows, run_steps
-from figeval.builtin.plugins.torch_models.reading import ModelTexts, Tokenizing
-from figeval.builtin.plugins.torch_models.tokens import IDS, tokenize
-from figeval.io import observer as progress
-from tests.listeners import Ears
+from figeval.testing import ask
+from tests.listeners import listen
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 lengths = st.lists(st.integers(1, 200), max_size=60)
@@ -173,33 +167,14 @@ def test_nothing_to_read() -> None:
 
 # ---- texts and models ------------------------------------------------------------------------------------------------
 
-TEXTS = [*LINES, "Yes.", "", "a", LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer jagen 東京", LONG_TEXT] * 3
-
-
-@pytest.fixture
-def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figeval.builtin.plugins.torch_models.reading.SLICE_TEXTS", 5)
-
-
-@pytest.mark.parametrize("seconds", [None, TEXTS[::-1]])
-def test_slices_hold_the_tokens_of_all_texts(seconds: list[str] | None, workshop: Workshop) -> None:
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(workshop("bert", "Model"))
-    expected = tokenize(tokenizer, TEXTS, 12, seconds)
-    tokenizing = Tokenizing(ModelTexts(tokenizer, TEXTS, 12, seconds), 4)
-    slices = list(tokenizing.slices())
-    assert tokenizing.tokens.fields == expected.fields
-    assert tokenizing.truncated == expected.truncated
-    assert tokenizing.lengths == list(map(len, expected.fields[IDS]))
-    sizes = [len(TEXTS[row]) + len(seconds[row] if seconds else "") for rows in slices for row in rows]
-    assert sizes == sorted(sizes, reverse=True)
+TEXTS = [*LINES, "Yes.", "", "a", LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer jagen 東京", LONG_TEXT]
+TEXTS *= 45  # more than the 512 of a slice
 
 
 @pytest.mark.parametrize(("kind", "pooling"), [("bert", "mean"), ("roberta", "cls"), ("gpt2", "last")])
-def test_vectors_do_not_depend_on_it(kind: str, pooling: str, workshop: Workshop, short_slices: None) -> None:
+def test_vectors_do_not_depend_on_it(kind: str, pooling: str, workshop: Workshop, open_model: Any) -> None:
     """GPT-2's tokenizer adds no special tokens: an empty text has no vector."""
-    backend = encoder(str(workshop(kind, "Model")), pooling=pooling)
+    backend = open_model("encoder", workshop(kind, "Model"), pooling=pooling)
     expected = backend.embed([Text(text) for text in TEXTS])
     backend.overlap, backend.budget.tokens = True, 100
     embeddings = backend.embed([Text(text) for text in TEXTS])
@@ -208,13 +183,13 @@ def test_vectors_do_not_depend_on_it(kind: str, pooling: str, workshop: Workshop
     assert embeddings.truncated == expected.truncated
 
 
-def test_scores_of_other_models_do_not_depend_on_it(workshop: Workshop, short_slices: None) -> None:
+def test_scores_of_other_models_do_not_depend_on_it(workshop: Workshop, open_model: Any) -> None:
     queries = [SpanQuery(text, LINES[0], LINES[0][:8]) for text in LINES]
     calls: list[tuple[Any, str, list[Any]]] = [
-        (pairs(str(workshop("bert", "ForSequenceClassification", num_labels=1))), "score_pairs",
-         [TextPair(left, other) for left in LINES for other in LINES]),
-        (masked(str(workshop("bert"))), "loglikelihood", [Continuation("", text) for text in LINES]),
-        (spans(str(workshop("bert", "ForQuestionAnswering"))), "find_spans", queries),
+        (open_model("pairs", workshop("bert", "ForSequenceClassification", num_labels=1)), "score_pairs",
+         [TextPair(left, other) for left in LINES for other in LINES] * 15),
+        (open_model("masked", workshop("bert")), "loglikelihood", [Continuation("", text) for text in LINES]),
+        (open_model("spans", workshop("bert", "ForQuestionAnswering")), "find_spans", queries),
     ]  # fmt: skip
     for backend, method, requests in calls:
         expected = numbers(getattr(backend, method)(requests))
@@ -225,15 +200,14 @@ def test_scores_of_other_models_do_not_depend_on_it(workshop: Workshop, short_sl
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize(("kind", "pooling"), [("bert", "mean"), ("gpt2", "last")])
 def test_progress_is_that_of_the_tokens(
-    kind: str, pooling: str, overlap: bool, workshop: Workshop, short_slices: None
+    kind: str, pooling: str, overlap: bool, workshop: Workshop, open_model: Any
 ) -> None:
-    backend = encoder(str(workshop(kind, "Model")), pooling=pooling)
+    backend = open_model("encoder", workshop(kind, "Model"), pooling=pooling)
     backend.overlap, backend.budget.tokens = overlap, 64
-    for texts in (LINES * 4, [*LINES * 4, ""]):
-        listener = Ears()
-        with progress.listening(listener), progress.within(progress.begun(len(texts))):
-            backend.embed([Text(text) for text in texts])
-        counts = [answered for answered, _ in listener.heard]
+    for texts in (LINES * 90, [*LINES * 90, ""]):
+        with listen() as ears:
+            ask(backend, [Text(text) for text in texts])
+        counts = [answered for answered, _ in ears.heard]
         assert counts == sorted(counts)
         assert counts[-1] == len(texts)
         assert len(set(counts)) > 0.6 * len(texts)

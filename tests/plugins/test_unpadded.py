@@ -1,7 +1,10 @@
-"""Encoders that read rows without padding: the same states and gradients, and models that cannot do it."""
+"""Encoders that read rows without padding: the same states and gradients, models that cannot do it, and faults."""
 
 from __future__ import annotations
 
+import copy
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,6 @@ from torch.utils.checkpoint import checkpoint
 
 from figeval import Text
 from figeval.builtin.plugins.encoders import encoder as sentence_encoder
-from figeval.builtin.plugins.encoders.encoder import encoder
-from figeval.builtin.plugins.encoders.masked import masked_logits
 from figeval.builtin.plugins.torch_models import loading, rows
 from figeval.builtin.plugins.torch_models.rows import Layout, by_efficient, by_flash, by_jagged, by_row
 from figeval.builtin.plugins.torch_models.unpadded import describe_padding, read_without_padding
@@ -209,17 +210,28 @@ def test_states_of_all_layers_are_padded() -> None:
 def test_the_trial_is_hidden_from_hooks_that_know_the_batch() -> None:
     """The head of a masked model sees only some states of the batch; there are fewer in the sample."""
     model = build("Bert", SIZES, "AutoModelForMaskedLM")
-    chosen = [3, 4], [11, 2]
-    with torch.inference_mode():
-        expected = masked_logits(model, batch(), *chosen, sparse=True)
+
+    def scores() -> Any:
+        def choose(_module: Any, _inputs: Any, output: Any) -> Any:
+            output["last_hidden_state"] = output["last_hidden_state"][[3, 4], [11, 2]].unsqueeze(1)
+            return output
+
+        hook = model.base_model.register_forward_hook(choose)
+        with torch.inference_mode():
+            logits = model(**batch(), return_dict=True).logits
+        hook.remove()
+        return logits
+
+    expected = scores()
     read_without_padding(model, ON_CPU)
-    with torch.inference_mode():
-        close([masked_logits(model, batch(), *chosen, sparse=True)], [expected])
+    close([scores()], [expected])
     assert describe_padding(model) == {"padding": "none"}
 
 
 @pytest.mark.parametrize("pooling", ["mean", "", "cls"])
-def test_vectors_of_backends(pooling: str, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_of_backends(
+    pooling: str, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_model: Any
+) -> None:
     """Of raw encoders, and of sentence-transformers, which calls the method `forward` without the hooks of a module."""
     from sentence_transformers import SentenceTransformer
 
@@ -229,11 +241,11 @@ def test_vectors_of_backends(pooling: str, workshop: Workshop, tmp_path: Path, m
         model = str(tmp_path)
     requests = [Text(text) for text in (*LINES, "a", LONG_TEXT)]
     settings = {"pooling": pooling} if pooling else {}
-    expected = encoder(model, **settings).embed(requests)
+    expected = open_model("encoder", model, **settings).embed(requests)
     monkeypatch.setitem(rows.KERNELS, "cpu", (by_row,))
     for module in (loading, sentence_encoder):
         monkeypatch.setattr(module, "is_accelerator", lambda _device: True)
-    backend = encoder(model, **settings)
+    backend = open_model("encoder", model, **settings)
     np.testing.assert_allclose(backend.embed(requests).values, expected.values, atol=1e-5)
     assert backend.describe()["padding"] == "none"
 
@@ -386,3 +398,184 @@ def test_kernels_are_called_as_torch_defines_them(kernel: rows.Kernel, is_traine
     layout = Layout((5, 20), LENGTHS, offsets, offsets, kernel)
     output = kernel(query, query, query, layout, 0.1, 0.5)
     assert (output.shape, output.requires_grad) == (query.shape, is_trained)
+
+
+# ---- faults after the trial or in it, and threads that share a model ------------------------------------------------
+
+
+class Failing:
+    """A kernel that raises an error in some of its calls; three calls, one for each layer, are a pass."""
+
+    def __init__(self, error: type[Exception], first: int, last: int = 10**9) -> None:
+        self.error, self.first, self.last = error, first, last
+        self.calls = 0
+
+    def __call__(self, *states: Any) -> Any:
+        self.calls += 1
+        if self.first <= self.calls <= self.last:
+            raise self.error("too many rows")
+        return by_row(*states)
+
+
+TRIAL = 3  # calls of a kernel in a trial without gradients
+
+
+def test_a_kernel_that_fails_in_a_later_batch_is_not_used_any_more() -> None:
+    model = build("Bert", SIZES)
+    expected = states(model, batch())
+    kernel = Failing(RuntimeError, TRIAL + 5)
+    read_without_padding(model, {"cpu": (kernel,)})
+    close(states(model, batch()), expected)
+    assert describe_padding(model) == {"padding": "none"}
+    for _ in range(3):
+        close(states(model, batch()), expected, atol=0)
+    assert kernel.calls == TRIAL + 5
+    assert "too many rows" in describe_padding(model)["padding"]
+
+
+def test_an_input_that_no_reading_accepts_says_nothing_about_the_kernel() -> None:
+    model = build("Bert", SIZES)
+    read_without_padding(model, ON_CPU)
+    states(model, batch())
+    with pytest.raises(IndexError):
+        states(model, {**batch(), "input_ids": batch()["input_ids"] + WORDS})
+    assert describe_padding(model) == {"padding": "none"}
+
+
+def test_memory_that_runs_out_in_a_later_batch_is_a_matter_of_its_size() -> None:
+    model = build("Bert", SIZES)
+    read_without_padding(model, {"cpu": (Failing(torch.OutOfMemoryError, TRIAL + 5, TRIAL + 5),)})
+    states(model, batch())
+    with pytest.raises(torch.OutOfMemoryError):
+        states(model, batch())
+    states(model, batch())
+    assert describe_padding(model) == {"padding": "none"}
+
+
+def test_memory_that_runs_out_in_a_trial_decides_nothing() -> None:
+    model = build("Bert", SIZES)
+    expected = states(model, batch())
+    read_without_padding(model, {"cpu": (Failing(torch.OutOfMemoryError, 1, 1), broken)})
+    close(states(model, batch()), expected, atol=0)
+    assert "memory" in describe_padding(model)["padding"]
+    close(states(model, batch()), expected)
+    assert describe_padding(model) == {"padding": "none"}
+
+
+def test_trials_that_never_fit_become_rare() -> None:
+    model = build("Bert", SIZES)
+    kernel = Failing(torch.OutOfMemoryError, 1)
+    read_without_padding(model, {"cpu": (kernel,)})
+    for _ in range(20):
+        states(model, batch())
+    assert kernel.calls == len([0, 1, 2, 4, 8, 16])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.int32])
+def test_masks_of_any_type(dtype: torch.dtype) -> None:
+    model = build("Bert", SIZES)
+    inputs = {**batch(), "attention_mask": (3 * batch()["attention_mask"]).to(dtype)}
+    expected = states(model, batch())
+    read_without_padding(model, ON_CPU)
+    for _ in range(2):
+        close(states(model, inputs), expected)
+    assert describe_padding(model) == {"padding": "none"}
+
+
+def test_lengths_of_a_mask_that_was_modified_are_forgotten() -> None:
+    mask = rows.with_lengths(batch()["attention_mask"], [0])
+    assert rows.lengths_of(mask) == [0]
+    mask[:, 5:] = 0
+    assert rows.lengths_of(mask) == [5, 5, 1, 5, 4]
+    with torch.inference_mode():  # torch does not count modifications
+        assert rows.lengths_of(rows.with_lengths(batch()["attention_mask"].clone(), [0])) == LENGTHS
+
+
+def test_threads_do_not_disturb_one_another() -> None:
+    def slow(*arguments: Any) -> Any:
+        time.sleep(0.0005)  # another thread's turn
+        return by_row(*arguments)
+
+    model = build("Bert", SIZES)
+    batches = [batch(chosen) for chosen in (LENGTHS, [15] * 4, [9, 3], [20, 19, 18])]
+    expected = [states(model, inputs) for inputs in batches]
+    read_without_padding(model, {"cpu": (slow,)})
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(5):
+            for states_of_batch, right in zip(
+                threads.map(lambda inputs: states(model, inputs), batches), expected, strict=True
+            ):
+                close(states_of_batch, right)
+
+
+def test_a_copied_model_is_read_without_padding() -> None:
+    model = build("Bert", SIZES)
+    expected = states(model, batch())
+    read_without_padding(model, ON_CPU)
+    twin = copy.deepcopy(model)
+    close(states(twin, batch()), expected)
+    assert (describe_padding(model), describe_padding(twin)) == ({}, {"padding": "none"})
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_kernel_without_dropout_is_used_without_it(is_frozen: bool) -> None:
+    def without_dropout(query: Any, key: Any, value: Any, layout: Layout, dropout: float, scale: float | None) -> Any:
+        return broken() if dropout else by_row(query, key, value, layout, dropout, scale)
+
+    model = build("Bert", SIZES).requires_grad_(not is_frozen)
+    read_without_padding(model, {"cpu": (without_dropout,)})
+    for _ in range(2):
+        states(model, batch())
+        states(model.train(), batch())
+        model.eval()
+    assert describe_padding(model) == {"padding": "none"}
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+@pytest.mark.parametrize("kernel", [by_row, broken])
+def test_trainings_are_told_whether_rows_are_padded(is_frozen: bool, kernel: rows.Kernel) -> None:
+    model = build("Bert", SIZES, "AutoModelForSequenceClassification").train()
+    model.bert.requires_grad_(not is_frozen)
+    read_without_padding(model, {"cpu": (kernel,)})
+    model(**batch())
+    assert model.bert.reads_without_padding == (kernel is by_row)
+
+
+def test_a_kernel_that_fails_in_a_later_step_is_told_to_trainings() -> None:
+    model = build("Bert", SIZES, "AutoModelForSequenceClassification")
+    labels = torch.tensor([0, 1, 1, 0, 1])
+    expected = gradients(model, labels)
+    kernel = Failing(RuntimeError, TRIAL + 5)
+    read_without_padding(model, {"cpu": (kernel,)})
+    for without_padding in (True, False):
+        unpadded = gradients(model, labels)
+        close([unpadded[key] for key in expected], list(expected.values()), atol=1e-4)
+        assert model.bert.reads_without_padding == without_padding
+
+
+def test_a_kernel_that_fails_between_checkpoints() -> None:
+    """As with gradient caching: a batch is computed again as it was at first, though the verdict has changed."""
+    model = build("Bert", SIZES)
+    batches = [batch(), batch([9, 3, 12]), batch([4, 11])]
+
+    def gradient() -> Any:
+        model.zero_grad()
+        inputs = [dict(each, attention_mask=each["attention_mask"].clone()) for each in batches]
+        outputs = [checkpoint(lambda x: model(**x).last_hidden_state, each, use_reentrant=False) for each in inputs]
+        masks = [each["attention_mask"].bool() for each in batches]
+        sum(output[mask].square().mean() for output, mask in zip(outputs, masks, strict=True)).backward()
+        return model.encoder.layer[0].attention.self.value.weight.grad.clone()
+
+    def many_rows(query: Any, key: Any, value: Any, layout: Layout, dropout: float, scale: float | None) -> Any:
+        if layout.lengths == [9, 3, 12]:
+            calls.append(layout)
+            if len(calls) % 3 == 2:  # in the second layer
+                calls.append(layout)
+                broken()
+        return by_row(query, key, value, layout, dropout, scale)
+
+    calls: list[Layout] = []
+    expected = gradient()
+    read_without_padding(model, {"cpu": (many_rows,)})
+    close([gradient(), gradient()], [expected, expected])
+    assert "no kernel image" in describe_padding(model)["padding"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,28 +14,17 @@ from transformers import CompileConfig
 
 from figeval import ModelError
 from figeval.builtin.plugins.causal.generation import attention
-from figeval.builtin.plugins.causal.generation.decoder import Decoder
 from figeval.builtin.plugins.causal.generation.fastest import FastestWriter, fastest_writer
 from figeval.builtin.plugins.causal.generation.row import End, Row, Thinking
 from figeval.builtin.plugins.causal.generation.self_test import writer_for
 from figeval.builtin.plugins.causal.generation.thinking import Marks
 from figeval.builtin.plugins.causal.generation.ways import COMPILING_SECONDS, MEASURING_SECONDS, WritingWay
-from figeval.builtin.plugins.causal.language_model import hf
-from figeval.builtin.plugins.causal.strategies import OTHER_WAYS
 from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from tests.plugins.architectures import PACKED_CONFIGS, SHARING, build
-from tests.plugins.test_generation import (
-    END,
-    FORMATS,
-    LONG_TOKENS,
-    SHORT_TOKENS,
-    greedy_tokens,
-    prompts,
-    record_shapes,
-    rows_of,
-)
-from tests.plugins.tiny import Workshop
+from tests.plugins.test_generation import FORMATS, prompts, record_shapes
+from tests.plugins.test_writers import END, LONG_TOKENS, SHORT_TOKENS, greedy_tokens, rows_of
 
+OTHER_WAYS = ("generate", "continuous", "static")  # than own decoding
 ARCHITECTURES = ("GPT2", "Llama", "Gemma2", "Mistral")
 
 
@@ -91,9 +81,8 @@ def test_every_architecture_gets_its_texts_whatever_way_fails_on_it(name: str, e
 
 
 @pytest.mark.parametrize("way", OTHER_WAYS)
-def test_every_way_keeps_to_stop_texts_and_formats(way: str, workshop: Workshop) -> None:
-    folder = str(workshop("gpt2", "LMHeadModel"))
-    own_writing, other = hf(folder, writing="own"), hf(folder, writing=way)
+def test_every_way_keeps_to_stop_texts_and_formats(gpt2: Path, way: str, open_model: Any) -> None:
+    own_writing, other = open_model("hf", gpt2, writing="own"), open_model("hf", gpt2, writing=way)
     free = own_writing.generate(prompts()).values
     stop = free[0].text[6:8], free[3].text[10:11]
     held = [replace(prompt, answer=answer) for prompt in prompts(40)[:2] for answer in FORMATS]
@@ -104,8 +93,8 @@ def test_every_way_keeps_to_stop_texts_and_formats(way: str, workshop: Workshop)
     assert ways.get("own", {"tokens": 0})["tokens"] > 0 or way != "continuous", "formats are left to own decoding"
 
 
-def test_the_record_says_why_a_chosen_way_wrote_nothing(workshop: Workshop) -> None:
-    model = hf(str(workshop("gpt2", "LMHeadModel")), writing="continuous")
+def test_the_record_says_why_a_chosen_way_wrote_nothing(gpt2: Path, open_model: Any) -> None:
+    model = open_model("hf", gpt2, writing="continuous")
     list(model.generate([replace(prompts(20)[0], answer=FORMATS[0])]).parts)
     writing = model.describe()["writing"]
     assert writing["way"] == "own"
@@ -113,8 +102,8 @@ def test_the_record_says_why_a_chosen_way_wrote_nothing(workshop: Workshop) -> N
 
 
 @pytest.mark.parametrize("way", OTHER_WAYS)
-def test_every_way_tells_thinking_from_the_answer(way: str, workshop: Workshop) -> None:
-    backend = hf(str(workshop("gpt2", "LMHeadModel")))
+def test_every_way_tells_thinking_from_the_answer(gpt2: Path, way: str, open_model: Any) -> None:
+    backend = open_model("hf", gpt2)
     free = backend.generate(prompts(12)).values
     lm = backend.network
 
@@ -216,12 +205,12 @@ def test_a_model_whose_rows_cannot_come_and_go_has_no_other_ways() -> None:
 
 
 def test_on_a_cpu_own_decoding_is_not_compared_with_anything() -> None:
-    assert isinstance(writer_in("auto", build_model("Llama")), Decoder)
+    assert writer_in("auto", build_model("Llama")).describe()["rows"] == "come and go"
 
 
-def test_an_unknown_way_is_refused(workshop: Workshop) -> None:
+def test_an_unknown_way_is_refused(gpt2: Path, open_model: Any) -> None:
     with pytest.raises(ModelError, match=r"writing=statc is not one of .* did you mean 'static'"):
-        hf(str(workshop("gpt2", "LMHeadModel")), writing="statc")
+        open_model("hf", gpt2, writing="statc")
 
 
 # ---- ways that fail --------------------------------------------------------------------------------------------------
@@ -405,7 +394,6 @@ def test_attention_by_groups_gives_the_same_texts_and_repeats_no_keys(
     del everywhere
     model = build(name)
     writer = writer_for(model, 0, TokenBudget(16_384, rows=4))
-    assert isinstance(writer, Decoder)
     assert writer.grouped
     seen: list[tuple[int, int]] = []
     compute = torch.nn.functional.scaled_dot_product_attention
@@ -428,7 +416,6 @@ def test_attention_by_groups_gives_the_same_texts_and_repeats_no_keys(
 def test_attention_of_other_kinds_is_left_to_transformers(name: str, everywhere: None) -> None:
     del everywhere
     writer = writer_for(build(name), 0, TokenBudget(16_384, rows=4))
-    assert isinstance(writer, Decoder)
     assert not writer.grouped
 
 
@@ -447,5 +434,4 @@ def test_a_model_that_does_not_bear_attention_by_groups_keeps_its_own(
     monkeypatch.setattr(attention, "attention_by_groups", wrong)
     writer = writer_for(model, 0, TokenBudget(16_384, rows=4))
     attention._register.cache_clear()
-    assert isinstance(writer, Decoder)
     assert not writer.grouped
