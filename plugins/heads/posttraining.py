@@ -8,7 +8,7 @@ loss is that of held-out examples with fixed noise.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
@@ -110,18 +110,21 @@ def _field(line: str, location: str) -> str:
 
 def pieces_of(tokenizer: PreTrainedTokenizerBase, texts: dict[str, str], limit: int | None) -> list[TextPiece]:
     """Split texts into pieces of at most `limit` tokens, special ones included. Raises `TrainError` for none."""
+    pieces = list(_split_texts(tokenizer, texts, limit)) if texts else []  # a tokenizer cannot encode nothing
+    if not pieces:
+        raise TrainError("there is no text to learn from; give a task with texts, or --head_args texts=FILE")
+    return pieces
+
+
+def _split_texts(tokenizer: PreTrainedTokenizerBase, texts: dict[str, str], limit: int | None) -> Iterator[TextPiece]:
     truncation = {} if limit is None else {"truncation": True, "max_length": limit, "return_overflowing_tokens": True}
     encoded = tokenizer(list(texts), return_special_tokens_mask=True, verbose=False, **truncation)
     origins = list(texts.values())
     owners: Sequence[int] = encoded.get("overflow_to_sample_mapping", range(len(origins)))
-    pieces = []
     for ids, special, owner in zip(encoded[IDS], encoded[SPECIAL], owners, strict=True):
         text_positions = [index for index, is_special in enumerate(special) if not is_special]
         if text_positions:
-            pieces.append(TextPiece(ids, text_positions[0], text_positions[-1] + 1, origins[owner]))
-    if not pieces:
-        raise TrainError("there is no text to learn from; give a task with texts, or --head_args texts=FILE")
-    return pieces
+            yield TextPiece(ids, text_positions[0], text_positions[-1] + 1, origins[owner])
 
 
 class NoisyFeatures:
