@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import figeval
+from figeval.io.observer import NO_FIGURES, Observer
+from figeval.wings.training.api import resolve_config, train_and_evaluate
 from figeval.wings.training.config import TrainConfig
 
 TASK = """
@@ -47,6 +52,39 @@ def config(model: Path, folder: Path, output: Path, **changes: Any) -> TrainConf
         "lr": 0.01,
     }
     return TrainConfig.model_validate({**values, **changes})
+
+
+@dataclass
+class Heard(Observer):
+    """What trainings report: where they begin, the losses of their steps, lines; may stop as a power cut would."""
+
+    cut: int | None = None  # after so many steps
+    began_at: list[int] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    total: int = 0
+
+    def start(self, stage: str, total: int, done: int = 0, *, unit: str = "example", note: str = "") -> None:
+        self.total = total
+        self.began_at.append(done)
+
+    def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:
+        self.steps.append(done)
+        self.losses.append(figures["loss"])
+        if len(self.steps) == self.cut:
+            raise KeyboardInterrupt
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def warn(self, text: str) -> None: ...
+
+
+def train(task: str, model: Path, *, observer: Observer | None = None, **options: Any) -> figeval.Training:
+    """Train as `figeval.train` and the command `train` do, with an observer."""
+    config = resolve_config(None, {"task": task, "model": str(model), **options})
+    return train_and_evaluate(config, observer or Heard())
 
 
 def read_evaluations(output: Path) -> list[dict[str, float]]:

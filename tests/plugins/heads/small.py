@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+import figeval
 from figeval import (
     ChoiceExample,
     Example,
@@ -19,17 +20,11 @@ from figeval import (
     JointExample,
     PairExample,
     RankingExample,
-    RunConfig,
     ScoredSpan,
     SpanExample,
 )
-from figeval.io.observer import Observer
-from figeval.runs.run import run as run_pipeline
-from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.task_training import train_in_process
-from figeval.wings.training.train_folder import Progress
+from tests import trainings
 from tests.plugins.tiny import BERT, make_tokenizer, save, word_pieces
-from tests.wings.training.linear import Heard
 
 COMMON = "data: {train: 'jsonl:rows.jsonl', test: 'jsonl:rows.jsonl'}\nname: small\n"
 TASKS = {
@@ -89,36 +84,17 @@ class Small:
     def model(self) -> Path:
         return self.folder / "base"
 
-    @property
-    def trained(self) -> Path:
-        return self.folder / "out"
-
-    @property
-    def harness(self) -> Harness:
-        return Harness(include=(self.folder,))
-
-    def train(self, heard: Heard | None = None, **changes: Any) -> Progress:
-        """Through the very function that `figeval train` calls, chosen on what is learnt."""
-        values = {"task": "small", "model": str(self.model), "output": self.trained, "device": "cpu"}
+    def train(self, observer: trainings.Heard | None = None, **changes: Any) -> figeval.Training:
+        """Train in the folder `out`, chosen on the examples that are learnt, and run the task."""
         steps = {"lr": 3e-3, "epochs": 60, "patience": None, "batch_size": 4, "evaluate_every": 20, "weight_decay": 0}
-        config = TrainConfig.model_validate(
-            {**values, **steps, "select_on": "test", "include_path": [self.folder], **changes}
-        )
-        return train_in_process(config, self.harness, heard or Heard())
-
-    def answers(self) -> tuple[Any, list[dict[str, Any]]]:
-        """The record's task and the predictions of `figeval run` on what was trained."""
-        folder = self.folder / "run"
-        config = RunConfig(tasks=("small",), model=str(self.trained), device="cpu", output_path=folder)
-        record, _ = run_pipeline(config, self.harness, Observer())
-        (task,) = record.tasks
-        assert task.error is None
-        lines = (folder / "predictions" / "small.jsonl").read_text("utf-8").splitlines()
-        return task, [json.loads(line) for line in lines]
-
-    def record(self) -> dict[str, Any]:
-        training_record: dict[str, Any] = json.loads((self.trained / "training" / "record.json").read_text("utf-8"))
-        return training_record
+        options: dict[str, Any] = {
+            "output": self.folder / "out",
+            "device": "cpu",
+            "select_on": "test",
+            "include_path": [self.folder],
+        }
+        options |= {"model": self.model, **steps, **changes}
+        return trainings.train("small", options.pop("model"), observer=observer, **options)
 
 
 def small(folder: Path, task_type: str, examples: Sequence[Any]) -> Small:
@@ -138,14 +114,6 @@ def small(folder: Path, task_type: str, examples: Sequence[Any]) -> Small:
     return Small(folder, examples)
 
 
-def write_network(learner: Any, network: Any, folder: Path) -> Path:
-    """What the loop writes of a network."""
-    folder.mkdir()
-    weights = {name: value.detach().cpu() for name, value in network.state_dict().items()}
-    (folder / "figeval.json").write_text(json.dumps(learner.save(network, weights, folder)))
-    return folder
-
-
 def assert_alike(spans: list[list[ScoredSpan]], expected: list[list[ScoredSpan]]) -> None:
     """The same spans; a score may differ in its last bit, where weights lie in memory makes that difference."""
     assert [[span.span for span in row] for row in spans] == [[span.span for span in row] for row in expected]
@@ -153,11 +121,9 @@ def assert_alike(spans: list[list[ScoredSpan]], expected: list[list[ScoredSpan]]
     assert scores[0] == pytest.approx(scores[1], rel=1e-5)
 
 
-def scores_of(task: Any) -> dict[str, float | None]:
-    """Metric → score of a task's record."""
+def scores_of(run: figeval.Run | None) -> dict[str, float | None]:
+    """Metric → score of the only task of a run."""
+    assert run is not None
+    (task,) = run.record.tasks
+    assert task.error is None
     return {score.metric: score.value for score in task.scores}
-
-
-def best_of(progress: Progress) -> dict[str, float | None]:
-    """The scores on dev that chose the model."""
-    return next(evaluation.scores for evaluation in progress.evaluations if evaluation.step == progress.best)

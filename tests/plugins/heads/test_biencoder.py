@@ -13,18 +13,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from figeval import ChoiceExample, FigevalError, Harness, RankingExample, RunConfig, Setup, Text
-from figeval.builtin.plugins.encoders.encoder import encoder
-from figeval.builtin.plugins.heads.biencoder import choice, ranking
-from figeval.builtin.plugins.heads.joint_head import joint
-from figeval.io.observer import Observer
-from figeval.runs.run import run as run_pipeline
-from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.task_training import train_in_process
-from tests.plugins.heads.small import write_network
+from figeval import ChoiceExample, FigevalError, RankingExample, Setup, Text
+from tests.learners import head, write_network
+from tests.plugins.heads.small import scores_of
 from tests.plugins.tiny import LINES, Workshop
-from tests.wings.training.linear import Heard
+from tests.trainings import Heard, train
 
+choice, ranking, joint = head("choice", "biencoder"), head("ranking", "biencoder"), head("joint", "joint")
 CANDIDATES = (*LINES, "yes", "no, it is not", LINES[0] + " " + LINES[3])
 
 
@@ -229,7 +224,7 @@ def with_prompts(prompts: dict[str, str]) -> tuple[list[RankingExample], list[Ch
 
 
 def test_texts_are_trained_with_the_prompts_that_evaluation_reads(
-    checkpoint_with_prompts: Callable[..., Path], workshop: Workshop, tmp_path: Path
+    checkpoint_with_prompts: Callable[..., Path], workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
 ) -> None:
     """Token for token as if the prompts were part of the texts; the checkpoint declares them."""
     options = {"pooling": None, "candidates": "batch", "hard": 2}
@@ -247,8 +242,8 @@ def test_texts_are_trained_with_the_prompts_that_evaluation_reads(
         assert features.hard == expected.hard
 
         network = learner.network().eval()
-        saved_folder = write_network(learner, network, tmp_path / make.__name__)
-        saved, trained = encoder(str(saved_folder)), learner.backend(network)
+        saved_folder = write_network(learner, network, tmp_path / type(examples[0]).__name__)
+        saved, trained = open_model(saved_folder), learner.backend(network)
         assert saved.prompts.by_role == learner.describe()["prompts"] == {**E5, "text": E5["query"]}
         texts = [Text(text, role) for text in LINES for role in ("query", "document", "")]
         np.testing.assert_allclose(saved.embed(texts).values, trained.embed(texts).values, atol=1e-6)
@@ -271,12 +266,13 @@ def test_the_trained_model_keeps_the_prompts_that_were_given(
     read: Sequence[str],
     checkpoint_with_prompts: Callable[..., Path],
     tmp_path: Path,
+    open_model: Callable[..., Any],
 ) -> None:
     learner = ranking(setup(checkpoint_with_prompts(declared), options={"pooling": None, **options_given}))
     saved_folder = write_network(learner, learner.network(), tmp_path / "out")
     about = json.loads((saved_folder / "figeval.json").read_text()) | {"about": {"head": "biencoder"}}
     (saved_folder / "figeval.json").write_text(json.dumps(about))
-    saved = encoder(str(saved_folder))
+    saved = open_model(saved_folder)
     assert (saved.prompts.query, saved.prompts.document, saved.prompts.text) == tuple(read)
     assert "warnings" not in saved.describe()
 
@@ -330,35 +326,23 @@ def folder_of_tasks(tmp_path: Path) -> Path:
     return tasks_folder
 
 
-def config(folder_of_tasks: Path, model: Path, **changes: Any) -> TrainConfig:
-    values = {"task": "lines", "model": str(model), "output": folder_of_tasks.parent / "out", "device": "cpu"}
-    further = {"head_args": {"pooling": "mean"}, "lr": 3e-3, "epochs": 8, "patience": None, "batch_size": 8}
-    return TrainConfig.model_validate({**values, **further, "include_path": [folder_of_tasks], **changes})
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_it_learns_and_answers_as_it_did_in_training(
     similarity: str, folder_of_tasks: Path, workshop: Workshop, tmp_path: Path
 ) -> None:
-    train_config = config(
-        folder_of_tasks, workshop("bert", "Model"), select_on="test",
-        head_args={"pooling": "mean", "similarity": similarity},
+    trained = train(
+        "lines", workshop("bert", "Model"), observer=(heard := Heard()), output=tmp_path / "out", device="cpu",
+        include_path=[folder_of_tasks], head_args={"pooling": "mean", "similarity": similarity}, select_on="test",
+        lr=3e-3, epochs=8, patience=None, batch_size=8,
     )  # fmt: skip
-    harness, heard = Harness(include=train_config.include_path), Heard()
-    progress = train_in_process(train_config, harness, heard)
     assert heard.losses[-1] < heard.losses[0]
-    best = next(evaluation for evaluation in progress.evaluations if evaluation.step == progress.best)
-    assert (best.scores["acc"] or 0) > 0.4  # chance is a sixth
-    run_config = RunConfig(tasks=("lines",), model=str(train_config.output), device="cpu", output_path=tmp_path / "run")
-    record, _ = run_pipeline(run_config, harness, Observer())
-    (task,) = record.tasks
-    assert task.route == {"cosine": "by_cosine", "dot": "by_dot"}[similarity]
-    assert {score.metric: score.value for score in task.scores} == pytest.approx(best.scores)
-    declared = json.loads((train_config.output / "figeval.json").read_text())
+    assert (trained.best["acc"] or 0) > 0.4  # chance is a sixth
+    assert trained.run.record.tasks[0].route == {"cosine": "by_cosine", "dot": "by_dot"}[similarity]
+    assert scores_of(trained.run) == pytest.approx(trained.best)
+    declared = json.loads((trained.path / "figeval.json").read_text())
     assert declared["about"]["selected_on"] == "test"
-    training_record = json.loads((train_config.output / "training" / "record.json").read_text())
-    assert (training_record["train"]["n"], training_record["dev"]["source"]) == (24, "the test split")
+    assert (trained.record.train.n, trained.record.dev.source) == (24, "the test split")
 
 
 # ---- what cannot be ------------------------------------------------------------------------------------------------

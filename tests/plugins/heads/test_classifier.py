@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +10,20 @@ import pytest
 import torch
 from torch.nn import functional
 
-from figeval import CapabilityError, FigevalError, Setup
-from figeval.builtin.plugins.classification.classification import ClassificationExample
-from figeval.builtin.plugins.classification.multilabel import MultilabelExample
-from figeval.builtin.plugins.classification.requests import TextLabels
-from figeval.builtin.plugins.encoders.classifier import classifier
-from figeval.builtin.plugins.heads.classifier import multilabel, single_label
-from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
+from figeval import CapabilityError, FigevalError, Harness, Setup
 from figeval.testing import CapabilityCheck, check_learner, check_model
+from tests.learners import head, write_network
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
+
+HARNESS = Harness()
+CLASSIFICATION, MULTILABEL = HARNESS.task_types.get("classification"), HARNESS.task_types.get("multilabel")
+(TextLabels,) = CLASSIFICATION.routes[0].requests
+single_label, multilabel = head("classification", "classifier"), head("multilabel", "classifier")
 
 LABELS = ("sarcastic", "not_sarcastic")
 TYPES = ("irony", "satire", "question")
-TEXTS = [ClassificationExample(id=f"t{n}", text=line, label=LABELS[n % 2]) for n, line in enumerate(LINES)]
-SETS = [MultilabelExample(id=f"s{n}", text=line, labels=frozenset(TYPES[: n % 4])) for n, line in enumerate(LINES)]
+TEXTS = [CLASSIFICATION.Example(id=f"t{n}", text=line, label=LABELS[n % 2]) for n, line in enumerate(LINES)]
+SETS = [MULTILABEL.Example(id=f"s{n}", text=line, labels=frozenset(TYPES[: n % 4])) for n, line in enumerate(LINES)]
 KINDS = ("bert", "roberta", "distilbert", "gpt2")
 
 
@@ -68,47 +68,40 @@ def test_losses_are_those_of_the_plain_formulas(kind: str, workshop: Workshop) -
 
 
 def save_learner(learner: Any, folder: Path) -> Path:
-    folder.mkdir()
-    network = learner.network()
-    declared = learner.save(network, dict(network.state_dict()), folder)
-    (folder / "figeval.json").write_text(json.dumps(declared), encoding="utf-8")
-    return folder
+    return write_network(learner, learner.network(), folder)
 
 
 @pytest.mark.parametrize("manner", ["single", "several"])
-def test_what_was_trained_is_what_is_asked(manner: str, workshop: Workshop, tmp_path: Path) -> None:
+def test_what_was_trained_is_what_is_asked(
+    manner: str, workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
     """The backend of the network in training and the saved folder give the same probabilities."""
     folder = workshop("bert", "Model")
     learner = single_label(setup_of(folder)) if manner == "single" else multilabel(many(folder))
     torch.manual_seed(3)
     network = learner.network().eval()
-    out = tmp_path / "model"
-    out.mkdir()
-    declared = learner.save(network, dict(network.state_dict()), out)
-    (out / "figeval.json").write_text(json.dumps(declared), encoding="utf-8")
-    assert resolve_backend(str(out), {}) == "classifier"
+    out = write_network(learner, network, tmp_path / "model")
+    assert HARNESS.backends.locate(str(out), {})[0] == "classifier"
     requests = [TextLabels(line, learner.labels, several=manner == "several") for line in LINES]
     trained = learner.backend(network).label_texts(requests).values
-    read = classifier(str(out), device="cpu").label_texts(requests).values
+    read = open_model(out, device="cpu").label_texts(requests).values
     for before, after in zip(trained, read, strict=True):
         assert before == pytest.approx(after, abs=1e-5)
         assert (sum(after.values()) == pytest.approx(1)) == (manner == "single")
 
 
-def test_a_trained_classifier_is_a_model(workshop: Workshop, tmp_path: Path) -> None:
+def test_a_trained_classifier_is_a_model(workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]) -> None:
     folder = save_learner(single_label(setup_of(workshop("bert", "Model"))), tmp_path / "model")
     requests = [TextLabels(line, LABELS) for line in LINES]
     check = CapabilityCheck("label_texts", requests, lambda request, answer: "", TextLabels(LONG_TEXT, LABELS))
-    check_model(lambda: classifier(str(folder), device="cpu"), checks=[check], tolerance=1e-4)
+    check_model(lambda: open_model(folder, device="cpu"), checks=[check], tolerance=1e-4)
 
 
-def test_one_label_is_not_taken_for_several(workshop: Workshop, tmp_path: Path) -> None:
-    model = classifier(
-        str(save_learner(single_label(setup_of(workshop("bert", "Model"))), tmp_path / "one")), device="cpu"
-    )
+def test_one_label_is_not_taken_for_several(workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]) -> None:
+    model = open_model(save_learner(single_label(setup_of(workshop("bert", "Model"))), tmp_path / "one"), device="cpu")
     with pytest.raises(CapabilityError, match="gives one label to a text"):
         model.label_texts([TextLabels("t", LABELS, several=True)])
-    model = classifier(str(save_learner(multilabel(many(workshop("bert", "Model"))), tmp_path / "many")), device="cpu")
+    model = open_model(save_learner(multilabel(many(workshop("bert", "Model"))), tmp_path / "many"), device="cpu")
     with pytest.raises(CapabilityError, match="a probability of its own to each label"):
         model.label_texts([TextLabels("t", TYPES)])
 
@@ -120,11 +113,11 @@ def test_a_head_is_kept_only_if_it_means_the_same_in_the_same_way(workshop: Work
     assert multilabel(setup_of(folder)).fresh
 
 
-def test_other_peoples_classifiers_need_names(workshop: Workshop) -> None:
+def test_other_peoples_classifiers_need_names(workshop: Workshop, open_model: Callable[..., Any]) -> None:
     folder = workshop("bert", "ForSequenceClassification")
     with pytest.raises(FigevalError, match="labels="):
-        classifier(str(folder), device="cpu")
-    model = classifier(str(folder), device="cpu", labels="sarcastic:1;not_sarcastic:0")
+        open_model(f"classifier:{folder}", device="cpu")
+    model = open_model(f"classifier:{folder}", device="cpu", labels="sarcastic:1;not_sarcastic:0")
     (probabilities,) = model.label_texts([TextLabels(LINES[0], LABELS)]).values
     assert sum(probabilities.values()) == pytest.approx(1)
 
@@ -132,8 +125,8 @@ def test_other_peoples_classifiers_need_names(workshop: Workshop) -> None:
 @pytest.mark.parametrize(
     ("factory", "setup", "hidden"),
     [
-        (single_label, setup_of, ClassificationExample(id="t9", text="t", label=None)),
-        (multilabel, many, MultilabelExample(id="t9", text="t", labels=None)),
+        (single_label, setup_of, CLASSIFICATION.Example(id="t9", text="t", label=None)),
+        (multilabel, many, MULTILABEL.Example(id="t9", text="t", labels=None)),
     ],
 )
 def test_hidden_labels_are_no_lesson(factory: Any, setup: Any, hidden: Any, workshop: Workshop) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from figeval import Setup, plugins
+from figeval import Setup
 from figeval.testing import check_learner
-from figeval.wings.training.learners import load_learners
+from tests.learners import head
 from tests.plugins.heads.small import examples_of, small
 
 HEADS = [
@@ -24,11 +24,11 @@ HEADS = [
 ]
 
 
-@pytest.mark.parametrize(("task_type", "head", "task"), HEADS)
-def test_a_head_is_a_learner(task_type: str, head: str, task: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("task_type", "name", "task"), HEADS)
+def test_a_head_is_a_learner(task_type: str, name: str, task: str, tmp_path: Path) -> None:
     examples = examples_of(task, 6)
     labels = ("entailment", "non-entailment") if task_type == "pairs" else ()
-    _, factory = load_learners(plugins.plugin_manager()).choose(task_type, head)
     model = small(tmp_path, task_type, examples).model
-    options = {"pooling": "mean"} if head in ("biencoder", "joint") else {}
-    check_learner(factory, Setup(model=str(model), labels=labels, options=options), examples, tolerance=1e-4)
+    options = {"pooling": "mean"} if name in ("biencoder", "joint") else {}
+    setup = Setup(model=str(model), labels=labels, options=options)
+    check_learner(head(task_type, name), setup, examples, tolerance=1e-4)

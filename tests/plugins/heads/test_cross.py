@@ -5,6 +5,7 @@ was trained is what is asked.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,12 @@ import torch
 from torch.nn import functional
 
 from figeval import ChoiceExample, FigevalError, PairExample, PairLabel, RankingExample, Setup, TextPair
-from figeval.builtin.plugins.encoders.pair_model import pairs as reading
-from figeval.builtin.plugins.heads.cross_encoder import choice, pairs, ranking
+from tests.learners import head, write_network
 from tests.plugins.headed import declare
-from tests.plugins.heads.small import best_of, examples_of, scores_of, small, write_network
+from tests.plugins.heads.small import examples_of, scores_of, small
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
+pairs, choice, ranking = head("pairs", "cross"), head("choice", "cross"), head("ranking", "cross")
 HEAD = "ForSequenceClassification"
 KINDS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra", "gpt2")
 LABELS = ("entailment", "neutral", "contradiction")
@@ -141,7 +142,9 @@ def test_lengths_of_pairs_not_yet_made_are_those_of_the_longest(workshop: Worksh
 # ---- heads ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_head_of_the_same_meaning_is_kept_its_classes_found_by_name(workshop: Workshop) -> None:
+def test_a_head_of_the_same_meaning_is_kept_its_classes_found_by_name(
+    workshop: Workshop, open_model: Callable[..., Any]
+) -> None:
     folder = workshop("bert", HEAD, id2label={0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"})
     learner = pairs(setup(folder))
     assert learner.describe()["fresh_head"] is False
@@ -149,7 +152,7 @@ def test_a_head_of_the_same_meaning_is_kept_its_classes_found_by_name(workshop: 
     network, features = learner.network().eval(), learner.features(PAIRS)
     assert features.batch([0, 1, 2], 0)["classes"].tolist() == [2, 1, 0]
     requests = [PairLabel(example.left, example.right, LABELS) for example in PAIRS]
-    probabilities = reading(str(folder)).label_pairs(requests).values
+    probabilities = open_model(f"pairs:{folder}").label_pairs(requests).values
     expected = -torch.tensor([row[str(example.label)] for row, example in zip(probabilities, PAIRS, strict=True)]).log()
     with torch.inference_mode():
         torch.testing.assert_close(network([features.batch(range(6), 0)], []), expected, rtol=1e-4, atol=1e-4)
@@ -164,14 +167,16 @@ def test_a_head_of_the_same_meaning_is_kept_its_classes_found_by_name(workshop: 
         {0: "closeness"},
     ],
 )
-def test_another_head_makes_place_for_a_fresh_one(names: dict[int, str], workshop: Workshop) -> None:
+def test_another_head_makes_place_for_a_fresh_one(
+    names: dict[int, str], workshop: Workshop, open_model: Callable[..., Any]
+) -> None:
     folder = workshop("bert", HEAD, id2label=names)
     learner = pairs(setup(folder, labels=TWO_LABELS))
     assert learner.describe()["fresh_head"] is True
     model = learner.network().model
     assert model.config.id2label == {0: "entailment", 1: "non-entailment"}
     assert model.classifier.out_features == 2
-    network = reading(str(folder), **({} if len(names) != 2 else {"labels": "a:0;b:1"})).network.model
+    network = open_model(f"pairs:{folder}", **({} if len(names) != 2 else {"labels": "a:0;b:1"})).network.model
     assert not torch.equal(model.classifier.weight[0], network.classifier.weight[0])
     for name, weight in network.bert.state_dict().items():
         assert torch.equal(weight, model.bert.state_dict()[name]), name
@@ -235,31 +240,35 @@ def test_activations_computed_twice_give_the_same_gradient(workshop: Workshop) -
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2"])
-def test_what_was_saved_answers_as_the_network_did(kind: str, workshop: Workshop, tmp_path: Path) -> None:
+def test_what_was_saved_answers_as_the_network_did(
+    kind: str, workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
     """Also where a pair is too long."""
     learner = pairs(setup(workshop(kind, "Model")))
     network = learner.network().eval()
     label_requests = [
         PairLabel(example.left, example.right, LABELS) for example in [*PAIRS, replace(PAIRS[0], right=LONG_TEXT)]
     ]
-    answers = reading(str(write_network(learner, network, tmp_path / "labels"))).label_pairs(label_requests)
+    answers = open_model(write_network(learner, network, tmp_path / "labels")).label_pairs(label_requests)
     for row, other in zip(answers.values, learner.backend(network).label_pairs(label_requests).values, strict=True):
         assert row == pytest.approx(other, rel=1e-5)
     assert answers.truncated == {6}
     scorer = choice(setup(workshop(kind, "Model")))
     network = scorer.network().eval()
     pair_requests = [TextPair(request.left, request.right) for request in label_requests]
-    scores = reading(str(write_network(scorer, network, tmp_path / "closeness"))).score_pairs(pair_requests)
+    scores = open_model(write_network(scorer, network, tmp_path / "closeness")).score_pairs(pair_requests)
     assert scores.values == pytest.approx(scorer.backend(network).score_pairs(pair_requests).values, rel=1e-5)
 
 
-def test_how_a_model_came_about_is_in_the_record(workshop: Workshop, tmp_path: Path) -> None:
+def test_how_a_model_came_about_is_in_the_record(
+    workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
     about = {"task": "mini_pairs", "selected_on": "test"}
     folder = workshop("bert", HEAD, num_labels=1)
-    assert reading(str(declare(folder, tmp_path / "said", kind="pairs", about=about))).describe()["about"] == about
-    assert "about" not in reading(str(folder)).describe()
+    assert open_model(declare(folder, tmp_path / "said", kind="pairs", about=about)).describe()["about"] == about
+    assert "about" not in open_model(f"pairs:{folder}").describe()
     with pytest.raises(FigevalError, match="unknown key 'knd'"):
-        reading(str(declare(folder, tmp_path / "odd", knd="pairs")))
+        open_model(declare(folder, tmp_path / "odd", knd="pairs"))
 
 
 @pytest.mark.slow
@@ -279,13 +288,13 @@ def test_it_learns_and_answers_as_it_did_in_training(
     task_type: str, task: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:
     ground = small(tmp_path / "ground", task_type, shorten_rankings(examples_of(task, 8)))
-    progress = ground.train(**changes)
-    scores, rows = ground.answers()
-    assert scores.route == {"pairs": "by_head"}.get(task_type, "by_pair_score")
-    assert scores_of(scores) == pytest.approx(best_of(progress), rel=1e-6)
-    assert (scores_of(scores)["acc"] or 0) > 0.8
-    assert len({json.dumps(row["pred"]) for row in rows}) > 1
-    assert ground.record()["head"]["fresh_head"] is True
+    trained = ground.train(**changes)
+    run, scores = trained.run, scores_of(trained.run)
+    assert run.record.tasks[0].route == {"pairs": "by_head"}.get(task_type, "by_pair_score")
+    assert scores == pytest.approx(trained.best, rel=1e-6)
+    assert (scores["acc"] or 0) > 0.8
+    assert len({json.dumps(row["pred"]) for row in run.rows("small")}) > 1
+    assert trained.to_dict()["head"]["fresh_head"] is True
 
 
 def shorten_rankings(examples: list[Any]) -> list[Any]:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from figeval import FigevalError, GenerationExample, Harness, Inputs, RunConfig, Setup
-from figeval.builtin.plugins.causal.writer import writer
-from figeval.builtin.plugins.heads.writing import causal, seq2seq
-from figeval.builtin.plugins.torch_models.checkpoint import locate, require, resolve_backend
-from figeval.io.observer import Observer
-from figeval.runs.run import run as run_pipeline
-from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.task_training import train_in_process
-from tests.plugins.tiny import LINES, Workshop
-from tests.trainings import read_evaluations
-from tests.wings.training.linear import Heard
+from figeval import FigevalError, GenerationExample, Harness, Inputs, Setup
+from figeval.testing import capabilities
+from tests.learners import head, write_network
+from tests.plugins.heads.small import scores_of
+from tests.plugins.tiny import LINES, Workshop, change_config
+from tests.trainings import Heard, train
 
+seq2seq, causal = head("generation", "seq2seq"), head("generation", "causal")
 GENERATION_HEAD = "ForConditionalGeneration"
 MODELS = [("t5", GENERATION_HEAD, seq2seq), ("bart", GENERATION_HEAD, seq2seq), ("gpt2", "LMHeadModel", causal)]
 SPREAD = {"bart": {"init_std": 0.06}}  # so that inputs matter
@@ -45,10 +41,10 @@ def inputs_of(examples: Sequence[GenerationExample]) -> list[Inputs]:
     return [Inputs(tuple(example.inputs.items())) for example in examples]
 
 
-@pytest.mark.parametrize(("kind", "head", "factory"), MODELS)
-def test_losses_are_those_of_transformers(kind: str, head: str, factory: Any, workshop: Workshop) -> None:
+@pytest.mark.parametrize(("kind", "architecture", "factory"), MODELS)
+def test_losses_are_those_of_transformers(kind: str, architecture: str, factory: Any, workshop: Workshop) -> None:
     """One example at a time, with the labels that transformers shifts itself."""
-    learner = factory(setup(workshop(kind, head)))
+    learner = factory(setup(workshop(kind, architecture)))
     network, features = learner.network().eval(), learner.features(EXAMPLES)
     with torch.inference_mode():
         for rows in ([0], [4, 1], [5, 0, 3, 2]):
@@ -87,12 +83,14 @@ def test_a_causal_model_learns_the_text_and_not_its_inputs(workshop: Workshop) -
     assert tokenizer.decode(before).endswith(2 * tokenizer.eos_token)
 
 
-@pytest.mark.parametrize(("kind", "head", "factory"), MODELS)
-def test_what_is_too_long_is_cut_as_when_it_is_asked(kind: str, head: str, factory: Any, workshop: Workshop) -> None:
+@pytest.mark.parametrize(("kind", "architecture", "factory"), MODELS)
+def test_what_is_too_long_is_cut_as_when_it_is_asked(
+    kind: str, architecture: str, factory: Any, workshop: Workshop
+) -> None:
     """A causal model's inputs have half of its positions, so that there is room for a text."""
     long = [GenerationExample(id="0", inputs={"words": tuple(LINES)}, references=(" ".join(LINES * 2),)), EXAMPLES[0]]
     long[1] = GenerationExample(id="1", inputs={"words": ("time",)}, references=("saves nine",))
-    learner = factory(setup(workshop(kind, head), max_target=20))
+    learner = factory(setup(workshop(kind, architecture), max_target=20))
     features = learner.features(long)
     assert features.truncated == 1
     assert len(features.rows[0]["input_ids"]) <= 96
@@ -106,11 +104,11 @@ def test_what_is_too_long_is_cut_as_when_it_is_asked(kind: str, head: str, facto
         assert list(ids) == list(row["input_ids"])[: len(ids)]
 
 
-@pytest.mark.parametrize(("kind", "head", "factory"), MODELS)
+@pytest.mark.parametrize(("kind", "architecture", "factory"), MODELS)
 def test_texts_do_not_depend_on_what_is_written_beside_them(
-    kind: str, head: str, factory: Any, workshop: Workshop
+    kind: str, architecture: str, factory: Any, workshop: Workshop
 ) -> None:
-    learner = factory(setup(workshop(kind, head, **SPREAD.get(kind, {})), max_new_tokens=12, num_beams=3))
+    learner = factory(setup(workshop(kind, architecture, **SPREAD.get(kind, {})), max_new_tokens=12, num_beams=3))
     learner.features(EXAMPLES)
     backend = learner.backend(learner.network().eval())
     together = backend.write(inputs_of(EXAMPLES)).values
@@ -166,40 +164,34 @@ def tell(folder: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "head", "trained"), [("t5", GENERATION_HEAD, None), ("gpt2", "LMHeadModel", "causal")]
+    ("kind", "architecture", "name"), [("t5", GENERATION_HEAD, None), ("gpt2", "LMHeadModel", "causal")]
 )
 def test_it_learns_and_writes_as_it_did_in_training(
-    kind: str, head: str, trained: str | None, tmp_path: Path, workshop: Workshop
+    kind: str, architecture: str, name: str | None, tmp_path: Path, workshop: Workshop, open_model: Callable[..., Any]
 ) -> None:
     telling = tell(tmp_path)
-    model = workshop(kind, head, **SHAPES[kind])
-    config = TrainConfig(
-        task="tell", model=str(model), output=telling / "out", include_path=(telling,), head=trained, device="cpu",
-        head_args={"max_new_tokens": 20, "num_beams": 2}, batch_size=4, epochs=100, evaluate_every=50, patience=None,
-        lr=2e-2 if trained is None else 1e-2, schedule="constant", select_on="test", select_by="rouge_l",
+    trained = train(
+        "tell", workshop(kind, architecture, **SHAPES[kind]), observer=(heard := Heard()), output=telling / "out",
+        include_path=[telling], head=name, device="cpu", head_args={"max_new_tokens": 20, "num_beams": 2}, batch_size=4,
+        epochs=100, evaluate_every=50, patience=None, lr=2e-2 if name is None else 1e-2, schedule="constant",
+        select_on="test", select_by="rouge_l",
     )  # fmt: skip
-    harness, heard = Harness(include=(telling,)), Heard()
-    train_in_process(config, harness, heard)
     assert heard.losses[-1] < heard.losses[0] / 10
-    assert resolve_backend(str(config.output), {}) == "writer"
-    require(locate(str(config.output)), "causal" if trained else "seq2seq")  # it can be asked for likelihoods, too
-    asked_again = RunConfig(tasks=("tell",), model=str(config.output), output_path=telling / "run", device="cpu")
-    record, _ = run_pipeline(asked_again, harness, Observer())
-    (task,) = record.tasks
-    assert task.route == "by_writing"
-    scores = {score.metric: score.value for score in task.scores}
-    best = max(evaluation["rouge_l"] for evaluation in read_evaluations(config.output))
-    assert scores["rouge_l"] == best > 0.7, scores
-    assert record.model.description["num_beams"] == 2
+    assert Harness().backends.locate(str(trained.path), {})[0] == "writer"
+    assert "loglikelihood" in capabilities(open_model(f"{name or 'seq2seq'}:{trained.path}"))
+    assert trained.run.record.tasks[0].route == "by_writing"
+    best = max(evaluation.scores["rouge_l"] for evaluation in trained.record.evaluations)
+    assert scores_of(trained.run)["rouge_l"] == best > 0.7
+    assert trained.run.record.model.description["num_beams"] == 2
 
 
-def test_a_model_that_was_trained_on_other_inputs_is_told_so(tmp_path: Path, workshop: Workshop) -> None:
+def test_a_model_that_was_trained_on_other_inputs_is_told_so(
+    tmp_path: Path, workshop: Workshop, open_model: Callable[..., Any]
+) -> None:
     learner = seq2seq(setup(workshop("t5", GENERATION_HEAD)))
     learner.features(EXAMPLES)
     network = learner.network()
-    declared = learner.save(network, network.state_dict(), tmp_path / "saved")
-    (tmp_path / "saved/figeval.json").write_text(json.dumps(declared))
-    backend = writer(model=str(tmp_path / "saved"), device="cpu", max_new_tokens=5)
+    backend = open_model(write_network(learner, network, tmp_path / "saved"), device="cpu", max_new_tokens=5)
     in_training = learner.backend(network.eval())
     assert backend.network.form == in_training.network.form
     assert backend.network.limit == in_training.network.limit
@@ -209,7 +201,7 @@ def test_a_model_that_was_trained_on_other_inputs_is_told_so(tmp_path: Path, wor
 
 
 @pytest.mark.parametrize(
-    ("kind", "head", "factory", "options", "words"),
+    ("kind", "architecture", "factory", "options", "words"),
     [
         ("gpt2", "LMHeadModel", seq2seq, {}, "is a GPT2LMHeadModel; use --head causal"),
         ("t5", GENERATION_HEAD, causal, {}, "is a T5ForConditionalGeneration; use --head seq2seq"),
@@ -219,16 +211,14 @@ def test_a_model_that_was_trained_on_other_inputs_is_told_so(tmp_path: Path, wor
     ],
 )
 def test_wrong_models_and_options_are_one_line(
-    kind: str, head: str, factory: Any, options: dict[str, Any], words: str, workshop: Workshop
+    kind: str, architecture: str, factory: Any, options: dict[str, Any], words: str, workshop: Workshop
 ) -> None:
     with pytest.raises(FigevalError, match=words) as error:
-        factory(setup(workshop(kind, head), **options))
+        factory(setup(workshop(kind, architecture), **options))
     assert "\n" not in str(error.value)
 
 
 def test_a_decoder_without_a_beginning_is_refused(workshop: Workshop, tmp_path: Path) -> None:
-    from tests.plugins.tiny import change_config
-
     folder = change_config(workshop("t5", GENERATION_HEAD), tmp_path / "t5", decoder_start_token_id=None)
     with pytest.raises(FigevalError, match="no decoder_start_token_id; add it"):
         seq2seq(setup(folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,13 @@ import torch
 from torch.nn import functional
 
 from figeval import FigevalError, JointExample, Setup, Span, SpanExample, SpanQuery, Text
-from figeval.builtin.plugins.encoders.joint_encoder import FILE, branch_logits
-from figeval.builtin.plugins.encoders.joint_encoder import joint as reading
-from figeval.builtin.plugins.heads.biencoder import ranking
-from figeval.builtin.plugins.heads.joint_head import joint
+from tests.learners import head, write_network
 from tests.plugins.headed import declare, joint_checkpoint
-from tests.plugins.heads.small import Small, assert_alike, best_of, examples_of, scores_of, small, write_network
+from tests.plugins.heads.small import Small, assert_alike, examples_of, scores_of, small
 from tests.plugins.tiny import LINES, Workshop
 
+joint, ranking = head("joint", "joint"), head("ranking", "biencoder")
+FILE = "joint.safetensors"
 CANDIDATES = (*LINES, "yes", "no, it is not")
 
 
@@ -73,7 +73,8 @@ def plain(network: Any, learner: Any, row: int) -> torch.Tensor:
     for part in example.parts:
         assert part.gold is not None
         vector = states(part.given).mean(0)
-        pointed = branch_logits(network.branch, read[None], vector[None], network.activation)[0, text_tokens]
+        hidden = network.branch["joint"](torch.cat((read, vector.expand_as(read)), dim=-1)).tanh()
+        pointed = torch.cat([network.branch[side](hidden) for side in ("start", "end")], dim=-1)[text_tokens]
         text_offsets = [mapped[n] for n in text_tokens]
         hit = [k for k, (a, b) in enumerate(text_offsets) if a < part.gold.end and b > part.gold.start]
         for side, target in enumerate((hit[0], hit[-1])):
@@ -154,11 +155,11 @@ def test_a_joint_model_keeps_its_branch(workshop: Workshop, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("kind", "options"), [("bert", {}), ("mpnet", {"similarity": "dot", "activation": "none"})])
 def test_what_was_saved_answers_as_the_network_did(
-    kind: str, options: dict[str, Any], workshop: Workshop, tmp_path: Path
+    kind: str, options: dict[str, Any], workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
 ) -> None:
     learner = joint(setup(workshop(kind, "Model"), max_length=60, options={**options, "max_span": 6}))
     network = learner.network().eval()
-    loaded, expected = reading(str(write_network(learner, network, tmp_path / "out"))), learner.backend(network)
+    loaded, expected = open_model(write_network(learner, network, tmp_path / "out")), learner.backend(network)
     texts = [Text(text) for text in (*CANDIDATES, *(example.query for example in EXAMPLES))]
     torch.testing.assert_close(*(torch.tensor(model.embed(texts).values) for model in (loaded, expected)))
     assert loaded.similarity == expected.similarity
@@ -227,18 +228,17 @@ def among_themselves(examples: list[JointExample]) -> list[JointExample]:
 @pytest.mark.slow
 def test_it_learns_and_answers_as_it_did_in_training(ground: Small) -> None:
     choose_holdout = {"head_args": {"pooling": "cls", "similarity": "dot"}, "batch_size": 3}
-    progress = ground.train(epochs=150, patience=2, lr=1e-2, **choose_holdout)
-    task, rows = ground.answers()
-    assert task.route == "at_once"
-    scores = scores_of(task)
-    assert scores == pytest.approx(best_of(progress), rel=1e-6)
+    trained = ground.train(epochs=150, patience=2, lr=1e-2, **choose_holdout)
+    run, scores = trained.run, scores_of(trained.run)
+    assert run.record.tasks[0].route == "at_once"
+    assert scores == pytest.approx(trained.best, rel=1e-6)
     assert (scores["acc"] or 0) > 0.8
     assert (scores["span_f1"] or 0) > 0.8
+    rows = [*run.rows("small")]
     assert len({tuple(part["pred"]) for row in rows for part in row["parts"]}) > len(rows)
-    declared = json.loads((ground.trained / "figeval.json").read_text())
+    declared = json.loads((trained.path / "figeval.json").read_text())
     assert (declared["kind"], declared["activation"], declared["about"]["head"]) == ("joint", "tanh", "joint")
-    run = json.loads((ground.folder / "run" / "run.json").read_text())
-    assert run["model"]["description"]["about"] == declared["about"]
+    assert run.record.model.description["about"] == declared["about"]
 
 
 # ---- what cannot be ------------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ depends on what stands on its left alone. A model that has learnt the task finds
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
@@ -20,15 +21,11 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional
 
-from figeval import ChoiceExample, FigevalError, RunConfig, Setup, plugins
-from figeval.builtin.plugins.encoders.markers import MARKERS, mark_options
-from figeval.builtin.plugins.encoders.markers import marker as reading
-from figeval.builtin.plugins.encoders.option_lists import OptionList
-from figeval.builtin.plugins.heads.marker import marker
-from figeval.io.observer import Observer
-from figeval.runs.run import run as run_pipeline
-from figeval.wings.training.learners import load_learners
-from tests.plugins.heads.small import Small, best_of, examples_of, scores_of, small, write_network
+import figeval
+from figeval import ChoiceExample, FigevalError, Harness, Setup
+from tests.cli.conftest import Cli
+from tests.learners import head, write_network
+from tests.plugins.heads.small import Small, examples_of, scores_of, small
 from tests.plugins.tiny import (
     KINDS,
     LINES,
@@ -41,8 +38,11 @@ from tests.plugins.tiny import (
     spread,
     word_pieces,
 )
-from tests.wings.training.linear import Heard
+from tests.trainings import Heard
 
+marker = head("choice", "marker")
+(OptionList,) = next(route for route in Harness().routes.of("choice") if route.name == "by_markers").requests
+MARKERS = "marker_places"
 ENCODERS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta", "deberta-v2", "electra")
 ENCODER_DECODERS = ("t5", "bart")
 CHOICES = [
@@ -56,7 +56,7 @@ def setup(folder: Path | str, **changes: Any) -> Setup:
     return Setup(model=str(folder), **changes)
 
 
-def questions(examples: Sequence[ChoiceExample]) -> list[OptionList]:
+def questions(examples: Sequence[ChoiceExample]) -> list[Any]:
     return [OptionList(example.query, example.options) for example in examples]
 
 
@@ -119,10 +119,10 @@ def test_a_decoder_reads_the_options_and_the_encoder_the_text(workshop: Workshop
 @pytest.mark.parametrize("kind", ["bert", "t5"])
 def test_tokens_that_a_text_spells_out_are_no_markers(kind: str, workshop: Workshop, tmp_path: Path) -> None:
     learner = marker(setup(folder_of(kind, workshop, tmp_path)))
-    forged = OptionList("[P] [MASK] <mask> it", ("[MASK] yes <extra_id_2>", "no [P]", "<mask>"))
-    tokens = mark_options(learner.tokenizer, learner.base.config, [forged], 90)
-    assert len(tokens.markers[0]) == 3
-    (scores,) = learner.backend(learner.network().eval()).score_options([forged]).values
+    options = ("[MASK] yes <extra_id_2>", "no [P]", "<mask>")
+    forged = ChoiceExample(id="forged", query="[P] [MASK] <mask> it", options=options, gold=0)
+    assert len(learner.features([forged]).batch([0], 0)[MARKERS][0]) == 3
+    (scores,) = learner.backend(learner.network().eval()).score_options(questions([forged])).values
     assert len(scores) == 3
 
 
@@ -164,12 +164,14 @@ def test_losses_are_cross_entropies_whatever_stands_beside(kind: str, workshop: 
 
 
 @pytest.mark.parametrize("kind", [*ENCODERS, *ENCODER_DECODERS])
-def test_what_was_saved_scores_as_the_network_did(kind: str, workshop: Workshop, tmp_path: Path) -> None:
+def test_what_was_saved_scores_as_the_network_did(
+    kind: str, workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
     learner = marker(setup(folder_of(kind, workshop, tmp_path), max_length=60))
     network = learner.network().eval()
     requests = questions([*CHOICES, replace(CHOICES[0], query=LONG_TEXT)])
     expected = learner.backend(network).score_options(requests)
-    loaded = reading(str(write_network(learner, network, tmp_path / "out")))
+    loaded = open_model(write_network(learner, network, tmp_path / "out"))
     got = loaded.score_options(requests)
     assert got.truncated == expected.truncated
     assert 3 in got.truncated and 1 not in got.truncated
@@ -232,10 +234,10 @@ def test_a_run_names_the_example_whose_options_leave_no_room(tmp_path: Path) -> 
     crowded = replace(CHOICES[0], id="crowded", query=LONG_TEXT, options=(LINES[0], LINES[1], "yes"))
     ground = small(tmp_path / "ground", "choice", [CHOICES[1], crowded])
     learner = marker(setup(ground.model, max_length=20))
-    write_network(learner, learner.network(), ground.trained)
-    config = RunConfig(tasks=("small",), model=str(ground.trained), device="cpu", output_path=tmp_path / "run")
-    record, _ = run_pipeline(config, ground.harness, Observer())
-    (task,) = record.tasks
+    model = write_network(learner, learner.network(), tmp_path / "model")
+    with pytest.warns(figeval.FigevalWarning, match="small failed"):
+        run = figeval.run("small", model, include_path=ground.folder, device="cpu", output_path=tmp_path / "run")
+    (task,) = run.record.tasks
     assert task.error is not None
     assert "the 3 options of 'crowded' fill the model's input" in task.error
     assert "\n" not in task.error
@@ -319,28 +321,25 @@ def fables(folder: Path) -> Small:
 @pytest.mark.slow
 def test_a_training_answers_as_it_did_on_dev_also_in_other_orders(tmp_path: Path) -> None:
     ground = fables(tmp_path / "ground")
-    progress = ground.train(head="marker", epochs=60, evaluate_every=10)
-    task, rows = ground.answers()
-    assert task.route == "by_markers"
-    assert scores_of(task) == pytest.approx(best_of(progress))
-    assert (scores_of(task)["acc"] or 0) >= 0.9
-    assert len({row["pred"] for row in rows}) > 1
-    assert ground.record()["head"]["options_read_by"] == "encoder"
-    config = RunConfig(tasks=("small",), model=str(ground.trained), device="cpu", orders="cyclic",
-                       output_path=ground.folder / "orders")  # fmt: skip
-    record, _ = run_pipeline(config, ground.harness, Observer())
-    assert {"consistency", "position_bias"} <= set(scores_of(record.tasks[0]))
+    trained = ground.train(head="marker", epochs=60, evaluate_every=10)
+    run, scores = trained.run, scores_of(trained.run)
+    assert run.record.tasks[0].route == "by_markers"
+    assert scores == pytest.approx(trained.best)
+    assert (scores["acc"] or 0) >= 0.9
+    assert len({row["pred"] for row in run.rows("small")}) > 1
+    assert trained.to_dict()["head"]["options_read_by"] == "encoder"
+    options = {"include_path": ground.folder, "device": "cpu", "output_path": ground.folder / "orders"}
+    assert {"consistency", "position_bias"} <= set(scores_of(trained.evaluate("small", orders="cyclic", **options)))
 
 
 @pytest.mark.slow
 def test_a_training_that_was_cut_ends_with_the_same_weights(tmp_path: Path) -> None:
     ground = fables(tmp_path / "ground")
-    steps = {"head": "marker", "epochs": 3, "evaluate_every": 1, "dropout": 0.1}
-    ground.train(**steps)
-    uninterrupted = load_file(ground.trained / "model.safetensors")
+    steps = {"head": "marker", "epochs": 3, "evaluate_every": 1, "dropout": 0.1, "evaluate": ()}
+    uninterrupted = load_file(ground.train(**steps).path / "model.safetensors")
     config = {"output": ground.folder / "cut", **steps}
     with pytest.raises(KeyboardInterrupt):
-        ground.train(heard=Heard(cut=3), **config)
+        ground.train(Heard(cut=3), **config)
     ground.train(**config)
     cut = load_file(ground.folder / "cut" / "model.safetensors")
     assert set(uninterrupted) == set(cut)
@@ -378,15 +377,14 @@ def test_what_cannot_be_is_one_line(kind: str, changes: dict[str, Any], words: s
     assert "\n" not in str(raised.value)
 
 
-def test_it_is_a_head_for_choices_and_not_their_default() -> None:
-    learners = load_learners(plugins.plugin_manager())
-    heads = learners.heads("choice")
+def test_it_is_a_head_for_choices_and_not_their_default(cli: Cli) -> None:
+    heads = [entry["name"] for entry in json.loads(cli("ls", "heads", "--json").out) if entry["type"] == "choice"]
     assert heads[0] == "cross"
     assert "marker" in heads
-    with pytest.raises(FigevalError, match="pairs tasks have no such head"):
-        learners.choose("pairs", "marker")
+    train = ("train", "--task", "mini_pairs", "--model", "minilm", "--output", "out", "--head", "marker")
+    assert "pairs tasks have no such head" in cli(*train).err
 
 
-def test_another_checkpoint_is_refused_with_its_own_backend(workshop: Workshop) -> None:
+def test_another_checkpoint_is_refused_with_its_own_backend(workshop: Workshop, open_model: Callable[..., Any]) -> None:
     with pytest.raises(FigevalError, match=r"'marker' cannot use .* use --model encoder:"):
-        reading(str(workshop("bert", "Model")))
+        open_model(f"marker:{workshop('bert', 'Model')}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,20 +16,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
-from figeval import FigevalError, PairExample, PairLabel, Setup, Text
-from figeval.builtin.plugins.encoders.encoder import encoder
-from figeval.builtin.plugins.encoders.pair_encoder import FILE
-from figeval.builtin.plugins.encoders.pair_encoder import pair_encoder as reading
-from figeval.builtin.plugins.heads.pair_biencoder import pairs
-from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
-from figeval.models.capabilities import capabilities
-from figeval.testing import check_model
-from figeval.wings.training.adapters import add_adapters
-from figeval.wings.training.config import TrainConfig
+from figeval import FigevalError, Harness, PairExample, PairLabel, Setup, Text
+from figeval.testing import capabilities, check_model
+from tests.learners import head, write_network
 from tests.plugins.headed import declare
-from tests.plugins.heads.small import best_of, examples_of, scores_of, small, write_network
+from tests.plugins.heads.small import examples_of, scores_of, small
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
+pairs = head("pairs", "biencoder")
+FILE = "pair_encoder.safetensors"
 LABELS = ("entailment", "neutral", "contradiction")
 SHORT_TEXTS = ("yes", "no, it does not", "The roof leaked for a month")
 PAIRS = [PairExample(id=f"p{n}", left=LINES[n], right=SHORT_TEXTS[n % 3], label=LABELS[n % 3]) for n in range(6)]
@@ -53,7 +49,9 @@ def train_folder(workshop: Workshop, folder: Path, **changes: Any) -> Path:
     return write_network(learner, network, folder)
 
 
-def test_both_texts_get_the_prompt_of_texts_of_one_kind(workshop: Workshop, tmp_path: Path) -> None:
+def test_both_texts_get_the_prompt_of_texts_of_one_kind(
+    workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
     """In training and from the saved model, as if the prompt were part of the texts."""
     prompt = "does it follow: "
     learner = pairs(setup(workshop("bert", "Model"), options={"text_prompt": prompt}))
@@ -61,8 +59,8 @@ def test_both_texts_get_the_prompt_of_texts_of_one_kind(workshop: Workshop, tmp_
     spelt = [replace(example, left=prompt + example.left, right=prompt + example.right) for example in PAIRS]
     features, expected = learner.features(PAIRS), plain.features(spelt)
     assert (features.left.fields, features.right.fields) == (expected.left.fields, expected.right.fields)
-    with_prompt = reading(str(train_folder(workshop, tmp_path / "prompted", options={"text_prompt": prompt})))
-    without = reading(str(train_folder(workshop, tmp_path / "plain")))
+    with_prompt = open_model(train_folder(workshop, tmp_path / "prompted", options={"text_prompt": prompt}))
+    without = open_model(train_folder(workshop, tmp_path / "plain"))
     assert with_prompt.describe()["prompts"]["text"] == prompt
     assert "prompts" not in without.describe()
     for row, other in zip(
@@ -123,15 +121,12 @@ def test_a_long_text_loses_its_end_and_the_pair_is_counted_once(workshop: Worksh
     assert features.lengths[1] == 60
 
 
-def test_what_is_frozen_has_no_gradient_and_the_layer_is_trained_beside_adapters(workshop: Workshop) -> None:
+def test_what_is_frozen_has_no_gradient(workshop: Workshop) -> None:
     network = pairs(setup(workshop("bert", "Model"), options={"freeze": "embeddings"})).network()
     network([pairs(setup(workshop("bert", "Model"))).features(PAIRS).batch(range(6), 0)], []).sum().backward()
     without = {name for name, weight in network.named_parameters() if weight.grad is None}
     assert without
     assert all("embeddings" in name or "pooler" in name for name in without)
-    add_adapters(network, TrainConfig(task="t", model="m", output=Path("o"), lora=2))
-    trainable = {name for name, weight in network.named_parameters() if weight.requires_grad and ".lora_" not in name}
-    assert trainable == {"head.weight", "head.bias"}
 
 
 # ---- what was trained is what is asked -----------------------------------------------------------------------------
@@ -141,7 +136,7 @@ def test_what_is_frozen_has_no_gradient_and_the_layer_is_trained_beside_adapters
     ("kind", "pooling", "product"), [("bert", "mean", False), ("roberta", "cls", True), ("gpt2", "last", False)]
 )
 def test_what_was_saved_answers_as_the_network_did(
-    kind: str, pooling: str, product: bool, workshop: Workshop, tmp_path: Path
+    kind: str, pooling: str, product: bool, workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
 ) -> None:
     """Also where a text is too long, or stands in several pairs, on either side."""
     learner = pairs(setup(workshop(kind, "Model"), max_length=60, options={"pooling": pooling, "product": product}))
@@ -151,9 +146,9 @@ def test_what_was_saved_answers_as_the_network_did(
     )
     expected = learner.backend(network).label_pairs(requests)
     folder = write_network(learner, network, tmp_path / "out")
-    assert resolve_backend(str(folder), {}) == "pair_encoder"
+    assert Harness().backends.locate(str(folder), {})[0] == "pair_encoder"
     for size in (1, "auto"):
-        model = reading(str(folder), batch_size=size)
+        model = open_model(folder, batch_size=size)
         loaded_answers = model.label_pairs(requests)
         for row, other in zip(loaded_answers.values, expected.values, strict=True):
             assert row == pytest.approx(other, rel=1e-4)
@@ -166,10 +161,12 @@ def test_what_was_saved_answers_as_the_network_did(
     assert (described["product"], described["pooling"], described["max_length"]) == (product, pooling, 60)
 
 
-def test_its_vectors_are_those_of_the_encoder_and_every_text_is_read_once(workshop: Workshop, tmp_path: Path) -> None:
-    model = reading(str(train_folder(workshop, tmp_path / "out")))
+def test_its_vectors_are_those_of_the_encoder_and_every_text_is_read_once(
+    workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
+    model = open_model(train_folder(workshop, tmp_path / "out"))
     assert capabilities(model) == {"embed", "label_pairs"}
-    plain = encoder(str(workshop("bert", "Model")), pooling="mean")
+    plain = open_model(workshop("bert", "Model"), pooling="mean")
     texts = [Text(line) for line in LINES]
     torch.testing.assert_close(*(torch.tensor(embedder.embed(texts).values) for embedder in (model, plain)))
     rows: list[int] = []
@@ -183,38 +180,42 @@ def test_its_vectors_are_those_of_the_encoder_and_every_text_is_read_once(worksh
     assert sum(rows) == len(LINES)
 
 
-def test_labels_are_asked_by_their_meaning(workshop: Workshop, tmp_path: Path) -> None:
-    folder = str(train_folder(workshop, tmp_path / "out"))
-    three = reading(folder).label_pairs(requests_of(*PAIRS)).values
+def test_labels_are_asked_by_their_meaning(workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]) -> None:
+    folder = train_folder(workshop, tmp_path / "out")
+    three = open_model(folder).label_pairs(requests_of(*PAIRS)).values
     two = requests_of(*PAIRS, labels=("Entails", "not_entailment"))
-    for row, best in zip(three, reading(folder).label_pairs(two).values, strict=True):
+    for row, best in zip(three, open_model(folder).label_pairs(two).values, strict=True):
         assert best == {
             "Entails": pytest.approx(row["entailment"]),
             "not_entailment": pytest.approx((row["neutral"], row["contradiction"])),
         }
-    for row, summed in zip(three, reading(folder, decision="sum").label_pairs(two).values, strict=True):
+    for row, summed in zip(three, open_model(folder, decision="sum").label_pairs(two).values, strict=True):
         assert summed["not_entailment"] == pytest.approx(row["neutral"] + row["contradiction"])
-    renamed = reading(folder, labels="yes:0;no:1+2").label_pairs(requests_of(*PAIRS, labels=("yes", "no"))).values
+    renamed = open_model(folder, labels="yes:0;no:1+2").label_pairs(requests_of(*PAIRS, labels=("yes", "no"))).values
     assert [row["yes"] for row in renamed] == pytest.approx([row["entailment"] for row in three])
     with pytest.raises(FigevalError, match="no class of the model means 'sarcasm'"):
-        reading(folder).label_pairs(requests_of(PAIRS[0], labels=("sarcasm", "neutral")))
+        open_model(folder).label_pairs(requests_of(PAIRS[0], labels=("sarcasm", "neutral")))
 
 
-def test_it_keeps_to_what_is_wanted_of_models(workshop: Workshop, tmp_path: Path) -> None:
+def test_it_keeps_to_what_is_wanted_of_models(
+    workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
     folder = train_folder(workshop, tmp_path / "out")
-    check_model(lambda: reading(str(folder), device="cpu"), tolerance=1e-4)
+    check_model(lambda: open_model(folder, device="cpu"), tolerance=1e-4)
 
 
-def test_the_layer_is_part_of_its_fingerprint_and_can_be_forgotten(workshop: Workshop, tmp_path: Path) -> None:
+def test_the_layer_is_part_of_its_fingerprint_and_can_be_forgotten(
+    workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
     folder = train_folder(workshop, tmp_path / "out")
-    model = reading(str(folder))
+    model = open_model(folder)
     before, first_answers = model.fingerprint(), model.label_pairs(requests_of(*PAIRS)).values
     model.close()
     assert not {"network", "head"} & set(vars(model))
     assert model.label_pairs(requests_of(*PAIRS)).values == first_answers
     weights = load_file(folder / FILE)
     save_file({**weights, "bias": weights["bias"] + 1}, folder / FILE)
-    assert reading(str(folder)).fingerprint() != before
+    assert open_model(folder).fingerprint() != before
 
 
 # ---- a training that goes on from one ------------------------------------------------------------------------------
@@ -259,15 +260,15 @@ def test_classes_of_a_cross_encoder_are_none_of_its_own(workshop: Workshop) -> N
 @pytest.mark.slow
 def test_it_learns_and_answers_as_it_did_in_training(tmp_path: Path) -> None:
     ground = small(tmp_path / "ground", "pairs", examples_of("mini_pairs", 8))
-    progress = ground.train(head="biencoder", head_args={"pooling": "mean"}, epochs=30, evaluate_every=10)
-    scores, rows = ground.answers()
-    assert scores.route == "by_head"
-    assert scores_of(scores) == pytest.approx(best_of(progress), rel=1e-6)
-    assert (scores_of(scores)["acc"] or 0) > 0.8
-    assert len({row["pred"] for row in rows}) == 2
-    declared = json.loads((ground.trained / "figeval.json").read_text())
+    trained = ground.train(head="biencoder", head_args={"pooling": "mean"}, epochs=30, evaluate_every=10)
+    run, scores = trained.run, scores_of(trained.run)
+    assert run.record.tasks[0].route == "by_head"
+    assert scores == pytest.approx(trained.best, rel=1e-6)
+    assert (scores["acc"] or 0) > 0.8
+    assert len({row["pred"] for row in run.rows("small")}) == 2
+    declared = json.loads((trained.path / "figeval.json").read_text())
     assert (declared["kind"], declared["pooling"], declared["product"]) == ("pair_encoder", "mean", False)
-    assert ground.record()["head"]["fresh_head"] is True
+    assert trained.to_dict()["head"]["fresh_head"] is True
 
 
 # ---- what cannot be ------------------------------------------------------------------------------------------------
@@ -298,28 +299,30 @@ def test_examples_that_cannot_be_learnt_from_are_refused(workshop: Workshop) -> 
         pairs(setup(workshop("gpt2", "Model"))).features([PAIRS[0], replace(PAIRS[1], right="")])
 
 
-def test_a_text_without_a_token_has_unknown_probabilities(workshop: Workshop, tmp_path: Path) -> None:
+def test_a_text_without_a_token_has_unknown_probabilities(
+    workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
     learner = pairs(setup(workshop("gpt2", "Model")))
-    model = reading(str(write_network(learner, learner.network(), tmp_path / "out")))
+    model = open_model(write_network(learner, learner.network(), tmp_path / "out"))
     unknown, known_row = model.label_pairs(requests_of(replace(PAIRS[1], right=""), PAIRS[1])).values
     assert all(map(math.isnan, unknown.values()))
     assert sum(known_row.values()) == pytest.approx(1)
 
 
-def test_folders_that_are_none(workshop: Workshop, tmp_path: Path) -> None:
+def test_folders_that_are_none(workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]) -> None:
     plain = workshop("bert", "Model")
     with pytest.raises(FigevalError, match=r"'pair_encoder' cannot use .*; use --model encoder:"):
-        reading(str(plain))
+        open_model(f"pair_encoder:{plain}")
     bare = {"kind": "pair_encoder", "pooling": "mean"}
     with pytest.raises(FigevalError, match=r"declared as a pair encoder, but has no pair_encoder\.safetensors"):
-        reading(str(declare(workshop("bert", "Model", id2label={0: "a", 1: "b"}), tmp_path / "headless", **bare)))
+        open_model(declare(workshop("bert", "Model", id2label={0: "a", 1: "b"}), tmp_path / "headless", **bare))
     folder = train_folder(workshop, tmp_path / "out")
     with pytest.raises(FigevalError, match=r"names its classes LABEL_0, LABEL_1"):
         save_file(load_file(folder / FILE), declare(plain, tmp_path / "nameless", **bare) / FILE)
-        reading(str(tmp_path / "nameless"))
+        open_model(tmp_path / "nameless")
     declared = json.loads((folder / "figeval.json").read_text())
     (folder / "figeval.json").write_text(json.dumps({**declared, "product": True}))
-    wide = reading(str(folder))
+    wide = open_model(folder)
     with pytest.raises(FigevalError, match=r"is not a linear layer for 3 labels, which sees 64.*size") as raised:
         wide.label_pairs(requests_of(*PAIRS))
     assert "\n" not in str(raised.value)

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from figeval.wings.training import distributed
 from tests.plugins.heads.small import TASKS, Small, examples_of, small
-from tests.wings.training.gauges import MadeUp
-from tests.wings.training.linear import Heard
+from tests.trainings import Heard
+from tests.wings.training.gauges import MadeUp, gauge
 
 HEADS = {
     "ranking": ("mini_retrieval", {"head_args": {"pooling": "mean"}}),
@@ -31,13 +30,12 @@ def losses(ground: Small, name: str, changes: dict[str, Any]) -> tuple[list[floa
 
 
 @pytest.mark.parametrize("task_type", HEADS)
-def test_fewer_passes_have_the_same_losses(tmp_path: Path, task_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fewer_passes_have_the_same_losses(tmp_path: Path, task_type: str) -> None:
     task, changes = HEADS[task_type]
     assert task_type in TASKS
     ground = small(tmp_path / "small", task_type, examples_of(task, 16))
     expected, before = losses(ground, "cpu", {**changes, "tokens_per_batch": 100})
-    with monkeypatch.context() as patched:
-        patched.setattr(distributed, "gauge_of", lambda _device: MadeUp(per_pass=1.0, per_token=0.001))
+    with gauge(MadeUp(per_pass=1.0, per_token=0.001)):
         planned, after = losses(ground, "planned", changes)
     assert planned == pytest.approx(expected, abs=1e-5)
     assert after["per_step"] < before["per_step"]

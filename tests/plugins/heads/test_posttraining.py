@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 import torch
 
-from figeval import FigevalError, Harness, PairExample, Setup
-from figeval.builtin.plugins.heads.biencoder import ranking
-from figeval.builtin.plugins.heads.cross_encoder import pairs
-from figeval.builtin.plugins.heads.noise import Holes, Masks, Sentinels, SpanSampler, TextPiece
-from figeval.builtin.plugins.heads.posttraining import infill, mlm, pieces_of, texts_in
-from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.task_training import train_in_process
+from figeval import FigevalError, PairExample, Setup
+from tests.learners import head
 from tests.plugins.tiny import KINDS, LINES, LONG_TEXT, Workshop, save
-from tests.trainings import read_evaluations
-from tests.wings.training.linear import Heard
+from tests.trainings import Heard, train
 
+mlm, infill = head("pairs", "mlm"), head("pairs", "infill")
+ranking, pairs = head("ranking", "biencoder"), head("pairs", "cross")
 GENERATION_HEAD = "ForConditionalGeneration"
 EXAMPLES = [PairExample(id=str(n), left=LINES[n], right=LINES[0], label="yes") for n in range(6)]
-PIECE = TextPiece([1, *range(100, 140), 2], 1, 41, "x")
-START = 7
 
 
 def setup(folder: Path | str, **options: Any) -> Setup:
@@ -35,39 +29,51 @@ def setup(folder: Path | str, **options: Any) -> Setup:
 # ---- noise ---------------------------------------------------------------------------------------------------------
 
 
-def test_masks_hide_a_fixed_share_and_are_mostly_masks() -> None:
-    noise, counts = Masks(0.15, 4, range(100, 140)), Counter[str]()
+def features_of(learner: Any, text: str) -> tuple[Any, list[int]]:
+    """The features of one text, and its token ids."""
+    return learner.features([replace(EXAMPLES[0], left=text, right=text)]), learner.base.tokenizer(text)["input_ids"]
+
+
+def test_masks_hide_a_fixed_share_and_are_mostly_masks(workshop: Workshop) -> None:
+    learner = mlm(setup(workshop("bert")))
+    mask, counts = learner.base.tokenizer.mask_token_id, Counter[str]()
+    features, ids = features_of(learner, f"{LINES[0]} {LINES[1]}")
+    hidden_tokens = round(0.15 * (len(ids) - 2))
     for draw in range(400):
-        row = noise(PIECE, Random(draw))
+        row = {name: tensor[0].tolist() for name, tensor in features.batch([0], draw).items()}
         hidden = [index for index, label in enumerate(row["labels"]) if label != -100]
-        assert len(hidden) == 6  # .15 of 40
-        assert all(row["labels"][index] == PIECE.ids[index] for index in hidden)
-        assert all(row["input_ids"][index] == PIECE.ids[index] for index in range(42) if index not in hidden)
-        assert {0, 41}.isdisjoint(hidden)
+        assert len(hidden) == hidden_tokens
+        assert all(row["labels"][index] == ids[index] for index in hidden)
+        assert all(row["input_ids"][index] == ids[index] for index in range(len(ids)) if index not in hidden)
+        assert {0, len(ids) - 1}.isdisjoint(hidden)
         for index in hidden:
             seen = row["input_ids"][index]
-            counts["mask" if seen == 4 else "kept" if seen == PIECE.ids[index] else "other"] += 1
-    shares = {name: count / 2400 for name, count in counts.items()}
+            counts["mask" if seen == mask else "kept" if seen == ids[index] else "other"] += 1
+    shares = {name: count / counts.total() for name, count in counts.items()}
     assert shares == pytest.approx({"mask": 0.8, "kept": 0.1, "other": 0.1}, abs=0.03)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 5, 13, 40])
-def test_spans_under_sentinels_give_the_text_together_with_the_target(length: int) -> None:
-    piece = TextPiece([*range(100, 100 + length), 2], 0, length, "x")
-    sentinels = range(50, 60)
+def test_spans_under_sentinels_give_the_text_together_with_the_target(
+    length: int, workshop: Workshop, tmp_path: Path
+) -> None:
+    learner = infill(setup(with_tokens(workshop("t5", GENERATION_HEAD), tmp_path / "t5", "t5")))
+    tokenizer = learner.base.tokenizer
+    sentinels = tokenizer.convert_tokens_to_ids([f"<extra_id_{number}>" for number in range(4)])
+    features, ids = features_of(learner, tokenizer.decode(tokenizer(LONG_TEXT)["input_ids"][1 : 1 + length]))
     sizes = set()
     for draw in range(50):
-        row = Sentinels(SpanSampler(0.15, 3.0), sentinels, START)(piece, Random(draw))
-        read, target = list(row["input_ids"]), list(row["labels"])
-        assert read.pop() == target.pop() == 2
-        assert row["decoder_input_ids"] == [START, *target]
+        row = {name: tensor[0].tolist() for name, tensor in features.batch([0], draw).items()}
+        read, target = row["input_ids"], row["labels"]
+        assert row["decoder_input_ids"] == [learner.base.config.decoder_start_token_id, *target[:-1]]
+        assert read.pop() == target.pop() == tokenizer.eos_token_id
         assert [token for token in read if token in sentinels] == [token for token in target if token in sentinels]
-        assert restore_text(read, target, sentinels) == list(range(100, 100 + length))
+        assert restore_text(read, target, sentinels) == ids[:-1]
         sizes.add((len(read), len(target)))
     assert len(sizes) == 1, "the weights of a step are known before anything is drawn"
 
 
-def restore_text(read: list[int], target: list[int], sentinels: range) -> list[int]:
+def restore_text(read: list[int], target: list[int], sentinels: list[int]) -> list[int]:
     """What was kept, with every sentinel replaced by what the target has after it."""
     spans: dict[int, list[int]] = {}
     for token in target:
@@ -78,14 +84,19 @@ def restore_text(read: list[int], target: list[int], sentinels: range) -> list[i
     return [word for token in read for word in spans.get(token, [token])]
 
 
-def test_holes_are_masks_in_a_text_that_is_the_whole_target() -> None:
+def test_holes_are_masks_in_a_text_that_is_the_whole_target(workshop: Workshop, tmp_path: Path) -> None:
+    folder = with_tokens(workshop("bart", GENERATION_HEAD), tmp_path / "bart", "bart")
+    learner = infill(setup(folder, share=0.3))
+    mask = learner.base.tokenizer.mask_token_id
+    features, ids = features_of(learner, LINES[1])
+    hidden = round(0.3 * (len(ids) - 2))
     for draw in range(20):
-        row = Holes(SpanSampler(0.3, 3.0), 4, START)(PIECE, Random(draw))
-        assert list(row["labels"]) == list(PIECE.ids)
-        assert list(row["input_ids"]).count(4) == 4  # 12 tokens in spans of about 3
-        assert len(row["input_ids"]) == 42 - 12 + 4
-        visible_tokens = [token for token in row["input_ids"] if token != 4]
-        assert visible_tokens == [*sorted(visible_tokens[:-1]), 2]
+        row = {name: tensor[0].tolist() for name, tensor in features.batch([0], draw).items()}
+        assert row["labels"] == ids
+        assert row["input_ids"].count(mask) == round(hidden / 3)
+        assert len(row["input_ids"]) == len(ids) - hidden + round(hidden / 3)
+        rest = iter(ids)
+        assert all(token in rest for token in row["input_ids"] if token != mask), "in the order of the text"
 
 
 def test_noise_depends_on_draw_and_row_alone(workshop: Workshop) -> None:
@@ -106,31 +117,40 @@ def test_noise_depends_on_draw_and_row_alone(workshop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "t5"])
-def test_long_texts_are_split_and_nothing_is_lost(kind: str, workshop: Workshop) -> None:
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(workshop(kind, "Model"))
-    all_tokens = tokenizer(LONG_TEXT, add_special_tokens=False, verbose=False)["input_ids"]
-    pieces = pieces_of(tokenizer, {LONG_TEXT: "long", LINES[1]: "short"}, 24)
+def test_long_texts_are_split_and_nothing_is_lost(kind: str, workshop: Workshop, tmp_path: Path) -> None:
+    architecture = {"bert": "ForMaskedLM", "roberta": "ForMaskedLM", "t5": GENERATION_HEAD}[kind]
+    folder = workshop(kind, architecture)
+    if kind == "t5":
+        folder = with_tokens(folder, tmp_path / kind, kind)
+    (tmp_path / "texts.txt").write_text(f"{LONG_TEXT}\n{LINES[1]}\n", encoding="utf-8")
+    options = {"texts": str(tmp_path / "texts.txt")}
+    learner = (infill if kind == "t5" else mlm)(Setup(model=str(folder), options=options, max_length=24))
+    all_tokens = learner.base.tokenizer(LONG_TEXT, add_special_tokens=False, verbose=False)["input_ids"]
+    pieces = learner.features(EXAMPLES).pieces
     assert max(len(piece.ids) for piece in pieces) == 24
     tokens_of_text = [
-        token for piece in pieces if piece.origin == "long" for token in piece.ids[piece.first : piece.end]
+        token for piece in pieces if piece.origin == "line 1" for token in piece.ids[piece.first : piece.end]
     ]
     assert tokens_of_text == all_tokens
-    assert {piece.origin for piece in pieces} == {"long", "short"}
+    assert {piece.origin for piece in pieces} == {"line 1", "line 2"}
 
 
 def test_texts_of_files(tmp_path: Path, workshop: Workshop) -> None:
+    def learner_of(file: str) -> Any:
+        return mlm(setup(workshop("bert"), texts=str(tmp_path / file)))
+
     (tmp_path / "a.txt").write_text("one\n\ntwo\none\n")
-    assert texts_in(tmp_path / "a.txt") == {"one": "line 1", "two": "line 3"}
+    assert learner_of("a.txt").texts(EXAMPLES) == {"one": "line 1", "two": "line 3"}
     (tmp_path / "a.jsonl").write_text('{"text": "one"}\n{"texts": "two"}\n')
     with pytest.raises(FigevalError, match="line 2 has no field 'text'"):
-        texts_in(tmp_path / "a.jsonl")
+        learner_of("a.jsonl").features(EXAMPLES)
     with pytest.raises(FigevalError, match="cannot be read"):
-        texts_in(tmp_path / "b.txt")
-    learner = mlm(setup(workshop("bert"), texts=str(tmp_path / "a.txt")))
-    assert learner.features(EXAMPLES).ids == ["line 1", "line 3"]
-    assert len(learner.held_out(EXAMPLES).ids) == 6
+        learner_of("b.txt").features(EXAMPLES)
+    (tmp_path / "blank.txt").write_text("\n \n")
+    with pytest.raises(FigevalError, match="no text to learn from"):
+        learner_of("blank.txt").features(EXAMPLES)
+    assert learner_of("a.txt").features(EXAMPLES).ids == ["line 1", "line 3"]
+    assert len(learner_of("a.txt").held_out(EXAMPLES).ids) == 6
 
 
 # ---- losses --------------------------------------------------------------------------------------------------------
@@ -189,21 +209,19 @@ def reading(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def train_model(folder: Path, model: Path, head: str, **changes: Any) -> tuple[Path, Heard]:
-    values = {"task": "read", "model": str(model), "output": folder / "out", "head": head, "include_path": [folder]}
+def train_model(folder: Path, model: Path, name: str, **changes: Any) -> tuple[Any, Heard]:
+    values = {"output": folder / "out", "head": name, "include_path": [folder], "evaluate": ()}
     further = {"epochs": 6, "lr": 5e-3, "batch_size": 4, "device": "cpu", "max_length": 20}
     heard = Heard()
-    config = TrainConfig.model_validate({**values, **further, **changes})
-    train_in_process(config, Harness(include=(folder,)), heard)
-    return config.output, heard
+    return train("read", model, observer=heard, **values | further | changes), heard
 
 
 @pytest.mark.slow
 def test_a_masked_model_learns_and_is_a_base_for_other_heads(reading: Path, workshop: Workshop) -> None:
     from transformers import AutoModel
 
-    output, _ = train_model(reading, workshop("bert"), "mlm", select_on="test", epochs=16, lr=1e-2, evaluate_every=4)
-    evaluations = read_evaluations(output)
+    trained, _ = train_model(reading, workshop("bert"), "mlm", select_on="test", epochs=16, lr=1e-2, evaluate_every=4)
+    output, evaluations = trained.path, [evaluation.scores for evaluation in trained.record.evaluations]
     losses = [evaluation["loss"] for evaluation in evaluations]
     assert losses[-1] < 0.9 * losses[0], losses
     assert all(set(evaluation) == {"loss"} for evaluation in evaluations), "masked words are no score of the task"
@@ -211,10 +229,10 @@ def test_a_masked_model_learns_and_is_a_base_for_other_heads(reading: Path, work
     before = AutoModel.from_pretrained(workshop("bert"), add_pooling_layer=False).state_dict()
     assert not body["encoder.layer.0.output.dense.weight"].equal(before["encoder.layer.0.output.dense.weight"])
     encoder = ranking(setup(output, pooling="mean")).network().encoder
-    head = pairs(Setup(model=str(output), labels=("yes_", "no_"))).network().model.base_model
+    classifier = pairs(Setup(model=str(output), labels=("yes_", "no_"))).network().model.base_model
     for name in body:
         assert encoder.state_dict()[name].equal(body[name]), name
-        assert head.state_dict()[name].equal(body[name]), name
+        assert classifier.state_dict()[name].equal(body[name]), name
     with pytest.raises(FigevalError, match="declares no pooling"):
         ranking(setup(output))
 
@@ -239,7 +257,7 @@ def test_a_bare_encoder_gets_a_fresh_head(workshop: Workshop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "head", "factory", "options", "words"),
+    ("kind", "architecture", "factory", "options", "words"),
     [
         ("gpt2", "LMHeadModel", mlm, {}, "has no mask token"),
         ("bert", "ForMaskedLM", infill, {}, "is a BertForMaskedLM; infill needs an encoder-decoder"),
@@ -250,9 +268,9 @@ def test_a_bare_encoder_gets_a_fresh_head(workshop: Workshop) -> None:
     ],
 )
 def test_wrong_models_and_options_are_one_line(
-    kind: str, head: str, factory: Any, options: dict[str, Any], words: str, workshop: Workshop
+    kind: str, architecture: str, factory: Any, options: dict[str, Any], words: str, workshop: Workshop
 ) -> None:
     assert kind in KINDS
     with pytest.raises(FigevalError, match=words) as error:
-        factory(setup(workshop(kind, head), **options))
+        factory(setup(workshop(kind, architecture), **options))
     assert "\n" not in str(error.value)

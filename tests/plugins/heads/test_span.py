@@ -4,6 +4,8 @@ what is asked.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,13 @@ import torch
 from torch.nn import functional
 
 from figeval import FigevalError, Setup, Span, SpanExample, SpanQuery
-from figeval.builtin.plugins.encoders.span_finder import SpanFinder, SpanSettings, spans
-from figeval.builtin.plugins.heads.span_head import gold_tokens, span
-from figeval.types import NO_SPAN
+from tests.learners import head, write_network
 from tests.plugins.headed import QA, declare
-from tests.plugins.heads.small import assert_alike, best_of, examples_of, scores_of, small, write_network
+from tests.plugins.heads.small import assert_alike, examples_of, scores_of, small
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
+NO_SPAN = Span(0, 0)
+span = head("spans", "span")
 KINDS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra")
 LONG_CONTEXT = {"max_position_embeddings": 400}
 
@@ -85,7 +87,9 @@ def test_losses_are_those_of_the_plain_formula_whatever_stands_beside(kind: str,
 
 
 @pytest.mark.parametrize(("text", "question"), [("first", "full"), ("second", "given"), ("second", "none")])
-def test_the_text_may_stand_first_or_alone(text: str, question: str, workshop: Workshop, tmp_path: Path) -> None:
+def test_the_text_may_stand_first_or_alone(
+    text: str, question: str, workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
     """In training as when it is asked, as figeval.json says."""
     learner = span(setup(workshop("bert", "Model"), options={"text": text, "question": question}))
     network, features = learner.network().eval(), learner.features(EXAMPLES)
@@ -95,18 +99,27 @@ def test_the_text_may_stand_first_or_alone(text: str, question: str, workshop: W
         )
         torch.testing.assert_close(network([features.batch(range(4), 0)], []), expected, rtol=1e-4, atol=1e-4)
     saved = write_network(learner, network, tmp_path / "out")
-    loaded = spans(str(saved))
+    loaded = open_model(saved)
     assert_alike(loaded.find_spans(queries(EXAMPLES)), learner.backend(network).find_spans(queries(EXAMPLES)))
     described = loaded.describe()
     assert (described["text"], described["question"]) == (text, question)
 
 
-def test_a_stretch_is_found_by_its_characters() -> None:
+def test_a_stretch_is_found_by_its_characters(workshop: Workshop) -> None:
     """Tokens of white space are no answers; a token that juts out of the stretch counts."""
-    example = SpanExample(id="s", text="ab  cd ef", given="x", known="y", gold=Span(1, 6))
-    offsets = [(0, 2), (2, 4), (4, 6), (6, 9)]
-    assert gold_tokens(example, offsets) == [0, 2]
-    assert gold_tokens(replace(example, gold=Span(7, 9)), offsets) == [3]
+    text = "time    saves"
+    rows = [
+        SpanExample(id=f"s{n}", text=text, given="x", known="y", gold=Span(*stretch))
+        for n, stretch in enumerate([(0, 4), (3, 6), (6, 13), (5, 7)])
+    ]
+    learner = span(setup(workshop("roberta", "Model", **LONG_CONTEXT), max_length=60))
+    with pytest.raises(FigevalError, match="s3: no token overlaps"):
+        learner.features(rows)
+    time, end_of_time, saves = learner.features(rows[:3]).answers
+    tokens = learner.features(rows[:3]).batch([0], 0)["input_ids"][0, time.first : saves.last + 1]
+    assert learner.base.tokenizer.decode(tokens) == text
+    assert (end_of_time.first, end_of_time.last) == (time.last, time.last)
+    assert saves.first > time.last + 1
 
 
 def test_of_a_long_text_the_window_with_most_around_the_stretch_is_read(workshop: Workshop) -> None:
@@ -172,11 +185,13 @@ def test_dropout_is_on_frozen_weights_stay_and_the_rest_gets_a_gradient(workshop
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_what_was_saved_answers_as_the_network_did(kind: str, workshop: Workshop, tmp_path: Path) -> None:
+def test_what_was_saved_answers_as_the_network_did(
+    kind: str, workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
     learner = span(setup(workshop(kind, "Model", **LONG_CONTEXT), max_length=70, options={"max_span": 5}))
     network = learner.network().eval()
     requests = queries([*EXAMPLES, replace(EXAMPLES[0], text=LONG_TEXT)])
-    loaded = spans(str(write_network(learner, network, tmp_path / "out")))
+    loaded = open_model(write_network(learner, network, tmp_path / "out"))
     assert_alike(loaded.find_spans(requests), learner.backend(network).find_spans(requests))
     assert (loaded.describe()["max_length"], loaded.describe()["max_span"]) == (70, 5)
 
@@ -184,14 +199,14 @@ def test_what_was_saved_answers_as_the_network_did(kind: str, workshop: Workshop
 @pytest.mark.slow
 def test_it_learns_and_answers_as_it_did_in_training(tmp_path: Path) -> None:
     ground = small(tmp_path / "ground", "spans", examples_of("mini_alignment", 8))
-    progress = ground.train(epochs=150, patience=2, lr=1e-2)
-    task, rows = ground.answers()
-    assert task.route == "by_head"
-    assert scores_of(task) == pytest.approx(best_of(progress))
-    assert (scores_of(task)["span_f1"] or 0) > 0.9
-    assert (scores_of(task)["exact_match"] or 0) > 0.8
-    assert len({tuple(row["pred"]) for row in rows}) > 4
-    assert ground.record()["head"]["question"] == "full"
+    trained = ground.train(epochs=150, patience=2, lr=1e-2)
+    run, scores = trained.run, scores_of(trained.run)
+    assert run.record.tasks[0].route == "by_head"
+    assert scores == pytest.approx(trained.best)
+    assert (scores["span_f1"] or 0) > 0.9
+    assert (scores["exact_match"] or 0) > 0.8
+    assert len({tuple(row["pred"]) for row in run.rows("small")}) > 4
+    assert trained.to_dict()["head"]["question"] == "full"
 
 
 @pytest.mark.parametrize(
@@ -225,7 +240,7 @@ def test_examples_without_a_stretch_are_refused(workshop: Workshop) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_that_no_span_is_right_is_learnt_and_said_by_the_first_token(
-    kind: str, workshop: Workshop, tmp_path: Path
+    kind: str, workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
 ) -> None:
     mixed = [replace(example, gold=NO_SPAN) if n % 2 else example for n, example in enumerate(EXAMPLES)]
     learner = span(setup(workshop(kind, "Model", **LONG_CONTEXT), max_length=300, options={"null_score": True}))
@@ -238,26 +253,18 @@ def test_that_no_span_is_right_is_learnt_and_said_by_the_first_token(
             break
         loss.backward()
         optimizer.step()
-    saved = learner.save(network, network.state_dict(), tmp_path / "saved")
-    assert saved["null_score"] is True
+    saved = write_network(learner, network, tmp_path / "saved")
+    declared = json.loads((saved / "figeval.json").read_text())
+    assert declared["null_score"] is True
     answers = learner.backend(network).find_spans(queries(mixed))
     assert [spans_of_example[0].span for spans_of_example in answers] == [example.gold for example in mixed]
     assert all(
         len(spans_of_example) == 2 and spans_of_example[0].score > spans_of_example[1].score
         for spans_of_example in answers
     )
-    backend = learner.backend(network)
-    never = replace(backend.setup.settings, null_score=None)
-    assert NO_SPAN not in {
-        span.span for spans_of_example in blind(backend, never).find_spans(queries(mixed)) for span in spans_of_example
-    }
-
-
-def blind(backend: SpanFinder, settings: SpanSettings) -> SpanFinder:
-    """The same network, read with other settings."""
-    other = SpanFinder(replace(backend.setup, settings=settings))
-    vars(other)["network"] = backend.network
-    return other
+    (saved / "figeval.json").write_text(json.dumps({**declared, "null_score": False}))
+    always = open_model(saved).find_spans(queries(mixed))
+    assert NO_SPAN not in {span.span for spans_of_example in always for span in spans_of_example}
 
 
 def test_a_model_that_carries_no_such_head_is_refused(workshop: Workshop) -> None:

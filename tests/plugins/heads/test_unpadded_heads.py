@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from figeval import PairExample, RankingExample, Setup
-from figeval.builtin.plugins.heads import biencoder, cross_encoder, posttraining
 from figeval.builtin.plugins.torch_models import rows
 from figeval.builtin.plugins.torch_models.unpadded import describe_padding
+from tests.learners import head
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -24,16 +24,16 @@ RANKINGS = [
 ]
 VECTORS = {"pooling": "mean"}
 HEADS: dict[str, tuple[Callable[[Setup], Any], str, list[Any], dict[str, Any]]] = {
-    "pairs": (cross_encoder.pairs, "ForSequenceClassification", PAIRS, {}),
-    "ranking": (biencoder.ranking, "Model", RANKINGS, VECTORS),
-    "ranking, cached": (biencoder.ranking, "Model", RANKINGS, {**VECTORS, "caching": "on"}),
-    "mlm": (posttraining.mlm, "ForMaskedLM", RANKINGS, {}),
+    "pairs": (head("pairs", "cross"), "ForSequenceClassification", PAIRS, {}),
+    "ranking": (head("ranking", "biencoder"), "Model", RANKINGS, VECTORS),
+    "ranking, cached": (head("ranking", "biencoder"), "Model", RANKINGS, {**VECTORS, "caching": "on"}),
+    "mlm": (head("ranking", "mlm"), "ForMaskedLM", RANKINGS, {}),
 }
 
 
-def losses_and_gradients(head: str, folder: str, device: str, **changes: Any) -> tuple[Any, dict[str, Any], Any]:
+def losses_and_gradients(name: str, folder: str, device: str, **changes: Any) -> tuple[Any, dict[str, Any], Any]:
     """What a step computes on a CPU with the network that is made for a device."""
-    factory, _, examples, options = HEADS[head]
+    factory, _, examples, options = HEADS[name]
     torch.manual_seed(0)
     setup = Setup(model=folder, labels=LABELS, options=options, dropout=0.0, device=device, max_length=90, **changes)
     learner = factory(setup)
@@ -51,16 +51,16 @@ def losses_and_gradients(head: str, folder: str, device: str, **changes: Any) ->
 
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("name", HEADS)
 def test_losses_and_gradients_are_those_of_padded_rows(
-    head: str, kind: str, checkpointing: bool, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+    name: str, kind: str, checkpointing: bool, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(rows.KERNELS, "cpu", (rows.by_row,))
-    folder = str(workshop(kind, HEADS[head][1], **({"num_labels": 3} if head == "pairs" else {})))
-    expected, of_padded, padded = losses_and_gradients(head, folder, "cpu", gradient_checkpointing=checkpointing)
-    row_losses, of_rows, network = losses_and_gradients(head, folder, "cuda", gradient_checkpointing=checkpointing)
+    folder = str(workshop(kind, HEADS[name][1], **({"num_labels": 3} if name == "pairs" else {})))
+    expected, of_padded, padded = losses_and_gradients(name, folder, "cpu", gradient_checkpointing=checkpointing)
+    row_losses, of_rows, network = losses_and_gradients(name, folder, "cuda", gradient_checkpointing=checkpointing)
     assert (describe_padding(padded), describe_padding(network)) == ({}, {"padding": "none"})
     torch.testing.assert_close(row_losses, expected, atol=1e-5, rtol=1e-5)
     assert of_rows.keys() == of_padded.keys()
-    for name, gradient in of_padded.items():
-        torch.testing.assert_close(of_rows[name], gradient, atol=1e-5, rtol=1e-3)
+    for weight, gradient in of_padded.items():
+        torch.testing.assert_close(of_rows[weight], gradient, atol=1e-5, rtol=1e-3)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from figeval.wings.training import distributed
 from figeval.wings.training.pass_cost import StepMeasurement, StepWork
 
 
@@ -37,9 +39,20 @@ class MadeUp:
         return self.free
 
 
+@contextmanager
+def gauge(device: MadeUp) -> Iterator[None]:
+    """Let trainings in this process measure a device that is made up."""
+    gauge_of = distributed.gauge_of
+    distributed.gauge_of = lambda _device: device
+    try:
+        yield
+    finally:
+        distributed.gauge_of = gauge_of
+
+
 def main() -> None:
     from figeval.cli.main import main
-    from figeval.wings.training import distributed, launcher, worker
+    from figeval.wings.training import launcher, worker
 
     distributed.gauge_of = lambda _device: MadeUp()
     launcher.WORKER = __spec__.name

@@ -60,8 +60,9 @@ def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path: Path, 
         train_linear(tmp_path / "cut", Heard(cut=cut), learner, **changes)
     rest = Heard()
     train_linear(tmp_path / "cut", rest, learner, **changes)
-    assert rest.done == cut // 6 * 6 if cut != 6 else rest.done == 0
-    assert rest.losses == uninterrupted.losses[rest.done :]
+    (start,) = rest.began_at
+    assert start == (0 if cut == 6 else cut // 6 * 6)
+    assert rest.losses == uninterrupted.losses[start:]
     left, right = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(left[name].equal(right[name]) for name in left)
     histories = [(tmp_path / name / "training/history.jsonl").read_text().splitlines() for name in ("whole", "cut")]
@@ -77,7 +78,7 @@ def test_the_score_before_training_is_kept_and_another_config_may_still_take_the
     again = Heard()
     progress = train_linear(tmp_path / "out", again, max_steps=None)
     assert first.lines == [f"step 0: loss {progress.before['loss']:.4f} (before training)"]  # type: ignore[index]
-    assert (first.lines[0] in again.lines, again.done) == (False, 0)
+    assert (first.lines[0] in again.lines, again.began_at) == (False, [0])
     with pytest.raises(KeyboardInterrupt):
         train_linear(tmp_path / "other", Heard(cut=1))
     other = Heard()
@@ -101,6 +102,11 @@ def test_without_bias_correction_resume_is_exact_too(tmp_path: Path) -> None:
     train_linear(tmp_path / "cut", bias_correction=False)
     left, right = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(left[name].equal(right[name]) for name in left)
+
+
+def test_a_network_without_a_pretrained_model_has_no_place_for_adapters(tmp_path: Path) -> None:
+    with pytest.raises(TrainError, match="no transformers model to add adapters to"):
+        train_linear(tmp_path / "out", lora=2)
 
 
 def test_the_size_of_batches_changes_no_loss(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_a_resumed_training_keeps_its_plan(tmp_path: Path) -> None:
     again = MadeUp(per_pass=0.0, per_token=1.0)
     progress = train_with_gauge(tmp_path / "cut", again, rest := Heard(), learner)
     assert again.works == []
-    assert rest.losses == uninterrupted.losses[rest.done :]
+    assert rest.losses == uninterrupted.losses[rest.began_at[0] :]
     left, right = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(left[name].equal(right[name]) for name in left)
     assert progress == TrainFolder(tmp_path / "whole").read_progress().model_copy(update={"seconds": progress.seconds})
