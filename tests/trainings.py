@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+import torch
 
 import figeval
-from figeval.io.observer import NO_FIGURES, Observer
-from figeval.wings.training.api import resolve_config, train_and_evaluate
 from figeval.wings.training.config import TrainConfig
 
 TASK = """
@@ -38,56 +40,56 @@ def write_tasks(folder: Path) -> Path:
     return folder
 
 
+def settings(model: Path, folder: Path, output: Path, **changes: Any) -> dict[str, Any]:
+    """Return the settings of a training of two steps with eight examples each, whose task files are in a folder."""
+    two_steps = {"batch_size": 8, "max_steps": 2, "lr": 0.01, "head_args": {"pooling": "mean"}}
+    tiny = {"task": "tiny_retrieval", "model": str(model), "output": output, "include_path": (write_tasks(folder),)}
+    return {**tiny, **two_steps, "device": "cpu", **changes}
+
+
 def config(model: Path, folder: Path, output: Path, **changes: Any) -> TrainConfig:
-    """Return the configuration of a training of two steps with eight examples each."""
-    values = {
-        "task": "tiny_retrieval",
-        "model": str(model),
-        "output": output,
-        "include_path": (write_tasks(folder),),
-        "head_args": {"pooling": "mean"},
-        "batch_size": 8,
-        "max_steps": 2,
-        "device": "cpu",
-        "lr": 0.01,
-    }
-    return TrainConfig.model_validate({**values, **changes})
+    """Return such settings as the configuration of a training."""
+    return TrainConfig.model_validate(settings(model, folder, output, **changes))
 
 
-@dataclass
-class Heard(Observer):
-    """What trainings report: where they begin, the losses of their steps, lines; may stop as a power cut would."""
+def flags(settings: Mapping[str, Any]) -> list[str]:
+    """Return settings as `figeval train` takes them."""
+    return [flag(name, value) for name, value in settings.items()]
 
-    cut: int | None = None  # after so many steps
-    began_at: list[int] = field(default_factory=list)
-    steps: list[int] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    total: int = 0
 
-    def start(self, stage: str, total: int, done: int = 0, *, unit: str = "example", note: str = "") -> None:
-        self.total = total
-        self.began_at.append(done)
+def flag(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no_{name}"
+    if isinstance(value, Mapping):
+        value = [f"{key}={option}" for key, option in value.items()]
+    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+    return f"--{name}={'none' if text is None else text}"
 
-    def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:
-        self.steps.append(done)
-        self.losses.append(figures["loss"])
-        if len(self.steps) == self.cut:
+
+def train(task: str, model: str | Path, output: Path, **options: Any) -> figeval.Training:
+    """Train on the CPU without warnings, since a test has few examples."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", figeval.FigevalWarning)
+        return figeval.train(task, model, output, **{"device": "cpu", **options})
+
+
+@contextmanager
+def optimizer_steps(limit: float = float("inf")) -> Iterator[list[int]]:
+    """List the steps of AdamW while they are made; after `limit` of them, stop as a power cut would."""
+    step = torch.optim.AdamW.step
+    steps: list[int] = []
+
+    def count(optimizer: Any, *arguments: Any, **options: Any) -> Any:
+        if len(steps) == limit:
             raise KeyboardInterrupt
+        steps.append(len(steps) + 1)
+        return step(optimizer, *arguments, **options)
 
-    def say(self, text: str) -> None:
-        self.lines.append(text)
-
-    def warn(self, text: str) -> None: ...
-
-
-def train(task: str, model: Path, *, observer: Observer | None = None, **options: Any) -> figeval.Training:
-    """Train as `figeval.train` and the command `train` do, with an observer."""
-    config = resolve_config(None, {"task": task, "model": str(model), **options})
-    return train_and_evaluate(config, observer or Heard())
+    with patch.object(torch.optim.AdamW, "step", count):
+        yield steps
 
 
-def read_evaluations(output: Path) -> list[dict[str, float]]:
-    """Return the scores on dev that a finished training has recorded, in the order of its steps."""
-    record = json.loads((output / "training" / "record.json").read_text(encoding="utf-8"))
-    return [evaluation["scores"] for evaluation in record["evaluations"]]
+def read_losses(output: Path) -> list[float]:
+    """Return the losses of all steps of a training."""
+    lines = (output / "training" / "history.jsonl").read_text(encoding="utf-8").splitlines()
+    return [line["loss"] for line in map(json.loads, lines) if "loss" in line]

@@ -84,17 +84,11 @@ class Small:
     def model(self) -> Path:
         return self.folder / "base"
 
-    def train(self, observer: trainings.Heard | None = None, **changes: Any) -> figeval.Training:
+    def train(self, model: Path | None = None, **changes: Any) -> figeval.Training:
         """Train in the folder `out`, chosen on the examples that are learnt, and run the task."""
         steps = {"lr": 3e-3, "epochs": 60, "patience": None, "batch_size": 4, "evaluate_every": 20, "weight_decay": 0}
-        options: dict[str, Any] = {
-            "output": self.folder / "out",
-            "device": "cpu",
-            "select_on": "test",
-            "include_path": [self.folder],
-        }
-        options |= {"model": self.model, **steps, **changes}
-        return trainings.train("small", options.pop("model"), observer=observer, **options)
+        options = {"output": self.folder / "out", "select_on": "test", "include_path": self.folder}
+        return trainings.train("small", model or self.model, **options | steps | changes)
 
 
 def small(folder: Path, task_type: str, examples: Sequence[Any]) -> Small:

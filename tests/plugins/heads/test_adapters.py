@@ -16,15 +16,15 @@ from tests.learners import head
 from tests.plugins.heads.small import examples_of, small
 from tests.plugins.heads.test_generation import GENERATION_HEAD, SPREAD, TEXTS_TO_WRITE, tell
 from tests.plugins.tiny import Workshop
-from tests.trainings import Heard, train
+from tests.trainings import optimizer_steps, train
 
 
-def train_model(folder: Path, model: Path, observer: Heard | None = None, **changes: Any) -> figeval.Training:
+def train_model(folder: Path, model: Path, **changes: Any) -> figeval.Training:
     options = {
-        "output": folder / "out", "include_path": [folder], "head": "causal", "device": "cpu", "lora": 4,
+        "output": folder / "out", "include_path": folder, "head": "causal", "lora": 4,
         "batch_size": 2, "epochs": 4, "lr": 2e-2, "select_on": "test", "patience": None, "evaluate": (),
     }  # fmt: skip
-    return train("tell", model, observer=observer, **options | changes)
+    return train("tell", model, **options | changes)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_only_adapters_are_kept_to_go_on_and_that_ends_where_one_training_does(
     first, *_, last = uninterrupted.record.evaluations
     assert last.scores["loss"] < first.scores["loss"]
     cut = {"output": telling / "cut"}
-    with pytest.raises(KeyboardInterrupt):
-        train_model(telling, model, Heard(cut=5), **cut)
+    with optimizer_steps(5), pytest.raises(KeyboardInterrupt):
+        train_model(telling, model, **cut)
     state = load_file(next((telling / "cut/training").glob("step-*/state/state.safetensors")))
     assert state and all(".lora_" in name for name in state)
     ends = [

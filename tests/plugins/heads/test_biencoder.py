@@ -17,7 +17,7 @@ from figeval import ChoiceExample, FigevalError, RankingExample, Setup, Text
 from tests.learners import head, write_network
 from tests.plugins.heads.small import scores_of
 from tests.plugins.tiny import LINES, Workshop
-from tests.trainings import Heard, train
+from tests.trainings import read_losses, train
 
 choice, ranking, joint = head("choice", "biencoder"), head("ranking", "biencoder"), head("joint", "joint")
 CANDIDATES = (*LINES, "yes", "no, it is not", LINES[0] + " " + LINES[3])
@@ -332,11 +332,12 @@ def test_it_learns_and_answers_as_it_did_in_training(
     similarity: str, folder_of_tasks: Path, workshop: Workshop, tmp_path: Path
 ) -> None:
     trained = train(
-        "lines", workshop("bert", "Model"), observer=(heard := Heard()), output=tmp_path / "out", device="cpu",
-        include_path=[folder_of_tasks], head_args={"pooling": "mean", "similarity": similarity}, select_on="test",
+        "lines", workshop("bert", "Model"), tmp_path / "out", include_path=folder_of_tasks,
+        head_args={"pooling": "mean", "similarity": similarity}, select_on="test",
         lr=3e-3, epochs=8, patience=None, batch_size=8,
     )  # fmt: skip
-    assert heard.losses[-1] < heard.losses[0]
+    first, *_, last = read_losses(trained.path)
+    assert last < first
     assert (trained.best["acc"] or 0) > 0.4  # chance is a sixth
     assert trained.run.record.tasks[0].route == {"cosine": "by_cosine", "dot": "by_dot"}[similarity]
     assert scores_of(trained.run) == pytest.approx(trained.best)

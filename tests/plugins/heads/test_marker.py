@@ -38,7 +38,7 @@ from tests.plugins.tiny import (
     spread,
     word_pieces,
 )
-from tests.trainings import Heard
+from tests.trainings import optimizer_steps
 
 marker = head("choice", "marker")
 (OptionList,) = next(route for route in Harness().routes.of("choice") if route.name == "by_markers").requests
@@ -338,8 +338,8 @@ def test_a_training_that_was_cut_ends_with_the_same_weights(tmp_path: Path) -> N
     steps = {"head": "marker", "epochs": 3, "evaluate_every": 1, "dropout": 0.1, "evaluate": ()}
     uninterrupted = load_file(ground.train(**steps).path / "model.safetensors")
     config = {"output": ground.folder / "cut", **steps}
-    with pytest.raises(KeyboardInterrupt):
-        ground.train(Heard(cut=3), **config)
+    with optimizer_steps(3), pytest.raises(KeyboardInterrupt):
+        ground.train(**config)
     ground.train(**config)
     cut = load_file(ground.folder / "cut" / "model.safetensors")
     assert set(uninterrupted) == set(cut)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.plugins.heads.small import TASKS, Small, examples_of, small
-from tests.trainings import Heard
+from tests.trainings import read_losses
 from tests.wings.training.gauges import MadeUp, gauge
 
 HEADS = {
@@ -21,12 +20,9 @@ HEADS = {
 
 
 def losses(ground: Small, name: str, changes: dict[str, Any]) -> tuple[list[float], dict[str, Any]]:
-    heard = Heard()
-    output = ground.folder / name
     steps = {"epochs": 1, "evaluate_every": 1, "batch_size": 8, "select_on": "none"}
-    ground.train(heard, output=output, evaluate=(), **{**steps, **changes})
-    record: dict[str, Any] = json.loads((output / "training/record.json").read_text("utf-8"))
-    return heard.losses, record["passes"]
+    trained = ground.train(output=ground.folder / name, evaluate=(), **steps | changes)
+    return read_losses(trained.path), trained.to_dict()["passes"]
 
 
 @pytest.mark.parametrize("task_type", HEADS)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from figeval.io.observer import NO_FIGURES, Observer
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import Distributed, connect
 from figeval.wings.training.loop import TrainingJob
 from figeval.wings.training.selection import LOSS, SelectionCriterion
 from figeval.wings.training.train_folder import Progress, TrainFolder
-from tests.trainings import Heard
 
 WIDTH = 6
 
@@ -73,6 +73,33 @@ class Linear:
 
     def describe(self) -> JSON:
         return {}
+
+
+@dataclass
+class Heard(Observer):
+    """What trainings report: where they begin, the losses of their steps, lines; may stop as a power cut would."""
+
+    cut: int | None = None  # after so many steps
+    began_at: list[int] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    total: int = 0
+
+    def start(self, stage: str, total: int, done: int = 0, *, unit: str = "example", note: str = "") -> None:
+        self.total = total
+        self.began_at.append(done)
+
+    def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:
+        self.steps.append(done)
+        self.losses.append(figures["loss"])
+        if len(self.steps) == self.cut:
+            raise KeyboardInterrupt
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def warn(self, text: str) -> None: ...
 
 
 def config(output: Path, **changes: Any) -> TrainConfig:

@@ -15,23 +15,13 @@ from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
 
 import figeval
-from figeval import FigevalError, Harness, RunConfig, RunRecord, TaskRecord, TrainError
-from figeval.cli.main import cli
-from figeval.io.observer import Observer
-from figeval.records.schema import BaselineRecord, LanguageRecord, OverlapRecord
-from figeval.records.training import floor_in
-from figeval.runs.run import run
-from figeval.runs.score import summarize
-from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.pipeline import complete_training
-from figeval.wings.training.sweep import Sweep
-from figeval.wings.training.train_folder import Progress, TrainFolder
-from tests import finished_runs, trainings
+from figeval import FigevalError, FigevalWarning, RunRecord, TrainError
+from tests import trainings
+from tests.cli.conftest import Cli
 from tests.plugins.tiny import Workshop
-from tests.wings.training.test_sweep import Heard
+from tests.trainings import optimizer_steps
 
 NAMES = ["chance", "no_query", "no_query_trained"]
 FLOOR_TASK = trainings.TASK.replace("tiny_retrieval", "tiny_floored") + "floor: no_query\n"
@@ -53,29 +43,33 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-Configure = Callable[..., TrainConfig]
+Settings = Callable[..., dict[str, Any]]
+
+
+def floored(model: Path, folder: Path, output: Path, **changes: Any) -> dict[str, Any]:
+    """The settings of a training on a task with a floor."""
+    settings = trainings.settings(model, folder, output, **{"task": "tiny_floored", **changes})
+    (folder / "floored.task.yaml").write_text(FLOOR_TASK, encoding="utf-8")
+    return settings
 
 
 @pytest.fixture
-def configured(model: Path, tmp_path: Path) -> Configure:
-    """A training on a task with a floor, which may be changed."""
+def settings(model: Path, tmp_path: Path) -> Settings:
+    """Such settings, of a training into the folder `out` or another one."""
+    return lambda output="out", **changes: floored(model, tmp_path / "tasks", tmp_path / output, **changes)
 
-    def configure(output: Path, **changes: Any) -> TrainConfig:
-        config = trainings.config(model, tmp_path / "tasks", output, **{"task": "tiny_floored", **changes})
-        (tmp_path / "tasks" / "floored.task.yaml").write_text(FLOOR_TASK, encoding="utf-8")
-        return config
 
-    return configure
+@pytest.fixture
+def train(settings: Settings) -> Callable[..., figeval.Training]:
+    """Train with such settings."""
+    return lambda output="out", **changes: trainings.train(**settings(output, **changes))
 
 
 @pytest.fixture(scope="module")
 def trained(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a model with its floor; copy it before you change it."""
     folder = tmp_path_factory.mktemp("floored")
-    config = trainings.config(model, folder / "tasks", folder / "out", task="tiny_floored", floor=True)
-    (folder / "tasks" / "floored.task.yaml").write_text(FLOOR_TASK, encoding="utf-8")
-    complete_training(config, Heard())
-    return folder / "out"
+    return trainings.train(**floored(model, folder / "tasks", folder / "out", floor=True)).path
 
 
 @pytest.fixture
@@ -85,14 +79,19 @@ def copied(trained: Path, tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def run_trained(config: TrainConfig, model: Path, output: Path, **changes: Any) -> RunRecord:
-    """A run of the task that the model was trained on."""
-    settings = {"tasks": (config.task,), "model": str(model), "device": "cpu", "output_path": output, **changes}
-    run_config = RunConfig(include_path=config.include_path, **settings)
-    return run(run_config, Harness(include=config.include_path), Observer())[0]
+@pytest.fixture
+def run_trained(settings: Settings, tmp_path: Path) -> Callable[..., RunRecord]:
+    """Run the task that a model was trained on."""
+
+    def run(model: Path, output: str = "run", **changes: Any) -> RunRecord:
+        folder = settings()["include_path"]
+        options = {"include_path": folder, "device": "cpu", "output_path": tmp_path / output}
+        return figeval.run("tiny_floored", model, **options | changes).record
+
+    return run
 
 
-def names(task: TaskRecord) -> list[str]:
+def names(task: Any) -> list[str]:
     return [baseline.baseline for baseline in task.baselines]
 
 
@@ -108,128 +107,109 @@ def change_declaration(file: Path, **about: object) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_model_is_trained_and_its_score_stands_beside(configured: Configure, tmp_path: Path) -> None:
+def test_a_second_model_is_trained_and_its_score_stands_beside(train: Any, run_trained: Any, tmp_path: Path) -> None:
     """It is what a run of the second model on the probe gives."""
-    heard, config = Heard(), configured(tmp_path / "out", floor=True)
-    record = complete_training(config, heard)
-    assert record is not None and heard.began_at == [0, 0]
+    with optimizer_steps() as steps:
+        record = train(floor=True).run.record
+    assert len(steps) == 2 + 2
     task, probe = record.tasks
     assert (names(task), names(probe)) == (NAMES, NAMES[2:])
     declared = json.loads((tmp_path / "out" / "floor" / "figeval.json").read_text(encoding="utf-8"))
     assert (declared["about"]["probe"], declared["about"]["task"]) == ("no_query", "tiny_floored")
     assert not (tmp_path / "out" / "floor" / "runs").exists(), "it is evaluated beside its model"
-    alone = run_trained(config, tmp_path / "out" / "floor", tmp_path / "alone")
+    alone = run_trained(tmp_path / "out" / "floor")
     assert task.baselines[-1].scores == probe.baselines[0].scores == alone.tasks[1].scores
     assert task.baselines[-1].weights and not any(baseline.weights for baseline in task.baselines[:-1])
     assert {score.seen for score in task.baselines[-1].scores} == {"trained"}
 
 
 @pytest.mark.slow
-def test_the_model_itself_is_as_without_a_floor(configured: Configure, trained: Path, tmp_path: Path) -> None:
-    complete_training(configured(tmp_path / "alone", evaluate=()), Heard())
-    assert (tmp_path / "alone" / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
-    assert (tmp_path / "alone" / "model.safetensors").read_bytes() != (
-        trained / "floor" / "model.safetensors"
-    ).read_bytes()
+def test_the_model_itself_is_as_without_a_floor(train: Any, trained: Path) -> None:
+    alone = (train(evaluate=()).path / "model.safetensors").read_bytes()
+    assert alone == (trained / "model.safetensors").read_bytes()
+    assert alone != (trained / "floor" / "model.safetensors").read_bytes()
 
 
 @pytest.mark.slow
-def test_a_finished_training_gets_its_floor_later_and_nothing_is_done_twice(
-    configured: Configure, tmp_path: Path
-) -> None:
-    first = complete_training(configured(tmp_path / "out"), Heard())
-    assert first is not None and names(first.tasks[0]) == NAMES[:2]
-    later, again = Heard(), Heard()
-    record = complete_training(configured(tmp_path / "out", floor=True), later)
-    assert record is not None and names(record.tasks[0]) == NAMES
-    assert later.began_at == [0]
-    completed = complete_training(configured(tmp_path / "out", floor=True), again)
-    assert completed is not None and again.began_at == []
+def test_a_finished_training_gets_its_floor_later_and_nothing_is_done_twice(train: Any) -> None:
+    assert names(train().run.record.tasks[0]) == NAMES[:2]
+    with optimizer_steps() as steps:
+        record = train(floor=True).run.record
+        assert names(record.tasks[0]) == NAMES
+        assert len(steps) == 2
+        completed = train(floor=True).run.record
+        assert len(steps) == 2
     assert [task.baselines for task in completed.tasks] == [task.baselines for task in record.tasks]
 
 
 @pytest.mark.slow
-def test_a_floor_that_was_cut_off_goes_on(configured: Configure, tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):  # the second of its two steps, after two of the model
-        complete_training(configured(tmp_path / "out", floor=True, checkpoint_every=1), Heard(cut=4))
-    assert floor_in(tmp_path / "out") is None, "half a floor is none"
-    rest = Heard()
-    record = complete_training(configured(tmp_path / "out", floor=True, checkpoint_every=1), rest)
-    assert (rest.began_at, rest.steps) == ([1], 1)
-    assert record is not None and names(record.tasks[0]) == NAMES
+def test_a_floor_that_was_cut_off_goes_on(train: Any, tmp_path: Path) -> None:
+    with optimizer_steps(3), pytest.raises(KeyboardInterrupt):  # before the second of its two steps
+        train(floor=True, checkpoint_every=1)
+    assert figeval.Training(tmp_path / "out").floor is None, "half a floor is none"
+    with optimizer_steps() as steps:
+        record = train(floor=True, checkpoint_every=1).run.record
+    assert len(steps) == 1
+    assert names(record.tasks[0]) == NAMES
 
 
 @pytest.mark.slow
-def test_every_seed_has_a_floor_and_no_combination_of_a_grid_has(configured: Configure, tmp_path: Path) -> None:
-    Sweep(configured(tmp_path / "seeds", floor=True, evaluate=()), Heard(), str).train_seeds([3, 5])
-    assert [(tmp_path / "seeds" / f"seed-{seed}" / "floor" / "config.json").is_file() for seed in (3, 5)] == [True] * 2
-    _, best = Sweep(configured(tmp_path / "grid", floor=True), Heard(), str).train_grid({"lr": ["1e-3", "1e-2"]})
-    assert not list((tmp_path / "grid").glob("*/floor"))
-    Sweep(configured(tmp_path / "grid", floor=True, evaluate=()), Heard(), str).train_seeds([1], best)
-    assert [file.parent.name for file in (tmp_path / "grid").glob("*/floor")] == ["seed-1"]
+def test_every_seed_has_a_floor_and_no_combination_of_a_grid_has(settings: Settings, cli: Cli, tmp_path: Path) -> None:
+    def sweep(output: str, *flags: str) -> set[str]:
+        done = cli("train", *trainings.flags(settings(output, floor=True, evaluate=())), *flags)
+        assert done.code == 0, done.err
+        return {file.parent.name for file in (tmp_path / output).glob("*/floor")}
+
+    assert sweep("seeds", "--seeds=3,5") == {"seed-3", "seed-5"}
+    assert sweep("both", "--grid=lr=1e-3,1e-2", "--seeds=1,") == {"seed-1"}
+    best = sweep("grid", "--grid=lr=1e-3,1e-2")
+    assert best == {json.loads((tmp_path / "grid" / "grid.json").read_text(encoding="utf-8"))["best"]}
 
 
 @pytest.mark.slow
-def test_the_best_of_a_grid_gets_a_floor(configured: Configure, tmp_path: Path) -> None:
-    config = configured(tmp_path / "out")
-    options = {name: getattr(config, name) for name in ("task", "model", "output")}
-    arguments = options | {"include_path": config.include_path[0]}
-    words = [word for name, value in arguments.items() for word in (f"--{name}", str(value))]
-    small = ["--batch_size=8", "--max_steps=2", "--device=cpu", "--head_args=pooling=mean", "--evaluate=", "--floor"]
-    result = CliRunner().invoke(cli, ["train", *words, *small, "--grid", "lr=1e-3,1e-2"])
-    assert result.exit_code == 0, result.output
-    best = json.loads((tmp_path / "out" / "grid.json").read_text(encoding="utf-8"))["best"]
-    assert [file.parent.name for file in (tmp_path / "out").glob("*/floor")] == [best]
-
-
-@pytest.mark.slow
-def test_a_floor_of_augmented_examples_has_nothing_added(configured: Configure, model: Path, tmp_path: Path) -> None:
+def test_a_floor_of_augmented_examples_has_nothing_added(train: Any, model: Path) -> None:
     """Without a query there is nothing to search by, in training as in a run."""
     augment = {"add": "neighbours", "k": 2, "retriever": f"encoder:{model}"}
-    record = complete_training(configured(tmp_path / "out", floor=True, augment=augment), Heard())
-    assert record is not None and names(record.tasks[0]) == NAMES
-    assert not any(warning for task in record.tasks for warning in task.warnings if "augment" in warning)
+    run = train(floor=True, augment=augment).run
+    assert names(run.record.tasks[0]) == NAMES
+    assert not any("augment" in warning for warning in run.warnings)
 
 
-def test_a_floor_that_cannot_be_is_refused_before_anything_is_trained(configured: Configure, tmp_path: Path) -> None:
-    plain = configured(tmp_path / "out", task="tiny_retrieval", floor=True)
-    words = r"--floor: tiny_retrieval has no floor; write `floor:` in its file \(no_query, shuffled_query\)"
-    with pytest.raises(TrainError, match=words):
-        complete_training(plain, Heard())
-    with pytest.raises(TrainError, match=words):
-        Sweep(plain, Heard(), str).train_grid({"lr": ["1e-3", "1e-2"]})
+def test_a_floor_that_cannot_be_is_refused_before_anything_is_trained(
+    train: Any, settings: Settings, cli: Cli, tmp_path: Path
+) -> None:
+    words = "--floor: tiny_retrieval has no floor; write `floor:` in its file (no_query, shuffled_query)"
+    with pytest.raises(TrainError, match=re.escape(words)):
+        train(task="tiny_retrieval", floor=True)
+    flags = trainings.flags(settings(task="tiny_retrieval", floor=True))
+    assert words in cli("train", *flags, "--grid=lr=1e-3,1e-2").complaint
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ValueError, match="a model trained on a probe is itself a floor"):
-        configured(tmp_path / "out", floor=True, probe="no_query")
+    with pytest.raises(TrainError, match="a model trained on a probe is itself a floor"):
+        train(floor=True, probe="no_query")
 
 
 @pytest.mark.parametrize("head", ["mlm", "infill"])
-def test_a_head_that_answers_nothing_has_no_floor(head: str, configured: Configure, tmp_path: Path) -> None:
+def test_a_head_that_answers_nothing_has_no_floor(head: str, train: Any, tmp_path: Path) -> None:
     words = f"--floor: --head {head} learns from plain texts and cannot answer tiny_floored, .*leave out"
     with pytest.raises(TrainError, match=words):
-        complete_training(configured(tmp_path / "out", head=head, head_args={}, floor=True), Heard())
+        train(head=head, head_args={}, floor=True)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("obstacle", ["a file", "foreign", "another seed"])
-def test_a_floor_that_has_no_place_is_refused_before_the_first_step(
-    obstacle: str, configured: Configure, tmp_path: Path
-) -> None:
-    config = configured(tmp_path / "out", floor=True, checkpoint_every=1)
-    with pytest.raises(KeyboardInterrupt):
-        complete_training(config, Heard(cut=2))
+def test_a_floor_that_has_no_place_is_refused_before_the_first_step(obstacle: str, train: Any, tmp_path: Path) -> None:
+    with optimizer_steps(1), pytest.raises(KeyboardInterrupt):
+        train(floor=True, checkpoint_every=1)
     floor_folder = tmp_path / "out" / "floor"
     if obstacle == "another seed":
-        complete_training(configured(floor_folder, probe="no_query", seed=7, evaluate=()), Heard())
+        train("out/floor", probe="no_query", seed=7, evaluate=())
     elif obstacle == "foreign":
         floor_folder.mkdir()
         (floor_folder / "letter.txt").touch()
     else:
         floor_folder.touch()
-    heard = Heard()
-    with pytest.raises(TrainError, match=r"floor (is|contains) .*; move it away or choose another --output"):
-        complete_training(config, heard)
-    assert heard.began_at == []
+    with optimizer_steps(0), pytest.raises(TrainError, match=r"floor (is|contains) .*; move it away or choose another"):
+        train(floor=True, checkpoint_every=1)
 
 
 # `python -c` with an event of Python and the end of the path that it makes: the process is killed before the last of
@@ -269,22 +249,13 @@ main(sys.argv[1:])
     ],
 )
 def test_whatever_ends_it_the_same_command_gives_the_same(
-    ending: str, configured: Configure, trained: Path, warm: Path, tmp_path: Path
+    ending: str, settings: Settings, trained: Path, warm: Path, tmp_path: Path
 ) -> None:
     """Killed in the first model, after it, in the second one, while that is put in its place, and at the very end."""
-    config = configured(tmp_path / "out", floor=True)
-    options = {
-        "task": config.task,
-        "model": config.model,
-        "output": tmp_path / "out",
-        "include_path": tmp_path / "tasks",
-    }
-    arguments = [f"--{name}={value}" for name, value in options.items()]
-    small = ["--batch_size=8", "--max_steps=2", "--device=cpu", "--head_args=pooling=mean", "--lr=0.01", "--floor"]
     full = ending == "the disk is full"
     script = [FULL_DISK_PROGRAM] if full else [KILL_PROGRAM, *ending.split()]
     done = subprocess.run(
-        [warm / "python", "-c", *script, "train", *arguments, *small],
+        [warm / "python", "-c", *script, "train", *trainings.flags(settings(floor=True))],
         capture_output=True,
         text=True,
         check=False,
@@ -295,7 +266,7 @@ def test_whatever_ends_it_the_same_command_gives_the_same(
         assert done.stderr.splitlines()[-1].startswith(
             f"figeval: no space left for {tmp_path / 'out'}; what was written"
         )
-    complete_training(config, Heard())
+    trainings.train(**settings(floor=True))
     assert outcome(tmp_path / "out") == outcome(trained)
 
 
@@ -311,90 +282,65 @@ def outcome(folder: Path) -> dict[str, Any]:
     }
 
 
-def test_the_history_has_the_scores_before_they_are_committed(
-    configured: Configure, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A kill between the two lost them: what is noted and not committed is forgotten, and computed again."""
-    commit = TrainFolder.commit
-
-    def cut(folder: TrainFolder, progress: Progress) -> None:
-        commit(folder, progress)
-        raise KeyboardInterrupt
-
-    config = configured(tmp_path / "out", evaluate=())
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(TrainFolder, "commit", cut)
-        complete_training(config, Heard())
-    complete_training(config, Heard())
-    lines = [folder / "training" / "history.jsonl" for folder in (tmp_path / "out", trained)]
-    scores = [[line for line in map(json.loads, file.read_text().splitlines()) if "scores" in line] for file in lines]
-    assert scores[0] == scores[1] != []
-
-
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_floor_that_was_trained_by_hand_may_be_moved_to_its_place(
-    configured: Configure, copied: Path, tmp_path: Path
+    train: Any, run_trained: Any, copied: Path, tmp_path: Path
 ) -> None:
     """Also one whose figeval.json does not say yet on which probe it was trained."""
     shutil.rmtree(copied / "floor")
-    config = configured(tmp_path / "by_hand", probe="no_query", evaluate=())
-    complete_training(config, Heard())
+    train("by_hand", probe="no_query", evaluate=())
     change_declaration(tmp_path / "by_hand" / "figeval.json", probe=None)
     (tmp_path / "by_hand").rename(copied / "floor")
-    task, probe = run_trained(config, copied, tmp_path / "run").tasks
+    task, probe = run_trained(copied).tasks
     assert names(task) == NAMES
     assert not probe.warnings or "other settings" not in " ".join(probe.warnings)
 
 
-def test_a_floor_with_other_settings_is_warned_of(configured: Configure, copied: Path, tmp_path: Path) -> None:
+def test_a_floor_with_other_settings_is_warned_of(train: Any, run_trained: Any, copied: Path) -> None:
     shutil.rmtree(copied / "floor")
-    complete_training(configured(copied / "floor", probe="no_query", evaluate=(), seed=7, lr=0.02), Heard())
-    record = run_trained(configured(copied), copied, tmp_path / "run")
+    train("out/floor", probe="no_query", evaluate=(), seed=7, lr=0.02)
+    record = run_trained(copied)
     assert "no_query_trained was trained with different settings from the model's: seed, lr" in record.tasks[1].warnings
 
 
 @pytest.mark.parametrize("about", [{"task": "tiny_again"}, {"probe": "shuffled_query"}])
-def test_a_model_of_another_task_or_probe_is_no_floor(
-    about: dict[str, str], configured: Configure, copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_of_another_task_or_probe_is_no_floor(about: dict[str, str], run_trained: Any, copied: Path) -> None:
     change_declaration(copied / "floor" / "figeval.json", **about)
-    assert names(run_trained(configured(copied), copied, tmp_path / "run").tasks[0]) == NAMES[:2]
-    assert "so it is not a floor of tiny_floored; move it away and train one with --floor" in capsys.readouterr().err
+    words = "so it is not a floor of tiny_floored; move it away and train one with --floor"
+    with pytest.warns(FigevalWarning, match=words):
+        assert names(run_trained(copied).tasks[0]) == NAMES[:2]
 
 
 @pytest.mark.slow
-def test_a_floor_that_has_changed_is_asked_again(configured: Configure, copied: Path, tmp_path: Path) -> None:
-    config = configured(copied)
-    before = run_trained(config, copied, tmp_path / "run").tasks[0].baselines
-    assert run_trained(config, copied, tmp_path / "run").tasks[0].baselines == before
+def test_a_floor_that_has_changed_is_asked_again(train: Any, run_trained: Any, copied: Path) -> None:
+    before = run_trained(copied).tasks[0].baselines
+    assert run_trained(copied).tasks[0].baselines == before
     shutil.rmtree(copied / "floor")
-    assert run_trained(config, copied, tmp_path / "run").tasks[0].baselines == before, "what was measured stays"
-    complete_training(configured(copied / "floor", probe="no_query", evaluate=(), seed=1), Heard())
-    after = run_trained(config, copied, tmp_path / "run").tasks[0].baselines
+    assert run_trained(copied).tasks[0].baselines == before, "what was measured stays"
+    train("out/floor", probe="no_query", evaluate=(), seed=1)
+    after = run_trained(copied).tasks[0].baselines
     assert [baseline.baseline for baseline in after] == NAMES
     assert after[:2] == before[:2] and after[2].weights != before[2].weights
 
 
-def test_a_floor_is_left_out_with_the_baselines(configured: Configure, copied: Path, tmp_path: Path) -> None:
-    record = run_trained(configured(copied), copied, tmp_path / "run", baselines=False, probes=True)
+def test_a_floor_is_left_out_with_the_baselines(run_trained: Any, copied: Path) -> None:
+    record = run_trained(copied, baselines=False, probes=True)
     assert [task.task for task in record.tasks][:2] == ["tiny_floored", "tiny_floored@no_query"]
     assert not any(task.baselines for task in record.tasks)
 
 
-def test_a_floor_that_cannot_be_opened_costs_its_own_score_alone(
-    configured: Configure, copied: Path, tmp_path: Path
-) -> None:
+def test_a_floor_that_cannot_be_opened_costs_its_own_score_alone(run_trained: Any, copied: Path) -> None:
     (copied / "floor" / "model.safetensors").unlink()
-    record = run_trained(configured(copied), copied, tmp_path / "run")
+    record = run_trained(copied)
     assert record.status == "complete"
     assert names(record.tasks[0]) == NAMES[:2]
     assert any("no_query_trained has no scores" in warning for warning in record.tasks[1].warnings)
     (copied / "floor" / "figeval.json").unlink()
     (copied / "floor" / "figeval.json").write_text("{", encoding="utf-8")
     with pytest.raises(FigevalError, match="restore it, or train the model again"):
-        run_trained(configured(copied), copied, tmp_path / "broken")
+        run_trained(copied, "broken")
 
 
 @pytest.mark.parametrize(
@@ -409,95 +355,92 @@ def test_a_floor_that_cannot_be_opened_costs_its_own_score_alone(
         ("training/record.json", '{"config": null}'),
     ],
 )
-def test_a_damaged_file_is_one_line(
-    file: str, content: str, configured: Configure, copied: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_file_is_one_line(file: str, content: str, run_trained: Any, copied: Path) -> None:
     (copied / file).unlink()
     (copied / file).write_text(content, encoding="utf-8")
     with pytest.raises(FigevalError, match=f"{file}.*; restore it, or train the model again") as raised:
-        run_trained(configured(copied), copied, tmp_path / "run")
+        run_trained(copied)
     assert "\n" not in str(raised.value) and "\x1b" not in str(raised.value)
 
 
 @pytest.mark.slow
-def test_other_weights_in_the_place_of_those_of_the_floor_have_no_score(
-    configured: Configure, copied: Path, tmp_path: Path
-) -> None:
+def test_other_weights_in_the_place_of_those_of_the_floor_have_no_score(run_trained: Any, copied: Path) -> None:
     weights = copied / "floor" / "model.safetensors"
     weights.unlink()
     shutil.copy(copied / "model.safetensors", weights)
-    record = run_trained(configured(copied), copied, tmp_path / "run")
+    record = run_trained(copied)
     assert names(record.tasks[0]) == NAMES[:2]
     reason = "no_query_trained has no scores: the weights in .*floor are not those that were trained there; restore"
     assert any(re.search(reason, warning) for warning in record.tasks[1].warnings)
     weights.unlink()
     weights.mkdir()
-    assert names(run_trained(configured(copied), copied, tmp_path / "folder").tasks[0]) == NAMES[:2]
+    assert names(run_trained(copied, "folder").tasks[0]) == NAMES[:2]
 
 
 @pytest.mark.slow
 def test_worker_processes_answer_and_the_floor_is_asked_once(
-    configured: Configure, copied: Path, warm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_trained: Any, copied: Path, warm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(warm / "python"))  # starts the workers
-    config = configured(copied)
-    alone, by_two_processes = (run_trained(config, copied, tmp_path / f"run{n}", processes=n) for n in (1, 2))
+    alone, by_two_processes = (run_trained(copied, f"run{n}", processes=n) for n in (1, 2))
     assert by_two_processes.tasks[0].baselines == alone.tasks[0].baselines
 
 
-def test_a_floor_stands_beside_every_language_and_the_unseen_examples() -> None:
-    """Summing up a run again, as `figeval rescore` does, keeps it there."""
+LANGUAGES_TASK = """
+name: tiny_languages
+type: ranking
+language: [en, sw]
+data: {train: "jsonl:train.jsonl", test: "jsonl:test.jsonl"}
+fields: {id: row.id, query: row.query, candidates: "['a', 'b']", relevant: row.relevant, language: row.language}
+metrics: [acc]
+floor: no_query
+"""
 
-    def baseline(name: str, value: float) -> BaselineRecord:
-        return BaselineRecord(baseline=name, weights="ab" * 32, scores=[finished_runs.score(value=value)])
 
-    def overlap(*baselines: BaselineRecord) -> OverlapRecord:
-        return OverlapRecord(trained=1, chosen=0, rest=39, scores=[finished_runs.score()], baselines=list(baselines))
-
-    def language(*baselines: BaselineRecord) -> LanguageRecord:
-        return LanguageRecord(language="en", scores=[finished_runs.score()], baselines=list(baselines))
-
-    task = finished_runs.task("t", languages=[language()], overlap=overlap(), baselines=[])
-    probe = finished_runs.task(
-        "t@no_query",
-        kind="probe",
-        of="t",
-        variant="no_query",
-        is_floor=True,
-        baselines=[baseline("no_query_trained", 0.7)],
-        languages=[language(baseline("no_query_trained", 0.6))],
-        overlap=overlap(baseline("no_query_trained", 0.8)),
-    )
-    record = finished_runs.run(task, probe)
+def test_a_floor_stands_beside_every_language_and_the_unseen_examples(model: Path, tmp_path: Path) -> None:
+    """Summing up a run again, as the same command does, keeps it there."""
+    rows = [
+        json.dumps({"id": n, "query": f"{n} {n % 7}", "relevant": [n % 2], "language": ("en", "sw")[n // 2 % 2]})
+        for n in range(48)
+    ]
+    for split, part in (("train", rows[:40]), ("test", rows[20:])):
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(part) + "\n", encoding="utf-8")
+    (tmp_path / "languages.task.yaml").write_text(LANGUAGES_TASK, encoding="utf-8")
+    options = trainings.settings(model, tmp_path, tmp_path / "out", task="tiny_languages", floor=True, holdout=0.2)
+    run = trainings.train(**options).run
     for _ in range(2):
-        summarize(record, ["t"], Harness())
-        assert task.overlap is not None
-        for scored, value in ((task, 0.7), (task.languages[0], 0.6), (task.overlap, 0.8)):
-            assert [baseline.baseline for baseline in scored.baselines] == NAMES[1:]
-            assert scored.baselines[1].scores[0].value == value
+        (task, probe) = run.record.tasks
+        assert task.overlap.rest == 8
+        parts = [(task, probe), (task.overlap, probe.overlap), *zip(task.languages, probe.languages, strict=True)]
+        assert len(parts) == 4
+        for scored, floor in parts:
+            assert names(scored)[-1] == NAMES[2]
+            assert scored.baselines[-1].scores == floor.baselines[-1].scores
+        assert len({part.baselines[-1].scores[0].n for part, _ in parts[:3]}) == 3
+        run = trainings.train(**options).run
 
 
 # ---- what people see -------------------------------------------------------------------------------------------------
 
 
-def test_a_model_says_that_it_has_a_floor(trained: Path) -> None:
+def test_a_model_says_that_it_has_a_floor(trained: Path, cli: Cli) -> None:
     training = figeval.Training(trained)
     assert training.floor is not None and training.floor.path == trained / "floor"
     assert training.floor.floor is None
-    shown = CliRunner().invoke(cli, ["show", str(trained)]).output
-    assert "its floor, trained on the probe no_query, is in the folder `floor`" in " ".join(shown.split())
+    shown = " ".join(cli("show", trained).out.split())
+    assert "its floor, trained on the probe no_query, is in the folder `floor`" in shown
     assert "its floor, trained on the probe no_query" in str(training)
-    alone = CliRunner().invoke(cli, ["show", str(trained / "floor")]).output
-    assert "trained on the probe no_query of tiny_floored" in " ".join(alone.split())
+    alone = " ".join(cli("show", trained / "floor").out.split())
+    assert "trained on the probe no_query of tiny_floored" in alone
     assert "has a floor" not in alone
 
 
-def test_tables_and_exports_show_it(trained: Path) -> None:
-    model_name = str(trained / "runs" / "tiny_floored")
-    shown = " ".join(CliRunner().invoke(cli, ["show", model_name], env={"COLUMNS": "250"}).output.split())
+def test_tables_and_exports_show_it(trained: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    run = trained / "runs" / "tiny_floored"
+    shown = " ".join(cli("show", run).out.split())
     assert "no_query_trained 0." in shown
     assert "no_query_trained: a second model, which was trained on this probe" in shown
     for kind in ("csv", "latex", "markdown"):
-        exported = CliRunner().invoke(cli, ["export", model_name, "--to", kind]).output.replace("\\", "")
-        assert "no_query_trained" in exported, kind
-    assert "baseline_no_query_trained" in figeval.load(model_name).scores
+        assert "no_query_trained" in cli("export", run, "--to", kind).out.replace("\\", ""), kind
+    assert "baseline_no_query_trained" in figeval.load(run).scores

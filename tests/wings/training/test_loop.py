@@ -88,6 +88,24 @@ def test_the_score_before_training_is_kept_and_another_config_may_still_take_the
     assert [json.loads(line)["scores"] for line in history if '"step": 0,' in line] == [progress.before]
 
 
+def test_the_history_has_the_scores_before_they_are_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill between the two lost them: what is noted and not committed is forgotten, and computed again."""
+    commit = TrainFolder.commit
+
+    def cut(folder: TrainFolder, progress: Progress) -> None:
+        commit(folder, progress)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(TrainFolder, "commit", cut)
+        train_linear(tmp_path / "cut")
+    train_linear(tmp_path / "cut")
+    train_linear(tmp_path / "whole")
+    histories = [(tmp_path / name / "training/history.jsonl").read_text().splitlines() for name in ("cut", "whole")]
+    scores = [[line for line in map(json.loads, lines) if "scores" in line] for lines in histories]
+    assert scores[0] == scores[1] != []
+
+
 def test_without_examples_to_choose_on_nothing_is_scored_before_training(tmp_path: Path) -> None:
     heard = Heard()
     train_config = config(tmp_path / "out", select_on="none")

@@ -1,10 +1,13 @@
-"""Mixed precision: each weight is cast once per step, gradients are what they were, and no cast outlives an update."""
+"""What crosses to a device: in mixed precision each weight is cast once per step, gradients are what they were, and no
+cast outlives an update; batches come from pinned memory, or are copied all the same where none can be had.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,3 +91,31 @@ def test_the_next_step_reads_the_updated_weights(session: TrainingSession) -> No
         batch = session.job.train.batch(rows, 0)
         fresh = ((layer(batch["x"])[:, 0] - batch["y"]) ** 2).mean()
     assert again == pytest.approx(float(fresh), rel=1e-3)
+
+
+class HostTensor(torch.Tensor):  # type: ignore[misc]
+    """A tensor whose copies to a device are noted; it can be pinned or not."""
+
+    can_be_pinned = True
+
+    def pin_memory(self, *_: Any) -> Any:
+        if not self.can_be_pinned:
+            raise RuntimeError("CUDA error: out of memory")
+        return self
+
+    def to(self, device: Any, non_blocking: bool = False) -> Any:
+        copy = self.as_subclass(torch.Tensor).clone()
+        copy.sent = (device.type, non_blocking)
+        return copy
+
+
+@pytest.mark.parametrize("can_be_pinned", [True, False])
+def test_a_batch_is_copied_with_its_attributes(can_be_pinned: bool) -> None:
+    accelerator: Any = SimpleNamespace(device=torch.device("cuda"))
+    tensor = torch.arange(3.0).as_subclass(HostTensor)
+    tensor.can_be_pinned = can_be_pinned
+    tensor.lengths = [3]
+    moved: Any = Distributed(accelerator).move_batch({"x": tensor})["x"]
+    assert moved.tolist() == [0, 1, 2]
+    assert moved.lengths == [3]
+    assert moved.sent == ("cuda", can_be_pinned)
