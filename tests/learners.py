@@ -12,8 +12,8 @@ from figeval import Harness, Setup
 from figeval.wings.training.learners import Learners, load_learners
 
 
-def head(task_type: str, name: str) -> Callable[[Setup], Any]:
-    """Return the factory of a head, which is looked up when a learner is made."""
+def head(task_type: str, name: str | None) -> Callable[[Setup], Any]:
+    """Return the factory of a head, by default that of the task type; it is looked up when a learner is made."""
 
     def make_learner(setup: Setup) -> Any:
         _, factory = registered_heads().choose(task_type, name)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.runs.workers.slurm import spread_script, without, write_script
+from tests.cli.conftest import Cli
 from tests.processes import figeval
 
 TRAIN_FLAGS = ("--task", "mini_retrieval", "--model", "minilm", "--head_args", "pooling=mean", "--output", "my model")
@@ -104,14 +104,31 @@ def test_a_run_starts_ray_on_every_machine(cluster: Path) -> None:
     assert command == ["-m", "figeval", *typed, "--gpus_per_worker", "2", "--ray", "node-a:32345"]
 
 
-def test_a_folder_and_an_interpreter_with_spaces_and_quotes(cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_and_an_interpreter_with_spaces_and_quotes(
+    cluster: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = cluster / "it's mine"
     folder.mkdir()
     write(folder / "python", PYTHON)
     monkeypatch.setattr("sys.executable", str(folder / "python"))
-    arguments = ["run", "--tasks", "mini", "--system_instruction", "it's\n$HOME `x`"]
-    script = spread_script(arguments, folder, "100 %", 2, 0.0)
-    assert write_script(cluster / "job.sh", script).endswith(f"sbatch {cluster}/job.sh")
+    monkeypatch.chdir(folder)
+    flags = [
+        "--tasks",
+        "mini",
+        "--model",
+        "minilm",
+        "--workers",
+        "2",
+        "--gpus_per_worker",
+        "0",
+        "--output_path",
+        "100 %",
+    ]
+    arguments = ["run", *flags, "--output_path", "100 %", "--system_instruction", "it's\n$HOME `x`"]
+    command = [*arguments, "--ray", "auto", "--slurm", f"{cluster}/job.sh"]
+    monkeypatch.setattr("sys.argv", ["figeval", *command])
+    assert cli(*command).err.strip().endswith(f"sbatch {cluster}/job.sh")
+    script = (cluster / "job.sh").read_text()
     assert "it'\"'\"'s mine/100 %%-slurm-%j.log'\n" in script
     (cluster / "job.sh").write_text(script.replace("/dev/tcp/$first/${master##*:}", "/dev/null"))
     assert submit(cluster, 2, SLURM_CPUS_PER_TASK="4", MACHINES="2").wait(30) == 0
@@ -122,7 +139,9 @@ def test_a_folder_and_an_interpreter_with_spaces_and_quotes(cluster: Path, monke
 
 @pytest.mark.parametrize("port", ["/no/port", "/dev/null"])  # closed; open, but not all machines are there
 def test_time_that_is_over_before_the_command_begins_also_requeues(cluster: Path, port: str) -> None:
-    script = spread_script(["run", "--tasks", "mini"], cluster, "out", 2, 0.0)
+    command = ("run", "--tasks", "mini", "--model", "minilm", "--output_path", "out", "--workers", "2", "--ray", "auto")
+    figeval(*command, "--gpus_per_worker", "0", "--slurm", "job.sh", cwd=cluster)
+    script = (cluster / "job.sh").read_text()
     (cluster / "job.sh").write_text(script.replace("/dev/tcp/$first/${master##*:}", port))
     job = submit(cluster, 2, SLURM_CPUS_PER_TASK="4", WAITS="yes")
     deadline = time.monotonic() + 30
@@ -196,8 +215,3 @@ def test_a_file_that_exists_is_not_overwritten(cluster: Path) -> None:
     refused = figeval(*command, cwd=cluster, code=2)
     assert "--slurm job.sh already exists, with other content; delete it, or choose another path" in refused.stderr
     assert (cluster / "job.sh").read_text() == edited
-
-
-def test_the_command_without_the_flag() -> None:
-    assert without(["train", "--slurm", "x.sh", "--lr", "1"], "--slurm") == ["train", "--lr", "1"]
-    assert without(["train", "--slurm=x.sh", "--lr", "1"], "--slurm") == ["train", "--lr", "1"]

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from figeval import TrainError
 from figeval.wings.training.loop import train
+from figeval.wings.training.selection import SelectionCriterion
 from figeval.wings.training.train_folder import Progress, TrainFolder
 from tests.wings.training.linear import Heard, Linear, Vectors, config, job, processes
 
@@ -154,6 +155,29 @@ def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tmp_path: Path) ->
         assert len(losses) - 1 - best == 2
         assert "no improvement" in progress.end_reason
     assert (tmp_path / "out" / "training" / f"step-{progress.best:06d}").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("scores", "patience", "best", "end"),
+    [
+        ([(0.5, 0.6), (0.5, 0.7), (0.4, 0.9), (0.5, 0.7)], None, 12, 24),  # later metrics break ties
+        ([(None, 0.9), (0.0, 0.0), (None, 1.0), (None, 1.0)], None, 12, 24),  # no score is worse than any
+        ([(0.5, 0.0), (0.4, 0.0), (0.3, 0.0), (0.9, 0.0)], 2, 6, 18),
+        ([(0.5, 0.0), (0.4, 0.0), (0.6, 0.0), (0.5, 0.0)], 2, 18, 24),
+    ],
+)
+def test_the_best_by_several_metrics_is_kept(
+    scores: list[tuple[float | None, float]], patience: int | None, best: int, end: int, tmp_path: Path
+) -> None:
+    remaining = [(0.0, 0.0), *scores]  # before training, and of every epoch
+    by_metrics = replace(
+        job(config(tmp_path / "out", patience=patience), Heard()),
+        criterion=SelectionCriterion(metrics=(("acc", True), ("mrr", True))),
+        score=lambda *_: dict(zip(("acc", "mrr"), remaining.pop(0), strict=True)),
+        dev=None,
+    )
+    progress = train(by_metrics, processes(by_metrics.config))
+    assert (progress.best, progress.step) == (best, end)
 
 
 def test_without_selection_the_last_one_is_the_model(tmp_path: Path) -> None:

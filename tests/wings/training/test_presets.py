@@ -2,90 +2,94 @@
 
 from __future__ import annotations
 
-import ast
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figeval import FigevalError, Harness, Setup, TrainError, hookimpl, plugins
-from figeval.records.reference import published
-from figeval.wings.training.api import resolve_config
-from figeval.wings.training.learners import load_learners
-from figeval.wings.training.presets import (
-    SENTENCES,
-    Preset,
-    changed_fields,
-    choose_row,
-    describe_preset,
-    lineage_names,
-    load_presets,
-    merge_settings,
-    preset_record,
-    preset_sections,
-)
+from figeval import Harness, Setup
+from tests import trainings
+from tests.cli.conftest import Cli
+from tests.learners import head
 from tests.plugins.tiny import Workshop
+from tests.processes import figeval
 
 TABLES = {f"ePiC, ACL 2022, Table {table}" for table in (7, 8, 9, 11)} | {"IMPLI, ACL 2022 submission, Table 5"}
+LABELS = ("entailment", "neutral", "contradiction")
+Presets = dict[str, dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def presets() -> dict[str, Preset]:
-    return {preset.full_name: preset for preset in load_presets(plugins.plugin_manager())}
+@pytest.fixture
+def presets(cli: Cli) -> Presets:
+    return {preset["name"]: preset for preset in json.loads(cli("ls", "presets", "--json").out)}
 
 
-def test_no_file_of_ours_is_broken(presets: dict[str, Preset]) -> None:
-    assert not [plugin.problems for plugin in plugins.plugin_manager().plugins.values() if plugin.problems]
+def test_no_file_of_ours_is_broken(presets: Presets, cli: Cli) -> None:
+    assert not [plugin for plugin in json.loads(cli("ls", "plugins", "--json").out) if plugin["problems"]]
     assert len(presets) > 30
 
 
-def test_every_fine_tuned_row_of_the_papers_has_one(presets: dict[str, Preset]) -> None:
+def test_every_fine_tuned_row_of_the_papers_has_one(presets: Presets, cli: Cli) -> None:
     """The models of the published numbers, table by table."""
-    tasks = [entry.name for entry in Harness().catalogue.tasks]
-    rows_of_papers = {
-        (reference.source, reference.model)
-        for task in tasks
-        for reference in published(task)
-        if reference.source in TABLES
+    names = [entry.name for entry in Harness().catalogue.tasks]
+    tasks = [name for name in names if name.startswith(("epic", "impli", "nli"))]
+    published = [number for task in tasks for number in json.loads(cli("show", task, "--json").out)["published"]]
+    rows_of_papers = {(number["source"], number["model"]) for number in published if number["source"] in TABLES}
+    rows_of_presets = {
+        (preset["source"], preset["model"])
+        for name, preset in presets.items()
+        if name.startswith("paper:") and preset["source"] in TABLES
     }
-    papers = [preset for preset in presets.values() if preset.table.name == "paper" and preset.table.source in TABLES]
-    rows_of_presets = {(preset.table.source, preset.row.model) for preset in papers}
     assert {row for row in rows_of_papers if row[1] != "Random"} == rows_of_presets
 
 
-def test_their_tasks_can_be_trained_on(presets: dict[str, Preset]) -> None:
+def test_their_tasks_can_be_trained_on(presets: Presets) -> None:
     catalogue = Harness().catalogue
-    for task in {task for preset in presets.values() for task in preset.table.tasks}:
+    for task in {task for preset in presets.values() for task in preset["tasks"]}:
         assert "train" in catalogue.tasks.get(task).data, task
 
 
-def test_what_the_papers_print(presets: dict[str, Preset]) -> None:
+def test_what_the_papers_print(presets: Presets) -> None:
     bert = presets["paper:table7-bert"]
-    assert {key: bert.printed[key] for key in ("lr", "epochs", "batch_size", "seed")} == {
+    assert {key: bert["printed"][key] for key in ("lr", "epochs", "batch_size", "seed")} == {
         "lr": 2e-5,
         "epochs": 25,
         "batch_size": 16,
         "seed": 42,
     }
-    t5 = presets["paper:table7-t5"].settings
+    t5 = presets["paper:table7-t5"]["settings"]
     assert (t5["optimizer"], t5["lr"], t5["batch_size"]) == ("adafactor", None, 4)
-    seen, unseen = (presets[f"released:table7-{split}-roberta"].settings for split in ("seen", "unseen"))
+    seen, unseen = (presets[f"released:table7-{split}-roberta"]["settings"] for split in ("seen", "unseen"))
     assert (seen["lr"], seen["epochs"], unseen["lr"], unseen["epochs"]) == (1e-5, 30, 3e-5, 5)
-    assert seen["head_args"] == {**bert.settings["head_args"], "pooling": "pooler", "freeze": "pooler"}
-    base = presets["paper:table5-roberta-base"].settings
+    assert seen["head_args"] == {**bert["settings"]["head_args"], "pooling": "pooler", "freeze": "pooler"}
+    base = presets["paper:table5-roberta-base"]["settings"]
     assert (base["lr"], base["epochs"], base["batch_size"], base["max_length"]) == (1e-5, 3, 32, 128)
-    printed, code = (presets[f"{name}:table6-roberta"].settings for name in ("paper", "released"))
+    printed, code = (presets[f"{name}:table6-roberta"]["settings"] for name in ("paper", "released"))
     assert (printed["head"], printed["lr"], printed["batch_size"], code["batch_size"]) == ("marker", 3e-5, 16, 10)
-    assert (code["epochs"], presets["released:table6-t5"].settings["epochs"]) == (60, 30)
-    assert presets["released:table7-mo2st-t5"].settings["head_args"]["max_new_tokens"] == 512
+    assert (code["epochs"], presets["released:table6-t5"]["settings"]["epochs"]) == (60, 30)
+    assert presets["released:table7-mo2st-t5"]["settings"]["head_args"]["max_new_tokens"] == 512
 
 
-def test_none_chooses_on_test_and_each_says_what_differs(presets: dict[str, Preset]) -> None:
-    for preset in presets.values():
-        assert preset.settings.get("select_on") != "test"
-        assert [sentence for kind in SENTENCES for sentence in preset.sentences(kind)]
-        assert all(lines for _, lines in preset_sections(preset.to_dict()))
+def test_none_chooses_on_test_and_each_says_what_differs(presets: Presets, cli: Cli) -> None:
+    for name, preset in presets.items():
+        assert preset["settings"].get("select_on") != "test"
+        assert any(preset[kind] for kind in ("as_released", "not_reproduced", "unknown"))
+        assert "published" in cli("show", name).out
+
+
+@pytest.fixture
+def describe(cli: Cli) -> Any:
+    """The first line of a training with a preset, which ends there: there is no such device."""
+
+    def describe(**settings: Any) -> str:
+        flags = trainings.flags({"task": "epic_retrieval_seen", "output": "out", "device": "none-such", **settings})
+        outcome = cli("train", *flags)
+        assert outcome.code == 2
+        return outcome.err.splitlines()[0]
+
+    return describe
 
 
 @pytest.mark.parametrize(
@@ -114,8 +118,8 @@ def test_none_chooses_on_test_and_each_says_what_differs(presets: dict[str, Pres
         ("paper:table7-bart", "mini_retrieval", "minilm", "paper:table7-bart"),
     ],
 )
-def test_a_row_is_found_by_task_and_model(name: str, task: str, model: str, row: str) -> None:
-    assert choose_row(name, task, model).full_name == row
+def test_a_row_is_found_by_task_and_model(name: str, task: str, model: str, row: str, describe: Any) -> None:
+    assert describe(preset=name, task=task, model=model).startswith(f"--preset {row} (")
 
 
 @pytest.mark.parametrize(
@@ -127,143 +131,120 @@ def test_a_row_is_found_by_task_and_model(name: str, task: str, model: str, row:
         ("paper", "epic_retrieval_seen", "m", "no row for m on epic_retrieval_seen; choose one of paper:table7-bert, "),
     ],
 )
-def test_no_such_row(name: str, task: str, model: str, words: str) -> None:
-    with pytest.raises(FigevalError) as raised:
-        choose_row(name, task, model)
-    assert words in str(raised.value) and "\n" not in str(raised.value)
+def test_no_such_row(name: str, task: str, model: str, words: str, describe: Any) -> None:
+    assert words in describe(preset=name, task=task, model=model)
 
 
-def test_their_options_are_those_of_the_heads(presets: dict[str, Preset], tmp_path: Path) -> None:
+def test_their_options_are_those_of_the_heads(presets: Presets, tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    workshop, learners = Workshop(tmp_path), load_learners(plugins.plugin_manager())
-    catalogue = Harness().catalogue
-    writer = workshop("bart", "ForConditionalGeneration")
+    workshop, catalogue = Workshop(tmp_path), Harness().catalogue
+    writer, encoder = workshop("bart", "ForConditionalGeneration"), workshop("bert", "Model")
     tokenizer = AutoTokenizer.from_pretrained(writer)
     tokenizer.add_tokens(["<extra_id_0>"], special_tokens=True)  # for infill to hide spans under
     tokenizer.save_pretrained(writer)
-    models = dict.fromkeys(("seq2seq", "infill"), str(writer))
-    encoder = str(workshop("bert", "Model"))
-    heads = {
-        (catalogue.tasks.get(task).type, preset.settings.get("head"), str(preset.settings.get("head_args", {})))
-        for preset in presets.values()
-        for task in preset.table.tasks
-    }
-    for task_type, head_name, options in heads:
-        head, factory = learners.choose(task_type, head_name)
-        head_options = ast.literal_eval(options)
-        model = models.get(head, encoder)
-        learner = factory(Setup(model=model, options=head_options, labels=("entailment", "neutral", "contradiction")))
-        assert learner.describe()
+    for preset in presets.values():
+        for task in preset["tasks"]:
+            task_type, settings = catalogue.tasks.get(task).type, preset["settings"]
+            name = settings.get("head")
+            writes = name in ("seq2seq", "infill") or (name is None and task_type == "generation")
+            setup = Setup(
+                model=str(writer if writes else encoder), options=settings.get("head_args", {}), labels=LABELS
+            )
+            assert head(task_type, name)(setup).describe()
 
 
 # ---- in a config ----------------------------------------------------------------------------------------------------
 
-TRAIN_FLAGS = {"task": "epic_retrieval_seen", "model": "roberta-base", "output": "out", "preset": "paper"}
+
+def test_what_is_told(describe: Any) -> None:
+    exact = describe(preset="paper", model="roberta-base")
+    assert exact.startswith("--preset paper:table7-roberta (RoBERTa, ePiC, ACL 2022, Table 7); ")
+    assert "published for" not in exact
+    assert "published for roberta-base, not for roberta-large" in describe(preset="paper", model="roberta-large")
 
 
 def test_the_preset_loses_to_the_file_and_the_file_to_the_flags(tmp_path: Path) -> None:
-    file = tmp_path / "config.yaml"
-    file.write_text("epochs: 7\nbatch_size: 4\nhead_args: {temperature: 2.0}\n", encoding="utf-8")
-    train_config = resolve_config(file, {**TRAIN_FLAGS, "batch_size": "2", "head_args": {"pooling": "mean"}})
-    assert (train_config.lr, train_config.epochs, train_config.batch_size, train_config.warmup) == (2e-5, 7, 2, 0)
-    assert train_config.head_args == {"candidates": "all", "similarity": "dot", "temperature": 2.0, "pooling": "mean"}
-    assert train_config.preset == "paper:table7-roberta"
-    assert train_config.select_on == "dev"
+    """What was trained says so, and its own configuration file means the same again."""
+    (tmp_path / "config.yaml").write_text("epochs: 7\nbatch_size: 4\nhead_args: {temperature: 2.0}\n", encoding="utf-8")
+    model = Workshop(tmp_path)("bert", "Model").rename(tmp_path / "roberta-base")
+    changes = {"preset": "paper:table7-roberta", "head_args": {"pooling": "mean"}, "clip": None, "evaluate": ()}
+    settings = trainings.settings(model, tmp_path / "tasks", tmp_path / "out", **changes, batch_size=2, max_length=60)
+    del settings["lr"]
+    trained = trainings.train(**settings, config=tmp_path / "config.yaml")
+    config, preset = trained.to_dict()["config"], trained.to_dict()["preset"]
+    assert (config["lr"], config["epochs"], config["batch_size"], config["warmup"]) == (2e-5, 7, 2, 0)
+    options = {"candidates": "all", "similarity": "dot", "temperature": 2.0, "pooling": "mean"}
+    assert config["head_args"] == options
+    assert (config["preset"], config["clip"], config["select_on"]) == ("paper:table7-roberta", None, "dev")
+    assert preset["exact"] is True
+    assert {"head_args", "epochs", "batch_size", "clip"} <= set(preset["changed"])
+    assert any("test set" in sentence for sentence in preset["not_reproduced"])
+    with trainings.optimizer_steps(0):
+        again = trainings.train("tiny_retrieval", model, trained.path, config=trained.path / "training/config.yaml")
+    assert again.record.identity == trained.record.identity
 
 
-def test_its_own_config_file_means_the_same_again(tmp_path: Path) -> None:
-    from figeval.wings.training.train_folder import TrainFolder
-
-    train_config = resolve_config(None, {**TRAIN_FLAGS, "lr": "1e-4", "patience": "2"})
-    folder = TrainFolder(tmp_path)
-    folder.traces.mkdir()
-    folder.write_config(train_config)
-    again = resolve_config(folder.traces / "config.yaml", {"output": "out"})
-    assert again == train_config and again.identity() == train_config.identity()
+def test_none_is_none_where_a_field_may_be(cli: Cli) -> None:
+    flags = ("--task=mini_retrieval", "--model=minilm", "--output=out", "--device=none-such")
+    assert "none-such" in cli("train", *flags, "--clip=none", "--patience=none", "--select_on=none").err
+    assert "epochs" in cli("train", *flags, "--epochs=none").complaint
 
 
-def test_none_is_none_where_a_field_may_be() -> None:
-    train_config = resolve_config(None, {**TRAIN_FLAGS, "clip": "none", "patience": "none", "select_on": "none"})
-    assert (train_config.clip, train_config.patience, train_config.select_on) == (None, None, "none")
-    with pytest.raises(TrainError, match="epochs"):
-        resolve_config(None, {**TRAIN_FLAGS, "epochs": "none"})
-
-
-def test_what_is_told_and_recorded() -> None:
-    exact = resolve_config(None, {**TRAIN_FLAGS, "lr": 1e-4, "head_args": {"temperature": 2.0}})
-    line = describe_preset(exact)
-    assert line is not None and line.startswith("--preset paper:table7-roberta (RoBERTa, ePiC, ACL 2022, Table 7); ")
-    record = preset_record(exact)
-    assert record is not None
-    assert (record["exact"], record["changed"]) == (True, ["head_args", "lr"])
-    assert any("test set" in sentence for sentence in record["not_reproduced"])
-    json.dumps(record)
-    near = resolve_config(None, {**TRAIN_FLAGS, "model": "roberta-large"})
-    line = describe_preset(near)
-    assert line is not None and "published for roberta-base, not for roberta-large" in line
-    assert changed_fields(near, choose_row("paper", near.task, near.model)) == []
-    plain = resolve_config(None, {**TRAIN_FLAGS, "preset": None})
-    assert describe_preset(plain) is None and preset_record(plain) is None
-
-
-def test_a_model_that_was_trained_here_is_also_what_it_came_from(tmp_path: Path) -> None:
+def test_a_model_that_was_trained_here_is_also_what_it_came_from(tmp_path: Path, describe: Any) -> None:
     """The joint model of Table 9 begins with that of Table 7."""
     for name, origin in (("first", "FacebookAI/roberta-base"), ("second", str(tmp_path / "first"))):
         (tmp_path / name).mkdir()
         (tmp_path / name / "figeval.json").write_text(json.dumps({"about": {"trained_from": origin}}))
-    assert lineage_names(str(tmp_path / "second")) == ["second", "first", "roberta-base"]
-    assert choose_row("paper", "epic_joint", str(tmp_path / "second")).full_name == "paper:table9-roberta"
-
-
-def test_options_of_a_head_are_put_together_one_by_one() -> None:
-    parts: list[dict[str, Any]] = [{"lr": 1, "head_args": {"a": 1, "b": 1}}, {}, {"head_args": {"b": 2}, "epochs": 3}]
-    assert merge_settings(*parts) == {"lr": 1, "epochs": 3, "head_args": {"a": 1, "b": 2}}
+    line = describe(preset="paper", task="epic_joint", model=tmp_path / "second")
+    assert line.startswith("--preset paper:table9-roberta (") and "published for" not in line
 
 
 # ---- files of others ------------------------------------------------------------------------------------------------
 
+PLUGIN = """
+from pathlib import Path
+
+from figeval import hookimpl
+
+@hookimpl
+def register_presets(register):
+    for file in sorted(Path(__file__).parent.glob("*.presets.yaml")):
+        register(file)
+"""
 FILE = """
 presets:
   - name: acme
     table: table1
     source: Acme
     tasks: [mini_retrieval]
-    config: {CONFIG}
-    rows: [{{row: a, model: A, checkpoint: a}}]
+    config: CONFIG
+    rows: [{row: a, model: A, checkpoint: a}]
 """
 
 
-class Acme:
-    def __init__(self, *files: Path) -> None:
-        self.files = files
+def test_a_broken_file_is_a_problem_of_its_plugin_alone(tmp_path: Path, warm_start: None) -> None:
+    broken = {
+        FILE.replace("CONFIG", "{learning_rate: 1}"): "'learning_rate' cannot be set by a preset",
+        FILE.replace("CONFIG", "{epoch: 1}"): "did you mean 'epochs'",
+        FILE.replace("CONFIG", "{model: x}"): "'model' cannot be set by a preset",
+        FILE.replace("CONFIG", "{select_on: test}"): "a preset does not choose on test",
+        FILE.replace("CONFIG", "{epochs: 0}"): "acme:table1-a: epochs must be greater than 0",
+        FILE.replace("CONFIG", "{}").replace("source", "sauce"): "unknown key 'presets.0.sauce'; did you mean 'source'",
+    }
+    (tmp_path / "acme").mkdir()
+    for number, text in enumerate(broken):
+        (tmp_path / "acme" / f"{number}.presets.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "acme" / "sound.presets.yaml").write_text(FILE.replace("CONFIG", "{epochs: 2}"), encoding="utf-8")
+    (tmp_path / "acme" / "__init__.py").write_text(PLUGIN, encoding="utf-8")
 
-    @hookimpl
-    def register_presets(self, register: Any) -> None:
-        for file in self.files:
-            register(file)
+    def ls(kind: str) -> Any:
+        path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+        done = figeval("ls", kind, "--json", cwd=tmp_path, FIGEVAL_PLUGINS="acme", PYTHONPATH=path)
+        return json.loads(done.stdout)
 
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (FILE.replace("{CONFIG}", "{learning_rate: 1}"), "'learning_rate' cannot be set by a preset"),
-        (FILE.replace("{CONFIG}", "{epoch: 1}"), "did you mean 'epochs'"),
-        (FILE.replace("{CONFIG}", "{model: x}"), "'model' cannot be set by a preset"),
-        (FILE.replace("{CONFIG}", "{select_on: test}"), "a preset does not choose on test"),
-        (FILE.replace("{CONFIG}", "{epochs: 0}"), "acme:table1-a: epochs must be greater than 0"),
-        (
-            FILE.replace("{CONFIG}", "{}").replace("source", "sauce"),
-            "unknown key 'presets.0.sauce'; did you mean 'source'",
-        ),
-    ],
-)
-def test_a_broken_file_is_a_problem_of_its_plugin_alone(tmp_path: Path, text: str, words: str) -> None:
-    broken, sound = tmp_path / "broken.presets.yaml", tmp_path / "sound.presets.yaml"
-    broken.write_text(text.replace("{{", "{").replace("}}", "}"), encoding="utf-8")
-    sound.write_text(FILE.replace("{CONFIG}", "{epochs: 2}").replace("{{", "{").replace("}}", "}"), encoding="utf-8")
-    manager = plugins.load(modules=[])
-    manager.load("acme", "test", lambda: Acme(broken, sound))
-    assert [preset.full_name for preset in load_presets(manager)] == ["acme:table1-a"]
-    (problem,) = manager.plugins["acme"].problems
-    assert words in problem
+    assert [row["name"] for row in ls("presets") if row["name"].startswith("acme")] == ["acme:table1-a"]
+    (problems,) = (plugin["problems"] for plugin in ls("plugins") if plugin["name"] == "acme")
+    assert len(problems) == len(broken)
+    for words, problem in zip(broken.values(), problems, strict=True):
+        assert words in problem
