@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from figeval import DataContext, DataError
-from figeval.builtin.plugins.labelling.columns import open_columns
+from figeval import DataContext, DataError, Harness
 
+open_columns = Harness().readers.get("conll")
 CUPT = """\
 # global.columns = ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC PARSEME:MWE
 # source_sent_id = . . 1
@@ -103,9 +103,23 @@ def test_declared_columns(content: str, declared: str, tags: str, tmp_path: Path
         ("He O\n# text = left\nleft O\n", "", "words:2: a comment inside a sentence"),
         ("He a O\nleft O\n", "", "words:2: 'left O' is not a row of 3 columns"),
         ("He O\nleft\n", "", "words:2: 'left' is not a word and its tag, separated by blanks"),
+        ("It\tO\nHe\n", "", "words:2: .*is not a word and its tag"),
+        ("It\tO\nHe\t\n", "", "words:2: .*is not a word and its tag"),
+        ("It\tO\nHe\tO\tO\n", "", "words:2: .*is not a word and its tag"),
+        ("It\tO\ncold feet\tO\n", "", "words:2: .*contains a space; give each of its parts a line"),
         ("He\tO\nleft B-FIG\n", "", "words:2: 'left B-FIG' is not a word and its tag, separated by one tab"),
     ],
 )
 def test_refused(content: str, declared: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
         read_columns(content, tmp_path, declared)
+
+
+def test_ids_are_the_lines_where_sentences_begin_and_blanks_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "words.tsv").write_text("He \tO\nsaw\tB-FIG\nred\tI-FIG \n\n\nIt\tO\n\tO\n\n", encoding="utf-8")
+    context = DataContext(folder=tmp_path, fetch=lambda benchmark, path: tmp_path / path)
+    assert list(open_columns("words.tsv", context)) == [
+        {"id": "1", "tokens": ["He", "saw", "red"], "tags": ["O", "B-FIG", "I-FIG"]},
+        {"id": "6", "tokens": ["It"], "tags": ["O"]},
+    ]
+    assert context.notes == {"stripped_words": 1, "left_out_words": 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 import figeval
 from figeval import (
-    DataContext,
     DataError,
     FigevalError,
     Harness,
@@ -25,7 +23,7 @@ from figeval import (
     Reply,
     TaskSpec,
 )
-from figeval.builtin.plugins.labelling import chunk_metrics, columns, expressions, floors
+from figeval.builtin.plugins.labelling import chunk_metrics, expressions, floors
 from figeval.builtin.plugins.labelling.labelling import READER, Labelling, LabellingExample
 from figeval.builtin.plugins.labelling.requests import LabelWords
 from figeval.builtin.plugins.labelling.tags import (
@@ -396,34 +394,3 @@ def test_what_floors_say() -> None:
     assert max(new, key=new.__getitem__) == OUTSIDE
     (words,) = seen.label_words([LabelWords(("Cold", "feet", "see", "red", "feet"), LABELS)])
     assert [max(word, key=word.__getitem__) for word in words] == ["B-FIG", "I-FIG", "B-FIG", "I-FIG", "O"]
-
-
-# ---- files -----------------------------------------------------------------------------------------------------------
-
-
-def test_columns(tmp_path: Path) -> None:
-    text = "He \tO\nsaw\tB-FIG\nred\tI-FIG \n\n\nIt\tO\n\tO\n\n"
-    (tmp_path / "words.tsv").write_text(text, encoding="utf-8")
-    context = DataContext(folder=tmp_path, fetch=lambda benchmark, path: tmp_path / path)
-    assert list(columns.open_columns("words.tsv", context)) == [
-        {"id": "1", "tokens": ["He", "saw", "red"], "tags": ["O", "B-FIG", "I-FIG"]},
-        {"id": "6", "tokens": ["It"], "tags": ["O"]},
-    ]
-    assert context.notes == {"stripped_words": 1, "left_out_words": 1}
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("He", "is not a word and its tag"),
-        ("He\t", "is not a word and its tag"),
-        ("He\tO\tO", "is not a word and its tag"),
-        ("cold feet\tO", "contains a space; give each of its parts a line"),
-    ],
-)
-def test_lines_without_a_reading(line: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / "words.tsv").write_text(f"It\tO\n{line}\n", encoding="utf-8")
-    with pytest.raises(DataError) as caught:
-        list(columns.sentences(tmp_path / "words.tsv", Counter()))
-    assert words in str(caught.value)
-    assert "words.tsv:2: " in str(caught.value)

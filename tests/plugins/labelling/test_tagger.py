@@ -5,6 +5,7 @@ are read in windows, and what was trained is what is asked.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,17 @@ import pytest
 import torch
 from torch.nn import functional
 
-from figeval import FigevalError, Harness, ModelError, RunConfig, Setup
-from figeval.builtin.plugins.heads.tagger_head import tagger as head
-from figeval.builtin.plugins.labelling.labelling import LabellingExample
-from figeval.builtin.plugins.labelling.requests import LabelWords
-from figeval.builtin.plugins.labelling.tagger import first_pieces, tagger
-from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
-from figeval.io.observer import Observer
-from figeval.runs.run import run as run_pipeline
+from figeval import FigevalError, Harness, ModelError, Setup
 from figeval.testing import CapabilityCheck, check_learner, check_model
-from tests.plugins.heads.small import write_network
+from tests import learners, trainings
+from tests.learners import write_network
+from tests.plugins.heads.small import scores_of
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
-from tests.wings.training.linear import Heard
 
+HARNESS = Harness()
+LabellingExample = HARNESS.task_types.get("labelling").Example
+(LabelWords,) = next(route for route in HARNESS.routes.of("labelling") if route.name == "by_tagger").requests
+head = learners.head("labelling", "tagger")
 HEAD = "ForTokenClassification"
 LABELS = ("B-FIG", "I-FIG", "O")
 LABEL_CONFIG = {"id2label": dict(enumerate(LABELS)), "label2id": {label: n for n, label in enumerate(LABELS)}}
@@ -32,7 +31,7 @@ LONG_CONTEXT = {"max_position_embeddings": 400}
 KINDS = ("bert", "roberta", "mpnet", "distilbert", "deberta-v2", "electra")
 
 
-def example(number: int, text: str) -> LabellingExample:
+def example(number: int, text: str) -> Any:
     words = tuple(text.split())
     tags = tuple(LABELS[(number + index) % 3] for index in range(len(words)))
     return LabellingExample(id=str(number), tokens=words, tags=tags)
@@ -42,7 +41,7 @@ EXAMPLES = [example(number, line) for number, line in enumerate(LINES[:4])]
 LONG_EXAMPLE = example(9, LONG_TEXT)
 
 
-def requests(examples: list[LabellingExample]) -> list[LabelWords]:
+def requests(examples: list[Any]) -> list[Any]:
     return [LabelWords(example.tokens, LABELS) for example in examples]
 
 
@@ -50,7 +49,7 @@ def setup(folder: Path, **changes: Any) -> Setup:
     return Setup(model=str(folder), **{"labels": LABELS, **changes})
 
 
-def plain(model: Any, tokenizer: Any, example: LabellingExample) -> torch.Tensor:
+def plain(model: Any, tokenizer: Any, example: Any) -> torch.Tensor:
     """The loss of one example, straight through transformers, its words found by their characters."""
     text = " ".join(example.tokens)
     encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
@@ -97,37 +96,28 @@ def test_it_is_a_learner(workshop: Workshop) -> None:
     check_learner(head, setup(folder, max_length=40), [*EXAMPLES, LONG_EXAMPLE], tolerance=1e-4)
 
 
-def test_first_pieces() -> None:
-    """A blank before a word may be part of its first piece, or a piece of its own, which is of no word."""
-    words = ("got", "cold", "feet")
-    assert first_pieces(words, [(0, 2), (2, 3), (4, 8), (9, 11), (11, 13)]) == [0, 2, 3]
-    assert first_pieces(words, [(0, 3), (3, 8), (8, 9), (9, 13), (0, 0)]) == [0, 1, 3]
-    assert first_pieces(("a", "\u200b", "b"), [(0, 1), (4, 5)]) == [0, -1, 2 - 1]
-    assert first_pieces(words, []) == [-1, -1, -1]
-
-
-def wrong(request: LabelWords, words: Any) -> str:
+def wrong(request: Any, words: Any) -> str:
     return "" if len(words) == len(request.words) and all(set(word) <= set(LABELS) for word in words) else "not so"
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_a_checkpoint_labels_words(kind: str, workshop: Workshop) -> None:
-    folder = str(workshop(kind, HEAD, **LONG_CONTEXT, **LABEL_CONFIG))
-    assert resolve_backend(folder, {}) == "tagger"
+def test_a_checkpoint_labels_words(kind: str, workshop: Workshop, open_model: Callable[..., Any]) -> None:
+    folder = workshop(kind, HEAD, **LONG_CONTEXT, **LABEL_CONFIG)
+    assert HARNESS.backends.locate(str(folder), {})[0] == "tagger"
     check = CapabilityCheck("label_words", requests(EXAMPLES), wrong, LabelWords(LONG_EXAMPLE.tokens * 9, LABELS))
-    check_model(lambda: tagger(folder, device="cpu"), checks=[check], tolerance=1e-4)
+    check_model(lambda: open_model(folder, device="cpu"), checks=[check], tolerance=1e-4)
 
 
-def test_a_word_without_pieces_is_outside(workshop: Workshop) -> None:
-    model = tagger(str(workshop("bert", HEAD, **LONG_CONTEXT, **LABEL_CONFIG)), device="cpu")
+def test_a_word_without_pieces_is_outside(workshop: Workshop, open_model: Callable[..., Any]) -> None:
+    model = open_model(workshop("bert", HEAD, **LONG_CONTEXT, **LABEL_CONFIG), device="cpu")
     assert model.label_words([LabelWords(("\u200b",), LABELS)]) == [[{"O": 1.0}]]
     ((word, nothing),) = model.label_words([LabelWords(("It", "\u200b"), LABELS)])
     assert set(word) == set(LABELS)
     assert nothing == {"O": 1.0}
 
 
-def test_labels_that_are_not_the_models(workshop: Workshop) -> None:
-    model = tagger(str(workshop("bert", HEAD, **LONG_CONTEXT, **LABEL_CONFIG)), device="cpu")
+def test_labels_that_are_not_the_models(workshop: Workshop, open_model: Callable[..., Any]) -> None:
+    model = open_model(workshop("bert", HEAD, **LONG_CONTEXT, **LABEL_CONFIG), device="cpu")
     with pytest.raises(ModelError, match=r"has the labels B-FIG, I-FIG, O, and none of the task's, B-PUN, O; train"):
         model.label_words([LabelWords(("a",), ("B-PUN", "O"))])
     ((word,),) = model.label_words([LabelWords(("a",), ("B-FIG", "B-PUN", "O"))])
@@ -147,11 +137,13 @@ def test_a_head_for_the_same_labels_is_kept_and_another_is_fresh(workshop: Works
     assert other.describe()["fresh_head"] is True
 
 
-def test_what_was_saved_answers_as_the_network_did(workshop: Workshop, tmp_path: Path) -> None:
+def test_what_was_saved_answers_as_the_network_did(
+    workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
     learner = head(setup(workshop("roberta", "Model", **LONG_CONTEXT), max_length=70))
     network = learner.network().eval()
     word_requests = requests([*EXAMPLES, LONG_EXAMPLE])
-    loaded = tagger(str(write_network(learner, network, tmp_path / "out")), device="cpu")
+    loaded = open_model(write_network(learner, network, tmp_path / "out"), device="cpu")
     for ours, other_words in zip(
         learner.backend(network).label_words(word_requests), loaded.label_words(word_requests), strict=True
     ):
@@ -176,39 +168,24 @@ def test_hidden_labels_teach_nothing(workshop: Workshop) -> None:
         head(setup(workshop("bert", "Model", **LONG_CONTEXT))).features([hidden])
 
 
-def test_a_checkpoint_without_such_a_head_is_refused(workshop: Workshop) -> None:
+def test_a_checkpoint_without_such_a_head_is_refused(workshop: Workshop, open_model: Callable[..., Any]) -> None:
     with pytest.raises(ModelError, match="'tagger' cannot use"):
-        tagger(str(workshop("bert", "ForQuestionAnswering")), device="cpu")
+        open_model(f"tagger:{workshop('bert', 'ForQuestionAnswering')}", device="cpu")
 
 
 @pytest.mark.slow
 @pytest.mark.wing("training")
 def test_it_learns_and_answers_as_it_did_in_training(workshop: Workshop, tmp_path: Path) -> None:
-    """Through the very functions that `figeval train` and `figeval run` call."""
-    from figeval.wings.training.config import TrainConfig
-    from figeval.wings.training.task_training import train_in_process
-
     task = {"name": "small", "type": "labelling", "labels": LABELS, "metrics": ["span_f1", "token_acc"]}
     task |= {"data": {"train": "jsonl:rows.jsonl", "test": "jsonl:rows.jsonl"}}
     task |= {"fields": {"id": "row.id", "tokens": "row.tokens", "tags": "row.tags"}}
     (tmp_path / "small.task.yaml").write_text(json.dumps(task), encoding="utf-8")
     rows = [{"id": example.id, "tokens": example.tokens, "tags": example.tags} for example in EXAMPLES]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    harness = Harness(include=(tmp_path,))
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     steps = {"lr": 3e-3, "epochs": 60, "patience": None, "batch_size": 4, "evaluate_every": 30, "weight_decay": 0}
-    about = {
-        "task": "small",
-        "model": str(workshop("bert", "Model", **LONG_CONTEXT, **still)),
-        "output": tmp_path / "out",
-    }
-    config = TrainConfig.model_validate(
-        {**about, **steps, "device": "cpu", "select_on": "test", "include_path": [tmp_path]}
-    )
-    train_in_process(config, harness, Heard())
-    run = RunConfig(tasks=("small",), model=str(tmp_path / "out"), device="cpu", output_path=tmp_path / "run")
-    record, _ = run_pipeline(run, harness, Observer())
-    (done,) = record.tasks
-    assert done.error is None
-    assert done.route == "by_tagger"
-    assert {score.metric: score.value for score in done.scores} == {"span_f1": 1.0, "token_acc": 1.0}
+    model = workshop("bert", "Model", **LONG_CONTEXT, **still)
+    options = {"select_on": "test", "include_path": tmp_path, **steps}
+    run = trainings.train("small", model, tmp_path / "out", **options).run
+    assert scores_of(run) == {"span_f1": 1.0, "token_acc": 1.0}
+    assert run.record.tasks[0].route == "by_tagger"

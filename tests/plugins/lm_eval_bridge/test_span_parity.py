@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 from lm_eval.api.model import LM
 
-from figeval import Harness, Prediction
-from figeval.builtin.plugins.lm_eval_bridge.stubs import stubs as every_stub
-from figeval.metrics import spans
-from figeval.metrics.aggregation import MetricAggregator
-from tests.aggregated import count_in
+import figeval
+from figeval import Harness
 from tests.plugins.lm_eval_bridge.both import in_figeval, in_lm_eval, stubs
 from tests.plugins.tiny import Workshop
 
@@ -21,8 +18,7 @@ TASK = "mini_alignment"
 
 
 def test_a_stub_for_the_route_that_writes_and_no_other() -> None:
-    names = [name for name in every_stub() if name.startswith(f"figeval_{TASK}")]
-    assert names == [f"figeval_{TASK}"]
+    assert [file.name for file in stubs().rglob(f"figeval_{TASK}*")] == [f"figeval_{TASK}.yaml"]
 
 
 def test_quotations_and_metrics(workshop: Workshop, tmp_path: Path) -> None:
@@ -61,11 +57,14 @@ def test_scores_that_are_no_means_over_rows(tmp_path: Path) -> None:
     in_their_run, _ = in_lm_eval(Quoting(), TASK, stubs(), limit=20)
     harness = Harness()
     examples = list(harness.examples(harness.catalogue.tasks.get(TASK)))[:20]
+    answers = [
+        {"id": example.id, "prediction": None if span is None else [span.start, span.end]}
+        for example, span in zip(examples, in_their_run.predictions, strict=True)
+    ]
+    ours = figeval.score(TASK, answers, limit=20, output_path=tmp_path / "ours", name="quoting")
+    scores = {score.metric: score.value for score in ours.record.tasks[0].scores}
     for name in ("span_precision", "span_recall", "span_f1"):
-        tally = MetricAggregator(name, getattr(spans, name))
-        for example, span in zip(examples, in_their_run.predictions, strict=True):
-            count_in(tally, example, Prediction(example_id=example.id, value=span))
-        assert in_their_run.numbers[name] == pytest.approx(tally.score().value)
+        assert in_their_run.numbers[name] == pytest.approx(scores[name])
     assert 0 < in_their_run.numbers["span_f1"] < 1
     assert (in_their_run.numbers["verbatim"], in_their_run.numbers["parse_rate"]) == (1, 1)
     assert in_their_run.numbers["parse_rate_stderr"] == 0
