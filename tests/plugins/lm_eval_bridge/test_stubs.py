@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from figeval import DataError, Harness, ModelError, TaskError, UnknownName
-from figeval.builtin.plugins.lm_eval_bridge import commands as launch
-from figeval.builtin.plugins.lm_eval_bridge.stubs import stubs, stubs_folder
-from tests.plugins.lm_eval_bridge.both import in_lm_eval, load_tasks
+from figeval import DataError, Harness, TaskError
+from tests.cli.conftest import Cli
+from tests.plugins.lm_eval_bridge.both import in_lm_eval, load_tasks, stubs
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
 from tests.runs.conftest import write_task
@@ -35,7 +34,7 @@ def manager(*folders: Path) -> Any:
 
 
 def test_every_task_and_suite_that_a_model_of_lm_eval_can_answer() -> None:
-    stub_folder = stubs()
+    stub_folder = {file.stem: file.read_text(encoding="utf-8") for file in stubs().glob("*.yaml")}
     catalogue = Harness().catalogue
     answered = {entry.name for entry in catalogue.tasks if entry.load().type not in {"similarity", "joint"}}
     assert {f"figeval_{name}" for name in answered} <= set(stub_folder)
@@ -51,7 +50,7 @@ def test_every_task_and_suite_that_a_model_of_lm_eval_can_answer() -> None:
 
 
 def test_lm_eval_loads_every_one_of_them(real_data: str) -> None:
-    folder = stubs_folder()
+    folder = stubs()
     index = manager(folder)
     assert set(index.all_tasks) == {file.stem for file in folder.glob("*.yaml")}
     members = load_tasks(index, "figeval_impli")
@@ -67,13 +66,13 @@ def test_lm_eval_loads_every_one_of_them(real_data: str) -> None:
 
 def test_another_set_of_tasks_makes_another_folder(tmp_path: Path, own_home: Path) -> None:
     write_task(tmp_path, "own")
-    plain, with_tasks = stubs_folder(), stubs_folder([tmp_path])
+    plain, with_tasks = stubs(), stubs(tmp_path)
     assert plain.parent == with_tasks.parent == own_home / "lm-eval"
     assert plain != with_tasks
     assert (with_tasks / "figeval_own.yaml").is_file()
     assert not (plain / "figeval_own.yaml").exists()
     before = {file: file.stat().st_mtime_ns for file in plain.iterdir()}
-    assert stubs_folder() == plain
+    assert stubs() == plain
     assert {file: file.stat().st_mtime_ns for file in plain.iterdir()} == before
     assert {folder.name for folder in plain.parent.iterdir()} == {plain.name, with_tasks.name}, (
         "nothing half made is left"
@@ -84,14 +83,14 @@ def test_two_that_would_have_one_name(tmp_path: Path) -> None:
     write_task(tmp_path, "own")
     write_task(tmp_path, "own_by_letter")
     with pytest.raises(TaskError, match="two tasks or suites would be called 'figeval_own_by_letter'"):
-        stubs((str(tmp_path),))
+        stubs(tmp_path)
 
 
 def test_a_home_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path / "file"))
     with pytest.raises(TaskError, match=r"cannot write .*; set FIGEVAL_HOME"):
-        stubs_folder()
+        stubs()
 
 
 @pytest.mark.slow
@@ -107,12 +106,12 @@ def test_no_train_split_to_show_examples_from(tmp_path: Path, workshop: Workshop
     file = tmp_path / "own.task.yaml"
     file.write_text(file.read_text().replace(', train: "jsonl:own.jsonl"', ""))
     with pytest.raises(TaskError, match="own has no train split"):
-        in_lm_eval({"pretrained": str(workshop("gpt2", "LMHeadModel"))}, "own", stubs_folder([tmp_path]), num_fewshot=1)
+        in_lm_eval({"pretrained": str(workshop("gpt2", "LMHeadModel"))}, "own", stubs(tmp_path), num_fewshot=1)
 
 
 def test_data_that_is_broken(tmp_path: Path) -> None:
     write_task(tmp_path, "own", row3={"id": "own0"})
-    task = load_tasks(manager(stubs_folder([tmp_path])), "figeval_own")["figeval_own"]
+    task = load_tasks(manager(stubs(tmp_path)), "figeval_own")["figeval_own"]
     with pytest.raises(DataError, match="rows 1 and 4 have the same id"):
         task.test_docs()
 
@@ -125,7 +124,7 @@ def test_answers_that_are_no_numbers_are_no_zeros(workshop: Workshop) -> None:
     lm = HFLM(pretrained=str(workshop("gpt2", "LMHeadModel")), device="cpu")
     with torch.no_grad():
         lm.model.transformer.ln_f.weight.fill_(float("nan"))
-    in_their_run, _ = in_lm_eval(lm, "mini_fables", stubs_folder(), limit=3)
+    in_their_run, _ = in_lm_eval(lm, "mini_fables", stubs(), limit=3)
     assert in_their_run.metrics == [{}, {}, {}]
     assert in_their_run.predictions == [None, None, None]
 
@@ -240,7 +239,7 @@ def test_figeval_lm_eval_run_hands_over_its_arguments_and_knows_our_model(
     assert set(first["doc"]) >= {"id", "query", "options", "gold"}
     assert first["target"] == str(first["doc"]["gold"])
     in_their_run, _ = in_lm_eval(
-        {"pretrained": options[3].removeprefix("pretrained=")}, "mini_proverbs", stubs_folder(), limit=5
+        {"pretrained": options[3].removeprefix("pretrained=")}, "mini_proverbs", stubs(), limit=5
     )
     for metric in ("acc", "acc_norm", "acc_pmi"):
         assert run_results["results"]["figeval_mini_proverbs"][f"{metric},none"] == in_their_run.numbers[metric]
@@ -281,46 +280,43 @@ def managers(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     [("figeval_mini", False), ("figeval_mini_pairs,figeval_epic_*", False), ("arc_easy,figeval_mini", True)],
 )
 def test_its_own_tasks_are_read_only_when_they_are_asked_for(
-    tasks: str, defaults: bool, managers: list[dict[str, Any]]
+    tasks: str, defaults: bool, managers: list[dict[str, Any]], cli: Cli
 ) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        launch.launch(["--model", "dummy", "--tasks", tasks, "--include_path", "theirs"])
+    cli("lm-eval", "run", "--model", "dummy", "--tasks", tasks, "--include_path", "theirs")
     ((created),) = managers
     assert created.get("include_defaults", True) is defaults
-    assert created["include_path"] == [str(stubs_folder()), "theirs"]
+    assert created["include_path"] == [str(stubs()), "theirs"]
 
 
-def test_a_config_file(managers: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_a_config_file(managers: list[dict[str, Any]], tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "run.yaml").write_text(json.dumps({"tasks": ["figeval_mini_fables"], "include_path": "theirs"}))
-    with pytest.raises(KeyboardInterrupt):
-        launch.launch(["--model", "dummy", "--config", str(tmp_path / "run.yaml")])
+    cli("lm-eval", "run", "--model", "dummy", "--config", tmp_path / "run.yaml")
     ((created),) = managers
-    assert (created["include_defaults"], created["include_path"]) == (False, [str(stubs_folder()), "theirs"])
+    assert (created["include_defaults"], created["include_path"]) == (False, [str(stubs()), "theirs"])
 
 
-def test_stubs_with_further_tasks_are_not_there_twice(managers: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_stubs_with_further_tasks_are_not_there_twice(managers: list[dict[str, Any]], tmp_path: Path, cli: Cli) -> None:
     write_task(tmp_path, "own")
-    further_stubs = str(stubs_folder([tmp_path]))
-    with pytest.raises(KeyboardInterrupt):
-        launch.launch(["--model", "dummy", "--tasks", "figeval_own", "--include_path", further_stubs])
+    further_stubs = str(stubs(tmp_path))
+    cli("lm-eval", "run", "--model", "dummy", "--tasks", "figeval_own", "--include_path", further_stubs)
     assert managers[0]["include_path"] == [further_stubs]
 
 
-def test_a_task_of_ours_that_is_none() -> None:
-    with pytest.raises(UnknownName, match="unknown task 'figeval_mini_proverb'; did you mean 'figeval_mini_proverbs'"):
-        launch.launch(["--model", "dummy", "--tasks", "figeval_mini_proverb"])
+@pytest.mark.parametrize(
+    ("model", "task", "words"),
+    [
+        ("dummy", "figeval_mini_proverb", "unknown task 'figeval_mini_proverb'; did you mean 'figeval_mini_proverbs'"),
+        ("figeval_hf", "figeval_mini", "lm-eval has no model 'figeval_hf'; did you mean 'figeval-hf'"),
+    ],
+)
+def test_a_task_or_a_model_that_nobody_has(model: str, task: str, words: str, cli: Cli) -> None:
+    assert words in cli("lm-eval", "run", "--model", model, "--tasks", task).complaint
 
 
-def test_a_model_that_nobody_has() -> None:
-    with pytest.raises(ModelError, match="lm-eval has no model 'figeval_hf'; did you mean 'figeval-hf'"):
-        launch.launch(["--model", "figeval_hf", "--tasks", "figeval_mini"])
-
-
-def test_help_is_lm_evals(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        launch.launch(["--help"])
-    assert ended.value.code == 0
-    assert "--model_args" in capsys.readouterr().out
+def test_help_is_lm_evals(cli: Cli) -> None:
+    outcome = cli("lm-eval", "run", "--help")
+    assert outcome.code == 0
+    assert "--model_args" in outcome.out
 
 
 # ---- what an installed figeval tells lm-eval -------------------------------------------------------------------------
@@ -335,10 +331,8 @@ def entry_points() -> Callable[[str], dict[str, str]]:
 
 
 def test_entry_points(entry_points: Callable[[str], dict[str, str]]) -> None:
-    from figeval.builtin.plugins.lm_eval_bridge.lm_eval_models import OWN_MODELS
-
-    assert entry_points("lm_eval.models") == OWN_MODELS
-    module, _, attribute = OWN_MODELS["figeval-hf"].partition(":")
+    assert [*entry_points("lm_eval.models")] == ["figeval-hf"]
+    module, _, attribute = entry_points("lm_eval.models")["figeval-hf"].partition(":")
     assert getattr(import_module(module), attribute).__name__ == attribute
     package = import_module(entry_points("lm_eval.tasks")["figeval"])
-    assert [Path(path) for path in package.__path__] == [stubs_folder()]
+    assert [Path(path) for path in package.__path__] == [stubs()]
