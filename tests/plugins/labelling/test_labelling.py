@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,7 @@ from figeval import (
     Reply,
     TaskSpec,
 )
-from figeval.builtin.plugins.labelling import chunk_metrics, expressions, floors
-from figeval.builtin.plugins.labelling.labelling import READER, Labelling, LabellingExample
-from figeval.builtin.plugins.labelling.requests import LabelWords
+from figeval.builtin.plugins.labelling import chunk_metrics, expressions
 from figeval.builtin.plugins.labelling.tags import (
     DEFAULT_SCHEME,
     OUTSIDE,
@@ -35,8 +34,12 @@ from figeval.builtin.plugins.labelling.tags import (
     strays,
     write_tags,
 )
-from figeval.testing import CapabilityCheck, check_metric, check_model, check_task_type
+from figeval.testing import CapabilityCheck, check_metric, check_model, check_task_type, predict
 
+LABELLING = Harness().task_types.get("labelling")
+LabellingExample = LABELLING.Example
+BY_TAGGER, BY_QUOTES = LABELLING.routes
+(LabelWords,) = BY_TAGGER.requests
 GOLDEN = Path(__file__).parents[2] / "golden" / "plugins"
 METRIC_CASES = json.loads((GOLDEN / "labelling_metrics.json").read_text("utf-8"))
 REPLY_CASES = json.loads((GOLDEN / "labelling_replies.json").read_text("utf-8"))
@@ -53,7 +56,7 @@ EXAMPLES = [
 TAGS = st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), max_size=9)
 
 
-def example(tags: str | list[str], **extra: Any) -> LabellingExample:
+def example(tags: str | list[str], **extra: Any) -> Any:
     read = tuple(tags.split() if isinstance(tags, str) else tags)
     return LabellingExample(id="1", tokens=tuple(f"w{n}" for n in range(len(read))), tags=read, **extra)
 
@@ -66,7 +69,7 @@ def prediction(value: Any, **extra: Any) -> Prediction:
     return Prediction(example_id="1", value=value, **({"status": "unparseable"} if value is None else {}), **extra)
 
 
-def value_of(name: str, *cases: tuple[LabellingExample, Prediction]) -> float | None:
+def value_of(name: str, *cases: tuple[Any, Prediction]) -> float | None:
     """The value of a metric over some cases; None where it has none."""
     target = getattr(chunk_metrics, name)
     if callable(target):
@@ -81,13 +84,13 @@ def value_of(name: str, *cases: tuple[LabellingExample, Prediction]) -> float | 
 
 def test_the_task_type_keeps_to_the_contract() -> None:
     replies = [case["reply"] for case in REPLY_CASES["cases"]]
-    check_task_type(Labelling, ROWS, labels=LABELS, replies=replies)
-    check_task_type(Labelling, [{**row, "tags": None} for row in ROWS], labels=LABELS)
+    check_task_type(type(LABELLING), ROWS, labels=LABELS, replies=replies)
+    check_task_type(type(LABELLING), [{**row, "tags": None} for row in ROWS], labels=LABELS)
 
 
 def test_plain_labels_are_a_scheme_of_their_own() -> None:
     rows = [{"id": str(n), "tokens": ["a", "b"], "tags": tags} for n, tags in enumerate((["MET", "MET"], ["O", "MET"]))]
-    check_task_type(Labelling, rows, labels=["MET", "O"], replies=["a b"])
+    check_task_type(type(LABELLING), rows, labels=["MET", "O"], replies=["a b"])
 
 
 @pytest.mark.parametrize(
@@ -187,9 +190,8 @@ def test_chunks_are_those_of_the_scheme(
 
 def test_several_kinds_cannot_be_quoted() -> None:
     context = PromptContext(block=lambda *_: "", labels=("B-A", "I-A", "B-B", "I-B", "O"))
-    (route,) = (route for route in Labelling.routes if route.name == "by_quotes")
     with pytest.raises(FigevalError, match=r"distinguishes kinds of spans \(A, B\)"):
-        next(route.begin(EXAMPLES[0], context))
+        next(BY_QUOTES.begin(EXAMPLES[0], context))
 
 
 # ---- tags ------------------------------------------------------------------------------------------------------------
@@ -212,7 +214,7 @@ def test_chunks(tags: str, expected: list[Any], stray: list[int]) -> None:
     assert chunks(tags.split()) == expected
     assert list(strays(tags.split())) == stray
     odd = "continues no span of its kind, so it is read as B-"
-    assert list(Labelling().oddities(example(tags))) == [(odd, f"tag {index + 1}") for index in stray]
+    assert list(LABELLING.oddities(example(tags))) == [(odd, f"tag {index + 1}") for index in stray]
 
 
 @given(TAGS)
@@ -311,12 +313,28 @@ def test_ties_are_scored_by_expectation(answered: tuple[list[list[str]], Scheme]
 # ---- replies ---------------------------------------------------------------------------------------------------------
 
 
+class Says:
+    """A model that always gives this reply."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+
+    def generate(self, prompts: Sequence[Any]) -> list[Reply]:
+        return [self.reply for _ in prompts]
+
+
+def read(sentence: Any, text: str, finish: Any = "stop") -> Prediction:
+    """Read a reply as a run does."""
+    context = PromptContext(block=lambda *_, **__: "", labels=LABELS)
+    (reading,) = predict(BY_QUOTES, Says(Reply(text=text, finish=finish)), [sentence], context)
+    return reading
+
+
 @pytest.mark.parametrize("case", REPLY_CASES["cases"], ids=lambda case: case["why"])
 def test_replies(case: dict[str, Any]) -> None:
     tokens = tuple(REPLY_CASES["tokens"])
     sentence = LabellingExample(id="1", tokens=tokens, tags=None)
-    reply = Reply(text=case["reply"], finish=case.get("finish", "stop"))
-    reading = READER.read(sentence, PromptContext(block=lambda *_: "", labels=LABELS), reply)
+    reading = read(sentence, case["reply"], case.get("finish", "stop"))
     words = None if reading.value is None else [[start, end] for start, end, _ in chunks(reading.value)]
     assert (reading.status, words) == (case["status"], case["words"])
     if "found" in case:
@@ -326,7 +344,7 @@ def test_replies(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", MARKS["words"], ids=lambda case: case["why"])
 def test_replies_in_other_scripts(case: dict[str, Any]) -> None:
     example = LabellingExample(id="1", tokens=tuple(case["tokens"]), tags=None, language=case["language"])
-    prediction = READER.read(example, PromptContext(block=lambda *_: "", labels=LABELS), Reply(text=case["reply"]))
+    prediction = read(example, case["reply"])
     words = None if prediction.value is None else [[start, end] for start, end, _ in chunks(prediction.value)]
     assert (prediction.status, words) == (case["status"], case["words"])
 
@@ -337,7 +355,7 @@ def test_what_is_quoted_word_by_word_is_found(tokens: list[str], data: st.DataOb
     start = data.draw(st.integers(0, len(tokens) - 1))
     end = data.draw(st.integers(start + 1, len(tokens)))
     quote = " ".join(tokens[start:end])
-    reading = READER.read(sentence, PromptContext(block=lambda *_: "", labels=LABELS), Reply(text=json.dumps([quote])))
+    reading = read(sentence, json.dumps([quote]))
     if any(sign.isalnum() for sign in quote):
         assert reading.status == "ok"
         quoted_words = " ".join(tokens[start:end]).lower()
@@ -347,9 +365,7 @@ def test_what_is_quoted_word_by_word_is_found(tokens: list[str], data: st.DataOb
 
 @given(st.text(max_size=80), st.sampled_from(["stop", "length"]))
 def test_any_reply_is_read(text: str, finish: Any) -> None:
-    reading = READER.read(
-        EXAMPLES[0], PromptContext(block=lambda *_: "", labels=LABELS), Reply(text=text, finish=finish)
-    )
+    reading = read(EXAMPLES[0], text, finish)
     assert (reading.value is None) == (reading.status != "ok")
 
 
@@ -368,23 +384,23 @@ def test_expressions_are_found_up_to_inflection() -> None:
     assert expressions.lemma("Fässer", "xx") == "fässer"  # a language that the lemmatiser does not have
 
 
-def wrong(request: LabelWords, words: Any) -> str:
+def wrong(request: Any, words: Any) -> str:
     if len(words) != len(request.words):
         return "not a mapping for each word"
     strange = [word for word in words if set(word) - set(request.labels) or abs(sum(word.values()) - 1) > 1e-4]
     return f"{strange[0]} is no distribution over the labels" if strange else ""
 
 
-LABELLING = CapabilityCheck("label_words", [LabelWords(example.tokens, LABELS) for example in EXAMPLES], wrong)
+LABELS_WORDS = CapabilityCheck("label_words", [LabelWords(example.tokens, LABELS) for example in EXAMPLES], wrong)
 
 
-@pytest.mark.parametrize("model", [floors.ChanceLabel, floors.NoLabel, floors.FrequentLabel, floors.SeenExpressions])
-def test_floors_keep_to_the_contract(model: Any) -> None:
-    check_model(model, examples=EXAMPLES, checks=[LABELLING])
+@pytest.mark.parametrize("name", ["chance_label", "no_label", "frequent_label", "seen_expressions"])
+def test_floors_keep_to_the_contract(name: str, open_model: Callable[..., Any]) -> None:
+    check_model(lambda: open_model(name), examples=EXAMPLES, checks=[LABELS_WORDS])
 
 
-def test_what_floors_say() -> None:
-    frequent, seen = floors.FrequentLabel(), floors.SeenExpressions()
+def test_what_floors_say(open_model: Callable[..., Any]) -> None:
+    frequent, seen = open_model("frequent_label"), open_model("seen_expressions")
     for model in (frequent, seen):
         with pytest.raises(ModelError, match="which has none"):
             model.label_words([LabelWords(("feet",), LABELS)])
