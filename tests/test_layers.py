@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import figeval
+from tests import internal_imports
 from tests.wings_here import commands
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -238,6 +239,28 @@ def test_nobody_imports_the_command_line() -> None:
         if "cli" not in file.parts and file.name != "__main__.py" and not (is_command or checks_commands):
             assert not [str(imported) for imported in imports(file) if imported.module.startswith("figeval.cli")]
 
+
+# ---- what tests import ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.wing(*commands().values())  # a name of a wing that is not here is no public name
+def test_tests_import_no_more_internal_modules_than_before() -> None:
+    """What a test imports cannot be moved without it. Both limits only fall."""
+    imports = internal_imports.counted_imports()
+    assert len(list(filter(internal_imports.is_test, imports))) <= internal_imports.MAX_TEST_FILES
+    modules = set().union(*imports.values())
+    assert len(modules) <= internal_imports.MAX_MODULES, sorted(modules)
+
+
+@pytest.mark.wing(*commands().values())
+@pytest.mark.parametrize("file", internal_imports.INDEPENDENT_CODE)
+def test_what_is_compared_with_independent_code_is_a_statistic_or_a_parser(file: str) -> None:
+    modules = internal_imports.internal_imports()[file]
+    allowed = tuple(f"{module}." for module in internal_imports.STATISTICS_AND_PARSERS)
+    assert not [module for module in modules if not f"{module}.".startswith(allowed)]
+
+
+# ---- sizes -----------------------------------------------------------------------------------------------------------
 
 PRODUCT = sources("figeval", "tasks", "plugins", "templates", "results", "bench")
 

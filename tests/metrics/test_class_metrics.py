@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +13,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, recall_score
 
-from figeval import ChoiceExample, Harness, PairExample, Prediction, RankingExample, TaskError
-from figeval.metrics import ranking
+import figeval
+from figeval import ChoiceExample, PairExample, Prediction, TaskError
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.classification import acc_norm, balanced_accuracy, choice_accuracy, macro_f1, pair_accuracy
+from figeval.metrics.classification import (
+    acc_norm,
+    acc_pmi,
+    agreement,
+    balanced_accuracy,
+    choice_accuracy,
+    choice_accuracy_of_all,
+    macro_f1,
+    pair_accuracy,
+    pair_accuracy_of_all,
+    parse_rate,
+    position_bias,
+)
 from figeval.metrics.statistic import PerLabel, as_statistic
-from figeval.registry import loaded
 from figeval.testing import harness
 from tests.aggregated import count_in
 
@@ -104,12 +117,8 @@ def test_no_answer_is_neither_right_nor_wrong(status: str) -> None:
     assert as_statistic(macro_f1, LABELS).features(pair, prediction) is None
 
 
-def test_accuracy_serves_choice_pairs_and_ranking_and_refuses_the_rest() -> None:
+def test_accuracy_is_refused_where_nothing_is_chosen() -> None:
     metrics = harness().metrics
-    ranked = RankingExample(id="e", query="q", candidates=("a", "b"), relevant=frozenset({1}))
-    assert loaded(metrics.get("acc", "ranking").target)(ranked, label_prediction((0.1, 0.2))) == 1.0
-    served = {"choice": choice_accuracy, "pairs": pair_accuracy, "ranking": ranking.accuracy, "joint": ranking.accuracy}
-    assert {name: loaded(metrics.get("acc", name).target) for name in served} == served
     for other in ("spans", "generation", "similarity"):
         with pytest.raises(TaskError, match=f"metric 'acc' is for choice, joint, pairs, ranking, not {other}"):
             metrics.get("acc", other)
@@ -124,21 +133,139 @@ def test_a_tie_without_scores_and_a_foreign_label_are_bugs() -> None:
         value_of(macro_f1, [("entailment", "maybe")])
 
 
+AREAS = """
+type: classification
+name: areas
+data: {test: "jsonl:areas.jsonl"}
+fields: {id: row.id, text: row.text, label: row.label}
+labels: [a, b]
+metrics: [roc_auc]
+"""
+
+
 @pytest.mark.parametrize("shift", [1.5, 2.5, 3.0])
-def test_no_interval_of_an_area_extends_beyond_1(shift: float) -> None:
+def test_no_interval_of_an_area_extends_beyond_1(shift: float, tmp_path: Path) -> None:
     """Resampled sums of influences do, if the area is near 1."""
     generator = np.random.default_rng(3)
     shown = np.concatenate((generator.normal(shift, 1, 25), generator.normal(0, 1, 25)))
-    rows = [
-        {"status": "ok", "pred": "a", "gold": "a" if number < 25 else "b", "scores": [float(score), 0.0]}
-        for number, score in enumerate(shown)
-    ]
-    metric = Harness().metrics.get("roc_auc", "classification")
-    statistic = as_statistic(loaded(metric.target), ("a", "b"))
-    aggregator = MetricAggregator("roc_auc", statistic)
-    for features in statistic.family(rows, ["roc_auc"], {"labels": ["a", "b"]})["roc_auc"]:
-        aggregator.add(None, features)
-    score = aggregator.score()
+    rows = [{"id": str(row), "text": f"text {row}", "label": "a" if row < 25 else "b"} for row in range(50)]
+    (tmp_path / "areas.task.yaml").write_text(AREAS)
+    (tmp_path / "areas.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    predictions = [{"id": str(row), "scores": [float(score), 0.0]} for row, score in enumerate(shown)]
+    options = {"include_path": tmp_path, "output_path": tmp_path / "run", "baselines": False}
+    scores = figeval.score("areas", predictions, name="system", **options).record.tasks[0].scores
+    (score,) = (score for score in scores if score.metric == "roc_auc")
     assert score.interval.method == "bootstrap"
     assert score.low is not None and score.high is not None and score.value is not None
     assert 0 <= score.low < score.value < score.high <= 1
+
+
+# ---- parse rate, accuracy of all and without priors, consistency, position bias, by hand -----------------------------
+
+EXAMPLE = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=1)
+HIDDEN_GOLD = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=None)
+PAIR = PairExample(id="1", left="l", right="r", label="yes")
+CYCLIC = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
+
+
+def prediction(value, status="ok", **extra):
+    return Prediction(example_id="1", value=value, status=status, **extra)
+
+
+def in_cyclic_orders(*values):
+    """None is an answer that could not be understood."""
+    pairs = zip(values, CYCLIC, strict=True)
+    return prediction(
+        0,
+        answers=tuple(
+            prediction(value, "ok" if value is not None else "unparseable", order=order) for value, order in pairs
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("example", "prediction", "rate", "acc", "of_all"),
+    [
+        (EXAMPLE, prediction(1), 1.0, 1.0, 1.0),
+        (EXAMPLE, prediction(0), 1.0, 0.0, 0.0),
+        (EXAMPLE, prediction(None, "refusal"), 0.0, None, 0.0),
+        (EXAMPLE, prediction(None, "error"), None, None, None),
+        (EXAMPLE, prediction(None, "truncated"), 0.0, None, 0.0),
+        (HIDDEN_GOLD, prediction(1), 1.0, None, None),
+        (PAIR, prediction("yes", labels=("yes", "no")), 1.0, 1.0, 1.0),
+        (PAIR, prediction(None, "empty", labels=("yes", "no")), 0.0, None, 0.0),
+        (EXAMPLE, in_cyclic_orders(1, 1, 1), 1.0, 1.0, 1.0),
+        (EXAMPLE, in_cyclic_orders(1, None, 0), 2 / 3, 0.5, 1 / 3),
+        (EXAMPLE, in_cyclic_orders(None, None, None), 0.0, None, 0.0),
+    ],
+)
+def test_silence_is_not_wrong_and_cannot_hide(example, prediction, rate, acc, of_all):
+    assert parse_rate(example, prediction) == pytest.approx(rate)
+    pair = isinstance(example, PairExample)
+    accuracy, accuracy_of_all = (
+        (pair_accuracy, pair_accuracy_of_all) if pair else (choice_accuracy, choice_accuracy_of_all)
+    )
+    assert accuracy(example, prediction) == (None if acc is None else pytest.approx(acc))
+    assert accuracy_of_all(example, prediction) == (None if of_all is None else pytest.approx(of_all))
+
+
+@pytest.mark.parametrize(
+    ("scores", "priors", "expected"),
+    [
+        ((-1.0, -3.0, -9.0), (-1.0, -9.0, -9.0), 1.0),
+        ((-1.0, -3.0, -9.0), (), None),
+        ((-1.0, -3.0, -9.0), (-1.0, -3.0, -9.0), 1 / 3),
+        ((-1.0, -3.0, -9.0), (-9.0, -3.0, -9.0), 0.0),
+    ],
+    ids=["the likely option is not the likely answer", "not asked for", "three ties", "a rare option"],
+)
+def test_prior_corrected_accuracy(scores, priors, expected):
+    assert acc_pmi(EXAMPLE, prediction(0, scores=scores, priors=priors)) == expected
+
+
+def test_a_prior_of_an_impossible_option_is_no_score():
+    infinite = (-np.inf, -1.0, -1.0)
+    assert acc_pmi(EXAMPLE, prediction(1, scores=infinite, priors=infinite)) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [((1, 1, 1), 1.0), ((0, 0, 1), 1 / 3), ((0, 1, 2), 0.0), ((1, None, 1), 1.0), ((1, None, None), None)],
+)
+def test_consistency_is_the_share_of_agreeing_pairs(values, expected):
+    assert agreement(EXAMPLE, in_cyclic_orders(*values)) == expected
+
+
+def test_two_ties_agree_as_two_fair_draws_would():
+    tie = prediction(0, scores=(1.0, 1.0, 0.0), tied=2)
+    assert agreement(EXAMPLE, prediction(0, answers=(tie, tie))) == 0.5
+    assert agreement(EXAMPLE, prediction(0, answers=(tie, prediction(2)))) == 0.0
+
+
+def bias(*predictions):
+    tally = MetricAggregator("position_bias", position_bias)
+    for prediction in predictions:
+        count_in(tally, EXAMPLE, prediction)
+    return tally.score().value
+
+
+def test_position_bias_of_extremes():
+    assert bias(in_cyclic_orders(0, 1, 2)) == pytest.approx(2 / 3), "always the first place: 1 − 1/options"
+    assert bias(in_cyclic_orders(1, 1, 1)) == pytest.approx(0.0), "always the same option: every place once"
+    # first, first, last of three: |2/3 − 1/3| + |0 − 1/3| + |1/3 − 1/3|, halved
+    assert bias(in_cyclic_orders(0, 1, 1)) == pytest.approx(1 / 3)
+
+
+def test_one_order_shows_no_position_bias():
+    tally = MetricAggregator("position_bias", position_bias)
+    for value in (0, 0, 1):
+        count_in(tally, EXAMPLE, prediction(value))
+    score = tally.score()
+    assert (score.value, score.n) == (None, 0)
+    assert score.interval.reason == "the options were shown in one order only (--orders)"
+
+
+def test_position_bias_adds_up_over_examples_and_leaves_out_silence():
+    assert bias(in_cyclic_orders(0, 1, 2), in_cyclic_orders(2, 0, 1)) == pytest.approx(1 / 3), "first and last, halved"
+    assert bias(in_cyclic_orders(0, None, None)) == bias(in_cyclic_orders(0, None, None), in_cyclic_orders(*[None] * 3))
+    assert bias(in_cyclic_orders(None, None, None)) is None

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figeval import ChoiceExample, Example, PairExample, Prediction, RankingExample
+from figeval import ChoiceExample, Example, PairExample, Prediction, RankingExample, Score
 from figeval.metrics import classification, intervals, neighbours, paired, ranking
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.statistic import as_statistic, mean_of
-from figeval.records.schema import to_json
 from tests.aggregated import count_in
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "metrics"
@@ -26,18 +25,23 @@ RANKING = (
 PREDICTION = Prediction(example_id="e", value=0)
 
 
+def fields_of(score: Score) -> dict[str, Any]:
+    numbers = ("value", "low", "high", "stderr", "n", "clusters", "effective_clusters", "metric")
+    return {name: getattr(score, name) for name in numbers} | {"interval": str(score.interval)}
+
+
 def tally(rows: list[tuple[str | None, float]]) -> dict[str, Any]:
     total = MetricAggregator("accuracy", mean_of(lambda _example, _prediction: None))
     for cluster, value in rows:
         total.add(cluster, (value, 1.0))
-    return dict(to_json(total.score()))
+    return fields_of(total.score())
 
 
 def strict(rows: list[tuple[str, float | None]]) -> dict[str, Any]:
     total = GroupAggregator("accuracy", mean_of(lambda example, _prediction: example.meta["value"]))
     for group, value in rows:
         count_in(total, Example(id="e", group=group, meta={"value": value}), PREDICTION)
-    return dict(to_json(total.score()))
+    return fields_of(total.score())
 
 
 def rank(

@@ -13,8 +13,6 @@ from figeval import JointExample, Prediction, Span, SpanExample
 from figeval.metrics import spans
 from figeval.metrics.ranking import accuracy
 from figeval.metrics.statistic import Statistic
-from figeval.registry import loaded
-from figeval.testing import harness
 
 TEXT = "the old cat sat on the mat"
 PLACES = [Span(0, 3), Span(4, 11), Span(8, 15), Span(0, 26), Span(19, 26)]
@@ -148,13 +146,3 @@ def test_against_the_metrics_of_single_spans(rows: list[Any]) -> None:
                 gated, weight = gated + right * features[0], weight + features[1]
     if weight:
         assert value(spans.joint_precision, *answered_examples) == pytest.approx(gated / weight)
-
-
-def test_single_spans_are_scored_as_before() -> None:
-    single, prediction = part(0, Span(4, 11), 2), Prediction(example_id="S0", value=Span(8, 15))
-    metrics = harness().metrics
-    f1, squad_f1 = (loaded(metrics.get(name, "spans").target) for name in ("span_f1", "squad_f1"))
-    assert f1.features(single, prediction) == spans.span_f1.features(single, prediction) == (0.25, 0.25, 0.5)
-    assert squad_f1(single, prediction) == spans.squad_f1(single, prediction) == 0.5
-    of_joint = {name: loaded(metrics.get(name, "joint").target) for name in ("span_f1", "squad_f1")}
-    assert of_joint == {"span_f1": spans.joint_f1, "squad_f1": spans.joint_squad_f1}

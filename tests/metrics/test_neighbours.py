@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from figeval import UnknownName
 from figeval.metrics.neighbours import DISTANCES, MEASURES, measure_neighbours, neighbours, profiles
-from figeval.types import JSON
 
 
 def brute_force(row: list[float], relevant: set[int]) -> tuple[float, float, float]:
@@ -87,7 +86,7 @@ def test_what_does_not_fit_is_a_bug() -> None:
 # ---- as metrics of stored rows ---------------------------------------------------------------------------------------
 
 
-def row(motif: str, *scores: Any, status: str = "ok") -> JSON:
+def row(motif: str, *scores: Any, status: str = "ok") -> dict[str, Any]:
     return {"id": "1", "gold": motif, "status": status, "scores": list(scores)}
 
 
@@ -119,7 +118,7 @@ def test_without_a_temperature_scores_are_vectors() -> None:
 
 
 @pytest.mark.parametrize("lost", [row("a", None, 1.0, status="nan"), row("a", status="error"), row("a", None, 1.0)])
-def test_a_row_without_an_answer_has_no_value_and_takes_no_place(lost: JSON) -> None:
+def test_a_row_without_an_answer_has_no_value_and_takes_no_place(lost: dict[str, Any]) -> None:
     measures = measure_neighbours([*ROWS, lost], ["acc_jsd"], {"temperature": 1.0})
     assert measures["acc_jsd"] == [(1.0, 1.0)] * 4 + [None]
 

@@ -14,15 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import figeval
 from figeval import GenerationExample, PairExample, Prediction, TaskError, TextPair
-from figeval.builtin.plugins.baselines.word_overlap import Overlap
-from figeval.builtin.plugins.lexical.tfidf import Tfidf
-from figeval.builtin.plugins.lexical.tfidf_logreg import TfidfLogreg
-from figeval.language.words import Reading, TaskWords, split_words
+from figeval.language.words import Reading, TaskWords, opened, split_words
 from figeval.metrics import spans, texts
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic
-from figeval.types import ManyPairs
 from tests.aggregated import count_in
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "words" / "scripts.json").read_text("utf-8"))
@@ -30,6 +27,7 @@ IDS = [f"{case['script']}-{case['language']}-{number}" for number, case in enume
 scripts = pytest.mark.parametrize("case", CASES, ids=IDS)
 ENGLISH = st.text("abcABC 'Z9é_.,’-\nñ😀", max_size=40)
 Case = dict[str, Any]
+OpenModel = Callable[..., Any]
 
 
 def value(metric: Callable[..., Any], case: Case, reference: str, text: str) -> Any:
@@ -76,8 +74,8 @@ def test_a_copy_a_near_copy_and_another_text(case: Case) -> None:
 
 
 @scripts
-def test_overlap_of_a_copy_is_one_and_of_another_text_zero(case: Case) -> None:
-    model = Overlap()
+def test_overlap_of_a_copy_is_one_and_of_another_text_zero(case: Case, open_model: OpenModel) -> None:
+    model = open_model("overlap")
     model.use_words(TaskWords(Reading(case["language"])))
     rights = (decompose(case["text"]), case["near"], case["apart"])
     scores = model.score_pairs([TextPair(case["text"], right) for right in rights])
@@ -86,12 +84,11 @@ def test_overlap_of_a_copy_is_one_and_of_another_text_zero(case: Case) -> None:
     union = len(words | set(split_words(case["near"], case["language"])))
     assert scores == [1.0, shared / union, 0.0]
     assert 0 < scores[1] < 1
-    assert model.score_many(ManyPairs(case["text"], rights)).tolist() == scores
 
 
 @scripts
-def test_tfidf_finds_a_copy_and_nothing_in_another_text(case: Case) -> None:
-    model = Tfidf()
+def test_tfidf_finds_a_copy_and_nothing_in_another_text(case: Case, open_model: OpenModel) -> None:
+    model = open_model("tfidf")
     model.use_words(TaskWords(Reading(case["language"])))
     sides = [(case["text"], decompose(case["text"])), (case["near"], case["apart"])]
     model.fit([PairExample(id=left, left=left, right=right, label=None) for left, right in sides])
@@ -122,8 +119,8 @@ def test_foreign_words_in_a_reply_change_nothing_in_the_rouge_of_an_english_refe
     assert value(texts.rouge_l, {"language": ""}, "it's slow", "it's slow कमल") == 1.0
 
 
-def test_a_vowel_sign_makes_another_word_and_a_tone_mark_too() -> None:
-    model = Overlap()
+def test_a_vowel_sign_makes_another_word_and_a_tone_mark_too(open_model: OpenModel) -> None:
+    model = open_model("overlap")
     model.use_words(TaskWords(Reading("hi")))
     # three words each, of which one is shared: 1 of 5; with consonants as words it was 1 of 3 and 1 of 7
     pairs = [TextPair("कमल खिलता है", "काम मिलता है"), TextPair("कमल खिलता है", "कमल गिर गया")]
@@ -157,8 +154,6 @@ def test_jieba_divides_what_is_chinese() -> None:
 def test_a_missing_library_is_named_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pythainlp.tokenize", None)
     monkeypatch.setitem(__import__("sys").modules, "pythainlp", None)
-    from figeval.language.words import opened
-
     opened.cache_clear()
     with pytest.raises(TaskError, match=r"pip install 'figeval\[th\]'"):
         split_words("มา", "th", "pythainlp")
@@ -182,31 +177,38 @@ def test_rouge_of_english_is_rouge_scores(reference: str, text: str) -> None:
     assert value(texts.rouge_l, {"language": "en"}, reference, text) == of_rouge_score
 
 
-@given(st.lists(st.tuples(ENGLISH, ENGLISH), min_size=1, max_size=4), st.sampled_from(["", "de"]))
-def test_tfidf_of_english_is_scikit_learns(pairs: list[tuple[str, str]], language: str) -> None:
+def test_tfidf_of_english_is_scikit_learns(open_model: OpenModel) -> None:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    if language:  # in other languages only underscores and letters that fold to two differ
-        pairs = [(re.sub("[_😀]", " ", left), re.sub("[_😀]", " ", right)) for left, right in pairs]
-    pairs = [*pairs, ("two words", "words")]
-    model = Tfidf()
-    model.use_words(TaskWords(Reading(language)))
-    model.fit([PairExample(id=str(n), left=left, right=right, label=None) for n, (left, right) in enumerate(pairs)])
-    library = TfidfVectorizer().fit(dict.fromkeys(text for pair in pairs for text in pair))
-    lefts, rights = (library.transform([pair[side] for pair in pairs]) for side in (0, 1))
-    scores = model.score_pairs([TextPair(*pair) for pair in pairs])
-    assert scores == lefts.multiply(rights).sum(axis=1).A1.tolist()
+    @given(st.lists(st.tuples(ENGLISH, ENGLISH), min_size=1, max_size=4), st.sampled_from(["", "de"]))
+    def compare(pairs: list[tuple[str, str]], language: str) -> None:
+        if language:  # in other languages only underscores and letters that fold to two differ
+            pairs = [(re.sub("[_😀]", " ", left), re.sub("[_😀]", " ", right)) for left, right in pairs]
+        pairs = [*pairs, ("two words", "words")]
+        model.use_words(TaskWords(Reading(language)))
+        model.fit([PairExample(id=str(n), left=left, right=right, label=None) for n, (left, right) in enumerate(pairs)])
+        library = TfidfVectorizer().fit(dict.fromkeys(text for pair in pairs for text in pair))
+        lefts, rights = (library.transform([pair[side] for pair in pairs]) for side in (0, 1))
+        scores = model.score_pairs([TextPair(*pair) for pair in pairs])
+        assert scores == lefts.multiply(rights).sum(axis=1).A1.tolist()
+
+    model = open_model("tfidf")
+    compare()
 
 
-@given(ENGLISH, ENGLISH)
-def test_overlap_of_english_is_that_of_earlier_versions(left: str, right: str) -> None:
-    former = [
-        {normalize("NFC", word) for word in re.findall(r"[^\W_]+(?:'[^\W_]+)*", text.lower().replace("’", "'"))}
-        for text in (left, right)
-    ]
-    together = len(former[0] | former[1])
-    expected = len(former[0] & former[1]) / together if together else 0.0
-    assert Overlap().score_pairs([TextPair(left, right)]) == [expected]
+def test_overlap_of_english_is_that_of_earlier_versions(open_model: OpenModel) -> None:
+    @given(ENGLISH, ENGLISH)
+    def compare(left: str, right: str) -> None:
+        former = [
+            {normalize("NFC", word) for word in re.findall(r"[^\W_]+(?:'[^\W_]+)*", text.lower().replace("’", "'"))}
+            for text in (left, right)
+        ]
+        together = len(former[0] | former[1])
+        expected = len(former[0] & former[1]) / together if together else 0.0
+        assert model.score_pairs([TextPair(left, right)]) == [expected]
+
+    model = open_model("overlap")
+    compare()
 
 
 def test_leakage_has_a_value_in_english_only() -> None:
@@ -326,13 +328,14 @@ def test_the_signature_of_several_languages_names_each_tokenizer() -> None:
 # ---- the classifier --------------------------------------------------------------------------------------------------
 
 
-def test_the_classifier_learns_from_words_of_every_script() -> None:
-    from figeval.builtin.plugins.classification.classification import ClassificationExample
-    from figeval.builtin.plugins.classification.requests import TextLabels
-
-    model = TfidfLogreg()
-    model.use_words(TaskWords(Reading("zh")))
+def test_the_classifier_learns_from_words_of_every_script(tmp_path: Path) -> None:
     rows = [("龟慢慢走", "slow"), ("兔很快跑", "fast"), ("龟再慢走", "slow"), ("兔再快跑", "fast")]
-    model.fit([ClassificationExample(id=text, text=text, label=label) for text, label in rows])
-    (prediction,) = model.label_texts([TextLabels("龟", ("slow", "fast"))])
-    assert prediction["slow"] > 0.5
+    (tmp_path / "train.csv").write_text("\n".join(["text,label", *(f"{text},{label}" for text, label in rows)]))
+    (tmp_path / "test.csv").write_text("text,label\n龟,slow\n")
+    (tmp_path / "speed.task.yaml").write_text(
+        "name: speed\ntype: classification\ndata: {test: 'csv:test.csv', train: 'csv:train.csv'}\nlanguage: zh\n"
+        "fields: {id: row.text, text: row.text, label: row.label}\nlabels: [slow, fast]\nmetrics: [acc]\n"
+    )
+    options = {"include_path": tmp_path, "output_path": tmp_path / "run", "baselines": False}
+    (score,) = figeval.run("speed", "tfidf_logreg", **options).record.tasks[0].scores
+    assert score.value == 1

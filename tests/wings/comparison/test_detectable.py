@@ -21,7 +21,7 @@ from figeval.wings.comparison.detectable import detectable, detectable_by, equiv
 from figeval.wings.comparison.exchange import statistic_over_languages
 from figeval.wings.comparison.power import plan_comparison
 from figeval.wings.comparison.task_comparison import clip_interval
-from tests.metrics.test_differences import ZIPF, draw_skewed
+from tests.metrics.test_paired_compare import ZIPF, draw_skewed
 
 F1: Statistic = as_statistic(macro_f1, ("x", "y"))
 

@@ -11,7 +11,6 @@ import pytest
 
 from figeval.builtin.plugins.rating.rating_metrics import FEATURES, correlation
 from figeval.metrics.discrimination import area, area_features
-from figeval.wings.comparison import exchange
 from figeval.wings.comparison.exchange import statistic_over_languages
 
 REPEATS = 400
@@ -24,7 +23,7 @@ IN_THREE_POINTS = {"pearson": 0.568, "spearman": 0.555, "kendall": 0.482}
 
 @pytest.fixture(autouse=True)
 def fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "RESAMPLES", RESAMPLES)
+    monkeypatch.setattr("figeval.wings.comparison.exchange.RESAMPLES", RESAMPLES)
 
 
 def noise(generator: np.random.Generator, clusters: Any) -> Any:
