@@ -1,18 +1,19 @@
-"""Access to task types in tests: their routes by name, and task definitions bound to them."""
+"""Task types in tests: their routes by name, task definitions bound to them, and the examples of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from figeval import Dialogue, Harness, Route, TaskSpec, TaskType
-from figeval.task_types.registry import TaskTypes
+import figeval
+from figeval import Dialogue, Example, Harness, Route, TaskSpec, TaskType, hookimpl
 from figeval.testing import harness
 
 
 @cache
-def task_types() -> TaskTypes:
+def task_types() -> Any:
     """The task types of figeval itself."""
     return harness().task_types
 
@@ -37,3 +38,29 @@ def start_of(task_type: type[TaskType[Any]], name: str) -> Callable[..., Dialogu
     start = route_of(task_type, name).start
     assert callable(start)
     return start
+
+
+class Rows:
+    """A plugin whose data scheme `rows` has these rows: `rows:test` those of the argument `test`."""
+
+    def __init__(self, **rows: Iterable[Any]) -> None:
+        self.rows = rows
+
+    @hookimpl
+    def register_sources(self, register: Any) -> None:
+        register("rows", lambda path, _context: iter(self.rows[path]))
+
+
+def examples_of(rows: Iterable[Any], documents: Iterable[Any] = (), **keys: Any) -> Iterator[Example]:
+    """Yield the examples of rows, by the keys of a task file whose data are `rows:test` and `rows:corpus`."""
+    trial = harness(Rows(test=rows, corpus=documents))
+    return trial.examples(TaskSpec.model_validate({"data": {"test": "rows:test"}, **keys}).bound(trial.task_types))
+
+
+def fingerprint(task_type: str, examples: Iterable[Example], folder: Path, **keys: Any) -> str:
+    """Return the fingerprint of the examples in the record of a run, which is written to the folder."""
+    listed = list(examples)
+    task = figeval.task(name="t", type=task_type, **keys)(lambda: iter(listed))
+    model = "echo" if task_type == "generation" else "random"
+    run = figeval.run(task, model, output_path=folder, baselines=False, fresh=True)
+    return run.record.tasks[0].examples_sha256

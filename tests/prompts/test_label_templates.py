@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from figeval import TaskError
-from figeval.prompts import load_template
+from figeval.testing import load_template
 
 TEMPLATES = files("figeval.builtin.templates")
 WORDINGS = ("", "short.", "question.", "instruction.")

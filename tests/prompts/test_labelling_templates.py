@@ -7,15 +7,13 @@ from importlib.resources import files
 
 import pytest
 
-from figeval import PromptContext, Reply
-from figeval.builtin.plugins.labelling.labelling import Labelling, LabellingExample
-from figeval.prompts import load_template
+from figeval import Harness, PromptContext, Reply
+from figeval.testing import load_template
 
 PACKS = ("id10m", "meta4xnli", "epie")
 FOLDER = files("figeval.builtin.templates")
 NAMES = sorted(f"{pack}/{file.name}" for pack in PACKS for file in (FOLDER / pack).iterdir())
 TOKENS = ("the", "lake", "had", "cold", "feet", ".")
-READER = next(route.reader for route in Labelling.routes if route.reader)
 
 
 def render_quotes(name: str, *tokens: str) -> str:
@@ -52,8 +50,10 @@ def test_markup_in_the_data_is_not_run(name: str) -> None:
 def test_a_solved_example_is_read_as_its_own_answer() -> None:
     tags = ("O", "O", "O", "B-FIG", "I-FIG", "O")
     context = PromptContext(block=lambda *_: "", labels=("B-FIG", "I-FIG", "O"))
+    labelling = Harness().task_types.get("labelling")
+    reader = next(route.reader for route in labelling.routes if route.reader)
     for example_tags in (tags, ("O",) * 6):
-        example = LabellingExample(id="1", tokens=TOKENS, tags=example_tags)
-        answer = Labelling().few_shot_answer("quotes", example, context)
+        example = labelling.Example(id="1", tokens=TOKENS, tags=example_tags)
+        answer = labelling.few_shot_answer("quotes", example, context)
         assert answer is not None
-        assert READER.read(example, context, Reply(text=answer)).value == example_tags
+        assert reader.read(example, context, Reply(text=answer)).value == example_tags

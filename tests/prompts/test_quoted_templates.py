@@ -8,8 +8,7 @@ import re
 import pytest
 
 from figeval import PromptContext, Reply, SpanExample
-from figeval.answers.quotes import quotation
-from figeval.prompts import load_template
+from figeval.testing import harness, load_template
 
 NAMES = (
     "_default/spans.jinja",
@@ -58,7 +57,11 @@ def test_markup_in_the_data_is_not_run(name: str) -> None:
 def test_the_form_said_back_is_no_answer(name: str) -> None:
     (form,) = re.findall(r"\{.*?\}", render_json(name))
     assert json.loads(form) == {"quote": "..."}
-    assert quotation(Reply(text=form), SpanExample(id="1", gold=None, **TEXTS)).status == "unparseable"
+    spans = harness().task_types.get("spans")
+    reader = next(route.reader for route in spans.routes if route.reader)
+    context = PromptContext(lambda *_: "")
+    example = SpanExample(id="1", gold=None, **TEXTS)
+    assert reader.read(example, context, Reply(text=form)).status == "unparseable"
 
 
 def test_they_are_different_questions() -> None:

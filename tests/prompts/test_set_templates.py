@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from figeval.prompts import load_template
+from figeval.testing import load_template
 
 ROOM = files("figeval.builtin.templates")
 STEMS = {  # what is asked → the blocks of its templates

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from figeval import TaskError
-from figeval.prompts import load_template
+from figeval.testing import load_template
 
 ROOM = files("figeval.builtin.templates") / "storal"
 NAMES = sorted(f"storal/{file.name}" for file in ROOM.iterdir() if file.name.endswith(".jinja"))

@@ -6,9 +6,9 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from jinja2 import Template, UndefinedError
 
-from figeval.io.sandbox import environment
+from figeval import TaskError
+from figeval.testing import load_template
 
 TEMPLATES = files("figeval.builtin.templates")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -76,13 +76,8 @@ BLOCKS_OF_OTHERS = {
 }
 
 
-def compile_template(name: str) -> Template:
-    return environment().from_string(TEMPLATES.joinpath(*name.split("/")).read_text(encoding="utf-8"))
-
-
 def render(name: str, block: str, variables: dict[str, Any]) -> str:
-    template = compile_template(name)
-    return "".join(template.blocks[block](template.new_context(variables)))
+    return load_template(name).render(block, variables)
 
 
 @pytest.mark.parametrize(("name", "block"), sorted(EXPECTED_TEXTS))
@@ -93,7 +88,7 @@ def test_a_block_renders_exactly(name: str, block: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_block_goes_unchecked(name: str) -> None:
-    assert set(compile_template(name).blocks) == {block for file, block in EXPECTED_TEXTS if file == name}
+    assert load_template(name).blocks == {block for file, block in EXPECTED_TEXTS if file == name}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -121,7 +116,7 @@ def test_a_cloze_has_one_gap_with_words_on_both_sides(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_variable_is_an_error(name: str) -> None:
-    with pytest.raises(UndefinedError):
+    with pytest.raises(TaskError, match="undefined"):
         render(name, "context", {})
 
 
@@ -194,8 +189,7 @@ def render_block(name: str, block: str) -> str:
 @pytest.mark.parametrize("name", WORDING_NAMES)
 def test_another_wording_has_the_same_blocks(name: str) -> None:
     stem = name.split(".")[0]
-    assert tuple(compile_template(name).blocks) == PROMPTS[stem]
-    assert set(compile_template(f"{stem}.en.jinja").blocks) == set(PROMPTS[stem])
+    assert load_template(name).blocks == load_template(f"{stem}.en.jinja").blocks == set(PROMPTS[stem])
 
 
 @pytest.mark.parametrize(("name", "block"), QUESTIONS)

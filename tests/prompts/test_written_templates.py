@@ -9,7 +9,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from figeval import TaskError
-from figeval.prompts import load_template
+from figeval.testing import load_template
 
 NARRATIVES = [f"epic/narrative{wording}.en.jinja" for wording in ("", ".question", ".prose", ".paper")]
 NAMES = [*NARRATIVES, "_default/generation.jinja"]

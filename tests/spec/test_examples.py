@@ -7,17 +7,17 @@ import re
 from collections import Counter
 
 import pytest
+import yaml
 
-from figeval import ChoiceExample, DataError, PairExample, RankingExample, TaskError, task
-from figeval.io.yaml_files import parse_yaml
-from figeval.spec.examples import build_examples, read_corpus
-from figeval.spec.survey import survey
-from tests.typed import bound, task_types
+import figeval
+from figeval import ChoiceExample, DataError, PairExample, RankingExample, TaskError
+from figeval.testing import harness
+from tests.typed import bound, examples_of, fingerprint
 
 CHOICE = {
     "name": "t",
     "type": "choice",
-    "data": {"test": "jsonl:rows.jsonl"},
+    "data": {"test": "rows:test"},
     "fields": {
         "id": "row.n | string",
         "query": "row.sentence",
@@ -38,12 +38,8 @@ ROW = {
 }
 
 
-def spec(**changes):
-    return bound(**{**CHOICE, **changes})
-
-
 def build(rows, **changes):
-    return list(build_examples(spec(**changes), rows))
+    return list(examples_of(rows, **{**CHOICE, **changes}))
 
 
 def with_field(field, source):
@@ -87,7 +83,9 @@ def refusal(row, **changes):
 def test_advice_for_a_text_is_followed_to_the_letter_and_gives_the_right_index(gold, options, right):
     row = {**ROW, "literal": options[0], "figurative": options[1], "gold": gold}
     advised = re.findall(r"`([^`]+)`", refusal(row, **with_field("gold", "row.gold")))
-    sources = [parse_yaml(f"fields: {{gold: {source}}}")["fields"]["gold"] for source in advised]  # as in a task file
+    sources = [
+        yaml.safe_load(f"fields: {{gold: {source}}}")["fields"]["gold"] for source in advised
+    ]  # as in a task file
     assert right in [build([row], **with_field("gold", source))[0].gold for source in sources]
 
 
@@ -95,7 +93,7 @@ def test_a_letter_of_many_options_gets_a_whole_expression():
     row = {**ROW, "gold": "d"}
     changes = {"fields": {**CHOICE["fields"], "options": "['p', 'q', 'r', 's']", "gold": "row.gold"}}
     (source,) = re.findall(r"`([^`]+)`", refusal(row, **changes))
-    changes["fields"]["gold"] = parse_yaml(f"gold: {source}")["gold"]
+    changes["fields"]["gold"] = yaml.safe_load(f"gold: {source}")["gold"]
     assert build([row], **changes)[0].gold == 3
 
 
@@ -147,7 +145,7 @@ def test_a_text_that_no_expression_finds_for_certain_gets_no_expression(gold, op
 )
 def test_an_entry_that_a_mapping_lacks_is_no_column_that_the_row_lacks(source, says):
     message = refusal({**ROW, "g": "C", "keys_of": {"A": 0}}, **with_field("gold", source))
-    assert re.search(rf"^t: row 1 of 'jsonl:rows\.jsonl', field 'gold': .*{says}", message)
+    assert re.search(rf"^t: row 1 of 'rows:test', field 'gold': .*{says}", message)
     assert ("the row has" in message) == ("row.h" in source) and "\n" not in message
 
 
@@ -158,11 +156,10 @@ def test_ids_are_stripped_and_columns_without_a_value_are_no_text():
 
 
 @pytest.mark.parametrize("other", [1, " 1", "1\u00a0", "\uff11"])
-def test_ids_that_differ_in_type_blanks_or_width_alone_are_the_same(other):
-    task = spec(**with_field("id", "row.n"))
+def test_ids_that_differ_in_type_blanks_or_width_alone_are_the_same(other, tmp_path):
     rows = [{**ROW, "n": "1"}, {**ROW, "n": "2"}, {**ROW, "n": other}]
     with pytest.raises(DataError, match="rows 1 and 3 have the"):
-        survey("t", lambda: build_examples(task, rows))
+        fingerprint("choice", build(rows, **with_field("id", "row.n")), tmp_path)
 
 
 def test_a_choice_example():
@@ -203,7 +200,7 @@ def test_candidates_are_stored_once():
 @pytest.mark.parametrize(
     ("row", "changes", "message"),
     [
-        ({"n": 1}, {}, r"t: row 1 of 'jsonl:rows.jsonl', field 'query': .*sentence.*; the row has n"),
+        ({"n": 1}, {}, r"t: row 1 of 'rows:test', field 'query': .*sentence.*; the row has n"),
         ({**ROW, "sentense": "x", "sentence": 3}, {}, "field 'query': 3 is not a string; write"),
         (ROW, with_field("query", "row.sentance"), "did you mean 'sentence'"),
         (ROW, with_field("gold", 2), r"field 'gold': 2 is out of range for 2 options \(0 to 1\); if it counts from 1"),
@@ -288,7 +285,7 @@ OPTIONS = ("first", "second", "third", "fourth")
 SHUFFLED_TASK = {
     "name": "t",
     "type": "choice",
-    "data": {"test": "jsonl:rows.jsonl"},
+    "data": {"test": "rows:test"},
     "fields": {
         "id": "row.id",
         "query": "'which?'",
@@ -302,7 +299,7 @@ SHUFFLED_TASK = {
 
 def shuffled_examples(ids, gold=0, **changes):
     rows = [{"id": id, "options": OPTIONS, "gold": gold, "about": [{"kind": o} for o in OPTIONS]} for id in ids]
-    return build_examples(bound(**{**SHUFFLED_TASK, "shuffle_options": True, **changes}), rows)
+    return examples_of(rows, **{**SHUFFLED_TASK, "shuffle_options": True, **changes})
 
 
 def test_the_gold_answer_and_the_properties_of_options_follow_them_when_shuffled():
@@ -338,11 +335,12 @@ def test_options_stay_in_their_order_unless_asked(setting):
 
 
 def test_examples_of_a_python_task_are_shuffled_too():
-    @task(name="made", type="choice", shuffle_options={"seed": 3})
+    @figeval.task(name="made", type="choice", shuffle_options={"seed": 3})
     def questions():
         yield ChoiceExample(id="a", query="q", options=OPTIONS, gold=2)
 
-    (example,) = build_examples(questions.bound(task_types()), ())
+    trial = harness()
+    (example,) = trial.examples(questions.bound(trial.task_types))
     (row,) = shuffled_examples("a", gold=2, shuffle_options={"seed": 3})
     assert (example.options, example.gold) == (row.options, row.gold)
 
@@ -367,32 +365,27 @@ def test_a_field_that_is_no_expression():
 
 
 def examples(*ids):
-    return lambda: iter([ChoiceExample(id=i, query="q", options=("a",), gold=0, meta={"k": "v"}) for i in ids])
+    return [ChoiceExample(id=i, query="q", options=("a",), gold=0, meta={"k": "v"}) for i in ids]
 
 
-def test_survey_counts_and_fingerprints():
-    summary = survey("t", examples("1", "2"))
-    assert (summary.n, summary.meta_keys) == (2, ("k",))
-    assert summary.sha256 == survey("t", examples("1", "2")).sha256
-    assert summary.sha256 != survey("t", examples("2", "1")).sha256
-
-
-def test_survey_sees_every_change_of_a_long_candidate_list():
+def test_every_change_of_the_examples_changes_their_fingerprint(tmp_path):
     def ranking(last):
         candidates = (*map(str, range(40)), last)
-        return lambda: iter([RankingExample(id="1", query="q", candidates=candidates, relevant=frozenset({0}))])
+        return [RankingExample(id="1", query="q", candidates=candidates, relevant=frozenset({0}))]
 
-    assert survey("t", ranking("a")).sha256 != survey("t", ranking("b")).sha256
+    def digest(task_type, examples):
+        return fingerprint(task_type, examples, tmp_path)
+
+    assert digest("choice", examples("1", "2")) == digest("choice", examples("1", "2"))
+    assert digest("choice", examples("1", "2")) != digest("choice", examples("2", "1"))
+    assert digest("ranking", ranking("a")) != digest("ranking", ranking("b"))
 
 
-def test_duplicate_ids_name_both_rows():
+def test_duplicate_ids_name_both_rows_and_no_examples_are_an_error(tmp_path):
     with pytest.raises(DataError, match="t: rows 2 and 4 have the same id 'b'"):
-        survey("t", examples("a", "b", "c", "b"))
-
-
-def test_no_examples_at_all():
+        fingerprint("choice", examples("a", "b", "c", "b"), tmp_path)
     with pytest.raises(DataError, match="there are no examples"):
-        survey("t", examples())
+        fingerprint("choice", examples(), tmp_path)
 
 
 # ---- what is known of each option ------------------------------------------------------------------------------------
@@ -415,14 +408,14 @@ def test_each_option_has_a_mapping_of_its_own():
     ],
 )
 def test_what_is_known_of_the_options_is_as_long_as_they_are(source, message):
-    with pytest.raises(DataError, match=f"t: row 1 of 'jsonl:rows.jsonl', {message}"):
+    with pytest.raises(DataError, match=f"t: row 1 of 'rows:test', {message}"):
         build([ROW], **with_field("option_meta", source))
 
 
-def test_what_is_known_of_the_options_came_later_and_leaves_fingerprints_as_they_were():
+def test_what_is_known_of_the_options_came_later_and_leaves_fingerprints_as_they_were(tmp_path):
     def digest(**fields):
         example = ChoiceExample(id="1", query="q", options=("a", "b"), gold=0, **fields)
-        return survey("t", lambda: [example]).sha256
+        return fingerprint("choice", [example], tmp_path)
 
     assert digest() == digest(option_meta=()) != digest(option_meta=({"kind": "literal"}, {}))
 
@@ -432,12 +425,12 @@ def test_what_is_known_of_the_options_came_later_and_leaves_fingerprints_as_they
 RANKING = {
     "name": "t",
     "type": "ranking",
-    "data": {"test": "jsonl:rows.jsonl"},
+    "data": {"test": "rows:test"},
     "fields": {"id": "row.n", "query": "row.q", "candidates": "row.c", "relevant": "row.r"},
 }
 CORPUS = {
     **RANKING,
-    "corpus": {"data": "jsonl:corpus.jsonl", "id": "row.name", "text": "row.body"},
+    "corpus": {"data": "rows:corpus", "id": "row.name", "text": "row.body"},
     "fields": {"id": "row.n", "query": "row.q", "relevant": "row.r"},
 }
 DOCUMENTS = [{"name": "sea", "body": "The sea."}, {"name": 7, "body": "The ship."}, {"name": "sky", "body": "The sky."}]
@@ -445,14 +438,13 @@ DOCUMENTS = [{"name": "sea", "body": "The sea."}, {"name": 7, "body": "The ship.
 
 def relevant_and_grades(relevant, **fields):
     row = {"n": 1, "q": "q", "c": ["a", "b", "c"], "r": relevant, **fields}
-    (example,) = build_examples(bound(**RANKING), [row])
+    (example,) = examples_of([row], **RANKING)
     return example.relevant, example.grades
 
 
 def of_corpus(*relevant, documents=DOCUMENTS, **changes):
     rows = [{"n": n, "q": "q", "r": targets} for n, targets in enumerate(relevant)]
-    task = bound(**{**CORPUS, **changes})
-    return list(build_examples(task, rows, corpus=lambda: read_corpus(task, documents)))
+    return list(examples_of(rows, documents, **{**CORPUS, **changes}))
 
 
 @pytest.mark.parametrize(
@@ -491,7 +483,7 @@ def test_a_row_of_json_grades_by_indexes_that_are_texts():
     ],
 )
 def test_grades_that_are_none(relevant_field, message):
-    with pytest.raises(DataError, match=f"t: row 1 of 'jsonl:rows.jsonl', field 'relevant': {message}"):
+    with pytest.raises(DataError, match=f"t: row 1 of 'rows:test', field 'relevant': {message}"):
         relevant_and_grades(relevant_field)
 
 
@@ -514,7 +506,7 @@ def test_near_documents_are_named_by_their_ids_as_well():
 
 @pytest.mark.parametrize("relevant", ["see", ["sea", "see"], {"see": 2}])
 def test_an_id_that_no_document_has(relevant):
-    message = r"t: row 1 of 'jsonl:rows.jsonl', field 'relevant': 'see' is not an id of the corpus \(3 documents\)"
+    message = r"t: row 1 of 'rows:test', field 'relevant': 'see' is not an id of the corpus \(3 documents\)"
     with pytest.raises(DataError, match=message):
         of_corpus(relevant)
 
@@ -523,10 +515,10 @@ def test_an_id_that_no_document_has(relevant):
     ("documents", "message"),
     [
         ([*DOCUMENTS, {"name": "7", "body": "x"}], "document 4 of .*: another document also has the id '7'"),
-        ([{"name": "sea", "body": 3}], "document 1 of 'jsonl:corpus.jsonl': id 'sea' and text 3 must be strings"),
+        ([{"name": "sea", "body": 3}], "document 1 of 'rows:corpus': id 'sea' and text 3 must be strings"),
         ([{"name": None, "body": "x"}], "document 1 of .*: id None and text 'x' must be strings"),
         ([{"nmae": "sea", "body": "x"}], "document 1 of .*name.*; the row has body, nmae; did you mean 'nmae'"),
-        ([], "the corpus 'jsonl:corpus.jsonl' has no documents"),
+        ([], "the corpus 'rows:corpus' has no documents"),
     ],
 )
 def test_a_corpus_that_is_none(documents, message):

@@ -14,10 +14,7 @@ from figeval import (
     SpanExample,
     TaskError,
 )
-from figeval.spec.examples import build_examples
-from figeval.spec.survey import survey
-from figeval.types import NO_SPAN
-from tests.typed import bound
+from tests.typed import examples_of, fingerprint
 
 FIELDS = {
     "spans": {"id": "row.id", "text": "row.text", "given": "row.part", "known": "row.saying", "gold": "row.words"},
@@ -41,13 +38,8 @@ JOINT = {"id": "1", "text": "by the sea", "sayings": ["x", "y"], "right": 1, "pa
 ROW = {"id": "1", "saying": "less is more", "words": ["go", "stay"], "refs": ["We stay."]}
 
 
-def task(task_type, **fields):
-    task_fields = {**FIELDS[task_type], **fields}
-    return bound(name="t", type=task_type, data={"test": "jsonl:rows.jsonl"}, fields=task_fields)
-
-
 def build(task_type, row, **fields):
-    (example,) = build_examples(task(task_type, **fields), [row])
+    (example,) = examples_of([row], name="t", type=task_type, fields={**FIELDS[task_type], **fields})
     return example
 
 
@@ -75,7 +67,7 @@ def test_a_hidden_span_has_no_answer():
 @pytest.mark.parametrize("words", ["", []])
 def test_that_no_span_is_right_is_not_hidden(words):
     example = build("spans", {**SPANS, "words": words})
-    assert (example.gold, example.answer, example.hidden) == (NO_SPAN, "", False)
+    assert (example.gold, example.answer, example.hidden) == (Span(0, 0), "", False)
 
 
 def test_rows_may_share_a_weight():
@@ -99,7 +91,7 @@ def test_spans_have_no_reference():
     ],
 )
 def test_a_wrong_span_is_named(words, complaint):
-    with pytest.raises(DataError, match=r"t: row 1 of 'jsonl:rows\.jsonl', ") as caught:
+    with pytest.raises(DataError, match=r"t: row 1 of 'rows:test', ") as caught:
         build("spans", {**SPANS, "words": words})
     assert complaint in str(caught.value)
 
@@ -169,44 +161,42 @@ def test_a_similarity_example():
     assert build("similarity", row) == SimilarityExample(id="1", text="by the sea", category="s", anchors=("s", "t"))
 
 
+CHANGES = {"spans": {"words": [9, 16]}, "joint": {"parts": [{**PART, "gold": "the"}]}, "generation": {"words": ["go"]}}
+
+
 @pytest.mark.parametrize(("task_type", "row"), [("spans", SPANS), ("joint", JOINT), ("generation", ROW)])
-def test_every_value_of_an_example_counts_in_its_fingerprint(task_type, row):
+def test_every_value_of_an_example_counts_in_its_fingerprint(task_type, row, tmp_path):
     def digest(**changes):
-        return survey("t", lambda: build_examples(task(task_type), [{**row, **changes}])).sha256
+        return fingerprint(task_type, [build(task_type, {**row, **changes})], tmp_path)
 
-    changed = {
-        "spans": {"words": [9, 16]},
-        "joint": {"parts": [{**PART, "gold": "the"}]},
-        "generation": {"words": ["go"]},
-    }
-    assert digest() == digest()
-    assert digest() != digest(**changed[task_type])
+    assert digest() == digest() != digest(**CHANGES[task_type])
 
 
-def test_a_field_that_came_later_leaves_fingerprints_as_they_were():
-    row = {"id": "1", "text": "t", "sayings": ["x", "y"], "right": 0, "alike": []}
-    fields = {"id": "row.id", "query": "row.text", "candidates": "row.sayings", "relevant": "row.right"}
-
-    def digest(**extra):
-        spec = {"name": "t", "type": "ranking", "data": {"test": "jsonl:r.jsonl"}, "fields": {**fields, **extra}}
-        return survey("t", lambda: build_examples(bound(**spec), [row])).sha256
-
-    assert digest() == digest(near="row.alike") != digest(near="[1]")
+RANKED = {"id": "1", "text": "t", "sayings": ["x", "y"], "right": 0, "alike": [], "flaw": "repeated", "idiom": "a hot"}
+RANKING_FIELDS = {"id": "row.id", "query": "row.text", "candidates": "row.sayings", "relevant": "row.right"}
 
 
-def test_a_remark_about_rows_leaves_fingerprints_as_they_were():
+def ranking_digest(folder, annotations=(), **fields):
+    examples = examples_of([RANKED], name="t", type="ranking", fields={**RANKING_FIELDS, **fields})
+    return fingerprint("ranking", examples, folder, annotations=annotations)
+
+
+def test_a_field_that_came_later_leaves_fingerprints_as_they_were(tmp_path):
+    assert (
+        ranking_digest(tmp_path) == ranking_digest(tmp_path, near="row.alike") != ranking_digest(tmp_path, near="[1]")
+    )
+
+
+def test_a_remark_about_rows_leaves_fingerprints_as_they_were(tmp_path):
     """Runs stay comparable when a flaw of a row is found later; what counts in a breakdown still counts here."""
-    row = {"id": "1", "text": "t", "sayings": ["x", "y"], "right": 0, "flaw": "repeated", "idiom": "a hot potato"}
-    fields = {"id": "row.id", "query": "row.text", "candidates": "row.sayings", "relevant": "row.right"}
-
-    def digest(annotations=(), **meta):
-        spec = {"name": "t", "type": "ranking", "data": {"test": "jsonl:r.jsonl"}, "fields": {**fields, "meta": meta}}
-        return survey("t", lambda: build_examples(bound(**spec), [row]), annotations=annotations).sha256
-
     plain, flawed = {"idiom": "row.idiom"}, {"idiom": "row.idiom", "flaw": "row.flaw"}
-    assert digest(["flaw"], **flawed) == digest(["flaw"], **plain) == digest(**plain)
-    assert digest(**flawed) != digest(**plain)
-    assert digest(["flaw"], **flawed) != digest(["flaw"])
+
+    def digest(meta, annotations=()):
+        return ranking_digest(tmp_path, annotations, meta=meta)
+
+    assert digest(flawed, ["flaw"]) == digest(plain, ["flaw"]) == digest(plain)
+    assert digest(flawed) != digest(plain)
+    assert digest(flawed, ["flaw"]) != digest({}, ["flaw"])
 
 
 @pytest.mark.parametrize(
@@ -216,14 +206,14 @@ def test_a_remark_about_rows_leaves_fingerprints_as_they_were():
         ("joint", JOINT, "8409efa675c83c08a1c272333d0684f8debede0046f8797d98da024c41b3bc9a"),
     ],
 )
-def test_a_field_that_is_gone_leaves_fingerprints_as_they_were(task_type, row, digest):
-    assert survey("t", lambda: [build(task_type, row)]).sha256 == digest
+def test_a_field_that_is_gone_leaves_fingerprints_as_they_were(task_type, row, digest, tmp_path):
+    assert fingerprint(task_type, [build(task_type, row)], tmp_path) == digest
 
 
-def test_grades_change_the_fingerprint_only_where_there_are_some():
+def test_grades_change_the_fingerprint_only_where_there_are_some(tmp_path):
     def digest(**fields):
         example = RankingExample(id="1", query="q", candidates=("x", "y"), relevant=frozenset({0, 1}), **fields)
-        return survey("t", lambda: [example]).sha256
+        return fingerprint("ranking", [example], tmp_path)
 
     assert digest() == digest(grades={}) != digest(grades={0: 2.0}) != digest(grades={0: 3.0})
 
@@ -233,6 +223,5 @@ def test_grades_change_the_fingerprint_only_where_there_are_some():
 )
 def test_near_candidates_that_are_no_list(source: str) -> None:
     fields = {"id": "1", "query": "row.q", "candidates": "row.o", "relevant": "0", "near": source}
-    task = bound(name="t", type="ranking", data={"test": "jsonl:r.jsonl"}, fields=fields)
     with pytest.raises(DataError, match="field 'near': "):
-        list(build_examples(task, [{"q": "a", "o": ["b", "c"]}]))
+        list(examples_of([{"q": "a", "o": ["b", "c"]}], name="t", type="ranking", fields=fields))

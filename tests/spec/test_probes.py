@@ -10,12 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import ChoiceExample, PairExample, RankingExample, TaskError
-from figeval.task_types.choice import Choice
-from figeval.task_types.pairs import Pairs
-from figeval.task_types.probes import derangement
-from figeval.task_types.ranking import Ranking
+from tests.typed import task_types
 
-shuffled_query = Choice().probes["shuffled_query"]
+shuffled_query = task_types().get("choice").probes["shuffled_query"]
 
 
 def choices(clusters):
@@ -28,37 +25,34 @@ def choices(clusters):
 @pytest.mark.parametrize(
     ("task_type", "example", "field"),
     [
-        (Choice, ChoiceExample(id="1", query="q", options=("a",), gold=0), "query"),
-        (Ranking, RankingExample(id="1", query="q", candidates=("a",), relevant=frozenset({0})), "query"),
-        (Pairs, PairExample(id="1", left="l", right="r", label="x"), "left"),
+        ("choice", ChoiceExample(id="1", query="q", options=("a",), gold=0), "query"),
+        ("ranking", RankingExample(id="1", query="q", candidates=("a",), relevant=frozenset({0})), "query"),
+        ("pairs", PairExample(id="1", left="l", right="r", label="x"), "left"),
     ],
 )
 def test_no_query(task_type, example, field):
-    (probed,) = task_type().probes["no_query"](lambda: iter([example]), 0, "t")()
+    (probed,) = task_types().get(task_type).probes["no_query"](lambda: iter([example]), 0, "t")()
     assert probed == replace(example, **{field: ""})
 
 
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=60), st.integers(0, 3))
-def test_a_derangement_gives_everybody_one_of_another_cluster(numbers, seed):
-    clusters = [f"c{number}" for number in numbers]
-    largest = max(Counter(clusters).values())
-    if 2 * largest > len(clusters):
-        with pytest.raises(ValueError, match=f"one cluster has {largest} of the {len(clusters)} examples"):
-            derangement(clusters, seed)
+def test_queries_are_exchanged_between_clusters_and_all_else_stays(numbers, seed):
+    examples = choices([f"c{number}" for number in numbers])
+    largest = max(Counter(numbers).values())
+    if 2 * largest > len(numbers):
+        with pytest.raises(TaskError, match=f"one cluster has {largest} of the {len(numbers)} examples"):
+            list(shuffled_query(lambda: iter(examples), seed, "t")())
         return
-    given_to = derangement(clusters, seed)
-    assert sorted(given_to) == list(range(len(clusters))), "each once"
-    assert all(clusters[index] != clusters[other] for index, other in enumerate(given_to))
-    assert given_to == derangement(clusters, seed)
-
-
-def test_queries_are_exchanged_and_all_else_stays():
-    examples = choices("aabbccdd")
-    probed = list(shuffled_query(lambda: iter(examples), 1, "t")())
+    probed = list(shuffled_query(lambda: iter(examples), seed, "t")())
     assert [replace(example, query="") for example in probed] == [replace(example, query="") for example in examples]
-    assert sorted(example.query for example in probed) == sorted(example.query for example in examples)
+    assert sorted(example.query for example in probed) == sorted(example.query for example in examples), "each once"
     assert all(not example.query.endswith(f"of {example.cluster}") for example in probed)
-    other = list(shuffled_query(lambda: iter(examples), 2, "t")())
+    assert probed == list(shuffled_query(lambda: iter(examples), seed, "t")())
+
+
+def test_the_seed_decides_which_queries_are_exchanged():
+    examples = choices("aabbccdd")
+    probed, other = (list(shuffled_query(lambda: iter(examples), seed, "t")()) for seed in (1, 2))
     assert other != probed
 
 
