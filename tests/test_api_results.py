@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import figeval
+from figeval.testing.fakes import FakePairScorer
 from tests.cli.conftest import Cli, cli
 from tests.finished_runs import finished
 
@@ -107,13 +108,11 @@ def test_a_mistake_is_one_line(call: Callable[[], object], words: str, runs: tup
 
 
 @pytest.mark.wing("checklist")
-def test_names_in_a_checklist_are_no_html() -> None:
-    from figeval import Checklist
-    from figeval.wings.checklist.api import ChecklistAnswer
-
-    lines = ("models: <script>alert(1)</script>, n < 5",)
-    checklist = Checklist((ChecklistAnswer("B1", "Creators of the artifacts used", lines),))
-    assert checklist.to_markdown().endswith(r"- models: \<script>alert(1)\</script>, n < 5")
+def test_names_in_a_checklist_are_no_html(tmp_path: Path) -> None:
+    options: Any = {"name": "<script>alert(1)</script>, n < 5", "limit": 3, "baselines": False}
+    run = figeval.run("mini_fables", FakePairScorer(), output_path=tmp_path / "run", **options)
+    checklist = figeval.checklist(run)
+    assert r"models: \<script>alert(1)\</script>, n < 5" in checklist.to_markdown()
     assert "<script>" not in checklist._repr_html_()
 
 

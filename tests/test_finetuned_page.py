@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import figeval
 from figeval import TaskRecord, Training
-from figeval.records.sweep import SEEDS, run_or_mean
 from tests.measured import MEASURED_FOLDER, by_task, quoted, scores, shown, table, tasks
 
 AS_IT_IS = "minilm"
@@ -32,8 +32,8 @@ def test_a_line_is_what_was_measured_and_printed(task: str, cells: list[str]) ->
 def trained_tasks(run: str) -> dict[str, TaskRecord]:
     """The tasks that a trained model was run on: the means of its seeds, or its runs together."""
     folder = MEASURED_FOLDER / f"minilm-{run}"
-    folders = [folder] if (folder / SEEDS).is_file() else sorted(folder.rglob("run.json"))
-    return {task.task: task for folder in folders for task in run_or_mean(folder).tasks}
+    folders = [folder] if (folder / "seeds.json").is_file() else sorted(folder.rglob("run.json"))
+    return {task.task: task for folder in folders for task in figeval.load(folder).record.tasks}
 
 
 def floors(task: TaskRecord, metric: str) -> str:

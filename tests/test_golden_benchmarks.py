@@ -12,11 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from _pytest.mark import ParameterSet
 
-from figeval.cli.main import cli
+from tests.cli.conftest import Cli, listed_commands
 from tests.golden.benchmarks import BenchmarkCase, MirroredStage, cases, files, outcomes
 from tests.golden.cases import differences, laid_out, names
 from tests.golden.digests import digest
@@ -58,11 +57,10 @@ GROUPS = ("analyze", "build", "curve")
 PLUGIN_COMMANDS = ("diagnose", "labels", "lm-eval")
 
 
-def test_every_command_of_a_benchmark_is_in_some_case() -> None:
-    context = click.Context(cli)
-    groups = [(name, cli.get_command(context, name)) for name in GROUPS]
-    registered = {(name, below) for name, group in groups if isinstance(group, click.Group) for below in group.commands}
-    assert set(PLUGIN_COMMANDS) <= set(cli.list_commands(context))
+def test_every_command_of_a_benchmark_is_in_some_case(cli: Cli) -> None:
+    registered = {(group, name) for group in GROUPS for name in listed_commands(cli(group, "--help").out)}
+    assert {group for group, _ in registered} == set(GROUPS)
+    assert set(PLUGIN_COMMANDS) <= set(listed_commands(cli("--help").out))
     run = {tuple(command[:2]) for case in CASES for command in case.commands}
     assert registered <= run, sorted(registered - run)
     assert set(PLUGIN_COMMANDS) <= {command for command, _ in run}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.defaults import TASK_TYPES
+from figeval.testing import harness
 
 HEAVY_LIBRARIES = {
     "accelerate",
@@ -75,7 +75,8 @@ def test_a_run_imports_no_other_task_type(tmp_path: Path) -> None:
     program = PROGRAM.replace('name.partition(".")[0]', "name")
     arguments = ("run", "--tasks", "mini_proverbs", "--model", "overlap", "--no_baselines", "--output_path", "out")
     modules = imported_modules(program, *arguments, cwd=tmp_path)
-    assert {name for name in TASK_TYPES if f"figeval.task_types.{name}" in modules} == {"choice"}
+    names = [entry.name for entry in harness().task_types]
+    assert {name for name in names if f"figeval.task_types.{name}" in modules} == {"choice"}
 
 
 def test_the_package_itself_costs_nothing(tmp_path: Path) -> None:

@@ -15,11 +15,10 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import figeval
-from figeval.cli.main import cli
 from figeval.testing.fakes import FakeGenerator
+from tests.cli.conftest import exit_code
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "life_of_an_example.md"
@@ -113,7 +112,7 @@ def calls_for_scores(tmp_path_factory: pytest.TempPathFactory) -> list[Stop]:
     (command,) = re.findall(r"^\$ figeval (run .*)$", TEXT, re.MULTILINE)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("life"))
-        calls = calls_of(lambda: CliRunner().invoke(cli, shlex.split(command), catch_exceptions=False))
+        calls = calls_of(lambda: exit_code(*shlex.split(command)))
         assert Path("runs/life/run.json").is_file()
     return calls
 

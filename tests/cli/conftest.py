@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,20 @@ class Outcome:
 Cli = Callable[..., Outcome]
 
 
+def exit_code(*arguments: str | Path) -> int:
+    """Run a command; what it prints is not captured."""
+    require_command(arguments)
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def listed_commands(text: str) -> list[str]:
+    """Return the commands that a `--help` lists."""
+    return re.findall(r"^  ([\w-]+)  ", text.partition("Commands:\n")[2], flags=re.MULTILINE)
+
+
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Return a function that runs a command in an empty folder: `cli("ls", "tasks")`."""
@@ -40,9 +55,6 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     def call(*arguments: str | Path) -> Outcome:
         require_command(arguments)
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        assert isinstance(ended.value.code, int)
-        return Outcome(ended.value.code, *capsys.readouterr())
+        return Outcome(exit_code(*arguments), *capsys.readouterr())
 
     return call

@@ -29,8 +29,8 @@ from figeval.metrics.classification import (
     parse_rate,
     position_bias,
 )
-from figeval.metrics.statistic import PerLabel, as_statistic
-from figeval.testing import harness
+from figeval.metrics.statistic import PerExample, PerLabel, as_statistic
+from figeval.testing import check_metric, harness
 from tests.aggregated import count_in
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -158,6 +158,22 @@ def test_no_interval_of_an_area_extends_beyond_1(shift: float, tmp_path: Path) -
     assert score.interval.method == "bootstrap"
     assert score.low is not None and score.high is not None and score.value is not None
     assert 0 <= score.low < score.value < score.high <= 1
+
+
+@pytest.mark.parametrize("metric", [choice_accuracy, choice_accuracy_of_all, parse_rate])
+def test_metrics_of_a_choice_keep_to_the_contract(metric: PerExample) -> None:
+    answers = [label_prediction(scores) for scores in ((0.2, 0.7, 0.1), (0.7, 0.2, 0.1), (0.4, 0.4, 0.2))]
+    check_metric(metric, [(choice(1, "a", "b", "c"), answer) for answer in answers])
+
+
+@pytest.mark.parametrize("metric", [macro_f1, balanced_accuracy])
+def test_metrics_of_labels_keep_to_the_contract(metric: PerLabel) -> None:
+    pair = PairExample(id="e", left="l", right="r", label="yes")
+    answers = [
+        Prediction(example_id="e", value=value, scores=scores, labels=("yes", "no"))
+        for value, scores in (("yes", (0.8, 0.2)), ("no", (0.2, 0.8)))
+    ]
+    check_metric(metric, [(pair, answer) for answer in answers], labels=("yes", "no"))
 
 
 # ---- parse rate, accuracy of all and without priors, consistency, position bias, by hand -----------------------------

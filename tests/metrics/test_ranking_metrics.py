@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from figeval import Prediction, RankingExample
 from figeval.metrics import ranking
+from figeval.metrics.statistic import PerExample
+from figeval.testing import check_metric
 
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=6)
 
@@ -112,3 +114,9 @@ def test_where_all_that_tie_are_relevant_the_first_place_is_right_for_certain(ti
     shares += [ranking.at_depth(k, "precision", ranking.precision_within) for k in range(1, tied + 1)]
     shares += [ranking.at_depth(k, "recall", ranking.share_within) for k in (tied, tied + 1)]
     assert {metric(task, answer) for metric in shares} == {1.0}
+
+
+@pytest.mark.parametrize("metric", [ranking.mrr, ranking.recall_at_1])
+def test_metrics_of_a_ranking_keep_to_the_contract(metric: PerExample) -> None:
+    answers = ([0.2, 0.7, 0.1], [0.7, 0.2, 0.1], [0.4, 0.4, 0.2])
+    check_metric(metric, [(example(3, frozenset({1})), prediction(scores)) for scores in answers])

@@ -1,19 +1,38 @@
-"""Chunks, rounds, duplicates, truncation: what lies between a route and a backend."""
+"""What lies between a route and a backend: chunks, rounds, duplicates, progress, and memory that runs out."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import ChoiceExample, Message, PluginError, Prediction, Prompt, Reply, Text, TextPair
+from figeval import (
+    ChoiceExample,
+    Message,
+    OutputStream,
+    Part,
+    PluginError,
+    Prediction,
+    Prompt,
+    Reply,
+    Text,
+    TextPair,
+    report_loading,
+    report_share,
+)
+from figeval.io.observer import listening, opening
 from figeval.models.batching import BatchScheduler, Memo, Pace
-from figeval.models.capabilities import OutputStream, Part
+from figeval.models.devices import attempt
+from figeval.testing import ask
 from tests.fakes import FakeEncoder, FakeModel, FakePairScorer, multi_round_route
+from tests.listeners import Ears
 
 
 def example(number: int, text: str = "a b") -> ChoiceExample:
@@ -265,3 +284,120 @@ def test_a_text_that_is_read_alike_in_two_roles_is_read_once(prompts, texts, len
     ]
     assert predictions == [lengths] * 4
     assert encoder.texts == texts
+
+
+# ---- progress --------------------------------------------------------------------------------------------------------
+
+
+class InBatches:
+    """A model that reports its batches; each holds two texts."""
+
+    def embed(self, requests: Sequence[Text]) -> list[list[float]]:
+        for begin in range(0, len(requests), 2):
+            report_share(min(2, len(requests) - begin) / len(requests))
+        return [[1.0] for _ in requests]
+
+
+TEXTS = [Text(letter) for letter in "abcde"]
+
+
+def test_a_listener_hears_how_many_requests_are_answered() -> None:
+    ears = Ears()
+    with listening(ears):
+        ask(InBatches(), TEXTS)
+    ask(InBatches(), TEXTS)
+    assert ears.heard == [(0, 5), (2, 5), (4, 5), (5, 5)]
+
+
+def test_nobody_has_to_listen_and_too_much_is_all() -> None:
+    report_share(0.5)
+    report_loading()
+
+    class Eager:
+        def embed(self, requests: Sequence[Text]) -> list[list[float]]:
+            report_share(0.75)
+            report_share(0.75)
+            return [[1.0] for _ in requests]
+
+    ears = Ears()
+    with listening(ears):
+        ask(Eager(), TEXTS)
+    assert ears.heard == [(0, 5), (3, 5), (5, 5)]
+
+
+def test_a_model_is_announced_by_the_name_that_the_user_gave() -> None:
+    ears = Ears()
+    with listening(ears):
+        report_loading()  # outside of any model
+        with opening("smollm2"):
+            report_loading()
+    assert ears.activities == ["loading model smollm2"]
+
+
+def test_requests_that_are_sent_at_the_same_time_are_counted_together() -> None:
+    class Server:
+        def embed(self, requests: Sequence[Text]) -> list[list[float]]:
+            async def embed_number(number: int) -> list[float]:
+                report_share(1 / len(requests))
+                return [float(number)]
+
+            async def every() -> list[list[float]]:
+                return list(await asyncio.gather(*map(embed_number, range(len(requests)))))
+
+            return asyncio.run(every())
+
+    ears = Ears()
+    with listening(ears):
+        ask(Server(), TEXTS)
+    assert ears.heard == [(number, 5) for number in range(6)]
+
+
+# ---- memory that runs out is recognised whoever says so, and nothing else is taken for it ----------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        torch.OutOfMemoryError("Allocation on device 0 would exceed allowed memory."),
+        RuntimeError("Allocation on device"),
+        torch.AcceleratorError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+        RuntimeError("MPS backend out of memory (MPS allocated: 9.05 GB)"),
+        RuntimeError("XPU out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::40"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:119] DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 40 bytes"),
+        RuntimeError("std::bad_alloc"),
+        MemoryError(),
+    ],
+    ids=str,
+)
+def test_memory_that_ran_out_is_no_result(error: Exception) -> None:
+    def call(size: int) -> int:
+        if size > 1:
+            raise error
+        return size
+
+    assert attempt(call, 2) is None
+    assert attempt(call, size=1) == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("The size of tensor a (49) must match the size of tensor b (48)"),
+        torch.AcceleratorError("CUDA error: an illegal memory access was encountered"),
+        ValueError("this text is about being out of memory"),
+    ],
+    ids=str,
+)
+def test_any_other_error_propagates(error: Exception) -> None:
+    def call() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        attempt(call)
+    assert raised.value is error

@@ -18,6 +18,7 @@ from figeval import (
     Fills,
     FindsSpans,
     Generates,
+    Harness,
     LabelsPairs,
     Model,
     ModelError,
@@ -28,10 +29,8 @@ from figeval import (
     UnknownName,
     Writes,
     hookimpl,
-    plugins,
 )
-from figeval.models.capabilities import KNOWN_CAPABILITIES, ask, capabilities
-from figeval.models.model import Backends, open_model
+from figeval.testing import ask, capabilities, harness
 from tests.fakes import FakeChatModel, FakeEncoder, FakeGenerator, FakeLanguageModel, FakePairScorer
 
 
@@ -51,40 +50,43 @@ class Plugin:
 
 
 @pytest.fixture
-def backends():
-    manager = plugins.load(modules=())
-    manager.load("fake", "test", Plugin)
-    return Backends(manager)
+def trial():
+    return harness(Plugin())
 
 
-def test_name_alone_and_name_with_model(backends):
-    assert open_model(backends, "plain", {}).backend.model == ""
-    assert open_model(backends, "plain:some/model", {}).backend.model == "some/model"
+def open_model(trial, name, options, common=None):
+    with trial.open_model(name, options, common) as model:
+        return model
 
 
-def test_a_plugin_recognises_a_hub_id(backends):
-    opened = open_model(backends, "known/model", {"pooling": "cls"})
+def test_name_alone_and_name_with_model(trial):
+    assert open_model(trial, "plain", {}).backend.model == ""
+    assert open_model(trial, "plain:some/model", {}).backend.model == "some/model"
+
+
+def test_a_plugin_recognises_a_hub_id(trial):
+    opened = open_model(trial, "known/model", {"pooling": "cls"})
     assert (opened.backend_name, opened.backend.model, opened.backend.pooling) == ("plain", "known/model", "cls")
 
 
-def test_lm_evals_spelling(backends):
-    assert open_model(backends, "plain", {"pretrained": "gpt2"}).backend.model == "gpt2"
+def test_lm_evals_spelling(trial):
+    assert open_model(trial, "plain", {"pretrained": "gpt2"}).backend.model == "gpt2"
 
 
-def test_unknown_model_names_near_ones(backends):
+def test_unknown_model_names_near_ones(trial):
     with pytest.raises(UnknownName, match=r"unknown model 'plian'; did you mean 'plain'\?; see `figeval ls models`"):
-        open_model(backends, "plian", {})
+        open_model(trial, "plian", {})
 
 
-def test_unknown_option_names_near_ones(backends):
+def test_unknown_option_names_near_ones(trial):
     with pytest.raises(ModelError, match="no option 'poling'; did you mean 'pooling'"):
-        open_model(backends, "plain", {"poling": "cls"})
+        open_model(trial, "plain", {"poling": "cls"})
 
 
-def test_common_options_go_only_to_those_who_know_them(backends):
-    opened = open_model(backends, "plain", {}, {"device": "cpu", "seed": 3, "batch_size": None})
+def test_common_options_go_only_to_those_who_know_them(trial):
+    opened = open_model(trial, "plain", {}, {"device": "cpu", "seed": 3, "batch_size": None})
     assert opened.backend.device == "cpu"
-    assert open_model(backends, "plain", {"device": "mps"}, {"device": "cpu"}).backend.device == "mps"
+    assert open_model(trial, "plain", {"device": "mps"}, {"device": "cpu"}).backend.device == "mps"
 
 
 def test_capabilities_are_those_of_the_object():
@@ -131,88 +133,88 @@ class Parrot:
 
 
 @pytest.mark.parametrize("factory", [Parrot, lambda: Parrot(), lambda *, model: Parrot()])
-def test_a_factory_that_takes_no_model(backends, factory):
-    backends.registry.add("parrot", factory, "a test")
+def test_a_factory_that_takes_no_model(trial, factory):
+    trial.backends.registry.add("parrot", factory, "a test")
     with pytest.raises(PluginError, match=r"factory of model 'parrot' takes no `model`; write `def __init__\(self"):
-        open_model(backends, "parrot", {})
+        open_model(trial, "parrot", {})
 
 
-def test_a_factory_with_an_option_that_has_to_be_given(backends):
-    backends.registry.add("parrot", lambda model, words: Parrot(), "a test")
+def test_a_factory_with_an_option_that_has_to_be_given(trial):
+    trial.backends.registry.add("parrot", lambda model, words: Parrot(), "a test")
     with pytest.raises(ModelError, match=r"'parrot' cannot be created with these options: missing .* 'words'; its"):
-        open_model(backends, "parrot", {})
-    assert isinstance(open_model(backends, "parrot", {"words": 3}).backend, Parrot)
+        open_model(trial, "parrot", {})
+    assert isinstance(open_model(trial, "parrot", {"words": 3}).backend, Parrot)
 
 
-def test_an_error_inside_a_factory_is_its_own(backends):
-    backends.registry.add("parrot", lambda model: len(3), "a test")
+def test_an_error_inside_a_factory_is_its_own(trial):
+    trial.backends.registry.add("parrot", lambda model: len(3), "a test")
     with pytest.raises(TypeError, match="object of type 'int' has no len"):
-        open_model(backends, "parrot", {})
+        open_model(trial, "parrot", {})
 
 
 # ---- who it is ------------------------------------------------------------------------------------------------------
 
 
-def opening(backends, built):
+def opening(trial, built):
     """Open a model of the object `built`."""
-    backends.registry.add("made", lambda model, size=1: built, "a test")
-    return open_model(backends, "made", {"size": 2})
+    trial.backends.registry.add("made", lambda model, size=1: built, "a test")
+    return open_model(trial, "made", {"size": 2})
 
 
-def test_a_model_says_who_it_is_or_is_known_by_its_name(backends):
-    assert opening(backends, SimpleNamespace(fingerprint=lambda: "7")).fingerprint() == "7"
+def test_a_model_says_who_it_is_or_is_known_by_its_name(trial):
+    assert opening(trial, SimpleNamespace(fingerprint=lambda: "7")).fingerprint() == "7"
 
 
-def test_a_model_that_is_known_by_its_name_and_options(backends):
-    assert opening(backends, SimpleNamespace(deterministic_by_name=True)).fingerprint() == 'made: {"size": 2}'
+def test_a_model_that_is_known_by_its_name_and_options(trial):
+    assert opening(trial, SimpleNamespace(deterministic_by_name=True)).fingerprint() == 'made: {"size": 2}'
 
 
-def test_what_a_model_says_of_itself_comes_before_its_name(backends):
+def test_what_a_model_says_of_itself_comes_before_its_name(trial):
     both = SimpleNamespace(deterministic_by_name=True, fingerprint=lambda: "7")
-    assert opening(backends, both).fingerprint() == "7"
+    assert opening(trial, both).fingerprint() == "7"
 
 
 @pytest.mark.parametrize("declared", [{}, {"deterministic_by_name": False}, {"fingerprint": "7"}])
-def test_a_model_that_cannot_be_told_from_another_one_is_refused(backends, declared):
+def test_a_model_that_cannot_be_told_from_another_one_is_refused(trial, declared):
     with pytest.raises(ModelError, match=r"model 'made' has no fingerprint.*; give SimpleNamespace a method"):
-        opening(backends, SimpleNamespace(**declared))
+        opening(trial, SimpleNamespace(**declared))
 
 
 @pytest.mark.parametrize("fingerprint", ["", "  ", None, 7, b"7"])
-def test_a_fingerprint_that_says_nothing(backends, fingerprint):
-    opened = opening(backends, SimpleNamespace(fingerprint=lambda: fingerprint))
+def test_a_fingerprint_that_says_nothing(trial, fingerprint):
+    opened = opening(trial, SimpleNamespace(fingerprint=lambda: fingerprint))
     with pytest.raises(ModelError, match=r"fingerprint\(\) of model 'made' returned .*; return a text that changes"):
         opened.fingerprint()
 
 
-def test_what_the_user_can_mend_in_a_fingerprint_reaches_the_user(backends):
+def test_what_the_user_can_mend_in_a_fingerprint_reaches_the_user(trial):
     def fingerprint():
         raise CapabilityError("the disk is full; make room")
 
     with pytest.raises(CapabilityError, match="the disk is full; make room"):
-        opening(backends, SimpleNamespace(fingerprint=fingerprint)).fingerprint()
+        opening(trial, SimpleNamespace(fingerprint=fingerprint)).fingerprint()
 
 
 @pytest.mark.parametrize("method", ["fingerprint", "description", "close"])
-def test_an_interrupt_is_an_interrupt(backends, method):
+def test_an_interrupt_is_an_interrupt(trial, method):
     def interrupted():
         raise KeyboardInterrupt
 
     names = {"description": "describe"}
     model = SimpleNamespace(**{"fingerprint": lambda: "1", names.get(method, method): interrupted})
     with pytest.raises(KeyboardInterrupt):
-        getattr(opening(backends, model), method)()
+        getattr(opening(trial, model), method)()
 
 
-def test_resolve_backend_that_returns_no_name(backends):
+def test_resolve_backend_that_returns_no_name():
     class Wrong:
         @hookimpl
         def resolve_backend(self, model):
             return Mute()
 
-    backends._manager.load("wrong", "test", Wrong)
+    trial = harness(Plugin(), Wrong())
     with pytest.raises(PluginError, match="resolve_backend answered 'some/model' with a Mute; return a name or None"):
-        open_model(backends, "some/model", {})
+        open_model(trial, "some/model", {})
 
 
 class Mute:
@@ -256,8 +258,8 @@ def test_every_request_names_a_capability_and_every_capability_is_a_protocol():
         "find_spans": FindsSpans,
         "write": Writes,
     }
-    assert set(protocols) == set(KNOWN_CAPABILITIES)
     for name, protocol in protocols.items():
+        assert capabilities(SimpleNamespace(**{name: len})) == {name}
         assert isinstance(SimpleNamespace(**{name: len}), protocol)
         assert not isinstance(SimpleNamespace(), protocol)
 
@@ -284,14 +286,14 @@ def test_what_has_no_order_is_no_answer(answer):
 
 def test_every_registered_factory_can_be_called_with_the_model_first() -> None:
     """A declared signature that differs from how the factory is called would refuse every model of its kind."""
-    backends = Backends(plugins.plugin_manager())
+    backends = Harness().backends
     assert len(backends.registry) > 10
     for entry in backends.registry:
         inspect.signature(entry.load()).bind_partial("model")
 
 
 def test_a_folder_called_like_a_registered_model_is_still_a_folder() -> None:
-    backends = Backends(plugins.plugin_manager())
+    backends = Harness().backends
     assert backends.folder_name(Path("overlap")) == "./overlap"
     assert backends.folder_name(Path("tfidf:x")) == "./tfidf:x"
     assert backends.folder_name(Path("models/overlap")) == "models/overlap"

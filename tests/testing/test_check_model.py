@@ -11,10 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from figeval import Outputs, PairExample, Reply, ScoredSpan, Span
-from figeval.builtin.plugins.baselines import guessing, positions, word_overlap
-from figeval.builtin.plugins.classification.requests import TextLabels
-from figeval.builtin.plugins.lexical import tfidf
+from figeval import Harness, Outputs, PairExample, PromptContext, Reply, ScoredSpan, Span
 from figeval.testing import CapabilityCheck, check_model
 from figeval.testing.fakes import (
     FakeChatModel,
@@ -27,15 +24,28 @@ from figeval.testing.fakes import (
 )
 
 TWO_LABELS = ("sarcastic", "earnest")
-LABEL_TEXTS = CapabilityCheck(  # of the plugin for classification, which trivial models answer, too
-    "label_texts",
-    (
-        TextLabels("Lovely, rain again.", TWO_LABELS),
-        TextLabels("It rains.", TWO_LABELS),
-        TextLabels("Lovely.", TWO_LABELS, several=True),
-    ),
-    lambda request, answer: "" if list(answer) == list(request.labels) else "not one probability per label",
-)
+
+
+def label_requests(task_type: str, *texts: str) -> list[Any]:
+    """Requests of the plugin for classification, which trivial models answer, too."""
+    kind = Harness().task_types.get(task_type)
+    by_head = next(route for route in kind.routes if route.name == "by_head")
+    context = PromptContext(block=lambda *_: "", labels=TWO_LABELS)
+    gold = kind.gold_fields[0]
+    examples = [kind.Example(id=text, text=text, **{gold: None}) for text in texts]
+    return [request for example in examples for request in by_head.first_requests(example, context)]
+
+
+def label_check() -> CapabilityCheck:
+    requests = [
+        *label_requests("classification", "Lovely, rain again.", "It rains."),
+        *label_requests("multilabel", "Lovely."),
+    ]
+    return CapabilityCheck(
+        "label_texts",
+        tuple(requests),
+        lambda request, answer: "" if list(answer) == list(request.labels) else "not one probability per label",
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,22 +58,15 @@ def test_the_fakes_are_sound(fake: type) -> None:
 
 
 @pytest.mark.parametrize(
-    "model",
+    ("name", "options"),
     [
-        guessing.Chance,
-        guessing.Random,
-        partial(guessing.Random, seed=3),
-        guessing.Majority,
-        word_overlap.Overlap,
-        word_overlap.Echo,
-        positions.LastSentence,
-        positions.WholeText,
-        positions.Oracle,
-        tfidf.Tfidf,
+        *((name, {}) for name in ("chance", "random", "majority", "overlap", "echo", "oracle", "tfidf")),
+        *((name, {}) for name in ("last_sentence", "whole_text")),
+        ("random", {"seed": 3}),
     ],
 )
-def test_built_in_models_without_weights_are_sound(model: Callable[[], Any]) -> None:
-    check_model(model, empty=True, checks=[LABEL_TEXTS])
+def test_built_in_models_without_weights_are_sound(name: str, options: dict[str, Any]) -> None:
+    check_model(partial(Harness().backends.registry.get(name), **options), empty=True, checks=[label_check()])
 
 
 def scoring(answer: Callable[[Any], Any], **methods: Any) -> Any:
