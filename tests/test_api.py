@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -16,12 +17,12 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval import Harness, RunConfig
-from figeval.cli.main import main
-from figeval.config import RunOptions
-from figeval.plugins import load
+from figeval import RunConfig
 from figeval.testing.fakes import FakeGenerator, FakePairScorer
+from tests.cli.conftest import Cli
+from tests.measured import MEASURED_FOLDER
 from tests.plugins.tiny import Workshop
+from tests.processes import beside
 
 pandas = pytest.importorskip("pandas")
 
@@ -67,12 +68,10 @@ def plain(run: figeval.Run) -> Any:
 # ---- the same as the command line -----------------------------------------------------------------------------------
 
 
-def test_it_gives_the_record_that_the_command_line_gives(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_gives_the_record_that_the_command_line_gives(cli: Cli) -> None:
     flags = ["--tasks", TASKS, "--model", "overlap", "--limit", "9", "--by", "proverb", "--seed", "3", "--probes"]
-    with pytest.raises(SystemExit) as ended:
-        main(["run", *flags, "--output_path", "typed"])
-    assert ended.value.code == 0
-    printed = capsys.readouterr()
+    printed = cli("run", *flags, "--output_path", "typed")
+    assert printed.code == 0
     ours = figeval.run(TASKS.split(","), "overlap", limit=9, by="proverb", seed=3, probes=True, output_path="called")
     typed = figeval.load("typed")
     assert plain(ours) == plain(typed)
@@ -86,12 +85,11 @@ def test_it_gives_the_record_that_the_command_line_gives(capsys: pytest.CaptureF
     assert printed.err
 
 
-def test_one_continues_what_the_other_began(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_continues_what_the_other_began(cli: Cli) -> None:
     first = figeval.run("mini_fables", "overlap")
     assert first.path.parts[:2] == ("results", "runs")
-    with pytest.raises(SystemExit):
-        main(["run", "--tasks", "mini_fables", "--model", "overlap"])
-    assert f"continuing, 20 of 20 answers kept in {first.path}" in " ".join(capsys.readouterr().err.split())
+    done = cli("run", "--tasks", "mini_fables", "--model", "overlap")
+    assert f"continuing, 20 of 20 answers kept in {first.path}" in " ".join(done.err.split())
     again = figeval.run("mini_fables", "overlap")
     assert again.path == first.path
     assert figeval.run("mini_fables", "overlap", fresh=True, output_path=first.path).path == first.path
@@ -121,12 +119,10 @@ class Stopping(FakePairScorer):
 
 
 @pytest.mark.wing("comparison")
-def test_compare_has_the_numbers_of_the_command(done: figeval.Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_has_the_numbers_of_the_command(done: figeval.Run, cli: Cli) -> None:
     other = figeval.run(TASKS, "overlap", limit=20)
     comparison = figeval.compare(done, other)
-    with pytest.raises(SystemExit):
-        main(["compare", str(done.path), str(other.path)])
-    assert capsys.readouterr().out.strip() == str(comparison).strip()
+    assert cli("compare", done.path, other.path).out.strip() == str(comparison).strip()
     assert comparison.metric == "acc"
     assert comparison.family == 2
     assert comparison.left_out == {}
@@ -136,16 +132,21 @@ def test_compare_has_the_numbers_of_the_command(done: figeval.Run, capsys: pytes
     assert "figeval.Comparison of acc: 'tfidf' minus 'overlap'" in repr(comparison)
 
 
-def test_the_options_are_those_of_the_commands() -> None:
-    assert set(RunOptions.__annotations__) == {flag.name for flag in dataclasses.fields(RunConfig)} - {"tasks", "model"}
+@pytest.mark.parametrize("flag", [flag.name for flag in dataclasses.fields(RunConfig)][2:])
+def test_every_flag_of_run_is_an_option(flag: str) -> None:
+    value = getattr(RunConfig(tasks=("mini_fablez",), model="overlap"), flag)
+    with pytest.raises(figeval.UnknownName, match="mini_fablez"):
+        figeval.run("mini_fablez", "overlap", **{flag: value})
 
 
-@pytest.mark.wing("training")
-def test_the_options_are_those_of_the_command_train() -> None:
-    from figeval.wings.training.api import TrainOptions
-    from figeval.wings.training.config import TrainConfig
-
-    assert set(TrainOptions.__annotations__) == set(TrainConfig.model_fields) - {"task", "model", "output"}
+def test_every_flag_of_train_is_an_option(cli: Cli) -> None:
+    settings = figeval.Training(MEASURED_FOLDER / "minilm-seen" / "seed-0").record.config.model_dump()
+    flags = set(re.findall(r"(?<![\w-])--(\w+)", cli("train", "--help").out.partition("Options:")[2]))
+    names = flags & settings.keys() - {"task", "model", "output"}
+    assert len(names) > 20
+    for name in names:
+        with pytest.raises(figeval.FigevalError):  # and no TypeError
+            figeval.train("mini_fablez", "tfidf", "out", **{name: settings[name]})
 
 
 # ---- DataFrames -----------------------------------------------------------------------------------------------------
@@ -311,16 +312,26 @@ class Nameless:
         return [0.0] * len(requests)
 
 
-def test_what_a_plugin_registered_may_be_given_as_an_object() -> None:
-    class Plugin:
-        @figeval.hookimpl
-        def register_tasks(self, register: Any) -> None:
-            register(crows)
+BIRDS = """
+import figeval
 
-    manager = load(())
-    manager.load("birds", "test", Plugin)
-    catalogue = Harness(manager, tasks=(crows,)).catalogue
-    assert catalogue.tasks.entry("crows").owner == "birds"
+@figeval.task(name="crows", type="choice", labels=())
+def crows():
+    yield figeval.ChoiceExample(id="1", query="caw", options=("caw", "moo"), gold=0)
+
+@figeval.hookimpl
+def register_tasks(register):
+    register(crows)
+"""
+
+
+def test_what_a_plugin_registered_may_be_given_as_an_object(tmp_path: Path) -> None:
+    (tmp_path / "birds.py").write_text(BIRDS)
+    program = "import birds, figeval; print(*figeval.run(birds.crows, 'overlap', output_path='out').tasks)"
+    variables = {**os.environ, "FIGEVAL_PLUGINS": "birds", "PYTHONPATH": beside(str(tmp_path))}
+    command = [sys.executable, "-c", program]
+    printed = subprocess.run(command, env=variables, check=True, capture_output=True, text=True)
+    assert (printed.stdout, printed.stderr) == ("crows\n", "")
 
 
 def test_the_name_of_a_registered_task_is_taken() -> None:

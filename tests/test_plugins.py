@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +12,12 @@ from typing import Any
 import pluggy
 import pytest
 
-from figeval import CapabilityError, FigevalError, PluginError, hookimpl, hooks, plugins
-from figeval.hooks import HOOKS
-from figeval.plugins import PluginManager
+from figeval import CapabilityError, FigevalError, hookimpl
+from figeval.testing import harness
+from tests.cli.conftest import Cli
+from tests.processes import figeval
+
+CORE = "figeval.defaults"  # the plugin with figeval's own kinds of tasks, which every harness has
 
 
 class Mute(Exception):
@@ -32,15 +34,20 @@ def plugin(**functions: Callable[..., Any]) -> SimpleNamespace:
     return SimpleNamespace(**{name: hookimpl(function) for name, function in functions.items()})
 
 
-def hosting(*loaded: Any) -> PluginManager:
-    manager = PluginManager()
+def hosting(*loaded: Any) -> Any:
+    """The plugin manager of a harness with these plugins, p0, p1 …"""
+    manager = harness().manager
     for number, module in enumerate(loaded):
         manager.load(f"p{number}", "a test", lambda module=module: module)
     return manager
 
 
-def problems(manager: PluginManager) -> dict[str, list[str]]:
-    return {name: row.problems for name, row in manager.plugins.items()}
+def problems(manager: Any) -> dict[str, list[str]]:
+    return {name: row.problems for name, row in manager.plugins.items() if name != CORE}
+
+
+def implementers(manager: Any, hook: str) -> list[str]:
+    return [name for name, _ in manager.implementations(hook) if name != CORE]
 
 
 def raising(error: BaseException) -> Callable[[], Any]:
@@ -50,16 +57,11 @@ def raising(error: BaseException) -> Callable[[], Any]:
     return imported
 
 
-def test_the_hooks_are_those_of_the_contract() -> None:
-    assert {"register_tasks", "register_metrics", "resolve_backend", "run_finished"} <= HOOKS
-    assert "hookspec" not in HOOKS
-
-
 @pytest.mark.parametrize(
     "error", [ImportError("no x"), SyntaxError("bad"), SystemExit(3), RuntimeError("two\nlines"), Leaving("it all")]
 )
 def test_whatever_an_import_raises_is_one_line(error: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
-    manager = PluginManager()
+    manager = hosting()
     manager.load("broken", "a test", raising(error))
     assert len(manager.plugins["broken"].problems) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -69,14 +71,14 @@ def test_whatever_an_import_raises_is_one_line(error: BaseException, capsys: pyt
 
 def test_an_interrupt_is_no_problem_of_a_plugin() -> None:
     with pytest.raises(KeyboardInterrupt):
-        PluginManager().load("slow", "a test", raising(KeyboardInterrupt()))
+        hosting().load("slow", "a test", raising(KeyboardInterrupt()))
 
 
 def test_a_misspelt_hook_leaves_the_others_in_force() -> None:
     manager = hosting(plugin(register_metrcs=lambda register: None, register_tasks=lambda register: None))
     (problem,) = problems(manager)["p0"]
     assert problem.startswith("there is no hook 'register_metrcs'; did you mean 'register_metrics'")
-    assert [name for name, _ in manager.implementations("register_tasks")] == ["p0"]
+    assert implementers(manager, "register_tasks") == ["p0"]
 
 
 def test_a_wrong_argument_is_told_with_the_right_ones() -> None:
@@ -125,12 +127,18 @@ ORDERS = [
 ]
 
 
+class Specification:
+    @staticmethod
+    @pluggy.HookspecMarker("figeval")
+    def run_started(run: Any) -> None: ...
+
+
 @pytest.mark.parametrize(("marks", "order"), ORDERS)
 def test_hooks_are_called_in_the_order_of_pluggy(marks: list[dict[str, bool]], order: list[int]) -> None:
     manager = hosting(*(marking("run_started", **mark) for mark in marks))
-    assert [name for name, _ in manager.implementations("run_started")] == [f"p{index}" for index in order]
+    assert implementers(manager, "run_started") == [f"p{index}" for index in order]
     reference = pluggy.PluginManager("figeval")
-    reference.add_hookspecs(hooks)
+    reference.add_hookspecs(Specification)
     called: list[int] = []
     for index, mark in enumerate(marks):
         function = hookimpl(**mark)(lambda index=index: called.append(index))
@@ -141,7 +149,7 @@ def test_hooks_are_called_in_the_order_of_pluggy(marks: list[dict[str, bool]], o
 
 def test_registration_hooks_are_called_in_the_order_of_loading_whatever_they_prefer() -> None:
     manager = hosting(*(marking("register_metrics", **mark) for mark in (NO_MARK, TRY_FIRST, TRY_LAST, NO_MARK)))
-    assert [name for name, _ in manager.implementations("register_metrics")] == ["p0", "p1", "p2", "p3"]
+    assert implementers(manager, "register_metrics") == ["p0", "p1", "p2", "p3"]
     assert manager.preference("register_metrics") == ["p1", "p0", "p3", "p2"]
 
 
@@ -248,7 +256,7 @@ def test_a_hook_that_changes_the_working_folder_does_not_change_it_for_others(
         os.chdir("elsewhere")
         return plugin(run_started=lambda: os.chdir("elsewhere"), resolve_backend=lambda: os.chdir("elsewhere"))
 
-    manager = PluginManager()
+    manager = hosting()
     manager.load("p", "a test", moving)
     assert Path.cwd() == tmp_path
     manager.each("run_started", lambda _: {"run": None})
@@ -270,7 +278,7 @@ def test_what_a_plugin_prints_goes_to_stderr(capsys: pytest.CaptureFixture[str])
         print("imported")
         return plugin(run_started=lambda: print("started"), resolve_backend=lambda: print("resolved"))
 
-    manager = PluginManager()
+    manager = hosting()
     manager.load("p", "a test", printing)
     manager.each("run_started", lambda _: {"run": None})
     manager.first("resolve_backend", model="m", options={})
@@ -279,10 +287,10 @@ def test_what_a_plugin_prints_goes_to_stderr(capsys: pytest.CaptureFixture[str])
 
 
 def test_two_distributions_with_one_name_are_both_loaded() -> None:
-    manager = PluginManager()
+    manager = hosting()
     for origin in ("acme 1.0", "other 2.0"):
         manager.load("acme", origin, lambda: plugin(run_started=lambda run: None))
-    assert [(row.name, row.origin) for row in manager.plugins.values()] == [
+    assert [(row.name, row.origin) for row in manager.plugins.values() if row.name != CORE] == [
         ("acme", "acme 1.0"),
         ("acme of other 2.0", "other 2.0"),
     ]
@@ -295,40 +303,28 @@ def test_one_module_under_two_names_is_loaded_once() -> None:
     assert problems(manager) == {"p0": [], "p1": ["not loaded: the same plugin is already loaded as 'p0'"]}
 
 
-def test_check_hooks_accepts_a_default_of_the_authors_own() -> None:
-    plugins.check_hooks(plugin(register_tasks=lambda register, folder="mine": None))
-    with pytest.raises(PluginError, match="takes register, not 'folder'"):
-        plugins.check_hooks(plugin(register_tasks=lambda register, folder: None))
+def test_a_hook_may_have_an_argument_of_its_own_with_a_default() -> None:
+    manager = hosting(
+        plugin(register_tasks=lambda register, folder="mine": None),
+        plugin(register_tasks=lambda register, folder: None),
+    )
+    assert problems(manager)["p0"] == []
+    assert "takes register, not 'folder'" in problems(manager)["p1"][0]
 
 
 # ---- which plugins there are ----------------------------------------------------------------------------------------
 
 
-def test_built_in_plugins_are_the_modules_of_two_folders() -> None:
-    modules = list(plugins.builtin_modules())
-    assert {"figeval.builtin.tasks.mini", "figeval.builtin.plugins.baselines"} <= set(modules)
-    assert not [name for name in modules if name.rpartition(".")[2].startswith("_")]
+def test_built_in_plugins_load_without_a_problem(cli: Cli) -> None:
+    rows = json.loads(cli("ls", "plugins", "--json").out)
+    names = {row["name"] for row in rows}
+    assert {"figeval.builtin.tasks.mini", "figeval.builtin.plugins.baselines"} <= names
+    assert not [name for name in names if name.rpartition(".")[2].startswith("_")]
+    assert not {row["name"]: row["problems"] for row in rows if row["problems"]}
 
 
-def test_the_environment_replaces_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FIGEVAL_PLUGINS", " json , ,sys")
-    assert [(name, origin) for name, origin, _ in plugins.installed()] == [
-        ("json", "FIGEVAL_PLUGINS"),
-        ("sys", "FIGEVAL_PLUGINS"),
-    ]
-    assert [imported().__name__ for _, _, imported in plugins.installed()] == ["json", "sys"]
-    monkeypatch.setenv("FIGEVAL_PLUGINS", "")
-    assert not list(plugins.installed())
-
-
-def test_entry_points_are_read_with_their_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FIGEVAL_PLUGINS", raising=False)
-    point = importlib.metadata.EntryPoint("acme", "json", "figeval")
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == "figeval" else [])
-    ((name, origin, imported),) = plugins.installed()
-    assert (name, origin, imported()) == ("acme", "entry point", sys.modules["json"])
-
-
-def test_all_that_is_built_in_loads_without_a_problem() -> None:
-    manager = plugins.load([*plugins.builtin_modules()])
-    assert not {name: row.problems for name, row in manager.plugins.items() if row.problems}
+def test_the_environment_replaces_entry_points(tmp_path: Path) -> None:
+    """Those of a distribution are in test_third_party_types.py."""
+    for variable, names in ((" json , ,decimal", ["json", "decimal"]), ("", [])):
+        listed = json.loads(figeval("ls", "plugins", "--json", cwd=tmp_path, FIGEVAL_PLUGINS=variable).stdout)
+        assert [row["name"] for row in listed if row["origin"] == "FIGEVAL_PLUGINS"] == names

@@ -9,14 +9,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import click
 import pytest
-from click.testing import CliRunner
 
 import figeval
 import figeval.testing
-from figeval.cli.main import cli
-from figeval.hooks import HOOKS
+from tests.cli.conftest import Cli, listed_commands
 
 ROOT = Path(__file__).resolve().parent.parent
 ADDRESS_OF_TAG = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}  # tag → attribute
@@ -71,34 +68,26 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
         assert not re.findall(r"url\(['\"]?(?:https?:)?//", style.read_text(encoding="utf-8")), style.name
 
 
-def commands(context: click.Context) -> Iterator[click.Context]:
-    """A context for every command of figeval that has no commands itself."""
-    assert isinstance(context.command, click.Group)
-    for name in context.command.list_commands(context):
-        command = context.command.get_command(context, name)
-        assert command is not None
-        context_of_command = click.Context(command, parent=context, info_name=name)
-        yield from commands(context_of_command) if isinstance(command, click.Group) else [context_of_command]
+def helps(cli: Cli, *words: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the words and the `--help` of every command that has no commands itself."""
+    text = cli(*words, "--help").out
+    names = listed_commands(text)
+    for name in names:
+        yield from helps(cli, *words, name)
+    if not names:
+        yield words, text
 
 
-def test_every_option_of_every_command_is_listed(site: Path) -> None:
-    for context in commands(click.Context(cli, info_name="figeval")):
-        top = context.command_path.split()[1]
-        page = (site / "reference" / "command_line" / f"{top}.html").read_text(encoding="utf-8")
-        assert context.command_path in page
-        for option in (
-            name for parameter in context.command.get_params(context) for name in parameter.opts if "--" in name
-        ):
-            assert option in page, f"{option} of {context.command_path}"
-
-
-def test_the_help_of_run_is_on_its_page(site: Path) -> None:
-    """The page is made from the same objects; here it is compared with what a user sees."""
-    printed = CliRunner().invoke(cli, ["run", "--help"]).output
-    page = (site / "reference" / "command_line" / "run.html").read_text(encoding="utf-8")
-    options = set(re.findall(r"(?<![\w-])--\w+", printed))
-    assert len(options) > 30
-    assert not [option for option in options if option not in page]
+def test_every_option_of_every_command_is_listed(site: Path, cli: Cli) -> None:
+    """The pages are made from the objects of commands; here they are compared with what a user sees."""
+    number_of_options = {}
+    for words, text in helps(cli):
+        page = (site / "reference" / "command_line" / f"{words[0]}.html").read_text(encoding="utf-8")
+        assert f"figeval {' '.join(words)}" in page
+        options = set(re.findall(r"(?<![\w-])--[\w-]+", text.partition("Options:")[2]))
+        assert not [option for option in options if option not in page], words
+        number_of_options[words] = len(options)
+    assert len(number_of_options) > 30 and number_of_options["run",] > 30
 
 
 def test_every_environment_variable_is_listed(site: Path) -> None:
@@ -108,6 +97,7 @@ def test_every_environment_variable_is_listed(site: Path) -> None:
     assert set(re.findall(r"<td><code>(FIGEVAL_[A-Z_]+)</code></td>", page)) == read
 
 
+HOOKS = re.findall(r"^@hookspec.*\ndef (\w+)", (ROOT / "figeval/hooks.py").read_text("utf-8"), flags=re.MULTILINE)
 PUBLIC_NAMES = [
     *(f"figeval.{name}" for name in figeval.__all__),
     *(f"figeval.testing.{name}" for name in figeval.testing.__all__),

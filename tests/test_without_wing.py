@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from figeval.cli.main import Figeval
-from figeval.plugins import builtin_modules, plugin_manager
+from tests.cli.conftest import Cli, listed_commands
 from tests.wings_here import ROOT, absent, commands, imported_by, wings_in
 from tests.without_wing import with_dependants
 
@@ -30,16 +31,16 @@ def test_a_wing_can_be_deleted(wing: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_page_says_which_wing_has_which_command() -> None:
-    cli = Figeval("figeval")
-    for group in ("build", "analyze", "curve"):
-        cli.add_command(type(cli)(group))
-    plugin_manager().each("register_commands", lambda _: {"cli": cli})
-    targets = {name: target.split(".") for name, (target, _) in cli.lazy.items()}
-    wing_of_command = {name: parts[2] for name, parts in targets.items() if parts[1] == "wings"}
+def test_the_page_says_which_wing_has_which_command(cli: Cli) -> None:
+    wing_of_command = {
+        command: file.parent.name
+        for file in (ROOT / "figeval/wings").glob("*/__init__.py")
+        for command in re.findall(r'add_lazy_command\(\s*"([\w-]+)"', file.read_text("utf-8"))
+    }
     assert wing_of_command == {command: wing for command, wing in commands().items() if not absent([wing])}
-    wings = {name.rpartition(".")[2] for name in builtin_modules() if name.startswith("figeval.wings.")}
-    assert wings == set(wing_of_command.values())
+    assert wing_of_command.keys() <= set(listed_commands(cli("--help").out))
+    plugins = [row["name"] for row in json.loads(cli("ls", "plugins", "--json").out)]
+    assert {name.rpartition(".")[2] for name in plugins if ".wings." in name} == set(wing_of_command.values())
 
 
 def test_a_wing_goes_with_those_that_import_it() -> None:

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import DataContext, DataError
-from figeval.data import Row, row_files
+from figeval.testing import harness
 
+Row = Mapping[str, Any]
 READERS: dict[str, Callable[[str, DataContext], Iterator[Row]]] = {
-    "jsonl": row_files.open_jsonl,
-    "json": row_files.open_json,
-    "csv": row_files.open_csv,
-    "tsv": row_files.open_tsv,
+    name: harness().readers.get(name) for name in ("jsonl", "json", "csv", "tsv")
 }
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "data" / "formats.json").read_text(encoding="utf-8"))
 
@@ -108,10 +106,10 @@ def test_deep_nesting_is_an_error_and_no_crash(tmp_path: Path, reader: str) -> N
 PEAK = """
 import sys, tracemalloc
 from pathlib import Path
-from figeval.data import DataContext, row_files
+from figeval import DataContext
+from figeval.testing import harness
 
-
-reader, folder, rows = getattr(row_files, "open_" + sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+reader, folder, rows = harness().readers.get(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 tracemalloc.start()
 assert sum(1 for _ in reader("data", DataContext(folder=folder, fetch=None))) == rows
 print(tracemalloc.get_traced_memory()[1])
@@ -144,7 +142,7 @@ def test_a_refused_row_leaves_no_file_open(tmp_path: Path, reader: str, content:
 
 def test_a_first_row_comes_before_a_later_error(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b'{"a": 1}\nbroken')
-    rows = row_files.open_jsonl("data", DataContext(folder=tmp_path, fetch=no_fetch))
+    rows = READERS["jsonl"]("data", DataContext(folder=tmp_path, fetch=no_fetch))
     assert next(rows) == {"a": 1}
 
 
