@@ -47,6 +47,7 @@ INDEPENDENT_CODE = {  # test file → what it compares a statistic or a parser w
     "tests/metrics/test_scripts.py": "rouge_score, sacrebleu and scikit-learn",
     "tests/metrics/test_seeds.py": "numpy's roots with scipy's quantiles, and simulations",
     "tests/metrics/test_span_metrics.py": "words counted by brute force",
+    "tests/metrics/test_statistics_page.py": "numpy's correlation, and the simulations of bench/",
     "tests/metrics/test_text_metrics.py": "sacrebleu",
     "tests/metrics/test_ties.py": "all orders of tied scores",
     "tests/test_jsonfile.py": "Python's json",

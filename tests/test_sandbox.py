@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
-from figeval import TaskError
-from figeval.io.sandbox import EvaluationError, expression
-from figeval.prompts import load_template
+from figeval import DataError, Example, Field, TaskError, TaskType, hookimpl
+from figeval.testing import load_template
+from tests.typed import examples_of
 
 ROW = {"q": "hello world", "n": 3, "o": ["a", "b", "c"], "d": {"x": 1}}
 STEP_MESSAGE = "it takes more than 1,000,000 steps"
 LENGTH_MESSAGE = "a text of more than 10,000,000 characters"
 
 
+class AnyField(Field):
+    def read(self, value: Any, row: Any) -> Any:
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyExample(Example):
+    value: Annotated[Any, AnyField("Any value.")]
+    hidden = False
+
+
+class Anything(TaskType[AnyExample]):
+    name = "anything"
+    Example = AnyExample
+    routes = ()
+
+
+class Plugin:
+    @hookimpl
+    def register_task_types(self, register: Any) -> None:
+        register(Anything)
+
+
+def values(source: str, rows: int = 1) -> list[Any]:
+    """The values of a field that is this expression, one for each row."""
+    fields = {"id": "row_number", "value": source}
+    examples: Iterator[Any] = examples_of([ROW] * rows, (), Plugin(), name="t", type="anything", fields=fields)
+    return [example.value for example in examples]
+
+
 def value(source: str) -> Any:
-    return expression(source, "here")({"row": ROW})
+    return values(source)[0]
 
 
 def render_template(folder: Path, source: str | bytes) -> str:
@@ -118,7 +150,7 @@ def test_what_takes_too_much_is_refused_before_it_is_made(source: str, words: st
     ],
 )
 def test_what_fails_on_its_values(source: str, words: str) -> None:
-    with pytest.raises(EvaluationError) as error:
+    with pytest.raises(DataError) as error:
         value(source)
     assert words in str(error.value)
 
@@ -139,7 +171,7 @@ def test_what_fails_on_its_values(source: str, words: str) -> None:
 )
 def test_what_is_no_expression(source: str, words: str) -> None:
     with pytest.raises(TaskError) as error:
-        expression(source, "here")
+        value(source)
     assert words in str(error.value)
     assert len(str(error.value)) < 600
     assert "\n" not in str(error.value)
@@ -148,18 +180,18 @@ def test_what_is_no_expression(source: str, words: str) -> None:
 @pytest.mark.parametrize("source", ["row.o | map(attribute='x') | list", "[row.x]", "{'a': [row.x]}"])
 def test_a_missing_name_inside_of_a_value_is_an_error(source: str) -> None:
     """It was the text "Undefined" in `meta`."""
-    with pytest.raises(LookupError, match=r"(has no attribute|there is no key) 'x'"):
+    with pytest.raises(DataError, match=r"(has no attribute|there is no key) 'x'"):
         value(source)
 
 
 @pytest.mark.parametrize("source", ["[range]", "[row.q.upper]", "{'a': cycler('a')}"])
 def test_no_address_of_an_object_is_part_of_a_value(source: str) -> None:
-    with pytest.raises(EvaluationError, match="is not a value"):
+    with pytest.raises(DataError, match="is not a value"):
         value(source)
 
 
 def test_nothing_random_is_there() -> None:
-    with pytest.raises(LookupError, match="'lipsum' is undefined"):
+    with pytest.raises(DataError, match="'lipsum' is undefined"):
         value("lipsum()")
 
 
@@ -234,8 +266,7 @@ def test_a_template_may_be_long_and_have_long_loops(tmp_path: Path) -> None:
 
 
 def test_every_evaluation_has_a_budget_of_its_own() -> None:
-    evaluate = expression("range(99999) | list | length", "here")
-    assert {evaluate({}) for _ in range(20)} == {99999}
+    assert values("range(99999) | list | length", rows=20) == [99999] * 20
 
 
 def test_what_makes_nothing_ends_after_some_seconds_in_every_thread(

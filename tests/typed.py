@@ -51,9 +51,9 @@ class Rows:
         register("rows", lambda path, _context: iter(self.rows[path]))
 
 
-def examples_of(rows: Iterable[Any], documents: Iterable[Any] = (), **keys: Any) -> Iterator[Example]:
+def examples_of(rows: Iterable[Any], documents: Iterable[Any] = (), *plugins: object, **keys: Any) -> Iterator[Example]:
     """Yield the examples of rows, by the keys of a task file whose data are `rows:test` and `rows:corpus`."""
-    trial = harness(Rows(test=rows, corpus=documents))
+    trial = harness(Rows(test=rows, corpus=documents), *plugins)
     return trial.examples(TaskSpec.model_validate({"data": {"test": "rows:test"}, **keys}).bound(trial.task_types))
 
 

@@ -13,10 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figeval import ChoiceExample, GenerationExample, MetricContext, ModelError, Prediction, RankingExample
+from figeval import (
+    ChoiceExample,
+    GenerationExample,
+    Measured,
+    MetricContext,
+    ModelError,
+    Prediction,
+    RankingExample,
+    mean_of,
+)
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.differences import MAX_FALSE_ALARMS
-from figeval.metrics.statistic import Measured, mean_of
 from tests.aggregated import count_in
 from tests.measured import table
 
