@@ -56,6 +56,10 @@ def test_lists_import_no_library_of_models_or_numbers(kind: str, tmp_path: Path)
     assert not imported_modules(PROGRAM, "ls", kind, cwd=tmp_path) & (HEAVY_LIBRARIES | {"numpy", "rich"})
 
 
+def test_the_state_of_files_is_found_out_without_a_client_of_the_web(tmp_path: Path) -> None:
+    assert not imported_modules(PROGRAM, "data", "ls", cwd=tmp_path) & (HEAVY_LIBRARIES | {"numpy", "rich"})
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

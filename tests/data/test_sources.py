@@ -1,17 +1,22 @@
-"""`sources.yaml`: found by rule, checked key by key."""
+"""`sources.yaml`: found by rule, checked key by key; and whether the files of a task are on this machine."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-import sys
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from figeval import DataError, plugins
-from figeval.data.sources import Sources, load_catalogue
-from figeval.io.yaml_files import read_yaml
+from tests.cli.conftest import Cli
+from tests.data.loopback import Site
+from tests.processes import figeval
 
+pytestmark = pytest.mark.usefixtures("warm_start")
 SOUND_SOURCES = f"""
 licence: CC0
 homepage: https://example.org
@@ -24,110 +29,155 @@ files:
 """
 
 
-def write_sources(tmp_path: Path, text: str) -> Path:
-    file = tmp_path / "sources.yaml"
-    file.write_text(text, encoding="utf-8")
-    return file
+MISTAKES = [
+    ("licence:", "license:", r"unknown key 'license'; did you mean 'licence'"),
+    ("homepage:", "licence_url: x\nhomepage:", r"unknown key 'licence_url'; did you mean 'licence'"),
+    ("    bytes:", "    sha: 1\n    bytes:", r"unknown key 'files\.0\.sha'; did you mean 'sha256'"),
+    ("a" * 64, "a" * 63, r"files\.0\.sha256: "),
+    ("bytes: 12", "bytes: 0", r"files\.0\.bytes must be greater than 0"),
+    ("path: a/b.txt", "path: ../b.txt", r"files\.0\.path: '\.\./b\.txt' must be a relative path"),
+    ("path: a/b.txt", "path: /b.txt", r"files\.0\.path: '/b\.txt' must be a relative path"),
+    ("url: https", "url: ftp", r"files\.0\.url: "),
+    ("citation: nobody (2024)\n", "", "citation is missing"),
+    (SOUND_SOURCES.partition("files:")[2], " []", "files: .* at least 1 item"),
+    (SOUND_SOURCES, "- a list", "must be a mapping"),
+    (SOUND_SOURCES, "a: [", "not valid YAML"),
+    ("    bytes: 12\n", "    bytes: 12\n" + SOUND_SOURCES.partition("files:\n")[2], "'a/b.txt' is listed twice"),
+]
 
 
-def test_a_good_file_is_read(tmp_path: Path) -> None:
-    sources = read_yaml(write_sources(tmp_path, SOUND_SOURCES), Sources, DataError)
-    assert sources.files[0].path == "a/b.txt"
-    assert sources.files[0].member is None
+def write_package(folder: Path, name: str, files: Mapping[str, str], code: str = "") -> None:
+    (folder / name).mkdir()
+    for file, text in {"__init__.py": code, "plugin.py": "", **files}.items():
+        (folder / name / file).write_text(text, encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "message"),
-    [
-        ("licence:", "license:", r"unknown key 'license'; did you mean 'licence'"),
-        ("homepage:", "licence_url: x\nhomepage:", r"unknown key 'licence_url'; did you mean 'licence'"),
-        ("    bytes:", "    sha: 1\n    bytes:", r"unknown key 'files\.0\.sha'; did you mean 'sha256'"),
-        ("a" * 64, "a" * 63, r"files\.0\.sha256: "),
-        ("bytes: 12", "bytes: 0", r"files\.0\.bytes must be greater than 0"),
-        ("path: a/b.txt", "path: ../b.txt", r"files\.0\.path: '\.\./b\.txt' must be a relative path"),
-        ("path: a/b.txt", "path: /b.txt", r"files\.0\.path: '/b\.txt' must be a relative path"),
-        ("url: https", "url: ftp", r"files\.0\.url: "),
-        ("citation: nobody (2024)\n", "", "citation is missing"),
-        (SOUND_SOURCES.partition("files:")[2], " []", "files: .* at least 1 item"),
-        (SOUND_SOURCES, "- a list", "must be a mapping"),
-        (SOUND_SOURCES, "a: [", "not valid YAML"),
-        ("    bytes: 12\n", "    bytes: 12\n" + SOUND_SOURCES.partition("files:\n")[2], "'a/b.txt' is listed twice"),
-    ],
-)
-def test_every_mistake_is_one_line_with_file_and_key(tmp_path: Path, before: str, after: str, message: str) -> None:
-    file = write_sources(tmp_path, SOUND_SOURCES.replace(before, after))
-    with pytest.raises(DataError, match=message) as error:
-        read_yaml(file, Sources, DataError)
-    assert str(error.value).startswith(f"{file}:")
-    assert "\n" not in str(error.value)
+def run(folder: Path, *words: str, plugins: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return figeval(*words, "--json", cwd=folder, PYTHONPATH=str(folder), FIGEVAL_PLUGINS=plugins, **variables)
 
 
-def package(tmp_path: Path, name: str, **files: str) -> None:
-    folder = tmp_path / name
-    folder.mkdir()
-    (folder / "__init__.py").write_text('"""A third party\'s plugin."""\n')
-    (folder / "plugin.py").write_text('"""Its plugin module, beside its sources."""\n')
-    for key, text in files.items():
-        (folder / key.replace("__", ".")).write_text(text)
+def listed_benchmarks(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The benchmarks of plugins, in their order."""
+    names = dict.fromkeys(file["benchmark"] for file in json.loads(done.stdout) if "example.org" in file["url"])
+    return list(names)
 
 
-def load_plugins(*modules: str) -> plugins.PluginManager:
-    return plugins.load(modules)
+def test_every_mistake_is_one_line_with_file_and_key(tmp_path: Path) -> None:
+    for number, (before, after, _) in enumerate(MISTAKES):
+        write_package(tmp_path, f"acme_{number}", {"sources.yaml": SOUND_SOURCES.replace(before, after)})
+    names = [f"acme_{number}" for number in range(len(MISTAKES))]
+    done = run(tmp_path, "data", "ls", plugins=",".join(names))
+    assert listed_benchmarks(done) == []
+    for name, line, (*_, message) in zip(names, done.stderr.splitlines(), MISTAKES, strict=True):
+        assert f"plugin '{name}': {tmp_path / name / 'sources.yaml'}:" in line
+        assert re.search(message, line), line
 
 
-def test_packages_of_plugins_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    package(tmp_path, "acme_one", sources__yaml=SOUND_SOURCES, vectors__sources__yaml=SOUND_SOURCES)
-    package(tmp_path, "acme_two", sources__yaml=SOUND_SOURCES)
-    manager = load_plugins("acme_one", "acme_one.plugin", "acme_two.plugin")
-    assert [(entry.name, entry.owner) for entry in load_catalogue(manager)] == [
-        ("acme_one", "acme_one"),
-        ("vectors", "acme_one"),
-        ("acme_two", "acme_two"),
-    ]
-    assert not any(plugin.problems for plugin in manager.plugins.values())
-
-
-def test_a_broken_or_doubled_file_is_a_problem_of_its_plugin_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    package(tmp_path, "acme_good", shared__sources__yaml=SOUND_SOURCES)
-    package(tmp_path, "acme_taker", shared__sources__yaml=SOUND_SOURCES, own__sources__yaml=SOUND_SOURCES)
-    package(tmp_path, "acme_broken", sources__yaml="licence: [", fine__sources__yaml=SOUND_SOURCES)
-    manager = load_plugins("acme_good", "acme_taker", "acme_broken")
-    assert [entry.name for entry in load_catalogue(manager)] == ["shared", "own", "fine"]
-    assert "'shared' of acme_taker is already registered by acme_good" in manager.plugins["acme_taker"].problems[0]
-    assert "not valid YAML" in manager.plugins["acme_broken"].problems[0]
-    assert manager.plugins["acme_good"].problems == []
-    assert capsys.readouterr().err.count("warning") == 2
-
-
-def test_a_plugin_without_a_package_has_no_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "acme_lonely.py").write_text('"""One file."""\n')
+def test_packages_of_plugins_are_searched(tmp_path: Path) -> None:
+    write_package(tmp_path, "acme_one", {"sources.yaml": SOUND_SOURCES, "vectors.sources.yaml": SOUND_SOURCES})
+    write_package(tmp_path, "acme_two", {"sources.yaml": SOUND_SOURCES})
+    (tmp_path / "acme_lonely.py").write_text('"""One file, which has no package."""\n')
     (tmp_path / "sources.yaml").write_text(SOUND_SOURCES)
-    assert len(load_catalogue(load_plugins("acme_lonely"))) == 0
+    done = run(tmp_path, "data", "ls", plugins="acme_one,acme_one.plugin,acme_two,acme_lonely")
+    assert (listed_benchmarks(done), done.stderr) == (["acme_one", "vectors", "acme_two"], "")
 
 
-def test_built_in_sources_are_pinned_to_a_commit() -> None:
-    catalogue = load_catalogue(plugins.plugin_manager())
-    assert {"epic", "impli", "glove"} <= {entry.name for entry in catalogue}
+def test_a_broken_or_doubled_file_is_a_problem_of_its_plugin_only(tmp_path: Path) -> None:
+    shared = {"shared.sources.yaml": SOUND_SOURCES}
+    write_package(tmp_path, "acme_good", shared)
+    write_package(tmp_path, "acme_taker", {**shared, "own.sources.yaml": SOUND_SOURCES})
+    write_package(tmp_path, "acme_broken", {"sources.yaml": "licence: [", "fine.sources.yaml": SOUND_SOURCES})
+    done = run(tmp_path, "data", "ls", plugins="acme_good,acme_taker,acme_broken")
+    assert listed_benchmarks(done) == ["shared", "own", "fine"]
+    taken, broken = done.stderr.splitlines()
+    assert "'shared' of acme_taker is already registered by acme_good" in taken
+    assert "plugin 'acme_broken'" in broken and "not valid YAML" in broken
+
+
+def test_built_in_sources_are_pinned_to_a_commit(cli: Cli) -> None:
     pinned = re.compile(r"https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/.+")
-    for name in ("epic", "impli", "glove"):
-        sources = catalogue.get(name)
-        assert all(pinned.fullmatch(source.url) for source in sources.files)
-        assert sources.licence and sources.citation
-    assert [len(catalogue.get(name).files) for name in ("epic", "impli", "glove")] == [8, 16, 1]
+    for name, number in {"epic": 8, "impli": 16, "glove": 1}.items():
+        files = json.loads(cli("data", "ls", name, "--json").out)
+        assert len(files) == number
+        assert all(pinned.fullmatch(file["url"]) and file["licence"] for file in files)
 
 
-def test_looking_for_sources_imports_no_http_client() -> None:
-    import subprocess
+# ---- whether rows are on this machine, found out without downloading or parsing an upstream file ---------------------
 
-    program = (
-        "import sys; from figeval.data.sources import catalogue; assert len(catalogue()) >= 3; "
-        "import figeval.data.cache; assert not {'httpx', 'rich', 'torch', 'numpy'} & set(sys.modules)"
-    )
-    root = Path(__file__).resolve().parents[2]
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+READERS = """
+from importlib.resources import files
+from figeval import DataError, hookimpl
+
+def read_fetched(path, context):
+    "Handles whatever goes wrong with the file, as a reader may."
+    try:
+        context.fetch("bench", path).read_text()
+    except Exception:
+        return
+    raise AssertionError("the file was handed out")
+
+def read_copy(path, context):
+    "Rows of a user's own copy."
+    for folder in context.copies("bench"):
+        if (folder / path).is_file():
+            yield {"id": "1"}
+            raise AssertionError("read behind the first row")
+    raise DataError("there is no copy")
+
+@hookimpl
+def register_sources(register):
+    register("bench", read_fetched)
+    register("copied", read_copy)
+
+@hookimpl
+def register_tasks(register):
+    register.folder(files(__name__))
+"""
+TASK = """
+name: {name}
+type: choice
+data: {{test: "{source}"}}
+fields: {{id: row.id, query: row.q, options: row.o, gold: row.g}}
+"""
+
+
+def test_files_are_looked_for_and_neither_read_nor_fetched(site: Site, tmp_path: Path) -> None:
+    """A damaged file counts as there: whether it is whole is seen when it is read."""
+    file = site.file("file.txt", b"rows\n").source
+    listed = f"path: file.txt, url: '{file.url}', sha256: {file.sha256}, bytes: {file.bytes}"
+    sources = {
+        "fetched": "bench:file.txt",
+        "unlisted": "bench:other.txt",
+        "copied": "copied:file.txt",
+        "nobody": "nobody:file.txt",
+        "bare": "file.txt",
+        "missing": "jsonl:a.jsonl",
+        "here": "jsonl:rows.jsonl",
+    }
+    tasks = {f"{name}.task.yaml": TASK.format(name=name, source=source) for name, source in sources.items()}
+    head = SOUND_SOURCES.partition("files:")[0]
+    data = {"bench.sources.yaml": f"{head}files: [{{{listed}}}]\n", "rows.jsonl": '{"id": "1"}\n'}
+    write_package(tmp_path, "acme", {**tasks, **data}, READERS)
+
+    def availability(**variables: str) -> dict[str, str]:
+        rows: list[dict[str, Any]] = json.loads(run(tmp_path, "ls", "tasks", plugins="acme", **variables).stdout)
+        return {row["name"]: row["availability"] for row in rows if row["owner"] == "acme"}
+
+    mirror = {"FIGEVAL_DATA_MIRROR": os.pathsep.join([str(tmp_path), ""]) + f",{site.url}", "NO_PROXY": "127.0.0.1"}
+    states = availability(**mirror)
+    unreadable = dict.fromkeys(("unlisted", "nobody", "bare", "missing"), "cannot be read")
+    assert states == {"fetched": "to be fetched", "copied": "needs your copy", "here": "here", **unreadable}
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "file.txt").write_text("damaged")
+    assert availability(**mirror) == {**states, "fetched": "here", "copied": "here"}
+    assert availability(FIGEVAL_DATA_COPIES=f"bench={tmp_path}") == states
+    assert availability(FIGEVAL_DATA_COPIES=f"bench={tmp_path / 'bench'}") == {**states, "copied": "here"}
+    assert site.requests == []
+
+
+@pytest.mark.parametrize("ending", ["csv", "TSV", "txt"])
+def test_data_without_a_scheme_get_the_one_of_their_ending(ending: str, tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "t.task.yaml").write_text(TASK.format(name="t", source=f"rows.{ending}"))
+    likely = "jsonl" if ending == "txt" else ending.lower()
+    complaint = cli("preview", "t", "--include_path", tmp_path).complaint
+    assert f"write, for example, '{likely}:rows.{ending}'" in complaint
