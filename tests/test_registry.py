@@ -15,12 +15,9 @@ import pytest
 from figeval import DuplicateName, FigevalError, Harness, PluginError, UnknownName, hookimpl, hooks
 from figeval.cli.ls import listings
 from figeval.cli.show import views_by_name
-from figeval.data.readers import load_readers
-from figeval.models.model import Backends
-from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill, load_target, signature_of, spelled
 from figeval.runs.stored import load_exporters
-from figeval.task_types.registry import TaskTypes
+from figeval.testing import harness
 
 
 def registry(*names: str) -> Registry[Any]:
@@ -77,9 +74,9 @@ def test_a_bug_inside_a_plugin_keeps_its_traceback(tmp_path: Any, monkeypatch: p
 # ---- filling from plugins -------------------------------------------------------------------------------------------
 
 
-def fill_registry(*hooks: Callable[..., None]) -> tuple[Registry[Any], PluginManager]:
+def fill_registry(*hooks: Callable[..., None]) -> tuple[Registry[Any], Any]:
     """A registry filled from plugins p0, p1 … with these `register_backends`."""
-    manager = PluginManager()
+    manager = harness().manager
     for number, function in enumerate(hooks):
         manager.load(f"p{number}", "a test", lambda f=function: SimpleNamespace(register_backends=hookimpl(f)))
     return Registry.collect(manager, "register_backends", "model", "figeval ls models"), manager
@@ -149,7 +146,7 @@ def test_what_is_registered_may_be_broken_in_any_way() -> None:
         seen.append("went on")
 
     seen: list[str] = []
-    manager = PluginManager()
+    manager = harness().manager
     manager.load("p", "a test", lambda: SimpleNamespace(register_presets=hookimpl(registering)))
     fill(manager, "register_presets", add)
     assert manager.plugins["p"].problems == ["register_presets: ValueError: no such thing"]
@@ -167,8 +164,8 @@ def registering(*names: str, **options: bool) -> SimpleNamespace:
     return SimpleNamespace(register_backends=hookimpl(**options)(register_backends))
 
 
-def collect_models(*plugins: Any) -> tuple[list[tuple[str, str]], PluginManager]:
-    manager = PluginManager()
+def collect_models(*plugins: Any) -> tuple[list[tuple[str, str]], Any]:
+    manager = harness().manager
     for number, module in enumerate(plugins):
         manager.load(f"p{number}", "a test", lambda module=module: module)
     models: Registry[Any] = Registry.collect(manager, "register_backends", "model", "figeval ls models")
@@ -202,12 +199,12 @@ def test_preference_takes_no_name_from_anybody() -> None:
 PAGE = Path(__file__).resolve().parent.parent / "docs/plugins.md"
 REGISTERING = sorted(hook for hook in hooks.HOOKS if hook.startswith("register_") and hook != "register_commands")
 OF_WINGS = {"register_learners": "training", "register_presets": "training", "register_layouts": "exporters"}
-LOADERS: dict[str, Callable[[PluginManager], Any]] = {
+LOADERS: dict[str, Callable[[Any], Any]] = {
     "register_tasks": lambda manager: Harness(manager).catalogue,
-    "register_sources": load_readers,
-    "register_task_types": TaskTypes,
+    "register_sources": lambda manager: Harness(manager).readers,
+    "register_task_types": lambda manager: Harness(manager).task_types,
     "register_routes": lambda manager: list(Harness(manager).routes),
-    "register_backends": Backends,
+    "register_backends": lambda manager: Harness(manager).backends,
     "register_learners": lambda manager: load_target("figeval.wings.training.learners:load_learners")(manager),
     "register_presets": lambda manager: load_target("figeval.wings.training.presets:load_presets")(manager),
     "register_metrics": lambda manager: list(Harness(manager).metrics),
@@ -263,7 +260,7 @@ def test_the_documentation_lists_the_hooks_in_their_order() -> None:
 )
 def test_what_receives_the_call_takes_what_the_registrar_declares(hook: str) -> None:
     received: list[Any] = []
-    manager = PluginManager()
+    manager = harness().manager
     spy = SimpleNamespace(**{hook: hookimpl(lambda register: received.append(register))})
     manager.load("spy", "a test", lambda: spy)
     LOADERS[hook](manager)

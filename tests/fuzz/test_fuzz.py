@@ -30,9 +30,9 @@ from figeval.data import row_files
 from figeval.io.sandbox import FILTERS as FILTERS_THAT_ARE
 from figeval.io.sandbox import METERS, UNAVAILABLE
 from figeval.io.text import clean as clean_text
-from figeval.prompts import load_template
 from figeval.spec.examples import build_examples
 from figeval.spec.loader import read_item
+from figeval.testing import load_template
 from tests.finished_runs import finished
 from tests.fuzz.hostile import NUMBERS, TEXTS, as_json, as_yaml, damaged_values, scalars, torn
 from tests.typed import bound, task_types
