@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 import pytest
@@ -168,6 +169,28 @@ def open_model() -> Iterator[Callable[..., Any]]:
             return models.enter_context(harness.open_model(full_name, options, flags)).backend
 
         yield opened
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Return a function that makes these modules, or modules of these names, the installed plugins of this process."""
+    from figeval.data.sources import catalogue
+    from figeval.plugins import plugin_manager
+
+    def forget() -> None:
+        plugin_manager.cache_clear()
+        catalogue.cache_clear()
+
+    def installed(*plugins: str | ModuleType) -> None:
+        names = [plugin if isinstance(plugin, str) else plugin.__name__ for plugin in plugins]
+        for name, plugin in zip(names, plugins, strict=True):
+            if isinstance(plugin, ModuleType):
+                monkeypatch.setitem(sys.modules, name, plugin)
+        monkeypatch.setenv("FIGEVAL_PLUGINS", ",".join(names))
+        forget()
+
+    yield installed
+    forget()
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import figeval
 from figeval import Example, Harness, RunConfig, RunRecord, TaskRecord
@@ -36,6 +37,17 @@ def execute(config: RunConfig, harness: Harness | None = None, observer: Observe
     return record
 
 
+def store(folder: Path, record: RunRecord, rows: Mapping[str, Iterable[Mapping[str, Any]]] | None = None) -> Path:
+    """Store a hand-made record, and rows by task, as a run leaves them, and return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
+    for name, task_rows in (rows or {}).items():
+        file = folder / "predictions" / f"{name}.jsonl"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("".join(f"{json.dumps(fields)}\n" for fields in task_rows), encoding="utf-8")
+    return folder
+
+
 def over_seeds(folder: Path, *tasks: str, seeds: int = 3, **settings: Any) -> Path:
     """Run `random` with several seeds on these tasks and return their folder, as `figeval train --seeds` leaves it."""
     folders = {
@@ -61,6 +73,11 @@ def compare_runs(a: Path, b: Path, metric: str = "acc", **options: Any) -> Any:
 def score(metric: str = "acc", value: float | None = 0.25, **changes: Any) -> ScoreRecord:
     fields = {"low": 0.1, "high": 0.5, "stderr": 0.1, "n": 40, "clusters": 20, "interval": "clustered t"}
     return ScoreRecord(metric=metric, value=value, **{**fields, **changes})
+
+
+def model(name: str, **changes: Any) -> dict[str, Any]:
+    """Return the changes of a record that make it one of this model, with an identity of its own."""
+    return {"model": {"name": name, "backend": "encoder", **changes}, "identity": f"{crc32(name.encode()):08x}"}
 
 
 def task(name: str = "proverbs", **changes: Any) -> TaskRecord:

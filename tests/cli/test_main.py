@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
-import click
 import pytest
 
-from figeval import hookimpl
-from figeval.cli.main import COMMANDS, Figeval, main
-from figeval.cli.main import cli as root
-from figeval.cli.run import run
-from figeval.plugins import PluginManager
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished
+from tests.processes import figeval
+
+COMMANDS = ["run", "score", "ls", "rescore", "show", "preview", "data", "validate", "new", "schema", "doctor"]
 
 
 def test_help_lists_every_command(cli: Cli) -> None:
@@ -79,21 +77,6 @@ def test_a_wrong_command_line_is_one_line_with_the_cure(arguments: tuple[str, ..
     assert words in cli(*arguments).complaint
 
 
-def test_a_library_that_wants_to_leave_is_no_success(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figeval.runs.run.run", lambda *_: sys.exit(0))
-    done = cli("run", "--tasks", "mini_fables", "--model", "overlap")
-    assert done.code == 1
-    assert "SystemExit: 0" in done.err
-
-
-@pytest.mark.wing("comparison")
-def test_the_same_holds_in_a_wing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figeval.wings.comparison.api.compare", lambda *_, **__: sys.exit(0))
-    done = cli("compare", "a", "b")
-    assert done.code == 1
-    assert "SystemExit: 0" in done.err
-
-
 @pytest.mark.parametrize("spelling", ["--num_fewshot", "--num-fewshot"])
 @pytest.mark.parametrize(
     "command", [("preview", "mini_pairs", "-n", "1"), ("run", "--tasks", "mini_pairs", "-m", "random")]
@@ -109,28 +92,21 @@ def test_the_folder_of_a_run_and_of_a_training_may_be_given_by_either_name(cli: 
     assert "unknown task 'mini_fablez'" in trained.err
 
 
-def test_every_option_of_every_command_is_spelled_with_underscores() -> None:
+def test_every_option_of_every_command_is_spelled_with_underscores(cli: Cli) -> None:
     """A hyphen in a declaration would be one that `--num_fewshot` cannot reach."""
-    for path, command in walk("figeval", root):
-        for parameter in command.params:
-            assert not [name for name in parameter.opts if "-" in name.lstrip("-")], (path, parameter.name)
+    pages = dict(help_pages(cli))
+    assert len(pages) > 30
+    for path, page in pages.items():
+        assert not re.findall(r"^  (?:-\w, )*--\w+-\S*", page, re.MULTILINE), path
 
 
-def walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    """(path, command) of a command and of all below it."""
-    yield path, command
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None
-            yield from walk(f"{path} {name}", inner)
-
-
-def test_a_bug_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figeval.plugins.plugin_manager", lambda: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        main(["ls", "tasks"])
+def help_pages(cli: Cli, *path: str) -> Iterator[tuple[str, str]]:
+    """Yield the words of a command and its help, and those of all commands below it."""
+    page = cli(*path, "--help").out
+    yield " ".join(path), page
+    for line in page.partition("\nCommands:\n")[2].splitlines():
+        if name := re.match(r"  (\w+)  ", line):
+            yield from help_pages(cli, *path, name[1])
 
 
 def to_nobody(*arguments: str | Path) -> tuple[int, str]:
@@ -151,107 +127,117 @@ def test_a_reader_who_has_enough_is_no_failure_and_no_traceback(tmp_path: Path) 
     assert to_nobody("compare", run, run) == (141, "")
 
 
-def test_a_library_that_wants_to_leave_still_shows_its_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("figeval.plugins.plugin_manager", lambda: sys.exit(0))
-    with pytest.raises(SystemExit) as ended:
-        main(["ls", "tasks"])
-    assert ended.value.code == 1
-    assert "SystemExit: 0" in capsys.readouterr().err
+# ---- commands of plugins --------------------------------------------------------------------------------------------
+
+PLUGIN = """
+import sys
+import click
+from figeval import hookimpl
+
+@hookimpl
+def register_commands(cli):
+    for name in ("run", "build", f"{__name__}_only", "shared"):
+        cli.add_command(click.Command(name, help=__name__, callback=lambda: print(__name__)))
+    cli.commands["build"].add_command(click.Command("keywords", help=__name__))
+    more = cli.group("more")(lambda: None) if __name__ == "first" else cli.commands["more"]
+    more.add_command(click.Command("inner", help=__name__))
+"""
+LEAVING_PLUGIN = """
+import json
+import os
+import sys
+import click
+from figeval import hookimpl
+
+def leave():
+    sys.exit(json.loads(os.environ["LEFT_WITH"]))
+
+def refuse():
+    raise OSError(json.loads(os.environ["LEFT_WITH"]), "Refused", "/there")
+
+def leave_model(model=""):
+    sys.exit(0)
+
+@hookimpl
+def register_backends(register):
+    register("leaving", leave_model, "a library that wants to exit")
+
+@hookimpl
+def register_commands(cli):
+    leaving = click.Command("leaving", callback=leave)
+    for group in (cli, cli.group("parting")(lambda: None), cli.commands["build"]):
+        group.add_command(leaving)
+    cli.add_command(click.Command("broken", callback=lambda: 1 / 0))
+    cli.add_command(click.Command("refused", callback=refuse))
+"""
 
 
-@pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC])
-def test_no_permission_and_no_room_are_one_line(
-    code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(**_: object) -> None:
-        raise OSError(code, "Refused", "/there")
-
-    monkeypatch.setattr(root, "main", refuse)
-    with pytest.raises(SystemExit) as left:
-        main(["ls", "tasks"])
-    assert left.value.code == 2
-    assert capsys.readouterr().err == "figeval: Refused: '/there'; give another path\n"
-
-
-def test_a_plugins_command_takes_no_name_that_another_has(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = Figeval("figeval")
-
-    @root.group()
-    def build() -> None:
-        """Ours."""
-
-    def commands(text: str) -> Callable[[click.Group], None]:
-        def register_commands(cli: click.Group) -> None:
-            for name in ("run", "build", f"{text}_only", "shared"):
-                cli.add_command(click.Command(name, help=text))
-            cli.commands["build"].add_command(click.Command("keywords", help=text))
-            other_group = cli.group("more")(lambda: None) if text == "first" else cli.commands["more"]
-            other_group.add_command(click.Command("inner", help=text))
-
-        return register_commands
-
-    manager = PluginManager()
+@pytest.mark.usefixtures("warm_start")
+def test_a_plugins_command_takes_no_name_that_another_has(tmp_path: Path) -> None:
     for name in ("first", "second"):
-        plugin = ModuleType(name)
-        plugin.register_commands = hookimpl(commands(name))  # type: ignore[attr-defined]
-        manager.load(name, "a test", lambda plugin=plugin: plugin)
-    monkeypatch.setattr("figeval.plugins.plugin_manager", lambda: manager)
-
-    root.extend()
+        (tmp_path / f"{name}.py").write_text(PLUGIN)
+    plugins = {"PYTHONPATH": str(tmp_path), "FIGEVAL_PLUGINS": "first,second"}
+    done = figeval("ls", "plugins", "--json", cwd=tmp_path, **plugins)
+    problems = {row["name"]: row["problems"] for row in json.loads(done.stdout)}
     taken = "is already registered by {}; rename it".format
-    assert manager.plugins["first"].problems == [
+    assert problems["first"] == [
         f"command 'run' of first {taken('figeval')}",
         f"command 'build' of first {taken('figeval')}",
     ]
-    assert manager.plugins["second"].problems == [
+    assert problems["second"] == [
         f"command 'run' of second {taken('figeval')}",
         f"command 'build' of second {taken('figeval')}",
         f"command 'shared' of second {taken('first')}",
         f"command 'build keywords' of second {taken('first')}",
         f"command 'more inner' of second {taken('first')}",
     ]
-    warnings = capsys.readouterr().err.splitlines()
+    warnings = done.stderr.splitlines()
     assert warnings[0] == f"figeval: warning: plugin 'first': command 'run' of first {taken('figeval')}"
     assert len(warnings) == 7
-    assert root.get_command(click.Context(root), "run") is run
-    assert root.commands["build"] is build
-    assert {"first_only", "second_only"} <= set(root.commands)
-    assert root.commands["shared"].help == "first"
-    root.add_command(click.Command("later"))  # no plugin registers now
-    assert "later" in root.commands
+    page = figeval("--help", cwd=tmp_path, **plugins).stdout
+    assert re.search(r"^  run +Run tasks with a model", page, re.MULTILINE)
+    assert re.search(r"^  build +Build the derived data", page, re.MULTILINE)
+    assert re.search(r"^  first_only +first$", page, re.MULTILINE)
+    assert re.search(r"^  second_only +second$", page, re.MULTILINE)
+    assert figeval("shared", cwd=tmp_path, **plugins).stdout == "first\n"
 
 
+@pytest.mark.usefixtures("warm_start")
 @pytest.mark.parametrize(
     ("left_with", "code", "err"), [(9, 9, ""), (0, 0, ""), (None, 0, ""), ("nothing to do", 1, "nothing to do\n")]
 )
 @pytest.mark.parametrize("words", [["leaving"], ["parting", "leaving"], ["build", "leaving"]])
 def test_the_exit_status_of_a_plugins_command(
-    left_with: object,
-    code: int,
-    err: str,
-    words: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    left_with: object, code: int, err: str, words: list[str], tmp_path: Path
 ) -> None:
-    figeval_cli = Figeval("figeval")
-    figeval_cli.group("build")(lambda: None)
+    (tmp_path / "leaver.py").write_text(LEAVING_PLUGIN)
+    plugins = {"PYTHONPATH": str(tmp_path), "FIGEVAL_PLUGINS": "leaver", "LEFT_WITH": json.dumps(left_with)}
+    assert figeval(*words, cwd=tmp_path, code=code, **plugins).stderr == err
 
-    def register_commands(cli: click.Group) -> None:
-        leaving = click.Command("leaving", callback=lambda: sys.exit(left_with))  # type: ignore[arg-type]
-        for group in (cli, cli.group("parting")(lambda: None), cli.commands["build"]):
-            group.add_command(leaving)  # type: ignore[attr-defined]
 
-    plugin = ModuleType("p")
-    plugin.register_commands = hookimpl(register_commands)  # type: ignore[attr-defined]
-    manager = PluginManager()
-    manager.load("p", "a test", lambda: plugin)
-    monkeypatch.setattr("figeval.plugins.plugin_manager", lambda: manager)
-    monkeypatch.setattr("figeval.cli.main.cli", figeval_cli)
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == code
-    assert capsys.readouterr().err == err
+@pytest.mark.usefixtures("warm_start")
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("broken",), "ZeroDivisionError: division by zero"),
+        (("run", "--tasks", "mini_fables", "--model", "leaving"), "SystemExit: 0"),
+        (("preview", "mini_fables", "--model", "leaving"), "SystemExit: 0"),
+    ],
+    ids=["a bug", "a library that wants to leave", "a library in another command"],
+)
+def test_a_bug_and_an_exit_of_a_library_are_no_success_and_show_their_traceback(
+    words: tuple[str, ...], problem: str, tmp_path: Path
+) -> None:
+    (tmp_path / "leaver.py").write_text(LEAVING_PLUGIN)
+    done = figeval(*words, cwd=tmp_path, code=1, PYTHONPATH=str(tmp_path), FIGEVAL_PLUGINS="leaver")
+    assert "Traceback (most recent call last)" in done.stderr
+    assert done.stderr.splitlines()[-1] == problem
+
+
+@pytest.mark.usefixtures("warm_start")
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC])
+def test_no_permission_and_no_room_are_one_line(code: int, tmp_path: Path) -> None:
+    (tmp_path / "leaver.py").write_text(LEAVING_PLUGIN)
+    plugins = {"PYTHONPATH": str(tmp_path), "FIGEVAL_PLUGINS": "leaver", "LEFT_WITH": str(code)}
+    done = figeval("refused", cwd=tmp_path, code=2, **plugins)
+    assert done.stderr == "figeval: Refused: '/there'; give another path\n"

@@ -9,15 +9,14 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
+import yaml
 from jsonschema import Draft7Validator
 
-from figeval import TaskError, plugins
-from figeval.io.yaml_files import read_mapping
 from figeval.testing import harness
 from tests.cli.conftest import Cli
 from tests.processes import figeval
@@ -62,7 +61,7 @@ def test_a_new_task_is_valid(kind: str, cli: Cli, tmp_path: Path) -> None:
     model = ("--model", "overlap") if kind == "joint" else ()  # whose routes depend on the model
     out = cli("preview", "mine", "--include_path", "mine", *model).out
     assert out.count("not possible") == 0
-    named_schema(tmp_path / "mine" / "mine.task.yaml").validate(read_mapping(Path("mine/mine.task.yaml"), TaskError))
+    named_schema(tmp_path / "mine" / "mine.task.yaml").validate(yaml.safe_load(Path("mine/mine.task.yaml").read_text()))
 
 
 def named_schema(file: Path) -> Draft7Validator:
@@ -108,27 +107,23 @@ def test_a_new_plugin_installs_and_passes_its_own_tests(cli: Cli, tmp_path: Path
 
 
 def test_a_new_plugin_of_every_type_is_valid_and_runs(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Callable[..., None]
 ) -> None:
     """By the commands that `new plugin` names, but for pip; three of them have a model that answers in another way."""
     kinds = [*TASK_TYPES, *TYPES_OF_PLUGINS]
     tasks, runs = [], []
     for kind in kinds:
-        *_, install, validate, run = cli("new", "plugin", f"acme_{kind}", "--type", kind).out.splitlines()
-        assert install == f"next: pip install -e acme_{kind}"
+        *_, install_line, validate, run = cli("new", "plugin", f"acme_{kind}", "--type", kind).out.splitlines()
+        assert install_line == f"next: pip install -e acme_{kind}"
         tasks += validate.split()[2:]
         (file,) = (tmp_path / f"acme_{kind}").rglob("*.task.yaml")
-        named_schema(file).validate(read_mapping(file, TaskError))
+        named_schema(file).validate(yaml.safe_load(file.read_text()))
         runs += [run.split()[1:]] if kind in ("ranking", "joint", "labelling") else []
         monkeypatch.syspath_prepend(tmp_path / f"acme_{kind}")
-    monkeypatch.setenv("FIGEVAL_PLUGINS", ",".join(f"acme_{kind}" for kind in kinds))
-    plugins.plugin_manager.cache_clear()
-    try:
-        assert cli("validate", *tasks).out.splitlines()[-1] == "11 tasks, 0 errors, 0 warnings"
-        for command in runs:
-            assert cli(*command, "--no_baselines", "--output_path", tmp_path / command[-1]).code == 0, command
-    finally:
-        plugins.plugin_manager.cache_clear()
+    install(*(f"acme_{kind}" for kind in kinds))
+    assert cli("validate", *tasks).out.splitlines()[-1] == "11 tasks, 0 errors, 0 warnings"
+    for command in runs:
+        assert cli(*command, "--no_baselines", "--output_path", tmp_path / command[-1]).code == 0, command
 
 
 class Terminal(io.StringIO):
@@ -226,17 +221,15 @@ def register_task_types(register):
 
 
 @pytest.fixture
-def scaffold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def scaffold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Callable[..., None]) -> Path:
     """The scaffold of a task type `prices`, still empty."""
     (tmp_path / "prices_plugin.py").write_text(SCAFFOLD)
     folder = tmp_path / "scaffold" / "prices"
     folder.mkdir(parents=True)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("FIGEVAL_PLUGINS", "prices_plugin")
-    plugins.plugin_manager.cache_clear()
-    yield folder
-    plugins.plugin_manager.cache_clear()
-    sys.modules.pop("prices_plugin", None)
+    monkeypatch.delitem(sys.modules, "prices_plugin", raising=False)
+    install("prices_plugin")
+    return folder
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from figeval import AnswerFormat, Cloze, Continuation, Message, PairLabel, Prompt
-from figeval.cli.preview import edged, parts
 from tests.cli.conftest import Cli
 from tests.runs.conftest import write_task
 
@@ -112,17 +109,17 @@ def test_bad_input(arguments: tuple[str, ...], words: str, cli: Cli) -> None:
     assert words in cli("preview", *arguments).complaint
 
 
-def test_white_space_at_the_edges_is_visible_and_inside_is_kept() -> None:
-    assert edged(" a  b\n\nc\t\n") == "·a  b\n\nc→⏎"
-    assert edged("  ") == "··"
-    assert edged("") == ""
+def test_white_space_at_the_edges_is_visible_and_inside_is_kept(cli: Cli, tmp_path: Path) -> None:
+    write_task(tmp_path, "mine", row0={"o": ["\tnow  and\n\nthen\n", "never ", "x"]})
+    assert blocks(cli("preview", "mine", "--include_path", ".", "-n", "1").out)["by_pair_score"][1:] == [
+        ("right", "→now  and\n\nthen⏎"),
+        ("right", "never·"),
+        ("right", "x"),
+    ]
 
 
-def test_the_texts_of_a_request_by_name() -> None:
-    assert parts(Continuation("a", " b")) == {"context": "a", "continuation": " b"}
-    assert parts(Cloze("a ", " b", ("Yes", "No"))) == {"cloze": "a [____] b", "words": "Yes | No"}
-    assert parts(PairLabel("a", "b", ("x", "y")))["labels"] == "x | y"
-    prompt = Prompt((Message("system", "s"), Message("user", "a")), ("\n",), 8)
-    assert parts(prompt) == {"1 system": "s", "2 user": "a", "stop": "\n", "max_new_tokens": "8"}
-    assert parts(replace(prompt, answer=AnswerFormat(("A", "B"))))["answer"] == "one of A | B"
-    assert parts(replace(prompt, answer=AnswerFormat(schema="{}")))["answer"] == "{}"
+def test_the_texts_of_a_prompt_by_name(cli: Cli) -> None:
+    flags = ("--system_instruction", "Be brief.", "--max_new_tokens", "8")
+    shown = blocks(cli("preview", "mini_fables", "-n", "1", *flags).out)["by_letter"]
+    assert [name for name, _ in shown] == ["1 system", "2 user", "stop", "max_new_tokens"]
+    assert (shown[0][1], shown[-1][1]) == ("Be brief.", "8")

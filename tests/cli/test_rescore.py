@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from figeval import Harness, RunConfig, plugins
-from figeval.io.observer import Observer
-from figeval.runs.run import run
+import figeval
 from tests.cli.conftest import Cli
 from tests.fakes import FakeGenerator
-from tests.runs.conftest import Models, write_task
+from tests.runs.conftest import write_task
 
 
 @pytest.fixture
@@ -20,13 +18,8 @@ def run_in_words(tmp_path: Path) -> Path:
     """A run whose answers are words."""
     (tmp_path / "tasks").mkdir()
     write_task(tmp_path / "tasks", "t")
-    manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
-    manager.load(
-        "models", "test", lambda: Models(model=FakeGenerator(function=lambda text: "" if "word1" in text else "B"))
-    )
-    config = RunConfig(tasks=("t",), model="model", output_path=tmp_path / "run")
-    run(config, Harness(manager, include=(tmp_path / "tasks",)), Observer())
-    return tmp_path / "run"
+    writer = FakeGenerator(function=lambda text: "" if "word1" in text else "B")
+    return figeval.run("t", writer, include_path=tmp_path / "tasks", output_path=tmp_path / "run").path
 
 
 def test_before_and_after(cli: Cli, run_in_words: Path) -> None:

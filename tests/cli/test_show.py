@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from figeval.records.run_folder import RunFolder
 from tests.cli.conftest import Cli
-from tests.finished_runs import finished, row, run, task
+from tests.finished_runs import finished, row, run, store, task
 from tests.runs.conftest import write_task
 
 
@@ -41,13 +40,8 @@ def test_the_record_as_json(cli: Cli, mini: Path) -> None:
 
 
 def test_a_run_that_is_going_on_says_how_far_it_has_come(cli: Cli, tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "run")
-    folder.predictions_file("x").parent.mkdir(parents=True)
-    done = task("first")
-    folder.write(run(done, task("second", status="running", scores=[]), status="running"))
-    with folder.appending("second") as writer:
-        for number in range(3):
-            writer.write(row(str(number)))
+    record = run(task("first"), task("second", status="running", scores=[]), status="running")
+    store(tmp_path / "run", record, {"second": map(row, "012")})
     out = cli("show", "run").out
     assert "running, started 2026-01-31T23:59:59Z; the same command continues where it stopped" in out
     assert "second: 3 of 40 examples answered" in out

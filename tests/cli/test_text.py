@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import figeval
 from figeval.io.text import UNSAFE, clean, cleaned, csv_cell, csv_text, one_line, shown_json, valid
-from figeval.records.run_folder import RunFolder, read_run
 from tests.cli.conftest import Cli
-from tests.finished_runs import run, score, task
+from tests.finished_runs import run, score, store, task
 
 ODD_CHARACTERS = "\x1b\x9b\x07\x00[]0123;mJ\\PX\n\r\t\u202e\u2066\ud83d\ude00\x85\u2028ab"
 HOSTILE_TEXTS = st.text(st.one_of(st.sampled_from(ODD_CHARACTERS), st.characters()))
@@ -144,13 +144,10 @@ SHOWN_TEXT = "=cmd|'/C calc'!A0 [red]x[/] :x: <img src=x> ![p](http://x) `a|b`"
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    folder = RunFolder(tmp_path / "run")
-    folder.predictions_file("x").parent.mkdir(parents=True)
     task_fields = {"warnings": [EVIL_TEXT], "error": EVIL_TEXT, "status": "failed", "scores": [score(EVIL_TEXT)]}
     record = run(task("proverbs", **task_fields), warnings=[EVIL_TEXT])
     record.model.name = record.model.backend = EVIL_TEXT
-    folder.write(record)
-    return folder.path
+    return store(tmp_path / "run", record)
 
 
 @pytest.mark.parametrize("arguments", [("show",), ("export", "--to", "latex"), ("export", "--to", "markdown")])
@@ -164,10 +161,8 @@ def test_a_foreign_record_says_nothing_to_the_terminal(arguments: tuple[str, ...
 def test_a_foreign_record_on_a_real_terminal(foreign: Path) -> None:
     from rich.console import Console
 
-    from figeval.reporting.table import show
-
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=400)
-    show(read_run(foreign)[0], console)
+    figeval.load(foreign).print(console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert SHOWN_TEXT in text, "neither markup nor an emoji"
     assert "\x1b[2J" not in text
@@ -199,13 +194,9 @@ def test_a_foreign_record_in_a_spreadsheet_and_on_a_page(foreign: Path, cli: Cli
     assert len({line.replace(r"\|", "").count("|") for line in lines}) == 1
 
 
-def test_half_a_surrogate_pair_in_a_record_is_read_and_written(foreign: Path) -> None:
+def test_half_a_surrogate_pair_in_a_record_is_read(foreign: Path) -> None:
     file = foreign / "run.json"
     content = json.loads(file.read_text())
     content["model"]["description"] = {"answered_as": ["served \ud800"], "\udfff": 1}
     file.write_text(json.dumps(content))
-    record, folder = read_run(foreign)
-    assert record.model.description == {"answered_as": ["served \ufffd"], "\ufffd": 1}
-    record.model.description = {"said": "again \ud800"}
-    folder.write(record)
-    assert read_run(foreign)[0].model.description == {"said": "again \ufffd"}
+    assert figeval.load(foreign).record.model.description == {"answered_as": ["served \ufffd"], "\ufffd": 1}

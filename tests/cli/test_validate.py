@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figeval import Harness, PairExample
-from figeval import task as make_task
-from figeval.runs.validate import validate
 from tests.cli.conftest import Cli, Outcome
 from tests.runs.conftest import write_task
 
@@ -361,18 +359,31 @@ def test_data_that_cannot_be_had_is_an_error_of_its_task(
     assert "mini_fables (fables.task.yaml): ok" in done.out
 
 
-def test_a_task_written_in_python() -> None:
-    @make_task(name="mine", type="pairs", labels=("a", "b"), baselines=("chance",))
-    def mine():
-        yield PairExample(id="1", left="x", right="y", label="a")
-        yield PairExample(id="1", left="x", right=" ", label="b")
+PYTHON_TASK = """
+from figeval import PairExample, hookimpl, task
 
-    harness = Harness()
-    verdict = validate(mine.bound(harness.task_types), harness)
-    assert verdict.facts == ["test: 2 examples; gold a ×1, b ×1"]
-    assert [(finding.level, finding.message) for finding in verdict.findings] == [
-        ("warning", "mine, test: row 2, id '1': right is empty"),
-        ("error", "mine, test: rows 1 and 2 have the same id '1'"),
+@task(name="mine", type="pairs", labels=("a", "b"), baselines=("chance",))
+def mine():
+    yield PairExample(id="1", left="x", right="y", label="a")
+    yield PairExample(id="1", left="x", right=" ", label="b")
+
+@hookimpl
+def register_tasks(register):
+    register(mine)
+"""
+
+
+def test_a_task_written_in_python(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Callable[..., None]
+) -> None:
+    (tmp_path / "python_task_plugin.py").write_text(PYTHON_TASK)
+    monkeypatch.syspath_prepend(tmp_path)
+    install("python_task_plugin")
+    assert cli("validate", "mine").out.splitlines()[1:] == [
+        "  test: 2 examples; gold a ×1, b ×1",
+        "  warning: mine, test: row 2, id '1': right is empty",
+        "  error: mine, test: rows 1 and 2 have the same id '1'",
+        "1 task, 1 error, 1 warning",
     ]
 
 

@@ -11,29 +11,30 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import figeval
-from figeval.records.schema import ScoreRecord, to_json
-from figeval.records.stored_types import CHOSEN_ON_TEST
-from figeval.records.sweep import SeedScore
-from tests.finished_runs import score
+from figeval import RunRecord
+from tests.finished_runs import run, score, task
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 METHODS = st.text(min_size=1).filter(lambda text: not text.startswith("none: ") and "unreliable" not in text)
 INTERVALS = st.builds(
     figeval.Interval, METHODS, NUMBERS, NUMBERS, st.none() | NUMBERS, reliable=st.booleans()
 ) | st.builds(figeval.Interval, stderr=st.none() | NUMBERS, reason=st.text(min_size=1))
-SEEDS: dict[str, Any] = {"task": "t", "metric": "acc", "n": 1, "values": {}, "mean": None, "sd": None}
 
 
-def dump_score(**fields: Any) -> str:
-    """Return a score as a file has it."""
-    return json.dumps({**score().model_dump(), **fields})
+def read_score(**fields: Any) -> Any:
+    """Return the score of a record in whose file it has these fields."""
+    stored = json.loads(run(task(scores=[score()])).model_dump_json())
+    stored["tasks"][0]["scores"][0].update(fields)
+    return RunRecord.model_validate_json(json.dumps(stored)).tasks[0].scores[0]
 
 
 @given(INTERVALS)
 def test_words_and_limits_are_the_whole_interval(interval: figeval.Interval) -> None:
     assert figeval.Interval.of_words(str(interval), interval.low, interval.high, interval.stderr) == interval
-    record = ScoreRecord.of(figeval.Score(metric="acc", value=0.5, interval=interval))
-    assert ScoreRecord.model_validate_json(record.model_dump_json()).interval == record.interval == interval
+    limits = {"low": interval.low, "high": interval.high, "stderr": interval.stderr}
+    record = run(task(scores=[score(interval=interval, **limits)]))
+    (stored,) = RunRecord.model_validate_json(record.model_dump_json()).tasks[0].scores
+    assert stored.interval == record.tasks[0].scores[0].interval == interval
 
 
 @given(st.text())
@@ -43,27 +44,27 @@ def test_words_and_limits_are_the_whole_interval(interval: figeval.Interval) -> 
 @example(", unreliable: fewer than 10 effective clusters")
 @example("wilson, unreliable: fewer than 9 effective clusters")
 def test_any_stored_words_are_kept(words: str) -> None:
-    assert (
-        json.loads(ScoreRecord.model_validate_json(dump_score(interval=words)).model_dump_json())["interval"] == words
-    )
-    seeds = SeedScore.model_validate({**SEEDS, "low": None, "high": None, "interval": words})
-    assert seeds.model_dump()["interval"] == words
+    assert json.loads(read_score(interval=words).model_dump_json())["interval"] == words
 
 
 def test_what_words_say() -> None:
-    unreliable = ScoreRecord.model_validate_json(
-        dump_score(interval="clustered t, unreliable: fewer than 10 effective clusters")
-    )
+    unreliable = read_score(interval="clustered t, unreliable: fewer than 10 effective clusters")
     assert unreliable.interval == figeval.Interval(
         "clustered t", unreliable.low, unreliable.high, unreliable.stderr, reliable=False
     )
-    none = ScoreRecord.model_validate_json(dump_score(low=None, high=None, interval=f"none: {CHOSEN_ON_TEST}"))
-    assert (none.interval.reason, none.interval.method, none.seen) == (CHOSEN_ON_TEST, "", "chosen")
+    none = read_score(low=None, high=None, interval="none: chosen on test")
+    assert (none.interval.reason, none.interval.method, none.seen) == ("chosen on test", "", "chosen")
 
 
 def test_an_interval_that_is_no_text_is_refused() -> None:
     with pytest.raises(ValidationError, match="interval\n  Input should be a valid string"):
-        ScoreRecord.model_validate_json(dump_score(interval={"method": "t"}))
+        read_score(interval={"method": "t"})
+
+
+def test_half_an_interval_is_refused() -> None:
+    assert read_score(low=None, high=None).low is None
+    with pytest.raises(ValidationError, match="low and high are two numbers, or both are null"):
+        read_score(low=0.1, high=None)
 
 
 def test_limits_change_with_the_interval_only() -> None:
@@ -73,23 +74,3 @@ def test_limits_change_with_the_interval_only() -> None:
     assert (original.low, original.interval.method) == (0.1, "clustered t")
     with pytest.raises(ValidationError):
         original.low = None  # type: ignore[misc]
-
-
-def test_scores_within_results_are_as_in_files() -> None:
-    alone = figeval.Score(metric="acc", value=1.0, interval=figeval.Interval(reason="one row"), n=1, clusters=1)
-    assert to_json({"scores": (alone,)}) == {
-        "scores": (
-            {
-                "metric": "acc",
-                "value": 1.0,
-                "low": None,
-                "high": None,
-                "stderr": None,
-                "n": 1,
-                "clusters": 1,
-                "effective_clusters": None,
-                "interval": "none: one row",
-                "higher_is_better": True,
-            },
-        )
-    }

@@ -17,7 +17,7 @@ from figeval import PluginError, RecordError, RunRecord
 from figeval.io.text import cleaned, valid
 from figeval.records.ids import digests_of
 from figeval.records.run_folder import RunFolder, find_record, read_record
-from figeval.records.schema import ModelRecord, ScoreRecord
+from figeval.records.schema import ModelRecord
 from tests.finished_runs import row
 
 RECORD = RunRecord(
@@ -308,10 +308,3 @@ def test_settings_that_were_edited_are_named(section: str, changes: dict, messag
         read_record(tmp_path / "run.json")
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_half_an_interval_is_refused() -> None:
-    score = {"metric": "acc", "value": 0.5, "stderr": None, "n": 2, "clusters": 2, "interval": "t"}
-    assert ScoreRecord(low=None, high=None, **score).low is None
-    with pytest.raises(ValueError, match="low and high are two numbers, or both are null"):
-        ScoreRecord(low=0.1, high=None, **score)

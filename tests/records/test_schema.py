@@ -9,8 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from figeval.records.run_folder import read_record, read_run
-from figeval.records.schema import json_schemas
+import figeval
+from tests.cli.conftest import Cli
 from tests.finished_runs import finished
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "results" / "schema"
@@ -23,9 +23,10 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(schema)
 
 
-def test_the_published_files_are_up_to_date() -> None:
-    for kind, schema in json_schemas().items():
+def test_the_published_files_are_up_to_date(cli: Cli) -> None:
+    for kind in ("run", "predictions"):
         committed = json.loads((SCHEMAS / f"{kind}.schema.json").read_text(encoding="utf-8"))
+        schema = json.loads(cli("schema", kind).out)
         assert json.dumps(schema, indent=2) == json.dumps(committed, indent=2), "run `make schema`"
 
 
@@ -75,7 +76,7 @@ def test_a_record_of_the_first_edition_is_read_as_one_of_this(mini_run: Path, tm
     called = {"task_type": "protocol"}
     old = [{called.get(key, key): value for key, value in task.items()} for task in record["tasks"]]
     (folder / "run.json").write_text(json.dumps({**record, "schema_version": "1.4", "tasks": old}), encoding="utf-8")
-    (new, _), (read, _) = read_run(mini_run), read_run(folder)
+    new, read = figeval.load(mini_run).record, figeval.load(folder).record
     assert [task.task_type for task in read.tasks] == [task["protocol"] for task in old]
     assert "choice" in {task.task_type for task in read.tasks}
     assert read.tasks == new.tasks
@@ -95,13 +96,21 @@ def test_texts_are_stored_only_when_asked_for(mini_run: Path, tmp_path: Path) ->
     assert fable not in (tmp_path / "run/predictions/mini_fables.jsonl").read_text(encoding="utf-8")
 
 
-def test_runs_of_earlier_versions_are_still_read() -> None:
+def named_as_a_run(file: Path, tmp_path: Path) -> Path:
+    """Return a copy of the file in a folder of its own, called as in a folder of a run."""
+    folder = tmp_path / file.stem
+    folder.mkdir(exist_ok=True)
+    shutil.copy(file, folder / "run.json")
+    return folder
+
+
+def test_runs_of_earlier_versions_are_still_read(tmp_path: Path) -> None:
     stored = Path(__file__).parents[1] / "golden" / "records"  # written by earlier versions, with fewer tasks
     files = [*sorted((SCHEMAS.parent / "measured").rglob("run.json")), *sorted(stored.glob("run-*.json"))]
     versions = {json.loads(file.read_text(encoding="utf-8"))["schema_version"] for file in files}
     assert "1.0" in versions
     for file in files:
         written = json.loads(file.read_text(encoding="utf-8"))["tasks"]
-        for task, before in zip(read_record(file).tasks, written, strict=True):
+        for task, before in zip(figeval.load(named_as_a_run(file, tmp_path)).record.tasks, written, strict=True):
             assert (task.kind, task.of) == (before.get("kind", "task"), before.get("of"))
             assert task.task_type == before.get("task_type", before.get("protocol"))

@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+import figeval
 from figeval import RecordError, RunRecord
-from figeval.records.schema import BreakdownRecord, MacroRecord
-from figeval.records.sweep import SEEDS, SeedScore, SeedsRecord, mean_of, run_or_mean, write
-from tests.finished_runs import run, score, task
+from tests.finished_runs import run, score, store, task
 
-ACC = SeedScore(
-    task="proverbs",
-    metric="acc",
-    n=40,
-    values={"0": 0.25, "1": 0.5},
-    mean=0.375,
-    sd=0.1768,
-    low=0.1,
-    high=0.65,
-    interval="t over seeds and examples",
-)
-TWO_SEEDS = SeedsRecord(
-    task="t", model="m", seeds=[0, 1], wanted=[0, 1], runs={"0": "seed-0/runs/t", "1": "seed-1/runs/t"}, scores=[ACC]
-)
+ACC = {
+    "task": "proverbs",
+    "metric": "acc",
+    "n": 40,
+    "values": {"0": 0.25, "1": 0.5},
+    "mean": 0.375,
+    "sd": 0.1768,
+    "low": 0.1,
+    "high": 0.65,
+    "interval": "t over seeds and examples",
+}
+RUNS = {"0": "seed-0/runs/t", "1": "seed-1/runs/t"}
+TWO_SEEDS = {"task": "t", "model": "m", "seeds": [0, 1], "wanted": [0, 1], "runs": RUNS, "scores": [ACC]}
 
 
-def record_of_seed(value: float, identity: str, macro: float | None, warning: str = "beware") -> RunRecord:
-    mean = task(
-        scores=[score(value=value), score("f1")],
-        warnings=[warning],
-        seconds=2.0,
-        breakdowns=[BreakdownRecord(by="x", groups=[])],
-    )
-    return run(mean, identity=identity, macro=[MacroRecord(suite="s", metric="acc", value=macro, tasks=2)])
+def two_seeds(folder: Path, *macros: float | None) -> Path:
+    """Store two seeds with these macro means, as `figeval train --seeds` leaves them, and return their folder."""
+    for seed, value, macro in zip(RUNS, (0.25, 0.5), macros, strict=True):
+        mean = task(
+            scores=[score(value=value), score("f1")],
+            warnings=["beware"],
+            seconds=2.0,
+            breakdowns=[{"by": "x", "groups": []}],
+        )
+        macro_mean = {"suite": "s", "metric": "acc", "value": macro, "tasks": 2}
+        store(folder / RUNS[seed], run(mean, identity=seed * 8, macro=[macro_mean]))
+    (folder / "seeds.json").write_text(json.dumps(TWO_SEEDS))
+    return folder
 
 
-def test_means_take_the_place_of_scores() -> None:
-    mean = mean_of(TWO_SEEDS, [record_of_seed(0.25, "00000000", 0.2), record_of_seed(0.5, "11111111", 0.4)])
+def mean_of(folder: Path) -> RunRecord:
+    return figeval.load(folder).record
+
+
+def test_means_take_the_place_of_scores(tmp_path: Path) -> None:
+    mean = mean_of(two_seeds(tmp_path, 0.2, 0.4))
     (task_mean,) = mean.tasks
     (acc,) = task_mean.scores
     assert (acc.value, acc.sd, acc.low, acc.high, acc.n) == (0.375, 0.1768, 0.1, 0.65, 40)
@@ -52,36 +60,26 @@ def test_means_take_the_place_of_scores() -> None:
     assert mean.macro[0].value == pytest.approx(0.3)
 
 
-def test_a_mean_that_a_seed_is_missing_from_is_none() -> None:
-    assert (
-        mean_of(TWO_SEEDS, [record_of_seed(0.25, "00000000", 0.2), record_of_seed(0.5, "11111111", None)])
-        .macro[0]
-        .value
-        is None
-    )
+def test_a_mean_that_a_seed_is_missing_from_is_none(tmp_path: Path) -> None:
+    assert mean_of(two_seeds(tmp_path, 0.2, None)).macro[0].value is None
 
 
 def test_a_folder_of_seeds_and_one_of_a_run(tmp_path: Path) -> None:
-    for seed, value in (("0", 0.25), ("1", 0.5)):
-        folder = tmp_path / TWO_SEEDS.runs[seed]
-        folder.mkdir(parents=True)
-        (folder / "run.json").write_text(record_of_seed(value, seed * 8, None).model_dump_json())
-    write(TWO_SEEDS, tmp_path / SEEDS)
-    assert run_or_mean(tmp_path).tasks[0].scores[0].value == 0.375
-    assert run_or_mean(tmp_path / SEEDS).model.name == "m on t, 2 seeds"
-    assert run_or_mean(tmp_path / "seed-1" / "runs" / "t").tasks[0].scores[0].value == 0.5
+    two_seeds(tmp_path, None, None)
+    assert mean_of(tmp_path / "seeds.json").model.name == "m on t, 2 seeds"
+    assert mean_of(tmp_path / "seed-1" / "runs" / "t").tasks[0].scores[0].value == 0.5
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ('{"task": 1}', "was not written by this version of figeval"),
-        (TWO_SEEDS.model_copy(update={"runs": {}}).model_dump_json(), "has no runs; train with --evaluate"),
-        (TWO_SEEDS.model_dump_json(), r"seed-0/runs/t: cannot be read"),
+        (json.dumps({**TWO_SEEDS, "runs": {}}), "has no runs; train with --evaluate"),
+        (json.dumps(TWO_SEEDS), r"seed-0/runs/t: cannot be read"),
     ],
     ids=["no record", "not evaluated", "a run is gone"],
 )
 def test_what_cannot_be_read_is_one_line(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / SEEDS).write_text(text)
+    (tmp_path / "seeds.json").write_text(text)
     with pytest.raises(RecordError, match=message):
-        run_or_mean(tmp_path)
+        figeval.load(tmp_path)

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from io import StringIO
+import json
+from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from tests.cli.conftest import Cli
 
-from figeval import Interval
-from figeval.records.schema import CHOSEN_ON_TEST
-from figeval.records.sweep import GridPoint, GridRecord, SeedScore, SeedsRecord
-from figeval.reporting.training import show_grid, show_seeds
-
-TWO_SEEDS: dict[str, Any] = {"task": "t", "n": 60, "values": {"0": 0.25, "1": 0.5}, "mean": 0.375, "sd": 0.1768}
+ACC = {"task": "t", "metric": "acc", "n": 60, "values": {"0": 0.25, "1": 0.5}, "mean": 0.375, "sd": 0.1768}
+WITHOUT_LIMITS = {"low": None, "high": None}
 
 
-def console() -> Console:
-    return Console(width=200, file=StringIO(), record=True)
+def shown_seeds(cli: Cli, *scores: dict[str, Any], **fields: Any) -> list[str]:
+    """Return the lines that `figeval show` prints of two seeds with these scores."""
+    seeds = {"task": "t", "model": "m", "seeds": [0, 1], "wanted": [0, 1], "runs": {}, "scores": scores, **fields}
+    Path("seeds.json").write_text(json.dumps(seeds))
+    return cli("show", "seeds.json").out.splitlines()
 
 
-def test_seeds() -> None:
-    three_seeds = SeedScore(
-        metric="acc", low=0.1, high=0.65, interval=Interval("t over seeds and examples"), **TWO_SEEDS
-    )
-    chosen = SeedScore(metric="mrr", low=None, high=None, interval=Interval(reason=CHOSEN_ON_TEST), **TWO_SEEDS)
-    record = SeedsRecord(
-        task="t",
-        model="m",
-        seeds=[0, 1],
-        wanted=[0, 1],
-        runs={},
-        scores=[three_seeds, chosen],
-        warnings=["t: beware"],
-    )
-    screen = console()
-    show_seeds(record, screen)
-    lines = [line.split() for line in screen.export_text().splitlines()]
+def test_seeds(cli: Cli) -> None:
+    over_seeds = {**ACC, "low": 0.1, "high": 0.65, "interval": "t over seeds and examples"}
+    chosen = {**ACC, **WITHOUT_LIMITS, "metric": "mrr", "interval": "none: chosen on test"}
+    lines = [line.split() for line in shown_seeds(cli, over_seeds, chosen, warnings=["t: beware"])]
     assert lines[0] == ["m", "on", "t,", "2", "seeds"]
     assert lines[2] == ["t", "acc", "0.3750", "0.1768", "0.100", "to", "0.650", "2", "60", "0.2500", "0.5000"]
     assert lines[3] == ["t", "mrr", "0.3750†", "0.1768", "–", "2", "60", "0.2500", "0.5000"]
@@ -43,20 +30,19 @@ def test_seeds() -> None:
     assert lines[5] == ["t:", "beware"]
 
 
-def test_why_there_is_no_interval_over_seeds_is_told() -> None:
-    two = SeedScore(metric="acc", low=None, high=None, interval=Interval(reason="fewer than three seeds"), **TWO_SEEDS)
-    screen = console()
-    show_seeds(SeedsRecord(task="t", model="m", seeds=[0, 1], wanted=[0, 1], runs={}, scores=[two]), screen)
-    assert screen.export_text().splitlines()[-1] == "  t: no interval of acc: fewer than three seeds"
+def test_why_there_is_no_interval_over_seeds_is_told(cli: Cli) -> None:
+    lines = shown_seeds(cli, {**ACC, **WITHOUT_LIMITS, "interval": "none: fewer than three seeds"})
+    assert lines[-1] == "  t: no interval of acc: fewer than three seeds"
 
 
-def test_a_grid() -> None:
-    best = GridPoint(folder="grid-lr-1", values={"lr": "1"}, scores={"acc": 0.5, "mrr": None}, step=8)
-    broken = GridPoint(folder="grid-lr-9", values={"lr": "9"}, error="the loss of step 3 is nan")
+def test_a_grid(cli: Cli) -> None:
+    points = [
+        {"folder": "grid-lr-1", "values": {"lr": "1"}, "scores": {"acc": 0.5, "mrr": None}, "step": 8},
+        {"folder": "grid-lr-9", "values": {"lr": "9"}, "error": "the loss of step 3 is nan"},
+    ]
     shared = {"task": "t", "model": "m", "dev": "6 of 60", "metrics": ["acc", "mrr"], "best": "grid-lr-1"}
-    screen = console()
-    show_grid(GridRecord(points=[best, broken], **shared), screen)
-    lines = [line.split() for line in screen.export_text().splitlines()]
+    Path("grid.json").write_text(json.dumps({"points": points, **shared}))
+    lines = [line.split() for line in cli("show", "grid.json").out.splitlines()]
     assert lines[1:4] == [["lr", "acc", "mrr", "step"], ["1", "0.5000", "–", "8", "best"], ["9", "–", "–", "–"]]
     assert lines[4] == ["compared", "on", "dev:", "6", "of", "60"]
     assert lines[5] == ["grid-lr-9:", "the", "loss", "of", "step", "3", "is", "nan"]

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from figeval import Grid, Interval, Route, RunRecord
-from figeval.records.schema import BaselineRecord, BreakdownRecord, GroupRecord, MacroRecord, ModelRecord, SpreadRecord
-from figeval.reporting.grid import AND
-from figeval.reporting.table import notes, rows, show, show_breakdowns
-from figeval.task_types.pairs import Pairs
-from tests.finished_runs import run, score, task
-from tests.typed import route_of
+from figeval import Grid, Interval, Route, Run, RunRecord
+from figeval.testing import harness
+from tests.cli.conftest import Cli
+from tests.finished_runs import model, run, score, task
+from tests.runs.conftest import write_task
 
 
 def print_table(record: RunRecord, **console: Any) -> str:
     out = io.StringIO()
-    show(record, Console(file=out, **console))
+    Run(record, Path("nowhere")).print(Console(file=out, **console))
     return out.getvalue()
+
+
+def rows(record: RunRecord) -> list[Any]:
+    """Return the rows of the table of scores."""
+    return list(Run(record, Path("nowhere")).grids[0].rows)
+
+
+def notes(record: RunRecord) -> list[str]:
+    return Run(record, Path("nowhere")).notes()
 
 
 # ---- what is said ---------------------------------------------------------------------------------------------------
@@ -44,8 +52,8 @@ def test_effective_clusters_are_printed_where_they_differ(effective: float | Non
 
 def test_an_unreliable_interval_is_marked() -> None:
     unreliable = run(task(scores=[score(interval=Interval("wilson on effective n", reliable=False))]))
-    assert next(rows(unreliable))[4] == "0.100 to 0.500*"
-    assert list(notes(unreliable)) == ["* fewer than 10 effective clusters: the interval is unreliable"]
+    assert rows(unreliable)[0][4] == "0.100 to 0.500*"
+    assert notes(unreliable) == ["* fewer than 10 effective clusters: the interval is unreliable"]
 
 
 PARTIAL_SCORES = [score(value=1.0, n=10), score("macro_f1", n=10), score("acc_of_all"), score("parse_rate")]
@@ -70,7 +78,7 @@ def test_there_are_no_limits_where_the_scores_are_no_means_of_the_same_examples(
 
 def test_why_a_metric_has_no_value_is_told() -> None:
     nothing = score("position_bias", None, low=None, high=None, n=0, interval="none: shown in one order only")
-    assert list(notes(run(task(scores=[score(), nothing])))) == ["proverbs: no position_bias: shown in one order only"]
+    assert notes(run(task(scores=[score(), nothing]))) == ["proverbs: no position_bias: shown in one order only"]
 
 
 def test_examples_without_answers_are_still_examples() -> None:
@@ -83,7 +91,7 @@ def test_examples_without_answers_are_still_examples() -> None:
 def test_why_scores_have_no_interval_is_told_once_for_all_tasks() -> None:
     exact = score(low=None, high=None, interval="none: an exact expectation")
     tasks = [task("a", scores=[exact]), task("b", scores=[exact, score("f1")]), task("c")]
-    assert list(notes(run(*tasks))) == ["a, b: no interval of acc: an exact expectation"]
+    assert notes(run(*tasks)) == ["a, b: no interval of acc: an exact expectation"]
 
 
 def test_a_task_is_named_once() -> None:
@@ -102,7 +110,7 @@ def test_a_failed_task_has_a_row_and_its_last_line() -> None:
     record = run(task(status="failed", scores=[], error="Traceback …\n  somewhere\nValueError: no such word\n"))
     (row,) = rows(record)
     assert row[:4] == ("proverbs", "by_cosine", "failed", "–")
-    assert list(notes(record)) == ["proverbs failed: ValueError: no such word"]
+    assert notes(record) == ["proverbs failed: ValueError: no such word"]
 
 
 def test_a_task_still_to_come_has_a_row() -> None:
@@ -111,20 +119,20 @@ def test_a_task_still_to_come_has_a_row() -> None:
 
 
 def test_a_suite_shows_a_macro_mean_under_its_name() -> None:
-    record = run(task(), macro=[MacroRecord(suite="all", metric="acc", value=0.25, tasks=9)])
-    assert list(rows(record))[-1][:4] == ("all: macro mean of 9", "", "acc", "0.2500")
+    record = run(task(), macro=[{"suite": "all", "metric": "acc", "value": 0.25, "tasks": 9}])
+    assert (rows(record))[-1][:4] == ("all: macro mean of 9", "", "acc", "0.2500")
 
 
 def test_everything_odd_is_a_note() -> None:
     counts = {"ok": 30, "nan": 4, "unparseable": 6, "ties": 2, "truncated_inputs": 1, "refusal": 0}
     record = run(task(counts=counts, warnings=["--limit: the first 40 of 99"]), warnings=["the clock went back"])
-    assert list(notes(record)) == [
+    assert notes(record) == [
         "proverbs: 4 NaN; 6 answers that name none of the options; 2 ties, scored by expectation; "
         "1 input truncated to the model's maximum length",
         "proverbs: --limit: the first 40 of 99",
         "the clock went back",
     ]
-    assert not list(notes(run(task(counts={"ok": 40}))))
+    assert not (notes(run(task(counts={"ok": 40}))))
 
 
 def test_how_the_model_was_asked_stands_under_the_table() -> None:
@@ -145,7 +153,7 @@ def test_probes_are_marked_and_prompts_are_named() -> None:
 
 
 def test_a_floor_has_rows_only_if_probes_were_asked_for_or_its_scores_are_nowhere_else() -> None:
-    floor = BaselineRecord(baseline="no_query", scores=[score(value=0.2)])
+    floor = {"baseline": "no_query", "scores": [score(value=0.2)]}
     about = {"kind": "probe", "of": "proverbs", "variant": "no_query", "is_floor": True, "baselines": []}
     with_floor, probe = task(baselines=[floor]), task("proverbs@no_query", **about)
     assert [row[0] for row in rows(run(with_floor, probe))] == ["proverbs"]
@@ -160,7 +168,7 @@ def test_a_floor_has_rows_only_if_probes_were_asked_for_or_its_scores_are_nowher
 
 def test_the_spread_over_prompts_stands_under_the_table() -> None:
     about = {"lowest": 0.2, "lowest_prompt": "short", "highest": 0.35, "highest_prompt": "default"}
-    spread = SpreadRecord(task="proverbs", metric="acc", prompts=3, mean=0.25, range=0.15, **about)
+    spread = {"task": "proverbs", "metric": "acc", "prompts": 3, "mean": 0.25, "range": 0.15, **about}
     lines = print_table(run(task(), spreads=[spread])).splitlines()
     assert lines[3:] == [
         "",
@@ -187,12 +195,12 @@ def test_plain_output_is_aligned_text_however_narrow_the_reader(monkeypatch: pyt
 
 def test_what_the_model_says_of_itself_is_said() -> None:
     described = {"scoring": "plain rows", "fell_back_because": "packed trees: no", "warnings": ["2 opening tokens"]}
-    text = print_table(run(task("t"), model=ModelRecord(name="m", backend="causal", description=described)))
+    text = print_table(run(task("t"), **model("m", description=described)))
     assert "\n  2 opening tokens\n  log-likelihoods from plain rows (packed trees: no)\n" in text
 
 
 def test_brackets_are_no_markup_and_colons_no_emoji() -> None:
-    about = ModelRecord(name="hf:a[/]b", backend="[red]x")
+    about = {"name": "hf:a[/]b", "backend": "[red]x"}
     record = run(task("t:fire:", warnings=["[bold]see[/bold] [/] :x:"]), model=about)
     for console in ({}, {"force_terminal": True, "width": 200, "no_color": True}):
         text = print_table(record, **console)
@@ -216,7 +224,7 @@ def test_nothing_is_cut_on_a_terminal(width: int) -> None:
 
 
 def test_a_narrow_terminal_does_without_spare_columns_and_breaks_between_parts() -> None:
-    grid = Grid(("name", "spare", "parts"), [("a", "x" * 9, AND.join(["one two", "three"]))], spare=("spare",))
+    grid = Grid(("name", "spare", "parts"), [("a", "x" * 9, "one two · three")], spare=("spare",))
 
     def on(width: int) -> list[str]:
         out = io.StringIO()
@@ -228,30 +236,25 @@ def test_a_narrow_terminal_does_without_spare_columns_and_breaks_between_parts()
     assert on(15) == ["name  parts", "a     one two", "      three"]
 
 
-def test_breakdowns_show_the_most_frequent_and_count_the_rest() -> None:
-    groups = [GroupRecord(value=f"idiom {i}", scores=[score(n=99 - i)]) for i in range(25)]
-    record = run(task(breakdowns=[BreakdownRecord(by="idiom", groups=groups)]))
-    out = io.StringIO()
-    show_breakdowns(record, Console(file=out))
-    lines = out.getvalue().splitlines()
-    assert lines[:3] == [
-        "",
-        "proverbs by idiom",
-        "idiom     metric   value   95 % interval   n",
-    ]
-    assert lines[3] == "idiom 0   acc     0.2500  0.100 to 0.500  99"
-    assert lines[-1] == "  … and 5 more in run.json"
-    assert len(lines) == 3 + 20 + 1
-    out = io.StringIO()
-    show_breakdowns(record, Console(file=out), most=None)
-    assert len(out.getvalue().splitlines()) == 3 + 25
+def test_breakdowns_show_the_most_frequent_and_count_the_rest(cli: Cli, tmp_path: Path) -> None:
+    lines = [{"id": f"e{n}", "q": "a b", "o": ["a b", "c"], "g": 0, "k": f"idiom {n // 2}"} for n in range(50)]
+    write_task(tmp_path, "t", n=50, **{f"row{n}": line for n, line in enumerate(lines)})
+    options = ("--include_path", ".", "--no_baselines", "--output_path", "run", "--by", "kind")
+    printed = cli("run", "--tasks", "t", "--model", "overlap", *options).out
+    head, first, *others = printed.partition("\nt by kind\n")[2].partition("\n\n")[0].splitlines()
+    assert head.split() == ["kind", "metric", "value", "95", "%", "interval", "n"]
+    assert first.split()[:4] == ["idiom", "0", "acc", "1.0000"] and first.split()[-1] == "2"
+    assert others[-1] == "  … and 5 more in run.json"
+    every = cli("show", "run", "--by", "kind").out.partition("t by kind\n")[2]
+    assert len({line.split()[1] for line in every.splitlines() if line.startswith("idiom")}) == 25
 
 
 # ---- the legend -----------------------------------------------------------------------------------------------------
 
 
 def task_by_route(name: str, label: str | None, threshold: float = 0.5) -> Any:
-    labels, route = ["entailment", "non-entailment"], route_of(Pairs, "by_cosine_threshold")
+    labels = ["entailment", "non-entailment"]
+    (route,) = (route for route in harness().routes.of("pairs") if route.name == "by_cosine_threshold")
     legend, settings = route.explain({"threshold": threshold}, labels), {"labels": labels, "threshold": threshold}
     return task(name, task_type="pairs", route=route.name, only_label=label, settings=settings, legend=legend)
 
@@ -263,7 +266,7 @@ def test_the_legend_says_which_answer_is_right_and_what_the_threshold_was() -> N
         task_by_route("c", "entailment"),
         task("d"),
     )
-    assert list(notes(record)) == [
+    assert notes(record) == [
         "the right answer is entailment for every example of a, c",
         "the right answer is non-entailment for every example of b",
         "by_cosine_threshold: a pair is labelled entailment if its score is 0.5 or more, otherwise non-entailment",
@@ -283,16 +286,16 @@ def test_what_a_route_does_not_explain_is_not_guessed(labels: dict[str, list[str
     themes = task(
         "sayings", route=plugin_route.name, settings={**labels, **settings}, legend=plugin_route.explain(settings, ())
     )
-    assert list(notes(run(themes))) == ["by_closeness: threshold 0.05, margin 2"]
+    assert notes(run(themes)) == ["by_closeness: threshold 0.05, margin 2"]
 
 
 @pytest.mark.parametrize("name", ["threshold", "temperature"])
 def test_records_of_earlier_versions_have_no_legend_but_settings(name: str) -> None:
     settings = {"labels": ["entailment", "non-entailment"], name: 0.5}
-    assert list(notes(run(task("old", route="by_own", settings=settings)))) == [f"by_own: {name} 0.5"]
+    assert notes(run(task("old", route="by_own", settings=settings))) == [f"by_own: {name} 0.5"]
 
 
 def test_hidden_golds_are_counted_under_the_table() -> None:
-    assert list(notes(run(task(n=10, available=10, hidden=1)))) == [
+    assert notes(run(task(n=10, available=10, hidden=1))) == [
         "proverbs: 1 of 10 gold answers are hidden and not scored"
     ]

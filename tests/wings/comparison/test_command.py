@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.records.run_folder import RunFolder, read_run
 from tests.cli.conftest import Cli, cli
-from tests.finished_runs import finished
+from tests.finished_runs import finished, store
 
 __all__ = ["cli"]
 
@@ -91,14 +90,11 @@ def test_planned_comparisons_have_holms_correction(cli: Cli, runs: tuple[Path, P
 def test_the_warnings_of_the_runs_are_repeated_once(runs: tuple[Path, Path], tmp_path: Path) -> None:
     copies = []
     for number, source in enumerate(runs):
-        record, _ = read_run(source)
+        record = figeval.load(source).record
         for task in record.tasks:
             task.warnings, task.only_label = ["punished by construction"], "yes"
         record.digests, record.warnings = {}, [f"own warning of {number}"]
-        copy = tmp_path / str(number)
-        shutil.copytree(source, copy)
-        RunFolder(copy).write(record)
-        copies.append(copy)
+        copies.append(store(shutil.copytree(source, tmp_path / str(number)), record))
     notes = list(figeval.compare(copies).notes())
     assert notes.count("A and B: mini_fables: punished by construction") == 1
     assert "A and B: the right answer is yes for every example of mini_fables" in notes
@@ -110,17 +106,14 @@ def test_tasks_with_the_same_rows_are_one_test(runs: tuple[Path, Path], tmp_path
     """An encoder answers a retrieval task, alone or as a part of another task, with the same rows."""
     copies = []
     for number, source in enumerate(runs):
-        record, _ = read_run(source)
+        record = figeval.load(source).record
         (fables,) = (task for task in record.tasks if task.task == "mini_fables")
         again = fables.model_copy(
             update={"task": "again", "predictions": "predictions/again.jsonl", "predictions_sha256": None}
         )
         record.digests, record.tasks = {}, [fables, again]
-        copy = tmp_path / str(number)
-        shutil.copytree(source, copy)
-        shutil.copy(copy / fables.predictions, copy / again.predictions)
-        RunFolder(copy).write(record)
-        copies.append(copy)
+        copies.append(store(shutil.copytree(source, tmp_path / str(number)), record))
+        shutil.copy(copies[-1] / fables.predictions, copies[-1] / again.predictions)
     comparison = figeval.compare(copies)
     first, repeated = comparison.result.pairs[0, 1].tasks
     assert (comparison.family, repeated.same_as) == (1, "mini_fables")

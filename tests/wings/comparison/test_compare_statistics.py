@@ -11,25 +11,21 @@ import pytest
 from scipy import stats
 
 from figeval import RecordError
-from figeval.records.run_folder import RunFolder
-from figeval.records.schema import ContrastRecord
-from figeval.wings.comparison.detectable import detectable_by
-from tests.finished_runs import compare_runs, row, run, task
+from tests.finished_runs import compare_runs, row, run, store, task
 
 Row = Mapping[str, Any]
 
 
 def write_run(folder: Path, rows: Mapping[str, Row], metric: str, task_type: str, **changes: Any) -> Path:
     """A run folder with one task, whose rows store numbers of the metric that the comparison must not use."""
-    target = RunFolder(folder)
-    target.predictions_file("x").parent.mkdir(parents=True)
     settings = {"labels": ["1", "2", "3", "4", "5"] if task_type == "rating" else ["yes", "no"]}
-    target.write(run(task("t", **{"task_type": task_type, "settings": settings, "n": len(rows), **changes})))
-    with target.appending("t") as writer:
-        for identity, fields in rows.items():
-            stored = {} if fields.get("status") == "unparseable" else {metric: [9.0] * 6}
-            writer.write(row(identity, metrics=stored, **fields))
-    return folder
+    record = run(task("t", **{"task_type": task_type, "settings": settings, "n": len(rows), **changes}))
+    numbers = {metric: [9.0] * 6}
+    lines = [
+        row(identity, metrics={} if fields.get("status") == "unparseable" else numbers, **fields)
+        for identity, fields in rows.items()
+    ]
+    return store(folder, record, {"t": lines})
 
 
 def rating_rows(ratings: Any, grades: Any) -> dict[str, Row]:
@@ -57,7 +53,7 @@ def test_a_correlation_is_that_of_the_examples_that_both_runs_answered(tmp_path:
     assert comparison.p < 0.001
     assert 0 < (comparison.low or 0) < (comparison.difference or 0) < (comparison.high or 0)
     assert comparison.interval.method == "cluster bootstrap"
-    assert detectable_by(comparison) == pytest.approx(2.802 * (comparison.stderr or 0), rel=1e-3)
+    assert task.detectable == pytest.approx(2.802 * (comparison.stderr or 0), rel=1e-3)
 
 
 def test_ratings_without_a_correlation_are_left_out_with_the_reason(tmp_path: Path) -> None:
@@ -119,29 +115,23 @@ def write_contrast(
     folder: Path, positive: Any, negative: Any, within: str | None = None, size: int = 1, **changes: Any
 ) -> Path:
     """A run of two tasks with these scores for the label `yes`, and the contrast of a suite between them."""
-    target = RunFolder(folder)
-    target.predictions_file("x").parent.mkdir(parents=True)
-    contrast_fields: dict[str, Any] = {
-        "tasks": ["ent", "ant"],
-        "label": "yes",
-        "within": within,
-        "positive": 0,
-        "negative": 0,
+    contrast: dict[str, Any] = {
+        **{"suite": "s", "contrast": "all", "scores": [], "tasks": ["ent", "ant"]},
+        **{"label": "yes", "within": within, "positive": 0, "negative": 0},
     }
-    contrast = ContrastRecord(suite="s", contrast="all", scores=[], **{**contrast_fields, **changes})
-    target.write(
-        run(task("ent", n=len(positive)), task("ant", n=len(negative))).model_copy(update={"contrasts": [contrast]})
-    )
-    for name, scores, gold in (("ent", positive, "yes"), ("ant", negative, "no")):
-        with target.appending(name) as writer:
-            for number, score in enumerate(scores):
-                if score is None:
-                    writer.write(row(f"e{number}", gold=gold, status="unparseable", metrics={}))
-                    continue
-                right = {"acc": float((score > 0) == (gold == "yes"))}
-                meta = {"idiom": f"i{number // size}"}
-                writer.write(row(f"e{number}", gold=gold, scores=[float(score), 0.0], metrics=right, meta=meta))
-    return folder
+    tasks = (task("ent", n=len(positive)), task("ant", n=len(negative)))
+
+    def line(number: int, score: float | None, gold: str) -> dict[str, Any]:
+        if score is None:
+            return row(f"e{number}", gold=gold, status="unparseable", metrics={})
+        right, meta = {"acc": float((score > 0) == (gold == "yes"))}, {"idiom": f"i{number // size}"}
+        return row(f"e{number}", gold=gold, scores=[float(score), 0.0], metrics=right, meta=meta)
+
+    rows = {
+        name: [line(number, score, gold) for number, score in enumerate(scores)]
+        for name, scores, gold in (("ent", positive, "yes"), ("ant", negative, "no"))
+    }
+    return store(folder, run(*tasks, contrasts=[{**contrast, **changes}]), rows)
 
 
 def test_contrasts_are_compared_on_what_both_runs_answered(tmp_path: Path) -> None:

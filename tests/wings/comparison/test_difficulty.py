@@ -12,10 +12,8 @@ import pytest
 
 import figeval
 from figeval import RecordError
-from figeval.records.run_folder import RunFolder
-from figeval.records.sweep import SeedsRecord, write
 from tests.cli.conftest import Cli, cli
-from tests.finished_runs import finished, row, run, task
+from tests.finished_runs import finished, row, run, store, task
 
 __all__ = ["cli"]
 
@@ -25,15 +23,11 @@ GOLD = {"easy": 3, "mixed": 4, "fine": 5, "hard": 6, "alike": 7, "silent": 8}
 
 def write_run(folder: Path, answers: dict[str, tuple[Any, float | None]], **changes: Any) -> Path:
     """A run folder with these answers and their values by id; the gold answer is that of `GOLD`, else 0."""
-    target = RunFolder(folder)
-    target.predictions_file("t").parent.mkdir(parents=True)
-    target.write(run(task("t")))
-    with target.appending("t") as writer:
-        for identity, (answer, value) in answers.items():
-            metrics = {} if value is None else {"acc": value}
-            gold = GOLD.get(identity, 0)
-            writer.write(row(identity, metrics=metrics, pred=answer, gold=gold, **changes))
-    return folder
+    rows = [
+        row(name, metrics={} if value is None else {"acc": value}, pred=answer, gold=GOLD.get(name, 0), **changes)
+        for name, (answer, value) in answers.items()
+    ]
+    return store(folder, run(task("t")), {"t": rows})
 
 
 def test_items_are_counted_and_a_common_error_is_a_candidate(tmp_path: Path) -> None:
@@ -79,8 +73,8 @@ def test_every_seed_counts_for_a_common_error(tmp_path: Path) -> None:
     other = write_run(tmp_path / "other", {**rows, "x": (1, 0.0)})
     for seed, answer in ((0, 1), (1, 2)):
         write_run(tmp_path / "s" / f"seed-{seed}", {**rows, "x": (answer, 0.0)})
-    seeds = SeedsRecord(task="t", model="m", seeds=[0, 1], wanted=[0, 1], runs={"0": "seed-0", "1": "seed-1"})
-    write(seeds, tmp_path / "s" / "seeds.json")
+    seeds = {"task": "t", "model": "m", "seeds": [0, 1], "wanted": [0, 1], "runs": {"0": "seed-0", "1": "seed-1"}}
+    (tmp_path / "s" / "seeds.json").write_text(json.dumps({**seeds, "scores": []}))
     assert figeval.difficulty(other, tmp_path / "s").tasks[0].candidates == []
     assert len(figeval.difficulty(other, tmp_path / "s" / "seed-0").tasks[0].candidates) == 1
 
@@ -95,11 +89,9 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a", {"x": (0, 1.0)})
     with pytest.raises(RecordError, match="no task has 'ac' per example in all runs; did you mean 'acc'"):
         figeval.difficulty(a, a, metric="ac")
-    other = RunFolder(tmp_path / "b")
-    other.path.mkdir()
-    other.write(run(task("u")))
+    other = store(tmp_path / "b", run(task("u")))
     with pytest.raises(RecordError, match=r"the runs have no task in common: .* has t; .* has u"):
-        figeval.difficulty(a, other.path)
+        figeval.difficulty(a, other)
 
 
 def test_the_command_on_real_runs(cli: Cli, tmp_path: Path) -> None:

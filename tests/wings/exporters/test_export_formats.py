@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
 
 import figeval
-from figeval import PluginError, write_output
-from figeval.records.run_folder import RunFolder
-from figeval.records.schema import LanguageRecord, MacroRecord, ModelRecord
-from figeval.wings.exporters.api import call_exporter
+from figeval import PluginError, RunRecord, hookimpl
 from tests.cli.conftest import Cli
-from tests.finished_runs import finished, row, run, score, task
+from tests.finished_runs import finished, row, run, score, store, task
 
 HOSTILE_TEXT = '<script>alert(1)</script> \x1b[31m=1+1\u202e \x85 "; DROP TABLE'
 
@@ -33,12 +31,9 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write_hostile_run(target: Path, name: str = "=cmd|'/C calc'!A0/../x", tasks: Any = None) -> Path:
     """A run folder from somebody else, whose model and replies are hostile."""
     task_records = tasks or [task("a_task", predictions="predictions/a_task.jsonl")]
-    folder = RunFolder(target)
-    with folder.locked():
-        folder.write(run(*task_records, model=ModelRecord(name=name, backend="openai"), provenance={"packages": {}}))
-        for task_record in task_records:
-            folder.replace(task_record.task, [row("x1", raw=HOSTILE_TEXT, texts=["from the benchmark"], finish="stop")])
-    return target
+    record = run(*task_records, model={"name": name, "backend": "openai"}, provenance={"packages": {}})
+    answer = row("x1", raw=HOSTILE_TEXT, texts=["from the benchmark"], finish="stop")
+    return store(target, record, {task_record.task: [answer] for task_record in task_records})
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -120,17 +115,12 @@ def test_every_eval_ever_names_the_page_of_a_benchmark(cli: Cli) -> None:
 
 def test_answers_in_several_languages_refer_to_their_language(cli: Cli) -> None:
     """The score of such a task is a mean over languages, and no mean over rows."""
-    language_record = LanguageRecord(language="sw", scores=[score()])
-    write_hostile_run(Path("run"), tasks=[task("mini_fables", languages=[language_record])])
-    folder = RunFolder(Path("run"))
-    fables = finished(Path("real"), "mini_fables", limit=1, baselines=False)
-    record = RunFolder(fables).read()
-    assert record is not None
-    record.tasks[0].languages = [language_record]
-    record.tasks[0].predictions_sha256 = None
-    (line,) = RunFolder(fables).rows("mini_fables")
-    folder.replace("mini_fables", [{**line, "language": "sw"}])
-    folder.write(record)
+    fables = finished(Path("run"), "mini_fables", limit=1, baselines=False)
+    record, (line,) = figeval.load(fables).record, figeval.load(fables).rows("mini_fables")
+    content = json.loads(record.model_dump_json())
+    content["tasks"][0] |= {"languages": [{"language": "sw", "scores": [score().model_dump()]}]}
+    content["tasks"][0] |= {"predictions_sha256": None}
+    store(fables, RunRecord.model_validate(content), {"mini_fables": [{**line, "language": "sw"}]})
     cli("export", "run", "--to", "every_eval_ever", "-o", "out", "--include_text")
     (line,) = lines(only(files(Path("out")), "_samples.jsonl"))
     assert line["evaluation_name"] == "mini_fables (sw)"
@@ -154,10 +144,10 @@ def test_lm_eval_prints_the_table(cli: Cli, mini: Path) -> None:
 
 def test_macro_means_are_groups_of_lm_eval(cli: Cli) -> None:
     means = [
-        MacroRecord(suite="a_suite", metric=name, value=value, tasks=2) for name, value in [("acc", 0.5), ("mrr", None)]
+        {"suite": "a_suite", "metric": name, "value": value, "tasks": 2}
+        for name, value in [("acc", 0.5), ("mrr", None)]
     ]
-    with RunFolder(Path("run")).locked():
-        RunFolder(Path("run")).write(run(task("a,task"), macro=means))
+    store(Path("run"), run(task("a,task"), macro=means))
     cli("export", "run", "--to", "lm_eval", "-o", "out")
     lm_eval_results = json.loads(only(files(Path("out")), "results_"))
     assert lm_eval_results["groups"] == {"a_suite": {"alias": "a_suite", "acc,none": 0.5}}
@@ -365,17 +355,30 @@ def test_several_files_need_a_folder(cli: Cli, mini: Path) -> None:
     assert "is a folder" in cli("export", mini, "--to", "csv", "-o", "folder").complaint
 
 
-def test_what_an_exporter_may_return(tmp_path: Path) -> None:
-    assert call_exporter(lambda runs: str(len(runs)), []) == "0"
-    write_output(call_exporter(lambda runs, stored: {"a/b.txt": "text", "c.bin": b"\0"}, []), tmp_path / "new")
+def test_what_an_exporter_may_return(tmp_path: Path, mini: Path, install: Callable[..., None]) -> None:
+    contents: dict[str, Any] = {
+        "count": "1",
+        "several": {"a/b.txt": "text", "c.bin": b"\0"},
+        "number": 5,
+        "numbers": {"a": 5},
+        **{f"outside{n}": {name: ""} for n, name in enumerate(("../x", "/x", "", "a\\b", "a/../../x", "a\nb"))},
+    }
+    plugin = ModuleType("various_exporters")
+
+    @hookimpl
+    def register_exporters(register: Any) -> None:
+        for name, content in contents.items():
+            register(name, lambda runs, content=content: content)
+
+    plugin.register_exporters = register_exporters  # type: ignore[attr-defined]
+    install(plugin)
+    assert figeval.export(mini, to="count") == "1"
+    figeval.export(mini, to="several", output=tmp_path / "new")
     assert files(tmp_path / "new") == {"a/b.txt": "text", "c.bin": "\0"}
-    for name in ("../x", "/x", "", "a\\b", "a/../../x", "a\nb"):
-        with pytest.raises(PluginError, match="within the folder"):
-            call_exporter(lambda runs, name=name: {name: ""}, [])
-    with pytest.raises(PluginError, match="a text, bytes or a mapping"):
-        call_exporter(lambda runs: 5, [])
-    with pytest.raises(PluginError, match="return a text or bytes"):
-        call_exporter(lambda runs: {"a": 5}, [])
+    problems = {"number": "a text, bytes or a mapping", "numbers": "return a text or bytes"}
+    for name in list(contents)[2:]:
+        with pytest.raises(PluginError, match=problems.get(name, "within the folder")):
+            figeval.export(mini, to=name, output=tmp_path / name)
 
 
 def test_python_exports_the_same(cli: Cli, mini: Path) -> None:

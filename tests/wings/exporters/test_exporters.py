@@ -6,23 +6,30 @@ import csv
 import io
 import json
 import re
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from figeval import Interval, RunRecord, UnknownName, hookimpl, plugins
-from figeval.plugins import PluginManager
-from figeval.records.schema import BaselineRecord, ChoicesRecord, KindRecord, LanguageRecord, MacroRecord, ModelRecord
-from figeval.runs.stored import load_exporters
-from tests.finished_runs import run, score, task
+import figeval
+from figeval import Interval, RunRecord, UnknownName, hookimpl
+from tests.finished_runs import model, run, score, store, task
+
+Export = Callable[..., str]
 
 
-def export(form: str, *runs: RunRecord) -> str:
-    return load_exporters(plugins.plugin_manager()).get(form)(runs)
+@pytest.fixture
+def export(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """Return a function that exports hand-made records: `export("csv", record)`."""
 
+    def exported(form: str, *records: RunRecord) -> str:
+        folder = tmp_path_factory.mktemp("runs")
+        text = figeval.export([store(folder / str(n), record) for n, record in enumerate(records)], to=form)
+        assert text is not None
+        return text
 
-def model(name: str) -> dict[str, Any]:
-    return {"model": ModelRecord(name=name, backend="encoder"), "identity": f"{abs(hash(name)):08x}"[:8]}
+    return exported
 
 
 TWO_RUNS = (
@@ -31,12 +38,7 @@ TWO_RUNS = (
 )
 
 
-def test_the_formats_are_registered() -> None:
-    names = {entry.name for entry in load_exporters(plugins.plugin_manager())}
-    assert names >= {"csv", "json", "latex", "markdown", "published"}
-
-
-def test_the_papers_numbers_stand_beside_ours() -> None:
+def test_the_papers_numbers_stand_beside_ours(export: Export) -> None:
     text = export("published", run(task("epic_retrieval_all", scores=[score("acc"), score("recall@5")])))
     head, _, first, second = text.splitlines()[:4]
     assert head.endswith("| published |")
@@ -46,30 +48,30 @@ def test_the_papers_numbers_stand_beside_ours() -> None:
     assert "- epic_retrieval_all: ePiC, ACL 2022, Table 4: off the shelf, cosine" in text
 
 
-def test_numbers_of_two_versions_of_a_paper_are_told_apart() -> None:
+def test_numbers_of_two_versions_of_a_paper_are_told_apart(export: Export) -> None:
     """Version 1 has three models, the version in print two of them with other numbers."""
     line = export("published", run(task("epic_mcq", scores=[score("acc")]))).splitlines()[2]
     assert line.endswith("| ACL 2022: RoBERTa 0.230, Human 0.787; arXiv v1: BERT 0.260 |")
 
 
-def test_a_plugin_may_bring_another() -> None:
-    class Plugin:
-        @staticmethod
-        @hookimpl
-        def register_exporters(register: Any) -> None:
-            register("count", lambda runs: str(len(runs)))
+def test_a_plugin_may_bring_another(export: Export, install: Callable[..., None]) -> None:
+    plugin = ModuleType("counting_exporter")
 
-    manager = PluginManager()
-    manager.load("mine", "a test", lambda: Plugin)
-    assert load_exporters(manager).get("count")(TWO_RUNS) == "2"
+    @hookimpl
+    def register_exporters(register: Any) -> None:
+        register("count", lambda runs: str(len(runs)))
+
+    plugin.register_exporters = register_exporters  # type: ignore[attr-defined]
+    install(plugin)
+    assert export("count", *TWO_RUNS) == "2"
     with pytest.raises(UnknownName, match="unknown format 'cuont'; did you mean 'count'"):
-        load_exporters(manager).get("cuont")
+        export("cuont", *TWO_RUNS)
 
 
 # ---- for programs ---------------------------------------------------------------------------------------------------
 
 
-def test_csv_has_one_number_per_row() -> None:
+def test_csv_has_one_number_per_row(export: Export) -> None:
     rows = list(csv.DictReader(io.StringIO(export("csv", *TWO_RUNS))))
     assert [(row["kind"], row["model"], row["task"], row["metric"], row["value"]) for row in rows] == [
         ("model", "minilm", "proverbs", "acc", "0.25"),
@@ -89,10 +91,10 @@ def test_csv_has_one_number_per_row() -> None:
     assert rows[-4]["low"] == "", "unknown is empty, not 0"
 
 
-def test_json_keeps_types_and_unknowns() -> None:
+def test_json_keeps_types_and_unknowns(export: Export) -> None:
     record = run(
         task(status="failed", scores=[], baselines=[]),
-        macro=[MacroRecord(suite="s", metric="acc", value=None, tasks=2)],
+        macro=[{"suite": "s", "metric": "acc", "value": None, "tasks": 2}],
     )
     failed, macro = json.loads(export("json", record))
     assert (failed["task"], failed["status"], failed["metric"], failed["value"]) == ("proverbs", "failed", None, None)
@@ -114,11 +116,11 @@ MARKDOWN = """\
 """
 
 
-def test_markdown() -> None:
+def test_markdown(export: Export) -> None:
     assert export("markdown", *TWO_RUNS) == MARKDOWN
 
 
-def test_unequal_clusters_are_told() -> None:
+def test_unequal_clusters_are_told(export: Export) -> None:
     uneven = run(task(scores=[score(clusters=139, effective_clusters=29.96), score("mrr", effective_clusters=19.8)]))
     warning = "proverbs: 139 clusters of unequal size are equivalent to 30 equal ones"
     assert export("markdown", uneven).count(warning) == export("latex", uneven).count(warning) == 1
@@ -127,7 +129,7 @@ def test_unequal_clusters_are_told() -> None:
     assert "29.96" in export("csv", uneven)
 
 
-def test_unreliable_intervals_are_marked() -> None:
+def test_unreliable_intervals_are_marked(export: Export) -> None:
     unreliable = run(task(scores=[score(interval=Interval("wilson on effective n", reliable=False))]))
     assert r"| 0.250 [0.100, 0.500]\* |" in export("markdown", unreliable)
     assert r"{\scriptsize [0.100, 0.500]*}" in export("latex", unreliable)
@@ -139,7 +141,7 @@ def test_unreliable_intervals_are_marked() -> None:
 MEAN = run(task(scores=[score(sd=0.02), score("f1", sd=0.03, low=None, high=None)]))
 
 
-def test_a_mean_over_seeds_has_their_standard_deviation() -> None:
+def test_a_mean_over_seeds_has_their_standard_deviation(export: Export) -> None:
     markdown, latex = export("markdown", MEAN), export("latex", MEAN)
     assert "| 0.250 ± 0.020 [0.100, 0.500] |" in markdown
     assert "| 0.250 ± 0.030 |" in markdown
@@ -150,7 +152,7 @@ def test_a_mean_over_seeds_has_their_standard_deviation() -> None:
     assert json.loads(export("json", MEAN))[0]["sd"] == 0.02
 
 
-def test_runs_on_other_examples_never_share_a_line() -> None:
+def test_runs_on_other_examples_never_share_a_line(export: Export) -> None:
     limited = task(n=10, scores=[score(n=10)], warnings=["--limit: the first 10 of 40"])
     other = task(examples_sha256="1" * 64)
     text = export("markdown", run(task(), **model("a")), run(limited, **model("b")), run(other, **model("c")))
@@ -159,13 +161,13 @@ def test_runs_on_other_examples_never_share_a_line() -> None:
     assert "- b: proverbs: --limit: the first 10 of 40" in text
 
 
-def test_two_runs_of_one_model_are_told_apart() -> None:
+def test_two_runs_of_one_model_are_told_apart(export: Export) -> None:
     first, second = run(task(), identity="11111111"), run(task(), identity="22222222")
     head = export("markdown", first, second).splitlines()[0]
     assert "| a-model (11111111) | a-model (22222222) |" in head
 
 
-def test_a_baseline_that_was_also_run_has_one_column() -> None:
+def test_a_baseline_that_was_also_run_has_one_column(export: Export) -> None:
     """With another value, as `random` has with another seed, it is not the same one."""
     overlap = [score(value=0.125), score("mrr", 0.3)]
     ours, trivial = run(task(), task("pairs"), **model("ours")), run(task(scores=overlap), **model("overlap"))
@@ -177,8 +179,8 @@ def test_a_baseline_that_was_also_run_has_one_column() -> None:
     assert "| chance | overlap | ours | overlap |" in export("markdown", ours, other)
 
 
-def test_the_floor_of_one_run_is_a_baseline_and_has_no_line() -> None:
-    floor = BaselineRecord(baseline="no_query", scores=[score(value=0.2)])
+def test_the_floor_of_one_run_is_a_baseline_and_has_no_line(export: Export) -> None:
+    floor = {"baseline": "no_query", "scores": [score(value=0.2)]}
     about = {"kind": "probe", "of": "proverbs", "variant": "no_query", "is_floor": True, "baselines": []}
     record = run(task(baselines=[floor]), task("proverbs@no_query", **about))
     text = export("markdown", record)
@@ -193,7 +195,7 @@ CONCEPTS = {"augment": {"add": "concepts", "from": "train", "k": 3, "retriever":
 AUGMENTATION_NOTE = "a-model + concepts: augmented: concepts of the 3 nearest training examples (minilm)"
 
 
-def test_runs_that_were_asked_in_another_way_are_told_apart_by_that() -> None:
+def test_runs_that_were_asked_in_another_way_are_told_apart_by_that(export: Export) -> None:
     runs = run(task(settings=CONCEPTS), identity="11111111"), run(task(), identity="22222222")
     text = export("markdown", *runs)
     assert "| a-model + concepts | a-model |" in text.splitlines()[0]
@@ -202,18 +204,18 @@ def test_runs_that_were_asked_in_another_way_are_told_apart_by_that() -> None:
     assert "Task & Metric & $n$ & chance & overlap & a-model + concepts & a-model" in export("latex", *runs)
 
 
-def test_programs_read_how_the_model_was_asked_and_baselines_were_not() -> None:
+def test_programs_read_how_the_model_was_asked_and_baselines_were_not(export: Export) -> None:
     first, trivial, *_ = json.loads(export("json", run(task(settings=CONCEPTS))))
     assert first["conditions"] == "augmented: concepts of the 3 nearest training examples (minilm)"
     assert (trivial["kind"], trivial["conditions"]) == ("baseline", None)
 
 
-def test_a_task_without_scores_is_told() -> None:
+def test_a_task_without_scores_is_told(export: Export) -> None:
     text = export("markdown", run(task(status="failed", scores=[])))
     assert "- a-model has no scores on proverbs: failed" in text
 
 
-def test_nothing_breaks_a_markdown_table() -> None:
+def test_nothing_breaks_a_markdown_table(export: Export) -> None:
     text = export("markdown", run(task(), **model("a|b\nc")))
     assert r"a\|b c" in text
     assert all(line.startswith("|") for line in text.split("\n\n")[0].splitlines())
@@ -233,7 +235,7 @@ def test_nothing_breaks_a_markdown_table() -> None:
         ("@a task@b #1", "@&NoBreak;a task@b #&NoBreak;1"),
     ],
 )
-def test_nothing_is_marked_up_or_linked_in_markdown(name: str, shown: str) -> None:
+def test_nothing_is_marked_up_or_linked_in_markdown(export: Export, name: str, shown: str) -> None:
     """GitHub also links addresses, users and issues that no markup encloses."""
     assert f"| {shown} |" in export("markdown", run(task(), **model(name))).splitlines()[0]
 
@@ -260,13 +262,13 @@ in brackets the 95\,\% interval, over clusters if examples are not independent.}
 """
 
 
-def test_latex() -> None:
+def test_latex(export: Export) -> None:
     assert export("latex", *TWO_RUNS) == LATEX
 
 
-def test_latex_lines_have_as_many_cells_as_columns_whatever_the_names() -> None:
+def test_latex_lines_have_as_many_cells_as_columns_whatever_the_names(export: Export) -> None:
     strange = r"a&b%c$d#e_f{g}h~i^j\k<l>|m" + "\n%"
-    baseline = BaselineRecord(baseline="x & y", scores=[score(value=-0.1)])
+    baseline = {"baseline": "x & y", "scores": [score(value=-0.1)]}
     record = run(task("p_q", baselines=[baseline], warnings=["two\nlines"]), **model(strange))
     text = export("latex", record)
     columns = len(re.search(r"\\begin\{tabular\}\{(l+r+)\}", text).group(1))
@@ -279,12 +281,12 @@ def test_latex_lines_have_as_many_cells_as_columns_whatever_the_names() -> None:
 
 
 @pytest.mark.parametrize("name", ["[1cm]", "*x"])
-def test_latex_lines_are_no_arguments_of_the_lines_before(name: str) -> None:
+def test_latex_lines_are_no_arguments_of_the_lines_before(export: Export, name: str) -> None:
     text = export("latex", run(task("a"), task(name)))
     assert f"\n{{}}{name} & acc" in text
 
 
-def test_latex_names_the_range_of_n() -> None:
+def test_latex_names_the_range_of_n(export: Export) -> None:
     record = run(task("a"), task("b", n=7, scores=[score(n=7)]))
     assert "on $n = 7$ to $40$ examples" in export("latex", record)
     assert r"\caption{Scores of a-model, with trivial" in export("latex", run(task(scores=[])))
@@ -296,7 +298,7 @@ FEW_ANSWERS = task(
 
 
 @pytest.mark.parametrize("position", [0, 1])
-def test_a_score_of_the_answered_examples_says_their_number(position: int) -> None:
+def test_a_score_of_the_answered_examples_says_their_number(export: Export, position: int) -> None:
     """Whatever the order of the runs, and without another run or a trivial model that answers all."""
     runs = [run(task(), **model("whole"))]
     runs.insert(position, run(FEW_ANSWERS, **model("easy")))
@@ -310,23 +312,23 @@ def test_a_score_of_the_answered_examples_says_their_number(position: int) -> No
             assert "proverbs: only 10 of 40 examples have an answer (acc)" in re.sub("(?m)^%.*", "", text)
 
 
-def test_examples_that_a_metric_does_not_count_are_not_unanswered() -> None:
+def test_examples_that_a_metric_does_not_count_are_not_unanswered(export: Export) -> None:
     pairs = task(scores=[score("acc_strict", n=20)], baselines=[], counts={"ok": 40})
     text = export("markdown", run(pairs))
     assert "| proverbs | acc_strict | 20 |" in text
     assert "answer" not in text
 
 
-def test_a_mean_over_seeds_with_different_answers_says_so() -> None:
+def test_a_mean_over_seeds_with_different_answers_says_so(export: Export) -> None:
     unequal = score(sd=0.3, low=None, high=None, n=30, interval="none: not the same examples answered")
     for form in ("markdown", "latex"):
         text = export(form, run(task(scores=[unequal])))
         assert "proverbs: the seeds answered different examples, one of them only 30 of 40 (acc)" in text
 
 
-def test_what_changes_how_a_number_is_read_is_in_the_float() -> None:
+def test_what_changes_how_a_number_is_read_is_in_the_float(export: Export) -> None:
     unreliable = score(interval=Interval("wilson on effective n", reliable=False))
-    languages = [LanguageRecord(language=name, scores=[score(n=20)], baselines=[]) for name in ("en", "zh")]
+    languages = [{"language": name, "scores": [score(n=20)], "baselines": []} for name in ("en", "zh")]
     record = run(task(scores=[unreliable], languages=languages, n=10, available=40), config={"limit": 10})
     text = export("latex", record)
     caption = text.partition(r"\caption{")[2]
@@ -338,26 +340,26 @@ def test_what_changes_how_a_number_is_read_is_in_the_float() -> None:
 def run_in_languages() -> RunRecord:
     """A task in two languages with kinds of options, and one of neither."""
     languages = [
-        LanguageRecord(language=name, scores=[score(value=value, n=20)], baselines=[])
+        {"language": name, "scores": [score(value=value, n=20)], "baselines": []}
         for name, value in (("en", 0.5), ("zh", 0.1))
     ]
     kinds = [
-        KindRecord(
-            value=value,
-            offered=40,
-            examples=40,
-            chosen=score("chosen", 0.3),
-            chosen_wrong=score("chosen_wrong", wrong, low=None, high=None, interval="none: fewer than 40 clusters"),
-            expected_wrong=0.5,
-        )
+        {
+            "value": value,
+            "offered": 40,
+            "examples": 40,
+            "chosen": score("chosen", 0.3),
+            "chosen_wrong": score("chosen_wrong", wrong, low=None, high=None, interval="none: fewer than 40 clusters"),
+            "expected_wrong": 0.5,
+        }
         for value, wrong in (("ant_onym", 0.6), ("right", None))
     ]
-    choices = [ChoicesRecord(key="kind", answered=40, wrong=30, kinds=kinds)]
+    choices = [{"key": "kind", "answered": 40, "wrong": 30, "kinds": kinds}]
     over_languages = [score(value=0.3, interval="over languages")]
     return run(task("fables", languages=languages, choices=choices, scores=over_languages), task("plain"))
 
 
-def test_languages_have_a_line_each_above_their_mean() -> None:
+def test_languages_have_a_line_each_above_their_mean(export: Export) -> None:
     text = export("markdown", run_in_languages())
     lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| fables")]
     assert [line[0] for line in lines[:3]] == ["| fables (en)", "| fables (zh)", "| fables"]
@@ -372,7 +374,7 @@ def test_languages_have_a_line_each_above_their_mean() -> None:
     ]
 
 
-def test_kinds_of_options_are_a_table_of_their_own() -> None:
+def test_kinds_of_options_are_a_table_of_their_own(export: Export) -> None:
     text = export("markdown", run_in_languages())
     assert "| fables | kind: ant_onym | 40 | a-model | 0.300 [0.100, 0.500] | 0.600 | 0.500 |" in text
     assert "| fables | kind: right | 40 | a-model | 0.300 [0.100, 0.500] | – | – |" in text

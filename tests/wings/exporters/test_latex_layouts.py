@@ -6,19 +6,17 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import figeval
-from figeval import FigevalError, OptionError, RunRecord, UnknownName, hookimpl
-from figeval.plugins import PluginManager
-from figeval.records.schema import BaselineRecord, ContrastRecord, ModelRecord
-from figeval.wings.exporters.layouts import load_layouts
-from tests.finished_runs import finished, run, score, task
+from figeval import FigevalError, OptionError, UnknownName, hookimpl
+from tests.cli.conftest import Cli
+from tests.finished_runs import finished, model, run, score, store, task
 from tests.measured import MEASURED_FOLDER
 
 MINILM, TFIDF, RANDOM = (MEASURED_FOLDER / name for name in ("minilm", "tfidf", "random"))
@@ -28,12 +26,6 @@ def latex(*folders: Path, **choices: object) -> str:
     table = figeval.export(list(folders), to="latex", **choices)  # type: ignore[arg-type]
     assert table is not None
     return table
-
-
-def store(record: RunRecord, folder: Path) -> Path:
-    folder.mkdir()
-    (folder / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
-    return folder
 
 
 def test_the_blocks_of_a_printed_table() -> None:
@@ -74,7 +66,7 @@ def test_counts_come_from_the_tasks_of_the_run() -> None:
 
 def test_a_task_without_a_score_is_two_hyphens(tmp_path: Path) -> None:
     none = task("epic_retrieval_seen", scores=[score("acc", None), score("mrr", float("nan"))], baselines=[])
-    text = latex(store(run(none), tmp_path / "run"), layout="epic_table_7")
+    text = latex(store(tmp_path / "run", run(none)), layout="epic_table_7")
     assert r"a-model & {--} & {--} & {--} & {--} \\" in text
 
 
@@ -123,7 +115,7 @@ def test_every_run_has_its_own_number_of_examples(tmp_path: Path) -> None:
     """A run that answered 10 of 40, and one that answered all, in any order and in every format of tables."""
     limited = task(scores=[score(value=1.0, n=10)], counts={"ok": 10, "empty": 30})
     records = [run(task(), identity="a" * 8), run(limited, identity="b" * 8)]
-    folders = [store(record, tmp_path / record.identity) for record in records]
+    folders = [store(tmp_path / record.identity, record) for record in records]
     for both in (folders, folders[::-1]):
         text = latex(*both, layout="comparison", metrics="acc", examples=True)
         assert r"1.000{$^{\circ}$}" in text
@@ -155,14 +147,13 @@ def test_a_task_with_a_single_right_answer_has_no_best_run() -> None:
 
 
 def test_the_contrast_stands_beside_tasks_with_a_single_right_answer(tmp_path: Path) -> None:
-    contrast = ContrastRecord(
-        suite="s", contrast="c", tasks=["yes", "no"], label="yes", positive=40, negative=40, scores=[score("auc", 0.7)]
-    )
+    name = {"suite": "s", "contrast": "c", "tasks": ["yes", "no"], "label": "yes"}
+    contrast = {**name, "positive": 40, "negative": 40, "scores": [score("auc", 0.7)]}
     both = [
         run(task("yes", only_label="yes"), task("no", only_label="no"), identity=str(number) * 8, contrasts=[contrast])
         for number in (1, 2)
     ]
-    folders = [store(record, tmp_path / record.identity) for record in both]
+    folders = [store(tmp_path / record.identity, record) for record in both]
     text = latex(*folders, layout="comparison", tasks=["yes"])
     yes, s_c = (line for line in text.splitlines() if line.startswith(("yes &", "s:c &")))
     assert "bfseries" not in yes
@@ -176,7 +167,7 @@ def test_runs_without_a_task_of_the_table_are_left_out_with_a_note(tmp_path: Pat
     seen = run(task("epic_retrieval_seen"), task("other", warnings=["a warning about another task"]))
     other = run(task("other"), identity="22222222")
     other.model.name = "stranger"
-    folders = [store(record, tmp_path / record.identity) for record in (seen, other)]
+    folders = [store(tmp_path / record.identity, record) for record in (seen, other)]
     for choices in ({"layout": "epic_table_7"}, {"layout": "comparison", "tasks": ["epic_retrieval_seen"]}):
         text = latex(*folders, **choices)
         assert "Left out: stranger has none of" in text
@@ -187,7 +178,7 @@ def test_runs_without_a_task_of_the_table_are_left_out_with_a_note(tmp_path: Pat
 def test_notes_that_name_tasks_are_those_of_shown_tasks(tmp_path: Path) -> None:
     """A warning of a run about several tasks names the shown ones, and a table without tasks has no notes of runs."""
     record = run(task("x"), task("y"), task("z"), warnings=["x, y: its floor is odd", "slow: about the model"])
-    folder = store(record, tmp_path / "run")
+    folder = store(tmp_path / "run", record)
     texts = {name: latex(folder, layout="comparison", tasks=[name]) for name in ("y", "z")}
     assert "y: its floor is odd." in texts["y"]
     assert "x, y:" not in texts["y"]
@@ -203,41 +194,41 @@ def test_names_of_models_are_no_commands(tmp_path: Path) -> None:
     record = run(task("epic_retrieval_seen", scores=[score("acc", 0.5)]))
     record.model.name = r"a_b & \input{x} % <script>"
     for layout in ("epic_table_7", "comparison"):
-        text = latex(store(record, tmp_path / layout), layout=layout)
+        text = latex(store(tmp_path / layout, record), layout=layout)
         assert r"a\_b \& \textbackslash{}input\{x\} \% \textless{}script\textgreater{}" in text
         assert r"\input" not in text
 
 
-def test_a_plugin_offers_layouts_as_benchmarks_do(tmp_path: Path) -> None:
+def test_a_plugin_offers_layouts_as_benchmarks_do(cli: Cli, tmp_path: Path, install: Callable[..., None]) -> None:
     """A broken file is a problem of its plugin, and so is a layout whose name is taken."""
     panels = "[{groups: [{task: TASK, measures: [{head: A, metric: acc}]}]}]"
     layouts_text = f"layouts: [{{name: NAME, caption: Fables, panels: {panels}}}]"
-    for file, name, about in (
-        ("good", "acme_table", "mini_fables"),
-        ("taken", "acme_table", "other"),
-        ("bad", "9", "x"),
-    ):
+    files = {"good": ("acme_table", "mini_fables"), "taken": ("acme_table", "other"), "bad": ("9", "x")}
+    for file, (name, about) in files.items():
         (tmp_path / file).write_text(layouts_text.replace("NAME", name).replace("TASK", about), encoding="utf-8")
-    manager = PluginManager()
-    for file in ("good", "taken", "bad"):
-        manager.load(file, "a test", lambda file=file: offering(tmp_path / file))
-    layouts = load_layouts(manager)
-    assert [(entry.name, entry.load().tasks) for entry in layouts] == [("acme_table", ["mini_fables"])]
-    assert "acme_table" in str(manager.plugins["taken"].problems)
-    assert "name" in str(manager.plugins["bad"].problems)
+    install(*(offering(tmp_path / file) for file in files))
+    (layout,) = json.loads(cli("ls", "layouts", "acme_table", "--json").out)
+    assert (layout["tasks"], layout["owner"]) == (["mini_fables"], "good")
+    problems = {row["name"]: str(row["problems"]) for row in json.loads(cli("ls", "plugins", "--json").out)}
+    assert "acme_table" in problems["taken"]
+    assert "name" in problems["bad"]
 
 
-def offering(file: Path) -> SimpleNamespace:
+def offering(file: Path) -> ModuleType:
+    """Return a plugin with these layouts."""
+
     @hookimpl
     def register_layouts(register: Any) -> None:
         register(file)
 
-    return SimpleNamespace(register_layouts=register_layouts)
+    plugin = ModuleType(file.name)
+    plugin.register_layouts = register_layouts  # type: ignore[attr-defined]
+    return plugin
 
 
 def test_counts_and_scores_of_one_benchmark_whose_data_are_not_public(tmp_path: Path) -> None:
     record = run(task("storal_mocpt_en", available=356, scores=[score("acc", 0.5)], baselines=[]))
-    folder = store(record, tmp_path / "run")
+    folder = store(tmp_path / "run", record)
     assert r"a-model & {--} & 50.00 & {--} & {--} \\" in latex(folder, layout="storal_table_6")
     counts = latex(folder, layout="storal_table_5")
     assert r"a-model & 356 & {--} & {--} & {--} \\" in counts
@@ -303,7 +294,7 @@ def test_two_numbers_for_one_cell(tmp_path: Path) -> None:
 
 def test_numbers_of_a_validation_split_are_those_of_its_task(tmp_path: Path) -> None:
     ours = task("storal_mopref_en_validation", scores=[score("acc", 0.75, n=343)], baselines=[])
-    text = latex(store(run(ours), tmp_path / "run"), layout="storal_table_15")
+    text = latex(store(tmp_path / "run", run(ours)), layout="storal_table_15")
     assert r"a-model & {--} & {--} & {--} & 75.00 \\" in text
     assert "BERT w/o Story & 20.71 & 21.69 & 72.64{$^{a}$} & 77.62" in text
 
@@ -311,9 +302,9 @@ def test_numbers_of_a_validation_split_are_those_of_its_task(tmp_path: Path) -> 
 def write_generation_run(folder: Path, name: str, metrics: Iterable[str]) -> Path:
     """A run with scores of both English generation tasks of STORAL."""
     scores = [score(metric, 0.25) for metric in metrics]
-    trivial = [BaselineRecord(baseline=f"{name}-trivial", scores=scores)]
+    trivial = [{"baseline": f"{name}-trivial", "scores": scores}]
     tasks = [task(name, scores=scores, baselines=trivial) for name in ("storal_st2mo_en", "storal_mo2st_en")]
-    return store(run(*tasks, model=ModelRecord(name=name, backend="encoder")), folder / name)
+    return store(folder / name, run(*tasks, **model(name)))
 
 
 def test_a_table_that_is_longer_than_a_page_has_parts(tmp_path: Path) -> None:

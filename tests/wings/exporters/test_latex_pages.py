@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,9 +12,8 @@ from pathlib import Path
 import pytest
 
 import figeval
-from figeval import plugins
-from figeval.records.run_folder import read_record
-from figeval.wings.exporters.layouts import COMPARISON, load_layouts
+from tests.cli.conftest import Cli
+from tests.finished_runs import store
 from tests.measured import MEASURED_FOLDER
 
 pytestmark = pytest.mark.system
@@ -52,13 +52,15 @@ def runs_of(tasks: Iterable[str]) -> list[Path]:
     task_names = set(tasks)
     names = [f"{model}{ending}" for model in ("minilm", "tfidf", "random") for ending in ("", "-authors", "-published")]
     folders = [MEASURED_FOLDER / name for name in names if (MEASURED_FOLDER / name / "run.json").is_file()]
-    return [folder for folder in folders if task_names & {task.task for task in read_record(folder / "run.json").tasks}]
+    return [folder for folder in folders if task_names & {*figeval.load(folder).tasks}]
 
 
 @pytest.mark.parametrize("choices", [{}, {"intervals": True, "examples": True}], ids=["plain", "all"])
-def test_every_layout_compiles(tmp_path: Path, choices: dict[str, bool]) -> None:
-    layouts = [entry.load() for entry in load_layouts(plugins.plugin_manager())]
-    tables = [figeval.export(runs_of(layout.tasks), to="latex", layout=layout.name, **choices) for layout in layouts]
+def test_every_layout_compiles(cli: Cli, tmp_path: Path, choices: dict[str, bool]) -> None:
+    _, *layouts = json.loads(cli("ls", "layouts", "--json").out)  # the first one is made from runs
+    tables = [
+        figeval.export(runs_of(layout["tasks"]), to="latex", layout=layout["name"], **choices) for layout in layouts
+    ]
     assert len(tables) == 20
     assert_on_the_page(compile_floats(tmp_path, [text for text in tables if text]))
 
@@ -67,7 +69,7 @@ def test_the_comparison_of_stored_runs_compiles(tmp_path: Path) -> None:
     folders = [MEASURED_FOLDER / name for name in ("minilm", "tfidf", "random")]
     tasks = ["epic_retrieval_seen", "epic_mcq", "impli_idioms_gold_ent"]
     text = figeval.export(
-        folders, to="latex", layout=COMPARISON, tasks=tasks, metrics=["acc", "mrr"], intervals=True, examples=True
+        folders, to="latex", layout="comparison", tasks=tasks, metrics=["acc", "mrr"], intervals=True, examples=True
     )
     assert text is not None
     assert r"\bfseries" in text
@@ -77,13 +79,12 @@ def test_the_comparison_of_stored_runs_compiles(tmp_path: Path) -> None:
 
 def test_hostile_names_compile(tmp_path: Path) -> None:
     """A name of a model can neither read files nor end the table, and letters without a glyph are named."""
-    record = read_record(MEASURED_FOLDER / "minilm" / "run.json")
+    record = figeval.load(MEASURED_FOLDER / "minilm").record
     record.model.name = HOSTILE_NAME
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
+    store(tmp_path / "run", record)
     tables = [
         figeval.export(tmp_path / "run", to="latex", layout=name, intervals=True)
-        for name in ("epic_table_7", "impli_table_5", COMPARISON)
+        for name in ("epic_table_7", "impli_table_5", "comparison")
     ]
     floats = [text for text in tables if text]
     assert all("[U+6210]" in text and r"\input" not in text for text in floats)
