@@ -12,7 +12,7 @@ import figeval
 from figeval import Example, Harness, RunConfig, RunRecord, TaskRecord
 from figeval.io.observer import Observer
 from figeval.records import seen
-from figeval.records.run_folder import read_record
+from figeval.records.run_folder import RunFolder, read_record
 from figeval.records.schema import BaselineRecord, ModelRecord, ScoreRecord
 from figeval.records.sweep import SeedsRecord, write
 from figeval.runs.run import run as run_pipeline
@@ -46,6 +46,13 @@ def store(folder: Path, record: RunRecord, rows: Mapping[str, Iterable[Mapping[s
         file.parent.mkdir(exist_ok=True)
         file.write_text("".join(f"{json.dumps(fields)}\n" for fields in task_rows), encoding="utf-8")
     return folder
+
+
+def seal(folder: Path, record: RunRecord, *, tasks: bool = True) -> None:
+    """Store a record with the digests that figeval computes of it, and of the predictions of its tasks."""
+    for task_record in record.tasks if tasks else ():
+        RunFolder(folder).seal(task_record)
+    RunFolder(folder).write(record)
 
 
 def over_seeds(folder: Path, *tasks: str, seeds: int = 3, **settings: Any) -> Path:

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from figeval.spec.criteria import DescribedScale, Scale, criteria_of
-from figeval.wings.annotation.export import Export, Format, write_items
+from figeval.wings.annotation.export import Export, write_items
 from figeval.wings.annotation.written_texts import WrittenText, WrittenTexts
 from tests.processes import starting
 
@@ -26,21 +26,26 @@ DESCRIBED_SCALES: dict[str, Scale] = {"fluency": DescribedScale(scale="1-5", des
 def export_items(
     folder: Path,
     *texts: str,
-    to: Format = "csv",
-    checks: int = 0,
-    instructions: str = "",
+    author: str = "someone",
     scales: Mapping[str, Scale] | None = None,
+    **options: Any,
 ) -> Path:
-    """Items with these texts by the author `someone`, which nobody may see."""
-    written = tuple(
-        WrittenText("someone", f"example-{n}", None, {"proverb": f"Proverb {n}"}, text) for n, text in enumerate(texts)
-    )
-    write_items(
-        folder,
-        WrittenTexts("a_task", (), written, ("someone",), {}),
-        {},
-        Export(criteria_of(scales or SCALES), to=to, checks=checks, instructions=instructions),
-    )
+    """Items with these texts by one author, whom nobody may see."""
+    written = [(author, f"example-{n}", {"proverb": f"Proverb {n}"}, text) for n, text in enumerate(texts)]
+    return export_texts(folder, written, scales, **options)
+
+
+def export_texts(
+    folder: Path,
+    texts: Iterable[tuple[str, str, dict[str, str], str]],
+    scales: Mapping[str, Scale] | None = None,
+    **options: Any,
+) -> Path:
+    """Items with texts, each with its author, example and inputs; `options` are those of `figeval.export_items`."""
+    written = tuple(WrittenText(author, example, None, inputs, text) for author, example, inputs, text in texts)
+    authors = tuple(dict.fromkeys(text.author for text in written))
+    export = Export(criteria_of(scales or SCALES), **{"checks": 0, "instructions": "", **options})
+    write_items(folder, WrittenTexts("a_task", (), written, authors, {}), {}, export)
     return folder
 
 

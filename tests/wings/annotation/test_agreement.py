@@ -1,25 +1,38 @@
-"""Agreement coefficients against brute force, scikit-learn, and what must not change them."""
+"""Agreement coefficients against brute force, scikit-learn, SciPy, published examples and simulations.
+
+`python -m tests.wings.annotation.test_agreement 2000` prints the table of coverages in docs/annotation.md anew.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations, permutations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.stats import bootstrap
 from sklearn.metrics import cohen_kappa_score
 
+from figeval import Score
 from figeval.wings.annotation.agreement import (
+    NO_RATING,
+    RESAMPLES,
     Ratings,
     Scale,
     Weights,
     agreement,
     cohen_kappa,
+    correlations,
     fleiss_kappa,
     gwet,
     krippendorff_alpha,
@@ -233,3 +246,166 @@ def test_a_rating_beyond_the_scale_is_refused() -> None:
     with pytest.raises(ValueError, match="'6' is none of the categories: 1, 2"):
         Ratings.of({"i": {"r": "6"}}, ("1", "2"))
     assert Ratings.of({"i": {"a": "10", "b": "9", "c": "x"}}).categories == ("9", "10", "x")
+
+
+# ---- published examples ---------------------------------------------------------------------------------------------
+
+CASES = json.loads((Path(__file__).parents[2] / "golden" / "agreement.json").read_text("utf-8"))
+
+
+def ratings_of(
+    ratings: list[list[int | None]] | None = None,
+    table: list[list[int]] | None = None,
+    counts: list[list[int]] | None = None,
+    categories: list[str] | None = None,
+) -> Ratings:
+    """Ratings by rater, or as the cross table of two raters, or as the number of raters per item and category."""
+    if table is not None:
+        items = [pair for pair, n in np.ndenumerate(np.array(table)) for _ in range(n)]
+    elif counts is not None:
+        items = [tuple(np.repeat(np.arange(len(row)), row).tolist()) for row in counts]
+    else:
+        items = list(zip(*(ratings or []), strict=True))
+    return Ratings.of(
+        {str(n): {f"r{r}": str(x) for r, x in enumerate(item) if x is not None} for n, item in enumerate(items)},
+        categories,
+    )
+
+
+def agree(scale: Scale = "nominal", **arguments: Any) -> dict[str, Any]:
+    return {score.metric: score.value for score in agreement(ratings_of(**arguments), scale)}
+
+
+def alphas(**arguments: Any) -> dict[str, Any]:
+    scales: tuple[Scale, ...] = ("nominal", "ordinal", "interval")
+    return {scale: krippendorff_alpha(ratings_of(**arguments), scale).value for scale in scales}
+
+
+CALLS = {"agreement": agree, "counted": agree, "alphas": alphas}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_golden(case: dict[str, Any]) -> None:
+    result = CALLS[case["call"]](**case["input"])
+    for key, value in case["expected"].items():
+        assert result[key] == (value if value is None else pytest.approx(value, abs=case.get("tolerance", 0.0), rel=0))
+
+
+# ---- correlations ---------------------------------------------------------------------------------------------------
+
+VALUES = st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 3)), min_size=3, max_size=15)
+
+
+def scipys(x: np.ndarray, y: np.ndarray) -> list[float]:
+    return [function(x, y).statistic for function in (stats.kendalltau, stats.spearmanr, stats.pearsonr)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(VALUES)
+def test_values_are_those_of_scipy(rows: list[tuple[int, int]]) -> None:
+    x, y = (np.array(values, dtype=float) for values in zip(*rows, strict=True))
+    assume(np.ptp(x) > 0 and np.ptp(y) > 0)
+    assert [score.value for score in correlations(x, y)] == pytest.approx(scipys(x, y), abs=1e-9)
+
+
+@pytest.mark.slow
+def test_intervals_are_those_of_drawn_clusters() -> None:
+    generator = np.random.default_rng(1)
+    x = generator.integers(0, 6, 90).astype(float)
+    y = x + generator.integers(0, 6, 90)
+    names = [f"c{n // 2}" for n in range(90)]
+    by_metric = correlations(x, y, names)
+    draws = np.random.default_rng(0).multinomial(45, np.full(45, 1 / 45), size=RESAMPLES)[:300]
+    indices_of_draws = [np.repeat(np.arange(90), np.repeat(counts, 2)) for counts in draws]
+    expected = np.quantile([scipys(x[rows], y[rows]) for rows in indices_of_draws], [0.025, 0.975], axis=0)
+    for score, low, high in zip(by_metric, *expected, strict=True):
+        assert (score.n, score.clusters, score.interval.method) == (90, 45, "cluster bootstrap")
+        assert (score.low, score.high) == pytest.approx((low, high), abs=0.02)
+
+
+def test_why_a_correlation_is_undefined() -> None:
+    assert correlations([1, 2], [1, 2])[0].interval.reason == "fewer than 3 items with both values"
+    assert correlations([1, 2, 3], [1, 1, 1])[0].interval.reason == "all judgements are the same"
+    assert correlations([], [])[0].value is None
+
+
+# ---- coverage -------------------------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[3] / "docs" / "annotation.md"
+TABLE_REPLICATES, TEST_REPLICATES = (
+    2000,
+    {2: 200, 5: 60},
+)  # replicates of the table, and of the test by the number of categories
+ITEMS, RATERS = 60, 3
+SCALES = {  # shares of the categories, and how often a rater reports the true one for sure
+    "two labels, 50 : 50": ((0.5, 0.5), 0.7),
+    "two labels, 85 : 15": ((0.85, 0.15), 0.7),
+    "five points": ((0.1, 0.2, 0.3, 0.25, 0.15), 0.6),
+    "five points, high": ((0.02, 0.03, 0.1, 0.35, 0.5), 0.7),
+}
+COEFFICIENTS: dict[str, Callable[[Ratings], Score]] = {
+    "Krippendorff's alpha": partial(krippendorff_alpha),
+    "Fleiss' kappa": partial(fleiss_kappa),
+    "Gwet's AC1": partial(gwet),
+}
+# A seventh of the ratings is missing for alpha and Gwet's coefficient, which allow that.
+MISSING_SHARES = {"Fleiss' kappa": 0.0}
+
+
+def simulate_ratings(scale: str, gaps: float, items: int, seed: int) -> Ratings:
+    """Raters report the true category, or guess according to the shares of the categories."""
+    shares, certain = SCALES[scale]
+    generator = np.random.default_rng(seed)
+    truth = generator.choice(len(shares), size=items, p=shares)
+    guessed = generator.choice(len(shares), size=(items, RATERS), p=shares)
+    codes = np.where(generator.random((items, RATERS)) < certain, truth[:, None], guessed)
+    codes[generator.random((items, RATERS)) < gaps] = NO_RATING
+    names = tuple(map(str, range(1, len(shares) + 1)))
+    return Ratings(tuple("abc"), names, codes, (None,) * items)
+
+
+def true_value(scale: str, coefficient: str) -> float:
+    """The value for infinitely many items, from the probabilities of pairs."""
+    shares, certain = np.array(SCALES[scale][0]), SCALES[scale][1]
+    agreeing = certain**2 + (1 - certain**2) * float(shares @ shares)
+    by_guess = (1 - float(shares @ shares)) / (len(shares) - 1) if "AC1" in coefficient else float(shares @ shares)
+    return (agreeing - by_guess) / (1 - by_guess)
+
+
+def coverage(scale: str, coefficient: str, replicates: int) -> tuple[float, float]:
+    """Share of the intervals that hold the true value, and share of the replicates that have an interval."""
+    truth = true_value(scale, coefficient)
+    scores = [
+        COEFFICIENTS[coefficient](simulate_ratings(scale, MISSING_SHARES.get(coefficient, 1 / 7), ITEMS, 1000 + seed))
+        for seed in range(replicates)
+    ]
+    hits = [score.low <= truth <= score.high for score in scores if score.low is not None and score.high is not None]
+    return float(np.mean(hits)), len(hits) / replicates
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+def test_intervals_hold_the_truth_as_often_as_documented(scale: str, coefficient: str) -> None:
+    (row,) = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {scale} |")]
+    documented = dict(zip(COEFFICIENTS, map(float, re.findall(r"(?<=\| )\.\d+", row)), strict=True))[coefficient]
+    assert documented >= 0.93
+    replicates = TEST_REPLICATES[len(SCALES[scale][0])]
+    held, share_given = coverage(scale, coefficient, replicates)
+    assert held == pytest.approx(documented, abs=3 * np.sqrt(0.95 * 0.05 * (1 / replicates + 1 / TABLE_REPLICATES)))
+    assert share_given > 0.85
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+def test_the_true_values_are_those_of_many_items(scale: str, coefficient: str) -> None:
+    many = COEFFICIENTS[coefficient](simulate_ratings(scale, MISSING_SHARES.get(coefficient, 1 / 7), 4000, 0))
+    assert many.value == pytest.approx(true_value(scale, coefficient), abs=0.05)
+
+
+if __name__ == "__main__":
+    for name in SCALES:
+        cells = [coverage(name, coefficient, int(sys.argv[1])) for coefficient in COEFFICIENTS]
+        print(
+            f"| {name} |", " | ".join(f"{held:.3f} ({share_given:.3f})" for held, share_given in cells), "|", flush=True
+        )

@@ -1,90 +1,103 @@
-"""JudgementBatch of people: read from the files of several tools, checked against a key, and what follows from them."""
+"""Judgements of people: read from the files of several tools, checked against a key, and what follows from them."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figeval import DataError
-from figeval.spec.criteria import Criterion, DescribedScale, criteria_of, criterion
-from figeval.wings.annotation.human_results import HumanResults, human_results, numbers_of_systems
-from figeval.wings.annotation.items import Item, Key, csv_bytes
-from figeval.wings.annotation.judgements import check_judgements
-from figeval.wings.annotation.tool_files import Judgement, JudgementBatch, read_judgements
+import figeval
+from figeval import AnnotationResults, DataError, OptionError
+from tests.finished_runs import row, run, store, task
 
-SCALES = {"fluency": "1-5", "on topic": "yes/no"}
+SCALES = {"fluency": list("12345"), "on topic": ["no", "yes"]}
+Rows = Sequence[Sequence[str]]
 
 
-def key(n: int = 4, **changes: Any) -> Key:
-    """A key of texts by anna and ben for n examples; item 2k is anna's, item 2k + 1 ben's."""
+def write_key(folder: Path, n: int = 4, scales: Mapping[str, list[str]] = SCALES, **changes: Any) -> Path:
+    """Write a key of texts by anna and ben for n examples; item 2k is anna's, item 2k + 1 ben's."""
     items = {
-        str(2 * k + index): Item(author=author, example=f"e{k}", cluster=None)
+        str(2 * k + index): {"author": author, "example": f"e{k}", "cluster": None}
         for k in range(n)
         for index, author in enumerate(("anna", "ben"))
     }
     fields = {"task": "t", "error_types": (), "authors": ("anna", "ben"), "not_written": {}, "seed": 0, "sheets": ()}
-    return Key(**{**fields, "items": items, "criteria": criteria_of(SCALES), **changes})
+    criteria = [{"name": name, "labels": labels} for name, labels in scales.items()]
+    folder.mkdir()
+    (folder / "key.json").write_text(json.dumps({**fields, "items": items, "criteria": criteria, **changes}), "utf-8")
+    return folder
 
 
-def read_judgement_file(file: Path, content: str | Any) -> JudgementBatch:
-    """The judgements in a file with this content."""
+def import_file(file: Path, content: str | Any, to: Path | None = None, **options: Any) -> AnnotationResults:
+    """Import the judgements in a file with this content, by default into the folder `items` next to it."""
     file.parent.mkdir(exist_ok=True, parents=True)
     file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
-    return read_judgements([file], list(SCALES))
+    return figeval.import_judgements(file, to=to or file.parent / "items", **options)
 
 
-def triples(batch: JudgementBatch) -> list[tuple[str, str, str, str]]:
+def triples(results: AnnotationResults) -> list[tuple[str, str, str, str]]:
+    """Return the judgements as they were read: item, annotator, criterion and label."""
     return [
-        (judgement.item, judgement.annotator, judgement.criterion, judgement.label) for judgement in batch.judgements
+        (judgement.item, judgement.annotator, judgement.criterion, judgement.label)
+        for judgement in results.batch.judgements
     ]
 
 
-def of(*rows: Sequence[str]) -> JudgementBatch:
-    """JudgementBatch from (item, annotator, criterion, label)."""
-    return JudgementBatch(
-        tuple(Judgement(*row, "", f"file, row {n}") for n, row in enumerate(rows, 2)),
-        0,
-        0,
-    )
+def stored_labels(folder: Path) -> list[str]:
+    """Return the labels that are stored next to the key."""
+    with (folder / "judgements.csv").open(encoding="utf-8-sig", newline="") as stream:
+        return [line["label"] for line in csv.DictReader(stream)]
 
 
-def results(*rows: Sequence[str], **changes: Any) -> HumanResults:
-    answer_key = key(**changes)
-    return human_results(answer_key, check_judgements(answer_key, of(*rows)), {})
+def import_rows(folder: Path, rows: Rows, **options: Any) -> AnnotationResults:
+    """Import rows of item, annotator, criterion and label into the folder `items`."""
+    stream = io.StringIO()
+    csv.writer(stream).writerows([("item", "annotator", "criterion", "label"), *rows])
+    return import_file(folder / "file.csv", stream.getvalue(), **options)
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    """The folder of a key for four examples."""
+    return write_key(tmp_path / "items")
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def test_sheets_have_a_column_for_each_criterion(tmp_path: Path) -> None:
-    batch = read_judgement_file(tmp_path / "kim.csv", "item;text;fluency;on topic;comment\n1;a;4;yes;\n2;b;;no;?\n")
+def test_sheets_have_a_column_for_each_criterion(items: Path, tmp_path: Path) -> None:
+    batch = import_file(tmp_path / "kim.csv", "item;text;fluency;on topic;comment\n1;a;4;yes;\n2;b;;no;?\n")
     assert triples(batch) == [
         ("1", "kim", "fluency", "4"),
         ("1", "kim", "on topic", "yes"),
         ("2", "kim", "on topic", "no"),
     ]
-    assert batch.skipped == 1
+    assert batch.batch.skipped == 1
 
 
-def test_long_csv(tmp_path: Path) -> None:
-    batch = read_judgement_file(
+def test_long_csv(items: Path, tmp_path: Path) -> None:
+    batch = import_file(
         tmp_path / "x.csv", "item,annotator,label,criterion,time\n1,kim,4,fluency,9\n1,lou,,fluency,10\n"
     )
     assert triples(batch) == [("1", "kim", "fluency", "4")]
-    assert (batch.judgements[0].time, batch.skipped) == ("9", 1)
-    assert triples(read_judgement_file(tmp_path / "y.tsv", "annotator\titem\tlabel\nkim\t1\t4\n")) == [
-        ("1", "kim", "", "4")
-    ]
+    assert (batch.batch.judgements[0].time, batch.batch.skipped) == ("9", 1)
+    write_key(tmp_path / "fluency", scales={"fluency": SCALES["fluency"]})
+    table = "annotator\titem\tlabel\nkim\t1\t4\n"
+    assert triples(import_file(tmp_path / "y.tsv", table, tmp_path / "fluency")) == [("1", "kim", "", "4")]
 
 
 def test_cells_of_the_long_form_are_read_as_they_were_stored(tmp_path: Path) -> None:
+    write_key(tmp_path / "items", scales={"fluency": ["-1", "1"], "=x": list("123")})
     rows = (("1", "@anna", "fluency", "-1"), ("2", "'kim'", "=x", "3"))
-    (tmp_path / "x.csv").write_bytes(csv_bytes([("item", "annotator", "criterion", "label"), *rows]))
-    assert triples(read_judgements([tmp_path / "x.csv"], [])) == list(rows)
+    assert triples(import_rows(tmp_path, rows)) == list(rows)
+    stored = (tmp_path / "items" / "judgements.csv").read_text("utf-8-sig")
+    assert "'=x" in stored and "'@anna" in stored, "no cell is a formula"
+    assert triples(import_file(tmp_path / "again.csv", stored)) == list(rows)
 
 
 def annotation(person: Any, *results: Any, **changes: Any) -> dict[str, Any]:
@@ -97,7 +110,7 @@ def annotation(person: Any, *results: Any, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def test_label_studio(tmp_path: Path) -> None:
+def test_label_studio(items: Path, tmp_path: Path) -> None:
     fluent = {"from_name": "fluency", "to_name": "t", "type": "rating", "value": {"rating": 4}}
     topic = {"from_name": "on_topic", "to_name": "t", "type": "choices", "value": {"choices": ["yes"]}}
     content = [
@@ -113,33 +126,34 @@ def test_label_studio(tmp_path: Path) -> None:
         },
         {"id": 2, "data": {"text": "b"}, "annotations": []},
     ]
-    batch = read_judgement_file(tmp_path / "export.json", content)
+    batch = import_file(tmp_path / "export.json", content)
     assert triples(batch) == [
         ("1", "3", "fluency", "4"),
         ("1", "3", "on_topic", "yes"),
         ("1", "lou@example.org", "fluency", "4"),
     ]
-    assert (batch.skipped, batch.ground_truth) == (1, 1)
-    assert [judgement.criterion for judgement in check_judgements(key(), batch)] == ["fluency", "on topic", "fluency"]
+    assert (batch.batch.skipped, batch.batch.ground_truth) == (1, 1)
+    assert [coefficients.criterion for coefficients in batch.people.agreement] == ["fluency", "on topic"]
 
 
-def test_potato(tmp_path: Path) -> None:
+def test_potato(items: Path, tmp_path: Path) -> None:
     expected = [("1", "kim", "fluency", "4"), ("1", "kim", "on topic", "yes")]
     pairs = [[{"schema": "fluency", "name": "scale_4"}, "4"], [{"schema": "on topic", "name": "yes"}, True]]
     by_schema = {"fluency": {"scale_4": "4"}, "on topic": {"yes": "true", "no": False}}
     for labels in (pairs, by_schema):
         state = {"user_id": "kim", "instance_id_to_label_to_value": {"1": labels}}
-        assert triples(read_judgement_file(tmp_path / "kim" / "user_state.json", state)) == expected
+        assert triples(import_file(tmp_path / "kim" / "user_state.json", state, items)) == expected
     line = json.dumps(
         {"id": "1", "displayed_text": "a\u2028b", "label_annotations": by_schema, "span_annotations": {}},
         ensure_ascii=False,
     )
-    assert triples(read_judgement_file(tmp_path / "kim" / "annotated_instances.jsonl", line + "\n\n")) == expected
+    assert triples(import_file(tmp_path / "kim" / "annotated_instances.jsonl", line + "\n\n", items)) == expected
     table = "user,instance_id,displayed_text,fluency:::scale_4,on topic:::yes,on topic:::no\nkim,1,a,4,yes,\n"
-    assert triples(read_judgement_file(tmp_path / "annotated_instances.csv", table)) == expected
+    assert triples(import_file(tmp_path / "annotated_instances.csv", table)) == expected
     commented = json.dumps({"id": "1", "label_annotations": {"why": {"text_box": "odd"}, "fluency": {"4": "4"}}})
-    assert triples(read_judgement_file(tmp_path / "kim" / "x.jsonl", commented)) == expected[:1]
-    assert read_judgement_file(tmp_path / "x.csv", "user,instance_id,fluency:::1\nkim,1,\n").skipped == 1
+    assert triples(import_file(tmp_path / "kim" / "x.jsonl", commented, items)) == expected[:1]
+    mixed = "user,instance_id,fluency:::1\nkim,1,\nkim,2,1\n"
+    assert import_file(tmp_path / "x.csv", mixed).batch.skipped == 1
 
 
 BAD_FILES = [
@@ -172,16 +186,16 @@ BAD_FILES = [
 
 
 @pytest.mark.parametrize(("name", "content", "message"), BAD_FILES, ids=[message for _, _, message in BAD_FILES])
-def test_bad_files_are_told_in_one_line(name: str, content: Any, message: str, tmp_path: Path) -> None:
+def test_bad_files_are_told_in_one_line(name: str, content: Any, message: str, items: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message) as raised:
-        read_judgement_file(tmp_path / name, content)
+        import_file(tmp_path / name, content)
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_is_given_once(tmp_path: Path) -> None:
+def test_a_file_is_given_once(items: Path, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("item,annotator,label\n1,kim,4\n")
     with pytest.raises(DataError, match="is given twice"):
-        read_judgements([tmp_path / "x.csv", tmp_path / ".." / tmp_path.name / "x.csv"], [])
+        figeval.import_judgements([tmp_path / "x.csv", tmp_path / ".." / tmp_path.name / "x.csv"], to=items)
 
 
 # ---- against the key -------------------------------------------------------------------------------------------------
@@ -197,54 +211,64 @@ def test_a_file_is_given_once(tmp_path: Path) -> None:
         (("1", "kim", "", "4"), r"there is no criterion, but several are known; the criteria are fluency, on topic"),
     ],
 )
-def test_what_does_not_fit_the_key_is_refused(row: Sequence[str], message: str) -> None:
+def test_what_does_not_fit_the_key_is_refused(row: Sequence[str], message: str, items: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message) as raised:
-        check_judgements(key(), of(row))
+        import_rows(tmp_path, [row])
     assert "\n" not in str(raised.value)
 
 
-def test_a_second_answer_is_refused_unless_the_last_one_is_to_count() -> None:
-    twice = of(("1", "kim", "fluency", "4"), ("1", "kim", "Fluency", "2.0"))
-    with pytest.raises(DataError, match=r"row 3: kim judged item '1' twice for 'fluency' \(first at file, row 2\)"):
-        check_judgements(key(), twice)
-    assert [judgement.label for judgement in check_judgements(key(), twice, last=True)] == ["2"]
-    times = [("9", "2026-01-02"), ("5", "2026-01-03"), ("1", "2026-01-01")]
-    timed = [Judgement("1", "kim", "fluency", label.replace("9", "4"), time, "") for label, time in times]
-    assert [
-        judgement.label for judgement in check_judgements(key(), JudgementBatch(tuple(timed), 0, 0), last=True)
-    ] == ["5"]
+def test_a_second_answer_is_refused_unless_the_last_one_is_to_count(items: Path, tmp_path: Path) -> None:
+    twice = [("1", "kim", "fluency", "4"), ("1", "kim", "Fluency", "2.0")]
+    with pytest.raises(
+        DataError, match=r"row 3: kim judged item '1' twice for 'fluency' \(first at .*file.csv, row 2\)"
+    ):
+        import_rows(tmp_path, twice)
+    import_rows(tmp_path, twice, last=True)
+    assert stored_labels(items) == ["2"]
+    times = "4,2026-01-02\n1,kim,fluency,5,2026-01-03\n1,kim,fluency,1,2026-01-01"
+    import_file(tmp_path / "x.csv", f"item,annotator,criterion,label,time\n1,kim,fluency,{times}\n", last=True)
+    assert stored_labels(items) == ["5"]
 
 
-def test_scales() -> None:
-    assert criterion("a", "1-5").labels == ("1", "2", "3", "4", "5")
-    assert criterion("a", "Yes/no".lower()).labels == ("no", "yes")
-    assert [criterion("a", "yes/no").read(cell) for cell in ("Y", "0", "x", "TRUE", "5")] == [
-        "yes",
-        "no",
-        "yes",
-        "yes",
-        None,
-    ]
-    fair = criterion("a", "bad / fair / good")
-    assert (fair.labels, fair.is_ordinal, fair.read("Good"), fair.value("good")) == (
-        ("bad", "fair", "good"),
-        False,
-        "good",
-        None,
-    )
-    assert criterion("a", DescribedScale(scale="1-5", description=" 1: bad.\x1b[31m ")) == Criterion(
-        name="a", labels=("1", "2", "3", "4", "5"), description="1: bad."
-    )
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    """A run whose examples have been judged without a key."""
+    return store(tmp_path / "run", run(task("t")), {"t": map(row, "abcde")})
+
+
+def test_scales(examples: Path, tmp_path: Path) -> None:
+    def judged(scale: Any, *cells: str) -> dict[str, float | None]:
+        lines = (f"{item},kim,{cell}" for item, cell in zip("abcde", cells, strict=False))
+        (tmp_path / "x.csv").write_text("\n".join(["item,annotator,label", *lines]))
+        scales = {"label": scale}
+        (system,) = figeval.import_judgements(tmp_path / "x.csv", runs=examples, criteria=scales).people.systems
+        return {**dict(system.majority), "mean": system.score.value}
+
+    assert judged("1-5", "1", "5", "5.0", " 2") == {"1": 1, "2": 1, "5": 2, "mean": 3.25}
+    assert judged("yes/no", "Y", "0", "x", "TRUE") == {"yes": 3, "no": 1, "mean": 0.75}
+    assert judged("bad / fair / good", "Good", "fair", "good") == {"fair": 1, "good": 2, "mean": None}
+    with pytest.raises(DataError, match="'5' for 'label', which is not on the scale no, yes"):
+        judged("yes/no", "5")
     for wrong in ("", "5-1", "1-1", "yes", "a/a", "a//b", "0-500"):
-        with pytest.raises(ValueError, match="is not a scale; write 1-5, yes/no"):
-            criterion("a", wrong)
+        with pytest.raises(OptionError, match="is not a scale; write 1-5, yes/no"):
+            judged(wrong, "1")
 
 
 # ---- results ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_text_is_one_observation_and_has_a_majority() -> None:
-    judged = results(
+def people(folder: Path, *rows: Sequence[str], n: int = 4, **changes: Any) -> Any:
+    """Return the results of judgements with a key for n examples."""
+    while (folder / "items").exists():
+        folder = folder / "next"
+    folder.mkdir(exist_ok=True)
+    write_key(folder / "items", n, **changes)
+    return import_rows(folder, rows).people
+
+
+def test_a_text_is_one_observation_and_has_a_majority(tmp_path: Path) -> None:
+    judged = people(
+        tmp_path,
         *(("0", who, "fluency", label) for who, label in zip("abc", "445", strict=True)),
         *(("2", who, "fluency", label) for who, label in zip("ab", "12", strict=True)),
     )
@@ -255,33 +279,33 @@ def test_a_text_is_one_observation_and_has_a_majority() -> None:
     assert (judged.annotators, judged.judgements, judged.tests) == (("a", "b", "c"), 5, ())
 
 
-def test_systems_are_compared_by_example_and_corrected_for_all_tests() -> None:
+def test_systems_are_compared_by_example_and_corrected_for_all_tests(tmp_path: Path) -> None:
     rows = [(str(item), "a", "fluency", "5" if item % 2 else "3") for item in range(20)]
     rows += [(str(item), "a", "on topic", "yes") for item in range(20)]
-    fluency, topic = results(*rows, n=10).tests
+    fluency, topic = people(tmp_path, *rows, n=10).tests
     assert (fluency.a, fluency.b, fluency.test.difference, fluency.test.n) == ("anna", "ben", -2.0, 10)
     assert fluency.test.p == pytest.approx(2 / 2**10)
     assert fluency.p_holm == pytest.approx(4 / 2**10)
     assert (topic.test.difference, topic.test.p, topic.p_holm) == (0.0, 1.0, 1.0)
 
 
-def test_systems_are_compared_within_annotators() -> None:
+def test_systems_are_compared_within_annotators(tmp_path: Path) -> None:
     """The severe `a` judges only anna's texts and the lenient `b` only ben's; `c` judges both texts of two examples."""
     rows_of_both = [(str(item), "b" if item % 2 else "a", "fluency", "4" if item % 2 else "2") for item in range(20)]
-    (test,) = results(*rows_of_both, n=10).tests
+    (test,) = people(tmp_path, *rows_of_both, n=10).tests
     assert (test.test.p, test.p_holm, test.test.difference, test.test.n) == (None, None, None, 0)
     assert test.test.note.startswith("no annotator judged both texts of an example, so a difference")
-    (test,) = results(*rows_of_both, *((str(item), "c", "fluency", "3") for item in range(4)), n=10).tests
+    (test,) = people(tmp_path, *rows_of_both, *((str(item), "c", "fluency", "3") for item in range(4)), n=10).tests
     assert (test.test.difference, test.test.n) == (0.0, 2), "the judgements of a and b do not count"
     assert "8 of 10 examples left out, because no annotator judged both of their texts" in test.test.note
 
 
-def test_agreement_has_reasons_for_what_is_undefined() -> None:
-    (alone,) = results(("0", "a", "fluency", "4")).agreement
+def test_agreement_has_reasons_for_what_is_undefined(tmp_path: Path) -> None:
+    (alone,) = people(tmp_path, ("0", "a", "fluency", "4")).agreement
     assert {score.interval.reason for score in alone.scores} == {"only one rater"}
-    (coefficients,) = results(("0", "a", "fluency", "4"), ("1", "b", "fluency", "4")).agreement
+    (coefficients,) = people(tmp_path, ("0", "a", "fluency", "4"), ("1", "b", "fluency", "4")).agreement
     assert coefficients.scores[1].interval.reason == "a and b rated no item in common"
-    (same,) = results(*((str(n), who, "on topic", "yes") for n in range(4) for who in "ab")).agreement
+    (same,) = people(tmp_path, *((str(n), who, "on topic", "yes") for n in range(4) for who in "ab")).agreement
     values = {score.metric: score.value for score in same.scores}
     assert values == {
         "percent_agreement": 1.0,
@@ -292,69 +316,56 @@ def test_agreement_has_reasons_for_what_is_undefined() -> None:
     }
 
 
-def test_people_who_answer_questions_are_right_or_wrong() -> None:
-    answers = Criterion(name="answer", labels=("A", "B", "C"))
-    items = {str(n): Item(author="people", example=f"e{n}", cluster=None) for n in range(2)}
-    answer_key = key(
-        items=items, authors=("people",), criteria=(answers,), gold={"0": "B", "1": "C"}, checks={"9": {"answer": "A"}}
-    )
-    batch = of(
-        ("0", "kim", "", "b"),
-        ("1", "kim", "", "A"),
-        ("0", "lou", "", "B"),
-        ("9", "lou", "", "B"),
-        ("9", "kim", "", "A"),
-    )
-    judged = human_results(answer_key, check_judgements(answer_key, batch), {})
+def test_people_who_answer_questions_are_right_or_wrong(tmp_path: Path) -> None:
+    questions = {str(n): {"author": "people", "example": f"e{n}", "cluster": None} for n in range(2)}
+    options = {"items": questions, "authors": ("people",), "scales": {"answer": list("ABC")}}
+    options |= {"gold": {"0": "B", "1": "C"}, "checks": {"9": {"answer": "A"}}}
+    of_kim = [("0", "kim", "", "b"), ("1", "kim", "", "A"), ("9", "kim", "", "A")]
+    judged = people(tmp_path, *of_kim, ("0", "lou", "", "B"), ("9", "lou", "", "B"), **options)
     assert judged.systems[0].score.value == 0.5
     assert judged.checks == {"kim": (1, 1, 1), "lou": (0, 1, 1)}
     assert judged.agreement[0].scale == "nominal"
 
 
-def test_metrics_are_correlated_with_the_mean_judgement() -> None:
-    answer_key = key(n=5)
+def test_metrics_are_correlated_with_the_mean_judgement(tmp_path: Path) -> None:
+    write_key(tmp_path / "items", 5)
     rows = [(str(2 * k), who, "fluency", str(k + 1)) for k in range(5) for who in "ab"]
-    values = {f"e{k}": (float(k**2), None) for k in range(5)}
-    judged = human_results(
-        answer_key,
-        check_judgements(answer_key, of(*rows)),
-        {"anna": {"bleu": values, "flat": dict.fromkeys(values, (1.0, None))}},
-    )
-    bleu, flat = judged.correlations
+    answers = [row(f"e{k}", metrics={"bleu": float(k**2), "flat": 1.0}) for k in range(5)]
+    anna = store(tmp_path / "run", run(task("t"), model={"name": "anna", "backend": "x"}), {"t": answers})
+    bleu, flat = import_rows(tmp_path, rows, runs=anna).people.correlations
     assert [round(score.value or 0, 3) for score in bleu.scores] == [1.0, 1.0, 0.959]
     assert bleu.scores[0].interval.reason == "fewer than 40 rows"
     assert flat.scores[0].interval.reason == "all values of the metric are the same"
 
 
-def test_a_system_with_a_long_name_has_numbers_of_systems() -> None:
+def measured(folder: Path, rows: Rows, **changes: Any) -> Any:
+    """Return the numbers that tables get from judgements."""
+    write_key(folder / "items", **changes)
+    import_rows(folder, rows)
+    return json.loads((folder / "items" / "measured.json").read_text("utf-8"))
+
+
+def test_a_system_with_a_long_name_has_numbers_of_systems(tmp_path: Path) -> None:
     """Systems may be called by the path of a model, which has any length."""
     name = "models/" + "x" * 500
-    answer_key = key(1, authors=(name,), items={"0": Item(author=name, example="e0", cluster=None)})
-    table_numbers = numbers_of_systems(answer_key, of(("0", "kim", "fluency", "4")).judgements)
-    assert {number.model for number in table_numbers.numbers} == {name}
+    text = {"0": {"author": name, "example": "e0", "cluster": None}}
+    numbers = measured(tmp_path, [("0", "kim", "fluency", "4")], authors=(name,), items=text)["numbers"]
+    assert {number["model"] for number in numbers} == {name}
 
 
-def test_tables_get_the_number_of_their_rule() -> None:
+def test_tables_get_the_number_of_their_rule(tmp_path: Path) -> None:
     """Two of three people say yes to every text: the mean is 2/3, and the majority says yes always."""
-    answer_key = key(n=3, criteria=criteria_of({"fluent": "yes/no"}), authors=("anna",))
     answers = {"kim": "yes", "lou": "yes", "max": "no"}
-    numbers = [str(item) for item, about in answer_key.items.items() if about.author == "anna"]
-    table_numbers = numbers_of_systems(
-        answer_key, of(*((item, who, "fluent", label) for item in numbers for who, label in answers.items())).judgements
-    )
-    values = {(number.metric, number.rule): number.value for number in table_numbers.numbers}
-    assert values == {
+    rows = [(str(2 * k), who, "fluent", label) for k in range(3) for who, label in answers.items()]
+    numbers = measured(tmp_path, rows, n=3, scales={"fluent": ["no", "yes"]})["numbers"]
+    assert {(number["metric"], number.get("rule")): number["value"] for number in numbers} == {
         ("fluent", "mean"): pytest.approx(2 / 3),
         ("fluent", "majority"): 1.0,
         ("fluent_kappa", None): pytest.approx(-0.5),
     }
 
 
-def test_what_tables_do_not_get_is_said() -> None:
-    answer_key = key(n=2, criteria=criteria_of({"fluent": "yes/no"}), authors=("anna",))
-    first, second = (item for item, about in answer_key.items.items() if about.author == "anna")
-    rows = [(first, "kim", "yes"), (first, "lou", "no"), (second, "kim", "yes")]
-    table_numbers = numbers_of_systems(
-        answer_key, of(*((item, who, "fluent", label) for item, who, label in rows)).judgements
-    )
-    assert "1 text of anna without a majority left out where it counts" in table_numbers.source
+def test_what_tables_do_not_get_is_said(tmp_path: Path) -> None:
+    rows = [("0", "kim", "fluent", "yes"), ("0", "lou", "fluent", "no"), ("2", "kim", "fluent", "yes")]
+    source = measured(tmp_path, rows, n=2, scales={"fluent": ["no", "yes"]})["source"]
+    assert "1 text of anna without a majority left out where it counts" in source

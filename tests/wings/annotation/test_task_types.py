@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from figeval import Harness, RunConfig, plugins
-from figeval.io.observer import Observer
-from figeval.runs.run import run
-from figeval.wings.annotation.written_texts import draw_questions, read_texts
+import figeval
 
 PLUGIN = '''
 from figeval import TaskType, hookimpl
@@ -69,11 +69,13 @@ baselines: []
 """
 
 
-@pytest.fixture
-def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
+@pytest.fixture(autouse=True)
+def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Callable[..., None]) -> None:
     """Three types of a plugin, with a task each."""
     (tmp_path / "judged_types_plugin.py").write_text(PLUGIN, "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "judged_types_plugin", raising=False)
+    install("judged_types_plugin")
     rows = [
         {
             "id": f"s{n}",
@@ -88,22 +90,34 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
     for name in ("retold", "unjudged"):
         (tmp_path / f"{name}.task.yaml").write_text(WRITING.format(name=name), "utf-8")
     (tmp_path / "meanings.task.yaml").write_text(PAIRS, "utf-8")
-    return Harness(
-        plugins.load(modules=("judged_types_plugin", "figeval.builtin.plugins.baselines")), include=(tmp_path,)
-    )
 
 
-def test_texts_are_those_of_routes_that_the_type_names(harness: Harness, tmp_path: Path) -> None:
-    config = RunConfig(model="echo", tasks=("retold", "unjudged"), output_path=tmp_path / "run")
-    run(config, harness, Observer())
-    written = read_texts([tmp_path / "run"], None, 4, 0, harness, references=True)
-    assert written.task == "retold", "the only task whose type lets people judge its texts"
-    assert [text.inputs for text in written.texts[:2]] == [{"plot": "Story 0."}] * 2
-    assert [text.text for text in written.texts[:2]] == ["fox", "As it was told."]
+def sheet_of(folder: Path, **arguments: object) -> list[dict[str, str]]:
+    """Export items and return the rows of their only sheet, in the order of their examples, references last."""
+    items = figeval.export_items(output=folder, checks=0, include_path=folder.parent, **arguments)  # type: ignore[arg-type]
+    with (folder / "sheet_1.csv").open(encoding="utf-8-sig", newline="") as sheet:
+        rows = {row["item"]: row for row in csv.DictReader(sheet)}
+    numbers = sorted(items.key.items, key=lambda item: (items.key.items[item].example, items.key.items[item].author))
+    return [rows[number] for number in numbers]
 
 
-def test_people_answer_the_questions_that_a_type_asks(harness: Harness) -> None:
-    written, gold, criterion = draw_questions(harness.catalogue.tasks.get("meanings"), 4, 0, harness)
-    assert written.texts[1].inputs == {"question": "Story 1. / Moral 1.", "A": "same", "B": "other"}
-    assert gold == {"s0": "A", "s1": "B", "s2": "A", "s3": "B"}
-    assert criterion.labels == ("A", "B")
+def test_texts_are_those_of_routes_that_the_type_names(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    figeval.run(["retold", "unjudged"], "echo", include_path=tmp_path, output_path=folder, baselines=False)
+    rows = sheet_of(tmp_path / "items", runs=folder, criteria="fluency=1-5", references=True)
+    assert figeval.AnnotationItems.load(tmp_path / "items").key.task == "retold", "the only task whose type lets judge"
+    assert [row["plot"] for row in rows[:2]] == ["Story 0."] * 2
+    assert [row["text"] for row in rows[:2]] == ["fox", "As it was told."]
+
+
+def test_people_answer_the_questions_that_a_type_asks(tmp_path: Path) -> None:
+    rows = sheet_of(tmp_path / "items", task="meanings")
+    key = figeval.AnnotationItems.load(tmp_path / "items").key
+    assert (rows[1]["question"], rows[1]["A"], rows[1]["B"]) == ("Story 1. / Moral 1.", "same", "other")
+    assert {key.items[item].example: label for item, label in key.gold.items()} == {
+        "s0": "A",
+        "s1": "B",
+        "s2": "A",
+        "s3": "B",
+    }
+    assert [criterion.labels for criterion in key.criteria] == [("A", "B")]

@@ -4,105 +4,105 @@ from __future__ import annotations
 
 import json
 import random
+import re
 
-import numpy as np
 import pytest
 
-from figeval import ChoiceExample, Harness
-from figeval.wings.audit.audit import audit
-from figeval.wings.audit.blind_rules import ALL, HALF, ITEM, LABELS, OTHERS, blind_rules
-
+ITEM, ALL, HALF = "the item", "all items", "the other half of the items"
+OTHERS, LABELS = "items of other clusters", "the other half with its labels"
+LINE = re.compile(rf"^(.*?) +({ITEM}|{ALL}|{HALF}|{OTHERS}|{LABELS}) +([.\d]+) ", re.MULTILINE)
 TASK = """
 name: items
 type: choice
+language: [en, hi, zh]
 data: {test: "jsonl:items.jsonl"}
-fields: {id: row.id, query: row.q, options: row.o, gold: row.g, meta: {word: row.w}}
+fields: {id: row.id, query: row.q, options: row.o, gold: row.g, language: row.l, meta: {word: row.w}}
 cluster: word
 """
 
 
-def examples(*items, clusters=None):
-    """Examples of (options, gold); texts of options as they are."""
-    return [
-        ChoiceExample(id=str(i), query="", options=tuple(options), gold=gold, cluster=clusters and clusters[i])
-        for i, (options, gold) in enumerate(items)
-    ]
+@pytest.fixture
+def accuracies(cli, tmp_path):
+    """Return a function that gives the accuracy of each rule, by what it knows, on items of (options, gold)."""
+
+    def audited(items, *, clusters=None, languages=None, seed=0):
+        lines = [
+            {"id": f"i{i}", "q": "?", "o": options, "g": gold, "w": clusters[i] if clusters else f"w{i}", "l": language}
+            for i, ((options, gold), language) in enumerate(zip(items, languages or ["en"] * len(items), strict=True))
+        ]
+        write(tmp_path, lines)
+        done = cli("audit", "items", "--include_path", tmp_path, "--seed", seed)
+        assert done.code == 0, done.err
+        return {(rule, knows): float(accuracy) for rule, knows, accuracy in LINE.findall(done.out)}
+
+    return audited
 
 
-def accuracies(items, seed=0):
-    return {(rule.name, rule.knows): float(np.mean(rule.hits)) for rule in blind_rules(items, seed)}
-
-
-def test_position_and_length():
-    rules = accuracies(examples((["aa", "b", "cccc"], 2), (["bb", "b", "a"], 0), (["c", "bbb", "aa"], 1)))
-    assert [rules[f"option {position}", ITEM] for position in (1, 2, 3)] == pytest.approx([1 / 3] * 3)
+def test_position_and_length(accuracies):
+    rules = accuracies([(["aa", "b", "cccc"], 2), (["bb", "b", "a"], 0), (["c", "bbb", "aa"], 1)])
+    assert [rules[f"option {position}", ITEM] for position in (1, 2, 3)] == [0.333] * 3
     assert rules["longest", ITEM] == 1
     assert rules["shortest", ITEM] == 0
 
 
-def test_likeness_is_by_words():
-    rules = accuracies(examples((["red tea", "red cup", "blue sky"], 2), (["a b", "b c", "d"], 2)))
+def test_likeness_is_by_words(accuracies):
+    rules = accuracies([(["red tea", "red cup", "blue sky"], 2), (["a b", "b c", "d"], 2)])
     assert rules["least like the others", ITEM] == 1
     assert rules["most like the others", ITEM] == 0
 
 
-def test_likeness_is_by_words_of_the_language():
+def test_likeness_is_by_words_of_the_language(accuracies):
     options = ("कमल खिला", "काम मिला", "कमल गिरा"), ("乌龟赢了", "兔子睡觉", "乌龟慢走")
-    items = [
-        ChoiceExample(id=language, query="", options=texts, gold=1, language=language)
-        for texts, language in zip(options, ("hi", "zh"), strict=True)
-    ]
-    assert accuracies(items)["least like the others", ITEM] == 1
+    rules = accuracies([(texts, 1) for texts in options], languages=["hi", "zh"])
+    assert rules["least like the others", ITEM] == 1
 
 
-def test_spelling_sees_what_words_do_not():
+def test_spelling_sees_what_words_do_not(accuracies):
     """Distractors that were chosen for one narrative share parts of words."""
-    rules = accuracies(examples((["sailors", "sailing", "gold"], 2), (["cut", "cooking", "cooked"], 0)))
+    rules = accuracies([(["sailors", "sailing", "gold"], 2), (["cut", "cooking", "cooked"], 0)])
     assert rules["spelt least like any other", ITEM] == 1
     assert rules["spelt most like another", ITEM] == 0
-    assert rules["least like the others", ITEM] == pytest.approx(1 / 3)
-    signs = accuracies(examples((["!", "?"], 0), (["", " "], 0)))
+    assert rules["least like the others", ITEM] == 0.333
+    signs = accuracies([(["!", "?"], 0), ([".", "…"], 0)])
     assert signs["spelt least like any other", ITEM] == 0.5
 
 
-def test_ties_count_by_expectation():
-    rules = accuracies(examples((["aa", "bb"], 0), (["a", "bb"], 1)))
-    assert rules["longest", ITEM] == pytest.approx(0.75)
-    assert rules["shortest", ITEM] == pytest.approx(0.25)
+def test_ties_count_by_expectation(accuracies):
+    rules = accuracies([(["aa", "bb"], 0), (["a", "bb"], 1)])
+    assert rules["longest", ITEM] == 0.75
+    assert rules["shortest", ITEM] == 0.25
 
 
-def test_an_option_that_is_offered_seldom_gives_itself_away():
+def test_an_option_that_is_offered_seldom_gives_itself_away(accuracies):
     """Each item has an option of its own, which is right, and two that stand everywhere."""
-    items = examples(*[([f"own {i}", "one", "two"], 0) for i in range(20)])
-    rules = accuracies(items)
+    rules = accuracies([([f"own {i}", "one", "two"], 0) for i in range(20)])
     assert rules["rarest", ALL] == rules["rarest", HALF] == 1
     assert rules["commonest", ALL] == rules["commonest", HALF] == 0
     assert rules["often beside the others", ALL] == 0
     assert rules["logistic regression on length and frequency", HALF] == 1
 
 
-def test_options_are_the_same_whatever_their_case_and_blanks():
-    rules = accuracies(examples((["One", "two"], 0), ([" one ", "three"], 1), (["ONE", "four"], 1)))
-    assert rules["commonest", ALL] == pytest.approx(1 / 3)
+def test_options_are_the_same_whatever_their_case_and_blanks(accuracies):
+    rules = accuracies([(["One", "two"], 0), ([" one ", "three"], 1), (["ONE", "four"], 1)])
+    assert rules["commonest", ALL] == 0.333
 
 
-def test_labels_of_the_other_half_tell_which_options_are_used_up():
+def test_labels_of_the_other_half_tell_which_options_are_used_up(accuracies):
     """Each of five words is right in two of ten items, which all have the same options."""
     words = ["v", "w", "x", "y", "z"]
-    items = examples(*[(words, i % 5) for i in range(10)], clusters=words * 2)
-    rules = accuracies(items)
-    assert rules["rarest", ALL] == pytest.approx(0.2)
+    rules = accuracies([(words, i % 5) for i in range(10)], clusters=words * 2)
+    assert rules["rarest", ALL] == 0.2
     assert rules["right least often", LABELS] > 0.2 > rules["right most often", LABELS]
-    assert rules["rarest", OTHERS] == pytest.approx(0.2)
+    assert rules["rarest", OTHERS] == 0.2
 
 
-def test_a_cluster_is_never_in_both_halves():
+def test_a_cluster_is_never_in_both_halves(accuracies):
     """Each word is offered in the items of its own cluster only: those of other clusters have not met it."""
-    items = examples(*[([f"w{i % 6}", "u"], 0) for i in range(24)], clusters=[f"c{i % 6}" for i in range(24)])
-    assert accuracies(items)["rarest", OTHERS] == 1
+    rules = accuracies([([f"w{i % 6}", "u"], 0) for i in range(24)], clusters=[f"c{i % 6}" for i in range(24)])
+    assert rules["rarest", OTHERS] == 1
 
 
-def test_the_same_seed_gives_the_same_numbers():
+def test_the_same_seed_gives_the_same_numbers(accuracies):
     items = draw_examples(40)
     assert accuracies(items, seed=3) == accuracies(items, seed=3)
     assert accuracies(items, seed=3) != accuracies(items, seed=4)
@@ -110,32 +110,22 @@ def test_the_same_seed_gives_the_same_numbers():
 
 def draw_examples(n):
     generator = random.Random(0)
-    return examples(*[(generator.sample("abcdefghijklmnop", 4), generator.randrange(4)) for _ in range(n)])
+    return [(generator.sample("abcdefghijklmnop", 4), generator.randrange(4)) for _ in range(n)]
 
 
 def write(folder, rows):
     (folder / "items.task.yaml").write_text(TASK)
     (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Harness(include=(folder,))
 
 
 def rows(n, **changes):
     return [
-        {"id": f"i{i}", "q": "?", "o": ["no", "nay", f"yes {i}"], "g": 2, "w": f"w{i % 10}", **changes}
+        {"id": f"i{i}", "q": "?", "o": ["no", "nay", f"yes {i}"], "g": 2, "w": f"w{i % 10}", "l": "en", **changes}
         for i in range(n)
     ]
 
 
-def test_intervals_are_clustered_and_what_is_off_is_marked(tmp_path):
-    harness = write(tmp_path, rows(40))
-    result = audit(harness.catalogue.tasks.get("items"), harness)
-    assert (result.n, result.clusters, result.chance) == (40, 10, pytest.approx(1 / 3))
-    first = {score.rule.name: score for score in reversed(result.findings)}
-    assert first["longest"].is_off and first["rarest"].is_off
-    assert all(score.score.clusters == 10 for score in result.findings)
-
-
-def test_the_command_prints_a_table(tmp_path, cli):
+def test_the_table_has_clustered_intervals_and_marks_what_is_off(tmp_path, cli):
     write(tmp_path, rows(40))
     done = cli("audit", "items", "--include_path", tmp_path)
     assert done.code == 0
@@ -144,6 +134,7 @@ def test_the_command_prints_a_table(tmp_path, cli):
     (longest,) = [line for line in lines if line.startswith("longest ")]
     assert longest.split()[3:4] == ["1.000"]
     assert longest.endswith("*")
+    assert sum(line.startswith("rarest ") and line.endswith("*") for line in lines) == 3
 
 
 @pytest.mark.parametrize(

@@ -116,8 +116,14 @@ def write_contrast(
 ) -> Path:
     """A run of two tasks with these scores for the label `yes`, and the contrast of a suite between them."""
     contrast: dict[str, Any] = {
-        **{"suite": "s", "contrast": "all", "scores": [], "tasks": ["ent", "ant"]},
-        **{"label": "yes", "within": within, "positive": 0, "negative": 0},
+        "suite": "s",
+        "contrast": "all",
+        "scores": [],
+        "tasks": ["ent", "ant"],
+        "label": "yes",
+        "within": within,
+        "positive": 0,
+        "negative": 0,
     }
     tasks = (task("ent", n=len(positive)), task("ant", n=len(negative)))
 

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval import Harness, RunRecord
-from figeval.records.schema import ContrastRecord, ModelRecord
+from figeval import Harness
 from tests.cli.conftest import Cli
-from tests.finished_runs import finished, run, score, task
+from tests.finished_runs import finished, run, score, store, task
 from tests.runs.conftest import write_task
 
 MEASURED_FOLDER = Path(__file__).resolve().parents[3] / "results" / "measured"
@@ -29,13 +28,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for model in ("overlap", "random", "chance"):
         finished(folder / "deep" / model, "mini_fables", "mini_pairs", model=model)
     finished(folder / "limited", "mini_fables", model="random", limit=5)
-    return folder
-
-
-def store(folder: Path, record: RunRecord) -> Path:
-    """Store a hand-made record without predictions."""
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
     return folder
 
 
@@ -100,7 +92,7 @@ def test_other_data_are_ranked_apart_and_the_page_says_why(cli: Cli, tmp_path: P
         "schema": {},
     }
     for name, fields in changes.items():
-        record = run(task(**fields), model=ModelRecord(name=name, backend="encoder"), identity=name[:8])
+        record = run(task(**fields), model={"name": name, "backend": "encoder"}, identity=name[:8])
         store(tmp_path / "runs" / name, record.model_copy(update={"schema_version": "1.4"} if name == "schema" else {}))
     cli("board", "runs", "-o", "site")
     models_apart = {
@@ -123,10 +115,10 @@ def test_runs_of_different_sizes_are_told_apart_and_notes_stand_below(cli: Cli, 
         sized_task = task(n=n, available=200, only_label="yes", warnings=["punished by construction"])
         sized_task.scores = [score(n=n)]
         both = {"suite": "s", "contrast": "c", "tasks": [sized_task.task], "label": "yes", "positive": n, "negative": n}
-        contrast = ContrastRecord(**both, scores=[score("auc", n=2 * n)])
+        contrast = {**both, "scores": [score("auc", n=2 * n)]}
         store(
             tmp_path / "runs" / str(n),
-            run(sized_task, model=ModelRecord(name=f"m{n}", backend="given"), identity=f"{n:08}", contrasts=[contrast]),
+            run(sized_task, model={"name": f"m{n}", "backend": "given"}, identity=f"{n:08}", contrasts=[contrast]),
         )
     cli("board", "runs", "-o", "site")
     for name in ("proverbs", "s:c"):
@@ -149,7 +141,7 @@ def test_ties_share_a_rank_and_seen_examples_have_none(cli: Cli, tmp_path: Path)
         "d": score(value=1.0, seen="trained"),
     }
     for name, value in scores.items():
-        record = run(task(scores=[value]), model=ModelRecord(name=name, backend="encoder"))
+        record = run(task(scores=[value]), model={"name": name, "backend": "encoder"})
         store(tmp_path / "runs" / name, record)
     cli("board", "runs", "-o", "site")
     (board,) = boards(tmp_path / "site", "proverbs")
@@ -166,7 +158,7 @@ def test_a_model_by_two_names_is_named_and_ranked_once(cli: Cli, tmp_path: Path)
         value = 0.125 if name in ("other", "unknown") else 0.5
         tasks = [task(task_name, scores=[score(value=min(value, highest))]) for task_name, highest in scores.items()]
         tasks[1].scores[0].value = {"minilm": 0.25, "all-MiniLM-L6-v2": 0.2}.get(name, 0.125)
-        model = ModelRecord(name=name, backend="encoder", fingerprint=fingerprint)
+        model = {"name": name, "backend": "encoder", "fingerprint": fingerprint}
         record = run(*tasks, model=model, started=f"2026-01-01T0{hour}:00:00Z")
         store(tmp_path / "runs" / name, record)
     cli("board", "runs", "-o", "site")
@@ -185,7 +177,7 @@ def test_a_model_by_two_names_is_named_and_ranked_once(cli: Cli, tmp_path: Path)
 def test_why_there_is_no_confidence_set_stands_below_its_table(cli: Cli, tmp_path: Path) -> None:
     for name in ("a", "b"):
         tasks = (task("both"), *([task("alone")] if name == "a" else []))
-        store(tmp_path / "runs" / name, run(*tasks, model=ModelRecord(name=name, backend="encoder")))
+        store(tmp_path / "runs" / name, run(*tasks, model={"name": name, "backend": "encoder"}))
     cli("board", "runs", "-o", "site")
     page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     sections = dict(re.findall(r'<section class="board" data-name="(\w+)">(.*?)</section>', page, re.DOTALL))
@@ -197,7 +189,7 @@ def test_why_there_is_no_confidence_set_stands_below_its_table(cli: Cli, tmp_pat
 def test_a_lower_score_can_be_better(cli: Cli, tmp_path: Path) -> None:
     for name, value in (("far", 0.5), ("near", 0.25)):
         distance = score("distance", value, higher_is_better=False)
-        record = run(task(scores=[distance], baselines=[]), model=ModelRecord(name=name, backend="encoder"))
+        record = run(task(scores=[distance], baselines=[]), model={"name": name, "backend": "encoder"})
         store(tmp_path / "runs" / name, record)
     cli("board", "runs", "-o", "site")
     (board,) = boards(tmp_path / "site", "proverbs")
@@ -246,7 +238,7 @@ def test_changed_predictions_are_damage_and_copies_count_once(cli: Cli, tmp_path
     finished(tmp_path / "runs" / "b", "mini_fables", baselines=False, model="random")
     with (tmp_path / "runs" / "b" / "predictions" / "mini_fables.jsonl").open("a") as stream:
         stream.write("{}\n")
-    store(tmp_path / "runs" / "copy", RunRecord.model_validate_json((tmp_path / "runs" / "a" / "run.json").read_text()))
+    store(tmp_path / "runs" / "copy", figeval.load(tmp_path / "runs" / "a").record)
     done = cli("board", "runs", "runs/a", "-o", "site")
     assert done.out.startswith("site/index.html (1 run, ")
     assert "runs/b is skipped: " in done.err
@@ -298,7 +290,7 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(cli: Cli, runs: Path, t
 
 
 def test_names_from_outside_are_text(cli: Cli, tmp_path: Path) -> None:
-    model = ModelRecord(name=HOSTILE_TEXT, backend=HOSTILE_TEXT)
+    model = {"name": HOSTILE_TEXT, "backend": HOSTILE_TEXT}
     store(tmp_path / "runs" / "a", run(task("=cmd()"), model=model, identity=HOSTILE_TEXT))
     assert cli("board", "runs", "-o", "site", "--title", HOSTILE_TEXT).code == 0
     pages = [file.read_text(encoding="utf-8") for file in (tmp_path / "site").rglob("*.html")]

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import figeval
-from figeval.records.schema import ModelRecord
 from tests.browser import elements_of
-from tests.finished_runs import finished, run, task
+from tests.finished_runs import finished, model, run, store, task
 
 pytestmark = pytest.mark.system
 
@@ -22,11 +21,9 @@ HOSTILE_TEXT = "<script>document.documentElement.dataset.error = 'x'</script>"
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("board")
-    for model in ("overlap", "random", "chance"):
-        finished(folder / "runs" / model, "mini_fables", "mini_pairs", model=model)
-    record = run(task(HOSTILE_TEXT.replace("/", "|")), model=ModelRecord(name=HOSTILE_TEXT, backend="encoder"))
-    (folder / "runs" / "hostile").mkdir()
-    (folder / "runs" / "hostile" / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
+    for name in ("overlap", "random", "chance"):
+        finished(folder / "runs" / name, "mini_fables", "mini_pairs", model=name)
+    store(folder / "runs" / "hostile", run(task(HOSTILE_TEXT.replace("/", "|")), **model(HOSTILE_TEXT)))
     return figeval.board(folder / "runs", output=folder / "site").path
 
 

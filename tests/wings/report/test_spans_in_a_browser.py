@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.cli.main import main
+import figeval
 from tests.browser import elements_of
 from tests.finished_runs import finished
 
@@ -26,10 +26,7 @@ def sample_shown(page: Path, task: str, example: str) -> str:
 def test_spans_are_coloured_in_the_text(tmp_path: Path) -> None:
     runs = [finished(tmp_path / "tfidf", "mini_alignment", "mini_joint", model="tfidf", baselines=False)]
     runs.append(finished(tmp_path / "last", "mini_alignment", model="last_sentence", baselines=False))
-    page = tmp_path / "report.html"
-    command = ("report", *map(str, runs), "-o", str(page), "--no_plots", "--metric", "span_f1")
-    with pytest.raises(SystemExit, match="0"):
-        main(command)
+    page = figeval.report(runs, output=tmp_path / "report.html", plots=False, metric="span_f1").path
     alignment = sample_shown(page, "mini_alignment", "P01N1S1")
     assert "<mark>quoted forty pounds</mark>" in alignment
     assert "<mark>A stitch in time</mark> saves nine" in alignment

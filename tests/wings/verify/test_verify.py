@@ -13,13 +13,11 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval import Harness, RunConfig, RunRecord, plugins
-from figeval.io.observer import Observer
-from figeval.records.run_folder import RunFolder, read_record
-from figeval.runs.run import run
+from figeval import RunRecord
 from tests.cli.conftest import Cli, Outcome
 from tests.fakes import FakeGenerator
-from tests.runs.conftest import Models, write_task
+from tests.finished_runs import finished, seal
+from tests.runs.conftest import write_task
 
 RUN = ("run", "--tasks", "mini_proverbs,mini_pairs", "--model", "overlap", "--by", "figure")
 PREDICTIONS = "predictions/mini_proverbs.jsonl"
@@ -29,12 +27,7 @@ Edit = Callable[[dict[str, Any]], None]
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run, which tests copy."""
-    from figeval.cli.main import main
-
-    folder = tmp_path_factory.mktemp("finished") / "run"
-    with pytest.raises(SystemExit, match="0"):
-        main([*RUN, "--output_path", str(folder)])
-    return folder
+    return finished(tmp_path_factory.mktemp("finished") / "run", "mini_proverbs", "mini_pairs", by=("figure",))
 
 
 @pytest.fixture
@@ -70,17 +63,12 @@ def without_digests(content: dict[str, Any]) -> None:
 
 def forge(folder: Path) -> None:
     """Do what a forger does who knows figeval: compute scores from the rows as they are now, and all digests again."""
-    record = figeval.recompute(folder, figeval.Harness(), data=False).record
-    renew_digests(folder, record)
+    seal(folder, figeval.recompute(folder, figeval.Harness(), data=False).record)
 
 
-def renew_digests(folder: Path, record: RunRecord | None = None) -> None:
-    """Compute all digests of a folder again, for the record as it is or for another one."""
-    run_folder = RunFolder(folder)
-    record = record or read_record(folder / "run.json")
-    for task in record.tasks:
-        run_folder.seal(task)
-    run_folder.write(record)
+def renew_digests(folder: Path) -> None:
+    """Compute all digests of a folder again."""
+    seal(folder, figeval.load(folder).record)
 
 
 def problems(outcome: Outcome) -> list[str]:
@@ -185,7 +173,7 @@ def test_every_field_of_a_record_is_recomputed(cli: Cli, tmp_path: Path) -> None
             record = RunRecord.model_validate(forged)
         except ValueError:
             continue  # it is refused
-        RunFolder(copy).write(record)
+        seal(copy, record, tasks=False)
         try:
             verified = figeval.verify(copy)
         except figeval.RecordError:
@@ -397,10 +385,8 @@ def test_replies_are_read_again(cli: Cli, tmp_path: Path) -> None:
     """A changed reply, or a changed answer to it, is named by its row."""
     (tmp_path / "tasks").mkdir()
     write_task(tmp_path / "tasks", "t")
-    manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
-    manager.load("models", "test", lambda: Models(model=FakeGenerator(function=lambda _: "B")))
-    config = RunConfig(tasks=("t",), model="model", output_path=tmp_path / "run", orders="cyclic")
-    run(config, Harness(manager, include=(tmp_path / "tasks",)), Observer())
+    writer = FakeGenerator(function=lambda _: "B")
+    figeval.run("t", writer, include_path=tmp_path / "tasks", output_path=tmp_path / "run", orders="cyclic")
     command = ("verify", "run", "--include_path", "tasks")
     assert "20 of 20 recomputed" in cli(*command).out
     file = tmp_path / "run" / "predictions" / "t.jsonl"
