@@ -6,26 +6,21 @@ import csv
 import gzip
 import io
 import json
+import random
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from figeval import DataError, FigevalError, Harness, OptionError, RecordError, RunConfig
-from figeval.data.tables import read_cells
-from figeval.io.observer import Observer
-from figeval.io.text import csv_cell
-from figeval.runs.run import run as run_pipeline
-from figeval.spec.criteria import criteria_of
-from figeval.wings.annotation.error_shares import ErrorShares, read_sheet, score_sheets
-from figeval.wings.annotation.export import Export, write_items, write_sheets
-from figeval.wings.annotation.items import Item, Key, read_key
-from figeval.wings.annotation.written_texts import REFERENCE, WrittenText, WrittenTexts, read_texts
+import figeval
+from figeval import AnnotationItems, Harness, OptionError
+from tests.cli.conftest import Cli, Outcome
+from tests.wings.annotation.served import export_texts
 
+REFERENCE = "reference"
 ERRORS = ("not a moral", "unrelated")
 TASK = """
 name: {name}
@@ -67,7 +62,7 @@ def run(task_folder: Path) -> Callable[..., Path]:
 
     def make(name: str, *tasks: str, text: Callable[[str], str | None] | None = None, **settings: Any) -> Path:
         settings = {"model": "echo", "tasks": tasks or ("fables",), "output_path": task_folder / name, **settings}
-        run_pipeline(RunConfig(**settings), Harness(include=(task_folder,)), Observer())
+        figeval.run(include_path=task_folder, **settings)
         folder = task_folder / name
         record = json.loads((folder / "run.json").read_text("utf-8"))
         record["model"]["name"] = name.partition("+")[0]
@@ -86,13 +81,35 @@ def run(task_folder: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def texts(task_folder: Path) -> Callable[..., WrittenTexts]:
-    """`texts(run, …)`: what `written_texts` draws with the tasks of the folder."""
+def sheets(cli: Cli, task_folder: Path) -> Callable[..., Outcome]:
+    """`sheets(run, …)`: the command that writes sheets of all texts of these runs, by default into `sheets`."""
 
-    def draw(*runs: Path, task: str | None = None, n: int = 99, seed: int = 0, **options: Any) -> WrittenTexts:
-        return read_texts(runs, task, n, seed, Harness(include=(task_folder,)), **options)
+    def write(*runs: Path, output: str = "sheets", n: int = 99, **flags: Any) -> Outcome:
+        words = [word for flag, value in flags.items() for word in (f"--{flag}", value) if value is not True]
+        words += [f"--{flag}" for flag, value in flags.items() if value is True]
+        arguments = ("--output", task_folder / output, "--n", n, "--include_path", task_folder)
+        return cli("annotate", "sheets", *runs, *arguments, *words)
 
-    return draw
+    return write
+
+
+@pytest.fixture
+def key_of_texts(sheets: Callable[..., Outcome], task_folder: Path) -> Callable[..., Any]:
+    """`key_of_texts(run, …)`: the key of the sheets that this writes."""
+
+    def write(*runs: Path, output: str = "sheets", **flags: Any) -> Any:
+        done = sheets(*runs, output=output, **flags)
+        assert done.code == 0, done.err
+        return AnnotationItems.load(task_folder / output).key
+
+    return write
+
+
+def scores(cli: Cli, folder: Path, *files: Path) -> Any:
+    """Return the scores of filled-in sheets."""
+    done = cli("annotate", "score", folder, *files, "--json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
 
 
 def read_sheet_rows(file: Path) -> list[dict[str, str]]:
@@ -111,20 +128,20 @@ def fill(file: Path, judge: Callable[[dict[str, str]], Mapping[str, str]], delim
     return file
 
 
-def share(shares: ErrorShares, error_type: str, author: str) -> Any:
+def share(shares: Any, error_type: str, author: str) -> Any:
     return next(
         error_share
-        for error_share in shares.shares
-        if (error_share.error_type, error_share.author) == (error_type, author)
+        for error_share in shares["shares"]
+        if (error_share["error_type"], error_share["author"]) == (error_type, author)
     )
 
 
 # ---- sheets ----------------------------------------------------------------------------------------------------------
 
 
-def test_sheets_show_texts_and_inputs_and_hide_whose_they_are(run: Any, texts: Any, tmp_path: Path) -> None:
-    written = texts(run("anna", text=lambda key: f"A of {key}"), run("ben", text=lambda key: f"B of {key}"))
-    key = write_sheets(tmp_path / "sheets", written, (), annotators=2)
+def test_sheets_show_texts_and_inputs_and_hide_whose_they_are(run: Any, key_of_texts: Any, tmp_path: Path) -> None:
+    runs = run("anna", text=lambda key: f"A of {key}"), run("ben", text=lambda key: f"B of {key}")
+    key = key_of_texts(*runs, annotators=2)
     first, second = (read_sheet_rows(tmp_path / "sheets" / name) for name in key.sheets)
     assert list(first[0]) == ["item", "story", "hints", "text", "not a moral", "unrelated", "comment"]
     assert sorted(row["item"] for row in first) == sorted(row["item"] for row in second) == sorted(key.items)
@@ -138,219 +155,242 @@ def test_sheets_show_texts_and_inputs_and_hide_whose_they_are(run: Any, texts: A
     assert len(numbers) == 10
     assert numbers != sorted(range(1, 11))  # the number does not tell the author
     assert "anna" not in (tmp_path / "sheets" / "sheet_1.csv").read_text("utf-8-sig")
-    assert read_key(tmp_path / "sheets") == key
     assert "of s" not in (tmp_path / "sheets" / "key.json").read_text("utf-8")
 
 
-def test_everything_is_drawn_from_the_seed(run: Any, texts: Any, tmp_path: Path) -> None:
+def test_everything_is_drawn_from_the_seed(run: Any, key_of_texts: Any, tmp_path: Path) -> None:
     folder = run("anna")
 
     def drawn(name: str, seed: int) -> list[bytes]:
-        write_sheets(tmp_path / name, texts(folder, n=4, seed=seed, references=True), (), annotators=2, seed=seed)
+        key_of_texts(folder, output=name, n=4, seed=seed, references=True, annotators=2)
         return [file.read_bytes() for file in sorted((tmp_path / name).iterdir())]
 
     assert drawn("one", 0) == drawn("two", 0) != drawn("three", 1)
 
 
-def test_references_are_mixed_in_as_a_control(run: Any, texts: Any, tmp_path: Path) -> None:
-    written = texts(run("anna"), n=4, references=True)
-    assert Counter(text.author for text in written.texts) == {"anna": 4, REFERENCE: 4}
-    assert {text.text for text in written.texts if text.author == REFERENCE} <= {f"Moral {n}." for n in range(10)}
+def test_references_are_mixed_in_as_a_control(run: Any, key_of_texts: Any, tmp_path: Path) -> None:
+    key = key_of_texts(run("anna"), n=4, references=True)
+    assert Counter(item.author for item in key.items.values()) == {"anna": 4, REFERENCE: 4}
+    for row in read_sheet_rows(tmp_path / "sheets" / "sheet_1.csv"):
+        item = key.items[row["item"]]
+        assert item.author != REFERENCE or row["text"] == f"Moral {item.example[1:]}."
 
 
-def test_texts_of_all_runs_are_for_the_same_examples(run: Any, texts: Any) -> None:
-    written = texts(run("anna", limit=6), run("ben"), n=4)
-    examples = [{text.example for text in written.texts if text.author == author} for author in ("anna", "ben")]
+def test_texts_of_all_runs_are_for_the_same_examples(run: Any, key_of_texts: Any) -> None:
+    items = key_of_texts(run("anna", limit=6), run("ben"), n=4).items.values()
+    examples = [{item.example for item in items if item.author == author} for author in ("anna", "ben")]
     assert examples[0] == examples[1]
     assert len(examples[0]) == 4
     assert examples[0] <= {f"s{n}" for n in range(6)}
 
 
-def test_what_was_not_written_is_counted_and_not_shown(run: Any, texts: Any) -> None:
+def test_what_was_not_written_is_counted_and_not_shown(run: Any, key_of_texts: Any) -> None:
     lazy = {"s1": None, "s2": " "}
-    written = texts(run("anna", text=lambda key: lazy.get(key, "A text.")), run("ben"))
-    assert written.not_written == {"anna": 2}
-    assert Counter(text.author for text in written.texts) == {"anna": 8, "ben": 10}
+    key = key_of_texts(run("anna", text=lambda key: lazy.get(key, "A text.")), run("ben"))
+    assert key.not_written == {"anna": 2}
+    assert Counter(item.author for item in key.items.values()) == {"anna": 8, "ben": 10}
 
 
-def test_models_of_one_name_are_told_apart_by_their_runs(run: Any, texts: Any) -> None:
-    written = texts(run("anna"), run("anna+again", seed=1))
-    assert len(set(written.authors)) == 2
-    assert all(author.startswith("anna (") for author in written.authors)
+def test_models_of_one_name_are_told_apart_by_their_runs(run: Any, key_of_texts: Any) -> None:
+    authors = key_of_texts(run("anna"), run("anna+again", seed=1)).authors
+    assert len(set(authors)) == 2
+    assert all(author.startswith("anna (") for author in authors)
 
 
 FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2", "@SUM(A1)", "\t=1", "＝1", '=HYPERLINK("http://x","y")']
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_no_text_is_a_formula(formula: str, tmp_path: Path) -> None:
-    text = WrittenText("anna", "s1", None, {"story": formula}, formula)
-    write_sheets(tmp_path / "sheets", WrittenTexts("fables", (formula,), (text,), ("anna",), {}), ())
-    file = tmp_path / "sheets" / "sheet_1.csv"
+def test_no_text_is_a_formula(formula: str, run: Any, sheets: Any, cli: Cli, task_folder: Path) -> None:
+    rows = (task_folder / "rows.jsonl").read_text("utf-8")
+    (task_folder / "rows.jsonl").write_text(rows.replace('"Story 1."', json.dumps(formula)), "utf-8")
+    error = formula.partition(",")[0].strip()  # commas separate error types
+    assert sheets(run("anna", text=lambda _: formula), errors=error).code == 0
+    file = task_folder / "sheets" / "sheet_1.csv"
     cells = next(csv.reader(io.StringIO(file.read_bytes().decode("utf-8-sig"), newline="")))
-    cells += read_sheet_rows(file)[0].values()
+    (row,) = (row for row in read_sheet_rows(file) if formula in row["story"])
+    cells += row.values()
     assert file.read_bytes().startswith(b"\xef\xbb\xbf")
-    assert sum(formula in cell for cell in cells) == 3
+    assert sum(error in cell for cell in cells) == 3
     assert not [cell for cell in cells if cell.startswith(tuple("=+-@\t＝"))]
-    key = read_key(tmp_path / "sheets")
-    assert read_sheet(file, key) == {}  # the column is found although its name is protected
+    complaint = cli("annotate", "score", task_folder / "sheets").complaint
+    assert "nothing has been filled in yet" in complaint, "the column is found although its name is protected"
 
 
-@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60))
-def test_any_text_comes_back_from_a_sheet(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    folder = tmp_path_factory.mktemp("sheets")
-    written = WrittenText("anna", "s1", None, {"text": "a", "item": "b"}, text)
-    key = write_sheets(folder, WrittenTexts("fables", ERRORS, (written,), ("anna",), {}), ())
-    (row,) = read_sheet_rows(folder / "sheet_1.csv")
-    assert (row["input text"], row["input item"], row["item"]) == ("a", "b", "1")
-    assert row["text"] == csv_cell(text)
-    fill(folder / "sheet_1.csv", lambda row: {"unrelated": "yes"})
-    assert read_sheet(folder / "sheet_1.csv", key) == {("1", "unrelated"): True}
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        *((text, text) for text in ("a, b", '"', "two\nlines", "1;2", "語é", "item", "don't")),
+        *(("a\r\n;b", "a\n;b"), ("'=x", "''=x"), ("=1;2", "'=1;2")),
+    ],
+)
+def test_any_text_comes_back_from_a_sheet(
+    text: str, cell: str, run: Any, key_of_texts: Any, cli: Cli, task_folder: Path
+) -> None:
+    task_file = task_folder / "fables.task.yaml"
+    task_file.write_text(task_file.read_text("utf-8").replace("{story: row.story, hints:", "{text: row.story, item:"))
+    key = key_of_texts(run("anna", text=lambda _: text, limit=1))
+    (row,) = read_sheet_rows(task_folder / "sheets" / "sheet_1.csv")
+    assert (row["input text"], row["input item"], row["item"]) == ("Story 0.", "amber; fox 0", "1")
+    assert row["text"] == cell
+    fill(task_folder / "sheets" / "sheet_1.csv", lambda row: {"unrelated": "yes"})
+    assert share(scores(cli, task_folder / "sheets"), "unrelated", key.authors[0])["score"]["value"] == 1.0
 
 
-def test_sheets_that_may_be_filled_in_are_not_written_over(run: Any, texts: Any, tmp_path: Path) -> None:
-    write_sheets(tmp_path / "sheets", texts(run("anna")), ())
-    with pytest.raises(OptionError, match="already has sheets, which may have been filled in; choose another --output"):
-        write_sheets(tmp_path / "sheets", texts(run("anna")), (), seed=1)
+def test_sheets_that_may_be_filled_in_are_not_written_over(run: Any, sheets: Any) -> None:
+    folder = run("anna")
+    assert sheets(folder).code == 0
+    words = "already has sheets, which may have been filled in; choose another --output"
+    assert words in sheets(folder, seed=1).complaint
 
 
-def test_sheets_that_were_interrupted_are_completed(run: Any, texts: Any, tmp_path: Path) -> None:
-    folder, written_texts = tmp_path / "sheets", texts(run("anna"))
-    key = write_sheets(folder, written_texts, (), annotators=2)
+def test_sheets_that_were_interrupted_are_completed(
+    run: Any, sheets: Any, key_of_texts: Any, task_folder: Path
+) -> None:
+    folder, texts = task_folder / "sheets", run("anna")
+    key = key_of_texts(texts, annotators=2)
     second_sheet = (folder / "sheet_2.csv").read_bytes()
     (folder / "sheet_2.csv").unlink()
     fill(folder / "sheet_1.csv", lambda row: {"unrelated": "yes"})
     filled = (folder / "sheet_1.csv").read_bytes()
-    assert write_sheets(folder, written_texts, (), annotators=2) == key
+    assert key_of_texts(texts, annotators=2) == key
     assert ((folder / "sheet_1.csv").read_bytes(), (folder / "sheet_2.csv").read_bytes()) == (filled, second_sheet)
     (folder / "sheet_2.csv").unlink()
-    with pytest.raises(OptionError, match="already has sheets"):
-        write_sheets(folder, written_texts, (), annotators=2, seed=1)
+    assert "already has sheets" in sheets(texts, annotators=2, seed=1).complaint
 
 
-@pytest.mark.parametrize("errors", [("story",), ("unrelated", "unrelated"), ("item",), (" ",)])
-def test_error_types_are_columns_of_their_own(errors: tuple[str, ...], run: Any, texts: Any, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="is blank, given twice, or one of the other columns"):
-        write_sheets(tmp_path / "sheets", texts(run("anna")), errors)
-    assert not (tmp_path / "sheets").exists()
+@pytest.mark.parametrize("errors", ["story", "unrelated,unrelated", "item"])
+def test_error_types_are_columns_of_their_own(errors: str, run: Any, sheets: Any, task_folder: Path) -> None:
+    complaint = sheets(run("anna"), errors=errors).complaint
+    assert "is blank, given twice, or one of the other columns" in complaint
+    assert not (task_folder / "sheets").exists()
 
 
 # ---- runs that make no sheets ----------------------------------------------------------------------------------------
 
 
-def test_a_task_is_named_where_runs_share_several(run: Any, texts: Any) -> None:
+def test_a_task_is_named_where_runs_share_several(run: Any, sheets: Any, key_of_texts: Any) -> None:
     both = run("anna", "fables", "legends")
-    with pytest.raises(RecordError, match="share several tasks with written texts: fables, legends; give --task"):
-        texts(both)
-    assert texts(both, task="legends").task == "legends"
-    with pytest.raises(RecordError, match="share no 'legend' with written texts; did you mean 'legends'"):
-        texts(both, task="legend")
-    with pytest.raises(RecordError, match="share no task with written texts"):
-        texts(run("ben"), run("carl", "legends"))
+    words = "share several tasks with written texts: fables, legends; give --task"
+    assert words in sheets(both).complaint
+    assert key_of_texts(both, task="legends").task == "legends"
+    assert "share no 'legend' with written texts; did you mean 'legends'" in sheets(both, task="legend").complaint
+    assert "share no task with written texts" in sheets(run("ben"), run("carl", "legends")).complaint
 
 
-def test_training_texts_that_stand_in_are_no_written_ones(run: Any, texts: Any) -> None:
-    with pytest.raises(RecordError, match="a route that answers with training texts does not count"):
-        texts(run("anna", model="overlap"))
+def test_training_texts_that_stand_in_are_no_written_ones(run: Any, sheets: Any) -> None:
+    complaint = sheets(run("anna", model="overlap")).complaint
+    assert "a route that answers with training texts does not count" in complaint
 
 
-def test_other_data_than_those_of_the_run_are_refused(run: Any, texts: Any, task_folder: Path) -> None:
+def test_other_data_than_those_of_the_run_are_refused(run: Any, sheets: Any, task_folder: Path) -> None:
     folder = run("anna")
     changed = (task_folder / "rows.jsonl").read_text("utf-8").replace("Story 3.", "Another story.")
     (task_folder / "rows.jsonl").write_text(changed, "utf-8")
-    with pytest.raises(RecordError, match="examples of fables changed since this run was made"):
-        texts(folder)
+    assert "examples of fables changed since this run was made" in sheets(folder).complaint
 
 
-def test_the_same_run_twice_is_refused(run: Any, texts: Any) -> None:
+def test_the_same_run_twice_is_refused(run: Any, sheets: Any) -> None:
     folder = run("anna")
-    with pytest.raises(RecordError, match="the same run is given twice"):
-        texts(folder, folder)
+    assert "the same run is given twice" in sheets(folder, folder).complaint
 
 
 # ---- filled-in sheets ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def sheets(run: Any, texts: Any, tmp_path: Path) -> tuple[Path, Key]:
-    """Two sheets with the texts of two models and the references, ten of each."""
-    written = texts(run("anna"), run("ben"), references=True)
-    return tmp_path / "sheets", write_sheets(tmp_path / "sheets", written, (), annotators=2)
+def written(run: Any, key_of_texts: Any, task_folder: Path) -> tuple[Path, Any]:
+    """Two sheets with the texts of two models and the references, ten of each, and their key."""
+    return task_folder / "sheets", key_of_texts(run("anna"), run("ben"), references=True, annotators=2)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_shares_and_intervals_are_by_model_and_cluster(sheets: tuple[Path, Key], delimiter: str) -> None:
-    folder, key = sheets
+def test_shares_and_intervals_are_by_model_and_cluster(written: tuple[Path, Any], delimiter: str, cli: Cli) -> None:
+    folder, key = written
     files = [folder / name for name in key.sheets]
     bad = {number for number, item in key.items.items() if item.author == "anna" and item.example in ("s0", "s1", "s4")}
     doubted = {number for number, item in key.items.items() if item.author == "ben" and item.example == "s0"}
     fill(files[0], lambda row: {"unrelated": "Yes" if row["item"] in bad | doubted else " no "}, delimiter)
     fill(files[1], lambda row: {"unrelated": "x" if row["item"] in bad else "0"}, delimiter)
-    shares = score_sheets(key, files)
-    anna, ben = (share(shares, "unrelated", author).score for author in ("anna", "ben"))
-    assert (anna.value, anna.n, anna.clusters, anna.higher_is_better) == (0.3, 10, 5, False)
-    assert (ben.value, ben.n) == (0.05, 10)  # one of two annotators in one of ten
-    assert anna.low < 0.3 < anna.high
-    assert share(shares, "unrelated", REFERENCE).score.value == 0.0
-    assert share(shares, "not a moral", "anna").score.value is None
-    assert shares.empty == dict.fromkeys(map(str, files), 30)
-    assert shares.cells == 60
+    shares = scores(cli, folder)
+    anna, ben = (share(shares, "unrelated", author)["score"] for author in ("anna", "ben"))
+    assert (anna["value"], anna["n"], anna["clusters"], anna["higher_is_better"]) == (0.3, 10, 5, False)
+    assert (ben["value"], ben["n"]) == (0.05, 10)  # one of two annotators in one of ten
+    assert anna["low"] < 0.3 < anna["high"]
+    assert share(shares, "unrelated", REFERENCE)["score"]["value"] == 0.0
+    assert share(shares, "not a moral", "anna")["score"]["value"] is None
+    assert shares["empty"] == dict.fromkeys(map(str, files), 30)
+    assert shares["cells"] == 60
 
 
-def test_an_empty_cell_is_no_judgement(sheets: tuple[Path, Key]) -> None:
-    folder, key = sheets
+def test_an_empty_cell_is_no_judgement(written: tuple[Path, Any], cli: Cli) -> None:
+    folder, key = written
     anna = [number for number, item in key.items.items() if item.author == "anna"]
     answers = dict(zip(anna[:4], ("yes", "yes", "yes", "no"), strict=True))
     fill(folder / "sheet_1.csv", lambda row: {"unrelated": answers.get(row["item"], "")})
-    shares = score_sheets(key, [folder / "sheet_1.csv"])
+    shares = scores(cli, folder, folder / "sheet_1.csv")
     unrelated = share(shares, "unrelated", "anna")
-    assert (unrelated.score.value, unrelated.score.n, unrelated.texts) == (0.75, 4, 10)
-    assert shares.empty == {str(folder / "sheet_1.csv"): 56}
-    assert {score.reason for score in shares.agreement} == {"no text was judged by more than one annotator"}
+    assert (unrelated["score"]["value"], unrelated["score"]["n"], unrelated["texts"]) == (0.75, 4, 10)
+    assert shares["empty"] == {str(folder / "sheet_1.csv"): 56}
+    assert {score["why"] for score in shares["agreement"]} == {"no text was judged by more than one annotator"}
 
 
-def test_rows_may_be_sorted_and_left_out(sheets: tuple[Path, Key]) -> None:
-    folder, key = sheets
+def test_rows_may_be_sorted_and_left_out(written: tuple[Path, Any], cli: Cli) -> None:
+    folder, _ = written
     rows = sorted(read_sheet_rows(folder / "sheet_1.csv"), key=lambda row: row["text"])[:5]
     lines = ["comment,unrelated,not a moral,item", *(f'"a, b",y,n,{row["item"]}' for row in rows), ",,,"]
     (folder / "sheet_1.csv").write_text("\n".join(lines), "utf-8")
-    sheet = read_sheet(folder / "sheet_1.csv", key)
-    assert sheet == {(row["item"], name): name == "unrelated" for row in rows for name in ERRORS}
+    judged = scores(cli, folder, folder / "sheet_1.csv")["shares"]
+    for error_type, value in zip(ERRORS, (0.0, 1.0), strict=True):
+        judged_scores = [error["score"] for error in judged if error["error_type"] == error_type]
+        assert sum(score["n"] for score in judged_scores) == 5
+        assert {score["value"] for score in judged_scores if score["n"]} == {value}
 
 
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_spreadsheets_write_the_delimiter_of_the_users_language(quoting: Any, delimiter: str, tmp_path: Path) -> None:
+def test_spreadsheets_write_the_delimiter_of_the_users_language(
+    quoting: Any, delimiter: str, tmp_path: Path, cli: Cli
+) -> None:
     file = tmp_path / "sheet.csv"
     with file.open("w", encoding="utf-8-sig", newline="") as stream:
         writer = csv.writer(stream, delimiter=delimiter, quoting=quoting)
         writer.writerows(
             [("item", "text", "bad"), ("1", 'He said,"Go; away"\tand left', "yes"), ("2", "a" * 200_000, "no")]
         )
-    assert read_sheet(file, key_of(2)) == {("1", "bad"): True, ("2", "bad"): False}
+    assert yes_and_no(scores(cli, write_key(tmp_path, 2), file))
 
 
-def test_one_sheet_is_one_annotator(tmp_path: Path) -> None:
+def yes_and_no(shares: Any) -> bool:
+    """Whether one of two texts was judged to be bad."""
+    (bad,) = shares["shares"]
+    return (bad["score"]["value"], bad["score"]["n"]) == (0.5, 2)
+
+
+def test_one_sheet_is_one_annotator(tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "sheet.csv"
     file.write_text("item,bad\n1,yes")
-    with pytest.raises(DataError, match="is given twice"):
-        score_sheets(key_of(1), [file, tmp_path / ".." / tmp_path.name / "sheet.csv"])
+    again = tmp_path / ".." / tmp_path.name / "sheet.csv"
+    assert "is given twice" in cli("annotate", "score", write_key(tmp_path, 1), file, again).complaint
 
 
-def key_of(n: int) -> Key:
-    """A key of texts by one author."""
-    items = {str(number): Item(author="anna", example=f"s{number}", cluster=None) for number in range(1, n + 1)}
-    return Key(task="t", error_types=("bad",), authors=("anna",), not_written={}, seed=0, sheets=(), items=items)
+def write_key(folder: Path, n: int) -> Path:
+    """Write a key of texts by one author."""
+    items = {str(number): {"author": "anna", "example": f"s{number}", "cluster": None} for number in range(1, n + 1)}
+    about = {"task": "t", "error_types": ["bad"], "authors": ["anna"], "not_written": {}, "seed": 0, "sheets": []}
+    (folder / "key.json").write_text(json.dumps({**about, "items": items}), "utf-8")
+    return folder
 
 
-def score_judgements(folder: Path, judgements: Sequence[Sequence[str]]) -> ErrorShares:
-    """The scores of sheets with these judgements, an annotator each."""
+def agreement_of(cli: Cli, folder: Path, judgements: Sequence[Sequence[str]]) -> Any:
+    """The agreement of sheets with these judgements, an annotator each."""
     files = []
     for annotator, labels_of_annotator in enumerate(judgements):
         lines = ["item,bad", *(f"{number},{cell}" for number, cell in enumerate(labels_of_annotator, 1))]
         files.append(folder / f"{annotator}.csv")
         files[-1].write_text("\n".join(lines), "utf-8")
-    return score_sheets(key_of(len(judgements[0])), files)
+    (agreement,) = scores(cli, write_key(folder, len(judgements[0])), *files)["agreement"]
+    return agreement
 
 
 def krippendorff(judgements: Sequence[Sequence[str]]) -> float | None:
@@ -367,51 +407,52 @@ def krippendorff(judgements: Sequence[Sequence[str]]) -> float | None:
     return 1 - observed / expected
 
 
-CELLS = st.sampled_from(["yes", "no", "no", ""])
+def test_alpha_agrees_with_an_independent_computation(cli: Cli, tmp_path: Path) -> None:
+    generator = random.Random(1)
+    for _ in range(60):
+        n, annotators = generator.randint(1, 12), generator.randint(1, 4)
+        judgements = [generator.choices(["yes", "no", "no", ""], k=n) for _ in range(annotators)]
+        agreement, expected = agreement_of(cli, tmp_path, judgements), krippendorff(judgements)
+        assert agreement["alpha"] == (None if expected is None else pytest.approx(expected))
+        assert bool(agreement["why"]) == (expected is None)
+        assert agreement["texts"] == sum(sum(map(bool, column)) > 1 for column in zip(*judgements, strict=True))
 
 
-@given(st.integers(1, 12).flatmap(lambda n: st.lists(st.lists(CELLS, min_size=n, max_size=n), min_size=1, max_size=4)))
-def test_alpha_agrees_with_an_independent_computation(
-    tmp_path_factory: pytest.TempPathFactory, judgements: list[list[str]]
+@pytest.mark.parametrize(
+    ("judgements", "alpha", "reason"),
+    [
+        ((["no", "no"], ["no", "no"]), None, "all judgements are the same"),
+        ((["no", ""], ["", "yes"]), None, "no text was judged by more than one annotator"),
+        ((["no", "yes"], ["no", "yes"]), 1.0, ""),
+    ],
+)
+def test_agreement_of_which_nothing_is_known(
+    judgements: Any, alpha: float | None, reason: str, cli: Cli, tmp_path: Path
 ) -> None:
-    (alpha,) = score_judgements(tmp_path_factory.mktemp("alpha"), judgements).agreement
-    expected = krippendorff(judgements)
-    assert alpha.alpha == (None if expected is None else pytest.approx(expected))
-    assert bool(alpha.reason) == (expected is None)
-    assert alpha.texts == sum(sum(map(bool, column)) > 1 for column in zip(*judgements, strict=True))
-
-
-def test_agreement_of_which_nothing_is_known(tmp_path: Path) -> None:
-    assert score_judgements(tmp_path, [["no", "no"], ["no", "no"]]).agreement[0].reason == "all judgements are the same"
-    (agreement,) = score_judgements(tmp_path, [["no", ""], ["", "yes"]]).agreement
-    assert agreement.reason == "no text was judged by more than one annotator"
-    assert score_judgements(tmp_path, [["no", "yes"], ["no", "yes"]]).agreement[0].alpha == 1.0
+    agreement = agreement_of(cli, tmp_path, judgements)
+    assert (agreement["alpha"], agreement["why"]) == (alpha, reason)
 
 
 def test_items_keep_inputs_that_are_named_like_columns(tmp_path: Path) -> None:
-    text = WrittenText("anna", "s1", None, {"text": "Given.", "story": "Told."}, "Written.")
-    written = WrittenTexts("t", (), (text,), ("anna",), {})
-    export = Export(criteria_of({"fluent": "yes/no"}), "label_studio", checks=0)
-    key = write_items(tmp_path / "items", written, {}, export)
+    texts = [("anna", "s1", {"text": "Given.", "story": "Told."}, "Written.")]
+    export_texts(tmp_path / "items", texts, {"fluent": "yes/no"}, to="label_studio")
     (task,) = json.loads((tmp_path / "items" / "tasks.json").read_text("utf-8"))
     assert task["data"] == {"item": "1", "input_text": "Given.", "story": "Told.", "text": "Written."}
-    assert read_key(tmp_path / "items") == key
     with pytest.raises(OptionError, match="already has items"):
-        write_items(tmp_path / "items", written, {}, export)
+        export_texts(tmp_path / "items", texts, {"fluent": "yes/no"}, to="label_studio")
 
 
 def test_every_sheet_has_the_same_items_in_another_order(tmp_path: Path) -> None:
-    texts = tuple(WrittenText("anna", f"s{n}", None, {"story": "Told."}, f"Text {n}.") for n in range(9))
-    written = WrittenTexts("t", (), texts, ("anna",), {})
+    texts = [("anna", f"s{n}", {"story": "Told."}, f"Text {n}.") for n in range(9)]
     for name, seed in (("one", 0), ("two", 0), ("three", 1)):
-        write_items(tmp_path / name, written, {}, Export(criteria_of({"fluent": "1-5"}), annotators=2, seed=seed))
+        export_texts(tmp_path / name, texts, {"fluent": "1-5"}, annotators=2, seed=seed, checks=2)
     files = [sorted((tmp_path / name).iterdir()) for name in ("one", "two", "three")]
     first, second, third = ([file.read_bytes() for file in files_of_annotator] for files_of_annotator in files)
     assert first == second != third
     first, second = ([row["item"] for row in read_sheet_rows(tmp_path / "one" / f"sheet_{n}.csv")] for n in (1, 2))
     assert first != second
     assert sorted(first) == sorted(second)
-    key = read_key(tmp_path / "one")
+    key = AnnotationItems.load(tmp_path / "one").key
     assert len(key.checks) == 2
     assert not key.checks.keys() & key.items.keys()
     for row in read_sheet_rows(tmp_path / "one" / "sheet_1.csv"):
@@ -432,9 +473,9 @@ SHEET = "item;bad\n1;yes\n2;no\n"
         gzip.compress(SHEET.encode(), mtime=0),
     ],
 )
-def test_a_sheet_is_read_as_other_tables_are(content: bytes, tmp_path: Path) -> None:
+def test_a_sheet_is_read_as_other_tables_are(content: bytes, tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "sheet.csv").write_bytes(content)
-    assert read_cells(tmp_path / "sheet.csv", "give a sheet") == [["item", "bad"], ["1", "yes"], ["2", "no"]]
+    assert yes_and_no(scores(cli, write_key(tmp_path, 2), tmp_path / "sheet.csv"))
 
 
 BAD_SHEETS = [
@@ -455,21 +496,19 @@ BAD_SHEETS = [
 
 
 @pytest.mark.parametrize(("content", "message"), BAD_SHEETS, ids=[message for _, message in BAD_SHEETS])
-def test_bad_sheets_are_told_in_one_line(content: str | bytes | None, message: str, tmp_path: Path) -> None:
+def test_bad_sheets_are_told_in_one_line(content: str | bytes | None, message: str, tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "sheet.csv"
     if content is not None:
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(DataError, match=message) as raised:
-        read_sheet(file, key_of(2))
-    assert "\n" not in str(raised.value)
+    assert re.search(message, cli("annotate", "score", write_key(tmp_path, 2), file).complaint)
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"task": "t"}'])
-def test_a_folder_without_a_key_is_refused(content: str | None, tmp_path: Path) -> None:
+def test_a_folder_without_a_key_is_refused(content: str | None, tmp_path: Path, cli: Cli) -> None:
     if content is not None:
         (tmp_path / "key.json").write_text(content, "utf-8")
-    with pytest.raises(FigevalError, match="give the folder that `figeval annotate export` or `sheets` wrote"):
-        read_key(tmp_path)
+    words = "give the folder that `figeval annotate export` or `sheets` wrote"
+    assert words in cli("annotate", "score", tmp_path).complaint
 
 
 def test_storal_has_error_types_of_its_own() -> None:
