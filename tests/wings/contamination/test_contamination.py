@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import figeval
-from figeval import Continuation, FigevalError, Harness, Prompt, Reply
-from figeval.io.observer import NO_FIGURES, Observer
-from figeval.wings.contamination.measurement import ContaminationConfig, measure
-from figeval.wings.contamination.record import LABEL
-from figeval.wings.contamination.rewrites import swap_words, words_of
-from figeval.wings.contamination.sources import completes
+from figeval import Continuation, FigevalError, Prompt, Reply, hookimpl
 from tests.cli.conftest import Cli, cli
 from tests.plugins.tiny import Workshop as Tiny
 
@@ -28,6 +24,21 @@ MINI = Path(figeval.__file__).parents[1] / "tasks" / "mini"
 
 def lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (MINI / name).read_text(encoding="utf-8").splitlines()]
+
+
+def words_of(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+def write_texts(folder: Path, *texts: str) -> Path:
+    """Write a task `texts` about these texts, and return its folder."""
+    rows = [{"id": f"t{number}", "text": text} for number, text in enumerate(texts)]
+    (folder / "texts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "texts.task.yaml").write_text(
+        "name: texts\ntype: choice\ndata: {test: 'jsonl:texts.jsonl'}\nmemorized: row.text\n"
+        "fields: {id: row.id, query: row.id, options: '[\"a\", \"b\"]', gold: '0'}\n"
+    )
+    return folder
 
 
 class Knowing:
@@ -96,11 +107,14 @@ def test_every_number_is_labelled_and_no_text_is_stored(tmp_path: Path) -> None:
         "mini_proverbs,mini_pairs", Knowing(PROVERBS), limit=20, output_path=tmp_path / "a"
     )
     table = str(measurement)
-    assert all(line.rstrip().endswith(LABEL) for line in table.splitlines() if line.startswith(("recall", "order")))
-    record = json.loads((tmp_path / "a" / "contamination.json").read_text())
-    assert (
-        {finding["label"] for task in record["tasks"] for finding in task["findings"]} == {record["label"]} == {LABEL}
+    assert all(
+        line.rstrip().endswith("evidence, not proof")
+        for line in table.splitlines()
+        if line.startswith(("recall", "order"))
     )
+    record = json.loads((tmp_path / "a" / "contamination.json").read_text())
+    labels = {finding["label"] for task in record["tasks"] for finding in task["findings"]}
+    assert labels == {record["label"]} == {"evidence, not proof"}
     stored = "".join(file.read_text() for file in (tmp_path / "a").iterdir() if file.is_file()).casefold()
     assert not [text for text in PROVERBS if text.casefold() in stored]
     assert not [row["expression"] for row in lines("pairs.jsonl")[:20] if row["expression"] in stored]
@@ -137,31 +151,21 @@ class Writer:
         return Reply(text="I do not know it" if proverb is None else f"{words_of(proverb)[-1].upper()}.")
 
 
-def test_progress_counts_requests_and_those_of_an_earlier_session(tmp_path: Path) -> None:
-    class Heard(Observer):
-        def __init__(self) -> None:
-            self.told: list[tuple[Any, ...]] = []
+def test_progress_counts_requests(cli: Cli, install: Callable[..., None]) -> None:
+    plugin = ModuleType("knowing_plugin")
 
-        def start(self, stage: str, total: int, done: int = 0, *, unit: str = "example", note: str = "") -> None:
-            self.told.append((stage, total))
-            assert unit == "request"
-            assert re.fullmatch(r"about [1-9][\d,]* tokens at most", note)
+    @hookimpl
+    def register_backends(register: Any) -> None:
+        register("knowing", lambda model="": Knowing(PROVERBS), "a fake")
 
-        def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:
-            self.told.append((done,))
-
-        def end(self, outcome: str = "") -> None:
-            self.told.append(())
-
-    harness = Harness(models={"m": Knowing(PROVERBS)})
-    config = ContaminationConfig(tasks=("mini_proverbs",), model="m", measures=("recall",), output_path=tmp_path)
-    first, again = Heard(), Heard()
-    for heard in (first, again):
-        measure(config, harness, heard)
-    (name, n), *answered, end = first.told
-    assert (name, end) == ("mini_proverbs, recall", ())
-    assert answered == sorted(answered) and answered[-1] == (n,) and len(answered) > 3
-    assert set(again.told[1:-1]) == {(n // 2,), (n,)}, "with the words in order, and shuffled"
+    plugin.register_backends = register_backends  # type: ignore[attr-defined]
+    install(plugin)
+    command = ("contamination", "--tasks", "mini_proverbs", "--model", "knowing", "--measures", "recall", "-o", "c")
+    first, again = (cli(*command) for _ in range(2))
+    (begin,) = [line for line in first.err.splitlines() if "requests" in line]
+    assert re.fullmatch(r"mini_proverbs, recall: \d+ requests, about [1-9][\d,]* tokens at most", begin)
+    assert re.search(r"^mini_proverbs, recall: done in [\d.]+ s$", first.err, re.MULTILINE)
+    assert (first.code, again.code, first.out) == (0, 0, again.out)
 
 
 def test_intervals_of_few_clusters_are_marked(tmp_path: Path) -> None:
@@ -198,12 +202,27 @@ def test_models_that_only_write_complete_the_texts(tmp_path: Path) -> None:
     assert (tmp_path / "answers.jsonl").read_text().splitlines()[: len(stored)] == stored
 
 
-def test_replies() -> None:
-    assert completes("<think>five?</think> Nine.", "nine") == 1.0
-    assert completes("A stitch in time saves nine", "nine") == 1.0
-    assert completes("Nine lives has a cat", "eight") == 0.0
-    assert completes(" … ", "nine") is None
-    assert completes(Reply(text="nine", finish="refusal"), "nine") is None
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        (Reply(text="<think>five?</think> Nine."), 1.0),
+        (Reply(text="A stitch in time saves nine"), 1.0),
+        (Reply(text="Eight lives has a cat"), 0.0),
+        (Reply(text=" … "), None),
+        (Reply(text="nine", finish="refusal"), None),
+    ],
+)
+def test_replies(reply: Reply, value: float | None, tmp_path: Path) -> None:
+    class Replying:
+        deterministic_by_name = True
+
+        def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
+            return [reply] * len(requests)
+
+    folder = write_texts(tmp_path, "A stitch in time saves nine", "Look before you leap")
+    options: dict[str, Any] = {"measures": "recall", "include_path": folder, "output_path": tmp_path / "c"}
+    recall = figeval.contamination("texts", Replying(), **options).finding("texts", "recall")
+    assert recall.values["t0"] == value
 
 
 def test_scores_of_a_run_by_recall(tmp_path: Path) -> None:
@@ -250,14 +269,22 @@ def test_bad_input_is_one_line(cli: Cli, tmp_path: Path) -> None:
         figeval.contamination("t", Knowing(), include_path=tmp_path, output_path=tmp_path / "x")
 
 
-@pytest.mark.parametrize(
-    "text", [*PROVERBS, "Ένα χελιδόνι δεν φέρνει την άνοιξη", "to be or not to be, that is the question"]
-)
-def test_a_swap_changes_the_order_of_words_alone(text: str) -> None:
-    changed = swap_words(text)
-    assert changed is not None and changed != text
-    assert sorted(words_of(changed.lower())) == sorted(words_of(text.lower()))
-    assert swap_words("no") is None
+def test_a_swap_changes_the_order_of_words_alone(tmp_path: Path) -> None:
+    texts = [*PROVERBS, "Ένα χελιδόνι δεν φέρνει την άνοιξη", "to be or not to be, that is the question", "No."]
+
+    class Listening(Knowing):
+        def surprise(self, text: str) -> float:
+            seen.add(text)
+            return super().surprise(text)
+
+    seen = set[str]()
+    folder = write_texts(tmp_path, *texts)
+    options: dict[str, Any] = {"measures": "rewrites", "include_path": folder, "output_path": tmp_path / "c"}
+    figeval.contamination("texts", Listening(), **options)
+    words = [sorted(words_of(text.lower())) for text in seen - {*texts}]
+    for text in texts[:-1]:
+        assert words.count(sorted(words_of(text.lower()))) >= 1, text
+    assert sorted(words_of("no")) not in words
 
 
 # ---- a model that has been trained on half of the data ---------------------------------------------------------------
