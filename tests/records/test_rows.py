@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,40 +17,84 @@ from pydantic import TypeAdapter
 
 from figeval import (
     ChoiceExample,
+    Dialogue,
+    Example,
     GenerationExample,
     JointExample,
     PairExample,
     Prediction,
     PredictionRow,
     RankingExample,
+    Route,
+    RunConfig,
     SimilarityExample,
     Span,
     SpanExample,
+    hookimpl,
+    task,
 )
-from figeval.records.predictions import prediction_row
-from figeval.task_types.choice import Choice
-from figeval.task_types.generation import Generation
-from figeval.task_types.joint import Joint
-from figeval.task_types.pairs import Pairs
-from figeval.task_types.ranking import TOP, Ranking
-from figeval.task_types.similarity import Similarity
-from figeval.task_types.spans import Spans
+from figeval.testing import harness
+from tests.finished_runs import execute
 
-FORMS = {kind.Example: kind() for kind in (Choice, Generation, Joint, Pairs, Ranking, Similarity, Spans)}
+TYPES = {
+    ChoiceExample: "choice",
+    GenerationExample: "generation",
+    JointExample: "joint",
+    PairExample: "pairs",
+    RankingExample: "ranking",
+    SimilarityExample: "similarity",
+    SpanExample: "spans",
+}
+TOP = 10  # best candidates of a ranking that are stored
 COMMON = {"id": "1", "cluster": "c", "group": "g", "meta": {"idiom": "i"}}
 
 
-def stored_row(example, prediction, **metrics):
-    """A row as it comes back from the file, checked against the published model."""
-    stored = prediction_row(FORMS[type(example)], example, prediction, metrics, samples=False)
-    row = json.loads(json.dumps(stored, allow_nan=False))
+class Deaf:
+    """A model that nobody asks."""
+
+    deterministic_by_name = True
+
+    def write(self, requests: Sequence[object]) -> list[str]:
+        raise AssertionError(requests)
+
+
+def run_of(example: Example, prediction: Prediction, *metrics: str) -> SimpleNamespace:
+    """Return a plugin with a task of one example, a model, and a route that returns this prediction."""
+    kind = TYPES[type(example)]
+    settings: dict[str, Any] = {"labels": ("yes", "no")} if kind == "pairs" else {}
+    settings |= {"metrics": metrics} if metrics else {}
+
+    @task(name="t", type=kind, baselines=(), **settings)
+    def examples() -> Iterator[Example]:
+        yield example
+
+    def start(_example: Example, _context: object) -> Dialogue:
+        yield from ()
+        return prediction
+
+    route = Route(name="by_given", start=start, needs=frozenset({"write"}))
+    return SimpleNamespace(
+        register_tasks=hookimpl(lambda register: register(examples)),
+        register_routes=hookimpl(lambda register: register(kind, route)),
+        register_backends=hookimpl(lambda register: register("deaf", lambda model="": Deaf(), "")),
+    )
+
+
+def stored_row(example: Example, prediction: Prediction, *metrics: str, samples: bool = False) -> dict[str, Any]:
+    """Return a row as it is in the file of a run, checked against the published model."""
+    routes = {TYPES[type(example)]: "by_given"}
+    with TemporaryDirectory() as folder:
+        config = RunConfig(model="deaf", tasks=("t",), routes=routes, output_path=Path(folder), log_samples=samples)
+        record = execute(config, harness(run_of(example, prediction, *metrics)))
+        assert record.tasks[0].status == "done", record.tasks[0].error
+        row: dict[str, Any] = json.loads(Path(folder, "predictions", "t.jsonl").read_text("utf-8"))
     TypeAdapter(PredictionRow).validate_python(row)
     return row
 
 
 def test_choice() -> None:
     example = ChoiceExample(query="q", options=("a", "b"), gold=1, **COMMON)
-    row = stored_row(example, Prediction(example_id="1", value=1, scores=(0.25, 0.5)), acc=1.0)
+    row = stored_row(example, Prediction(example_id="1", value=1, scores=(0.25, 0.5)), "acc")
     assert row == {
         "id": "1",
         "status": "ok",
@@ -64,8 +113,13 @@ def test_choice() -> None:
 def test_pairs() -> None:
     example = PairExample(left="l", right="r", label="yes", **COMMON)
     prediction = Prediction(example_id="1", value="no", scores=(0.1, 0.9), labels=("yes", "no"), truncated=True)
-    row = stored_row(example, prediction, macro_f1=[0.0, 1.0])
-    assert (row["pred"], row["gold"], row["truncated"], row["metrics"]) == ("no", "yes", True, {"macro_f1": [0.0, 1.0]})
+    row = stored_row(example, prediction, "macro_f1")
+    assert (row["pred"], row["gold"], row["truncated"], row["metrics"]) == (
+        "no",
+        "yes",
+        True,
+        {"macro_f1": [0, 0, 0, 1, 1, 0]},
+    )
 
 
 def test_no_answer_keeps_its_reason_and_what_was_written() -> None:
@@ -101,10 +155,9 @@ def test_samples_keep_texts_but_not_hundreds_of_shared_candidates(n: int, stored
     texts = tuple(map(str, range(n)))
     example = RankingExample(query="q", candidates=texts, relevant=frozenset({0}), **COMMON)
     prediction = Prediction(example_id="1", value=0, scores=(1.0,) * n, tied=n)
-    row = prediction_row(Ranking(), example, prediction, {}, samples=True)
+    row = stored_row(example, prediction, samples=True)
     assert len(row["texts"]) == stored_count
     assert row["all_scores"] == [1.0] * n
-    TypeAdapter(PredictionRow).validate_python(row)
 
 
 def test_priors_and_how_a_text_ended() -> None:
@@ -137,7 +190,7 @@ SPAN = SpanExample(id="1a", text="by the sea", given="g", known="k", gold=Span(3
 
 
 def test_a_span_is_stored_by_its_characters() -> None:
-    row = stored_row(SPAN, Prediction(example_id="1a", value=Span(0, 6), scores=(-0.5,)), squad_f1=0.5)
+    row = stored_row(SPAN, Prediction(example_id="1a", value=Span(0, 6), scores=(-0.5,)), "squad_f1")
     assert (row["pred"], row["gold"], row["scores"]) == ([0, 6], [3, 10], [-0.5])
     assert "sea" not in json.dumps(row)
 

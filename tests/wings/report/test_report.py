@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import re
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,6 +13,7 @@ import figeval
 from tests.browser import elements_of
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished, over_seeds
+from tests.wings.report.pages import contents
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +21,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("runs")
     tasks = ("mini_fables", "mini_retrieval", "mini_pairs")
     return finished(folder / "overlap", *tasks), finished(folder / "random", *tasks, model="random", limit=15)
-
-
-def contents(page: str) -> dict[str, Any]:
-    """The samples in a page, by task."""
-    blocks = re.findall(r'class="task"[^>]*>"([^"]*)"<', page)
-    documents = [json.loads(gzip.decompress(base64.b64decode(block))) for block in blocks]
-    return {document["task"]: document for document in documents}
 
 
 @pytest.mark.wing("comparison")
