@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from figeval import Example, GenerationExample, Harness, RankingExample
+import figeval
+from figeval import CapabilityError, Example, GenerationExample, Harness, RankingExample
+from tests.fakes import FakeEncoder
 from tests.finished_runs import finished
 
 IDIOMS = Path(__file__).parents[2] / "tasks" / "impli" / "idioms.txt"
 MIN_TEXT_CHARS = 20  # characters of an example that a field may not repeat; names of idioms are those of the dictionary
-ROWS = 40  # of each task
+ROWS = 20  # of each task
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -42,7 +44,7 @@ def pieces(strings: Iterator[str], texts: Sequence[str]) -> list[str]:
 @cache
 def known_idioms() -> frozenset[str]:
     """The names of the idioms of the dictionary."""
-    return frozenset(IDIOMS.read_text(encoding="utf-8").splitlines())
+    return frozenset(line.partition("|")[0].strip() for line in IDIOMS.read_text(encoding="utf-8").splitlines())
 
 
 def windows(text: str) -> Iterator[str]:
@@ -67,18 +69,28 @@ def test_pieces_are_found() -> None:
     assert pieces(strings(row), texts) == ["He hit the roof of his house."]
 
 
+def answered(folder: Path, task: str, *models: str | FakeEncoder) -> Path:
+    """Return a run of the first of these models that can answer the task."""
+    model, *others = models
+    try:
+        return figeval.run(task, model, output_path=folder, limit=ROWS, baselines=False).path
+    except CapabilityError:
+        return answered(folder, task, *others)
+
+
 @pytest.mark.slow
 def test_no_task_puts_texts_into_rows(real_data: str, tmp_path: Path) -> None:
     """id, gold, meta, cluster and group of every built-in task, as answered by one of its trivial models."""
     tasks = {entry.name: Harness().catalogue.tasks.get(entry.name) for entry in Harness().catalogue.tasks}
     checked = set()
     for name, task in tasks.items():
-        if ":published_" in task.data["test"] or not task.baselines:  # the former are a user's own copy
+        if ":published_" in task.data["test"]:  # which are a user's own copy
             continue
-        folder = finished(tmp_path / name, name, model=task.baselines[0], limit=ROWS, baselines=False)
+        folder = answered(tmp_path / name, name, *task.baselines, FakeEncoder())
         rows = (folder / "predictions" / f"{name}.jsonl").read_text("utf-8").splitlines()
         for example, row in zip(Harness().examples(task), rows, strict=False):
-            assert not pieces(strings(json.loads(row)), texts_of(example)), f"{name}, {example.id}"
+            facts = [json.loads(row)[key] for key in ("id", "gold", "meta", "cluster", "group")]
+            assert not pieces(strings(facts), texts_of(example)), f"{name}, {example.id}"
         checked.add(name)
     assert len(checked) >= 44
 

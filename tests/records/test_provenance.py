@@ -35,6 +35,7 @@ def checkout(tmp_path: Path) -> Path:
     """A copy of figeval, which is not a repository yet."""
     for name in ROOMS:
         shutil.copytree(ROOT / name, tmp_path / "checkout" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path / "checkout")
     return tmp_path / "checkout"
 
 
@@ -56,7 +57,7 @@ def test_a_run_tells_a_changed_checkout(checkout: Path) -> None:
     (checkout / ".git").mkdir()
     assert git_state(checkout, "broken") is None, "what git cannot tell is unknown rather than clean"
     git("init")
-    git("add", ".gitignore", *ROOMS)
+    git("add", ".gitignore", "pyproject.toml", *ROOMS)
     git("commit", "-m", "first")
     clean = git_state(checkout, "clean")
     assert re.fullmatch("[0-9a-f]{40}", clean["commit"])
