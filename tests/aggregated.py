@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from figeval import Example, Prediction
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+from figeval import Example, Harness, MetricContext, Prediction, Statistic
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
+from figeval.metrics.catalogue import statistic_of
+from figeval.registry import loaded
 
 
 def count_in(aggregator: MetricAggregator | GroupAggregator, example: Example, prediction: Prediction) -> None:
@@ -14,3 +20,34 @@ def count_in(aggregator: MetricAggregator | GroupAggregator, example: Example, p
             aggregator.add(example.cluster, features)
     elif example.group is not None:
         aggregator.add(example.group, example.cluster, features)
+
+
+@cache
+def statistic(name: str, task_type: str) -> Statistic:
+    """Return a metric as runs get it."""
+    return statistic_of(Harness().metrics.get(name, task_type), ())
+
+
+@cache
+def metric_factory(name: str, task_type: str) -> Callable[[MetricContext], Any]:
+    """Return what makes a metric from the argument behind its name."""
+    factory: Callable[[MetricContext], Any] = loaded(Harness().metrics.get(name, task_type).target)
+    return factory
+
+
+def score_of(name: str, task_type: str, cases: Iterable[tuple[Example, Prediction]]) -> float | None:
+    """Return the score of a metric on these examples and predictions."""
+    total = MetricAggregator(name, statistic(name, task_type))
+    for example, prediction in cases:
+        count_in(total, example, prediction)
+    return total.score().value
+
+
+def score_of_rows(name: str, task_type: str, rows: list[dict[str, Any]]) -> float | None:
+    """Return the score of a metric of all rows together."""
+    metric: Any = statistic(name, task_type)
+    total = MetricAggregator(name, metric)
+    for features in metric.family(rows, [name], {})[name]:
+        if features is not None:
+            total.add(None, features)
+    return total.score().value

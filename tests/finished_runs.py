@@ -15,6 +15,7 @@ from figeval.records import seen
 from figeval.records.run_folder import RunFolder, read_record
 from figeval.records.schema import BaselineRecord, ModelRecord, ScoreRecord
 from figeval.records.sweep import SeedsRecord, write
+from figeval.runs.rescore import rescore
 from figeval.runs.run import run as run_pipeline
 from figeval.runs.seeds import scores_of
 
@@ -53,6 +54,16 @@ def seal(folder: Path, record: RunRecord, *, tasks: bool = True) -> None:
     for task_record in record.tasks if tasks else ():
         RunFolder(folder).seal(task_record)
     RunFolder(folder).write(record)
+
+
+def score_again(folder: Path, harness: Harness) -> None:
+    """Compute the scores of a run from its rows with these registries, as `figeval rescore` does."""
+    rescore(folder, harness)
+
+
+def write_seen(model: Path, *examples: Example) -> None:
+    """Note in a model's folder that the model was trained on these questions, as a training does."""
+    seen.write(model, seen.Lineage.of_questions(examples, ()))
 
 
 def over_seeds(folder: Path, *tasks: str, seeds: int = 3, **settings: Any) -> Path:

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from figeval import DataContext, DataError
-from figeval.builtin.tasks.analobench import analobench_rows
-from figeval.data import Row
-from figeval.data.cache import fetch
+from figeval import DataError
+from tests.sources import Row, read_rows
 
 SENTENCES = ["Haste fell.", "The hare ran and lost.", "Pride cracked.", "A vain king was bald.", "Rain came."]
 OPTIONS = "A. Pride cracked.\nB. The hare ran and lost.\nC. Rain came.\nD. A vain king was bald."
@@ -30,19 +28,19 @@ def write_table(file: Path, rows: Sequence[dict[str, str]], delimiter: str = ","
 
 def read_task(task: str, folder: Path, **changes: str) -> list[Row]:
     """The rows of a task whose only question (T1) or first query (T2) has these changes."""
+    data = folder / "data"
+    data.mkdir()
     clusters = [{"cluster": str(number // 2), "sentence": sentence} for number, sentence in enumerate(SENTENCES)]
-    write_table(folder / "clusters.tsv", clusters, "\t")
+    write_table(data / "clusters.tsv", clusters, "\t")
     write_table(
-        folder / "stories-10.csv", [{**cluster, "story": f"Once: {cluster['sentence']} \n"} for cluster in clusters]
+        data / "stories-10.csv", [{**cluster, "story": f"Once: {cluster['sentence']} \n"} for cluster in clusters]
     )
     changed = {key: value for key, value in changes.items() if key in CHOICE}
     for size in ("Subset", "Full"):
-        write_table(folder / f"AnaloBench-T1-{size}-S1.csv", [CHOICE | changed])
+        write_table(data / f"AnaloBench-T1-{size}-S1.csv", [CHOICE | changed])
     other_items = [{**BANK, "Index": str(n), "Sentence": sentence} for n, sentence in enumerate(SENTENCES[1:], 1)]
-    write_table(folder / "AnaloBench-T2-Base.csv", [BANK | changes if "Indices" in changes else BANK, *other_items])
-    return list(
-        analobench_rows.open(task, DataContext(folder=folder, fetch=lambda _name, path: folder / Path(path).name))
-    )
+    write_table(data / "AnaloBench-T2-Base.csv", [BANK | changes if "Indices" in changes else BANK, *other_items])
+    return read_rows(f"analobench:{task}", folder)
 
 
 def test_the_options_are_taken_apart(tmp_path: Path) -> None:
@@ -84,8 +82,7 @@ def test_what_is_no_question_is_one_line(tmp_path: Path, task: str, changes: Any
 
 
 def test_the_real_files(real_data: str) -> None:
-    context = DataContext(folder=Path(), fetch=fetch)
-    rows_of_task = {task: list(analobench_rows.open(task, context)) for task in ("t1", "t1_full", "t2", "t2_s10")}
+    rows_of_task = {task: read_rows(f"analobench:{task}") for task in ("t1", "t1_full", "t2", "t2_s10")}
     assert {task: len(rows) for task, rows in rows_of_task.items()} == {
         "t1": 340,
         "t1_full": 2460,

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figeval import DataContext, DataError, Example, Harness, Prediction, RunConfig, Span, SpanExample
-from figeval.builtin.tasks.epic import alignment, epic_metrics, epic_rows
-from figeval.io.observer import Observer
-from figeval.metrics.aggregation import MetricAggregator
-from figeval.models.model import open_model
-from figeval.records.run_folder import read_run
-from figeval.runs.run import run
-from figeval.spec.examples import build_examples
-from figeval.spec.survey import survey
-from figeval.task_types.spans import sentences
-from tests.aggregated import count_in
-from tests.processes import figeval
+import figeval
+from figeval import DataError, Harness, Span, SpanExample
+from tests.cli.conftest import Cli
+from tests.sources import read_rows
 
+ROOT = Path(__file__).parents[2]
 TASKS = ("epic_alignment", "epic_alignment_published")
+BATCH_ROWS = 32  # the released code scores every batch against the gold spans of the first 32 rows
 
 
 def record(key: str, *pairs: tuple[str, str]) -> dict[str, Any]:
@@ -37,11 +30,11 @@ def record(key: str, *pairs: tuple[str, str]) -> dict[str, Any]:
 def small(tmp_path: Path) -> Any:
     """A function of records that makes a corpus of them; the test split has them in reversed order."""
 
-    def make(*records: dict[str, Any]) -> DataContext:
+    def make(*records: dict[str, Any]) -> Path:
         ids = [record["pk"] for record in reversed(records)]
         (tmp_path / "full_dataset.json").write_text(json.dumps(records))
         (tmp_path / "task_1_proverb_only_seen_test_data_indices.json").write_text(json.dumps(ids))
-        return DataContext(folder=tmp_path, fetch=lambda benchmark, path: tmp_path / path)
+        return tmp_path
 
     return make
 
@@ -50,13 +43,13 @@ FIRST_RECORD = record("Q2N1", ("Still WATERS", "The lake"), ("run deep", "calm")
 SECOND_RECORD = record("Q2N3", ("Still", "CALM"), ("run deep", "It was"), ("still", "a calm lake"))
 
 
-def examples(context: DataContext, task: str = TASKS[0]) -> list[Example]:
-    spec = Harness().catalogue.tasks.get(task)
-    return list(build_examples(spec, epic_rows.open(spec.data["test"].partition(":")[2], context)))
+def examples(folder: Path) -> list[Any]:
+    harness = Harness(fetch=lambda _benchmark, path: folder / path)
+    return list(harness.examples(harness.catalogue.tasks.get(TASKS[0])))
 
 
 def test_every_pair_is_a_row_with_a_share_of_its_narrative(small: Any) -> None:
-    rows = list(epic_rows.open("alignment_seen_test", small(FIRST_RECORD, SECOND_RECORD)))
+    rows = read_rows("epic:alignment_seen_test", small(FIRST_RECORD, SECOND_RECORD))
     assert [row["id"] for row in rows] == ["Q2N3S1", "Q2N3S2", "Q2N3S3", "Q2N1S1", "Q2N1S2"]
     assert [row["weight"] for row in rows] == [1 / 3, 1 / 3, 1 / 3, 0.5, 0.5]
     assert (rows[0]["span"], rows[0]["span_lower"], rows[0]["given_lower"]) == ("CALM", "calm", "still")
@@ -71,7 +64,7 @@ def test_gold_is_the_first_place_whatever_its_case(small: Any) -> None:
 
 def test_the_published_rows_go_by_file_lose_pairs_and_are_scored_against_the_first_batch(small: Any) -> None:
     many = [record(f"Q2N{n}", ("Still", "The lake" if n % 2 else "calm")) for n in range(4, 36)]
-    rows = list(epic_rows.open("alignment_published", small(FIRST_RECORD, SECOND_RECORD, *many)))
+    rows = read_rows("epic:alignment_published", small(FIRST_RECORD, SECOND_RECORD, *many))
     assert [row["id"] for row in rows[:5]] == ["Q2N1S1", "Q2N1S2", "Q2N3S3", "Q2N3S2", "Q2N4S1"]  # S3 in S1's place
     assert [row["weight"] for row in rows[2:4]] == [0.5, 0.5]
     assert [row["reference_lower"] for row in rows[:3]] == ["the lake", "calm", "a calm lake"]
@@ -124,16 +117,17 @@ def test_the_rows_that_the_released_code_loses(real_data: str) -> None:
     assert len(kept_pairs) == 2100 == len(real(TASKS[1]))
     assert (
         len({example.answer for example in real(TASKS[1])})
-        <= alignment.BATCH_ROWS
+        <= BATCH_ROWS
         < len({example.answer for example in real(TASKS[0])})
     )
 
 
 @pytest.mark.parametrize(("task", "folder"), [(TASKS[0], "tfidf"), (TASKS[1], "tfidf-published")])
-def test_measured_runs_have_the_examples_of_today(task: str, folder: str, real_data: str) -> None:
-    record, _ = read_run(Path(__file__).parents[2] / "results" / "measured" / folder)
-    (measured,) = [task_record.examples_sha256 for task_record in record.tasks if task_record.task == task]
-    assert survey(task, lambda: iter(real(task))).sha256 == measured
+def test_measured_runs_have_the_examples_of_today(task: str, folder: str, real_data: str, tmp_path: Path) -> None:
+    stored = figeval.load(ROOT / "results" / "measured" / folder).record
+    (measured,) = [task_record.examples_sha256 for task_record in stored.tasks if task_record.task == task]
+    today = figeval.run(task, "whole_text", baselines=False, output_path=tmp_path / "run").record
+    assert today.tasks[0].examples_sha256 == measured
 
 
 # protocols of the released code on 2100 rows: with its gold index, and with the right one
@@ -142,52 +136,42 @@ CORRECTED_SCORES = {"whole_text": (0.240, 0.954, 0.383), "last_sentence": (0.349
 TRIALS = {"published": (0.0752, 0.0981, 0.0851), "right": (0.2739, 0.4132, 0.3294)}  # 30 seeds of a uniform span
 
 
-def published_scores(examples: list[SpanExample], model: str) -> list[float]:
-    respondent = open_model(Harness().backends, model, {}, {"seed": 0})
-    respondent.fit(examples)
-    answers = respondent.backend.find_spans([_query(example) for example in examples])
-    scores = []
-    for name in ("published_precision", "published_recall", "published_f1"):
-        tally = MetricAggregator(name, getattr(epic_metrics, name))
-        for example, answer in zip(examples, answers, strict=True):
-            count_in(tally, example, Prediction(example_id=example.id, value=answer[0].span))
-        scores.append(tally.score().value or 0.0)
-    return scores
-
-
-def _query(example: SpanExample) -> Any:
-    from figeval import SpanQuery
-
-    return SpanQuery(example.text, example.given, example.known)
+def published_scores(folder: Path, model: str, *, is_corrected: bool = False) -> list[float]:
+    """Precision, recall and F1 of the published scoring; corrected, it compares answers with their own gold spans."""
+    published = Harness().catalogue.tasks.get(TASKS[1])
+    fields = {name: expression for name, expression in published.fields.items() if name != "reference"}
+    corrected = published.model_copy(update={"name": "corrected", "fields": fields})
+    run = figeval.run(corrected if is_corrected else TASKS[1], model, baselines=False, output_path=folder / model)
+    scores = {score.metric: score.value for score in run.record.tasks[0].scores}
+    return [scores[f"published_{name}"] for name in ("precision", "recall", "f1")]
 
 
 @pytest.mark.slow
-def test_a_perfect_model_gets_next_to_nothing_from_the_published_scoring(real_data: str) -> None:
-    examples = real(TASKS[1])
+def test_a_perfect_model_gets_next_to_nothing_from_the_published_scoring(real_data: str, tmp_path: Path) -> None:
     for model, expected in PUBLISHED_SCORES.items():
-        assert published_scores(examples, model) == pytest.approx(expected, abs=0.0006), model
-    assert published_scores(examples, "random") == pytest.approx(TRIALS["published"], abs=0.008)
+        assert published_scores(tmp_path, model) == pytest.approx(expected, abs=0.0006), model
+    assert published_scores(tmp_path, "random") == pytest.approx(TRIALS["published"], abs=0.008)
 
 
 @pytest.mark.slow
-def test_the_right_gold_spans_give_trivial_answers_far_more_than_what_was_printed(real_data: str) -> None:
-    examples = [replace(example, reference=None) for example in real(TASKS[1])]
-    assert published_scores(examples, "whole_text") == pytest.approx(CORRECTED_SCORES["whole_text"], abs=0.0006)
+def test_the_right_gold_spans_give_trivial_answers_far_more_than_what_was_printed(
+    real_data: str, tmp_path: Path
+) -> None:
+    def scores(model: str) -> list[float]:
+        return published_scores(tmp_path, model, is_corrected=True)
+
+    assert scores("whole_text") == pytest.approx(CORRECTED_SCORES["whole_text"], abs=0.0006)
     # Where a sentence ends is a matter of definition: ours keeps a closing quotation mark, and "mr." ends none.
-    assert published_scores(examples, "last_sentence") == pytest.approx(CORRECTED_SCORES["last_sentence"], abs=0.004)
-    assert published_scores(examples, "random") == pytest.approx(TRIALS["right"], abs=0.02)
-    assert published_scores(examples, "oracle") == [1.0, 1.0, 1.0]
-    assert all(sentences(example.text) for example in examples)
+    assert scores("last_sentence") == pytest.approx(CORRECTED_SCORES["last_sentence"], abs=0.004)
+    assert scores("random") == pytest.approx(TRIALS["right"], abs=0.02)
+    assert scores("oracle") == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.slow
 def test_a_run_prints_the_three_floors_and_takes_the_published_task_in_its_place(
     real_data: str, tmp_path: Path
 ) -> None:
-    harness = Harness()
-    config = RunConfig(tasks=TASKS[:1], model="random", output_path=tmp_path / "run", limit=60)
-    record_, _ = run(config, harness, Observer())
-    (task,) = record_.tasks
+    (task,) = figeval.run(TASKS[0], "random", output_path=tmp_path / "run", limit=60).record.tasks
     assert [score.metric for score in task.scores] == [
         "span_f1",
         "span_precision",
@@ -197,14 +181,14 @@ def test_a_run_prints_the_three_floors_and_takes_the_published_task_in_its_place
     ]
     assert [baseline.baseline for baseline in task.baselines] == ["random", "last_sentence", "whole_text"]
     assert [score.value for score in task.baselines[0].scores] == [score.value for score in task.scores]
-    instead = RunConfig(tasks=TASKS[:1], model="random", output_path=tmp_path / "p", limit=60, protocol="published")
-    (task,) = run(instead, harness, Observer())[0].tasks
+    instead = figeval.run(TASKS[0], "random", output_path=tmp_path / "p", limit=60, protocol="published")
+    (task,) = instead.record.tasks
     assert (task.task, task.baselines[-1].baseline) == (TASKS[1], "oracle")
 
 
 @pytest.mark.slow
-def test_show_says_that_the_printed_numbers_are_artefacts(real_data: str, tmp_path: Path) -> None:
-    shown = figeval("show", TASKS[0], cwd=tmp_path)
-    assert "artefacts" in shown.stdout
-    assert "--protocol published" in shown.stdout
-    assert "ACL 2022, Table 8" in shown.stdout
+def test_show_says_that_the_printed_numbers_are_artefacts(real_data: str, cli: Cli) -> None:
+    shown = cli("show", TASKS[0]).out
+    assert "artefacts" in shown
+    assert "--protocol published" in shown
+    assert "ACL 2022, Table 8" in shown

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from figeval import CapabilityError, DataContext, DataError, Harness, JointExample
-from figeval.builtin.tasks.epic import epic_rows
-from figeval.data import Row
-from figeval.data.cache import fetch
-from figeval.records.run_folder import read_record
+import figeval
+from figeval import CapabilityError, DataError, Harness, JointExample
 from tests.finished_runs import finished
+from tests.sources import Row, Source, read_rows
 
 PAIRS = {
     "Q1N1": [("Before you", "The Ice broke")],
@@ -23,7 +21,7 @@ PAIRS = {
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> DataContext:
+def small(tmp_path: Path) -> Path:
     """Two proverbs with a narrative each."""
     quotes = {"Q1N1": "Look before you leap", "Q2N1": "Still waters run deep"}
     tales = {"Q1N1": "The Ice broke. ", "Q2N1": "A calm lake."}
@@ -38,11 +36,11 @@ def small(tmp_path: Path) -> DataContext:
     (tmp_path / "full_dataset.json").write_text(json.dumps(records))
     for part, ids in (("test", ["Q2N1", "Q1N1"]), ("train", ["Q1N1"])):
         (tmp_path / f"task_1_proverb_only_seen_{part}_data_indices.json").write_text(json.dumps(ids))
-    return DataContext(folder=tmp_path, fetch=lambda benchmark, path: tmp_path / path)
+    return tmp_path
 
 
-def test_a_row_is_that_of_the_retrieval_task_with_all_its_spans(small: DataContext) -> None:
-    rows = list(epic_rows.open("joint_seen_test", small))
+def test_a_row_is_that_of_the_retrieval_task_with_all_its_spans(small: Path) -> None:
+    rows = read_rows("epic:joint_seen_test", small)
     assert [(row["id"], row["relevant"]) for row in rows] == [("Q2N1", 1), ("Q1N1", 0)]
     assert [part["id"] for part in rows[0]["parts"]] == ["Q2N1S1", "Q2N1S2", "Q2N1S3"], "none is lost"
     assert rows[1]["parts"] == [
@@ -54,12 +52,12 @@ def test_a_row_is_that_of_the_retrieval_task_with_all_its_spans(small: DataConte
     assert len({id(row["candidates_lower"]) for row in rows}) == 1
 
 
-def test_a_narrative_without_spans_is_an_error_in_one_line(small: DataContext, tmp_path: Path) -> None:
+def test_a_narrative_without_spans_is_an_error_in_one_line(small: Path, tmp_path: Path) -> None:
     records = json.loads((tmp_path / "full_dataset.json").read_text())
     records[0]["fields"].update(span_quote_1="", span_narrative_1="")
     (tmp_path / "full_dataset.json").write_text(json.dumps(records))
     with pytest.raises(DataError, match="epic: the narrative Q1N1 has no spans"):
-        list(epic_rows.open("joint_seen_test", small))
+        read_rows("epic:joint_seen_test", small)
 
 
 @pytest.mark.slow
@@ -86,8 +84,7 @@ def test_the_real_splits(real_data: str) -> None:
 
 
 def test_the_rows_come_one_at_a_time(real_data: str) -> None:
-    context = DataContext(folder=Path(), fetch=fetch)
-    first: list[Row] = list(islice(epic_rows.open("joint_seen_test", context), 2))
+    first: list[Row] = list(islice(Source("epic:joint_seen_test"), 2))
     assert [len(row["parts"]) > 0 for row in first] == [True, True]
 
 
@@ -99,7 +96,7 @@ def test_models_without_heads_answer_at_once_and_in_turn_alike(model: str, tmp_p
     predictions = {}
     for way in ("at_once", "in_turn"):
         folder = finished(tmp_path / way, "mini_joint", model=model, routes={"joint": way}, baselines=False)
-        (task,) = read_record(folder / "run.json").tasks
+        (task,) = figeval.load(folder).record.tasks
         assert (task.route, task.n) == (way, 30)
         predictions[way] = {score.metric: score.value for score in task.scores}
     assert predictions["at_once"] == predictions["in_turn"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import figeval
 from figeval import Harness, SimilarityExample
-from figeval.records.run_folder import read_record
 from tests.finished_runs import finished
 
 TASKS = ("epic_motif", "epic_motif_direct")
@@ -40,7 +40,7 @@ def test_four_narratives_of_each_proverb(real_data: str) -> None:
 
 @pytest.mark.slow
 def test_overlap_and_chance_on_all_of_them(real_data: str, tmp_path: Path) -> None:
-    (task,) = read_record(finished(tmp_path / "run", "epic_motif") / "run.json").tasks
+    (task,) = figeval.load(finished(tmp_path / "run", "epic_motif")).record.tasks
     assert (task.status, task.route, task.n) == ("done", "by_distribution_score", 1000)
     scores = {score.metric: score for score in task.scores}
     assert scores["acc_cosine"].value == pytest.approx(0.004, abs=1e-12)

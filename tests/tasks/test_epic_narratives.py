@@ -8,34 +8,33 @@ from typing import Any
 
 import pytest
 
-from figeval import DataContext, GenerationExample, Harness, Prediction
-from figeval.builtin.tasks.epic import epic_rows
-from figeval.builtin.tasks.epic.epic_metrics import keyword_recall, keyword_recall_lemma
-from figeval.builtin.tasks.epic.narratives import authors_split
-from figeval.data.cache import fetch
-from figeval.language import nltk_data, spacy_pipeline, tagging
+from figeval import DataError, GenerationExample, Harness, Prediction
+from tests.aggregated import score_of
+from tests.sources import Source
 
 
 @pytest.fixture
-def context(real_data: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DataContext:
+def nltk_keywords(real_data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keywords are those that NLTK's tagger finds; skips the test without its data."""
     import nltk
 
-    monkeypatch.setenv(spacy_pipeline.VARIABLE, "")
+    monkeypatch.setenv("FIGEVAL_SPACY_MODEL", "")
     monkeypatch.setattr(nltk.data, "path", [*nltk.data.path, str(Path(real_data) / "nltk" / "packages")])
-    if not nltk_data.has(tagging.PACKAGES):
-        pytest.skip("no NLTK data")
-    return DataContext(tmp_path, fetch)
+    try:
+        next(iter(Source("epic:narrative_seen_test")))
+    except DataError as error:
+        pytest.skip(str(error))
 
 
 @pytest.mark.slow
-def test_splits_of_the_real_data(context: DataContext) -> None:
+@pytest.mark.usefixtures("nltk_keywords")
+def test_splits_of_the_real_data() -> None:
     sizes, rows_of_split = {}, {}
     for kind in ("seen", "unseen"):
         for style in ("", "authors_"):
             for part in ("train", "test"):
-                rows = rows_of_split[kind, style, part] = list(
-                    epic_rows.open(f"narrative_{kind}_{style}{part}", context)
-                )
+                source = Source(f"epic:narrative_{kind}_{style}{part}")
+                rows = rows_of_split[kind, style, part] = list(source)
                 sizes[kind, style, part] = len(rows), len({row["proverb_id"] for row in rows})
     assert sizes == {
         ("seen", "", "train"): (1500, 250),
@@ -54,7 +53,8 @@ def test_splits_of_the_real_data(context: DataContext) -> None:
             if kind == "unseen":
                 assert not {key.partition("N")[0] for key in train} & {key.partition("N")[0] for key in test}
     assert set(Counter(row["proverb_id"] for row in rows_of_split["seen", "authors_", "test"]).values()) == {2}
-    assert context.notes["keywords"]["extractor"] == "nltk"
+    assert source.notes["keywords"]["extractor"] == "nltk"
+    assert rows_of_split["seen", "authors_", "train"] == list(Source("epic:narrative_seen_authors_train"))
     check_keywords([row for rows in rows_of_split.values() for row in rows])
 
 
@@ -69,22 +69,9 @@ def check_keywords(rows: list[Any]) -> None:
         inputs = {"proverb": row["proverb_lower"], "keywords": row["keywords_lower"]}
         example = GenerationExample(id=row["id"], inputs=inputs, references=(row["narrative_lower"],))
         human = Prediction(example_id=row["id"], value=row["narrative"])
-        assert keyword_recall(example, human) in (1.0, None)
-        lemma.append(keyword_recall_lemma(example, human))
+        assert score_of("keyword_recall", "generation", [(example, human)]) in (1.0, None)
+        lemma.append(score_of("keyword_recall_lemma", "generation", [(example, human)]))
     assert min(value for value in lemma if value is not None) > 0.8
-
-
-def test_the_authors_split_is_the_same_every_time(small_corpus: epic_rows.Corpus) -> None:
-    once, again = (authors_split(small_corpus, "seen") for _ in range(2))
-    assert once == again
-    assert Counter(key.partition("N")[0] for key in once["train"]) == {"Q1": 8, "Q2": 8, "Q3": 8}
-    assert sorted(once["train"] + once["test"]) == sorted(small_corpus.narratives)
-
-
-@pytest.fixture
-def small_corpus() -> epic_rows.Corpus:
-    ids = [f"Q{proverb}N{number}" for proverb in (3, 1, 2) for number in range(1, 11)]
-    return epic_rows.Corpus(dict.fromkeys(ids, "text"), {"Q1": "a", "Q2": "b", "Q3": "c"})
 
 
 @pytest.mark.parametrize("name", ["epic_narrative_seen", "epic_narrative_unseen"])

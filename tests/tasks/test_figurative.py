@@ -12,19 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import DataContext, DataError, GenerationExample, MetricContext, ModelError, Prediction
-from figeval.builtin.tasks.figurative import explanations, figurative_rows
-from figeval.data.cache import fetch
+from figeval import DataError, GenerationExample, MetricContext, ModelError, Prediction
 from figeval.testing import check_metric
+from tests.aggregated import metric_factory, score_of, statistic
+from tests.sources import read_rows
 
 QUESTION = 'Does the sentence "It rained." entail or contradict the sentence "It "poured" cats."? Please answer so.'
 TRAIN = {"translation": {"en1": QUESTION, "en2": "Entails. Cats stand for heavy rain."}}
 GOLD = {"id": 1, "premise": "He had no money.", "hypothesis": "He was broke.", "explanation": "Broke is without money."}
 IRONY = ",Tweet index,Label,split,premise,hyp,label\n0,1,1,{},Ann tweeted: 'great',Ann was ironic,{}\n"
-
-
-def context(folder: Path) -> DataContext:
-    return DataContext(folder=folder, fetch=lambda _name, path: folder / path, copies=lambda _name: [folder])
 
 
 def jsonl(file: Path, *rows: dict[str, Any]) -> None:
@@ -37,16 +33,16 @@ def jsonl(file: Path, *rows: dict[str, Any]) -> None:
 
 def test_sentences_are_taken_from_questions_in_words(tmp_path: Path) -> None:
     jsonl(tmp_path / "FLUTEfinaltrain.json", TRAIN)
-    (row,) = figurative_rows.flute("train", context(tmp_path))
+    (row,) = read_rows("flute:train", tmp_path)
     assert (row["premise"], row["hypothesis"], row["label"]) == ("It rained.", 'It "poured" cats.', "entailment")
     assert row["answer"] == "Entailment. Cats stand for heavy rain."
 
 
 def test_gold_rows_know_their_figure_and_idiom(tmp_path: Path) -> None:
     jsonl(tmp_path / "testgolddata/idiom_test.jsonl", {**GOLD, "label": "Entailment", "idiom": "be broke"})
-    for figure in figurative_rows.FIGURES[1:]:
+    for figure in ("metaphor", "sarcasm", "simile"):
         jsonl(tmp_path / f"testgolddata/{figure}_test.jsonl", {**GOLD, "label": "Contradiction"})
-    rows = list(figurative_rows.flute("test", context(tmp_path)))
+    rows = read_rows("flute:test", tmp_path)
     assert [(row["id"], row["figure"], row["label"]) for row in rows][:2] == [
         ("idiom-0", "idiom", "entailment"),
         ("metaphor-0", "metaphor", "contradiction"),
@@ -66,7 +62,7 @@ def test_gold_rows_know_their_figure_and_idiom(tmp_path: Path) -> None:
 def test_another_question_is_one_line(tmp_path: Path, row: dict[str, Any], words: str) -> None:
     jsonl(tmp_path / "FLUTEfinaltrain.json", row)
     with pytest.raises(DataError, match=words):
-        list(figurative_rows.flute("train", context(tmp_path)))
+        read_rows("flute:train", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -75,13 +71,13 @@ def test_another_question_is_one_line(tmp_path: Path, row: dict[str, Any], words
 def test_a_gold_row_without_a_label_is_one_line(tmp_path: Path, changes: dict[str, str], words: str) -> None:
     jsonl(tmp_path / "testgolddata/idiom_test.jsonl", {**GOLD, **changes})
     with pytest.raises(DataError, match=words):
-        list(figurative_rows.flute("test", context(tmp_path)))
+        read_rows("flute:test", tmp_path)
 
 
 def figqa(folder: Path, split: str, *lines: str) -> list[Any]:
     text = "\n".join(("startphrase,ending1,ending2,labels,valid,qid", *lines, ""))
-    (folder / figurative_rows.FIGQA[split]).write_text(text, encoding="utf-8")
-    return list(figurative_rows.figqa(split, context(folder)))
+    (folder / f"{split}.csv").write_text(text, encoding="utf-8")
+    return read_rows(f"figqa:{split}", folder)
 
 
 def test_figqa_has_pairs_and_hidden_labels(tmp_path: Path) -> None:
@@ -102,69 +98,47 @@ def test_a_pair_with_equal_labels_is_one_line(tmp_path: Path, lines: tuple[str, 
         figqa(tmp_path, "dev", *lines)
 
 
-def test_irony_is_read_from_a_copy(tmp_path: Path) -> None:
+def test_irony_is_read_from_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIGEVAL_DATA_COPIES", f"fignli={tmp_path}")
     file = tmp_path / "data" / "irony" / "recast_irony.csv"
     file.parent.mkdir(parents=True)
     file.write_text(IRONY.format("test", "False"), encoding="utf-8")
-    (row,) = figurative_rows.fignli("published_irony", context(tmp_path))
+    (row,) = read_rows("fignli:published_irony")
     assert (row["id"], row["hypothesis"], row["label"]) == ("irony-0", "Ann was ironic", "not_entailment")
     file.write_text(IRONY.format("train", "True"), encoding="utf-8")
-    assert list(figurative_rows.fignli("published_irony", context(tmp_path))) == []
+    assert read_rows("fignli:published_irony") == []
     file.write_text(IRONY.format("test", "yes"), encoding="utf-8")
     with pytest.raises(DataError, match="row 0, field 'label': 'yes' is neither True nor False"):
-        list(figurative_rows.fignli("published_irony", context(tmp_path)))
+        read_rows("fignli:published_irony")
 
 
-def test_without_a_copy_the_message_says_how_to_give_one(tmp_path: Path) -> None:
+def test_without_a_copy_the_message_says_how_to_give_one() -> None:
     with pytest.raises(DataError, match=r"there is no recast_irony\.csv .* --data fignli=FOLDER"):
-        list(figurative_rows.fignli("published_irony", context(tmp_path)))
+        read_rows("fignli:published_irony")
 
 
-@pytest.mark.parametrize("reader", [figurative_rows.flute, figurative_rows.figqa, figurative_rows.fignli])
-def test_unknown_parts_are_named(reader: Any, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=f"{reader.__name__} has no rows 'tset'"):
-        list(reader("tset", context(tmp_path)))
+@pytest.mark.parametrize("scheme", ["flute", "figqa", "fignli"])
+def test_unknown_parts_are_named(scheme: str) -> None:
+    with pytest.raises(DataError, match=f"{scheme} has no rows 'tset'"):
+        read_rows(f"{scheme}:tset")
 
 
 def test_the_real_files(real_data: str) -> None:
-    real_context = DataContext(folder=Path(), fetch=fetch)
-    test = list(figurative_rows.flute("test", real_context))
+    test = read_rows("flute:test")
     assert Counter(row["figure"] for row in test) == {"idiom": 250, "metaphor": 248, "sarcasm": 750, "simile": 250}
     assert Counter(row["label"] for row in test) == {"entailment": 663, "contradiction": 835}
-    assert [len(list(figurative_rows.flute(split, real_context))) for split in ("train", "dev")] == [7035, 499]
-    assert [len(list(figurative_rows.figqa(split, real_context))) for split in ("train", "dev", "test")] == [
+    assert [len(read_rows(f"flute:{split}")) for split in ("train", "dev")] == [7035, 499]
+    assert [len(read_rows(f"figqa:{split}")) for split in ("train", "dev", "test")] == [
         8016,
         1094,
         1146,
     ]
-    assert [len(list(figurative_rows.fignli(figure, real_context))) for figure in ("metaphor", "simile")] == [613, 598]
-    assert all(explanations.parse_answer(row["answer"]) is not None for row in test)
+    assert [len(read_rows(f"fignli:{figure}")) for figure in ("metaphor", "simile")] == [613, 598]
+    answers = {row["answer"].partition(". ")[0] for row in test}
+    assert answers == {"Entailment", "Contradiction"}
 
 
 # ---- explained labels ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "parsed"),
-    [
-        ("Entailment. Rain is wet.", ("entailment", "Rain is wet")),
-        ("entails - it is wet", ("entailment", "it is wet")),
-        ("**Contradiction**: dry", ("contradiction", "dry")),
-        ("Label: Contradicts\nit is dry", ("contradiction", "it is dry")),
-        ("Contradiction", ("contradiction", "")),
-        ("It is an entailment", None),
-        ("Entailmentish", None),
-        ("", None),
-    ],
-)
-def test_a_text_begins_with_its_label(text: str, parsed: tuple[str, str] | None) -> None:
-    assert explanations.parse_answer(text) == parsed
-
-
-@given(st.text())
-def test_any_text_is_read(text: str) -> None:
-    parsed = explanations.parse_answer(text)
-    assert parsed is None or parsed[0] in ("entailment", "contradiction")
 
 
 class Judge:
@@ -174,10 +148,14 @@ class Judge:
     fingerprint = "counts"
     about: ClassVar[dict[str, Any]] = {}
 
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
     def role(self, _example: Any) -> None:
         return None
 
     def answer(self, requests: Any) -> list[tuple[Any, bool]]:
+        self.texts += [request.text for request in requests]
         return [
             (np.array([request.text.count("wet") + 0.1, request.text.count("dry") + 0.1]), False)
             for request in requests
@@ -186,12 +164,43 @@ class Judge:
 
 def explained_50(judge: Any) -> Any:
     settings = {"argument": "judge", "task": "t", "languages": ("en",), "trained": lambda _name: {}}
-    return explanations.explained_50(MetricContext(name="acc@50", model=lambda _name: judge, **settings))
+    make = metric_factory("acc@50", "generation")
+    return make(MetricContext(name="acc@50", model=lambda _name: judge, **settings))
 
 
-def case(text: str | None, value: float | None) -> tuple[GenerationExample, Prediction, float | None]:
-    example = GenerationExample(id="1", inputs={"premise": "p"}, references=("Entailment. It is wet.",))
+def case(
+    text: str | None, value: float | None = None, label: str = "Entailment"
+) -> tuple[GenerationExample, Prediction, float | None]:
+    example = GenerationExample(id="1", inputs={"premise": "p"}, references=(f"{label}. It is wet.",))
     return example, Prediction(example_id="1", value=text, status="ok" if text is not None else "empty"), value
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "explanation"),
+    [
+        ("Entailment. Rain is wet.", "Entailment", "Rain is wet"),
+        ("entails - it is wet", "Entailment", "it is wet"),
+        ("**Contradiction**: dry", "Contradiction", "dry"),
+        ("Label: Contradicts\nit is dry", "Contradiction", "it is dry"),
+        ("Contradiction", "Contradiction", ""),
+        ("It is an entailment", "", ""),
+        ("Entailmentish", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_a_text_begins_with_its_label(text: str, label: str, explanation: str) -> None:
+    example, prediction, _ = case(text, label=label or "Entailment")
+    judge = Judge()
+    value = score_of("acc@0", "generation", [(example, prediction)])
+    explained_50(judge).batch([(example, prediction)])
+    assert value == (1.0 if label else None)
+    assert judge.texts == ([explanation, "It is wet"] if explanation else [])
+
+
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    example, prediction, _ = case(text)
+    assert score_of("acc@0", "generation", [(example, prediction)]) in (0.0, 1.0, None)
 
 
 def test_a_label_counts_where_its_explanation_is_close_enough() -> None:
@@ -206,16 +215,15 @@ def test_a_label_counts_where_its_explanation_is_close_enough() -> None:
     check_metric(explained_50(Judge()), cases)
     of_labels = [1.0, 1.0, 1.0, 0.0, None, None]
     check_metric(
-        explanations.label_accuracy,
+        statistic("acc@0", "generation"),
         [(example, explanation, value) for (example, explanation, _), value in zip(cases, of_labels, strict=True)],
     )
 
 
 def test_a_text_without_a_label_is_counted() -> None:
     example, explanation, _ = case("Who knows?", None)
-    assert explanations.label_accuracy.batch is not None
-    (measured,) = explanations.label_accuracy.batch([(example, explanation)])
-    assert (measured.value, measured.remarks) == (None, (explanations.NO_LABEL,))
+    (measured,) = statistic("acc@0", "generation").batch([(example, explanation)])
+    assert (measured.value, measured.remarks) == (None, ("texts that do not begin with a label",))
 
 
 def test_a_model_that_compares_nothing_is_refused() -> None:

@@ -1,16 +1,21 @@
-"""Folds of idioms: no idiom and no premise in two of them, and what is learned and asked at a point of a curve."""
+"""How idioms are found in pairs, and their folds: no idiom and no premise in two of them, what a curve learns from."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import DataContext, DataError, Harness
-from figeval.builtin.tasks.impli import folds, impli_rows
-from figeval.data.cache import fetch
+from figeval import DataError, Harness
+from figeval.builtin.tasks.impli import folds, idioms
+from tests.sources import read_rows
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = json.loads((ROOT / "tests/golden/data/idioms.json").read_text(encoding="utf-8"))
 
 
 def row(number: int, idiom: int | None, premise: int, label: str = "entailment") -> dict[str, Any]:
@@ -45,7 +50,7 @@ def test_no_idiom_and_no_premise_is_in_two_folds(given_rows: list[Any], seed: in
 
 @given(ROWS)
 def test_the_parts_share_no_premise_and_the_unseen_ones_no_idiom(given_rows: list[Any]) -> None:
-    parts = {name: folds.part(given_rows, name) for name in impli_rows.PARTS}
+    parts = {name: folds.part(given_rows, name) for name in ("train", "dev", "seen", "unseen")}
     assert sum(map(len, parts.values())) == len(given_rows)
     premises = {name: {row["premise_key"] for row in part} for name, part in parts.items()}
     idioms = {name: {row["idiom"] for row in part if row["idiom"]} for name, part in parts.items()}
@@ -84,10 +89,9 @@ def test_nothing_is_learned_from_no_fold() -> None:
     assert folds.Point(fold=0, train=0).learned([row(0, 1, 1)]) == []
 
 
-def test_unknown_parts_get_near_names(real_data: str) -> None:
-    context = DataContext(folder=None, fetch=fetch)  # type: ignore[arg-type]
+def test_unknown_parts_get_near_names() -> None:
     with pytest.raises(DataError, match="no part 'unsen' of its idioms; did you mean 'unseen'"):
-        next(impli_rows.open("idioms/unsen", context))
+        read_rows("impli:idioms/unsen")
 
 
 @pytest.mark.slow
@@ -116,3 +120,50 @@ def test_real_parts(real_data: str) -> None:
         "unseen": 92,
     }
     assert not idioms["train"] & (idioms["dev"] | idioms["unseen"])
+
+
+# ---- how idioms are found --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=[case["why"][:60] for case in GOLDEN])
+def test_golden_idioms(case: dict[str, Any]) -> None:
+    idiom = idioms.Lexicon(case["lexicon"]).idiom(case["premise"], case["hypothesis"])
+    if case["idiom"] is None:
+        assert idiom is None
+        return
+    assert idiom is not None
+    assert (idiom.name, idiom.surface, idiom.confidence) == (case["idiom"], case["surface"], case["confidence"])
+    assert case["premise"][idiom.start : idiom.end] == idiom.surface
+
+
+def test_the_lexicon_is_sorted_and_has_every_form_once() -> None:
+    lines = (ROOT / "tasks/impli/idioms.txt").read_text(encoding="utf-8").splitlines()
+    assert lines == sorted(lines, key=lambda line: (line.casefold(), line))
+    forms = [form.strip() for line in lines for form in line.split("|")]
+    assert len(forms) == len(set(forms))
+    assert all(2 <= len(form) <= 60 for form in forms)
+
+
+words = st.lists(st.sampled_from(["the", "cat", "sat", "on", "a", "mat", "and", "hit", "roof", ",", "."]), max_size=8)
+
+
+@given(before=words, left=words, right=words, after=words)
+def test_the_changed_span_is_what_changed(
+    before: list[str], left: list[str], right: list[str], after: list[str]
+) -> None:
+    premise, hypothesis = before + left + after, before + right + after
+    start, end = idioms.changed_span(premise, hypothesis)
+    assert 0 <= start <= end <= len(premise)
+    tail = len(premise) - end
+    assert premise[:start] == hypothesis[:start]
+    assert premise[end:] == hypothesis[len(hypothesis) - tail :]
+    assert start >= len(before) or premise == hypothesis[: len(premise)]
+    assert start + tail <= min(len(premise), len(hypothesis))
+
+
+@given(premise=st.text(max_size=60) | words.map(" ".join), hypothesis=st.text(max_size=60) | words.map(" ".join))
+def test_offsets_are_those_of_the_surface_form_whatever_the_text(premise: str, hypothesis: str) -> None:
+    idiom = idioms.Lexicon(["hit the roof", "on the mat", "sit"]).idiom(premise, hypothesis)
+    if idiom is not None:
+        assert premise[idiom.start : idiom.end] == idiom.surface != ""
+        assert 0 <= idiom.confidence <= 1

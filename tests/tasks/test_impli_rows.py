@@ -5,25 +5,31 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from scipy.stats import binomtest
 
-from figeval import DataContext, DataError
-from figeval.builtin.tasks.impli import idioms, impli_rows
-from figeval.data import Row
-from figeval.data.cache import fetch
-from figeval.metrics.intervals import wilson
+from figeval import DataError
+from tests.sources import Row, Source, read_rows
 
-FOLDER = Path(__file__).parents[1] / "golden" / "data"
-GOLDEN = json.loads((FOLDER / "idioms.json").read_text(encoding="utf-8"))
-CHECKED_IDIOMS = json.loads((FOLDER / "idioms_checked.json").read_text(encoding="utf-8"))
+ROOT = Path(__file__).parents[2]
+CHECKED_IDIOMS = json.loads((ROOT / "tests/golden/data/idioms_checked.json").read_text(encoding="utf-8"))
+README = (ROOT / "tasks/impli/README.md").read_text(encoding="utf-8")
+CORPORA = ("magpie", "pie", "semeval")
+FILES = {
+    "idioms_silver_ent": [f"idioms/fig_context_{corpus}_e" for corpus in CORPORA],
+    "idioms_silver_lit": [f"idioms/lit_context_{corpus}_ne" for corpus in CORPORA],
+    "idioms_silver_adv": [f"idioms/adversarial_definition_ne_{corpus}" for corpus in CORPORA],
+    "idioms_gold_ent": ["idioms/manual_e"],
+    "idioms_gold_ant": ["idioms/manual_antonyms_ne"],
+    "idioms_gold_non": ["idioms/manual_ne"],
+    "metaphors_silver_ent": ["metaphors/replacement_tsvetkov_e", "metaphors/replacement_cc_e"],
+    "metaphors_gold_ent": ["metaphors/manual_e"],
+    "metaphors_gold_non": ["metaphors/manual_ne"],
+}
 STRATIFIED_SAMPLES = ("first", "second", "third")
-IDIOM_COLUMNS = [column for column in impli_rows.COLUMNS if column.startswith("idioms")]
+IDIOM_COLUMNS = [column for column in FILES if column.startswith("idioms")]
 OLD_CLUSTERS = {  # clusters and effective clusters of version 1
     "idioms_silver_ent": "649 | 176.8",
     "idioms_silver_lit": "139 | 30.0",
@@ -35,25 +41,27 @@ OLD_CLUSTERS = {  # clusters and effective clusters of version 1
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> DataContext:
+def small(tmp_path: Path) -> Path:
     """Every file holds one row of its own; the interesting ones hold more."""
-    for file in impli_rows.FILES:
+    for file in (file for files in FILES.values() for file in files):
         path = tmp_path / f"{file}.tsv"
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"Row of {file}\tOther of {file}\n", encoding="utf-8")
     silver = '"""Fine,"" she  went bananas"\t"""Fine,"" she  got angry"\t0.9\nWe went bananas\tWe got angry\t\n'
     (tmp_path / "idioms/fig_context_magpie_e.tsv").write_text(silver, encoding="utf-8")
     (tmp_path / "metaphors/replacement_tsvetkov_e.tsv").write_bytes("It’s icy\tIt’s cold\n".encode("cp1252"))
-    return DataContext(folder=tmp_path, fetch=lambda benchmark, path: tmp_path / path)
+    (tmp_path / "idioms/manual_ne.tsv").write_text("Fine, she went bananas.\tShe was calm.\n")
+    return tmp_path
 
 
-def test_quotes_scores_and_ids(small: DataContext) -> None:
-    first, second, third, fourth = impli_rows.open("idioms_silver_ent", small)
+def test_quotes_scores_and_ids(small: Path) -> None:
+    (same_premise,) = read_rows("impli:idioms_gold_non", small)
+    first, second, third, fourth = read_rows("impli:idioms_silver_ent", small)
     assert first == {
         "id": "idioms/fig_context_magpie_e:1",
         "premise": '"Fine," she  went bananas',
         "hypothesis": '"Fine," she  got angry',
-        "premise_key": impli_rows.premise_key("Fine, she went bananas."),
+        "premise_key": same_premise["premise_key"],
         "label": "entailment",
         "corpus": "magpie",
         "figure": "idiom",
@@ -68,103 +76,53 @@ def test_quotes_scores_and_ids(small: DataContext) -> None:
     assert [third["corpus"], fourth["corpus"]] == ["pie", "semeval"]
 
 
-def test_windows_1252_is_read_as_such(small: DataContext) -> None:
-    first = next(impli_rows.open("metaphors_silver_ent", small))
+def test_windows_1252_is_read_as_such(small: Path) -> None:
+    first = read_rows("impli:metaphors_silver_ent", small)[0]
     assert (first["premise"], first["corpus"], first["figure"]) == ("It’s icy", "tsvetkov", "metaphor")
 
 
-def test_labels_follow_the_column(small: DataContext) -> None:
-    labels = {column: {row["label"] for row in impli_rows.open(column, small)} for column in impli_rows.COLUMNS}
-    expected = {name: {"entailment" if name.endswith("_ent") else "non-entailment"} for name in impli_rows.COLUMNS}
+def test_labels_follow_the_column(small: Path) -> None:
+    labels = {column: {row["label"] for row in read_rows(f"impli:{column}", small)} for column in FILES}
+    expected = {name: {"entailment" if name.endswith("_ent") else "non-entailment"} for name in FILES}
     assert labels == expected
 
 
-def test_all_is_every_column_once(small: DataContext) -> None:
-    assert len(list(impli_rows.open("all", small))) == 17
+def test_all_is_every_column_once(small: Path) -> None:
+    assert len(read_rows("impli:all", small)) == 17
 
 
-def test_clean_columns_leave_out_what_is_flawed(small: DataContext, tmp_path: Path) -> None:
+def test_clean_columns_leave_out_what_is_flawed(small: Path, tmp_path: Path) -> None:
     def write(file: str, *lines: str) -> None:
         (tmp_path / f"{file}.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     write("idioms/manual_e", "a b\tc", "a  b\tc ", "d\te", "caf\u00e9\tf", "caf\u00c3\u00a9\tf")
     write("idioms/manual_ne", "d\te", "g\th")
-    flaws = [row["flaw"] for row in impli_rows.open("idioms_gold_ent", small)]
+    flaws = [row["flaw"] for row in read_rows("impli:idioms_gold_ent", small)]
     assert flaws == [None, "repeated", "contradictory", None, "encoding"]
-    assert [row["id"] for row in impli_rows.open("clean/idioms_gold_ent", small)] == [
+    clean = Source("impli:clean/idioms_gold_ent", small)
+    assert [row["id"] for row in clean] == [
         "idioms/manual_e:1",
         "idioms/manual_e:4",
     ]
-    assert small.notes["left_out"] == {"contradictory": 1, "encoding": 1, "repeated": 1}
-    assert small.notes["remark"] == ("2 of 5 pairs, without 1 with both labels, 1 with a damaged encoding, 1 repeated")
-    assert [row["id"] for row in impli_rows.open("clean/idioms_gold_non", small)] == ["idioms/manual_ne:2"]
+    assert clean.notes["left_out"] == {"contradictory": 1, "encoding": 1, "repeated": 1}
+    assert clean.notes["remark"] == ("2 of 5 pairs, without 1 with both labels, 1 with a damaged encoding, 1 repeated")
+    assert [row["id"] for row in read_rows("impli:clean/idioms_gold_non", small)] == ["idioms/manual_ne:2"]
 
 
-def test_a_row_of_another_width_is_named(small: DataContext, tmp_path: Path) -> None:
+def test_a_row_of_another_width_is_named(small: Path, tmp_path: Path) -> None:
     (tmp_path / "idioms/manual_e.tsv").write_text("premise\thypothesis\nonly one\n")
     with pytest.raises(DataError, match=r"manual_e\.tsv:2: 1 values"):
-        list(impli_rows.open("idioms_gold_ent", small))
+        read_rows("impli:idioms_gold_ent", small)
 
 
-def test_unknown_columns_get_near_names(small: DataContext) -> None:
+def test_unknown_columns_get_near_names(small: Path) -> None:
     with pytest.raises(DataError, match=r"no column 'idioms_gold_antonym'; did you mean .*'idioms_gold_ant'"):
-        next(impli_rows.open("idioms_gold_antonym", small))
+        read_rows("impli:idioms_gold_antonym", small)[0]
 
 
-def test_idioms_are_looked_up_once_per_process(small: DataContext) -> None:
-    impli_rows.idioms.cache_clear()
-    for _ in range(3):
-        list(impli_rows.open("idioms_gold_ent", small))
-    assert impli_rows.idioms.cache_info().misses == 1
-
-
-def test_a_pair_of_unknown_idiom_has_none(small: DataContext) -> None:
-    (row,) = impli_rows.open("idioms_gold_ent", small)
+def test_a_pair_of_unknown_idiom_has_none(small: Path) -> None:
+    (row,) = read_rows("impli:idioms_gold_ent", small)
     assert [row[key] for key in ("idiom", "surface", "idiom_start", "idiom_end", "idiom_confidence")] == [None] * 5
-
-
-@pytest.mark.parametrize("case", GOLDEN, ids=[case["why"][:60] for case in GOLDEN])
-def test_golden_idioms(case: dict[str, Any]) -> None:
-    idiom = idioms.Lexicon(case["lexicon"]).idiom(case["premise"], case["hypothesis"])
-    if case["idiom"] is None:
-        assert idiom is None
-        return
-    assert idiom is not None
-    assert (idiom.name, idiom.surface, idiom.confidence) == (case["idiom"], case["surface"], case["confidence"])
-    assert case["premise"][idiom.start : idiom.end] == idiom.surface
-
-
-def test_the_lexicon_is_sorted_and_has_every_form_once() -> None:
-    lines = files(idioms.__package__).joinpath("idioms.txt").read_text(encoding="utf-8").splitlines()
-    assert lines == sorted(lines, key=lambda line: (line.casefold(), line))
-    forms = [form.strip() for line in lines for form in line.split("|")]
-    assert len(forms) == len(set(forms))
-    assert all(2 <= len(form) <= 60 for form in forms)
-
-
-words = st.lists(st.sampled_from(["the", "cat", "sat", "on", "a", "mat", "and", "hit", "roof", ",", "."]), max_size=8)
-
-
-@given(before=words, left=words, right=words, after=words)
-def test_the_changed_span_is_what_changed(
-    before: list[str], left: list[str], right: list[str], after: list[str]
-) -> None:
-    premise, hypothesis = before + left + after, before + right + after
-    start, end = idioms.changed_span(premise, hypothesis)
-    assert 0 <= start <= end <= len(premise)
-    tail = len(premise) - end
-    assert premise[:start] == hypothesis[:start]
-    assert premise[end:] == hypothesis[len(hypothesis) - tail :]
-    assert start >= len(before) or premise == hypothesis[: len(premise)]
-    assert start + tail <= min(len(premise), len(hypothesis))
-
-
-@given(premise=st.text(max_size=60) | words.map(" ".join), hypothesis=st.text(max_size=60) | words.map(" ".join))
-def test_offsets_are_those_of_the_surface_form_whatever_the_text(premise: str, hypothesis: str) -> None:
-    idiom = idioms.Lexicon(["hit the roof", "on the mat", "sit"]).idiom(premise, hypothesis)
-    if idiom is not None:
-        assert premise[idiom.start : idiom.end] == idiom.surface != ""
-        assert 0 <= idiom.confidence <= 1
 
 
 # ---- the real files -------------------------------------------------------------------------------------------------
@@ -182,30 +140,30 @@ COUNTS = {
 }
 
 
+def wilson(successes: int, n: int) -> tuple[float, float]:
+    interval = binomtest(successes, n).proportion_ci(method="wilson")
+    return interval.low, interval.high
+
+
 def column_of(identity: str) -> str:
     """The column of a row's id."""
     file = identity.rpartition(":")[0]
-    return next(column for column, names in impli_rows.COLUMNS.items() if file in names)
+    return next(column for column, names in FILES.items() if file in names)
 
 
 @pytest.fixture
-def real(real_data: str, tmp_path: Path) -> DataContext:
-    return DataContext(folder=tmp_path, fetch=fetch)
-
-
-@pytest.fixture
-def everything(real: DataContext) -> list[Row]:
-    return list(impli_rows.open("all", real))
+def everything(real_data: str) -> list[Row]:
+    return read_rows("impli:all")
 
 
 @pytest.mark.slow
-def test_real_counts(real: DataContext, everything: list[Row]) -> None:
-    assert {column: sum(1 for _ in impli_rows.open(column, real)) for column in impli_rows.COLUMNS} == COUNTS
+def test_real_counts(everything: list[Row]) -> None:
+    assert {column: len(read_rows(f"impli:{column}")) for column in FILES} == COUNTS
     assert len({row["id"] for row in everything}) == 26124 == len(everything)
 
 
 @pytest.mark.slow
-def test_real_quoting_and_encodings(real: DataContext, everything: list[Row]) -> None:
+def test_real_quoting_and_encodings(everything: list[Row]) -> None:
     assert sum('"' in row["premise"] or '"' in row["hypothesis"] for row in everything) == 344
     assert not any('""' in row["premise"] for row in everything)
     tsvetkov = [row["premise"] + row["hypothesis"] for row in everything if row["corpus"] == "tsvetkov"]
@@ -224,7 +182,7 @@ def test_real_damage_is_left_as_published(everything: list[Row]) -> None:
 
 
 @pytest.mark.slow
-def test_real_flaws(real: DataContext, everything: list[Row]) -> None:
+def test_real_flaws(everything: list[Row]) -> None:
     """Of 10 pairs with both labels there are 22 rows, and 45 + 44 texts are damaged; no other is called so."""
     assert Counter(row["flaw"] for row in everything) == {
         None: 24_904,
@@ -233,12 +191,12 @@ def test_real_flaws(real: DataContext, everything: list[Row]) -> None:
         "encoding": 89,
     }
     contradictory = {
-        impli_rows.normalize_pair(row["premise"], row["hypothesis"])
+        (" ".join(row["premise"].split()), " ".join(row["hypothesis"].split()))
         for row in everything
         if row["flaw"] == "contradictory"
     }
     assert len(contradictory) == 10
-    assert sum(1 for _ in impli_rows.open("clean/all", real)) == 24_904
+    assert len(read_rows("impli:clean/all")) == 24_904
 
 
 def test_real_idioms(everything: list[Row]) -> None:
@@ -246,7 +204,8 @@ def test_real_idioms(everything: list[Row]) -> None:
     assert Counter(row["figure"] for row in everything if row["idiom"] is None) == {"metaphor": 1313, "idiom": 7}
     assert all(row["premise"][row["idiom_start"] : row["idiom_end"]] == row["surface"] for row in rows_with_idiom)
     names = Counter(row["idiom"] for row in rows_with_idiom)
-    assert set(names) == set(impli_rows.lexicon().names), "no idiom of the list is idle"
+    lexicon = (ROOT / "tasks/impli/idioms.txt").read_text(encoding="utf-8").splitlines()
+    assert set(names) == {line.partition("|")[0].strip() for line in lexicon}, "no idiom of the list is idle"
     assert len(names) == 931
 
 
@@ -271,7 +230,6 @@ def test_checked_draws_are_those_of_their_seeds(everything: list[Row]) -> None:
 def test_readme_has_the_measured_precision_and_clusters(everything: list[Row]) -> None:
     """Precision: right among the named. Recall: right among the pairs with an idiom. Undecidable pairs do not count."""
     idiom_of_id = {row["id"]: row["idiom"] for row in everything}
-    readme = files(impli_rows.__package__).joinpath("README.md").read_text(encoding="utf-8")
     stratified = [
         pair for draw in CHECKED_IDIOMS["draws"] if draw["name"] in STRATIFIED_SAMPLES for pair in draw["pairs"]
     ]
@@ -284,34 +242,29 @@ def test_readme_has_the_measured_precision_and_clusters(everything: list[Row]) -
         effective = sum(sizes.values()) ** 2 / sum(size**2 for size in sizes.values())
         cells = f"{sum(before)} of {len(before)} | {right} of {len(pairs_with_idiom)} | {right} of {len(pairs)}"
         line = f"| `{column}` | {cells} | {OLD_CLUSTERS[column]} | {len(sizes)} | {effective:.1f} |"
-        assert line in readme, line
+        assert line in README, line
     draws = {draw["name"]: draw["pairs"] for draw in CHECKED_IDIOMS["draws"]}
     doubtful, third, blind = draws["doubtful"], draws["third"], draws["blind"]
     right = sum(idiom_of_id[pair["id"]] == pair["idiom"] for pair in doubtful)
-    assert f"{right} of {len(doubtful)}\npairs with a confidence below 1" in readme
+    assert f"{right} of {len(doubtful)}\npairs with a confidence below 1" in README
     decidable = [pair for pair in third if not pair.get("undecidable")]
     right = sum(idiom_of_id[pair["id"]] == pair["idiom"] for pair in decidable)
     interval = wilson(right, len(decidable))
-    assert f"{right} of {len(decidable)} (95 % interval {f'{interval[0]:.3f}'[1:]} to {interval[1]:g})" in readme
+    assert f"{right} of {len(decidable)} (95 % interval {f'{interval[0]:.3f}'[1:]} to {interval[1]:g})" in README
     right = sum(idiom_of_id[pair["id"]] == pair["idiom"] for pair in blind)
     low, _ = wilson(right, len(blind))
     same = sum("read" not in pair for pair in blind)
     sentence = (
         f"{same} of {len(blind)} names were the same and {right}\nare right by the rule ({f'{low:.3f}'[1:]} to 1)"
     )
-    assert sentence in readme
+    assert sentence in README
 
 
 def test_readme_has_the_comparison_with_published_lists() -> None:
-    readme = files(impli_rows.__package__).joinpath("README.md").read_text(encoding="utf-8")
-    figures = json.loads((FOLDER.parents[2] / "bench" / "idioms.json").read_text(encoding="utf-8"))
+    figures = json.loads((ROOT / "bench" / "idioms.json").read_text(encoding="utf-8"))
     assert len(figures) == 7
     for name, row in figures.items():
         cells = ["all" if name == "all" else f"`{name.removeprefix('impli_')}`", f"{row.pop('pairs'):,}"]
-        (line,) = (line for line in readme.splitlines() if line.startswith(f"| {' | '.join(cells)} |"))
+        (line,) = (line for line in README.splitlines() if line.startswith(f"| {' | '.join(cells)} |"))
         after = [cell.partition("→")[2].strip() for cell in line.split("|")[3:-1]]
         assert after == [f"{value:.3f}".removeprefix("0") for value in row.values()]
-
-
-def test_all_columns_together_have_all_rows(real: DataContext) -> None:
-    assert sum(1 for _ in impli_rows.open("all", real)) == 26124

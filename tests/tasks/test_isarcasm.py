@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import figeval
-from figeval import CapabilityError, DataContext, DataError, ModelError
-from figeval.builtin.plugins.classification.requests import TextLabels
-from figeval.builtin.plugins.encoders.option_lists import OptionList
-from figeval.builtin.tasks.isarcasm import isarcasm_rows
-from figeval.builtin.tasks.isarcasm.third_party import ThirdParty
-from figeval.data.cache import fetch
-
-ROOT = Path(__file__).resolve().parents[2]
+from figeval import CapabilityError, ChoiceExample, DataError, ModelError, PromptContext
+from figeval.testing import predict
+from tests.sources import read_rows
+from tests.typed import find_route, task_types
 
 SIZES = {
     "a_en": 1400,
@@ -31,16 +27,12 @@ SIZES = {
     "c_en_train": 867,
     "c_ar_train": 745,
 }
-LABELS = ("sarcastic", "not_sarcastic")
-
-
-def read_rows(path: str) -> list[Any]:
-    return list(isarcasm_rows.open(path, DataContext(ROOT / "tasks" / "isarcasm", fetch)))
+TYPES = ("sarcasm", "irony", "satire", "understatement", "overstatement", "rhetorical_question")
 
 
 @pytest.mark.parametrize("part", list(SIZES))
 def test_every_part_has_its_rows(part: str, real_data: str) -> None:
-    rows = read_rows(part)
+    rows = read_rows(f"isarcasm:{part}")
     assert len(rows) == SIZES[part]
     assert len({row["id"] for row in rows}) == len(rows)
     texts = [text for row in rows for text in row.get("options", [row.get("text")])]
@@ -48,15 +40,15 @@ def test_every_part_has_its_rows(part: str, real_data: str) -> None:
 
 
 def test_labels_are_those_of_the_authors(real_data: str) -> None:
-    assert Counter(row["label"] for row in read_rows("a_en")) == {"sarcastic": 200, "not_sarcastic": 1200}
-    counts = Counter(label for row in read_rows("b_en") for label in row["labels"])
-    assert counts == dict(zip(isarcasm_rows.TYPES, (180, 20, 49, 1, 10, 11), strict=True))
-    assert Counter(len(row["labels"]) for row in read_rows("b_en")) == {0: 1200, 1: 130, 2: 69, 3: 1}
-    assert Counter(row["gold"] for row in read_rows("c_en")) == {0: 107, 1: 93}
+    assert Counter(row["label"] for row in read_rows("isarcasm:a_en")) == {"sarcastic": 200, "not_sarcastic": 1200}
+    counts = Counter(label for row in read_rows("isarcasm:b_en") for label in row["labels"])
+    assert counts == dict(zip(TYPES, (180, 20, 49, 1, 10, 11), strict=True))
+    assert Counter(len(row["labels"]) for row in read_rows("isarcasm:b_en")) == {0: 1200, 1: 130, 2: 69, 3: 1}
+    assert Counter(row["gold"] for row in read_rows("isarcasm:c_en")) == {0: 107, 1: 93}
 
 
 def test_the_right_text_of_c_is_no_more_often_the_first_in_train(real_data: str) -> None:
-    golds = [row["gold"] for row in read_rows("c_en_train")]
+    golds = [row["gold"] for row in read_rows("isarcasm:c_en_train")]
     assert 0.45 < sum(golds) / len(golds) < 0.55
 
 
@@ -67,30 +59,28 @@ def test_what_is_not_there_is_named() -> None:
         ("d_en", "isarcasm has no part 'd_en'"),
     ):
         with pytest.raises(DataError) as raised:
-            read_rows(path)
+            read_rows(f"isarcasm:{path}")
         assert message in str(raised.value)
 
 
 def test_a_cell_that_is_no_label_names_file_row_and_column(tmp_path: Path) -> None:
     file = tmp_path / "test.csv"
     file.write_text("text,sarcastic\nLovely weather,1\nIt rains,maybe\n", encoding="utf-8")
-    context = DataContext(tmp_path, lambda benchmark, path: file)
     with pytest.raises(DataError, match=r"test\.csv, row 2, column 'sarcastic': 'maybe' is not one of '1', '0'"):
-        list(isarcasm_rows.open("a_en", context))
+        read_rows("isarcasm:a_en", file)
 
 
 def test_types_of_a_text_that_is_not_sarcastic_are_none_and_an_unlabelled_one_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "train.csv"
     head = "tweet,sarcastic,rephrase,sarcasm,irony,satire,understatement,overstatement,rhetorical_question\n"
     file.write_text(f"{head}It rains,0,,,,,,,\nLovely,1,Bad,1,0,0,0,0,1\n", encoding="utf-8")
-    context = DataContext(tmp_path, lambda benchmark, path: file)
-    assert [row["labels"] for row in isarcasm_rows.open("b_en_train", context)] == [
+    assert [row["labels"] for row in read_rows("isarcasm:b_en_train", file)] == [
         [],
         ["sarcasm", "rhetorical_question"],
     ]
     file.write_text(f"{head}Lovely,1,Bad,1,,0,0,0,1\n", encoding="utf-8")
     with pytest.raises(DataError, match="column 'irony'"):
-        list(isarcasm_rows.open("b_en_train", context))
+        read_rows("isarcasm:b_en_train", file)
 
 
 # ---- the human ceiling -----------------------------------------------------------------------------------------------
@@ -118,13 +108,15 @@ def test_a_pair_that_nobody_voted_on_has_no_answer(real_data: str, tmp_path: Pat
     assert score.value == pytest.approx(193 / 199)
 
 
-def test_unknown_texts_and_labels(real_data: str) -> None:
-    model = ThirdParty()
-    (prediction,) = model.label_texts([TextLabels("Nobody has ever posted this.", LABELS)])
-    assert math.isnan(prediction["sarcastic"])
-    (pair,) = model.score_options([OptionList("q", ("Nobody has posted this.", "Nor that."))])
-    assert all(map(math.isnan, pair))
+def test_unknown_texts_and_labels(real_data: str, open_model: Callable[..., Any]) -> None:
+    model = open_model("isarcasm_third_party")
+    text = task_types().get("classification").Example(id="1", text="Nobody has ever posted this.", label=None)
+    pair = ChoiceExample(id="1", query="q", options=("Nobody has posted this.", "Nor that."), gold=0)
+    by_head = find_route("classification", "by_head")
+    (unknown_text,) = predict(by_head, model, [text], PromptContext(str, labels=("sarcastic", "not_sarcastic")))
+    (unknown_pair,) = predict(find_route("choice", "by_markers"), model, [pair])
+    assert unknown_text.status == unknown_pair.status == "nan"
     with pytest.raises(CapabilityError, match="not for satire, irony"):
-        model.label_texts([TextLabels("t", ("satire", "irony"))])
+        predict(by_head, model, [text], PromptContext(str, labels=("satire", "irony")))
     with pytest.raises(ModelError, match="takes nothing after the colon"):
-        ThirdParty("large")
+        open_model("isarcasm_third_party:large")

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from figeval import DataContext, DataError, Harness
-from figeval.builtin.plugins.labelling.tags import chunks, strays
-from figeval.builtin.tasks.epie import epie_rows as epie
-from figeval.builtin.tasks.id10m import id10m_rows as id10m
-from figeval.builtin.tasks.meta4xnli import meta4xnli_rows as meta4xnli
-from figeval.data.cache import fetch
+from figeval import DataError, Harness
+from tests.sources import Row, Source, read_rows
 
 BOOTS = "The \tO\nboots\tB-{0}\nkicked \tI-{0}\n\nHe \tO\nslept\tO\n"
 BOOT = "A\tO\nboot\tB-{0}\nkicks\tI-{0}\n"
-
-
-def context(folder: Path) -> DataContext:
-    return DataContext(folder=folder, fetch=lambda benchmark, path: folder / path)
 
 
 def put_file(folder: Path, path: str, text: str) -> None:
@@ -32,15 +24,15 @@ def put_file(folder: Path, path: str, text: str) -> None:
 def test_id10m_rows(tmp_path: Path) -> None:
     put_file(tmp_path, "resources/bio_format/english/test_english.tsv", BOOTS.format("IDIOM"))
     put_file(tmp_path, "resources/bio_format/english/dev_english.tsv", BOOT.format("IDIOM"))
-    data_context = context(tmp_path)
-    first, second = id10m.open("test_en", data_context)
+    source = Source("id10m:test_en", tmp_path)
+    first, second = source
     assert first["tokens"] == ["The", "boots", "kicked"]
     assert first["tags"] == ["O", "B-IDIOM", "I-IDIOM"]
     assert first["seen"] == [(1, 3)]  # up to inflection
     assert (first["id"], second["id"]) == ("test_en:1", "test_en:2")
     assert (second["seen"], second["expression"]) == ([], None)
-    assert data_context.notes == {"stripped_words": 3}
-    (trained,) = id10m.open("dev_en", data_context)
+    assert source.notes == {"stripped_words": 3}
+    (trained,) = read_rows("id10m:dev_en", tmp_path)
     assert trained["seen"] is None
     assert trained["expression"] == first["expression"]  # so the same idiom is one cluster
     assert "boot" not in first["expression"]
@@ -50,16 +42,17 @@ def test_id10m_rows(tmp_path: Path) -> None:
 def test_meta4xnli_rows(tmp_path: Path) -> None:
     put_file(tmp_path, "data/cometa/cometa_test.tsv", BOOTS.format("METAPHOR").replace("kicked ", ""))
     put_file(tmp_path, "data/cometa/cometa_train.tsv", "El\tO\n\tO\nboots\tB-METAPHOR\n")
-    data_context = context(tmp_path)
-    first, second = meta4xnli.open("cometa_test", data_context)
+    source = Source("meta4xnli:cometa_test", tmp_path)
+    first, second = source
     assert (first["tokens"], first["metaphors"], first["seen"]) == (["The", "boots"], 1, [(1, 2)])
     assert second["metaphors"] == 0
-    assert data_context.notes == {"stripped_words": 2, "left_out_words": 1}
-    (trained,) = meta4xnli.open("cometa_train", data_context)
+    assert source.notes == {"stripped_words": 2, "left_out_words": 1}
+    (trained,) = read_rows("meta4xnli:cometa_train", tmp_path)
     assert (trained["tokens"], trained["seen"]) == (["El", "boots"], None)
 
 
-def epie_files(folder: Path, **changes: str) -> DataContext:
+def epie_rows(folder: Path, **changes: str) -> list[Row]:
+    """The rows of all splits of a corpus of three sentences."""
     texts = {
         "Words": "He slept . \nHis boots shook\nA boot slept\n",
         "Tags": "O B-IDIOM O\nO B-IDIOM I-IDIOM\nO B-IDIOM O \n",
@@ -68,18 +61,17 @@ def epie_files(folder: Path, **changes: str) -> DataContext:
     }
     for kind, text in (texts | changes).items():
         put_file(folder, f"Formal_Idioms_Corpus/Formal_Idioms_{kind}.txt", text)
-    return context(folder)
+    rows = [row for split in ("test", "dev", "train") for row in read_rows(f"epie:formal_{split}", folder)]
+    return sorted(rows, key=lambda row: int(row["id"].partition(":")[2]))
 
 
 def test_epie_rows(tmp_path: Path) -> None:
-    data_context = epie_files(tmp_path)
-    rows = list(epie.sentences("formal", data_context))
+    rows = epie_rows(tmp_path)
+    assert [row["id"] for row in rows] == ["formal:1", "formal:2", "formal:3"]
     assert [row["idiom"] for row in rows] == ["formal:1", "formal:2", "formal:2"]
     assert [row["use"] for row in rows] == ["figurative", "figurative", "literal"]
     assert rows[1]["tags"] == ["O", "B-IDIOM", "I-IDIOM"]
     assert rows[2]["tags"] == ["O", "O", "O"]  # meant literally
-    parts = [row["id"] for split in epie.SPLITS for row in epie.open(f"formal_{split}", data_context)]
-    assert sorted(parts) == [row["id"] for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -91,26 +83,28 @@ def test_epie_rows(tmp_path: Path) -> None:
 )
 def test_epie_files_that_do_not_fit(changes: dict[str, str], words: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=words):
-        list(epie.sentences("formal", epie_files(tmp_path, **changes)))
+        epie_rows(tmp_path, **changes)
 
 
-def test_the_split_of_an_idiom_is_drawn_by_a_rule() -> None:
-    idioms = [f"formal:{number}" for number in range(2000)]
-    assert Counter(map(epie.split_of, idioms)) == {"train": 1388, "test": 404, "dev": 208}
-    assert [epie.split_of(idiom, seed=1) for idiom in idioms] != [epie.split_of(idiom) for idiom in idioms]
+def test_the_split_of_an_idiom_is_drawn_by_a_rule(tmp_path: Path) -> None:
+    numbers = [str(number) for number in range(2000)]
+    columns = {"Words": ["He"] * 2000, "Tags": ["O"] * 2000, "Candidates": numbers, "Labels": ["1"] * 2000}
+    epie_rows(tmp_path, **{kind: "\n".join(lines) for kind, lines in columns.items()})
+    sizes = {split: len(read_rows(f"epie:formal_{split}", tmp_path)) for split in ("train", "test", "dev")}
+    assert sizes == {"train": 1388, "test": 404, "dev": 208}
 
 
 @pytest.mark.parametrize(
-    ("module", "path", "words"),
+    ("reference", "words"),
     [
-        (id10m, "dev_es", "id10m has no file 'dev_es'; did you mean 'dev_"),
-        (meta4xnli, "train_fr", "meta4xnli has no file 'train_fr'"),
-        (epie, "formal", "epie has no split 'formal'"),
+        ("id10m:dev_es", "id10m has no file 'dev_es'; did you mean 'dev_"),
+        ("meta4xnli:train_fr", "meta4xnli has no file 'train_fr'"),
+        ("epie:formal", "epie has no split 'formal'"),
     ],
 )
-def test_a_file_that_is_not_there(module: Any, path: str, words: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there(reference: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=words):
-        list(module.open(path, context(tmp_path)))
+        read_rows(reference, tmp_path)
 
 
 # ---- the real files --------------------------------------------------------------------------------------------------
@@ -132,6 +126,12 @@ REAL_COUNTS = {
 }
 
 
+def first_tags_of(tags: Sequence[str]) -> list[str]:
+    """The first tag of each chunk, which should be a B-."""
+    neighbours = pairwise(("O", *tags))
+    return [tag for before, tag in neighbours if tag != "O" and (tag.startswith("B") or before[2:] != tag[2:])]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "split"), REAL_COUNTS, ids=["-".join(name_parts) for name_parts in REAL_COUNTS])
 def test_real_counts(task: str, split: str, real_data: str) -> None:
@@ -140,8 +140,8 @@ def test_real_counts(task: str, split: str, real_data: str) -> None:
     sentences, words, chunk_count, stray, seen = REAL_COUNTS[task, split]
     assert len(examples) == sentences
     assert words in (None, sum(len(example.tokens) for example in examples))
-    assert sum(len(chunks(example.tags)) for example in examples) == chunk_count
-    assert sum(len(list(strays(example.tags))) for example in examples) == stray
+    first_tags = [tag for example in examples for tag in first_tags_of(example.tags)]
+    assert (len(first_tags), sum(tag.startswith("I") for tag in first_tags)) == (chunk_count, stray)
     if seen is not None:
         assert sum(len(example.seen) for example in examples) == seen
     if split == "train":
@@ -163,8 +163,7 @@ def test_no_idiom_of_an_english_test_is_trained_on(real_data: str) -> None:
     assert len(clusters("id10m_de", "test") & clusters("id10m_de", "train")) == 42
 
 
-def test_the_splits_of_epie_stay_as_they_are(real_data: str, tmp_path: Path) -> None:
-    data_context = DataContext(folder=tmp_path, fetch=fetch)
-    numbers = sorted({row["idiom"] for row in epie.open("formal_test", data_context)})
+def test_the_splits_of_epie_stay_as_they_are(real_data: str) -> None:
+    numbers = sorted({row["idiom"] for row in read_rows("epie:formal_test")})
     assert len(numbers) == 76
     assert sha256("\n".join(numbers).encode()).hexdigest()[:16] == "861a36b554324dd4"

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from figeval import DataContext, DataError
-from figeval.builtin.tasks.mabl import mabl_rows
-from figeval.data import Row
-from figeval.data.cache import fetch
+from figeval import DataError
+from tests.sources import Row, read_rows
 
 GOOD_ROWS = [
     ("Her mind is a sieve", "She forgets", "She remembers", "0"),
@@ -25,22 +23,23 @@ GOOD_ROWS = [
     ("Her mind  is a VAULT", "It leaks", "It holds", "1"),
 ]
 COLUMNS = ("startphrase", "ending1", "ending2", "labels")
+LANGUAGES = ("hi", "id", "jv", "kn", "su", "sw", "yo")
 
 
-def table(folder: Path, rows: Sequence[Sequence[str]], columns: Sequence[str] = COLUMNS) -> DataContext:
+def table(folder: Path, rows: Sequence[Sequence[str]], columns: Sequence[str] = COLUMNS) -> Path:
     """A folder in which every language has these rows, the columns in this order."""
-    for name in mabl_rows.FILES.values():
+    for name in LANGUAGES:
         file = folder / f"langdata/{name}.csv"
         file.parent.mkdir(exist_ok=True)
         with file.open("w", encoding="utf-8", newline="") as opened:
             writer = csv.DictWriter(opened, columns, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(dict(zip(COLUMNS, row, strict=True)) for row in rows)
-    return DataContext(folder=folder, fetch=lambda _benchmark, path: folder / path)
+    return folder
 
 
-def of(context: DataContext, name: str) -> list[Row]:
-    return list(mabl_rows.open(name, context))
+def of(folder: Path | None, name: str) -> list[Row]:
+    return read_rows(f"mabl:{name}", folder)
 
 
 def test_two_rows_that_follow_one_another_are_a_pair(tmp_path: Path) -> None:
@@ -65,7 +64,7 @@ def test_pairs_with_a_phrase_or_their_endings_in_common_are_a_cluster(tmp_path: 
 
 def test_languages_take_turns_pair_by_pair(tmp_path: Path) -> None:
     rows = of(table(tmp_path, GOOD_ROWS), "all")
-    assert [row["id"] for row in rows[:16:2]] == [*(f"{name}-0" for name in mabl_rows.LANGUAGES), "hi-2"]
+    assert [row["id"] for row in rows[:16:2]] == [*(f"{name}-0" for name in LANGUAGES), "hi-2"]
     assert len(rows) == 7 * len(GOOD_ROWS)
 
 
@@ -74,11 +73,10 @@ def test_columns_are_read_by_the_header(tmp_path: Path) -> None:
     assert [row["endings"] for row in of(mixed, "jv")] == [(row[1], row[2]) for row in GOOD_ROWS]
 
 
-def test_rows_without_a_partner_shift_the_pairs_behind_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(mabl_rows.UNPAIRED, "sw", frozenset({2, 5}))  # type: ignore[arg-type]
-    shifted = [*GOOD_ROWS[:2], ("Alone", "a", "b", "0"), *GOOD_ROWS[2:4], ("Alone again", "c", "d", "1")]
-    rows = of(table(tmp_path, shifted), "sw")
-    assert [row["pair"] for row in rows] == ["sw-0", "sw-0", None, "sw-3", "sw-3", None]
+def test_rows_without_a_partner_shift_the_pairs_behind_them(tmp_path: Path) -> None:
+    """Row 84 of Swahili has none."""
+    rows = of(table(tmp_path, [*GOOD_ROWS[:2] * 42, ("Alone", "a", "b", "0"), *GOOD_ROWS[2:4]]), "sw")
+    assert [row["pair"] for row in rows[82:]] == ["sw-82", "sw-82", None, "sw-85", "sw-85"]
 
 
 @pytest.mark.parametrize(
@@ -108,8 +106,7 @@ def test_a_language_that_nobody_knows_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_real_files(real_data: str) -> None:
-    context = DataContext(folder=Path(), fetch=fetch)
-    rows = of(context, "all")
+    rows = of(None, "all")
     sizes = Counter(row["language"] for row in rows)
     assert sizes == {"hi": 1000, "id": 1140, "jv": 600, "kn": 1198, "su": 600, "sw": 1098, "yo": 730}
     assert [row["id"] for row in rows if row["pair"] is None] == ["sw-84", "sw-793"]
@@ -119,6 +116,6 @@ def test_the_real_files(real_data: str) -> None:
             endings.setdefault(row["pair"], []).append(frozenset(" ".join(ending.split()) for ending in row["endings"]))
     unequal = Counter(pair[:2] for pair, (ending, other) in endings.items() if ending != other)
     assert sum(unequal.values()) < 0.01 * len(endings), unequal  # so pairs are the right ones, in Swahili, too
-    assert (len(of(context, "en")), len(of(context, "en_train"))) == (1094, 1458)
+    assert (len(of(None, "en")), len(of(None, "en_train"))) == (1094, 1458)
     digest = json.dumps([row["gold"] for row in rows])
     assert digest.count("0") == digest.count("1") == 3183

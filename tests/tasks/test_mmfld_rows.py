@@ -4,61 +4,60 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from figeval import DataContext, DataError, Harness
-from figeval.builtin.tasks.mmfld import mmfld_rows
-from figeval.cli.main import main
-from figeval.data.cache import fetch
+from figeval import DataError, Harness
+from tests.cli.conftest import Cli
+from tests.sources import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
+LANGUAGES = {
+    "hyperbole": {"en", "zh"},
+    "idiom": {"de", "en", "es", "it"},
+    "metaphor": {"en", "es", "fa", "ru"},
+    "simile": {"en", "zh"},
+}
 TASKS = {"hyperbole": (1300, 650), "idiom": (799, 625), "metaphor": (15590, 7795), "simile": (2562, 1137)}
-
-
-def read_rows(path: str) -> list[Any]:
-    return list(mmfld_rows.open(path, DataContext(ROOT / "tasks" / "mmfld", fetch)))
 
 
 @pytest.mark.parametrize("form", list(TASKS))
 def test_every_form_has_its_rows(form: str, real_data: str) -> None:
-    rows = read_rows(form)
+    rows = read_rows(f"mmfld:{form}")
     figurative = sum(row["label"] == "figurative" for row in rows)
     assert (len(rows), figurative) == TASKS[form]
-    assert {row["language"] for row in rows} == set(mmfld_rows.FORMS[form])
+    assert {row["language"] for row in rows} == LANGUAGES[form]
     assert len({row["id"] for row in rows}) == len(rows)
     assert all(row["text"].strip() for row in rows)
 
 
 def test_one_language_is_a_part_of_all(real_data: str) -> None:
-    german = [row for row in read_rows("idiom") if row["language"] == "de"]
-    assert sorted(row["id"] for row in german) == sorted(row["id"] for row in read_rows("idiom_de"))
+    german = [row for row in read_rows("mmfld:idiom") if row["language"] == "de"]
+    assert sorted(row["id"] for row in german) == sorted(row["id"] for row in read_rows("mmfld:idiom_de"))
     assert Counter(row["label"] for row in german) == {"figurative": 181, "literal": 19}
 
 
 def test_train_shares_no_text_with_test(real_data: str) -> None:
-    train, test = read_rows("hyperbole_en_train"), read_rows("hyperbole_en")
+    train, test = read_rows("mmfld:hyperbole_en_train"), read_rows("mmfld:hyperbole_en")
     assert Counter(row["label"] for row in train) == {"figurative": 1676, "literal": 1676}
     assert not {row["text"].casefold() for row in train} & {row["text"].casefold() for row in test}
     assert not {row["item"] for row in train} & {row["item"] for row in test}
 
 
 def test_parallel_lines_are_one_item_and_so_are_equal_texts(real_data: str) -> None:
-    assert set(Counter(row["item"] for row in read_rows("hyperbole_en")).values()) == {2}
+    assert set(Counter(row["item"] for row in read_rows("mmfld:hyperbole_en")).values()) == {2}
     both = Counter()
-    for row in read_rows("metaphor_ru"):
+    for row in read_rows("mmfld:metaphor_ru"):
         both[row["item"]] |= 1 if row["label"] == "literal" else 2
     assert sum(labels == 3 for labels in both.values()) >= 37  # the same text with both labels, up to punctuation
 
 
 def test_the_first_rows_have_labels_and_languages_in_proportion(real_data: str) -> None:
     """`--limit 80` of 799 idioms sees a tenth of each of the eight files."""
-    counts = Counter((row["language"], row["label"]) for row in read_rows("idiom"))
-    first = Counter((row["language"], row["label"]) for row in islice(read_rows("idiom"), 80))
+    files = [(row["language"], row["label"]) for row in read_rows("mmfld:idiom")]
+    counts, first = Counter(files), Counter(files[:80])
     assert all(abs(first[file] - count / 10) <= 1 for file, count in counts.items())
 
 
@@ -73,21 +72,16 @@ def test_the_first_rows_have_labels_and_languages_in_proportion(real_data: str) 
 )
 def test_what_is_not_there_is_named(path: str, message: str) -> None:
     with pytest.raises(DataError) as raised:
-        read_rows(path)
+        read_rows(f"mmfld:{path}")
     assert message in str(raised.value)
 
 
-def test_a_language_that_nobody_knows_is_one_line(
-    tmp_path: Path, real_data: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_language_that_nobody_knows_is_one_line(tmp_path: Path, real_data: str, cli: Cli) -> None:
     task = "name: mine\ntype: classification\nlabels: [figurative, literal]\ndata: {test: 'mmfld:idiom_xx'}\n"
     fields = "fields: {id: row.id, text: row.text, label: row.label}\n"
     (tmp_path / "mine.task.yaml").write_text(task + fields, encoding="utf-8")
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "--include_path", str(tmp_path), "--tasks", "mine", "--model", "chance"])
-    assert ended.value.code == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "the language 'xx' is not one of its languages" in line
+    outcome = cli("run", "--include_path", tmp_path, "--tasks", "mine", "--model", "chance")
+    assert "the language 'xx' is not one of its languages" in outcome.complaint
 
 
 def test_all_wordings_ask_for_the_form_and_never_show_the_label() -> None:

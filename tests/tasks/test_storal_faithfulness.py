@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from rich.console import Console
 
+import figeval
 from figeval import (
-    DataContext,
     DataError,
     FigevalError,
     GenerationExample,
@@ -32,25 +31,15 @@ from figeval import (
     RunConfig,
     RunRecord,
     TaskError,
-    plugins,
 )
-from figeval.builtin.tasks.storal import storal_rows
-from figeval.data.cache import copies, fetch
-from figeval.io.observer import Observer
-from figeval.language.words import letters
-from figeval.metrics.catalogue import statistic_of
-from figeval.records.digests import SeenTexts
-from figeval.records.seen import Lineage, write
-from figeval.reporting import table
-from figeval.runs.rescore import rescore
-from figeval.runs.run import run
-from figeval.runs.stored import load_exporters
-from figeval.runs.task_metrics import metrics_of
-from figeval.testing import check_metric
+from figeval.testing import check_metric, harness
+from tests.aggregated import metric_factory
 from tests.fakes import FakeGenerator
+from tests.finished_runs import execute, score_again, write_seen
 from tests.plugins.tiny import Workshop
-from tests.processes import figeval
+from tests.processes import figeval as run_figeval
 from tests.runs.conftest import Heard, Models
+from tests.sources import Row, read_rows
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_metrics.json").read_text("utf-8"))
 SPLITS = {"train": 1068, "valid": 355, "test": 356}
@@ -85,12 +74,14 @@ STORIES = [
 # ---- stories with their own moral and with another one ---------------------------------------------------------------
 
 
-def rows_of(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Rows of st2mo; morals are named by the first row that has them."""
-    rows = [
-        {"id": f"test-{n}", "story": story, "moral": moral, "language": "en"} for n, (story, moral) in enumerate(pairs)
-    ]
-    return list(storal_rows.add_clusters(rows))
+def pairs_with_other_morals(stories: Sequence[tuple[str, str]]) -> list[Row]:
+    """The rows made from a user's file of stories and morals."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        file = Path(folder, "st2mo_data_en", "test.json")
+        file.parent.mkdir()
+        file.write_text(json.dumps([{"story": story, "moral": moral} for story, moral in stories]), "utf-8")
+        patch.setenv("FIGEVAL_DATA_COPIES", f"storal={folder}")
+        return read_rows("storal:examples_faithfulness_en_test")
 
 
 PAIRS = st.lists(st.tuples(st.sampled_from("stuvwxyz"), st.sampled_from("ABCDEFGH")), min_size=2, max_size=30)
@@ -105,7 +96,7 @@ def test_who_reads_the_moral_alone_is_right_in_half_of_the_rows(
     pairs: list[tuple[str, str]], reads: Callable[[str], str]
 ) -> None:
     try:
-        rows = list(storal_rows.matched_and_mismatched(rows_of(pairs)))
+        rows = pairs_with_other_morals(pairs)
     except DataError:
         assume(False)
     assert sum(reads(row["moral"]) == row["label"] for row in rows) * 2 == len(rows)
@@ -117,7 +108,7 @@ def test_no_story_gets_a_moral_of_its_own(pairs: list[tuple[str, str]]) -> None:
     for story, moral in pairs:
         morals_of_story.setdefault(story, set()).add(moral)
     try:
-        rows = list(storal_rows.matched_and_mismatched(rows_of(pairs)))
+        rows = pairs_with_other_morals(pairs)
     except DataError:
         assert max(len(morals_of_story[s]) for s in morals_of_story) > 1 or max(
             Counter(m for _, m in pairs).values()
@@ -127,44 +118,26 @@ def test_no_story_gets_a_moral_of_its_own(pairs: list[tuple[str, str]]) -> None:
     assert len({row["id"] for row in rows}) == len(rows) == 2 * len(pairs)
 
 
-@pytest.mark.slow
-@given(pairs=PAIRS, order=st.randoms(use_true_random=False))
-def test_the_permutation_is_a_function_of_the_ids(pairs: list[tuple[str, str]], order: Any) -> None:
-    rows = rows_of(pairs)
-    other = list(rows)
-    order.shuffle(other)
-    try:
-        first = {row["id"]: row["moral_of"] for row in storal_rows.matched_and_mismatched(rows)}
-    except DataError:
-        assume(False)
-    assert first == {row["id"]: row["moral_of"] for row in storal_rows.matched_and_mismatched(other)}
-
-
 def test_too_many_equal_morals_are_an_error() -> None:
     with pytest.raises(DataError, match="too many of the 3 morals are identical to give every story a different one"):
-        list(storal_rows.matched_and_mismatched(rows_of([("s", "Be kind."), ("t", "be kind"), ("u", "Run.")])))
+        pairs_with_other_morals([("s", "Be kind."), ("t", "be kind"), ("u", "Run.")])
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_pairs_of_storal(split: str, real_data: str) -> None:
-    rows = list(storal_rows.open(f"faithfulness_en_{split}", DataContext(Path(), fetch)))
+    rows = read_rows(f"storal:faithfulness_en_{split}")
     assert Counter(row["label"] for row in rows) == {"matched": SPLITS[split], "mismatched": SPLITS[split]}
-    morals = {
-        label: Counter(letters(r["moral"]) for r in rows if r["label"] == label) for label in ("matched", "mismatched")
-    }
+    morals = {label: Counter(r["moral"] for r in rows if r["label"] == label) for label in ("matched", "mismatched")}
     assert morals["matched"] == morals["mismatched"]
     assert all(row["moral_of"].startswith(f"{split}-") for row in rows)
-    assert {row["same_moral"] for row in rows} == {
-        r["same_moral"] for r in storal_rows.open(f"st2mo_en_{split}", DataContext(Path(), fetch))
-    }
+    assert {row["same_moral"] for row in rows} == {r["same_moral"] for r in read_rows(f"storal:st2mo_en_{split}")}
 
 
 def test_the_pairs_of_the_published_chinese_rows(real_data: str) -> None:
-    assert copies("storal")
-    rows = list(storal_rows.open("examples_faithfulness_zh_test", DataContext(Path(), fetch)))
+    rows = read_rows("storal:examples_faithfulness_zh_test")
     assert Counter(row["label"] for row in rows) == {"matched": 5, "mismatched": 5}
     with pytest.raises(DataError, match="has 5 of the 421 published rows"):
-        list(storal_rows.open("published_faithfulness_zh_test", DataContext(Path(), fetch)))
+        read_rows("storal:published_faithfulness_zh_test")
 
 
 def test_the_tasks_are_not_in_the_suite() -> None:
@@ -229,33 +202,26 @@ class Bench:
         """Say something else of the classifier; None takes an entry out."""
         about = {key: value for key, value in {**TRAINING_NOTE, **changes}.items() if value is not None}
         (self.judged / "figeval.json").write_text(json.dumps({"kind": "pairs", "about": about}))
-        write(self.judged, Lineage())
+        write_seen(self.judged)
 
     def harness(self) -> Harness:
-        modules = [
-            "figeval.builtin.tasks.storal",
-            "figeval.builtin.plugins.baselines",
-            "figeval.wings.exporters",
-        ]
-        manager = plugins.load(modules=modules)
-        manager.load("models", "test", lambda: Models(judge=self.classifier, model=self.model))
-        return Harness(manager, include=(self.path / "tasks",))
+        modules = ("figeval.builtin.tasks.storal", "figeval.builtin.plugins.baselines", "figeval.wings.exporters")
+        models = Models(judge=self.classifier, model=self.model)
+        return harness(*modules, models, include=(self.path / "tasks",))
 
     def run(
         self, *tasks: str, metrics: Sequence[str] = ("faithfulness=judge",), observer: Any = None, **extra_metrics: Any
     ) -> RunRecord:
         settings = {"model": "model", "output_path": self.path / "run", "metrics": tuple(metrics), **extra_metrics}
         config = RunConfig(tasks=tasks or ("morals",), **settings)
-        return run(config, self.harness(), observer or Observer())[0]
+        return execute(config, self.harness(), observer)
 
     def statistic(self, name: str, task: str = "morals") -> Any:
         """The metric by this classifier, as runs get it."""
-        harness = self.harness()
-        spec = harness.catalogue.tasks.get(task)
-        (route,) = (route for route in harness.routes.of("generation") if route.name == "by_writing")
-        config = RunConfig(tasks=(task,), model="model", metrics=(f"{name}=judge",))
-        metrics = {metric.name: metric for metric in metrics_of(spec, route, config, harness)}
-        return statistic_of(metrics[name], ())
+        registries = self.harness()
+        metric = registries.metrics.get(f"{name}=judge", "generation")
+        context = registries.metric_models.context(metric, registries.catalogue.tasks.get(task), None)
+        return metric_factory(name, "generation")(context)
 
 
 @pytest.fixture
@@ -306,8 +272,6 @@ def test_texts_are_judged_in_batches_and_each_once(bench: Bench) -> None:
 
 @pytest.mark.wing("comparison")
 def test_the_record_and_every_report_say_who_judged(bench: Bench) -> None:
-    from figeval import compare
-
     record = bench.run("morals", metrics=["faithfulness=judge", "faithfulness_probability=judge"])
     metric_arguments = record.tasks[0].settings["metric_arguments"]
     assert list(metric_arguments) == ["faithfulness", "faithfulness_probability"]
@@ -316,32 +280,27 @@ def test_the_record_and_every_report_say_who_judged(bench: Bench) -> None:
     assert metric_arguments["faithfulness"]["fingerprint"].startswith("judge:")
     right = "which is right in 75.0% [70.0%, 80.0%] of 712 held-out pairs (test)"
     note = f"judged by judge, trained on storal_faithfulness_en, {right}"
-    console = Console(file=StringIO(), width=400)
-    table.show(record, console)
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert f"morals: faithfulness, faithfulness_probability: {note}" in shown
-    exporters = load_exporters(bench.harness().manager)
+    run = figeval.load(bench.path / "run")
+    assert f"morals: faithfulness, faithfulness_probability: {note}" in " ".join(str(run).split())
     for name in ("csv", "json", "latex", "markdown"):
-        assert note in re.sub(r"\\([%_\[\]])", r"\1", exporters.get(name)([record])), name
-    notes = list(compare(bench.path / "run", bench.path / "run", metric="faithfulness").notes())
+        assert note in re.sub(r"\\([%_\[\]])", r"\1", figeval.export(run, to=name)), name
+    notes = list(figeval.compare(bench.path / "run", bench.path / "run", metric="faithfulness").notes())
     assert f"faithfulness: {note}" in notes
 
 
 @pytest.mark.wing("comparison")
 def test_scores_by_different_classifiers_are_not_compared(bench: Bench) -> None:
-    from figeval import compare
-
     bench.run()
     bench.declare(held_out={**HELD_OUT, "value": 0.6})
     bench.run(output_path=bench.path / "other")
     with pytest.raises(RecordError, match=r"^morals: A and B computed the metric with different models"):
-        compare(bench.path / "run", bench.path / "other", metric="faithfulness")
+        figeval.compare(bench.path / "run", bench.path / "other", metric="faithfulness")
 
 
 def test_texts_that_were_cut_and_pairs_that_were_learned_are_counted(bench: Bench) -> None:
     bench.classifier.longest = 3
     learned = PairExample(id="", left=STORIES[1]["story"], right=STORIES[1]["moral"], label=None)
-    write(bench.judged, Lineage(trained=SeenTexts.of_questions([learned])))
+    write_seen(bench.judged, learned)
     counts = bench.run("morals").tasks[0].counts
     assert counts["texts cut to the length of the classifier"] == 2
     assert counts["pairs that the classifier was trained on"] == 1
@@ -368,11 +327,11 @@ def test_a_run_that_was_cut_short_and_rescore_give_the_same(bench: Bench) -> Non
     assert resumed.tasks[0].scores == uninterrupted.tasks[0].scores
     rows_of = [(bench.path / name / "predictions" / "morals.jsonl").read_bytes() for name in ("run", "whole")]
     assert rows_of[0] == rows_of[1]
-    rescore(bench.path / "run", bench.harness())
+    score_again(bench.path / "run", bench.harness())
     assert (bench.path / "run" / "predictions" / "morals.jsonl").read_bytes() == rows_of[0]
     bench.declare(held_out={**HELD_OUT, "n": 3})
     with pytest.raises(RecordError, match=r"what faithfulness of morals is made from \(judge\) changed since"):
-        rescore(bench.path / "run", bench.harness())
+        score_again(bench.path / "run", bench.harness())
     with pytest.raises(RecordError, match=r"settings\.metric_arguments of morals changed"):
         bench.run("morals")
 
@@ -403,7 +362,7 @@ def test_a_real_classifier_in_two_processes_says_what_it_says_in_one(tmp_path: P
     arguments = ("run", "--tasks", "morals", "--include_path", "tasks", "--model", "tfidf", "--no_baselines")
     for n in ("1", "2"):
         more_arguments = ("--metrics", f"faithfulness={folder},faithfulness_probability={folder}", "--processes", n)
-        figeval(*arguments, *more_arguments, "--output_path", n, cwd=tmp_path, python=warm / "python")
+        run_figeval(*arguments, *more_arguments, "--output_path", n, cwd=tmp_path, python=warm / "python")
     first, second = (
         [json.loads(line) for line in (tmp_path / n / "predictions" / "morals.jsonl").read_text().splitlines()]
         for n in ("1", "2")

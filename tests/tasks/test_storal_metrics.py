@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-import sys
 from difflib import SequenceMatcher
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,15 +15,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import figeval
-from figeval import DataContext, DataError, GenerationExample, Harness, Prediction
-from figeval.builtin.tasks.storal import extras, outline_metrics, storal_metrics
-from figeval.cli.main import main
-from figeval.data.cache import fetch
-from figeval.language import nltk_data
-from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.catalogue import statistic_of
+from figeval import DataError, GenerationExample, Prediction, Statistic
 from figeval.testing import check_metric
-from tests.aggregated import count_in
+from tests.aggregated import score_of, score_of_rows
+from tests.aggregated import statistic as statistic_of
+from tests.cli.conftest import Cli
+from tests.processes import figeval as run_figeval
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_metrics.json").read_text("utf-8"))
 CASES, PUBLISHED_CASES = GOLDEN["cases"], GOLDEN["published"]
@@ -41,10 +36,8 @@ WORDS = st.lists(
 CHINESE = st.text(alphabet="狐狸大小羊天。，. a", max_size=25)
 
 
-@cache
-def statistic(name: str) -> Any:
-    """A metric by its name, as runs get it."""
-    return statistic_of(Harness().metrics.get(name, "generation"), ())
+def statistic(name: str) -> Statistic:
+    return statistic_of(name, "generation")
 
 
 def example(reference: str, outline: Any = (), language: str = "en", name: str = "1") -> GenerationExample:
@@ -58,15 +51,15 @@ def answer(text: str | None, **extra: Any) -> Prediction:
 
 def value(name: str, example: GenerationExample, prediction: Prediction) -> float | None:
     """The score of a single example."""
-    total = MetricAggregator(name, statistic(name))
-    count_in(total, example, prediction)
-    return total.score().value
+    return score_of(name, "generation", [(example, prediction)])
 
 
 @pytest.fixture(scope="module")
 def english() -> None:
-    if not nltk_data.has(["punkt_tab"]):
-        pytest.skip("no NLTK data: set NLTK_DATA to a folder with punkt_tab")
+    try:
+        value("bleu_1", example("A fox."), answer("A fox."))
+    except DataError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
@@ -184,9 +177,9 @@ def check_both(outline: list[str], reference: str, story: str, language: str) ->
     assume(story.strip())
     question, prediction = example(reference, outline, language), answer(story)
     expected = recalls(outline, story, language)
-    features = outline_metrics.coverage.features(question, prediction)
+    features = statistic("coverage").features(question, prediction)
     assert features == ((pytest.approx(sum(expected)), len(expected)) if expected else None)
-    assert outline_metrics.order(question, prediction) == pytest.approx(in_order(outline, reference, story, language))
+    assert value("order", question, prediction) == pytest.approx(in_order(outline, reference, story, language))
 
 
 @pytest.mark.parametrize("length", [985, 990, 991, 1000])
@@ -194,7 +187,7 @@ def test_what_python_cannot_read_recursively_is_left_out(length: int) -> None:
     generator = random.Random(length)
     story = "".join(generator.choices("天地人山水", k=length))
     depth = match_words(list("狐水狸"), list(story))[1]
-    features = outline_metrics.coverage.features(example("狐狸", ["狐水狸"], "zh"), answer(story))
+    features = statistic("coverage").features(example("狐狸", ["狐水狸"], "zh"), answer(story))
     assert features == (None if depth > 991 else (pytest.approx(1 / 3), 1.0))
     assert value("coverage_corrected", example("狐狸", ["狐水狸"], "zh"), answer(story)) == pytest.approx(1 / 3)
 
@@ -258,13 +251,8 @@ def test_metrics_keep_to_the_contract(language: str, request: pytest.FixtureRequ
 
 def distinct(name: str, texts: list[str | None], language: str = "en") -> float | None:
     """The score of texts together; None is a text that was not written."""
-    distinct_n = statistic(name)
     rows = [{"pred": text, "status": "empty" if text is None else "ok", "language": language} for text in texts]
-    total = MetricAggregator(name, distinct_n)
-    for features in distinct_n.family(rows, [name], {})[name]:
-        if features is not None:
-            total.add(None, features)
-    return total.score().value
+    return score_of_rows(name, "generation", rows)
 
 
 def test_variety_is_over_all_texts(english: None) -> None:
@@ -296,12 +284,16 @@ baselines: []
 """
 
 
-def test_a_run_scores_and_says_with_what(english: None, tmp_path: Path) -> None:
+@pytest.fixture
+def outlined(tmp_path: Path) -> tuple[str, ...]:
+    """The arguments of a run on a task of two stories."""
     (tmp_path / "outlined.jsonl").write_text(ROWS.strip(), "utf-8")
     (tmp_path / "outlined.task.yaml").write_text(TASK, "utf-8")
-    options = ["--include_path", str(tmp_path), "--output_path", str(tmp_path / "run")]
-    with pytest.raises(SystemExit, match="0"):
-        main(["run", "--tasks", "outlined", "--model", "echo", *options])
+    return ("run", "--tasks", "outlined", "--model", "echo", "--include_path", ".", "--output_path", "run")
+
+
+def test_a_run_scores_and_says_with_what(english: None, outlined: tuple[str, ...], tmp_path: Path, cli: Cli) -> None:
+    assert cli(*outlined).code == 0
     record = json.loads((tmp_path / "run" / "run.json").read_text("utf-8"))["tasks"][0]
     scores = {score["metric"]: score["value"] for score in record["scores"]}
     assert scores["length_published"] == 3.0  # two and four tokens
@@ -358,21 +350,19 @@ def test_chinese_is_not_taken_for_english(name: str) -> None:
         statistic(name).features(example("狐狸", ["狐狸"], language=""), answer("狐狸"))
 
 
-def test_jieba_is_asked_for_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cached in (extras.load, extras.segmenter, storal_metrics.tokens):
-        cached.cache_clear()
-    monkeypatch.setitem(sys.modules, "jieba", None)
-    with pytest.raises(DataError, match=r"^jieba is not installed; run pip install 'figeval\[storal\]'$"):
-        value("bleu_1", example("狐狸", language="zh"), answer("狐狸"))
-
-
 def test_punkt_is_asked_for_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     import nltk
 
-    storal_metrics.tokens.cache_clear()
     monkeypatch.setattr(nltk.data, "path", [])
     with pytest.raises(DataError, match=r"cannot find its data punkt_tab; run `python -m nltk.downloader punkt_tab`"):
-        value("bleu_1", example("A fox."), answer("A fox."))
+        value("bleu_1", example("A text that no other test reads."), answer("A fox that no other test meets."))
+
+
+def test_jieba_is_asked_for_in_one_line(outlined: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "jieba.py").write_text("raise ImportError")
+    (tmp_path / "outlined.task.yaml").write_text(f"{TASK}language: zh\n", "utf-8")
+    done = run_figeval(*outlined, cwd=tmp_path, code=1, PYTHONPATH=str(tmp_path))
+    assert "jieba is not installed; run pip install 'figeval[storal]'" in done.stderr + done.stdout
 
 
 # ---- the published outputs -------------------------------------------------------------------------------------------
@@ -381,10 +371,9 @@ def test_punkt_is_asked_for_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture
 def published(real_data: str, tmp_path: Path) -> Any:
     """`published(task, language)`: five examples and what the paper's RA-T5 wrote."""
-    context = DataContext(tmp_path, fetch)
 
     def lines(path: str) -> list[str]:
-        return context.fetch("storal", f"examples/generation/{path}").read_text("utf-8").splitlines()
+        return Path(real_data, "storal", "examples", "generation", path).read_text("utf-8").splitlines()
 
     def read(task: str, language: str) -> list[tuple[GenerationExample, Prediction]]:
         pairs = []
@@ -411,20 +400,20 @@ def test_published_outputs_score_as_by_the_script(
     pairs = published(case["task"], case["language"])
     for name, expected in case["expected"].items():
         if name in VARIETY:
-            distinct_share = distinct(name, [prediction.value for _, prediction in pairs], case["language"])
+            score = distinct(name, [prediction.value for _, prediction in pairs], case["language"])
         else:
-            total = MetricAggregator(name, statistic(name))
-            for example, prediction in pairs:
-                count_in(total, example, prediction)
-            distinct_share = total.score().value
-        assert distinct_share == pytest.approx(expected, abs=5e-7), name
+            score = score_of(name, "generation", pairs)
+        assert score == pytest.approx(expected, abs=5e-7), name
 
 
-def test_without_punkt_bleu_would_be_another(published: Any, english: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_punkt_bleu_would_be_another(published: Any, english: None) -> None:
     from nltk.tokenize import word_tokenize
+    from nltk.translate.bleu_score import corpus_bleu
 
-    storal_metrics.tokens.cache_clear()
-    monkeypatch.setitem(storal_metrics.TOKENIZERS, "en", lambda text: word_tokenize(text, preserve_line=True))
-    values = [value("bleu_1", *pair) for pair in published("mo2st", "en")]
-    storal_metrics.tokens.cache_clear()
-    assert sum(bleu or 0.0 for bleu in values) / 5 == pytest.approx(0.340803, abs=5e-7)
+    scores = []
+    for question, prediction in published("mo2st", "en"):
+        story, reference = (
+            word_tokenize(text.lower(), preserve_line=True) for text in (prediction.value, question.references[0])
+        )
+        scores.append(corpus_bleu([[reference]], [story], weights=[1]))
+    assert sum(scores) / 5 == pytest.approx(0.340803, abs=5e-7)

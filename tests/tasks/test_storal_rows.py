@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from figeval import DataContext, DataError, Harness
-from figeval.builtin.tasks.storal import storal_rows
-from figeval.builtin.tasks.storal.archive import published_rows, strip_markers
-from figeval.builtin.tasks.storal.pairs import PAPER_MOPREF, PAPER_SIZES
-from figeval.builtin.tasks.storal.storal_rows import add_clusters
-from figeval.cli.main import cli
-from figeval.data.cache import copies, fetch
-from figeval.language.words import letters
+from figeval import DataError, Harness
+from tests.cli.conftest import Cli
 from tests.processes import figeval
+from tests.sources import Row, read_rows
 
 SPLITS = ("train", "valid", "test")
 MORALS = [f"Moral {number}." for number in range(5)]
@@ -27,24 +23,40 @@ PREFERENCES = {"train": 991, "valid": 343, "test": 337}
 OUTLINES = {"train": 1062, "valid": 354, "test": 355}  # the beginning of eight stories is the whole story
 
 
-@pytest.fixture
-def english(real_data: str) -> DataContext:
-    """The English pairs."""
-    return DataContext(Path(), fetch)
+PAPER_SIZES = {"zh": {"train": 3368, "valid": 420, "test": 421}}
+PAPER_SIZES_OF_MOPREF = {"zh": {"test": 411}}
+PUBLISHED_TASKS = ("mocpt", "mopref", "st2mo", "mo2st", "faithfulness")
+
+
+def letters(text: str) -> str:
+    """The letters and digits of a text."""
+    return re.sub(r"[\W_]+", "", text.casefold())
 
 
 @pytest.fixture
-def examples(real_data: str) -> list[Path]:
+def examples(real_data: str) -> Path:
     """The authors' repository, whose files have five rows each."""
-    return copies("storal")
+    return Path(real_data, "storal", "examples")
+
+
+@pytest.fixture
+def read_copies(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Row]]:
+    """`read_copies("mocpt_zh_test", folder, …)`: the published rows in these folders, or the examples among them."""
+
+    def read(rows: str, *folders: Path, source: str = "examples") -> list[Row]:
+        monkeypatch.setenv("FIGEVAL_DATA_COPIES", ",".join(f"storal={folder}" for folder in folders))
+        monkeypatch.delenv("FIGEVAL_DATA_MIRROR", raising=False)
+        return read_rows(f"storal:{source}_{rows}")
+
+    return read
 
 
 # ---- frozen items ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_options_are_balanced_morals_of_the_split(split: str, english: DataContext) -> None:
-    rows = list(storal_rows.open(f"mocpt_en_{split}", english))
+def test_the_options_are_balanced_morals_of_the_split(split: str, real_data: str) -> None:
+    rows = read_rows(f"storal:mocpt_en_{split}")
     assert len(rows) == ROW_COUNTS[split]
     morals = {row["id"]: letters(row["options"][row["gold"]]) for row in rows}
     for row in rows:
@@ -60,8 +72,8 @@ def test_the_options_are_balanced_morals_of_the_split(split: str, english: DataC
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_wrong_moral_has_one_place_replaced(split: str, english: DataContext) -> None:
-    rows = list(storal_rows.open(f"mopref_en_{split}", english))
+def test_the_wrong_moral_has_one_place_replaced(split: str, real_data: str) -> None:
+    rows = read_rows(f"storal:mopref_en_{split}")
     assert len(rows) == PREFERENCES[split]
     for row in rows:
         right, wrong = row["options"][row["gold"]], row["options"][1 - row["gold"]]
@@ -73,9 +85,9 @@ def test_the_wrong_moral_has_one_place_replaced(split: str, english: DataContext
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_beginning_and_rest_are_the_story_and_phrases_stand_in_the_rest(split: str, english: DataContext) -> None:
-    stories = {row["id"]: row["story"] for row in storal_rows.open(f"st2mo_en_{split}", english)}
-    rows = list(storal_rows.open(f"mo2st_en_{split}", english))
+def test_beginning_and_rest_are_the_story_and_phrases_stand_in_the_rest(split: str, real_data: str) -> None:
+    stories = {row["id"]: row["story"] for row in read_rows(f"storal:st2mo_en_{split}")}
+    rows = read_rows(f"storal:mo2st_en_{split}")
     assert (len(stories), len(rows)) == (ROW_COUNTS[split], OUTLINES[split])
     for row in rows:
         story = stories[row["id"]]
@@ -86,40 +98,40 @@ def test_beginning_and_rest_are_the_story_and_phrases_stand_in_the_rest(split: s
         assert len(row["outline"]) <= 8
 
 
-def test_stories_with_one_moral_are_a_cluster(english: DataContext) -> None:
-    rows = [row for split in SPLITS for row in storal_rows.open(f"st2mo_en_{split}", english)]
+def test_stories_with_one_moral_are_a_cluster(real_data: str) -> None:
+    rows = [row for split in SPLITS for row in read_rows(f"storal:st2mo_en_{split}")]
     by_cluster = Counter(row["same_moral"] for row in rows)
     assert sum(count > 1 for count in by_cluster.values()) == 108
     assert sum(count for count in by_cluster.values() if count > 1) == 233
 
 
-def test_footnotes_of_the_source_do_not_make_a_moral_another(english: DataContext) -> None:
+def test_footnotes_of_the_source_do_not_make_a_moral_another(real_data: str) -> None:
     """Without digits behind words 15 more morals occur again: 93 are equal as they stand."""
-    rows = [row for split in SPLITS for row in storal_rows.open(f"st2mo_en_{split}", english)]
+    rows = [row for split in SPLITS for row in read_rows(f"storal:st2mo_en_{split}")]
     as_they_stand = Counter(letters(row["moral"]) for row in rows)
     assert sum(count > 1 for count in as_they_stand.values()) == 93
-    cluster = {}
-    for row in add_clusters([{"moral": moral} for moral in ("Pride2 falls.3", "pride falls", "7 fall", "8 fall")]):
-        cluster[row["moral"]] = row["same_moral"]
-    assert len(set(cluster.values())) == 3
 
 
-def test_a_moral_is_one_cluster_in_all_splits_of_a_copy(tmp_path: Path) -> None:
+def test_a_moral_is_one_cluster_in_all_splits_of_a_copy(tmp_path: Path, read_copies: Any) -> None:
     for split in ("train", "test"):
         archive(tmp_path, split=split)
-    context = DataContext(Path(), fetch)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FIGEVAL_DATA_COPIES", f"storal={tmp_path}")
-        train, test = (
-            {row["same_moral"] for row in storal_rows.open(f"published_mocpt_zh_{split}", context)}
-            for split in ("train", "test")
-        )
+    train, test = (
+        {row["same_moral"] for row in read_copies(f"mocpt_zh_{split}", tmp_path, source="published")}
+        for split in ("train", "test")
+    )
     assert train == test and len(test) == len(MORALS)
 
 
-def test_rows_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+def test_footnotes_case_and_punctuation_make_no_other_cluster(tmp_path: Path, read_copies: Any) -> None:
+    texts = ("Pride2 falls.3", "pride falls", "7 fall", "8 fall")
+    write_json(tmp_path / "st2mo_data_en" / "test.json", [{"story": "A story.", "moral": text} for text in texts])
+    clusters = [row["same_moral"] for row in read_copies("st2mo_en_test", tmp_path)]
+    assert clusters[0] == clusters[1] and len(set(clusters)) == 3
+
+
+def test_rows_that_do_not_exist_are_refused() -> None:
     with pytest.raises(DataError, match="storal has no rows 'mocpt_en_dev'; did you mean"):
-        next(storal_rows.open("mocpt_en_dev", DataContext(tmp_path, fetch)))
+        read_rows("storal:mocpt_en_dev")
 
 
 # ---- the archive -----------------------------------------------------------------------------------------------------
@@ -127,18 +139,14 @@ def test_rows_that_do_not_exist_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("split", SPLITS)
-def test_both_forms_of_the_examples_have_the_same_rows(language: str, split: str, examples: list[Path]) -> None:
+def test_both_forms_of_the_examples_have_the_same_rows(
+    language: str, split: str, examples: Path, read_copies: Any
+) -> None:
     """[MASK]…[P] of the encoders and source and target of T5; the other tasks begin with the same five stories."""
-    forms = [folder / "examples" / "understanding" for folder in examples]
-    bert, t5 = (
-        list(published_rows("mocpt", language, split, [form / name for form in forms], complete=False))
-        for name in ("bert", "t5")
-    )
-    assert [dict(row) for row in bert] == [dict(row) for row in t5]
+    bert, t5 = (read_copies(f"mocpt_{language}_{split}", examples / "understanding" / form) for form in ("bert", "t5"))
+    assert bert == t5
     assert len(bert) == 5
-    st2mo, mo2st = (
-        list(published_rows(task, language, split, examples, complete=False)) for task in ("st2mo", "mo2st")
-    )
+    st2mo, mo2st = (read_copies(f"{task}_{language}_{split}", examples) for task in ("st2mo", "mo2st"))
     assert [row["moral"] for row in st2mo] == [row["moral"] for row in bert] == [row["moral"] for row in mo2st]
     assert [row["story"] for row in st2mo] == [row["story"] for row in bert]
     assert all(row["story"].startswith(outline_row["beginning"]) for row, outline_row in zip(st2mo, mo2st, strict=True))
@@ -147,10 +155,10 @@ def test_both_forms_of_the_examples_have_the_same_rows(language: str, split: str
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_first_english_pairs_are_the_published_ones(split: str, english: DataContext, examples: list[Path]) -> None:
+def test_the_first_english_pairs_are_the_published_ones(split: str, examples: Path, read_copies: Any) -> None:
     """Beginnings, rests and sets of phrases are those of the published rows, in all 15 of them."""
-    ours = {row["id"]: row for row in storal_rows.open(f"mo2st_en_{split}", english)}
-    for row in published_rows("mo2st", "en", split, examples, complete=False):
+    ours = {row["id"]: row for row in read_rows(f"storal:mo2st_en_{split}")}
+    for row in read_copies(f"mo2st_en_{split}", examples):
         our_row = ours[row["id"]]
         assert (our_row["moral"], our_row["beginning"].strip(), our_row["rest"]) == (
             row["moral"],
@@ -160,44 +168,45 @@ def test_the_first_english_pairs_are_the_published_ones(split: str, english: Dat
         assert sorted(our_row["outline"]) == sorted(row["outline"])
 
 
-def test_the_examples_do_not_pass_for_the_archive(examples: list[Path]) -> None:
+def test_the_examples_do_not_pass_for_the_archive(examples: Path, read_copies: Any) -> None:
     with pytest.raises(DataError, match=r"has 5 of the 421 published rows.*--data storal=FOLDER") as raised:
-        list(published_rows("mocpt", "zh", "test", examples))
+        read_copies("mocpt_zh_test", examples, source="published")
     assert "\n" not in str(raised.value)
 
 
 def archive(folder: Path, language: str = "zh", split: str = "test", n: int | None = None) -> Path:
     """A copy of the archive with stories of ours: one split of each task, as many rows as the paper has."""
     for task, count in {"mocpt": 5, "mopref": 2}.items():
-        size = n or (PAPER_MOPREF if task == "mopref" else PAPER_SIZES)[language][split]
+        size = n or (PAPER_SIZES_OF_MOPREF if task == "mopref" else PAPER_SIZES)[language].get(split, 2)
         data = [
             {"text": mask_candidates(MORALS[:count], f"Story {row}."), "label": row % count + 1} for row in range(size)
         ]
-        split_folder = folder / task / f"data_{language}"
-        split_folder.mkdir(parents=True, exist_ok=True)
-        (split_folder / f"{split}.json").write_text(json.dumps({"data": data}), encoding="utf-8")
+        write_json(folder / task / f"data_{language}" / f"{split}.json", {"data": data})
     return folder
+
+
+def write_json(file: Path, content: Any) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content), encoding="utf-8")
 
 
 def mask_candidates(candidates: list[str], story: str) -> str:
     return "".join(f"[MASK]{candidate} " for candidate in candidates) + f"[P]{story}"
 
 
-def test_a_copy_is_found_by_the_number_of_candidates(tmp_path: Path) -> None:
+def test_a_copy_is_found_by_the_number_of_candidates(tmp_path: Path, read_copies: Any) -> None:
     folder = archive(tmp_path)
     for task, count in {"mocpt": 5, "mopref": 2}.items():
-        rows = list(published_rows(task, "zh", "test", [folder]))
+        rows = read_copies(f"{task}_zh_test", folder, source="published")
         assert len(rows) == {"mocpt": 421, "mopref": 411}[task]
         assert rows[3]["gold"] == 3 % count
         assert rows[3]["options"] == tuple(MORALS[:count])
 
 
-def test_the_hubs_form_of_mo2st_is_read(tmp_path: Path) -> None:
-    copy = tmp_path / "mo2st_data_zh"
-    copy.mkdir()
+def test_the_hubs_form_of_mo2st_is_read(tmp_path: Path, read_copies: Any) -> None:
     row = {"id": 1, "beginning": "从前，", "story": "从前，有一只乌鸦。", "moral": "骄兵必败。"}
-    (copy / "test.json").write_text(json.dumps([row]), encoding="utf-8")
-    (published_row,) = published_rows("mo2st", "zh", "test", [tmp_path], complete=False)
+    write_json(tmp_path / "mo2st_data_zh" / "test.json", [row])
+    (published_row,) = read_copies("mo2st_zh_test", tmp_path)
     assert (published_row["rest"], published_row["outline"], published_row["language"]) == ("有一只乌鸦。", (), "zh")
 
 
@@ -213,23 +222,21 @@ def test_the_hubs_form_of_mo2st_is_read(tmp_path: Path) -> None:
         ("a line", "row 1: there is no text 'text' (it has no columns)"),
     ],
 )
-def test_an_archive_with_other_columns_is_told_in_one_line(row: Any, message: str, tmp_path: Path) -> None:
-    copy = tmp_path / "data_en"
-    copy.mkdir()
-    (copy / "test.json").write_text(json.dumps({"data": [row]}), encoding="utf-8")
+def test_an_archive_with_other_columns_is_told_in_one_line(
+    row: Any, message: str, tmp_path: Path, read_copies: Any
+) -> None:
+    write_json(tmp_path / "data_en" / "test.json", {"data": [row]})
     with pytest.raises(DataError) as raised:
-        list(published_rows("mocpt", "en", "test", [tmp_path]))
+        read_copies("mocpt_en_test", tmp_path)
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_of_two_tasks_is_refused(tmp_path: Path) -> None:
-    copy = tmp_path / "data_en"
-    copy.mkdir()
+def test_a_file_of_two_tasks_is_refused(tmp_path: Path, read_copies: Any) -> None:
     data = [{"text": mask_candidates(MORALS[:count], "s"), "label": 1} for count in (2, 5)]
-    (copy / "test.json").write_text(json.dumps({"data": data}), encoding="utf-8")
+    write_json(tmp_path / "data_en" / "test.json", {"data": data})
     with pytest.raises(DataError, match="row 2: it belongs to mocpt, but the rows before it to mopref"):
-        list(published_rows("mopref", "en", "test", [tmp_path], complete=False))
+        read_copies("mopref_en_test", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +248,7 @@ def test_a_file_of_two_tasks_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_text_files_that_cannot_be_read_are_told_in_one_line(
-    source: bytes, target: bytes | None, message: str, tmp_path: Path
+    source: bytes, target: bytes | None, message: str, tmp_path: Path, read_copies: Any
 ) -> None:
     copy = tmp_path / "st2mo_data_en"
     copy.mkdir()
@@ -249,50 +256,48 @@ def test_text_files_that_cannot_be_read_are_told_in_one_line(
     if target is not None:
         (copy / "test.target").write_bytes(target)
     with pytest.raises(DataError, match=message):
-        list(published_rows("st2mo", "en", "test", [tmp_path], complete=False))
-
-
-def test_separators_of_unicode_end_no_line(tmp_path: Path) -> None:
-    copy = tmp_path / "st2mo_data_en"
-    copy.mkdir()
-    (copy / "test.source").write_bytes("Once\u2028upon\x0ba time.\n".encode())
-    (copy / "test.target").write_bytes(b"A.\n")
-    (row,) = published_rows("st2mo", "en", "test", [tmp_path], complete=False)
-    assert row["story"] == "Once\u2028upon\x0ba time."
+        read_copies("st2mo_en_test", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("target", "text"),
     [("<extra_id_0>A.</s>", "A."), ("<extra_id_1>A.<extra_id_0></s>", "A."), ("A.", "A."), ("<extra_id_1>A", "A")],
 )
-def test_whatever_is_around_a_target_is_taken_away(target: str, text: str) -> None:
-    assert strip_markers(target) == text
+def test_a_target_is_without_its_markers_and_separators_of_unicode_end_no_line(
+    target: str, text: str, tmp_path: Path, read_copies: Any
+) -> None:
+    copy = tmp_path / "st2mo_data_en"
+    copy.mkdir()
+    (copy / "test.source").write_bytes("Once\u2028upon\x0ba time.\n".encode())
+    (copy / "test.target").write_text(f"{target}\n", "utf-8")
+    (row,) = read_copies("st2mo_en_test", tmp_path)
+    assert (row["story"], row["moral"]) == ("Once\u2028upon\x0ba time.", text)
 
 
 # ---- as a user -------------------------------------------------------------------------------------------------------
 
 
-def test_the_listing_says_which_tasks_need_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_listing_says_which_tasks_need_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     """The examples of the repository are none, and a file that can be fetched needs none."""
     monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.delenv("FIGEVAL_DATA_COPIES", raising=False)
     archive(tmp_path / "mirror" / "storal", n=5)
     needed = {"mocpt_en_published", "mopref_en_published", "mo2st_en_published"}
-    needed |= {f"{task}_zh" for task in storal_rows.PUBLISHED} | {"mocpt_zh_validation", "mopref_zh_validation"}
-    notes = list_data_notes()
+    needed |= {f"{task}_zh" for task in PUBLISHED_TASKS} | {"mocpt_zh_validation", "mopref_zh_validation"}
+    notes = list_data_notes(cli)
     assert {name for name, availability in notes.items() if availability == "needs your copy"} == needed
-    assert {notes[f"{task}_en"] for task in storal_rows.PUBLISHED} == {"to be fetched"}
+    assert {notes[f"{task}_en"] for task in PUBLISHED_TASKS} == {"to be fetched"}
     monkeypatch.setenv("FIGEVAL_DATA_COPIES", f"storal={archive(tmp_path / 'copy')}")
-    assert {name for name, availability in list_data_notes().items() if availability == "here"} == {
+    assert {name for name, availability in list_data_notes(cli).items() if availability == "here"} == {
         "mocpt_zh",
         "mopref_zh",
     }
 
 
-def list_data_notes() -> dict[str, str]:
+def list_data_notes(cli: Cli) -> dict[str, str]:
     """What `figeval ls tasks` says of the data of each task."""
-    listing = json.loads(CliRunner().invoke(cli, ["ls", "tasks", "storal_*", "--json"]).output)
+    listing = json.loads(cli("ls", "tasks", "storal_*", "--json").out)
     return {row["name"].removeprefix("storal_"): row["availability"] for row in listing}
 
 
