@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import figeval
-from figeval import Dialogue, Example, Harness, Route, TaskSpec, TaskType, hookimpl
+from figeval import (
+    Dialogue,
+    Example,
+    Given,
+    Harness,
+    Prediction,
+    Route,
+    SpanExample,
+    TaskSpec,
+    TaskType,
+    hookimpl,
+)
+from figeval.task_types.routes import choose
 from figeval.testing import harness
 
 
@@ -26,6 +38,18 @@ def bound(**keys: Any) -> TaskSpec:
 def find_route(task_type: str, name: str) -> Route:
     """Return the route of this name among those of a task type, figeval's plugins included."""
     return next(route for route in Harness().routes.of(task_type) if route.name == name)
+
+
+def choose_route(task_type: str, offers: Collection[str], name: str | None = None) -> Route:
+    """Return the route that a run takes for a model with these capabilities."""
+    return choose(task_type, frozenset(offers), harness().routes.with_parts(task_type), name)
+
+
+def find_quotation(quote: str, text: str, language: str = "") -> Prediction:
+    """Return the span that a quotation stands for, with its likeness as the score."""
+    example = SpanExample(id="1", text=text, given="", known="", gold=None, language=language)
+    prediction: Prediction = task_types().get("spans").given(example, Given(value=quote), ())
+    return prediction
 
 
 def route_of(task_type: type[TaskType[Any]], name: str) -> Route:

@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import ChoiceExample, Message, PairExample, PromptContext, RankingExample
-from figeval.task_types.choice import Choice
-from figeval.task_types.pairs import Pairs
-from figeval.task_types.ranking import Ranking
-from figeval.types import plain_text
+from figeval import ChoiceExample, Message, PairExample, Prompt, PromptContext, RankingExample
 from tests.fakes import FakeChatModel
+from tests.typed import task_types
 
 
 def block(name, example, **extra):
@@ -37,8 +34,9 @@ def pair(name, label="yes"):
 SHOTS = [choice("s1", 1), choice("s2", 0)]
 
 
-def context(task_type=Choice, **settings):
-    return PromptContext(block, labels=("yes", "no"), few_shot_answer=task_type().few_shot_answer, **settings)
+def context(task_type="choice", **settings):
+    answer = task_types().get(task_type).few_shot_answer
+    return PromptContext(block, labels=("yes", "no"), few_shot_answer=answer, **settings)
 
 
 def test_without_examples_and_system_a_question_is_one_turn():
@@ -67,18 +65,19 @@ def test_the_plain_text_is_that_of_before_there_were_turns():
 @given(st.lists(st.text(max_size=8), max_size=4), st.text(max_size=8))
 def test_plain_turns_run_on(answers, question):
     turns = [Message(role, text) for text in answers for role in ("user", "assistant")]
-    assert plain_text([*turns, Message("user", question)]) == "".join(f"{a}{a}\n\n" for a in answers) + question
+    prompt = Prompt(messages=(*turns, Message("user", question)))
+    assert prompt.plain == "".join(f"{a}{a}\n\n" for a in answers) + question
 
 
 @pytest.mark.parametrize(
     ("task_type", "name", "example", "shot", "answer"),
     [
-        (Choice, "context", choice("x"), choice("s", 1), " two"),
-        (Choice, "letter", choice("x"), choice("s", 1), " B"),
-        (Pairs, "context", pair("x"), pair("s"), " Yes"),
-        (Pairs, "word", pair("x"), pair("s", "no"), " No"),
+        ("choice", "context", choice("x"), choice("s", 1), " two"),
+        ("choice", "letter", choice("x"), choice("s", 1), " B"),
+        ("pairs", "context", pair("x"), pair("s"), " Yes"),
+        ("pairs", "word", pair("x"), pair("s", "no"), " No"),
         (
-            Ranking,
+            "ranking",
             "context",
             RankingExample(id="x", query="q", candidates=("a",), relevant=frozenset({0})),
             RankingExample(id="s", query="q", candidates=("a", "b"), relevant=frozenset({1})),

@@ -8,13 +8,9 @@ from typing import Any
 import pytest
 
 from figeval import GenerationExample, Inputs, Prediction, PromptContext, Reply, TaskError
-from figeval.models.batching import BatchScheduler
-from figeval.task_types import generation
-from figeval.task_types.generation import Generation
-from figeval.task_types.routes import choose
-from figeval.testing import harness
+from figeval.testing import predict
 from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
-from tests.typed import start_of
+from tests.typed import choose_route, find_route, task_types
 
 EXAMPLE = GenerationExample(
     id="1", inputs={"proverb": "look before you leap", "keywords": ("jumped", "fell")}, references=("he fell.",)
@@ -23,8 +19,9 @@ POOL = [
     GenerationExample(id=str(number), inputs={"proverb": "p", "keywords": ()}, references=(text, "another telling"))
     for number, text in enumerate(("nothing of the kind", "she jumped and fell", "he fell"), 10)
 ]
-BY_DECODING = start_of(Generation, "by_decoding")
-BY_RETRIEVAL_SCORE = start_of(Generation, "by_retrieval_score")
+BY_WRITING, BY_DECODING, BY_RETRIEVAL, BY_RETRIEVAL_SCORE = (
+    find_route("generation", name) for name in ("by_writing", "by_decoding", "by_retrieval", "by_retrieval_score")
+)
 
 
 def render(_block: str, example: GenerationExample, **_extra: Any) -> str:
@@ -32,13 +29,12 @@ def render(_block: str, example: GenerationExample, **_extra: Any) -> str:
 
 
 def context(**settings: Any) -> PromptContext:
-    answer = Generation().few_shot_answer
+    answer = task_types().get("generation").few_shot_answer
     return PromptContext(render, max_new_tokens=9, pool=lambda: POOL, few_shot_answer=answer, **settings)
 
 
 def answer(route: Any, backend: Any, prompt_context: PromptContext | None = None) -> Prediction:
-    context_of_test = prompt_context or context()
-    ((_, prediction),) = BatchScheduler(backend, lambda example: route(example, context_of_test)).predictions([EXAMPLE])
+    (prediction,) = predict(route, backend, [EXAMPLE], prompt_context or context())
     return prediction
 
 
@@ -58,7 +54,7 @@ class System:
 
 def test_a_system_without_a_prompt_gets_the_inputs_as_they_are() -> None:
     system = System()
-    assert answer(generation.by_writing, system).value == "2 inputs"
+    assert answer(BY_WRITING, system).value == "2 inputs"
     assert system.asked == [Inputs((("proverb", "look before you leap"), ("keywords", ("jumped", "fell"))))]
 
 
@@ -118,7 +114,7 @@ def test_the_closest_training_text_by_score() -> None:
 def test_the_closest_training_text_by_cosine() -> None:
     vectors = {"he fell": (1.0, 0.1), "she jumped and fell": (0.0, 1.0), "nothing of the kind": (0.0, -1.0)}
     backend = FakeEncoder(function=lambda text: vectors.get(text, (1.0, 0.0)))
-    prediction = answer(generation.by_retrieval, backend)
+    prediction = answer(BY_RETRIEVAL, backend)
     assert prediction.value == "he fell"
     assert prediction.scores == (pytest.approx(1 / math.hypot(1, 0.1)),)
 
@@ -129,12 +125,12 @@ def test_a_tie_takes_the_first_and_says_so() -> None:
 
 
 def test_a_broken_model_takes_none() -> None:
-    prediction = answer(generation.by_retrieval, FakeEncoder(function=lambda _text: (math.nan, 1.0)))
+    prediction = answer(BY_RETRIEVAL, FakeEncoder(function=lambda _text: (math.nan, 1.0)))
     assert (prediction.value, prediction.status, prediction.scores) == (None, "nan", ())
 
 
 def test_all_examples_share_the_training_texts() -> None:
-    first, second = (next(generation.by_retrieval(EXAMPLE, context())) for _ in range(2))
+    first, second = (next(BY_RETRIEVAL.begin(EXAMPLE, context())) for _ in range(2))
     assert all(candidates is other for candidates, other in zip(first[1:], second[1:], strict=True))
 
 
@@ -148,10 +144,10 @@ def test_an_example_never_gets_its_own_text() -> None:
     )
 
 
-@pytest.mark.parametrize("route", [generation.by_retrieval, BY_RETRIEVAL_SCORE])
+@pytest.mark.parametrize("route", [BY_RETRIEVAL, BY_RETRIEVAL_SCORE])
 def test_without_training_texts_the_cure_is_named(route: Any) -> None:
     with pytest.raises(TaskError, match="no train split to take a text from; add one, or use a model that writes"):
-        next(route(EXAMPLE, PromptContext(render)))
+        next(route.begin(EXAMPLE, PromptContext(render)))
 
 
 # ---- which route -----------------------------------------------------------------------------------------------------
@@ -167,5 +163,4 @@ def test_without_training_texts_the_cure_is_named(route: Any) -> None:
     ],
 )
 def test_whoever_writes_writes(offers: set[str], route: str) -> None:
-    routes = harness().routes
-    assert choose("generation", frozenset(offers), routes).name == route
+    assert choose_route("generation", offers).name == route

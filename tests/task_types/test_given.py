@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import string
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,24 @@ import pytest
 from hypothesis import given as over
 from hypothesis import strategies as st
 
-from figeval import Given
-from figeval.task_types.given import label_of, place_of
+from figeval import ChoiceExample, Given, PairExample, RankingExample
+from tests.typed import task_types
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden/task_types/given.json").read_text(encoding="utf-8"))
+
+
+def label_of(value: Any, labels: list[str]) -> Any:
+    example = PairExample(id="1", left="l", right="r", label=None)
+    return task_types().get("pairs").given(example, Given(value=value), labels).value
+
+
+def index_of(value: Any, texts: list[str], *, lettered: bool = True) -> Any:
+    """The option that a value means, or the candidate, which has no letter."""
+    if lettered:
+        example: Any = ChoiceExample(id="1", query="q", options=tuple(texts), gold=0)
+    else:
+        example = RankingExample(id="1", query="q", candidates=tuple(texts), relevant=frozenset({0}))
+    return task_types().get("choice" if lettered else "ranking").given(example, Given(value=value), ()).value
 
 
 @pytest.mark.parametrize("case", GOLDEN["labels"], ids=lambda case: case["why"])
@@ -29,12 +42,13 @@ def test_label(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", GOLDEN["places"], ids=lambda case: case["why"])
 def test_place(case: dict[str, Any]) -> None:
-    letters = string.ascii_uppercase[: len(case["texts"])] if case.get("letters") else ""
+    lettered = case.get("letters", False)
     if "error" in case:
-        with pytest.raises(ValueError, match=re.escape(case["error"])):
-            place_of(case["value"], case["texts"], "texts", letters)
+        words = re.sub(r"\btexts\b", "options" if lettered else "candidates", case["error"])
+        with pytest.raises(ValueError, match=re.escape(words)):
+            index_of(case["value"], case["texts"], lettered=lettered)
     else:
-        assert place_of(case["value"], case["texts"], "texts", letters) == case["means"]
+        assert index_of(case["value"], case["texts"], lettered=lettered) == case["means"]
 
 
 LABELS = st.lists(st.text("aBc1.0 -", min_size=1).map(str.strip).filter(bool), min_size=1, unique=True)
@@ -56,7 +70,7 @@ def test_every_label_means_itself_and_nothing_means_two(labels: list[str], data:
 
 @over(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists))
 def test_any_value_is_read_or_refused(value: Any) -> None:
-    for read in (lambda: label_of(value, ["a", "b"]), lambda: place_of(value, ["a", "b"], "options", "AB")):
+    for read in (lambda: label_of(value, ["a", "b"]), lambda: index_of(value, ["a", "b"])):
         try:
             assert read() in ("a", "b", 0, 1)
         except ValueError as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,24 +12,24 @@ import pytest
 from figeval import (
     CapabilityError,
     Continuation,
-    Harness,
     JointExample,
     Prediction,
     PromptContext,
     Reply,
     Route,
+    RunConfig,
     ScoredSpan,
     Span,
     SpanExample,
     SpanQuery,
+    Text,
     hookimpl,
-    plugins,
 )
-from figeval.models.batching import BatchScheduler
-from figeval.task_types.joint import Joint
-from figeval.task_types.routes import choose, covered
-from figeval.testing import harness
-from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
+from figeval.testing import harness, predict
+from tests.fakes import FakeEncoder, FakeGenerator, FakeMaskFiller, FakePairScorer
+from tests.finished_runs import execute
+from tests.runs.conftest import Models
+from tests.typed import choose_route, find_route, task_types
 
 TEXT = "the cat sat on the mat"
 PARTS = tuple(
@@ -64,18 +65,12 @@ class Writing(FakeGenerator):
         return [-1.0 for _ in requests]
 
 
-def routes() -> list[Route]:
-    return harness().routes
-
-
 def way(name: str, *needs: str) -> Route:
-    return choose("joint", frozenset(needs), routes(), name)
+    return choose_route("joint", needs, name)
 
 
 def answer(route: Route, backend: Any, example: JointExample = EXAMPLE) -> Prediction:
-    ((_, prediction),) = BatchScheduler(backend, lambda joint_example: route.begin(joint_example, CONTEXT)).predictions(
-        [example]
-    )
+    (prediction,) = predict(route, backend, [example], CONTEXT)
     return prediction
 
 
@@ -135,20 +130,15 @@ def test_an_error_in_a_part_is_an_error_of_the_whole() -> None:
 
 
 def test_solved_examples_of_a_part_are_parts() -> None:
-    solved = JointExample(**{**vars_of(EXAMPLE), "id": "2"})
-    prompt_context = PromptContext(CONTEXT.block, shots=lambda _: [solved], few_shot_answer=Joint().few_shot_answer)
+    solved = replace(EXAMPLE, id="2")
+    answer_of = task_types().get("joint").few_shot_answer
+    prompt_context = PromptContext(CONTEXT.block, shots=lambda _: [solved], few_shot_answer=answer_of)
     backend = Writing(function=lambda _: "none")
     route = way("at_once", "loglikelihood", "generate")
-    list(
-        BatchScheduler(backend, lambda joint_example: route.begin(joint_example, prompt_context)).predictions([EXAMPLE])
-    )
+    predict(route, backend, [EXAMPLE], prompt_context)
     turns = [[message.content for message in prompt.messages] for prompt in backend.asked]
     assert [turn[-1] for turn in turns] == ["json cats", "json sit"]
     assert [turn[0] for turn in turns] == ["json cats", "json cats"], "the first part of the solved example"
-
-
-def vars_of(example: JointExample) -> dict[str, Any]:
-    return {name: getattr(example, name) for name in ("query", "candidates", "relevant", "background", "parts")}
 
 
 # ---- which routes --------------------------------------------------------------------------------------------------
@@ -165,7 +155,7 @@ def vars_of(example: JointExample) -> dict[str, Any]:
     ],
 )
 def test_each_model_is_given_its_first_routes(needs: set[str], parts: tuple[str, str]) -> None:
-    route = choose("joint", frozenset(needs), routes())
+    route = choose_route("joint", needs)
     assert (route.name, tuple(part.name for part in route.parts)) == ("at_once", parts)
     assert route.needs == frozenset().union(*(part.needs for part in route.parts)) <= needs
     assert route.renders == frozenset().union(*(part.renders for part in route.parts))
@@ -175,19 +165,23 @@ def test_each_model_is_given_its_first_routes(needs: set[str], parts: tuple[str,
 def test_one_half_is_not_enough(needs: set[str]) -> None:
     message = "not enough for a joint task: at_once needs a ranking route and a spans route; in_turn needs"
     with pytest.raises(CapabilityError, match=message):
-        choose("joint", frozenset(needs), routes())
+        choose_route("joint", needs)
 
 
 def test_a_route_whose_parts_are_not_known_cannot_begin() -> None:
-    route = next(route for route in routes() if route.name == "at_once")
+    route = find_route("joint", "at_once")
     assert route.requirements == ("a ranking route", "a spans route")
     with pytest.raises(CapabilityError, match="combines a ranking and a spans route; choose a --model"):
         route.begin(EXAMPLE, CONTEXT)
 
 
-def test_plugins_put_routes_together_as_the_core_does() -> None:
+def test_plugins_put_routes_together_as_the_core_does(tmp_path: Path) -> None:
     def twice(example: Any, context: PromptContext, first: Route, second: Route) -> Any:
-        yield [first.name, second.name]
+        names.append((first.name, second.name))
+        yield [Text("x")]
+        return Prediction(example_id=example.id, value=0)
+
+    names: list[tuple[str, str]] = []
 
     class Plugin:
         @hookimpl
@@ -195,11 +189,9 @@ def test_plugins_put_routes_together_as_the_core_does() -> None:
             needs = frozenset({"embed"})
             register("choice", Route(name="twice", start=twice, needs=needs, of=("pairs", "spans")))
 
-    manager = plugins.load(modules=())
-    manager.load("p", "test", Plugin)
-    all_routes = Harness(manager).routes
-    plugin_route = next(route for route in all_routes if route.name == "twice")
-    is_covered = covered(plugin_route, frozenset({"embed", "fill"}), all_routes)
-    assert is_covered is not None
-    assert next(is_covered.begin(EXAMPLE, CONTEXT)) == ["by_cloze", "by_window_cosine"]
-    assert covered(plugin_route, frozenset({"fill", "find_spans"}), all_routes) is None
+    registries = harness("figeval.builtin.tasks.mini", Plugin(), Models(both=FakeEncoder(), filler=FakeMaskFiller()))
+    options: dict[str, Any] = {"routes": {"choice": "twice"}, "limit": 1, "baselines": False, "output_path": tmp_path}
+    with pytest.raises(CapabilityError, match="twice needs embed and a pairs route and a spans route"):
+        execute(RunConfig(tasks=("mini_proverbs",), model="filler", **options), registries)
+    execute(RunConfig(tasks=("mini_proverbs",), model="both", **options), registries)
+    assert set(names) == {("by_cosine_threshold", "by_window_cosine")}

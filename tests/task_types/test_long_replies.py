@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from figeval import Reply, Span, SpanExample, extract_choice, extract_label
-from figeval.answers.quotes import locate, quotation
-from figeval.answers.reply_text import BEGINNING, END, answering_part
+from figeval import PromptContext, Reply, Span, SpanExample, extract_choice, extract_label
+from tests.typed import find_quotation, find_route
 
 OPTIONS, LETTERS = ["a patched boat floats", "the roof leaked", "no smoke"], "ABC"
 LINE = "He kicked the bucket into the corner and the bucket rolled back. "
+MAX_CHARS = 16_000  # of a reply of which everything is read
 PIECES = ["A, ", "A\n", "answer is ", "Yes, ", "-", "{", '"', "'a' ", "<think></think>", '{"quote": "a', "the bucket "]
 
 
@@ -24,7 +24,9 @@ def test_a_million_characters_of_anything_are_read(piece: str) -> None:
     example = SpanExample(id="1", text=LINE * 20, given="the roof", known="the roof leaked", gold=None)
     assert extract_choice(reply, OPTIONS, LETTERS).status
     assert extract_label(reply, [("Yes",), ("No", "Maybe")]).status
-    assert quotation(reply, example).status
+    reader = find_route("spans", "by_json").reader
+    assert reader is not None
+    assert reader.read(example, PromptContext(lambda *_: ""), reply).status
 
 
 @pytest.mark.slow
@@ -35,20 +37,19 @@ def test_a_long_reply_answers_at_its_beginning_or_its_end() -> None:
     assert extract_choice(Reply(text=f"{prose} The answer is B. {prose}"), OPTIONS, LETTERS).status == "unparseable"
 
 
-def test_the_middle_is_left_out_between_words() -> None:
-    long_text = "word " * ((BEGINNING + END) // 5)
-    assert answering_part(long_text) == long_text
-    longer = answering_part(long_text + "an answer")
-    assert longer.startswith("word word") and longer.endswith("word an answer")
-    assert set(longer.replace("\n\n", " ").split()) == {"word", "an", "answer"}
-    assert BEGINNING + END - 10 < len(longer) <= BEGINNING + END + 2
-    assert answering_part(f"<think>{long_text * 9}</think>B") == "B", "what a model thinks is not counted"
+def test_the_middle_is_left_out_of_longer_replies() -> None:
+    words = "word " * (MAX_CHARS // 10 - 10)
+    assert extract_choice(Reply(text=f"{words}The answer is B. {words}"), OPTIONS, LETTERS).index == 1
+    longer = f"{words}The answer is B. {words * 2}"
+    assert extract_choice(Reply(text=longer), OPTIONS, LETTERS).status == "unparseable"
+    thought = f"<think>{words * 9}</think>B"
+    assert extract_choice(Reply(text=thought), OPTIONS, LETTERS).index == 1, "what a model thinks is not counted"
 
 
 def test_a_quotation_as_long_as_a_long_text() -> None:
     text = LINE * 500
-    assert locate(text.upper(), text).span == Span(0, len(text.strip()))
-    assert locate(text[::-1], text).kind == "nowhere"
-    assert locate("kicked the bukket into a corner", text).kind == "near"
-    assert locate("a" * 20_000, "a" * 40_000).span == Span(0, 20_000)
-    assert locate("b" * 10_000_000, text).kind == "nowhere"
+    assert find_quotation(text.upper(), text).value == Span(0, len(text.strip()))
+    assert find_quotation(text[::-1], text).status == "absent"
+    assert 0 < find_quotation("kicked the bukket into a corner", text).scores[0] < 1
+    assert find_quotation("a" * 20_000, "a" * 40_000).value == Span(0, 20_000)
+    assert find_quotation("b" * 10_000_000, text).status == "absent"

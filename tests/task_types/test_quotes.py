@@ -1,6 +1,7 @@
 """Quotations: out of a reply, and back to where they stand."""
 
 import json
+import re
 import string
 from pathlib import Path
 
@@ -10,15 +11,14 @@ from hypothesis import example as example_of
 from hypothesis import strategies as st
 
 from figeval import PromptContext, Reply, Span, SpanExample
-from figeval.answers.quotes import CUTOFF, fold, locate, quotation
-from figeval.task_types.spans import Spans
-from figeval.types import NO_SPAN
-from tests.typed import route_of
+from tests.typed import find_quotation, find_route
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "task_types" / "quotations.json").read_text("utf-8"))
 TEXT = GOLDEN["text"]
 CONTEXT = PromptContext(lambda *_: "")
-READER = route_of(Spans, "by_json").reader
+READER = find_route("spans", "by_json").reader
+NO_SPAN = Span(0, 0)
+CUTOFF = 0.7  # likeness of quotations that count
 LETTERS = string.ascii_letters + "éßİﬁ’“”—… \n.,'\"{}\\"
 
 
@@ -49,19 +49,19 @@ def test_the_corpus_has_a_reason_for_each_of_its_many_shapes():
 
 
 @pytest.mark.parametrize(
-    ("quote", "kind"),
+    ("quote", "is_verbatim", "is_found"),
     [
-        ("she was hungry", "verbatim"),
-        ("She was hungry", "folded"),
-        ("she was very hungry", "near"),
-        ("the miller counted his sacks at dawn", "nowhere"),
+        ("she was hungry", True, True),
+        ("She was hungry", False, True),
+        ("she was very hungry", False, True),
+        ("the miller counted his sacks at dawn", False, False),
     ],
 )
-def test_only_what_stands_there_word_for_word_is_verbatim(quote, kind):
-    location = locate(quote, TEXT)
-    assert location.kind == kind
-    assert (location.likeness == 1) == (kind == "verbatim")
-    assert (location.span is None) == (location.likeness < CUTOFF)
+def test_only_what_stands_there_word_for_word_is_verbatim(quote, is_verbatim, is_found):
+    prediction = find_quotation(quote, TEXT)
+    (likeness,) = prediction.scores
+    assert (likeness == 1) == is_verbatim
+    assert (prediction.value is not None) == (likeness >= CUTOFF) == is_found
 
 
 def test_the_likeness_is_the_score():
@@ -72,18 +72,18 @@ def test_the_likeness_is_the_score():
 
 
 def test_the_first_place_counts_and_whole_words_come_first():
-    assert locate("he", "the man said he left and he slept").span == Span(13, 15)
-    assert locate("eal", "steal a meal").span == Span(2, 5)  # nowhere a word of its own
+    assert find_quotation("he", "the man said he left and he slept").value == Span(13, 15)
+    assert find_quotation("eal", "steal a meal").value == Span(2, 5)  # nowhere a word of its own
 
 
 def test_offsets_survive_characters_that_fold_to_several():
     text = "die straße war “groß…” und leer"
-    assert stretch(locate('STRASSE WAR "GROSS..."', text).span, text) == "straße war “groß…”"
+    assert stretch(find_quotation('STRASSE WAR "GROSS..."', text).value, text) == "straße war “groß…”"
 
 
 def test_invisible_marks_and_composed_accents_do_not_matter():
     text = "the cafe\u0301 was\u00a0\u200bclosed"
-    assert stretch(locate("café was closed", text).span, text) == "cafe\u0301 was\u00a0\u200bclosed"
+    assert stretch(find_quotation("café was closed", text).value, text) == "cafe\u0301 was\u00a0\u200bclosed"
 
 
 def test_an_error_is_no_answer():
@@ -104,35 +104,25 @@ def test_any_stretch_quoted_verbatim_comes_back_with_its_own_text(text, data):
     start = data.draw(st.integers(0, len(text) - 1))
     quote = text[start : data.draw(st.integers(start + 1, len(text)))].strip()
     assume(any(map(str.isalnum, quote)))
-    location = locate(quote, text)
-    assert (location.kind, stretch(location.span, text), location.likeness) == ("verbatim", quote, 1.0)
-    assume(quote.lower() not in {"none", "null", "na", "n", "a"} and fold(quote).text.strip(" .,'\"") != "none")
+    prediction = find_quotation(quote, text)
+    assert (stretch(prediction.value, text), prediction.scores) == (quote, (1.0,))
+    assume(re.sub(r"[\W_]", "", quote.lower()) not in {"none", "null", "na", "n", "a"})
     reading = heard(json.dumps({"quote": quote}), text)
     assert (reading.status, stretch(reading.value, text)) == ("ok", quote)
 
 
 @given(texts, st.text(LETTERS, max_size=40))
 def test_a_place_lies_in_the_text_and_is_not_empty(text, quote):
-    location = locate(quote, text)
-    assert 0 <= location.likeness <= 1
-    if location.span is not None:
-        assert 0 <= location.span.start < location.span.end <= len(text)
-
-
-@given(st.text(max_size=60))
-def test_a_folded_text_knows_where_its_characters_come_from(text):
-    folded = fold(text)
-    assert len(folded.text) == len(folded.starts) == len(folded.ends)
-    assert list(folded.starts) == sorted(folded.starts)
-    assert all(0 <= start < end <= len(text) for start, end in zip(folded.starts, folded.ends, strict=True))
+    prediction = find_quotation(quote, text)
+    assert 0 <= prediction.scores[0] <= 1
+    if prediction.value is not None:
+        assert 0 <= prediction.value.start < prediction.value.end <= len(text)
 
 
 @example_of(reply="{[]}", finish="stop")
 @example_of(reply="{{}: 1}", finish="stop")
 @given(st.text(max_size=200) | st.text('{}"[]:,\\quotespan \n', max_size=80), st.sampled_from(["stop", "length"]))
 def test_no_reply_raises(reply, finish):
-    reading = quotation(Reply(text=reply, finish=finish), example())
-    assert (reading.status == "ok") == bool(reading.quote)
     assert heard(reply, finish=finish).status in {
         "ok",
         "absent",

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from figeval import Reply, extract_choice, extract_label, extract_number
+from figeval import Reply, Span, extract_choice, extract_label, extract_number
 from figeval.answers.folding import fold
 from figeval.answers.mentions import text_finder
-from figeval.answers.quotes import locate
 from figeval.language.words import is_boundary, is_cluster_boundary, letters
+from tests.typed import find_quotation
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "task_types"
 SCRIPTS = json.loads((GOLDEN / "answers_scripts.json").read_text("utf-8"))
@@ -88,10 +88,9 @@ def test_numbers(case: Case) -> None:
 
 @pytest.mark.parametrize("case", MARKS["quotes"], ids=lambda case: case["why"])
 def test_quotations(case: Case) -> None:
-    location = locate(case["quote"], case["text"], case.get("language", ""))
-    limits = None if location.span is None else [location.span.start, location.span.end]
-    assert (limits, location.kind) == (case["found"], case["kind"])
-    assert (location.likeness == 1) == (case["kind"] == "verbatim")
+    prediction = find_quotation(case["quote"], case["text"], case.get("language", ""))
+    assert prediction.value == (None if case["found"] is None else Span(*case["found"]))
+    assert (prediction.scores == (1.0,)) == (case["kind"] == "verbatim")
 
 
 # ---- options that are denied ----------------------------------------------------------------------------------------
@@ -180,10 +179,10 @@ def test_a_place_lies_in_the_original_text(text: str, data: Any, form: str) -> N
     borders = st.sampled_from([index for index in range(len(text) + 1) if is_boundary(text, index)])
     start, end = sorted((data.draw(borders), data.draw(borders)))
     assume(letters(text[start:end]))
-    location = locate(unicodedata.normalize(form, text[start:end]), text)
-    assert location.span is not None
-    assert is_cluster_boundary(text, location.span.start) and is_cluster_boundary(text, location.span.end)
-    assert letters(text[location.span.start : location.span.end]) == letters(text[start:end])
+    span = find_quotation(unicodedata.normalize(form, text[start:end]), text).value
+    assert isinstance(span, Span)
+    assert is_cluster_boundary(text, span.start) and is_cluster_boundary(text, span.end)
+    assert letters(text[span.start : span.end]) == letters(text[start:end])
 
 
 @pytest.mark.parametrize(

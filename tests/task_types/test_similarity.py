@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,18 @@ import pytest
 
 from figeval import (
     CapabilityError,
-    Harness,
     Prediction,
     PromptContext,
     RunConfig,
     RunRecord,
     SimilarityExample,
     TaskError,
-    hookimpl,
-    plugins,
 )
-from figeval.io.observer import Observer
-from figeval.models.batching import BatchScheduler
-from figeval.runs.run import run
-from figeval.task_types import similarity
-from figeval.task_types.routes import choose
-from figeval.testing import harness
+from figeval.testing import harness, predict
 from tests.fakes import FakeEncoder, FakeLanguageModel, FakePairScorer
-from tests.typed import bound
+from tests.finished_runs import execute
+from tests.runs.conftest import Models
+from tests.typed import bound, choose_route, find_route
 
 EXAMPLE = SimilarityExample(id="1", text="the cat sat", category="m", anchors=("a dog", "the cat", "cat"))
 VECTORS = {"the cat sat": (2.0, 0.0), "a dog": (0.0, 1.0), "the cat": (1.0, 1.0), "cat": (-1.0, 0.0)}
@@ -39,51 +32,51 @@ def render(block: str, _example: Any, **extra: Any) -> str:
     return "Q" if block == "context" else f" {extra['option']}"
 
 
-def answer(route: Callable[..., Any], backend: Any, example: SimilarityExample = EXAMPLE) -> Prediction:
-    ((_, prediction),) = BatchScheduler(backend, lambda e: route(e, PromptContext(render))).predictions([example])
+def answer(route: str, backend: Any, example: SimilarityExample = EXAMPLE) -> Prediction:
+    (prediction,) = predict(find_route("similarity", route), backend, [example], PromptContext(render))
     return prediction
 
 
 def test_cosines_to_the_anchors_are_stored_as_they_are() -> None:
-    prediction = answer(similarity.by_distribution, FakeEncoder(function=VECTORS.__getitem__))
+    prediction = answer("by_distribution", FakeEncoder(function=VECTORS.__getitem__))
     assert prediction.scores == pytest.approx((0.0, math.sqrt(0.5), -1.0), abs=1e-15)
     assert prediction.value == 1  # the nearest anchor
 
 
 def test_dot_products_for_models_that_were_trained_with_them() -> None:
-    prediction = answer(similarity.by_distribution_dot, FakeEncoder(function=VECTORS.__getitem__))
+    prediction = answer("by_distribution_dot", FakeEncoder(function=VECTORS.__getitem__))
     assert prediction.scores == (0.0, 2.0, -2.0)
 
 
 def test_scores_of_a_model_of_pairs() -> None:
-    prediction = answer(similarity.by_distribution_score, FakePairScorer())
+    prediction = answer("by_distribution_score", FakePairScorer())
     assert (prediction.scores, prediction.status) == ((0.0, 2.0, 1.0), "ok")
 
 
 def test_log_likelihoods_of_the_anchors() -> None:
     backend = FakeLanguageModel()
-    prediction = answer(similarity.by_distribution_likelihood, backend)
+    prediction = answer("by_distribution_likelihood", backend)
     assert [(r.context, r.continuation) for r in backend.asked] == [("Q", " a dog"), ("Q", " the cat"), ("Q", " cat")]
     assert prediction.scores == (-6.0, -8.0, -4.0)
 
 
 def test_the_embedding_itself() -> None:
-    prediction = answer(similarity.by_embedding, FakeEncoder(function=VECTORS.__getitem__))
+    prediction = answer("by_embedding", FakeEncoder(function=VECTORS.__getitem__))
     assert (prediction.scores, prediction.value, prediction.status) == ((2.0, 0.0), None, "ok")
 
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf])
 def test_an_embedding_that_is_no_number_is_told_apart(broken: float) -> None:
-    prediction = answer(similarity.by_embedding, FakeEncoder(function=lambda text: (1.0, broken)))
+    prediction = answer("by_embedding", FakeEncoder(function=lambda text: (1.0, broken)))
     assert prediction.status == "nan"
-    assert answer(similarity.by_distribution, FakeEncoder(function=lambda text: (1.0, math.nan))).status == "nan"
+    assert answer("by_distribution", FakeEncoder(function=lambda text: (1.0, math.nan))).status == "nan"
 
 
 def test_without_anchors_there_is_no_distribution() -> None:
     bare = SimilarityExample(id="7", text="t", category="m")
     with pytest.raises(TaskError, match=r"'7' has no anchors.*`anchors`, or `route: by_embedding`"):
-        answer(similarity.by_distribution_score, FakePairScorer(), bare)
-    assert answer(similarity.by_embedding, FakeEncoder(), bare).status == "ok"
+        answer("by_distribution_score", FakePairScorer(), bare)
+    assert answer("by_embedding", FakeEncoder(), bare).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -96,8 +89,7 @@ def test_without_anchors_there_is_no_distribution() -> None:
     ],
 )
 def test_which_route_is_taken(offered: set[str], name: str) -> None:
-    routes = harness().routes.with_parts("similarity")
-    assert choose("similarity", frozenset(offered), routes).name == name
+    assert choose_route("similarity", offered).name == name
 
 
 # ---- a whole run -----------------------------------------------------------------------------------------------------
@@ -134,18 +126,11 @@ class Numbers(FakeEncoder):
     similarity = "dot"
 
 
-class Models:
-    @hookimpl
-    def register_backends(self, register: Any) -> None:
-        register("numbers", lambda model="": Numbers(function=lambda text: tuple(map(float, text.split()))), "a fake")
-
-
 def ran(folder: Path, *tasks: str, model: str = "numbers", **settings: Any) -> RunRecord:
-    manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
-    manager.load("models", "test", Models)
+    models = Models(numbers=Numbers(function=lambda text: tuple(map(float, text.split()))))
     output = folder / "-".join((*tasks, *map(str, settings.values())))
     config = RunConfig(tasks=tasks, model=model, output_path=output, **settings)
-    return run(config, Harness(manager, include=(folder,)), Observer())[0]
+    return execute(config, harness("figeval.builtin.plugins.baselines", models, include=(folder,)))
 
 
 def values(record: RunRecord) -> dict[str, float | None]:

@@ -12,12 +12,11 @@ import pytest
 import figeval
 from figeval import Outputs, Text
 from figeval.testing.fakes import FakeEncoder
-from figeval.types import TextRole
 
-SYMMETRIC_ROLES: set[TextRole] = {""}
-SIDES: set[TextRole] = {"query", "document"}
+SYMMETRIC_ROLES = {""}
+SIDES = {"query", "document"}
 TEXT = "Rain again."
-TASKS: dict[str, tuple[set[TextRole], str, str]] = {  # type → roles, labels, fields of the only row
+TASKS: dict[str, tuple[set[str], str, str]] = {  # type → roles, labels, fields of the only row
     "classification": (SIDES, "[sad, glad]", f"{{text: '\"{TEXT}\"', label: '\"sad\"'}}"),
     "multilabel": (SIDES, "[sad, glad]", f"{{text: '\"{TEXT}\"', labels: '[\"sad\"]'}}"),
     "rating": (SYMMETRIC_ROLES, "['1', '2', '3']", f"{{left: '\"{TEXT}\"', right: '\"It rains.\"', grade: '2'}}"),
@@ -29,13 +28,13 @@ class Sides(FakeEncoder):
     """An encoder that remembers which texts it read in which role."""
 
     deterministic_by_name = True
-    read: set[tuple[str, TextRole]]
+    read: set[tuple[str, str]]
 
     def embed(self, requests: Sequence[Text]) -> Outputs[Any]:
         self.read = getattr(self, "read", set()) | {(request.text, request.role) for request in requests}
         return super().embed(requests)
 
-    def of(self, role: TextRole) -> set[str]:
+    def of(self, role: str) -> set[str]:
         return {text for text, read_as in self.read if read_as == role}
 
 
@@ -55,7 +54,7 @@ def sides_of_run(task: str, folder: Path, **options: Any) -> Sides:
         ("mini_pairs", SYMMETRIC_ROLES),
     ],
 )
-def test_the_sides_of_each_type(task: str, roles: set[TextRole], tmp_path: Path) -> None:
+def test_the_sides_of_each_type(task: str, roles: set[str], tmp_path: Path) -> None:
     model = sides_of_run(task, tmp_path)
     assert {role for _, role in model.read} == roles
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import pytest
 
 from figeval import ChoiceExample, PairExample, PluginError, PromptContext, Reply, ReplyReader
-from figeval.models.batching import BatchScheduler
-from figeval.task_types import choice
-from figeval.task_types.choice import Choice
-from figeval.task_types.pairs import Pairs
+from figeval.testing import predict
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel
-from tests.typed import route_of, start_of
+from tests.typed import find_route
 
 EXAMPLE = ChoiceExample(id="1", query="it rained", options=("a dog", "a cat", "a hen"), gold=1)
 PAIR = PairExample(id="1", left="He kicked the bucket", right="He died", label="entailment")
 LABELS = ("entailment", "non-entailment")
-BY_LETTER, BY_LABEL_WORD = start_of(Choice, "by_letter"), start_of(Pairs, "by_label_word")
-READER = route_of(Choice, "by_letter").reader
+BY_LETTER, BY_LABEL_WORD = find_route("choice", "by_letter"), find_route("pairs", "by_label_word")
+BY_LETTER_LIKELIHOOD = find_route("choice", "by_letter_likelihood")
+READER = BY_LETTER.reader
 WORDS = {"entailment": ("Yes",), "non-entailment": ("No", "Maybe")}
 
 
@@ -26,7 +24,7 @@ def block(name, example, **extra):
 
 def answer(route, example, backend, **settings):
     prompt_context = PromptContext(block, labels=LABELS, verbalizer=WORDS, **settings)
-    ((_, prediction),) = BatchScheduler(backend, lambda e: route(e, prompt_context)).predictions([example])
+    (prediction,) = predict(route, backend, [example], prompt_context)
     return prediction
 
 
@@ -101,7 +99,7 @@ def test_what_the_right_option_is_called_does_not_count_options():
 
 def test_more_options_than_letters_are_not_asked():
     many = ChoiceExample(id="big", query="q", options=tuple(map(str, range(27))), gold=0)
-    for route in (BY_LETTER, choice.by_letter_likelihood):
+    for route in (BY_LETTER, BY_LETTER_LIKELIHOOD):
         backend = FakeGenerator()
         prediction = answer(route, many, backend)
         assert (prediction.value, prediction.status) == (None, "unasked")
@@ -111,14 +109,14 @@ def test_more_options_than_letters_are_not_asked():
 
 def test_letters_can_be_scored_instead_of_written():
     backend = FakeLanguageModel(function=lambda context, letter: -abs(ord(letter[-1]) - ord("B")))
-    prediction = answer(choice.by_letter_likelihood, EXAMPLE, backend)
+    prediction = answer(BY_LETTER_LIKELIHOOD, EXAMPLE, backend)
     assert prediction.value == 1
     assert [(r.context, r.continuation) for r in backend.asked] == [("Which?", f" {letter}") for letter in "ABC"]
 
 
 def test_after_a_chat_template_no_blank_stands_before_the_letter():
     backend = FakeChatModel()
-    answer(choice.by_letter_likelihood, EXAMPLE, backend, chat=backend.chat)
+    answer(BY_LETTER_LIKELIHOOD, EXAMPLE, backend, chat=backend.chat)
     assert {(r.context, r.continuation) for r in backend.asked} == {
         ("<user>Which?</><assistant>", letter) for letter in "ABC"
     }
