@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval import CapabilityError, ChoiceExample, DataError, ModelError, PromptContext
+from figeval import CapabilityError, ChoiceExample, DataError, Harness, ModelError, PromptContext
 from figeval.testing import predict
 from tests.sources import read_rows
-from tests.typed import find_route, task_types
+from tests.typed import find_route
 
 SIZES = {
     "a_en": 1400,
@@ -110,7 +110,7 @@ def test_a_pair_that_nobody_voted_on_has_no_answer(real_data: str, tmp_path: Pat
 
 def test_unknown_texts_and_labels(real_data: str, open_model: Callable[..., Any]) -> None:
     model = open_model("isarcasm_third_party")
-    text = task_types().get("classification").Example(id="1", text="Nobody has ever posted this.", label=None)
+    text = Harness().task_types.get("classification").Example(id="1", text="Nobody has ever posted this.", label=None)
     pair = ChoiceExample(id="1", query="q", options=("Nobody has posted this.", "Nor that."), gold=0)
     by_head = find_route("classification", "by_head")
     (unknown_text,) = predict(by_head, model, [text], PromptContext(str, labels=("sarcastic", "not_sarcastic")))
