@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from figeval import Example, Harness, MetricContext, Prediction, Statistic
-from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
+from figeval import Example, Harness, MetricAggregator, MetricContext, Prediction, Statistic
+from figeval.metrics.aggregation import GroupAggregator
 from figeval.metrics.catalogue import statistic_of
 from figeval.registry import loaded
 

@@ -9,8 +9,7 @@ from typing import Any
 from zlib import crc32
 
 import figeval
-from figeval import Example, Harness, RunConfig, RunRecord, TaskRecord
-from figeval.io.observer import Observer
+from figeval import Example, Harness, Observer, RunConfig, RunRecord, TaskRecord
 from figeval.records import seen
 from figeval.records.run_folder import RunFolder, read_record
 from figeval.records.schema import BaselineRecord, ModelRecord, ScoreRecord

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from figeval.io.observer import Observer, listening
+from figeval import Observer
+from figeval.io.observer import listening
 
 
 class Ears(Observer):

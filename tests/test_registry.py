@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from figeval import DuplicateName, FigevalError, Harness, PluginError, UnknownName, hookimpl, hooks
+from figeval import DuplicateName, FigevalError, Harness, PluginError, Registry, UnknownName, hookimpl, hooks
 from figeval.cli.ls import listings
 from figeval.cli.show import views_by_name
-from figeval.registry import Registry, fill, load_target, signature_of, spelled
+from figeval.registry import fill, load_target, signature_of, spelled
 from figeval.runs.stored import load_exporters
 from figeval.testing import harness
 

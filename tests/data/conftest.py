@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from figeval import Registry
 from figeval.data import sources
 from figeval.data.download import Patience
 from figeval.data.sources import DataFile, Sources
-from figeval.registry import Registry
 from tests.data.loopback import Handler, Server, Site
 from tests.loopback import answering
 

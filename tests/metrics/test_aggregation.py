@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figeval import ChoiceExample, DataError, Example, Prediction
-from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
+from figeval import ChoiceExample, DataError, Example, MetricAggregator, Prediction
+from figeval.metrics.aggregation import GroupAggregator
 from figeval.metrics.classification import choice_accuracy, macro_f1
 from figeval.metrics.intervals import by_cluster, interval_of_mean, spread_of
 from figeval.metrics.statistic import Statistic, as_statistic, mean_of, ratio

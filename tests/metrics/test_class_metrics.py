@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, recall_score
 
 import figeval
-from figeval import ChoiceExample, PairExample, Prediction, TaskError
-from figeval.metrics.aggregation import MetricAggregator
+from figeval import ChoiceExample, MetricAggregator, PairExample, Prediction, TaskError
 from figeval.metrics.classification import (
     acc_norm,
     acc_pmi,

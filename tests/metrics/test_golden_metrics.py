@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figeval import ChoiceExample, Example, PairExample, Prediction, RankingExample, Score
+from figeval import ChoiceExample, Example, MetricAggregator, PairExample, Prediction, RankingExample, Score
 from figeval.metrics import classification, intervals, neighbours, paired, ranking
-from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
+from figeval.metrics.aggregation import GroupAggregator
 from figeval.metrics.statistic import as_statistic, mean_of
 from tests.aggregated import count_in
 

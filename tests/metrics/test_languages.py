@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figeval import Score
-from figeval.metrics.aggregation import MetricAggregator
+from figeval import MetricAggregator, Score
 from figeval.metrics.combination import Clustered, LanguageScore, correlation, mean_over_languages
 from figeval.metrics.paired import paired, paired_over_languages
 from figeval.metrics.statistic import Statistic, mean_of, ratio

@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import figeval
-from figeval import GenerationExample, PairExample, Prediction, TaskError, TextPair
+from figeval import GenerationExample, MetricAggregator, PairExample, Prediction, TaskError, TextPair
 from figeval.language.words import Reading, TaskWords, opened, split_words
 from figeval.metrics import spans, texts
-from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic
 from tests.aggregated import count_in
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import Prediction, Span, SpanExample
+from figeval import MetricAggregator, Prediction, Span, SpanExample
 from figeval.metrics import spans as m
-from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic
 from tests.aggregated import count_in
 

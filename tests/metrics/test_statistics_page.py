@@ -17,13 +17,13 @@ from figeval import (
     ChoiceExample,
     GenerationExample,
     Measured,
+    MetricAggregator,
     MetricContext,
     ModelError,
     Prediction,
     RankingExample,
     mean_of,
 )
-from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.differences import MAX_FALSE_ALARMS
 from tests.aggregated import count_in
 from tests.measured import table

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import GenerationExample, Prediction
+from figeval import GenerationExample, MetricAggregator, Prediction
 from figeval.metrics import texts
-from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic
 from figeval.metrics.texts import FUNCTION_WORDS, ngrams, parts, words
 from tests.aggregated import count_in

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 
-from figeval import Harness, Prediction, tied_answers
+from figeval import Harness, MetricAggregator, Prediction, tied_answers
 from figeval.builtin.plugins.classification.label_metrics import MACRO_F1, MICRO_F1, POSITIVE_F1, ROC_AUC, exact_match
-from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.classification import balanced_accuracy, macro_f1, pair_accuracy
 from figeval.metrics.statistic import as_statistic
 from figeval.testing import check_metric

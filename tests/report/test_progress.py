@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from figeval.io.observer import Observer
+from figeval import Observer, open_display
 from figeval.reporting import progress
-from figeval.reporting.progress import Display, Lines, open_display
+from figeval.reporting.progress import Display, Lines
 from tests.processes import figeval
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 import figeval
-from figeval import RunConfig, hookimpl
-from figeval.io.observer import NO_FIGURES, Observer
+from figeval import Observer, RunConfig, hookimpl
+from figeval.io.observer import NO_FIGURES
 from figeval.runs.rescore import rescore
 from figeval.testing import harness
 from figeval.testing.fakes import FakePairScorer

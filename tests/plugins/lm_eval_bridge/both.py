@@ -12,9 +12,8 @@ from unittest.mock import patch
 
 import pytest
 
-from figeval import Harness, RunConfig
+from figeval import Harness, Observer, RunConfig
 from figeval.builtin.plugins.lm_eval_bridge.stubs import PREFIX, stubs_folder
-from figeval.io.observer import Observer
 from figeval.runs.run import run
 
 

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figeval import CapabilityError, Continuation, Harness, Message, ModelError, Prompt, plugins
+from figeval import CapabilityError, Continuation, Harness, Message, ModelError, Prompt
 from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.lm_eval_bridge import lm_eval_models
 from figeval.builtin.plugins.lm_eval_bridge.backend import lm_eval
 from figeval.builtin.plugins.lm_eval_bridge.lm_eval_models import model_registry
 from figeval.io.observer import listening
-from figeval.models.capabilities import ask, capabilities
-from figeval.models.model import Backends, open_model
 from figeval.task_types.routes import choose
+from figeval.testing import ask, capabilities
 from tests.listeners import Ears
 from tests.plugins.lm_eval_bridge.server import serve
 from tests.plugins.servers import talkative
@@ -349,11 +348,12 @@ def test_an_empty_continuation(gpt2: Path) -> None:
 
 
 def test_it_is_a_backend_by_its_name(gpt2: Path) -> None:
-    backends = Backends(plugins.plugin_manager())
-    model = open_model(backends, "lm_eval:hf", {"pretrained": str(gpt2)}, {"device": "cpu", "seed": 0})
-    assert (model.backend_name, model.offers) == ("lm_eval", {"loglikelihood", "generate"})
-    with pytest.raises(ModelError, match="has no model 'local-chat-completion'; did you mean 'local-chat-comp"):
-        open_model(backends, "lm_eval:local-chat-completion", {})
+    harness = Harness()
+    with harness.open_model("lm_eval:hf", {"pretrained": str(gpt2)}, {"device": "cpu", "seed": 0}) as model:
+        assert (model.backend_name, model.offers) == ("lm_eval", {"loglikelihood", "generate"})
+    refusal = "has no model 'local-chat-completion'; did you mean 'local-chat-comp"
+    with pytest.raises(ModelError, match=refusal), harness.open_model("lm_eval:local-chat-completion", {}):
+        pass
 
 
 # ---- lm-eval itself stays as it is -----------------------------------------------------------------------------------

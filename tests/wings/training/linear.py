@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from figeval.io.observer import NO_FIGURES, Observer
-from figeval.types import JSON
+from figeval import JSON, Observer
+from figeval.io.observer import NO_FIGURES
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import Distributed, connect
 from figeval.wings.training.loop import TrainingJob

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval import TrainError
-from figeval.errors import FolderInUse
-from figeval.io.observer import Observer
+from figeval import FolderInUse, Observer, TrainError
 from figeval.wings.training import ray as cluster
 from figeval.wings.training.ray import MARK_FILE, TrainingOrder, TrainingOutcome, connect_cluster, execute, write_mark
 from figeval.wings.training.sweep import Sweep

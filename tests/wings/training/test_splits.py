@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import Example, Harness, PairExample, RankingExample, SpanExample, TaskSpec, TrainError, plugins
-from figeval.task_types.ranking import Ranking
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.splits import (
     choose_holdout,
@@ -24,7 +23,9 @@ from figeval.wings.training.splits import (
     make_splits,
     subject_letters,
 )
-from tests.typed import bound
+from tests.typed import bound, task_types
+
+RANKING = task_types().get("ranking")
 
 
 def ranking_example(name: str, cluster: str | None, gold: int = 0) -> RankingExample:
@@ -118,7 +119,7 @@ def test_a_joint_model_is_not_chosen_on_what_its_ranker_has_learnt() -> None:
 
 def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
     examples = [ranking_example("x", "Q1", 1), ranking_example("y", "Q3", 3)]
-    restricted = Ranking().restrict_to_split(list(examples))
+    restricted = RANKING.restrict_to_split(list(examples))
     assert [(example.candidates, example.relevant) for example in restricted] == [  # type: ignore[attr-defined]
         (("b", "d"), frozenset({0})),
         (("b", "d"), frozenset({1})),
@@ -127,7 +128,7 @@ def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
 
 def test_grades_move_with_the_candidates_that_stay() -> None:
     graded = replace(ranking_example("y", "Q3", 3), grades={3: 2.0})
-    restricted = Ranking().restrict_to_split([ranking_example("x", "Q1", 1), graded])
+    restricted = RANKING.restrict_to_split([ranking_example("x", "Q1", 1), graded])
     assert [example.grades for example in restricted] == [{}, {1: 2.0}]  # type: ignore[attr-defined]
 
 
