@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from figeval.io.files import replacing
-from figeval.records.rows_file import packed
+from figeval.records.rows_file import packed_path
 from figeval.records.run_folder import RunFolder, read_record
 from figeval.types import JSON
 
@@ -134,7 +134,7 @@ def keep(run: Path, target: Path) -> None:
         target_run.seal(task)
         file = target_run.predictions_file(task.task)
         # Without a name and a time in the archive, equal rows give equal bytes.
-        with replacing(packed(file)) as out, gzip.GzipFile("", "wb", 9, out, mtime=0) as archive:
+        with replacing(packed_path(file)) as out, gzip.GzipFile("", "wb", 9, out, mtime=0) as archive:
             archive.write(file.read_bytes())
         file.unlink()
     target_run.write(record)

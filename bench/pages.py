@@ -33,7 +33,7 @@ from typing import Any
 
 from bench.stored import MEASURED, ROOT, Value, benched, difference, floors, score_of, short, shown, tasks_of
 from figeval import Training
-from figeval.records.reference import published
+from figeval.records.reference import published_results
 from figeval.records.run_folder import read_record
 
 PAGES = ("README.md", "docs/getting_started.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md", "docs/scale.md")
@@ -266,7 +266,7 @@ def value_of(kind: str, reference: str) -> Value | None:
     words = reference.split()
     if kind == "paper":
         cell = (words[1], " ".join(words[2:]))
-        values = [number.value for number in published(words[0]) if (number.metric, number.model) == cell]
+        values = [number.value for number in published_results(words[0]) if (number.metric, number.model) == cell]
         return Value(values[0], values[0], values[0]) if values else None
     if kind == "bench":
         figure: Any = (benched(words[0]) or {}).get("figures", {})

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from figeval.metrics.differences import ALPHA
-from figeval.metrics.paired import paired
+from figeval.metrics.paired import compare_paired
 from figeval.metrics.seeds import interval_over_seeds
 from figeval.records.run_folder import RunFolder, read_record
 from figeval.records.schema import ScoreRecord, TaskRecord
@@ -66,7 +66,7 @@ def difference(run: str, before: str, task: str, metric: str) -> Value | None:
     differences = np.array(
         [[(table[name][0] or 0.0) - (base[name][0] or 0.0) for name in names] for table in trained_tables]
     )
-    comparison = paired(differences.mean(axis=0).tolist(), [0.0] * len(names), clusters, None)
+    comparison = compare_paired(differences.mean(axis=0).tolist(), [0.0] * len(names), clusters, None)
     interval = comparison if len(trained_tables) == 1 else interval_over_seeds(differences, clusters, None)
     if comparison.difference is None:
         return None

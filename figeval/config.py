@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict,
 
 from annotated_types import Ge, Gt
 
-from figeval.io.text import cleaned, whole_number
+from figeval.io.text import clean_json, whole_number
 from figeval.reasoning import Reasoning
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _with_keys(value: Any) -> Any:
     raise ValueError(f'write {{"add": "{add}"}}')
 
 
-def _augmented(value: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_augment(value: Mapping[str, Any]) -> Mapping[str, Any]:
     if not value:
         return {}
     from pydantic import ValidationError
@@ -109,7 +109,9 @@ def _parsed_reasoning(value: str | bool) -> str:
 
 
 # Empty, or a mapping with all keys of `Augmentation`.
-Augment = Annotated[Mapping[str, Any], FlagCheck(_with_keys, before=True, schema=_augmentation), FlagCheck(_augmented)]
+Augment = Annotated[
+    Mapping[str, Any], FlagCheck(_with_keys, before=True, schema=_augmentation), FlagCheck(_read_augment)
+]
 Orders = Annotated[str, FlagCheck(_in_orders)]
 Thinking = Annotated[str, FlagCheck(_parsed_reasoning, before=True, schema=lambda: str | bool)]
 NonNegativeInt = Annotated[int, Ge(0)]
@@ -366,7 +368,7 @@ class RunConfig:
             if flag.identity == "always" or (flag.identity == "if given" and getattr(self, name) != DEFAULTS[name])
         }
         values["model_args"] = {key: value for key, value in self.model_args.items() if key not in IGNORED_MODEL_ARGS}
-        texts = cleaned(values)  # as the record has them
+        texts = clean_json(values)  # as the record has them
         text = json.dumps(texts, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
@@ -390,7 +392,7 @@ class RunConfig:
         changes = {}
         for name in IDENTITY:
             stored = (json.dumps(part, default=dict) for part in (stored_config[name], getattr(self, name)))
-            old, new = (cleaned(json.loads(part)) for part in stored)
+            old, new = (clean_json(json.loads(part)) for part in stored)
             if name == "model_args" and isinstance(old, dict):
                 old, new = ({key: part[key] for key in part if key not in IGNORED_MODEL_ARGS} for part in (old, new))
             if old != new:

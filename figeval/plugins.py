@@ -229,7 +229,7 @@ def refuse_unrun(result: T) -> T:
     return result
 
 
-def marked(plugin: object) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
+def find_hooks(plugin: object) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     """Yield (name of the hook, function, options of the mark) for everything in a plugin with `@hookimpl`."""
     for name in dir(plugin):
         function = getattr(plugin, name, None)
@@ -247,7 +247,7 @@ def check_hooks(plugin: object) -> list[str]:
         PluginError: a hook could not be called, or its body would never run.
     """
     misspelt = []
-    for name, function, options in marked(plugin):
+    for name, function, options in find_hooks(plugin):
         if name not in hooks.HOOKS:
             misspelt.append(f"there is no hook {name!r}{near(name, hooks.HOOKS)}")
             continue
@@ -285,7 +285,7 @@ def builtin_modules() -> Iterator[str]:
                 yield f"{package.__name__}.{module.name}"
 
 
-def installed() -> Iterator[tuple[str, str, Callable[[], object]]]:
+def installed_plugins() -> Iterator[tuple[str, str, Callable[[], object]]]:
     """Yield (name, origin, import function) for every plugin outside this distribution."""
     modules = os.environ.get("FIGEVAL_PLUGINS")
     if modules is not None:
@@ -304,7 +304,7 @@ def load(modules: Iterable[str] | None = None) -> PluginManager:
     for module in builtin_modules() if modules is None else modules:
         manager.load(module, "built in", lambda module=module: importlib.import_module(module))  # type: ignore[misc]
     if modules is None:
-        for name, origin, imported in installed():
+        for name, origin, imported in installed_plugins():
             manager.load(name, origin, imported)
     return manager
 

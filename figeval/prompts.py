@@ -25,7 +25,7 @@ from figeval.errors import TaskError
 from figeval.io.files import read_template
 from figeval.io.sandbox import MAX_SOURCE_CHARS, EvaluationError, compiling, environment, evaluating
 from figeval.io.steps import join_pieces
-from figeval.io.text import counted, near
+from figeval.io.text import near, pluralize
 from figeval.language.questions import question_keys
 from figeval.types import AnswerFormat, Example, Message, Prompt, plain_text
 
@@ -72,11 +72,11 @@ class PromptTemplate:
 
         All examples of a ranking task have the same options, so these texts are remembered.
         """
-        return _rendered(self, block, option) if self.names.get(block, frozenset()) == {"option"} else None
+        return _render_block(self, block, option) if self.names.get(block, frozenset()) == {"option"} else None
 
 
 @lru_cache(maxsize=100_000)
-def _rendered(template: PromptTemplate, block: str, option: str) -> str:
+def _render_block(template: PromptTemplate, block: str, option: str) -> str:
     return template.render(block, {"option": option})
 
 
@@ -102,7 +102,7 @@ def load_template(name: str, folder: Traversable | None = None) -> PromptTemplat
             if any(None in _parts(source)[0] for source in sources.values()):
                 compiled = environment(FunctionLoader(read)).get_template(name)
             else:
-                compiled = _compiled(name, tuple(sources.items()))
+                compiled = _compile_template(name, tuple(sources.items()))
         except TemplateNotFound as error:
             raise TaskError(f"template {str(error)!r:.200} is neither next to its task nor built in") from error
     digest = hashlib.sha256("\0".join(sources.values()).encode()).hexdigest()
@@ -138,7 +138,7 @@ def _parts(source: str) -> tuple[tuple[str | None, ...], dict[str, frozenset[str
 
 
 @lru_cache(maxsize=1024)
-def _compiled(name: str, sources: tuple[tuple[str, str], ...]) -> Template:
+def _compile_template(name: str, sources: tuple[tuple[str, str], ...]) -> Template:
     """Compile a template once; `sources` are the texts of all files that it may read."""
     return environment(FunctionLoader(dict(sources).get)).get_template(name)
 
@@ -248,7 +248,7 @@ class Shots:
 def too_few(flag: str, question: str, n: int) -> TaskError:
     """Return the error for a question before which only n examples may be shown."""
     return TaskError(
-        f"{flag} cannot be met for {question!r:.80}: only {counted(n, 'training example')} may be shown before it, "
+        f"{flag} cannot be met for {question!r:.80}: only {pluralize(n, 'training example')} may be shown before it, "
         "since none may ask the same or come from its cluster; ask for fewer"
     )
 

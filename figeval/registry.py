@@ -55,7 +55,7 @@ class Entry(Generic[T]):
 
     def load(self) -> T:
         """Return the object, imported or made if necessary."""
-        return self.target.made if isinstance(self.target, Deferred) else loaded(self.target)
+        return self.target.made if isinstance(self.target, Deferred) else resolve(self.target)
 
 
 class Registry(Generic[T]):
@@ -105,7 +105,7 @@ class Registry(Generic[T]):
 
     def prefer(self, owners: Sequence[str]) -> None:
         """Put the entries of these owners first, in their order; the order within an owner stays the same."""
-        self._entries = {entry.name: entry for entry in preferred(self, owners)}
+        self._entries = {entry.name: entry for entry in sort_by_owner(self, owners)}
 
     def get(self, name: str) -> T:
         """Return the object of this name. Raises `UnknownName` with similar names."""
@@ -137,7 +137,7 @@ class Registry(Generic[T]):
         return len(self._entries)
 
 
-def loaded(target: T | str) -> T:
+def resolve(target: T | str) -> T:
     """Return a registered target, imported now if it is a `"module:attribute"` string."""
     return load_target(target) if isinstance(target, str) else target
 
@@ -202,7 +202,7 @@ class Registrar:
     def _store(self, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         called = "register" if method == "__call__" else f"register.{method}"
         try:
-            arguments = bound(signature_of(self._hook, method), called, args, kwargs)
+            arguments = bind_arguments(signature_of(self._hook, method), called, args, kwargs)
             self.methods[method](**arguments, owner=self._owner)
         except DuplicateName as error:
             self._manager.problem(self._owner, str(error))
@@ -218,7 +218,7 @@ def signature_of(hook: str, method: str = "__call__") -> inspect.Signature:
     return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-def bound(
+def bind_arguments(
     signature: inspect.Signature, called: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the arguments of a call by name, with defaults. Raises `PluginError` with the correct call."""
@@ -227,18 +227,18 @@ def bound(
     except TypeError as error:
         strange = next((name for name in kwargs if name not in signature.parameters), "")
         hint = near(strange, signature.parameters) if strange else ""
-        raise PluginError(f"{error}{hint}; call {spelled(signature, called)}") from error
+        raise PluginError(f"{error}{hint}; call {spell_call(signature, called)}") from error
     arguments.apply_defaults()
     return dict(arguments.arguments)
 
 
-def spelled(signature: inspect.Signature, called: str) -> str:
+def spell_call(signature: inspect.Signature, called: str) -> str:
     """Return how a function is called, without types, e.g. `register(name, factory, summary='')`."""
     plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
     return f"{called}{signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)}"
 
 
-def preferred(things: Iterable[Thing], owners: Sequence[str]) -> list[Thing]:
+def sort_by_owner(things: Iterable[Thing], owners: Sequence[str]) -> list[Thing]:
     """Sort objects by their `owner`, in the order of `owners`; the order within an owner stays the same."""
     rank = {owner: index for index, owner in enumerate(owners)}
     return sorted(things, key=lambda thing: rank.get(thing.owner, len(rank)))

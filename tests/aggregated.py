@@ -9,7 +9,7 @@ from typing import Any
 from figeval import Example, Harness, MetricAggregator, MetricContext, Prediction, Statistic
 from figeval.metrics.aggregation import GroupAggregator
 from figeval.metrics.catalogue import statistic_of
-from figeval.registry import loaded
+from figeval.registry import resolve
 
 
 def count_in(aggregator: MetricAggregator | GroupAggregator, example: Example, prediction: Prediction) -> None:
@@ -31,7 +31,7 @@ def statistic(name: str, task_type: str) -> Statistic:
 @cache
 def metric_factory(name: str, task_type: str) -> Callable[[MetricContext], Any]:
     """Return what makes a metric from the argument behind its name."""
-    factory: Callable[[MetricContext], Any] = loaded(Harness().metrics.get(name, task_type).target)
+    factory: Callable[[MetricContext], Any] = resolve(Harness().metrics.get(name, task_type).target)
     return factory
 
 

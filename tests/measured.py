@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.stored import short, shown
 from figeval import TaskRecord
-from figeval.records.reference import published
+from figeval.records.reference import published_results
 from figeval.records.run_folder import read_record
 from figeval.records.schema import ScoreRecord
 
@@ -52,7 +52,7 @@ def quoted(cell: str, task: str, metric: str) -> Iterator[tuple[str, str, str]]:
     A part of a cell that begins with a version (`arXiv v1: BERT .260`) quotes that version of the paper. Otherwise the
     cell quotes the latest number of each model, and all of these must be from the same version.
     """
-    references = [reference for reference in published(task) if reference.metric == metric]
+    references = [reference for reference in published_results(task) if reference.metric == metric]
     for part in cell.split("; "):
         version, marked, numbers = part.rpartition(": ")
         candidates = [reference for reference in references if not marked or version in reference.source]

@@ -15,7 +15,7 @@ import pytest
 from figeval import DuplicateName, FigevalError, Harness, PluginError, Registry, UnknownName, hookimpl, hooks
 from figeval.cli.ls import listings
 from figeval.cli.show import views_by_name
-from figeval.registry import fill, load_target, signature_of, spelled
+from figeval.registry import fill, load_target, signature_of, spell_call
 from figeval.runs.stored import load_exporters
 from figeval.testing import harness
 
@@ -229,9 +229,9 @@ def methods_of(hook: str) -> list[str]:
 def calls(hook: str) -> list[str]:
     """How the registrar of a hook is called, spelled out; of another hook how it is called itself."""
     if hook not in REGISTERING:
-        return [spelled(inspect.signature(getattr(hooks, hook)), hook)]
+        return [spell_call(inspect.signature(getattr(hooks, hook)), hook)]
     return [
-        spelled(signature_of(hook, method), "register" if method == "__call__" else f"register.{method}")
+        spell_call(signature_of(hook, method), "register" if method == "__call__" else f"register.{method}")
         for method in methods_of(hook)
     ]
 

@@ -16,7 +16,7 @@ from pymdownx.slugs import slugify
 from figeval.cli.ls import BUILT_IN, listings
 from figeval.data.sources import Sources, catalogue
 from figeval.plugins import plugin_manager
-from figeval.records.reference import Published, published
+from figeval.records.reference import Published, published_results
 from figeval.runs.harness import Harness
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,7 +69,7 @@ def blocks(folder: str) -> Iterator[str]:
     if measured := sections(folder):
         yield "### Measured scores"
         yield "\n".join(f"* [{title}](../../{SCORES}#{anchor})" for title, anchor in measured)
-    scores = {one["name"]: list(published(one["name"])) for one in tasks}
+    scores = {one["name"]: list(published_results(one["name"])) for one in tasks}
     if any(scores.values()):
         yield "### Published scores"
         yield from (folded(code(task), score_table(found)) for task, found in scores.items() if found)

@@ -53,7 +53,7 @@ from figeval.answers.references import (
     named_by_text,
     option_marker,
 )
-from figeval.answers.reply_text import REFUSAL, answering_part, emphasised, none_or_all, not_written, one_turn, plain
+from figeval.answers.reply_text import REFUSAL, answering_part, find_bold, none_or_all, not_written, one_turn, plain
 from figeval.language.words import find_words, split_words
 from figeval.types import Reply, Status
 
@@ -97,11 +97,11 @@ def extract_choice(
         mark,
         nouns=nouns,
         identical=identity_finder(texts, language),
-        begun=lambda text: _begun(text, options, language),
+        begun=lambda text: find_begun_options(text, options, language),
     )
 
 
-def _begun(text: str, options: Sequence[str], language: str) -> frozenset[int]:
+def find_begun_options(text: str, options: Sequence[str], language: str) -> frozenset[int]:
     """Return the options that begin with the words of a text."""
     beginning = " ".join(_words(text, language))
     return frozenset(
@@ -125,7 +125,7 @@ def extract_label(reply: Reply, words: Sequence[Sequence[str]], language: str = 
         reply,
         label_marker(tuple(map(tuple, words)), language),
         identical=identity_finder(texts, language),
-        related=partial(_related, words),
+        related=partial(_relate_labels, words),
     )
 
 
@@ -284,12 +284,12 @@ def _before_next_question(reading: MarkedReply) -> Extracted | None:
     header = _HEADER.search(reading.content)
     if not header:
         return None
-    claim = _settled(reading.mark(reading.content[: header.start()]), reading.nouns)
+    claim = _settle_claims(reading.mark(reading.content[: header.start()]), reading.nouns)
     return _verdict(claim.options, claim.rule) if claim and claim.firmness == DECLARED else None
 
 
-def _claimed(reading: MarkedReply) -> Extracted | None:
-    claim = _settled(reading.marked, reading.nouns)
+def _accept_claim(reading: MarkedReply) -> Extracted | None:
+    claim = _settle_claims(reading.marked, reading.nouns)
     return _verdict(claim.options, claim.rule) if claim else None
 
 
@@ -297,11 +297,11 @@ def _emphasis(reading: MarkedReply) -> Extracted | None:
     """Accept the only option that is set in bold."""
     if reading.reply.finish == "length":
         return None
-    options = {_only(reading.mark(stretch)) for stretch in emphasised(reading.text)} - {None}
+    options = {_only(reading.mark(stretch)) for stretch in find_bold(reading.text)} - {None}
     return _verdict({index for index in options if index is not None}, "emphasis") if len(options) == 1 else None
 
 
-def _declined(reading: MarkedReply) -> Extracted | None:
+def _accept_refusal(reading: MarkedReply) -> Extracted | None:
     return Extracted("refusal", None, "refusal_phrase") if REFUSAL.search(reading.content) else None
 
 
@@ -327,7 +327,7 @@ def _cut_off(reading: MarkedReply) -> Extracted | None:
     return Extracted("truncated", None, "cut_off")
 
 
-def _mentioned(reading: MarkedReply) -> Extracted | None:
+def _accept_mention(reading: MarkedReply) -> Extracted | None:
     """Accept the only option that is mentioned without being denied."""
     options = indexes(reading.marked, ANY) - indexes(reading.marked, NEGATED)
     return _verdict(options, "only_mention" if len(options) == 1 else "several_mentions") if options else None
@@ -338,19 +338,19 @@ _STEPS = (
     _identical,
     _alone,
     _before_next_question,
-    _claimed,
+    _accept_claim,
     _emphasis,
     _other_words,
-    _declined,
+    _accept_refusal,
     _none_or_all,
     _cut_off,
-    _mentioned,
+    _accept_mention,
 )
 
 # ---- claims ----------------------------------------------------------------------------------------------------------
 
 
-def _settled(marked: str, nouns: Nouns) -> Claim | None:
+def _settle_claims(marked: str, nouns: Nouns) -> Claim | None:
     """Return the last claim that overrides the ones before it, or the union of the hints if there is no other claim."""
     claims = []
     for rule in _rules(nouns):
@@ -446,7 +446,7 @@ _DOUBTED = re.compile(r"\b(?:not|never|no|unless|if|whether|only)\b|n't\b", re.I
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?\n]*")
 
 
-def _related(words: Sequence[Sequence[str]], content: str) -> set[int]:
+def _relate_labels(words: Sequence[Sequence[str]], content: str) -> set[int]:
     """Return the labels that the sentences of a reply imply; `words[i]` are the words that express label i.
 
     The set is empty if no sentence implies a label, or if the labels are not answers to "does it follow?". Asked

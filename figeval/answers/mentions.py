@@ -178,7 +178,7 @@ def _case_rules(language: str) -> tuple[str, ...]:
     return (language, "") if normalize(_CASES, language) != normalize(_CASES) else ("",)
 
 
-def _grouped(texts: Sequence[tuple[str, int]], language: str) -> dict[Pieces, list[tuple[str, int]]]:
+def _group_names(texts: Sequence[tuple[str, int]], language: str) -> dict[Pieces, list[tuple[str, int]]]:
     grouped: dict[Pieces, list[tuple[str, int]]] = {}
     for text, index in texts:
         pieces = find_pieces(text, language)
@@ -188,7 +188,7 @@ def _grouped(texts: Sequence[tuple[str, int]], language: str) -> dict[Pieces, li
 
 
 def _searches_by_words(texts: Sequence[tuple[str, int]], language: str, between: str) -> Iterator[_Search]:
-    for pieces, of_words in _grouped(texts, language).items():
+    for pieces, of_words in _group_names(texts, language).items():
         pattern = between.join(" ?".join(map(regex.escape, piece)) for piece in pieces)
         beginning = pieces[0][0]
         fits = _fits_word if _LETTER.search(beginning) else _fits_symbol
@@ -197,7 +197,7 @@ def _searches_by_words(texts: Sequence[tuple[str, int]], language: str, between:
 
 def _searches_by_spelling(texts: Sequence[tuple[str, int]], language: str) -> Iterator[_Search]:
     """Yield searches that tell texts with the same words apart, such as C, C++ and C#."""
-    for of_words in _grouped(texts, language).values():
+    for of_words in _group_names(texts, language).values():
         spellings: dict[str, set[int]] = {}
         for text, index in of_words:
             spellings.setdefault(fold(text, language).text.strip(), set()).add(index)

@@ -24,29 +24,29 @@ def phrases(table: str, *marks: str, words: Sequence[str] = ()) -> str:
         *marks: Regular expressions that match within words, too.
         words: Further entries as plain text.
     """
-    entries = [entry.replace("_", r"\s+") for line in _composed(table).splitlines() for entry in line.split()[1:]]
-    entries += [r"\s+".join(map(re.escape, _composed(word).split())) for word in words if word.strip()]
+    entries = [entry.replace("_", r"\s+") for line in _compose(table).splitlines() for entry in line.split()[1:]]
+    entries += [r"\s+".join(map(re.escape, _compose(word).split())) for word in words if word.strip()]
     joined = [entry for entry in entries if _JOINED.search(entry)]
     marked = [entry for entry in entries if _MARKED.search(entry) and entry not in joined]
     spaced = [entry for entry in entries if entry not in (*joined, *marked)]
     in_ascii = [
-        _bounded([entry for entry in spaced if entry[0].isascii()], r"\b", r"\b"),
+        _bound_words([entry for entry in spaced if entry[0].isascii()], r"\b", r"\b"),
         *(entry for entry in joined if entry[0].isascii()),
         *marks,
     ]
     in_others = [
-        _bounded([entry for entry in spaced if not entry[0].isascii()], r"\b", r"\b"),
-        _bounded(marked, rf"(?<![{LETTERS}])", rf"(?![{LETTERS}])"),
+        _bound_words([entry for entry in spaced if not entry[0].isascii()], r"\b", r"\b"),
+        _bound_words(marked, rf"(?<![{LETTERS}])", rf"(?![{LETTERS}])"),
         *(entry for entry in joined if not entry[0].isascii()),
     ]
-    return _either([*in_ascii, _bounded(list(filter(None, in_others)), r"(?=[^\x00-\x7f])", "")])
+    return _either([*in_ascii, _bound_words(list(filter(None, in_others)), r"(?=[^\x00-\x7f])", "")])
 
 
-def _composed(text: str) -> str:
+def _compose(text: str) -> str:
     return unicodedata.normalize("NFKC", text.strip())  # as the replies are
 
 
-def _bounded(patterns: Sequence[str], before: str, after: str) -> str:
+def _bound_words(patterns: Sequence[str], before: str, after: str) -> str:
     return before + _either(patterns) + after if patterns else ""
 
 

@@ -53,7 +53,7 @@ def locate(quote: str, text: str, language: str = "") -> QuotePlace:
     start = _first(quote, text)
     if start is not None:
         return QuotePlace("verbatim", Span(start, start + len(quote)), 1.0)
-    span = _folded(quote, text, language)
+    span = _find_folded(quote, text, language)
     if span is not None:
         from rapidfuzz.fuzz import ratio
 
@@ -67,10 +67,10 @@ def locate(quote: str, text: str, language: str = "") -> QuotePlace:
 def stands(quote: str, text: str, language: str = "") -> bool:
     """Return whether a text contains a quotation, ignoring case, blanks and marks."""
     quote = quote.strip()
-    return bool(quote) and (_first(quote, text) is not None or _folded(quote, text, language) is not None)
+    return bool(quote) and (_first(quote, text) is not None or _find_folded(quote, text, language) is not None)
 
 
-def _folded(quote: str, text: str, language: str) -> Span | None:
+def _find_folded(quote: str, text: str, language: str) -> Span | None:
     """Return the first place of a quotation when both are folded; the marks at its ends may be missing in the text."""
     if len(quote) > 2 * len(text) + MAX_QUOTE_CHARS:
         return None  # folding makes a text shorter by its runs of blanks, hardly ever by half
@@ -226,7 +226,7 @@ def _loose(text: str, reply: Reply, _example: Quotable) -> Quoted | None:
     return _only_quote(begun, "loose_json") if begun else None
 
 
-def _declined(text: str, _reply: Reply, _example: Quotable) -> Quoted | None:
+def _accept_refusal(text: str, _reply: Reply, _example: Quotable) -> Quoted | None:
     return Quoted("refusal", "", "refusal_phrase") if REFUSAL.search(text) else None
 
 
@@ -234,7 +234,7 @@ def _cut_off(_text: str, reply: Reply, _example: Quotable) -> Quoted | None:
     return Quoted("truncated", "", "cut_off") if reply.finish == "length" else None
 
 
-def _marked(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
+def _accept_marked(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
     """Accept words between quotation marks, other than the question's own; those that occur in the text come first."""
     of_question = {_inner(words, example) for words in (example.given, example.known)}
     quotes = [quote for quote in _between(text) if _inner(quote, example) not in of_question]
@@ -256,7 +256,7 @@ def _bare(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
     return Quoted("ok", quote, "bare") if quote else None
 
 
-STEPS = (_not_written, _json, _loose, _declined, _cut_off, _marked, _bare)
+STEPS = (_not_written, _json, _loose, _accept_refusal, _cut_off, _accept_marked, _bare)
 """The steps in the order in which they are tried, the most reliable first."""
 
 

@@ -77,7 +77,7 @@ ANY = f"[{_between('letter', 'negated')}]"
 INSIDE = ANY[1:-1]  # for a character class
 
 
-def turned(marked: str, kind: str) -> str:
+def change_references(marked: str, kind: str) -> str:
     """Return a marked text with its references changed to another kind."""
     return re.sub(ANY, lambda match: mark(kind, index_of(match[0])), marked)
 
@@ -107,7 +107,7 @@ _CASE = r"(?:['-]\w{1,4}\b|번?[은는이가을를]?|[はがもを]|[也都])?" 
 
 
 @cache
-def _unclaimed(nouns: Nouns) -> tuple[tuple[str, re.Pattern[str]], ...]:
+def _unclaimed_patterns(nouns: Nouns) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return the patterns of references that are not claims, each with the kind that such references become."""
     called = rf"(?:\s*{noun(nouns)})?"
     before = rf"(?:\s*(?:{filler(nouns)}|{IS_WORD}|{noun(nouns)})){{0,4}}[\s\"'(\[]*"
@@ -130,7 +130,7 @@ def _set_aside(unclaimed: tuple[tuple[str, re.Pattern[str]], ...], marked: str) 
     for kind, pattern in unclaimed:
 
         def turn(match: re.Match[str], kind: str = kind) -> str:
-            return match[0].replace(match["refs"], turned(match["refs"], kind))
+            return match[0].replace(match["refs"], change_references(match["refs"], kind))
 
         marked = pattern.sub(turn, marked)
     return marked
@@ -195,7 +195,7 @@ def option_marker(
         steps += [partial(_mark_places, "number", pattern, number) for pattern in _number_places(nouns)]
         steps += [partial(_mark_ordinals, _ordinals(nouns), len(options))]
     steps += [partial(_mark_listing, len(options)), _join, partial(_mark_lists, len(options))]
-    steps += [partial(_set_aside, _unclaimed(nouns))]
+    steps += [partial(_set_aside, _unclaimed_patterns(nouns))]
 
     def run(text: str) -> str:
         for step in steps:
@@ -331,16 +331,16 @@ def _mark_listing(count: int, marked: str) -> str:
     if length < min(3, max(2, count)):
         return marked
     begin, end = lines[0].start(), lines[length - 1].end()
-    return marked[:begin] + turned(marked[begin:end], "listed") + marked[end:]
+    return marked[:begin] + change_references(marked[begin:end], "listed") + marked[end:]
 
 
 def _mark_lists(count: int, marked: str) -> str:
     """Mark options in order, line by line or side by side, as a list: they echo the question."""
-    marked = _SIDE_BY_SIDE.sub(lambda match: _listed(match[0], list(re.finditer(REF, match[0])), count), marked)
-    return _listed(marked, list(_LINE_HEAD.finditer(marked)), count)
+    marked = _SIDE_BY_SIDE.sub(lambda match: _mark_runs(match[0], list(re.finditer(REF, match[0])), count), marked)
+    return _mark_runs(marked, list(_LINE_HEAD.finditer(marked)), count)
 
 
-def _listed(marked: str, references: list[re.Match[str]], count: int) -> str:
+def _mark_runs(marked: str, references: list[re.Match[str]], count: int) -> str:
     """Mark each run of references to the first, second, third … option as a list."""
     positions = [match.end() - 1 for match in references]
     order = [index_of(marked[position]) for position in positions]
@@ -425,7 +425,7 @@ def label_marker(words: tuple[tuple[str, ...], ...], language: str = "") -> Mark
         marked = _mark_mentions(spans, text)
         if len(words) == 2:  # "not the one" means the other
             marked = _NOT_THIS.sub(lambda match: mark("text", 1 - index_of(match[1])), marked)
-        return _set_aside(_unclaimed(NO_NOUNS), marked)
+        return _set_aside(_unclaimed_patterns(NO_NOUNS), marked)
 
     return run
 

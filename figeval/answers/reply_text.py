@@ -139,7 +139,7 @@ def plain(text: str) -> str:
     return text.strip()
 
 
-def emphasised(text: str) -> list[str]:
+def find_bold(text: str) -> list[str]:
     """Return the stretches set in bold, without markup."""
     return [plain(bold or underlined) for bold, underlined in _EMPHASIS.findall(text)]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from figeval.records.conditions import described
+from figeval.records.conditions import describe_conditions
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskPart, TaskRecord, baseline_scores
 from figeval.reporting.grid import data_frame
@@ -74,7 +74,7 @@ def _rows_of(record: RunRecord, task: TaskRecord, part: TaskPart) -> Iterator[JS
     """Yield the scores of a task on all of its examples, on those in one language, or on the unseen ones."""
     examples = {"": "all", "remaining": "unseen"}.get(part.name, part.name)
     about = {**_about(record), **{name: getattr(task, name) for name in TASK}, "examples": examples}
-    about["conditions"] = described(task)
+    about["conditions"] = describe_conditions(task)
     for score in part.scores:
         yield {**about, **_score(score), **_beside(score, part.baselines)}
 

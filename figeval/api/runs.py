@@ -19,7 +19,7 @@ from figeval.config import Folders, RunConfig, RunOptions
 from figeval.errors import OptionError, RecordError
 from figeval.io import frontend
 from figeval.io.text import near, one_line
-from figeval.io.validation import checked_arguments, reworded
+from figeval.io.validation import checked_arguments, reword_message
 from figeval.models.capabilities import KNOWN_CAPABILITIES, capabilities
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
@@ -337,7 +337,7 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         name = str(problem["loc"][0])
-        message = reworded(problem["msg"])
+        message = reword_message(problem["msg"])
         raise OptionError(f"{name}={values[name]!r:.80}: {message[0].lower()}{message[1:]}") from error
     if config.limit is not None and config.sample is not None:
         raise OptionError("--limit takes the first examples, --sample random ones; give only one of them")
@@ -371,15 +371,15 @@ def run_paths(runs: Runs) -> tuple[Path, ...]:
 
 def several_runs(runs: Runs) -> list[Run | str | Path]:
     """Return one run or several, or their folders, as a list. Raises `OptionError` for anything else."""
-    return listed(runs, Run | str | Path, "runs", "runs, or their folders")
+    return as_list(runs, Run | str | Path, "runs", "runs, or their folders")
 
 
 def paths_in(folders: Folders, name: str = "include_path") -> tuple[Path, ...]:
     """Return one path or several of the argument `name`. Raises `OptionError` for anything else."""
-    return tuple(map(Path, listed(folders, str | Path, name, "a path, or a list of paths")))
+    return tuple(map(Path, as_list(folders, str | Path, name, "a path, or a list of paths")))
 
 
-def listed(given: Any, kind: Any, name: str, wanted: str) -> list[Any]:
+def as_list(given: Any, kind: Any, name: str, wanted: str) -> list[Any]:
     """Return one value or several of a kind as a list.
 
     Args:

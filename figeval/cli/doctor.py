@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from figeval.cli.shared import echo, echo_json
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 
 if TYPE_CHECKING:
     from figeval.types import JSON
@@ -34,7 +34,7 @@ def doctor(as_json: bool) -> int:
     for problem in facts.problems:
         echo(f"problem: {problem}")
     if facts.problems or facts.hints:
-        echo(f"{counted(len(facts.problems), 'problem')}, {counted(len(facts.hints), 'hint')}")
+        echo(f"{pluralize(len(facts.problems), 'problem')}, {pluralize(len(facts.hints), 'hint')}")
     else:
         echo("no problems found")
     return 1 if facts.problems else 0

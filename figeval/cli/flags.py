@@ -48,8 +48,8 @@ CLICK_ARGUMENTS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (BatchSize, {"callback": shared.batch_size}),
     (Orders, {"callback": shared.several}),
     (Thinking, {"callback": shared.thinking}),
-    (Augment, {"callback": shared.augmented}),
-    (tuple[str, ...], {"multiple": True, "callback": shared.listed}),
+    (Augment, {"callback": shared.read_augmentation}),
+    (tuple[str, ...], {"multiple": True, "callback": shared.split_names}),
     (Mapping[str, str], {"multiple": True, "callback": shared.routes}),
     (Mapping[str, Any], {"callback": shared.settings}),
 )
@@ -72,7 +72,7 @@ def run_flag(name: str) -> Callable[[C], C]:
     default = DEFAULTS[name] if flag.default is None else flag.default
     arguments: dict[str, Any] = {"help": flag.help, "metavar": flag.metavar or None, **_click_arguments(kind)}
     if flag.spellings.startswith("!"):
-        arguments["callback"] = shared.negated
+        arguments["callback"] = shared.negate_flag
     elif default is MISSING:
         arguments["required"] = True
         if arguments.get("multiple"):

@@ -12,7 +12,7 @@ import click
 
 from figeval.cli.shared import echo, echo_json, include_path
 from figeval.errors import DuplicateName
-from figeval.registry import Registry, fill, loaded
+from figeval.registry import Registry, fill, resolve
 
 if TYPE_CHECKING:
     from figeval.plugins import PluginManager
@@ -139,7 +139,7 @@ def listings(manager: PluginManager) -> dict[str, Listing]:
     def add(kind: str, rows: Any, columns: Sequence[str], summary: str, *, owner: str) -> None:
         if kind in OF_THE_CORE:
             raise DuplicateName(f"kind {kind!r} of {owner} is already registered by figeval; rename it")
-        registry.add(kind, Listing(lambda harness: loaded(rows)(harness), tuple(columns), summary), owner, summary)
+        registry.add(kind, Listing(lambda harness: resolve(rows)(harness), tuple(columns), summary), owner, summary)
 
     fill(manager, "register_listings", add)
     *core, last = OF_THE_CORE.items()

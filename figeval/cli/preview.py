@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from figeval.cli.flags import model_args, prompting, seed
-from figeval.cli.shared import echo, include_path, listed
+from figeval.cli.shared import echo, include_path, split_names
 
 if TYPE_CHECKING:
     from figeval.runs.preview import Asked
@@ -22,7 +22,7 @@ LEGEND = "Texts follow │ verbatim; at their edges, · is a blank, ⏎ a line b
 
 
 @click.command()
-@click.argument("tasks", nargs=-1, required=True, metavar="TASK...", callback=listed)
+@click.argument("tasks", nargs=-1, required=True, metavar="TASK...", callback=split_names)
 @click.option("-n", "n", type=click.IntRange(min=1), default=3, show_default=True, help="Number of examples per task.")
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Show the example with this id; may be repeated.")
 @click.option("--model", "-m", "-M", default="", help="Show only the route that this model would take.")
@@ -48,7 +48,7 @@ def preview(n: int, ids: tuple[str, ...], **flags: Any) -> None:
         if number == 0:
             echo(LEGEND)
         echo(f"\n{variant.full_name}  {example.id}")
-        echo("\n".join(boxed([("gold", variant.task.task_type.shown_gold(example)), *about(example)])))
+        echo("\n".join(box_texts([("gold", variant.task.task_type.shown_gold(example)), *about(example)])))
         for question in questions:
             echo("\n".join(dialogue(question)))
 
@@ -73,7 +73,7 @@ def dialogue(question: Asked) -> Iterator[str]:
     before: Mapping[str, str] = {}
     for request in question.requests[:MAX_SHOWN_REQUESTS]:
         request_parts = parts(request)
-        yield from boxed((name, text) for name, text in request_parts.items() if before.get(name) != text)
+        yield from box_texts((name, text) for name, text in request_parts.items() if before.get(name) != text)
         before = request_parts
     if n > MAX_SHOWN_REQUESTS:
         yield f"    … and {n - MAX_SHOWN_REQUESTS} more like these"
@@ -97,15 +97,15 @@ def parts(request: object) -> dict[str, str]:
     }
 
 
-def boxed(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
+def box_texts(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield the lines of named texts, each after a bar."""
     for name, text in texts:
-        first, *later_lines = edged(text).split("\n")
+        first, *later_lines = show_edges(text).split("\n")
         yield f"    {name:<14}│{first}"
         yield from (f"    {'':<14}│{line}" for line in later_lines)
 
 
-def edged(text: str) -> str:
+def show_edges(text: str) -> str:
     """Return the text with the white space at its edges made visible."""
     core = text.strip(" \n\t")
     begin = text.index(core) if core else len(text)

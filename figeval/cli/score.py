@@ -10,7 +10,7 @@ import click
 
 from figeval.cli.flags import portion, results, run_flags, seed
 from figeval.cli.shared import also, echo, include_path
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 
 if TYPE_CHECKING:
     from figeval.config import RunOptions
@@ -122,8 +122,8 @@ def write_template(file: Path, seeds: str | None, flags: dict[str, Any]) -> None
     seed_list = [] if seeds is None else parse_seeds(seeds, config.seed)
     templates = write(file, config, seed_list, Harness(include=config.include_path))
     rows = sum(template.n for template in templates) * max(len(seed_list), 1)
-    echo(f"{file}: {counted(rows, 'row')}; fill in the column prediction, and leave it empty where there is none")
+    echo(f"{file}: {pluralize(rows, 'row')}; fill in the column prediction, and leave it empty where there is none")
     for template in templates:
-        echo(f"  {template.task}: {counted(template.n, 'example')}; write {template.form}")
+        echo(f"  {template.task}: {pluralize(template.n, 'example')}; write {template.form}")
     instead = "--write_template" if seeds is None else "--write_template and --seeds"
     echo(f"then: the same command with --predictions {file} instead of {instead}")

@@ -26,15 +26,17 @@ C = TypeVar("C", bound=Callable[..., object] | click.Command)
 # ---- parsers of values -----------------------------------------------------------------------------------------------
 
 
-def listed(_context: click.Context, _parameter: click.Parameter, value: str | Sequence[str] | None) -> tuple[str, ...]:
+def split_names(
+    _context: click.Context, _parameter: click.Parameter, value: str | Sequence[str] | None
+) -> tuple[str, ...]:
     """Split e.g. `a,b c` and repeated flags into ("a", "b", "c"), as lm-eval reads --tasks."""
     texts = (value,) if isinstance(value, str) else value or ()
     return tuple(part for text in texts for part in text.replace(",", " ").split())
 
 
 def some(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> tuple[str, ...]:
-    """Return names as `listed` reads them; there must be at least one."""
-    names = listed(context, parameter, value)
+    """Return names as `split_names` reads them; there must be at least one."""
+    names = split_names(context, parameter, value)
     if not names:
         raise click.BadParameter("no name is given; see `figeval ls tasks`", param=parameter)
     return names
@@ -91,7 +93,7 @@ def scalar(text: str) -> str | int | float | bool | None:
     return text
 
 
-def augmented(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:
+def read_augmentation(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:
     """Read e.g. `add=concepts,k=5` into all keys of an augmentation, with defaults for those that are not given."""
     from pydantic import TypeAdapter, ValidationError
 
@@ -137,7 +139,7 @@ def size(_context: click.Context, parameter: click.Parameter, value: str | None)
 def routes(_context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> dict[str, str]:
     """Read e.g. `choice=by_cosine,pairs=by_head` into {"choice": "by_cosine", "pairs": "by_head"}."""
     routes_by_type = {}
-    for part in listed(_context, parameter, value):
+    for part in split_names(_context, parameter, value):
         task_type, equals, name = part.partition("=")
         if not equals:
             raise click.BadParameter(f"{part!r} is not TYPE=ROUTE", param=parameter)
@@ -155,7 +157,7 @@ def batch_size(_context: click.Context, parameter: click.Parameter, value: str |
     return size
 
 
-def negated(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool:
+def negate_flag(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool:
     """Return the opposite, for a flag such as --no_baselines."""
     return not value
 

@@ -11,7 +11,7 @@ import click
 
 from figeval.cli.shared import echo, echo_json, echo_json_text, include_path, print_result
 from figeval.errors import DuplicateName
-from figeval.registry import fill, loaded
+from figeval.registry import fill, resolve
 
 if TYPE_CHECKING:
     from figeval.data.sources import Sources
@@ -167,10 +167,10 @@ def views_by_name(harness: Harness) -> dict[str, Callable[[], Result]]:
     views: dict[str, Callable[[], Result]] = {}
 
     def add(kind: str, names: Any, view: Any, *, owner: str) -> None:
-        for name in loaded(names)(harness):
+        for name in resolve(names)(harness):
             if name in views:
                 raise DuplicateName(f"{kind} {name!r} of {owner} is already registered; rename it")
-            views[name] = lambda name=name: loaded(view)(harness, name)  # type: ignore[misc]
+            views[name] = lambda name=name: resolve(view)(harness, name)  # type: ignore[misc]
 
     fill(harness.manager, "register_views", add)
     return views

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from figeval.cli.shared import echo, include_path
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 
 if TYPE_CHECKING:
     from figeval.runs.validate import Verdict
@@ -50,14 +50,14 @@ def validate(targets: tuple[str, ...], include_path: tuple[Path, ...], num_fewsh
         errors += verdict.errors
         warnings += len(verdict.findings) - verdict.errors
     errors += len(verdicts.problems)
-    echo(f"{counted(len(verdicts.tasks), 'task')}, {counted(errors, 'error')}, {counted(warnings, 'warning')}")
+    echo(f"{pluralize(len(verdicts.tasks), 'task')}, {pluralize(errors, 'error')}, {pluralize(warnings, 'warning')}")
     return 2 if errors else 0
 
 
 def report(verdict: Verdict) -> None:
     """Print the verdict on one task: whether it is valid, facts about it, and findings."""
     origin = f" ({verdict.origin})" if verdict.origin else ""
-    echo(f"{verdict.task}{origin}: {counted(verdict.errors, 'error') if verdict.errors else 'ok'}")
+    echo(f"{verdict.task}{origin}: {pluralize(verdict.errors, 'error') if verdict.errors else 'ok'}")
     for fact in verdict.facts:
         echo(f"  {fact}")
     for finding in verdict.findings:

@@ -69,7 +69,7 @@ def open_packed(stream: IO[bytes], kind: str, name: str) -> Iterator[IO[bytes]]:
         DataError: it is damaged, encrypted, packed in an unknown way, or several files; also while it is read, and if
             it unpacks to more than 64 MiB and 200 times its size.
     """
-    with _named(name):
+    with _naming_errors(name):
         max_bytes = max(RATIO_FROM_BYTES, MAX_RATIO * stream.seek(0, io.SEEK_END))
         stream.seek(0)
         if kind == "zip":
@@ -89,7 +89,7 @@ def _decompressor(stream: IO[bytes], kind: str) -> Packed:
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
+def _naming_errors(name: str) -> Iterator[None]:
     """Turn errors of reading a user's packed file into a `DataError` with its name."""
     try:
         yield
@@ -99,7 +99,7 @@ def _named(name: str) -> Iterator[None]:
 
 def member_name(stream: IO[bytes], name: str) -> str:
     """Return the name of the only file in a zip archive. Raises `DataError` as `open_packed` does."""
-    with _named(name):
+    with _naming_errors(name):
         return single_member(open_archive(stream)).filename
 
 
@@ -123,7 +123,7 @@ class _UnpackedMember(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         """Fill the buffer and return the number of bytes. Raises `DataError` for a damaged file or one too large."""
         view = memoryview(buffer).cast("B")
-        with _named(self._name), reading():
+        with _naming_errors(self._name), reading():
             data = self._stream.read(len(view))
         if self._stream.tell() > self._max_bytes:
             cure = "unpack it if you trust it"

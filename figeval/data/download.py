@@ -20,7 +20,7 @@ from figeval.data.archives import ArchiveError, LockedArchiveError, open_archive
 from figeval.data.sources import DataFile
 from figeval.errors import DataError
 from figeval.io.files import digest_of_file
-from figeval.io.frontend import notice, watched
+from figeval.io.frontend import notice, wants_progress
 from figeval.io.text import whole_number
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def retry_after(value: str) -> float:
 @contextmanager
 def progress(name: str, total: int | None, start: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar if stderr is a terminal and progress is wanted; yield a function that takes a byte count."""
-    if not watched() or not sys.stderr.isatty():
+    if not wants_progress() or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console

@@ -21,7 +21,7 @@ from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING
 
 from figeval.errors import DataError
-from figeval.io.files import BYTE_ORDER_MARK, decoded
+from figeval.io.files import BYTE_ORDER_MARK, decode_text
 from figeval.io.json_files import MAX_BYTES as MAX_JSON_BYTES
 from figeval.io.text import whole_number
 
@@ -71,7 +71,7 @@ UNMARKED = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
 
 
 @contextmanager
-def unpacked(file: Traversable) -> Iterator[IO[bytes]]:
+def open_unpacked(file: Traversable) -> Iterator[IO[bytes]]:
     """Open a file for reading its bytes, unpacked.
 
     Raises:
@@ -151,7 +151,7 @@ def inner_suffix(file: Traversable) -> str:
 @contextmanager
 def opened_text(file: Traversable) -> Iterator[IO[bytes]]:
     """Open a text for reading it in UTF-8, unpacked, with its byte order mark. Raises `DataError` like `unpacked`."""
-    with unpacked(file) as stream:
+    with open_unpacked(file) as stream:
         encoding = wide_encoding(_head(stream))
         yield io.BufferedReader(_Transcoded(stream, encoding, str(file))) if encoding else stream
 
@@ -241,7 +241,7 @@ def text_lines(file: Traversable, encoding: str = "utf-8", *, any_end: bool = Fa
     limit = max_row_bytes()
     offset = 0
     try:
-        with (opened_text if encoding == "utf-8" else unpacked)(file) as opened:
+        with (opened_text if encoding == "utf-8" else open_unpacked)(file) as opened:
             for number, line in enumerate(_byte_lines(opened, limit + 2, any_end), 1):
                 if len(line.rstrip(b"\r\n")) > limit:
                     raise too_long(f"{file}:{number}", limit)
@@ -305,4 +305,4 @@ def whole_text(file: Traversable, cure: str) -> str:
         raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
     if len(data) > MAX_JSON_BYTES:
         raise DataError(f"{file}: larger than {MAX_JSON_BYTES:,} bytes; {cure}")
-    return decoded(data, str(file), DataError)
+    return decode_text(data, str(file), DataError)

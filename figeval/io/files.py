@@ -55,7 +55,7 @@ def read_text(
         FigevalError: as `failure`, in one line with the file: it cannot be opened, is a folder, a device or a pipe
             (reading one may never end), is too large, or is not UTF-8 (with line and byte).
     """
-    return decoded(read_bytes(file, failure, cure=cure, max_bytes=max_bytes), str(file), failure)
+    return decode_text(read_bytes(file, failure, cure=cure, max_bytes=max_bytes), str(file), failure)
 
 
 def digest_of_file(file: Path) -> bytes:
@@ -70,7 +70,7 @@ def _digest(file: Path, *_status: int) -> bytes:
         return hashlib.file_digest(stream, "sha256").digest()
 
 
-def decoded(data: bytes, name: str, failure: type[FigevalError]) -> str:
+def decode_text(data: bytes, name: str, failure: type[FigevalError]) -> str:
     """Return the text of a file's bytes, without its byte order mark. Raises `failure` if it is not UTF-8."""
     try:
         return data.decode().removeprefix(BYTE_ORDER_MARK)

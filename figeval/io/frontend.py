@@ -89,7 +89,7 @@ def notice(text: str) -> None:
         print(one_line(text), file=sys.stderr)
 
 
-def watched() -> bool:
+def wants_progress() -> bool:
     """Return whether the user wants progress, so that bars may be drawn."""
     return _audience.get() is not Audience.PROGRAM
 

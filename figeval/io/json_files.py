@@ -69,7 +69,7 @@ def parse_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int 
         raise InvalidJSON("an integer has too many digits") from error
 
 
-def bounded(value: Any) -> Any:
+def nan_to_null(value: Any) -> Any:
     """Return a JSON value with null for NaN and infinities, which are no JSON.
 
     Raises:
@@ -78,9 +78,9 @@ def bounded(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: bounded(part) for key, part in value.items()}
+        return {key: nan_to_null(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [bounded(part) for part in value]
+        return [nan_to_null(part) for part in value]
     if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER:
         raise InvalidJSON("an integer has more than 64 bits")
     return value
@@ -110,9 +110,9 @@ def read_json(
 
 def read_model(file: Traversable, model: type[M], failure: type[FigevalError], *, cure: str = DEFAULT_CURE) -> M:
     """Return the content of a JSON file as a pydantic model; arguments and errors are those of `read_json`."""
-    from figeval.io.validation import validated  # not needed by commands that only list names
+    from figeval.io.validation import validate  # not needed by commands that only list names
 
-    return validated(read_json(file, failure, cure=cure), str(file), model, failure, cure=cure)
+    return validate(read_json(file, failure, cure=cure), str(file), model, failure, cure=cure)
 
 
 def _deeper(data: bytes, limit: int) -> bool:

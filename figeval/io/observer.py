@@ -119,7 +119,7 @@ def opening(model: str) -> AbstractContextManager[None]:
     return _during(_opened, model)
 
 
-def begun(requests: int) -> Call:
+def begin_call(requests: int) -> Call:
     """Return a call with so many requests for `within`."""
     before, total = _block.get() or (0, requests)
     call = Call(requests, before, total, _observer.get())

@@ -24,7 +24,7 @@ def require(*others: str) -> None:
         )
 
 
-def styled(chart: Any, title: str, subtitle: list[str]) -> Any:
+def style_chart(chart: Any, title: str, subtitle: list[str]) -> Any:
     """Return a chart with its finding as the title, legible fonts and no frame."""
     heading = {"text": title, "subtitle": subtitle, "anchor": "start", "offset": 14}
     return (

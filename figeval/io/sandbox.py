@@ -339,7 +339,7 @@ def expression(source: str, location: str) -> Expression:
     with compiling(f"{location}: {shown} is not a Jinja expression{_expression_cure(source)}"):
         if len(source) > MAX_SOURCE_CHARS:
             raise ValueError(f"more than {MAX_SOURCE_CHARS:,} characters")
-        compiled = _compiled(source)
+        compiled = _compile_expression(source)
     plain = PATH.fullmatch(source) is not None
     names = source.split(".")
     # Jinja prefers the methods of a dict to its keys, and reads `row.0` as an index.
@@ -364,7 +364,7 @@ def expression(source: str, location: str) -> Expression:
 
 
 @lru_cache(maxsize=4096)
-def _compiled(source: str) -> TemplateExpression:
+def _compile_expression(source: str) -> TemplateExpression:
     """Compile an expression once, because a program that runs several models compiles the same fields each time."""
     return environment().compile_expression(source, undefined_to_none=False)
 

@@ -68,7 +68,7 @@ def whole_number(text: str) -> int | None:
     return int(text) if DIGITS.fullmatch(text) else None
 
 
-def counted(n: int, noun: str) -> str:
+def pluralize(n: int, noun: str) -> str:
     """Return a number with a noun in singular or plural, e.g. `1 error`, `2,000 errors`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
@@ -92,15 +92,15 @@ def csv_text(cell: str) -> str:
     return ESCAPED.sub("", text)
 
 
-def cleaned(value: T, mend: Callable[[str], str] = clean) -> T:
+def clean_json(value: T, mend: Callable[[str], str] = clean) -> T:
     """Return a JSON value with all texts in it (keys included) mended; other values stay unchanged."""
     clean_value: Any = value
     if isinstance(value, str):
         clean_value = mend(value)
     elif isinstance(value, Mapping):
-        clean_value = {cleaned(key, mend): cleaned(part, mend) for key, part in value.items()}
+        clean_value = {clean_json(key, mend): clean_json(part, mend) for key, part in value.items()}
     elif isinstance(value, list | tuple):
-        clean_value = [cleaned(part, mend) for part in value]
+        clean_value = [clean_json(part, mend) for part in value]
     result: T = clean_value
     return result
 

@@ -37,7 +37,7 @@ MEMBERS = ("bool", "float", "int", "str")  # the last part of a place, if the va
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def validated(content: object, name: str, model: type[M], failure: type[FigevalError], *, cure: str = "") -> M:
+def validate(content: object, name: str, model: type[M], failure: type[FigevalError], *, cure: str = "") -> M:
     """Return the content of a file as a model.
 
     Args:
@@ -76,7 +76,7 @@ def first_problem(error: Exception, model: type[BaseModel] | None = None) -> str
         return f"unknown key {location!r}{near(str(loc[-1]), keys)}"
     if problem["type"] == "missing":
         return f"{location} is missing"
-    message = one_line(reworded(problem["msg"]))
+    message = one_line(reword_message(problem["msg"]))
     if message.startswith("must "):
         return f"{location or 'it'} {message}"
     return f"{location}: {message}" if location else message
@@ -93,7 +93,7 @@ def _most_telling(error: ValidationError) -> Any:
     return min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
 
 
-def reworded(message: str) -> str:
+def reword_message(message: str) -> str:
     """Return a message of pydantic without its prefixes, and its `Input should be a valid …` as `must be a …`."""
     for prefix in PREFIXES:
         message = message.removeprefix(prefix)
@@ -172,14 +172,14 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
                         raise TypeError
                     checked.append(adapter.validate_python(value))
                 except (ValidationError, TypeError):
-                    raise OptionError(f"{name}={_shown(value)}: give {words}") from None
+                    raise OptionError(f"{name}={_show_value(value)}: give {words}") from None
             bound.arguments[name] = tuple(checked) if is_variadic else checked[0]
         return function(*bound.args, **bound.kwargs)
 
     return call
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     """Return a value in one line for a message, or its type if it cannot be shown."""
     try:
         return one_line(repr(value), 80)

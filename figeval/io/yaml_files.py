@@ -22,7 +22,7 @@ from yaml.reader import ReaderError
 
 from figeval.errors import FigevalError
 from figeval.io.files import MAX_BYTES, read_text
-from figeval.io.validation import validated
+from figeval.io.validation import validate
 
 M = TypeVar("M", bound=BaseModel)
 Constructor: TypeAlias = Callable[[yaml.SafeLoader, yaml.Node], object]
@@ -111,7 +111,7 @@ def parse_yaml(text: str, *, max_bytes: int = MAX_BYTES) -> Any:
     if len(text) > max_bytes:
         raise InvalidYAML(f"larger than {max_bytes:,} characters")
     try:
-        return pickle.loads(_pickled(text))
+        return pickle.loads(_parse_pickled(text))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         column = f" (column {mark.column + 1})" if mark else ""
@@ -134,7 +134,7 @@ def _quoting_cure(text: str, line: int) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _pickled(text: str) -> bytes:
+def _parse_pickled(text: str) -> bytes:
     """Parse a text once, and pickle its value, of which each caller gets a copy: every run reads the same files."""
     _check_limits(text)
     return pickle.dumps(yaml.load(text, Loader=_Loader))
@@ -177,7 +177,7 @@ def _check_limits(text: str) -> None:
 
 def read_yaml(file: Traversable, model: type[M], failure: type[FigevalError]) -> M:
     """Read a file as a model. Raises `failure` with file, key and, for an unknown key, the nearest known one."""
-    return validated(read_mapping(file, failure), str(file), model, failure)
+    return validate(read_mapping(file, failure), str(file), model, failure)
 
 
 def read_mapping(file: Traversable, failure: type[FigevalError]) -> dict[str, Any]:

@@ -21,12 +21,12 @@ PLACES = {
 
 def has(packages: Iterable[str]) -> bool:
     """Return whether NLTK finds all of these packages."""
-    return not any(_found(package) is None for package in packages)
+    return not any(_find_package(package) is None for package in packages)
 
 
 def require(packages: Iterable[str]) -> None:
     """Raise `MissingData` if NLTK does not find all of these packages."""
-    missing = [package for package in packages if _found(package) is None]
+    missing = [package for package in packages if _find_package(package) is None]
     if missing:
         raise MissingData(
             f"NLTK cannot find its data {', '.join(missing)}; run `python -m nltk.downloader {' '.join(missing)}`, "
@@ -37,10 +37,10 @@ def require(packages: Iterable[str]) -> None:
 def folder(package: str) -> Path:
     """Return the folder of an unpacked package. Raises `MissingData` if NLTK does not find it."""
     require([package])
-    return Path(str(_found(package)))
+    return Path(str(_find_package(package)))
 
 
-def _found(package: str) -> Any:
+def _find_package(package: str) -> Any:
     """Return the result of NLTK's own search, or None if it finds nothing."""
     import nltk
 

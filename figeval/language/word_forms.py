@@ -102,7 +102,7 @@ def inflected_alike(other: str, word: str, lemma: str, pos: str) -> str:
     return str(inflections[0]) if inflections else other
 
 
-def inflected(lemma: str, tag: str, *, listed: bool = False) -> tuple[str, ...]:
+def inflect(lemma: str, tag: str, *, listed: bool = False) -> tuple[str, ...]:
     """Return the spellings of a lemma in the form of a Penn tag, the most common first.
 
     Args:
@@ -119,5 +119,5 @@ def single_words(lemmas: Iterable[str], tag: str) -> set[str]:
 
     Only forms in lemminflect's dictionary are used: others are rare.
     """
-    forms = (inflected(lemma, tag, listed=True) for lemma in lemmas if WORD.fullmatch(lemma) and lemma.islower())
+    forms = (inflect(lemma, tag, listed=True) for lemma in lemmas if WORD.fullmatch(lemma) and lemma.islower())
     return {spelled[0] for spelled in forms if spelled}

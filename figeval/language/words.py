@@ -125,19 +125,19 @@ def find_words(text: str, language: str = "", segmenter: str = "") -> Iterator[W
     Raises:
         TaskError: the library of the segmenter is missing.
     """
-    divide, text = opened(segmenter), _with_apostrophes(text, language)
+    divide, text = open_segmenter(segmenter), _with_apostrophes(text, language)
     if _PLAIN.fullmatch(text):
         for match in _PLAIN_WORD.finditer(text):
-            yield Word(_compared(match.group(), language), *match.span())
+            yield Word(_comparison_form(match.group(), language), *match.span())
         return
     for match in _WORD.finditer(text):
         start, end = match.span()
         if match["spaced"] is not None:
-            if compared := _compared(match.group(), language):  # empty if it is nothing but a tatweel
+            if compared := _comparison_form(match.group(), language):  # empty if it is nothing but a tatweel
                 yield Word(compared, start, end)
             continue
         for part in divide(match.group()):
-            yield Word(_compared(part, language), start, start + len(part))
+            yield Word(_comparison_form(part, language), start, start + len(part))
             start += len(part)
 
 
@@ -148,7 +148,7 @@ def split_words(text: str, language: str = "", segmenter: str = "", *, joined: b
     """
     text = _with_apostrophes(text, language)
     if _PLAIN.fullmatch(text):
-        words: list[str] = (_PLAIN_WORD if joined else _PLAIN_LETTERS).findall(_compared(text, language))
+        words: list[str] = (_PLAIN_WORD if joined else _PLAIN_LETTERS).findall(_comparison_form(text, language))
         return words
     word_texts = [word.text for word in find_words(text, language, segmenter)]
     return word_texts if joined else [part for word in word_texts for part in _JOINTS.split(word) if part]
@@ -164,7 +164,7 @@ def split_tokens(text: str, segmenter: str = "") -> list[str]:
     if _PLAIN.fullmatch(text):
         return text.split()
     tokens: list[str] = []
-    divide = opened(segmenter)
+    divide = open_segmenter(segmenter)
     for token in text.translate(_DIVIDING_SIGNS).split():
         before, *rest = _UNSPACED_RUN.split(token)
         if not rest:
@@ -194,7 +194,7 @@ def letters(text: str, language: str = "") -> str:
     Texts with equal letters differ at most in blanks, punctuation, case, invisible characters or the Unicode form of
     their accents.
     """
-    text_letters: str = _NOT_LETTERS.sub("", _compared(text, language))
+    text_letters: str = _NOT_LETTERS.sub("", _comparison_form(text, language))
     return text_letters
 
 
@@ -236,7 +236,7 @@ def _with_apostrophes(text: str, language: str) -> str:
     return text.replace("‘", "’") if "‘" in text and primary(language) not in ("", "en") else text
 
 
-def _compared(text: str, language: str) -> str:
+def _comparison_form(text: str, language: str) -> str:
     folded = normalize(text, language)
     return folded if folded.isascii() else without_invisible(folded).translate(_SAME_SIGN)
 
@@ -246,7 +246,7 @@ def comparable(text: str, language: str = "") -> str:
 
     The Ethiopic word space and the zero width space, which separates words in Khmer and Thai, are blanks.
     """
-    return _compared(_with_apostrophes(text, language).translate(_SPACES), language)
+    return _comparison_form(_with_apostrophes(text, language).translate(_SPACES), language)
 
 
 def without_invisible(text: str) -> str:
@@ -328,7 +328,7 @@ def notion_of(segmenters: Iterable[str]) -> str:
     """
     used = []
     for name in dict.fromkeys(segmenters):
-        opened(name)
+        open_segmenter(name)
         used.append(f"{name} {version(SEGMENTERS[name].distribution)}")
     return " + ".join((NOTION, *used))
 
@@ -395,7 +395,7 @@ def check_segmenter(segmenter: str, language: str) -> None:
 
 
 @cache
-def opened(segmenter: str) -> Callable[[str], Sequence[str]]:
+def open_segmenter(segmenter: str) -> Callable[[str], Sequence[str]]:
     """Return the function that divides a run of a script without blanks into words.
 
     Raises:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from figeval.errors import DuplicateName, PluginError, TaskError, UnknownName
 from figeval.metrics.statistic import Statistic, as_statistic, mean_of
 from figeval.plugins import PluginManager
-from figeval.registry import fill, loaded
+from figeval.registry import fill, resolve
 from figeval.task_types.base import Metric
 from figeval.task_types.registry import TaskTypes
 from figeval.types import Example, Request, Role
@@ -103,7 +103,7 @@ def make_metric(metric: Metric, labels: tuple[str, ...], context: MetricContext)
         FigevalError: the argument is invalid; the factory says why.
         PluginError: the factory returns a score that is not a mean.
     """
-    statistic = as_statistic(loaded(metric.target)(context), labels)
+    statistic = as_statistic(resolve(metric.target)(context), labels)
     if not statistic.is_mean:  # a breakdown of stored values must not need the argument
         raise PluginError(f"metric {metric.name!r} of {metric.owner} is created from an argument, so it must be a mean")
     return replace(metric, target=statistic)
@@ -225,7 +225,7 @@ def statistic_of(metric: Metric, labels: tuple[str, ...]) -> Statistic:
 
     A metric that has not been made from its argument computes nothing, but its stored values can still be summed.
     """
-    target = loaded(metric.target)
+    target = resolve(metric.target)
     if metric.argument and not isinstance(target, Statistic):
         return mean_of(lambda _example, _prediction: None)
     return as_statistic(target, labels)

@@ -123,7 +123,7 @@ def balanced_accuracy(judged: Iterable[Judged], *, within: bool = False) -> Scor
 NUMBERS = {"auc": auc, "balanced_acc": balanced_accuracy}  # by the name of the score
 
 
-def compared(judged: Iterable[Alike]) -> list[Alike]:
+def compared_examples(judged: Iterable[Alike]) -> list[Alike]:
     """Return the examples that a comparison within strata uses: those whose stratum has examples of both kinds."""
     judgements = list(judged)
     strata = _indexes_by_key((judgement.stratum, judgement.fold) for judgement in judgements)

@@ -155,7 +155,7 @@ def cosine(points: ArrayLike) -> Floats:
     lengths = np.sqrt(products.diagonal())
     with np.errstate(invalid="ignore"):  # 0 / 0
         distances = np.clip(1.0 - products / (lengths[:, None] * lengths), 0.0, 2.0)
-    return _settled(distances, rows, _angular, lambda nearest: nearest + 2 * _rounding(rows))
+    return _settle_distances(distances, rows, _angular, lambda nearest: nearest + 2 * _rounding(rows))
 
 
 def jensen_shannon(points: ArrayLike) -> Floats:
@@ -171,13 +171,13 @@ def jensen_shannon(points: ArrayLike) -> Floats:
     if (rows < 0).any() or (np.abs(rows.sum(axis=1) - 1.0) > 1e-9).any():
         raise ValueError("Jensen-Shannon distances are between distributions; some row is negative or does not add up")
     positive = np.maximum(rows, NEXT_TO_NOTHING)  # 0 ln 0 = 0, without a special case
-    diagonal = _mixed(positive, positive)
+    diagonal = _sum_of_mixtures(positive, positive)
     quarters = diagonal / 4
-    divergences = quarters[:, None] + quarters - _square(positive, _mixed, diagonal) / 2
+    divergences = quarters[:, None] + quarters - _square(positive, _sum_of_mixtures, diagonal) / 2
     distances = np.sqrt(np.maximum(divergences, 0.0))
     # Σ |s ln s| is at most |Σ s ln s| + 4 ln 2
     error = _rounding(rows) * np.fmax.reduce(np.abs(diagonal) + 3, initial=0.0)
-    return _settled(distances, positive, _entropic, lambda nearest: np.sqrt(nearest**2 + error))
+    return _settle_distances(distances, positive, _entropic, lambda nearest: np.sqrt(nearest**2 + error))
 
 
 def euclidean(points: ArrayLike) -> Floats:
@@ -189,7 +189,7 @@ def euclidean(points: ArrayLike) -> Floats:
     squares = products.diagonal()
     distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0.0))
     error = 4 * _rounding(rows) * np.fmax.reduce(squares, initial=0.0)
-    return _settled(distances, rows, _pairwise(euclidean), lambda nearest: np.sqrt(nearest**2 + error))
+    return _settle_distances(distances, rows, _pairwise(euclidean), lambda nearest: np.sqrt(nearest**2 + error))
 
 
 def city_block(points: ArrayLike) -> Floats:
@@ -198,7 +198,7 @@ def city_block(points: ArrayLike) -> Floats:
 
     rows = np.asarray(points, dtype=np.float64)
     distances = squareform(pdist(rows, "cityblock"))
-    return _settled(distances, rows, _pairwise(cityblock), lambda nearest: nearest * (1 + _rounding(rows)))
+    return _settle_distances(distances, rows, _pairwise(cityblock), lambda nearest: nearest * (1 + _rounding(rows)))
 
 
 DISTANCES: dict[str, Callable[[ArrayLike], Floats]] = {
@@ -216,7 +216,7 @@ def distance_named(name: str) -> Callable[[ArrayLike], Floats]:
     return DISTANCES[name]
 
 
-def _mixed(row: Floats, rows: Floats) -> Floats:
+def _sum_of_mixtures(row: Floats, rows: Floats) -> Floats:
     """Return Σ (p + q) ln (p + q), shapes (d,) or (m, d) and (m, d) → (m,)."""
     both = rows + row
     return np.asarray(np.vecdot(both, np.log(both)))
@@ -263,7 +263,7 @@ def _entropic(row: Floats, rows: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(both, 0.0) / 2.0))
 
 
-def _settled(distances: Floats, rows: Floats, formula: Formula, reach: Callable[[Floats], Floats]) -> Floats:
+def _settle_distances(distances: Floats, rows: Floats, formula: Formula, reach: Callable[[Floats], Floats]) -> Floats:
     """Return the distances after computing again those that may be the smallest of a row.
 
     Args:

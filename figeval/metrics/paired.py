@@ -60,7 +60,7 @@ UNITS = (1, 2, 6, 12, 60)  # 0/1 values, and shares of ties of up to six answers
 MOST_STEPS = 3e8  # additions of an exact distribution, which take a fraction of a second
 
 
-def paired(
+def compare_paired(
     values_a: Sequence[float | None],
     values_b: Sequence[float | None],
     clusters: Sequence[str | None] | None = None,
@@ -147,7 +147,7 @@ def paired_over_languages(
     language has no common example, there is no comparison.
     """
     refuse_other_languages(values_a=values_a, values_b=values_b, clusters=clusters)
-    parts = [paired(values_a[name], values_b[name], clusters[name], bounds, seed) for name in values_a]
+    parts = [compare_paired(values_a[name], values_b[name], clusters[name], bounds, seed) for name in values_a]
     n = sum(part.n for part in parts)
     empty = next((name for name, part in zip(values_a, parts, strict=True) if not part.n), None)
     if empty is not None:
@@ -259,7 +259,7 @@ def paired_over_seeds(
     if any(1 < len(values) < FEWEST_SEEDS for values in (a, b)):
         return replace(comparison, note="no test and no interval: fewer than three seeds")
     of_seeds, borrowed = _seed_variances((a.mean(axis=1), b.mean(axis=1)), varies)
-    tests = [_summed([(spread.stderr**2, spread.freedom), *of_seeds]), _summed(of_seeds)]
+    tests = [_sum_variances([(spread.stderr**2, spread.freedom), *of_seeds]), _sum_variances(of_seeds)]
     tests = [(stderr, freedom) for stderr, freedom in tests if stderr > ROUNDING_ERROR]
     if not tests:
         none = _interval(spread, bounds)
@@ -274,7 +274,7 @@ def paired_over_seeds(
     return replace(comparison, test=test, p=p, note="; ".join(filter(None, (borrowed, size_caveat or sparse))))
 
 
-def _summed(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def _sum_variances(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return the root of a sum of variances, and Satterthwaite's (1946) degrees of freedom of it from those of each."""
     variance = math.fsum(part for part, _ in parts)
     weight = math.fsum(part**2 / freedom for part, freedom in parts)
@@ -384,7 +384,7 @@ def sign_flip(sums: Floats, seed: int = 0, draws: int = SIGN_FLIPS) -> float:
     for unit in UNITS:
         steps = np.rint(magnitudes * unit)
         if np.abs(steps - magnitudes * unit).max() <= ROUNDING_ERROR * unit and len(steps) * steps.sum() <= MOST_STEPS:
-            return max(_convolved(steps.astype(np.int64), round(abs(float(sums.sum())) * unit)), MIN_FLOAT)
+            return max(_convolve_signs(steps.astype(np.int64), round(abs(float(sums.sum())) * unit)), MIN_FLOAT)
     sizes, repeats = np.unique(magnitudes, return_counts=True)
     single = len(sizes) == len(magnitudes)
     generator = np.random.default_rng(seed)
@@ -403,7 +403,7 @@ def apart_from_zero(sums: Floats) -> NDArray[np.bool_]:
     return np.asarray(np.abs(sums) > ROUNDING_ERROR * np.abs(sums).max(initial=0.0))
 
 
-def _convolved(steps: NDArray[np.int64], seen: int) -> float:
+def _convolve_signs(steps: NDArray[np.int64], seen: int) -> float:
     """Return the probability that positive integers with random signs have a sum of at least ±`seen`."""
     total = int(steps.sum())
     share, reached = np.zeros(total + 1), 0  # probability of each sum of the integers that have a plus

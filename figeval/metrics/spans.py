@@ -101,7 +101,7 @@ def precision_recall(
     return (fmean(p for p, _ in scored), fmean(r for _, r in scored)) if scored else None
 
 
-def weighted(tokens: Tokenize, index: int) -> Statistic:
+def weighted_mean(tokens: Tokenize, index: int) -> Statistic:
     """Return the mean precision (`index` 0) or recall (1) weighted by `example.weight`.
 
     Weights of 1/k give means by narrative.
@@ -130,8 +130,8 @@ def f1_of_means(sums: Floats) -> Floats:
     return harmonic(precision, recall)
 
 
-span_precision = weighted(words, 0)  # protocols of section 5.2 of the paper, with the right gold spans
-span_recall = weighted(words, 1)
+span_precision = weighted_mean(words, 0)  # protocols of section 5.2 of the paper, with the right gold spans
+span_recall = weighted_mean(words, 1)
 span_f1 = weighted_f1(words)
 
 
@@ -140,12 +140,12 @@ def squad_f1(example: SpanExample, prediction: Prediction) -> float | None:
 
     Unlike in SQuAD, articles count. If no span is right, only that answer gets 1 (Rajpurkar et al. 2018).
     """
-    return _expected(bag_f1, example, prediction)
+    return _mean_score(bag_f1, example, prediction)
 
 
 def exact_match(example: SpanExample, prediction: Prediction) -> float | None:
     """Return whether the tokens are the same, in the same order, with ties by expectation."""
-    return _expected(lambda tokens, gold: float(tokens == gold), example, prediction)
+    return _mean_score(lambda tokens, gold: float(tokens == gold), example, prediction)
 
 
 def bag_f1(tokens: Tokens, gold: Tokens) -> float:
@@ -156,7 +156,7 @@ def bag_f1(tokens: Tokens, gold: Tokens) -> float:
     return 2 * (counts & gold_counts).total() / (counts.total() + gold_counts.total())
 
 
-def _expected(score: Callable[[Tokens, Tokens], float], example: SpanExample, prediction: Prediction) -> float | None:
+def _mean_score(score: Callable[[Tokens, Tokens], float], example: SpanExample, prediction: Prediction) -> float | None:
     texts, answer = found_texts(example, prediction), example.answer
     if not texts or not is_scorable(answer):
         return None
@@ -211,18 +211,18 @@ def summed_parts(example: JointExample, parts: Sequence[Prediction], of: Statist
     return [sum(column) for column in columns] or None
 
 
-def gated(of: Statistic) -> Statistic:
+def gate_by_rank(of: Statistic) -> Statistic:
     """Return a span statistic over the parts of joint examples whose candidate is right."""
     return Statistic(partial(joint_features, of=of), of.combine)
 
 
-def ungated(of: Statistic) -> Statistic:
+def all_parts(of: Statistic) -> Statistic:
     """Return a span statistic over all parts of joint examples."""
     return Statistic(partial(ungated_features, of=of), of.combine)
 
 
-joint_precision, joint_recall, joint_f1 = map(gated, (span_precision, span_recall, span_f1))
-joint_precision_ungated, joint_recall_ungated, joint_f1_ungated = map(ungated, (span_precision, span_recall, span_f1))
+joint_precision, joint_recall, joint_f1 = map(gate_by_rank, (span_precision, span_recall, span_f1))
+joint_precision_ungated, joint_recall_ungated, joint_f1_ungated = map(all_parts, (span_precision, span_recall, span_f1))
 
 
 def joint_squad_f1(example: JointExample, prediction: Prediction) -> float | None:

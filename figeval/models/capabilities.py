@@ -410,11 +410,11 @@ def send(backend: object, requests: Sequence[Request]) -> Outputs[Any] | OutputS
     """
     name = capability_of(requests[0])
     method = f"{type(backend).__name__}.{name}"
-    call = progress.begun(len(requests))
+    call = progress.begin_call(len(requests))
     with foreign_code(), progress.within(call):
         answer = getattr(backend, name)(requests)
         if isinstance(answer, OutputStream):
-            return OutputStream(len(requests), _checked(answer.parts, len(requests), call, method))
+            return OutputStream(len(requests), _check_parts(answer.parts, len(requests), call, method))
         outputs: Outputs[Any] = answer if isinstance(answer, Outputs) else Outputs(answer)
         values = _in_order(outputs.values, method)
     if len(values) != len(requests):
@@ -422,7 +422,7 @@ def send(backend: object, requests: Sequence[Request]) -> Outputs[Any] | OutputS
     return Outputs(values, outputs.truncated, outputs.straddling)
 
 
-def _checked(parts: Iterator[Part[Any]], n: int, call: progress.Call, method: str) -> Iterator[Part[Any]]:
+def _check_parts(parts: Iterator[Part[Any]], n: int, call: progress.Call, method: str) -> Iterator[Part[Any]]:
     """Yield the parts of the answers to `n` requests. Raises `PluginError` unless each request occurs once."""
     left = set(range(n))
     while True:

@@ -69,7 +69,7 @@ def conditions(task: TaskRecord) -> list[Condition]:
     return task_conditions
 
 
-def described(task: TaskRecord) -> str:
+def describe_conditions(task: TaskRecord) -> str:
     """Return the conditions of a task in one line, or an empty string if it was asked unchanged."""
     return "; ".join(condition.note for condition in conditions(task))
 
@@ -144,7 +144,7 @@ def portion_of(run: RunRecord, task: TaskRecord) -> str:
     return f"{used}, drawn at random" if task.sample_sha256 else f"{used}: the first ones, not a random sample"
 
 
-def unanswered(run: RunRecord) -> Iterator[str]:
+def unanswered_notes(run: RunRecord) -> Iterator[str]:
     """Yield a sentence about the examples of a task or a contrast that have no answer, and what leaves them out."""
     yield from incomplete(run)
     for contrast in run.contrasts:

@@ -33,7 +33,7 @@ def digests_of(names: Iterable[str]) -> bytearray:
     return digests
 
 
-def repeated(digests: bytearray) -> bytes | None:
+def find_repeated(digests: bytearray) -> bytes | None:
     """Return a digest that occurs more than once, or None; the digests are sorted in place, which takes no memory."""
     array = _array(digests)
     array.sort()

@@ -65,12 +65,12 @@ def notes(
         task for task in shown.tasks if task.counts.get("ok") or any(score.value is not None for score in task.scores)
     )
     scores = chain(
-        ((task.task, score) for task in answered for score in explained(task)),
+        ((task.task, score) for task in answered for score in scores_or_reasons(task)),
         ((contrast.name, score) for contrast in shown.contrasts for score in contrast.scores),
     )
     yield from missing((name, score) for name, score in scores if metrics is None or score.metric in metrics)
     yield from conditions.incomplete(shown)
-    yield from _unanswered(shown)
+    yield from _unanswered_notes(shown)
     yield from _of_run(run, shown)
 
 
@@ -155,7 +155,7 @@ def _of_shown_tasks(warning: str, run: RunRecord, shown: RunRecord) -> str:
     return f"{', '.join(shown_names)}: {text}" if shown_names else ""
 
 
-def _unanswered(record: RunRecord) -> Iterator[str]:
+def _unanswered_notes(record: RunRecord) -> Iterator[str]:
     """Yield notes on how many examples contrasts leave out, one for all contrasts with the same numbers."""
     contrasts: dict[str, list[str]] = {}
     for contrast in record.contrasts:
@@ -170,19 +170,19 @@ def legend(record: RunRecord) -> Iterator[str]:
     tasks = [task for task in record.tasks if task.kind == "task" and task.scores]
     yield from _only_labels(tasks)
     is_old = record.schema_version.startswith("1.")
-    explanations = ((task.route, task.legend or _undeclared(task, is_old=is_old), task.task) for task in tasks)
-    rules = _grouped((f"{route}: {rule}", name) for route, rule, name in explanations if rule)
+    explanations = ((task.route, task.legend or _explain_settings(task, is_old=is_old), task.task) for task in tasks)
+    rules = _group_by_text((f"{route}: {rule}", name) for route, rule, name in explanations if rule)
     for rule, names in rules:
         yield rule if len(rules) == 1 else f"{rule} ({', '.join(names)})"
 
 
 def _only_labels(tasks: Iterable[TaskRecord]) -> Iterator[str]:
     """Yield a sentence for each label that is the right answer to every example of some tasks."""
-    for label, names in _grouped((task.only_label, task.task) for task in tasks if task.only_label is not None):
+    for label, names in _group_by_text((task.only_label, task.task) for task in tasks if task.only_label is not None):
         yield f"the right answer is {label} for every example of {', '.join(names)}"
 
 
-def _undeclared(task: TaskRecord, *, is_old: bool) -> str:
+def _explain_settings(task: TaskRecord, *, is_old: bool) -> str:
     """Return an explanation of a route's settings for a record that was stored before routes had legends.
 
     In records of versions 1.x (`is_old`), all task types were figeval's own, and a threshold separated two labels.
@@ -193,7 +193,7 @@ def _undeclared(task: TaskRecord, *, is_old: bool) -> str:
     return ", ".join(f"{name} {task.settings[name]}" for name in ("threshold", "temperature") if name in task.settings)
 
 
-def _grouped(texts: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+def _group_by_text(texts: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     """Return (text, tasks with this text) in the order of the table."""
     groups: dict[str, list[str]] = {}
     for text, task in texts:
@@ -201,7 +201,7 @@ def _grouped(texts: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     return list(groups.items())
 
 
-def explained(task: TaskRecord) -> list[ScoreRecord]:
+def scores_or_reasons(task: TaskRecord) -> list[ScoreRecord]:
     """Return the scores of a task, with the reason why there are none if there are examples, but no answers."""
     if task.counts.get("ok"):
         return task.scores

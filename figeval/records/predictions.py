@@ -35,11 +35,11 @@ from typing_extensions import TypedDict  # pydantic asks for this one before Pyt
 
 from figeval.errors import PluginError, RecordError
 from figeval.io.files import cure, replacing
-from figeval.io.json_files import JSONScore, bounded, json_scores, parse_json
-from figeval.io.text import cleaned, one_line, valid
+from figeval.io.json_files import JSONScore, json_scores, nan_to_null, parse_json
+from figeval.io.text import clean_json, one_line, valid
 from figeval.io.validation import first_problem
 from figeval.plugins import describe
-from figeval.records.rows_file import is_own, opened, packed, stored
+from figeval.records.rows_file import find_rows_file, is_own, open_rows, packed_path
 from figeval.types import JSON, Example, Finish, Prediction, Role, Status, written
 
 MAX_BYTES = 1 << 22  # per line; parsed, it takes many times as much memory
@@ -300,7 +300,7 @@ def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str
         type_fields = form.row(example, prediction)
         if shared := sorted(COMMON_FIELDS & set(type_fields)):
             return f"row() returns {shared[0]!r}, which every row already has; return only this type's own fields"
-        line = encoded(prediction_row(form, example, prediction, {}, samples=False))
+        line = encode_row(prediction_row(form, example, prediction, {}, samples=False))
         _adapter().validate_json(line, strict=True)
         stored = parse_json(line)["pred"]
         value = prediction.value if prediction.source else form.from_json(stored)
@@ -325,7 +325,7 @@ def check_row(row: Mapping[str, Any]) -> bytes:
             line is too long.
     """
     try:
-        line = valid(encoded(row)).encode("utf-8")
+        line = valid(encode_row(row)).encode("utf-8")
         if len(line) >= MAX_BYTES:
             raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
         _adapter().validate_json(line, strict=True)
@@ -361,7 +361,7 @@ class PredictionWriter:
                 line = line[self._stream.write(line) :]
 
 
-def encoded(row: Mapping[str, Any]) -> str:
+def encode_row(row: Mapping[str, Any]) -> str:
     """Return a row as a line of JSON."""
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
 
@@ -372,10 +372,10 @@ def rows_of(file: Path) -> Iterator[PredictionRow]:
     Raises:
         RecordError: a complete line is not a prediction, or the file is not a regular file, e.g. a link.
     """
-    source = stored(file)
+    source = find_rows_file(file)
     if source is None:
         return
-    with opened(source) as stream:  # bytes, because a cut may split a character
+    with open_rows(source) as stream:  # bytes, because a cut may split a character
         for number, line in enumerate(iter(partial(stream.readline, MAX_BYTES), b""), start=1):
             if len(line) == MAX_BYTES:
                 raise RecordError(f"{source}, line {number}, is larger than {MAX_BYTES:,} bytes; delete that line")
@@ -387,11 +387,11 @@ def parse_row(line: bytes, file: Path, number: int) -> PredictionRow:
     """Parse one line of a predictions file. Raises `RecordError` if it is not a `PredictionRow`."""
     try:
         if HALF.search(line) is not None:  # UTF-8 cannot encode it: from a figeval before 0.2, or from somebody else
-            line = encoded(cleaned(parse_json(line), valid)).encode("utf-8")
+            line = encode_row(clean_json(parse_json(line), valid)).encode("utf-8")
         _adapter().validate_json(line, strict=True)
         row: PredictionRow = parse_json(line)
         if LONG_NUMBER.search(line) is not None:  # or digits in a text
-            bounded(row)
+            nan_to_null(row)
     except ValueError as error:
         problem = one_line(first_problem(error), 200)
         raise RecordError(
@@ -420,9 +420,9 @@ def rewrite(file: Path, sources: Sequence[Path], numbers: Iterable[int]) -> None
     Raises:
         RecordError: a source is compressed, or there is no space.
     """
-    existing_files = [source for source in sources if stored(source) is not None]
-    if any(stored(source) == packed(source) for source in existing_files):
-        raise RecordError(f"{packed(file)} is compressed and can only be read; gunzip it before the run resumes")
+    existing_files = [source for source in sources if find_rows_file(source) is not None]
+    if any(find_rows_file(source) == packed_path(source) for source in existing_files):
+        raise RecordError(f"{packed_path(file)} is compressed and can only be read; gunzip it before the run resumes")
     begins = [_begins(source) for source in existing_files]
     firsts = [0, *accumulate(len(offsets) for offsets in begins)]
     with ExitStack() as files, cure(file), replacing(file) as new:
@@ -444,14 +444,14 @@ def _begins(file: Path) -> array[int]:
 
 
 @contextmanager
-def replaced(file: Path) -> Iterator[PredictionWriter]:
+def replacing_writer(file: Path) -> Iterator[PredictionWriter]:
     """Open a writer whose rows replace those of a file, all or none."""
     with cure(file), replacing(file) as stream:
         yield PredictionWriter(stream, file)
 
 
 @contextmanager
-def appended(file: Path) -> Iterator[PredictionWriter]:
+def appending_writer(file: Path) -> Iterator[PredictionWriter]:
     """Open a predictions file for appending after the last complete line.
 
     Raises:

@@ -41,12 +41,12 @@ def now() -> str:
 
 def versions() -> dict[str, str]:
     """Return the installed versions of the packages that can change a number."""
-    by_package = {package: installed(package) for package in PACKAGES}
+    by_package = {package: installed_version(package) for package in PACKAGES}
     return {package: number for package, number in by_package.items() if number is not None}
 
 
 @cache
-def installed(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
     """Return the installed version of a package, or None if it is not installed."""
     try:
         return version(package)

@@ -63,12 +63,12 @@ class Published(Stored):
         return self.task or self.part
 
 
-def published(task: str | None = None) -> Iterator[Published]:
+def published_results(task: str | None = None) -> Iterator[Published]:
     """Yield the published results of a task, or of all tasks, in the order of the files."""
-    return (row for row in printed() if row.task and task in (None, row.task))
+    return (row for row in published_numbers() if row.task and task in (None, row.task))
 
 
-def printed(sources: Container[str] | None = None) -> Iterator[Published]:
+def published_numbers(sources: Container[str] | None = None) -> Iterator[Published]:
     """Yield all published numbers, or those of some tables, in the order of the files; some are not about a task."""
     rows = TypeAdapter(list[Published])
     for file in sorted((files(RESULTS) / "reference").iterdir(), key=lambda file: file.name):

@@ -41,9 +41,9 @@ def sha256_of(file: Path) -> str:
     Raises:
         RecordError: the predictions cannot be read.
     """
-    source = stored(file) or file
+    source = find_rows_file(file) or file
     digest = hashlib.sha256()
-    with cured(source), opened(source) as stream:
+    with record_errors(source), open_rows(source) as stream:
         while piece := stream.read(1 << 20):
             digest.update(piece)
     return digest.hexdigest()
@@ -51,16 +51,16 @@ def sha256_of(file: Path) -> str:
 
 def has_more_lines(file: Path, limit: int) -> bool:
     """Return whether stored predictions have more than so many lines. Raises `RecordError` like `sha256_of`."""
-    source = stored(file) or file
+    source = find_rows_file(file) or file
     count = 0
-    with cured(source), opened(source) as stream:
+    with record_errors(source), open_rows(source) as stream:
         while count <= limit and (piece := stream.read(1 << 20)):
             count += piece.count(b"\n")
     return count > limit
 
 
 @contextmanager
-def cured(source: Path) -> Iterator[None]:
+def record_errors(source: Path) -> Iterator[None]:
     """Turn errors of reading predictions into a `RecordError`."""
     try:
         yield
@@ -68,18 +68,18 @@ def cured(source: Path) -> Iterator[None]:
         raise RecordError(f"cannot read {source} ({getattr(error, 'strerror', None) or error})") from error
 
 
-def packed(file: Path) -> Path:
+def packed_path(file: Path) -> Path:
     """Return the path of the packed predictions of an archived run."""
     return file.with_name(f"{file.name}.gz")
 
 
-def stored(file: Path) -> Path | None:
+def find_rows_file(file: Path) -> Path | None:
     """Return the file or its packed version, or None if neither exists. Raises `RecordError` like `is_own`."""
-    return next((path for path in (file, packed(file)) if is_own(path)), None)
+    return next((path for path in (file, packed_path(file)) if is_own(path)), None)
 
 
 @contextmanager
-def opened(source: Path) -> Iterator[IO[bytes]]:
+def open_rows(source: Path) -> Iterator[IO[bytes]]:
     """Open a predictions file for reading bytes, unpacked if it is a gzip file.
 
     Raises:

@@ -32,20 +32,20 @@ from typing_extensions import TypedDict
 
 from figeval.errors import FolderInUse, RecordError
 from figeval.io.files import cure, locked, replace_text
-from figeval.io.json_files import InvalidJSON, bounded, parse_json, read_json
-from figeval.io.text import cleaned, one_line, valid
-from figeval.io.validation import validated
-from figeval.records.ids import Ids, digest_of, digests_of, repeated
+from figeval.io.json_files import InvalidJSON, nan_to_null, parse_json, read_json
+from figeval.io.text import clean_json, one_line, valid
+from figeval.io.validation import validate
+from figeval.records.ids import Ids, digest_of, digests_of, find_repeated
 from figeval.records.predictions import (
     MAX_BYTES,
     PredictionRow,
     PredictionWriter,
-    appended,
-    replaced,
+    appending_writer,
+    replacing_writer,
     rewrite,
     rows_of,
 )
-from figeval.records.rows_file import has_more_lines, is_own, opened, sha256_of, stored
+from figeval.records.rows_file import find_rows_file, has_more_lines, is_own, open_rows, sha256_of
 from figeval.records.schema import READABLE_VERSIONS, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
 from figeval.types import JSON, KeptReply, Reply
 
@@ -82,7 +82,7 @@ class RunFolder:
 
     def has_predictions(self, task: str) -> bool:
         """Return whether a task has predictions, packed or not. Raises `RecordError` like `predictions_file`."""
-        return stored(self.predictions_file(task)) is not None
+        return find_rows_file(self.predictions_file(task)) is not None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -108,7 +108,7 @@ class RunFolder:
 
     def write(self, record: RunRecord) -> None:
         """Replace `run.json` atomically, with new digests."""
-        text = sealed(record)
+        text = seal_record(record)
         with cure(self.run_file):
             replace_text(self.run_file, text)
 
@@ -155,7 +155,7 @@ class RunFolder:
         for row in rows_of(file):
             seen += digest_of(row["id"])
             yield row
-        if (twice := repeated(seen)) is not None:
+        if (twice := find_repeated(seen)) is not None:
             name = next(row["id"] for row in rows_of(file) if digest_of(row["id"]) == twice)
             raise RecordError(
                 f"{file} has two rows for {one_line(name, 80)!r}; delete one of them, or resume the run, which keeps "
@@ -201,7 +201,7 @@ class RunFolder:
         """Return whether the predictions of a task do not end with a line feed."""
         file = self.predictions_file(task)
         last = b""
-        with opened(stored(file) or file) as stream:
+        with open_rows(find_rows_file(file) or file) as stream:
             while block := stream.read(1 << 20):
                 last = block
         return bool(last) and not last.endswith(b"\n")
@@ -217,7 +217,7 @@ class RunFolder:
 
     def replace(self, task: str, rows: Iterable[PredictionRow]) -> None:
         """Replace the stored rows atomically."""
-        with replaced(self.predictions_file(task)) as writer:
+        with replacing_writer(self.predictions_file(task)) as writer:
             for row in rows:
                 writer.write(row)
 
@@ -247,7 +247,7 @@ class RunFolder:
         Raises:
             RecordError: no space or no permission; what was already written stays.
         """
-        with appended(self.predictions_file(task)) as writer:
+        with appending_writer(self.predictions_file(task)) as writer:
             yield writer
 
     def replies(self, task: str) -> dict[str, KeptReply]:
@@ -283,7 +283,7 @@ class RunFolder:
                         "truncated": truncated,
                     }
                     record |= {"answer_tokens": reply.answer_tokens, "reasoning_tokens": reply.reasoning_tokens}
-                    stream.write(json.dumps(cleaned({"request": request, **record}, valid)) + "\n")
+                    stream.write(json.dumps(clean_json({"request": request, **record}, valid)) + "\n")
 
     def forget_replies(self, task: str) -> None:
         """Remove the kept replies of a task that has all its rows."""
@@ -332,15 +332,15 @@ def own_folder(path: Path) -> Path:
 
 def read_record(file: Path) -> RunRecord:
     """Read a `run.json`. Raises `RecordError` if it is missing, has another version, or is not a record."""
-    read = cleaned(read_json(file, RecordError, cure="give a run folder that figeval wrote"))
+    read = clean_json(read_json(file, RecordError, cure="give a run folder that figeval wrote"))
     try:
-        content: JsonValue = bounded(read)  # earlier versions wrote NaN
+        content: JsonValue = nan_to_null(read)  # earlier versions wrote NaN
     except InvalidJSON as error:
         raise RecordError(f"{file}: {error}; it was not written by figeval") from error
     version = one_line(str(content.get("schema_version") if isinstance(content, dict) else None), 20)
     if version.partition(".")[0] not in READABLE_VERSIONS or not VERSION.fullmatch(version):
         raise RecordError(f"{file} has schema version {version}, but this version of figeval reads {SCHEMA_VERSION}")
-    return validated(content, str(file), RunRecord, RecordError, cure="it was not written by this version of figeval")
+    return validate(content, str(file), RunRecord, RecordError, cure="it was not written by this version of figeval")
 
 
 def find_record(path: Path) -> Path:
@@ -365,7 +365,7 @@ FILE = "file"  # key of the digest of the whole file
 EMPTY_DIGEST = "0" * 64  # stands in for that digest while it is computed
 
 
-def sealed(record: RunRecord) -> str:
+def seal_record(record: RunRecord) -> str:
     """Return the content of `run.json` for a record, whose `digests` are set.
 
     The digest of the file is computed with 64 zeros in its own place, so that it covers every other byte.
@@ -382,7 +382,7 @@ def _text(record: RunRecord) -> str:
     try:
         return record.model_dump_json(indent=1) + "\n"
     except ValueError:  # a model's description may contain half a surrogate pair, which UTF-8 cannot encode
-        return RunRecord.model_validate(cleaned(record.model_dump(), valid)).model_dump_json(indent=1) + "\n"
+        return RunRecord.model_validate(clean_json(record.model_dump(), valid)).model_dump_json(indent=1) + "\n"
 
 
 def changed_parts(file: Path) -> list[str] | None:

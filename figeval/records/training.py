@@ -18,8 +18,8 @@ from pydantic import ConfigDict, Field
 
 from figeval.errors import FigevalError, TrainError
 from figeval.io.json_files import read_json
-from figeval.io.text import cleaned
-from figeval.io.validation import validated
+from figeval.io.text import clean_json
+from figeval.io.validation import validate
 from figeval.records.schema import Stored
 from figeval.records.seen import RESTORE, about_in, weights_in
 
@@ -142,7 +142,7 @@ def read_training(
     file: Path, failure: type[FigevalError], *, cure: str = "it was not written by this version of figeval"
 ) -> TrainingRecord:
     """Read a record. Raises `failure`, which ends with the cure, if the file is missing or no record."""
-    return validated(cleaned(read_json(file, failure, cure=cure)), str(file), TrainingRecord, failure, cure=cure)
+    return validate(clean_json(read_json(file, failure, cure=cure)), str(file), TrainingRecord, failure, cure=cure)
 
 
 FOLDER = "floor"

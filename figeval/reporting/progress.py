@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from figeval.io.observer import NO_FIGURES, Observer
-from figeval.io.text import clean, counted
+from figeval.io.text import clean, pluralize
 from figeval.reporting.grid import say
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Display(Observer):
         self._stage = next(task for task in self._bars.tasks if task.id == bar)
         if self.lines is not None:
             notes = [note, f"{done:,} of them kept from before" if done else ""]
-            self.lines.start(", ".join(filter(None, [f"{stage}: {counted(total, unit)}", *notes])))
+            self.lines.start(", ".join(filter(None, [f"{stage}: {pluralize(total, unit)}", *notes])))
             self._update(done)
 
     def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:

@@ -50,7 +50,7 @@ def interval(score: ScoreRecord | SeedScore) -> str:
     return format_interval(score.low, score.high, reliable=score.interval.reliable)
 
 
-def marked(score: ScoreRecord | SeedScore) -> str:
+def mark_value(score: ScoreRecord | SeedScore) -> str:
     """Return the value, with a mark if the model has seen some of its examples."""
     value = score.value if isinstance(score, ScoreRecord) else score.mean
     return format_number(value) + MARKS[score.seen]
@@ -76,7 +76,7 @@ def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
         if not task.scores or task.status == "failed":
             state = "failed" if task.status == "failed" else "not yet"
             yield (name, task.route, state, EMPTY_CELL, EMPTY_CELL, EMPTY_CELL, EMPTY_CELL, "")
-        for index, score in enumerate(ordered(task)):
+        for index, score in enumerate(order_scores(task)):
             first = (name, task.route) if index == 0 else ("", "")
             yield from lines(task, score, *first)
     for macro in record.macro:
@@ -84,7 +84,7 @@ def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
         yield (f"{macro.suite}: macro mean of {macro.tasks}", "", macro.metric, value, "", "", "", "")
 
 
-def ordered(task: TaskRecord) -> list[ScoreRecord]:
+def order_scores(task: TaskRecord) -> list[ScoreRecord]:
     """Return the scores of a task; one that leaves examples without an answer out comes after the one of all examples.
 
     A model that answers only what it is sure of would otherwise be judged by these answers at first sight.
@@ -120,7 +120,7 @@ def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord], task: TaskRecor
     full = score.n if task is None else if_answered(task, score, trivial)
     n = str(score.n) if score.n == full else f"{score.n} of {full}"
     counts = (n, f"{score.clusters}{effective(score.clusters, score.effective_clusters)}")
-    return (score.metric, marked(score), interval(score), *counts, baselines(trivial, score.metric))
+    return (score.metric, mark_value(score), interval(score), *counts, baselines(trivial, score.metric))
 
 
 def notes(record: RunRecord) -> Iterator[str]:
@@ -190,7 +190,7 @@ def choices_grid(task: str, table: ChoicesRecord) -> Grid:
     for kind in table.kinds:
         wrong = kind.chosen_wrong
         expected = format_number(kind.expected_wrong if wrong.value is not None else None)
-        shares = (marked(kind.chosen), interval(kind.chosen), marked(wrong), interval(wrong), expected)
+        shares = (mark_value(kind.chosen), interval(kind.chosen), mark_value(wrong), interval(wrong), expected)
         rows.append((kind.value, str(kind.offered), *shares))
     total = f"{table.wrong:.1f}".removesuffix(".0")
     title = f"{task}: chosen by {table.key} in {table.answered} answers, {total} of them wrong"
@@ -207,7 +207,7 @@ def show_breakdowns(record: RunRecord, console: Console, most: int | None = 20) 
 def show_breakdown(task: str, breakdown: BreakdownRecord, console: Console, max_groups: int | None = None) -> None:
     """Print every score of at most `max_groups` groups; a group's value is only in its first row."""
     cells = [
-        (group.value if index == 0 else "", score.metric, marked(score), interval(score), str(score.n))
+        (group.value if index == 0 else "", score.metric, mark_value(score), interval(score), str(score.n))
         for group in breakdown.groups[:max_groups]
         for index, score in enumerate(group.scores)
     ]

@@ -10,7 +10,7 @@ from figeval.records.notes import missing
 from figeval.records.schema import SEEN_NOTES
 from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
 from figeval.reporting.grid import Column, Grid, Table, format_cell, format_number, print_grids
-from figeval.reporting.table import MARKS, MEAN, REST_LABEL, interval, marked
+from figeval.reporting.table import MARKS, MEAN, REST_LABEL, interval, mark_value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +37,7 @@ def dev_scores(record: TrainingRecord) -> Table[DevScores]:
         Column("step", "Int64", head="step"),
         *(Column(name, "float64", _score_by(name), name, format_number) for name in metrics),
         Column("best", "bool", lambda evaluation: evaluation.step == record.best),
-        Column(value=lambda evaluation: chosen(evaluation.step, record), head=""),
+        Column(value=lambda evaluation: checkpoint_mark(evaluation.step, record), head=""),
     ]
     return Table(
         columns,
@@ -84,7 +84,7 @@ def gain(record: TrainingRecord) -> str:
     return f"on {split}, before training → step {after.step}: {listed}{doubt}"
 
 
-def chosen(step: int, record: TrainingRecord) -> str:
+def checkpoint_mark(step: int, record: TrainingRecord) -> str:
     """Return the mark of the selected checkpoint or of the model before training, or nothing for another."""
     if step != record.best:
         return "" if step else "before training"
@@ -134,7 +134,7 @@ def _seed_cells(score: SeedScore, multilingual_tasks: Collection[str]) -> tuple[
         REST_LABEL if score.unseen_only else f"{score.task}  {score.language}" if score.language else score.task + mean
     )
     return (
-        *(task, score.metric, marked(score), format_number(score.sd), interval(score)),
+        *(task, score.metric, mark_value(score), format_number(score.sd), interval(score)),
         *(str(len(score.values)), str(score.n)),
         *(format_number(edge(values, default=None)) for edge in (min, max)),
     )

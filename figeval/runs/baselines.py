@@ -18,7 +18,7 @@ from figeval.runs.harness import Harness
 from figeval.runs.lineage import line_of
 from figeval.runs.plan import Plan, model_of, route_of, settings_of
 from figeval.runs.score import Aggregator, MetricSet, Scored, TaskScorer
-from figeval.runs.selection_bias import UnseenExamples, marked, roles_of
+from figeval.runs.selection_bias import UnseenExamples, roles_of, with_role
 from figeval.runs.task_metrics import metrics_of
 from figeval.task_types.probes import SUBSTITUTES
 from figeval.task_types.routes import Route, choose
@@ -167,7 +167,7 @@ class Baselines:
         rows = self.note(
             baseline.name,
             plan.name,
-            (marked(row, baseline.roles.get(row["id"])) for row in evaluator.rows(examples)),
+            (with_role(row, baseline.roles.get(row["id"])) for row in evaluator.rows(examples)),
         )
         if metrics.collective or len(plan.task.languages) > 1:
             settings, stored_rows = replace(plan, route=baseline.route, context=context).settings, list[PredictionRow]()

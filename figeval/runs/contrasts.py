@@ -16,7 +16,7 @@ from typing import TypeAlias
 from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.io.text import near
-from figeval.metrics.discrimination import NUMBERS, ContrastAnswer, compared
+from figeval.metrics.discrimination import NUMBERS, ContrastAnswer, compared_examples
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, ContrastRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.runs.harness import Harness
@@ -65,13 +65,15 @@ def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
     for name in waiting:
         suite = suites.get(name)
         waiting += [member for member in suite.tasks if member in suites and member not in waiting]
-        for contrast in declared(suite, harness.catalogue, lambda tasks: _in_their_place(tasks, config, harness)):
+        for contrast in declared_contrasts(
+            suite, harness.catalogue, lambda tasks: _in_their_place(tasks, config, harness)
+        ):
             key = tuple(task.name for task in contrast.tasks), contrast.within
             contrasts.setdefault(key, contrast)
     return list(contrasts.values())
 
 
-def declared(
+def declared_contrasts(
     suite: SuiteSpec, catalogue: Catalogue, chosen: Callable[[Iterable[TaskSpec]], Iterable[TaskSpec]] = iter
 ) -> Iterator[Contrast]:
     """Yield the contrasts of a suite.
@@ -206,7 +208,7 @@ class Discrimination:
         answered = [answer for answer in answers if answer.answered]
         record = _record_of(contrast, tasks, scores(answered, contrast))
         if contrast.within is not None:  # most idioms have examples of one kind only: the numbers do not rest on these
-            answers, answered = compared(answers), compared(answered)
+            answers, answered = compared_examples(answers), compared_examples(answered)
         record.positive = sum(answer.positive for answer in answered)
         record.negative = len(answered) - record.positive
         record.unanswered = len(answers) - len(answered)
@@ -293,7 +295,7 @@ def scores(answered: Sequence[ContrastAnswer], contrast: Contrast) -> list[Score
             reason = "answers in words have no scores to rank by" if in_words else _absence_reason(answers, contrast)
             records.append(ScoreRecord.of(replace(score, interval=Interval(reason=reason))))
             continue
-        basis = compared(answers) if contrast.within is not None else answers
+        basis = compared_examples(answers) if contrast.within is not None else answers
         seen = Counter(answer.seen for answer in basis if answer.seen is not None)
         records.append(withheld(ScoreRecord.of(score), seen, len(basis)))
     return records

@@ -80,7 +80,7 @@ def packages() -> tuple[JSON, list[str]]:
     for requirement in map(Requirement, requirement_texts()):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
-        has = provenance.installed(requirement.name)
+        has = provenance.installed_version(requirement.name)
         versions[requirement.name] = has
         if has is None or not requirement.specifier.contains(has, prereleases=True):
             state = f"{has} is installed" if has else "is not installed"
@@ -111,7 +111,7 @@ def extras() -> dict[str, dict[str, str]]:
             for requirement in requirements
             if requirement.marker is not None and requirement.marker.evaluate({"extra": extra})
         ]
-        has = {name: provenance.installed(name) for name in names}
+        has = {name: provenance.installed_version(name) for name in names}
         versions_by_extra[extra] = {} if None in has.values() else {name: str(value) for name, value in has.items()}
     return versions_by_extra
 

@@ -20,7 +20,7 @@ from figeval.records.run_folder import RunFolder
 from figeval.records.schema import TaskRecord
 from figeval.runs.inquiry import Inquiry, store_answers
 from figeval.runs.plan import Plan
-from figeval.runs.score import Measurements, MetricSet, remarked
+from figeval.runs.score import Measurements, MetricSet, with_remarks
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Dialogue, Route
 from figeval.types import Example, KeptReply, Prediction
@@ -119,7 +119,7 @@ class TaskEvaluator:
         features = self.metrics.features(example, prediction, measured)
         retrieved = () if self.augment is None else self.augment.retrieved(example)
         row = prediction_row(task.task_type, example, prediction, features, samples=self.samples, retrieved=retrieved)
-        return remarked(row, measured)
+        return with_remarks(row, measured)
 
     def rows(self, examples: Iterable[Example]) -> Iterator[PredictionRow]:
         """Yield a row for each example, in order."""

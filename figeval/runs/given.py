@@ -37,10 +37,10 @@ from figeval.runs.plan import Plan, Planner
 from figeval.runs.run import carry_out, default_folder
 from figeval.runs.seeds import scores_of, warnings_of
 from figeval.runs.task_metrics import check_metrics
-from figeval.runs.variants import chosen
+from figeval.runs.variants import chosen_tasks
 from figeval.spec import TaskSpec
 from figeval.spec.survey import Portion, survey
-from figeval.task_types.given import unfloated
+from figeval.task_types.given import without_decimals
 from figeval.task_types.routes import Dialogue
 from figeval.types import Example, Prediction
 
@@ -67,7 +67,7 @@ def score(config: RunConfig, predictions: Predictions, harness: Harness, observe
     Raises:
         FigevalError: a task, an example or a prediction does not fit, before anything is written; or what `run` raises.
     """
-    tasks = chosen(config, harness)
+    tasks = chosen_tasks(config, harness)
     check_metrics(tasks, config, harness.metrics)
     config = replace(config, model_args={"sha256": predictions.sha256})
     output_folder = config.output_path
@@ -132,13 +132,13 @@ def _by_task(rows: Mapping[str, Rows], tasks: Sequence[TaskSpec], harness: Harne
             detail = f"; all {len(predictions)} rows are empty" if predictions else ""
             raise DataError(f"there are no predictions for {task.name}{detail}; add them, or leave it out of --tasks")
         if task.corpus is not None:
-            predictions = placed(predictions, harness.corpus(task).places)
+            predictions = place_documents(predictions, harness.corpus(task).places)
         check(task, predictions, harness)
         task_rows.append((task, predictions))
     return task_rows
 
 
-def placed(rows: Rows, indexes: Mapping[str, int]) -> Rows:
+def place_documents(rows: Rows, indexes: Mapping[str, int]) -> Rows:
     """Return rows with the ids of documents replaced by their `indexes`; texts stay.
 
     Raises:
@@ -149,7 +149,7 @@ def placed(rows: Rows, indexes: Mapping[str, int]) -> Rows:
         if not isinstance(value, str | int | float):
             return value
         text = str(value).strip()
-        text = text if text in indexes else unfloated(text)
+        text = text if text in indexes else without_decimals(text)
         if text not in indexes and (text.isdecimal() or not isinstance(value, str)):
             raise DataError(f"{row.where}: {value!r:.80} is not an id of the corpus ({len(indexes)} documents)")
         return indexes.get(text, value)
@@ -318,7 +318,7 @@ def write_template(file: Path, config: RunConfig, seeds: Sequence[int], harness:
     if file.exists():
         raise OptionError(f"{file} exists and may have been filled in; choose another --write_template")
     portion = Portion(limit=config.limit, sample=config.sample, stratify=config.stratify, seed=config.seed)
-    tasks = chosen(config, harness)
+    tasks = chosen_tasks(config, harness)
     surveys = [survey(task.name, partial(harness.examples, task), portion, task.annotations) for task in tasks]
     check_columns(config, surveys)
     ids = {

@@ -14,7 +14,7 @@ from figeval.data.row_files import RowFile, UserRow
 from figeval.errors import DataError
 from figeval.io.files import digest_of_file
 from figeval.io.text import one_line
-from figeval.task_types.given import Given, unfloated
+from figeval.task_types.given import Given, without_decimals
 
 FIELDS = ("id", "prediction", "scores", "task", "seed")
 EXPECTED = "give a file with a row for each example: id and prediction"
@@ -79,13 +79,13 @@ class Predictions:
         """
         row.require("id")
         row.require("prediction", "scores", "score")
-        seed, name = unfloated(row.optional("seed")), row.optional("id")
+        seed, name = without_decimals(row.optional("seed")), row.optional("id")
         if _is_blank(row.value("id")):
             raise row.error("id", "is empty")
         if not isinstance(row.value("id"), str | int | float):
             raise row.error("id", f"must be a text or a number, not {row.value('id')!r:.80}")
         if isinstance(row.value("id"), float):
-            name = unfloated(name)
+            name = without_decimals(name)
         try:
             number = int(seed) if seed else None
         except ValueError:

@@ -7,13 +7,13 @@ from typing import Any
 
 from figeval.config import FLAGS, RunConfig
 from figeval.errors import CapabilityError, ExampleError, TaskError
-from figeval.io.text import counted, near
+from figeval.io.text import near, pluralize
 from figeval.models.model import Model
 from figeval.prompts import LETTERS, PromptContext
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec
 from figeval.spec.survey import CLUSTER, LANGUAGE, Survey
-from figeval.task_types.debiasing import calibrated, in_orders
+from figeval.task_types.debiasing import in_orders, with_calibration
 from figeval.task_types.routes import Route
 from figeval.types import Example
 
@@ -24,7 +24,7 @@ WITHOUT_EFFECT = {  # flag → why it has no effect on routes that render no pro
 }
 
 
-def flagged(task: TaskSpec, route: Route, config: RunConfig, alternatives: Iterable[Route] = ()) -> Route:
+def apply_flags(task: TaskSpec, route: Route, config: RunConfig, alternatives: Iterable[Route] = ()) -> Route:
     """Return the route, with --calibrate and --orders applied.
 
     Args:
@@ -46,7 +46,7 @@ def flagged(task: TaskSpec, route: Route, config: RunConfig, alternatives: Itera
             raise CapabilityError(f"{task.name} takes the route {route.name}, which {reason}; {cure}")
     try:
         if config.calibrate:
-            route = calibrated(route)
+            route = with_calibration(route)
         return in_orders(route, config.orders, config.seed) if config.orders else route
     except CapabilityError as error:
         raise CapabilityError(f"{task.name}: {error}") from error
@@ -87,7 +87,7 @@ def refuse_unused_settings(routes: Sequence[Route], config: RunConfig) -> None:
             raise TaskError(f"--{name} applies only to {FLAGS[name].only}; leave it out")
 
 
-def unasked(
+def warn_unasked(
     route: Route, context: PromptContext, available: Survey, examples: Callable[[], Iterator[Example]]
 ) -> tuple[str, ...]:
     """Return the warning about examples with more options than the letters that the route shows; none if all have few.
@@ -102,7 +102,7 @@ def unasked(
         raise refusals[0]
     if not refusals:
         return ()
-    return (f"{route.name} cannot ask about {counted(len(refusals), 'example')}, left out (first: {refusals[0]})",)
+    return (f"{route.name} cannot ask about {pluralize(len(refusals), 'example')}, left out (first: {refusals[0]})",)
 
 
 def find_refusal(route: Route, context: PromptContext, example: Example) -> ExampleError | None:

@@ -70,11 +70,11 @@ def choices_by(key: str, rows: Iterable[PredictionRow]) -> Iterator[ChosenKinds]
             if kind is not None and right is not None and index in wrong_options:
                 offered_wrong[kind] += 1
                 shares_wrong[kind] += chosen[index]
-        wrong = None if right is None else rounded(math.fsum(chosen[index] for index in wrong_options))
+        wrong = None if right is None else round_share(math.fsum(chosen[index] for index in wrong_options))
         yield ChosenKinds(row, offered, dict(shares), offered_wrong, dict(shares_wrong), wrong, len(wrong_options))
 
 
-def rounded(share: float) -> float:
+def round_share(share: float) -> float:
     """Return 0 or 1 if a sum of shares differs from it only by rounding, else the sum itself."""
     return float(round(share)) if abs(share - round(share)) < ROUNDING_ERROR else share
 
@@ -100,11 +100,11 @@ class OptionKind:
         cluster = choice.row["cluster"]
         self.offered += choice.offered[value]
         self.examples += choice.offered[value] > 0
-        self.chosen.add(cluster, (rounded(choice.chosen.get(value, 0.0)), 1.0))
+        self.chosen.add(cluster, (round_share(choice.chosen.get(value, 0.0)), 1.0))
         if choice.wrong:
             self.offered_wrong += choice.offered_wrong[value]
             self.expected += choice.wrong * choice.offered_wrong[value] / choice.wrong_options
-            self.chosen_wrong.add(cluster, (rounded(choice.chosen_wrong.get(value, 0.0)), choice.wrong))
+            self.chosen_wrong.add(cluster, (round_share(choice.chosen_wrong.get(value, 0.0)), choice.wrong))
 
 
 def share_of(*, is_mean: bool) -> Statistic:

@@ -24,17 +24,17 @@ from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, Solve
 from figeval.records.seen import about_in
 from figeval.runs.harness import Harness
 from figeval.runs.limits import (
+    apply_flags,
     check_columns,
     check_model,
     check_room,
     check_settings,
-    flagged,
     is_askable,
     refuse_unused_settings,
-    unasked,
+    warn_unasked,
 )
 from figeval.runs.task_metrics import check_metrics, descriptions, metrics_of, signatures
-from figeval.runs.variants import Variant, check_prompts, chosen, missing_probes, variants
+from figeval.runs.variants import Variant, check_prompts, chosen_tasks, missing_probes, variants
 from figeval.spec import TaskSpec
 from figeval.spec.examples import check_languages
 from figeval.spec.survey import Portion, Survey, survey
@@ -184,7 +184,7 @@ def prepare(
     Raises:
         FigevalError: a name is unknown, the model cannot answer a task, or a template or the data are broken.
     """
-    all_tasks = chosen(config, harness)
+    all_tasks = chosen_tasks(config, harness)
     check_prompts(all_tasks, config.prompts)
     check_metrics(all_tasks, config, harness.metrics)
     model = model_of(config, harness)
@@ -270,7 +270,7 @@ class Planner:
             augment=augment,
             retrieval=retrieval,
             floor=floor,
-            remarks=(*unasked(route, context, available, scored), *missing_probes(variant, self.config)),
+            remarks=(*warn_unasked(route, context, available, scored), *missing_probes(variant, self.config)),
         )
 
     def _augmenter(self, task: TaskSpec) -> Augmenter | None:
@@ -375,16 +375,16 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
     """
     try:
         name = config.routes.get(task.type, task.route)
-        routes = [route for route in harness.routes.with_parts(task.type) if allowed(route, task, config, name)]
+        routes = [route for route in harness.routes.with_parts(task.type) if is_allowed(route, task, config, name)]
         route = choose(task.type, model.offers, routes, name)
     except CapabilityError as error:
         hint = f"{hint}, " if (hint := getattr(model.backend, "capability_hint", "")) else ""
         cure = f"{hint}leave {task.name} out of --tasks, or use another model"
         raise CapabilityError(f"{model.name} cannot answer {task.name}: {error}; {cure}") from error
-    return flagged(task, route, config, [route for route in routes if route.needs <= model.offers])
+    return apply_flags(task, route, config, [route for route in routes if route.needs <= model.offers])
 
 
-def allowed(route: Route, task: TaskSpec, config: RunConfig, route_name: str | None) -> bool:
+def is_allowed(route: Route, task: TaskSpec, config: RunConfig, route_name: str | None) -> bool:
     """Return whether a route may be chosen, alone or as a part of another route.
 
     It may not if --route names another one for its task type. Some routes also work only for a certain number of

@@ -13,7 +13,7 @@ from figeval.io.text import near
 from figeval.models.model import Model
 from figeval.prompts import PromptContext, Shots
 from figeval.runs.harness import Harness
-from figeval.runs.limits import flagged, is_askable
+from figeval.runs.limits import apply_flags, is_askable
 from figeval.runs.plan import context_of, model_of, pool_of, route_of, template_of
 from figeval.runs.retrieval.augmentation import Augmenter, augmenter
 from figeval.runs.retrieval.shots import shots_of
@@ -71,7 +71,7 @@ def preview(
         for variant in variants(task, config, harness):
             if model is not None:
                 taken = route_of(variant.task, model, harness, config)
-                routes = [_previewed(variant.task, taken, model, config, harness, augment)]
+                routes = [_preview_route(variant.task, taken, model, config, harness, augment)]
             else:
                 candidates = harness.routes.of(task.type)
                 routes = [_previewed_or_refused(variant.task, route, config, harness, augment) for route in candidates]
@@ -94,7 +94,7 @@ def _check_ids(tasks: Sequence[TaskSpec], ids: Sequence[str], harness: Harness) 
             raise DataError(f"--id {example_id!r:.80}: {names} has no such example{near(example_id, existing_ids)}")
 
 
-def _previewed(
+def _preview_route(
     task: TaskSpec, route: Route, model: Model | None, config: RunConfig, harness: Harness, augment: Augmenter | None
 ) -> PreviewedRoute:
     template = template_of(task, route)
@@ -108,6 +108,6 @@ def _previewed_or_refused(
     task: TaskSpec, route: Route, config: RunConfig, harness: Harness, augment: Augmenter | None
 ) -> PreviewedRoute:
     try:  # one route without a template block must not hide the others
-        return _previewed(task, flagged(task, route, config), None, config, harness, augment)
+        return _preview_route(task, apply_flags(task, route, config), None, config, harness, augment)
     except (TaskError, CapabilityError) as error:
         return PreviewedRoute(route, refusal=str(error))

@@ -27,8 +27,8 @@ from figeval.records.schema import BaselineRecord, RunRecord, TaskRecord
 from figeval.runs.baselines import Baselines, BaselineScores, mark_floor, substitute_name
 from figeval.runs.contrasts import Discrimination, contrasts_of
 from figeval.runs.harness import Harness
-from figeval.runs.limits import flagged
-from figeval.runs.plan import Plan, allowed, baselines_of, context_of, pool_of, template_of
+from figeval.runs.limits import apply_flags
+from figeval.runs.plan import Plan, baselines_of, context_of, is_allowed, pool_of, template_of
 from figeval.runs.recomputed_rows import RowRecomputation, as_json
 from figeval.runs.rescore import AnswerReader, reader_of, reading_of, recorded_route
 from figeval.runs.resume import task_record
@@ -36,10 +36,10 @@ from figeval.runs.score import MetricSet, TaskScorer, summarize
 from figeval.runs.selection_bias import note, unseen_examples, withhold_intervals
 from figeval.runs.stored import metrics_in, recorded_variant
 from figeval.runs.task_metrics import metrics_of, signatures
-from figeval.runs.variants import Variant, chosen
+from figeval.runs.variants import Variant, chosen_tasks
 from figeval.spec import TaskSpec
 from figeval.spec.survey import Portion, Survey, survey
-from figeval.task_types.routes import Route, choose, covered
+from figeval.task_types.routes import Route, choose, find_parts
 
 OF_THE_DATA = ("kind", "of", "variant", "n", "available", "hidden", "only_label", "examples_sha256", "sample_sha256")
 OF_THE_TASK = (*OF_THE_DATA, "version", "task_type", "predictions")
@@ -211,9 +211,9 @@ class RecomputedRun:
         if route is None:
             return None
         offers = frozenset(self.stored.model.capabilities)
-        with_parts = covered(route, offers, self._harness.routes.with_parts(spec.type)) if route.of else None
+        with_parts = find_parts(route, offers, self._harness.routes.with_parts(spec.type)) if route.of else None
         try:
-            return flagged(spec, with_parts or route, self.config)
+            return apply_flags(spec, with_parts or route, self.config)
         except CapabilityError:  # an earlier version took a flag that has no effect on the route
             return with_parts or route
 
@@ -276,7 +276,7 @@ class RecomputedRun:
         try:
             offers = frozenset(self.stored.model.capabilities)
             return choose(
-                spec.type, offers, [route for route in routes if allowed(route, spec, self.config, name)], name
+                spec.type, offers, [route for route in routes if is_allowed(route, spec, self.config, name)], name
             ).name
         except CapabilityError:
             return None
@@ -337,7 +337,7 @@ class RecomputedRun:
     def _check_tasks(self) -> None:
         """Note tasks that the settings do not ask for, and those that they name and the record lacks."""
         try:
-            names = {task.name for task in chosen(self.config, self._harness)}
+            names = {task.name for task in chosen_tasks(self.config, self._harness)}
         except FigevalError:  # the gaps of the tasks say what is not installed
             return
         recorded = {task.of or task.task for task in self.stored.tasks}

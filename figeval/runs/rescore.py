@@ -21,8 +21,8 @@ from figeval.runs.contrasts import Discrimination, contrasts_of
 from figeval.runs.evaluate import check_value
 from figeval.runs.harness import Harness
 from figeval.runs.plan import context_of
-from figeval.runs.score import MetricSet, TaskScorer, remarked, summarize
-from figeval.runs.selection_bias import marked, withhold_intervals
+from figeval.runs.score import MetricSet, TaskScorer, summarize, with_remarks
+from figeval.runs.selection_bias import with_role, withhold_intervals
 from figeval.runs.stored import recorded_variant
 from figeval.runs.task_metrics import descriptions, metrics_of
 from figeval.runs.variants import Variant
@@ -195,7 +195,7 @@ class AnswerReader:
                 samples="texts" in row,
                 retrieved=row.get("retrieved", ()),
             )
-            yield marked(remarked(new_row, measurements), row.get("seen"))
+            yield with_role(with_remarks(new_row, measurements), row.get("seen"))
 
     def _read(
         self, stored: Iterable[PredictionRow], examples: Iterable[Example]

@@ -90,7 +90,7 @@ def begin(
     _check_scoring(folder, stored, plans)
     fresh.started = stored.started
     stored_tasks = {task.task: task for task in stored.tasks}
-    fresh.tasks = [_resumed(folder.path, stored_tasks.get(plan.name), task_record(plan)) for plan in plans]
+    fresh.tasks = [_resume_task(folder.path, stored_tasks.get(plan.name), task_record(plan)) for plan in plans]
     fresh.contrasts = stored.contrasts
     return fresh
 
@@ -105,7 +105,7 @@ def check_unchanged(path: Path, stored: RunRecord, config: RunConfig, model: Mod
     stored_tasks = {task.task: task for task in stored.tasks}
     for plan in plans:
         if plan.name in stored_tasks or not plan.is_reserve:  # a reserve may have been dropped from the record
-            _resumed(path, stored_tasks[plan.name], task_record(plan))
+            _resume_task(path, stored_tasks[plan.name], task_record(plan))
 
 
 def _check_same(path: Path, stored: RunRecord, config: RunConfig, model: str, fingerprint: str) -> None:
@@ -115,7 +115,7 @@ def _check_same(path: Path, stored: RunRecord, config: RunConfig, model: str, fi
         )
         raise RecordError(f"{path} contains another run ({difference}); {ELSEWHERE}")
     if stored.model.fingerprint != fingerprint:
-        difference = f"{_shown(stored.model.fingerprint)} before, {_shown(fingerprint)} now"
+        difference = f"{_show_value(stored.model.fingerprint)} before, {_show_value(fingerprint)} now"
         raise RecordError(f"{path}: the weights of {model} have changed since ({difference}); {ELSEWHERE}")
 
 
@@ -130,7 +130,7 @@ def _check_scoring(folder: RunFolder, stored: RunRecord, plans: Sequence[Plan]) 
             plan.route.needs & SCORED_BY_TOKENS
             and plan.name in recorded
             and is_own(rows)
-            and not finished(folder, recorded[plan.name])
+            and not is_finished(folder, recorded[plan.name])
         ):
             raise RecordError(
                 f"{folder.path}: the options of {plan.name} were scored by an earlier figeval, which left out tokens "
@@ -141,7 +141,7 @@ def _check_scoring(folder: RunFolder, stored: RunRecord, plans: Sequence[Plan]) 
 def _changes(changed: Mapping[str, tuple[Any, Any]]) -> str:
     """Format changed settings, e.g. as `limit was 20, is 50; seed was 0, is 1`."""
     return "; ".join(
-        f"{name} was {_shown(old)}, is {_shown(new)}"
+        f"{name} was {_show_value(old)}, is {_show_value(new)}"
         for change in changed.items()
         for name, old, new in _parts(*change)
     )
@@ -158,7 +158,7 @@ def _parts(name: str, values: tuple[Any, Any]) -> Iterator[tuple[str, Any, Any]]
         yield name, old, new
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     if value is None or value == "":
         return "not set"
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 60)
@@ -236,7 +236,7 @@ def warnings_of_run(record: RunRecord, plans: list[Plan], left_out: list[TaskSpe
         yield f"{LEFT_OUT} the model cannot answer them: {names}; name one in --tasks to see why"
 
 
-def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRecord:
+def _resume_task(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRecord:
     """Return the stored record of a task, or else the fresh one. Raises `RecordError` if the task has changed since."""
     if stored is None:
         return fresh
@@ -291,7 +291,7 @@ def resume(folder: RunFolder, record: RunRecord, plans: Sequence[Plan]) -> RowCo
             earlier session is still writing.
     """
     tasks = {task.task: task for task in record.tasks}
-    again = [plan for plan in plans if not finished(folder, tasks[plan.name])]
+    again = [plan for plan in plans if not is_finished(folder, tasks[plan.name])]
     if any(tasks[plan.name].predictions_sha256 is not None for plan in again):
         for plan in again:
             tasks[plan.name].status, tasks[plan.name].predictions_sha256 = "running", None
@@ -304,7 +304,7 @@ def resume(folder: RunFolder, record: RunRecord, plans: Sequence[Plan]) -> RowCo
     return RowCounts(rows, sum(plan.n for plan in plans))
 
 
-def finished(folder: RunFolder, task: TaskRecord) -> bool:
+def is_finished(folder: RunFolder, task: TaskRecord) -> bool:
     """Return whether a task needs no further answers. Raises `RecordError` if its predictions were modified."""
     folder.check(task)
     is_done = task.status == "done" and task.predictions_sha256 is not None

@@ -41,12 +41,12 @@ from figeval.runs.plan import Plan, Planner, prepare, route_of
 from figeval.runs.resume import RowCounts, begin, resume, warnings_of_run
 from figeval.runs.score import Aggregator, MetricSet, TaskScorer, summarize
 from figeval.runs.selection_bias import (
-    marked,
     note,
     roles_of,
     unseen_examples,
     warn_of_augmentation,
     warn_of_helpers,
+    with_role,
     withhold_intervals,
 )
 from figeval.spec import TaskSpec
@@ -158,9 +158,9 @@ def staff_of(config: RunConfig) -> Iterator[Staff | None]:
         FigevalError: no cluster answers, or it has no room for the workers.
     """
     if config.ray:
-        from figeval.runs.workers.cluster import RayCluster, connected
+        from figeval.runs.workers.cluster import RayCluster, cluster_connection
 
-        with connected(config.ray):
+        with cluster_connection(config.ray):
             yield RayCluster.of(config)
         return
     if config.processes == 1:
@@ -344,7 +344,7 @@ class _Session:
             return
         roles = roles_of(plan, self.line)
         if any(row.get("seen") != roles.get(row["id"]) for row in self.folder.rows(task.task)):
-            self._replace(task, (marked(row, roles.get(row["id"])) for row in self.folder.rows(task.task)))
+            self._replace(task, (with_role(row, roles.get(row["id"])) for row in self.folder.rows(task.task)))
 
     def _replace(self, task: TaskRecord, rows: Iterable[PredictionRow]) -> None:
         if task.predictions_sha256 is not None:  # if killed in between, no outdated digest may remain

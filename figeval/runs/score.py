@@ -150,7 +150,7 @@ class MetricSet:
         return [{**row, "metrics": row_metrics} for row, row_metrics in zip(rows, metrics, strict=True)]
 
 
-def remarked(row: PredictionRow, measured: Measurements) -> PredictionRow:
+def with_remarks(row: PredictionRow, measured: Measurements) -> PredictionRow:
     """Return the row with the metrics' remarks on its example, each one once."""
     remarks = list(dict.fromkeys(remark for measurement in measured.values() for remark in measurement.remarks))
     return {**row, "remarks": remarks} if remarks else row

@@ -123,7 +123,7 @@ def roles_of(plan: Plan, lineage: Lineage) -> dict[str, Role]:
     return roles
 
 
-def marked(row: PredictionRow, role: Role | None) -> PredictionRow:
+def with_role(row: PredictionRow, role: Role | None) -> PredictionRow:
     """Return a copy of the row whose `seen` is the role, or that has no `seen` if the role is None."""
     copy = row.copy()
     copy.pop("seen", None)
@@ -230,7 +230,7 @@ def withhold_intervals(record: RunRecord, harness: Harness) -> None:
         if not task.scores:
             continue
         for ancestor in maxima(record):
-            if concerned(task, str(ancestor.about.get("task")), harness):
+            if is_concerned(task, str(ancestor.about.get("task")), harness):
                 note(task.warnings, sentence(ancestor.about))
                 if line is None or ancestor.model in line.unknown:
                     without_intervals(task)
@@ -287,7 +287,7 @@ def count(task: TaskRecord, line: LineageRecord | None) -> None:
         note(task.warnings, f"the model was chosen on {share}")
 
 
-def concerned(task: TaskRecord, chosen_on: str, harness: Harness) -> bool:
+def is_concerned(task: TaskRecord, chosen_on: str, harness: Harness) -> bool:
     """Return whether a task has the examples that a model was chosen on: it is that task, or has the same test data."""
     name = task.of or task.task
     if name == chosen_on:

@@ -254,7 +254,7 @@ class StoredRun:
             row: Any = {name: value for name, value in stored.items() if name != "texts"}
             if examples is None:
                 yield StoredAnswer(
-                    row=row, reference=tuple(map(_shown, _right_answers(row))), answer=_shown(row["pred"])
+                    row=row, reference=tuple(map(_show_value, _right_answers(row))), answer=_show_value(row["pred"])
                 )
                 continue
             if row["id"] not in examples:
@@ -285,7 +285,7 @@ def _with_texts(row: PredictionRow, example: Example) -> StoredAnswer:
             return options[value]
         if isinstance(value, list) and len(value) == 2 and all(isinstance(offset, int) for offset in value):
             return text[value[0] : value[1]]
-        return _shown(value)
+        return _show_value(value)
 
     reference = tuple(values.get("references") or map(text_of, _right_answers(row)))
     return StoredAnswer(
@@ -318,7 +318,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     return "" if value is None else str(value)
 
 

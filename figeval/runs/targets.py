@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from figeval.errors import FigevalError, TaskError
-from figeval.runs.contrasts import check_columns, declared
+from figeval.runs.contrasts import check_columns, declared_contrasts
 from figeval.runs.harness import Harness
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.spec.loader import KINDS, Catalogue, add_included, read_folder, read_item
@@ -54,7 +54,7 @@ class Gathered:
             return
         meta_columns = {name: list(meta) for name, meta in columns.items() if isinstance(meta, Mapping)}
         try:
-            check_columns(declared(suite, catalogue), meta_columns)
+            check_columns(declared_contrasts(suite, catalogue), meta_columns)
         except FigevalError as error:  # begins with the file of the suite
             self.problems.append(str(error))
 

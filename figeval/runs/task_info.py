@@ -10,7 +10,7 @@ from pathlib import Path
 from figeval.data.sources import Sources, catalogue, data_file
 from figeval.errors import DataError
 from figeval.plugins import PluginManager
-from figeval.records.reference import Published, published
+from figeval.records.reference import Published, published_results
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Route
@@ -75,7 +75,7 @@ def task_info(task: TaskSpec, manager: PluginManager) -> TaskInfo:
         sources=files.sources(),
         readme=readme if readme is not None and readme.is_file() else None,
         routes=tuple(harness.routes.of(task.type)),
-        published=tuple(published(task.name)),
+        published=tuple(published_results(task.name)),
     )
 
 

@@ -267,7 +267,7 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
     census = Census(task.task_type)
     odd: Counter[str] = Counter()
     ways = list(ways)
-    for number, example in built(task, split, harness, verdict):
+    for number, example in valid_examples(task, split, harness, verdict):
         census.count(example)
         twin = census.ids.setdefault(without_width(example.id), (number, example.id))
         if twin[0] != number:
@@ -377,7 +377,7 @@ def one_sided(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
         yield Finding("warning", f"{task.name}, {split}: {gone}")
 
 
-def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Iterator[tuple[int, Example]]:
+def valid_examples(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Iterator[tuple[int, Example]]:
     """Yield (row number, example) for every valid row; a broken file ends the loop.
 
     The errors of wrong rows are added at the end, equal ones as one error.

@@ -84,7 +84,7 @@ def missing_probes(variant: Variant, config: RunConfig) -> tuple[str, ...]:
 INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task, which maps names to other tasks
 
 
-def chosen(config: RunConfig, harness: Harness) -> list[TaskSpec]:
+def chosen_tasks(config: RunConfig, harness: Harness) -> list[TaskSpec]:
     """Return the tasks of --tasks, each replaced by its counterpart for --protocol and --split if it has one.
 
     Raises:

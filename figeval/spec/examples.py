@@ -14,7 +14,7 @@ from figeval.io.text import near, one_line
 from figeval.registry import a_type
 from figeval.spec.tasks import FieldSource, TaskSpec
 from figeval.task_types.field_values import known_texts
-from figeval.task_types.fields import CandidateCorpus, RowContext, fields_of, reordered
+from figeval.task_types.fields import CandidateCorpus, RowContext, fields_of, reorder
 from figeval.types import Example
 
 Values: TypeAlias = Mapping[str, Any]
@@ -63,7 +63,7 @@ def _check_examples(task: TaskSpec, examples: object) -> Iterator[Example]:
         if not isinstance(meta, Mapping) or not all(isinstance(part, str) for pair in meta.items() for part in pair):
             raise DataError(f"{location}, meta: {meta!r:.80} is not valid; give a mapping of strings to strings")
         check_language(task, example.language or None, location)
-        yield shuffled(task, task.task_type.completed(example, task))
+        yield shuffle_by_seed(task, task.task_type.completed(example, task))
 
 
 def row_builder(task: TaskSpec, split: str, corpus: CorpusReader | None = None) -> Callable[[int, Values], Example]:
@@ -93,7 +93,7 @@ def row_builder(task: TaskSpec, split: str, corpus: CorpusReader | None = None) 
         changed = {name: _evaluate(field, names, f"{location}, prompt field {name!r}") for name, field in shown.items()}
         if changed:
             example = task.task_type.prompted(example, changed, location)
-        return shuffled(task, example)
+        return shuffle_by_seed(task, example)
 
     def build(number: int, row: Values) -> Example:
         location = f"{task.name}: row {number} of {source!r}"
@@ -125,7 +125,7 @@ def memorized_texts(task: TaskSpec, rows: Iterable[Values], split: str = "test")
         yield texts.strip() or None if texts is not None else None
 
 
-def shuffled(task: TaskSpec, example: Example) -> Example:
+def shuffle_by_seed(task: TaskSpec, example: Example) -> Example:
     """Return an example with its options in the order of `shuffle_options`, or as it is if the task has no such key.
 
     The options are sorted by the SHA-256 of `SEED ID PLACE`, where the place in the row counts from 0. The order is
@@ -135,7 +135,7 @@ def shuffled(task: TaskSpec, example: Example) -> Example:
         return example
     seed, options = task.shuffle_options.seed, task.task_type.options
     keys = [f"{seed} {example.id} {index}".encode() for index in range(len(getattr(example, options)))]
-    return reordered(example, options, sorted(range(len(keys)), key=lambda index: sha256(keys[index]).digest()))
+    return reorder(example, options, sorted(range(len(keys)), key=lambda index: sha256(keys[index]).digest()))
 
 
 def read_corpus(task: TaskSpec, rows: Iterable[Values]) -> CandidateCorpus:

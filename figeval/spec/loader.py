@@ -167,7 +167,7 @@ def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
     """Read one `*.task.yaml` or `*.suite.yaml`, unless this process has read it and it has not changed since.
 
     With `include: base.yaml` (a path from the folder of the file), that file is read first, and the file's own keys are
-    merged into its keys (`merged`). An included file may include another one.
+    merged into its keys (`merge_patch`). An included file may include another one.
 
     Raises:
         TaskError: the file is invalid; the message names file, key and the most similar known key.
@@ -245,7 +245,7 @@ def _with_included(file: Traversable, path: str, folder: Traversable, parts: lis
             f"{file}: include: there is no file {base}; correct the path, which begins at the file's own folder"
         )
     inner = _with_included(base, beside, folder, parts)
-    return merged(inner, content, included, f"{file}: ")
+    return merge_patch(inner, content, included, f"{file}: ")
 
 
 def _is_file(folder: Traversable, path: str) -> bool:
@@ -254,7 +254,7 @@ def _is_file(folder: Traversable, path: str) -> bool:
     return False
 
 
-def merged(base: Mapping[str, Any], including: Mapping[str, Any], included: str, location: str) -> dict[str, Any]:
+def merge_patch(base: Mapping[str, Any], including: Mapping[str, Any], included: str, location: str) -> dict[str, Any]:
     """Return the keys of an included file with a file's own keys merged into them (JSON Merge Patch, RFC 7386).
 
     Mappings are merged key by key. Every other value, a list too, replaces the included one, and null removes it.
@@ -278,7 +278,7 @@ def merged(base: Mapping[str, Any], including: Mapping[str, Any], included: str,
             if strange is not None:
                 problem = f"null removes an included key, but {included} has no {strange!r} there"
                 raise TaskError(f"{location}{key}: {problem}{near(str(strange), inherited)}")
-            merged_keys[key] = merged(inherited, value, included, f"{location}{key}.")
+            merged_keys[key] = merge_patch(inherited, value, included, f"{location}{key}.")
         elif value is None and key in merged_keys:
             del merged_keys[key]
         else:

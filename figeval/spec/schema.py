@@ -34,7 +34,7 @@ def task_schema(types: Iterable[TaskType[Any]]) -> JSON:
     keys = _keys(TaskSpec)
     names = list(types)
     about = {"enum": [kind.name for kind in names], "enumDescriptions": [kind.summary for kind in names]}
-    keys["properties"]["type"] = _suggested(about, keys["properties"]["type"])
+    keys["properties"]["type"] = _suggest_values(about, keys["properties"]["type"])
     keys["required"] += ["data", "fields"]
     return _file_schema("Task file of figeval", keys, [_rule(kind) for kind in names])
 
@@ -67,7 +67,7 @@ def _keys(model: type[BaseModel]) -> JSON:
         if not isinstance(part, dict):
             return part
         resolved = {**inner[part["$ref"].rpartition("/")[2]], **part} if "$ref" in part else part
-        return _united({key: plain(value) for key, value in resolved.items() if not _is_noise(key, value)})
+        return _unite_alternatives({key: plain(value) for key, value in resolved.items() if not _is_noise(key, value)})
 
     plain_schema: JSON = plain(schema)
     return plain_schema
@@ -80,7 +80,7 @@ def _is_noise(key: str, value: Any) -> bool:
     return key == "$ref" or (key == "title" and isinstance(value, str))
 
 
-def _united(part: JSON) -> JSON:
+def _unite_alternatives(part: JSON) -> JSON:
     """Return a schema with its alternatives in one if they differ in type, as editors show no description beside them.
 
     Constraints such as `items` or `pattern` concern values of one type only, but an enumeration concerns all values.
@@ -94,7 +94,7 @@ def _united(part: JSON) -> JSON:
     return {**merged, **{word: value for word, value in part.items() if word != "anyOf"}, "type": distinct}
 
 
-def _suggested(names: JSON, key: JSON) -> JSON:
+def _suggest_values(names: JSON, key: JSON) -> JSON:
     about = {word: value for word, value in key.items() if word in ("description", "default")}
     return {**about, "anyOf": [names, {word: value for word, value in key.items() if word not in about}]}
 
@@ -164,10 +164,10 @@ def _rule(kind: TaskType[Any]) -> JSON:
     }
     if kind.has_corpus:
         with_corpus = kind.required(task.model_copy(update={"corpus": CorpusSpec(data="")})) | {"id"}
-        rows_alone = _unless({"required": ["corpus"]}, _required(fields, always))
-        rule |= _unless(HAS_INCLUDE, {**_required(fields, with_corpus), **rows_alone})
+        rows_alone = _unless({"required": ["corpus"]}, _require_fields(fields, always))
+        rule |= _unless(HAS_INCLUDE, {**_require_fields(fields, with_corpus), **rows_alone})
     else:
-        rule |= _unless(HAS_INCLUDE, _required(fields, always))
+        rule |= _unless(HAS_INCLUDE, _require_fields(fields, always))
     return {"if": {"properties": {"type": {"const": kind.name}}, "required": ["type"]}, "then": rule}
 
 
@@ -175,6 +175,6 @@ def _unless(condition: JSON, rule: JSON) -> JSON:
     return {"if": condition, "else": rule}
 
 
-def _required(fields: Iterable[str], names: frozenset[str]) -> JSON:
+def _require_fields(fields: Iterable[str], names: frozenset[str]) -> JSON:
     """Return the rule that a task file has these fields, in the order of the type."""
     return {"properties": {"fields": {"required": [name for name in fields if name in names]}}}

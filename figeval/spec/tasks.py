@@ -21,7 +21,7 @@ from pydantic import (
 
 from figeval.config import Augment
 from figeval.errors import TaskError, UnknownName
-from figeval.io.validation import validated
+from figeval.io.validation import validate
 from figeval.language.words import SEGMENTERS, Reading, check_segmenter, knows
 from figeval.spec.criteria import Scale, criteria_of
 from figeval.task_types.base import TaskType
@@ -445,6 +445,6 @@ def task(*, name: str, type: str = "", **settings: Any) -> Callable[[Source], Ta
     def make(source: Source) -> TaskSpec:
         description = settings.pop("description", None) or (source.__doc__ or "").strip().split("\n")[0]
         keys = {"name": name, "type": type, "description": description, "examples": source, **settings}
-        return validated(keys, f"@task(name={name!r})", TaskSpec, TaskError)
+        return validate(keys, f"@task(name={name!r})", TaskSpec, TaskError)
 
     return make

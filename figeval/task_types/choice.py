@@ -15,7 +15,7 @@ from figeval.language.questions import core_of
 from figeval.prompts import LETTERS, PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import ColumnsField, IndexField, TextField, TextsField, index_problem
-from figeval.task_types.given import Given, decided, place_of
+from figeval.task_types.given import Given, decide_index, place_of
 from figeval.task_types.routes import (
     Dialogue,
     ReplyReader,
@@ -136,7 +136,7 @@ def shares(example: ChoiceExample, answers: Sequence[Prediction]) -> list[float]
     return [sum(share(answer, option) for answer in valid) / len(valid) for option in options]
 
 
-def chosen(example: ChoiceExample, prediction: Prediction) -> list[float]:
+def choice_probabilities(example: ChoiceExample, prediction: Prediction) -> list[float]:
     """Return the probability with which each option was chosen; empty without an answer.
 
     If options were shown in several orders, it is the mean over the orders. For the right option, it equals `acc`.
@@ -228,7 +228,7 @@ class Choice(TaskType[ChoiceExample]):
         if keys:
             kinds = {key: [options.get(key) for options in example.option_meta] for key in keys}
             right = None if example.gold is None else [example.gold]
-            row["choice"] = {"kinds": kinds, "chosen": chosen(example, prediction), "right": right}
+            row["choice"] = {"kinds": kinds, "chosen": choice_probabilities(example, prediction), "right": right}
         return row
 
     def given(self, example: ChoiceExample, given: Given, _labels: Sequence[str]) -> Prediction:
@@ -238,7 +238,7 @@ class Choice(TaskType[ChoiceExample]):
             return place_of(value, example.options, "options", LETTERS[: len(example.options)])
 
         if scores := given.numbers("options", len(example.options)):
-            return decided(example.id, given, scores, read)
+            return decide_index(example.id, given, scores, read)
         return Prediction(example_id=example.id, value=read(given.value))
 
     def value_problem(self, value: Value, example: ChoiceExample, _labels: Sequence[str]) -> str:  # noqa: D102

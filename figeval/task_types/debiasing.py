@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 from figeval.errors import CapabilityError, PluginError
 from figeval.prompts import PromptContext
 from figeval.task_types.choice import ChoiceExample, shares
-from figeval.task_types.fields import fields_of, reordered
+from figeval.task_types.fields import fields_of, reorder
 from figeval.task_types.routes import Dialogue, Route, decide
 from figeval.types import Example, Prediction, Request
 
@@ -32,7 +32,7 @@ Order: TypeAlias = tuple[int, ...]  # order[p] is the option at place p
 MAX_ENUMERATED_OPTIONS = 5  # at most this many options have all their orders asked: 120
 
 
-def drawn(n: int, k: int, generator: random.Random) -> list[Order]:
+def draw_orders(n: int, k: int, generator: random.Random) -> list[Order]:
     """Return up to k different random orders, or all n! if there are no more."""
     orders: dict[Order, None] = {}
     while len(orders) < min(k, factorial(n)):
@@ -56,7 +56,7 @@ def orders_of(example: ChoiceExample, setting: str, seed: int) -> list[Order]:
     if setting == "cyclic":
         return [tuple((index + shift) % n for index in range(n)) for shift in range(n)]
     if setting != "all":
-        return drawn(n, int(setting), random.Random(f"{seed} {example.id}"))
+        return draw_orders(n, int(setting), random.Random(f"{seed} {example.id}"))
     if n > MAX_ENUMERATED_OPTIONS:
         raise CapabilityError(f"--orders all: {n} options have {factorial(n):,} orders; use cyclic or a number")
     return list(permutations(range(n)))
@@ -83,7 +83,7 @@ def in_orders(route: Route, setting: str, seed: int) -> Route:
 
     def start(example: ChoiceExample, context: PromptContext) -> Dialogue:
         orders = orders_of(example, setting, seed)
-        shown = [reordered(example, "options", order) for order in orders]
+        shown = [reorder(example, "options", order) for order in orders]
         predictions = yield from together([route.begin(version, context) for version in shown])
         answers = [as_they_are(version, order) for version, order in zip(predictions, orders, strict=True)]
         return combine_answers(example, answers)
@@ -98,7 +98,7 @@ def from_orders(
 
     `readings[i]` makes a prediction for the example shown in `orders[i]`.
     """
-    read = [reading(reordered(example, "options", order)) for reading, order in zip(readings, orders, strict=True)]
+    read = [reading(reorder(example, "options", order)) for reading, order in zip(readings, orders, strict=True)]
     return combine_answers(
         example, [as_they_are(prediction, order) for prediction, order in zip(read, orders, strict=True)]
     )
@@ -138,7 +138,7 @@ CONTENT_FREE = ("N/A", "[MASK]", "")
 FLOOR = 1e-6  # far below priors of label words (1e-3 and more), far above what half precision rounds to 0
 
 
-def calibrated(route: Route) -> Route:
+def with_calibration(route: Route) -> Route:
     """Return a route that divides the probability of each word by its probability for content-free inputs.
 
     These inputs are sent in the same round, after the same solved examples as the question: the prompts differ only in

@@ -432,7 +432,7 @@ def read_fields(example: Any, row: RowContext) -> dict[str, Any]:
     return read
 
 
-def reordered(example: E, name: str, order: Sequence[int]) -> E:
+def reorder(example: E, name: str, order: Sequence[int]) -> E:
     """Return an example with the list in one of its fields in another order, and with the fields that refer to it.
 
     Args:
@@ -444,5 +444,5 @@ def reordered(example: E, name: str, order: Sequence[int]) -> E:
     affected = {key: kind for key, kind in fields_of(example_class).items() if name in (key, kind.of)}
     changes: dict[str, Any] = {key: kind.reordered(getattr(example, key), order) for key, kind in affected.items()}
     if example.prompted is not None:
-        changes["prompted"] = reordered(example.prompted, name, order)
+        changes["prompted"] = reorder(example.prompted, name, order)
     return dataclasses.replace(example, **changes)

@@ -95,7 +95,7 @@ def place_of(value: Any, texts: Sequence[str], noun: str, letters: str = "") -> 
         raise ValueError(f"{value!r:.80} is neither an index nor a text of the {noun}")
     answer = value.strip()
     indices = {index for index, text in enumerate(texts) if text.strip() == answer}
-    if (number := whole_number(unfloated(answer))) is not None and number < len(texts):
+    if (number := whole_number(without_decimals(answer))) is not None and number < len(texts):
         indices.add(number)
     if len(answer.strip("().")) == 1 and answer.strip("().").upper() in letters:
         indices.add(letters.index(answer.strip("().").upper()))
@@ -119,7 +119,7 @@ def label_of(value: Any, labels: Sequence[str]) -> str:
     answer = str(value).strip() if isinstance(value, str | int | float) else ""
     if answer in labels:
         return answer
-    matches = [label for label in labels if _fold(unfloated(label)) == _fold(unfloated(answer))]
+    matches = [label for label in labels if _fold(without_decimals(label)) == _fold(without_decimals(answer))]
     if len(matches) == 1:
         return matches[0]
     if matches:
@@ -129,7 +129,7 @@ def label_of(value: Any, labels: Sequence[str]) -> str:
     raise ValueError(f"{value!r:.80} is not among the labels {', '.join(labels)}")
 
 
-def unfloated(text: str) -> str:
+def without_decimals(text: str) -> str:
     """Return e.g. 3 for 3.0, as pandas writes whole numbers if a cell of their column is empty."""
     return re.sub(r"(?<=[0-9])\.0+\s*$", "", text)
 
@@ -139,7 +139,7 @@ def _fold(text: str) -> str:
     return normalize(" ".join(text.split()))
 
 
-def decided(
+def decide_index(
     example_id: str, given: Given, scores: tuple[float, ...], read: Callable[[Any], int], n: int | None = None
 ) -> Prediction:
     """Return the prediction of an index with scores, of which the first `n` decide; ties are kept.

@@ -74,7 +74,7 @@ def at_once(example: JointExample, context: PromptContext, ranking: Route, spans
     first, *parts = yield from together(
         [ranking.begin(example, context), *(spans.begin(part, about) for part in example.parts)]
     )
-    return combined(first, tuple(parts))
+    return combine_parts(first, tuple(parts))
 
 
 def in_turn(example: JointExample, context: PromptContext, ranking: Route, spans: Route) -> Dialogue:
@@ -88,7 +88,7 @@ def in_turn(example: JointExample, context: PromptContext, ranking: Route, spans
         return first  # no right candidate has the best score, alone or in a tie
     about = of_parts(context)
     parts = yield from together([spans.begin(part, about) for part in example.parts])
-    return combined(first, tuple(parts))
+    return combine_parts(first, tuple(parts))
 
 
 def of_parts(context: PromptContext) -> PromptContext:
@@ -100,7 +100,7 @@ def of_parts(context: PromptContext) -> PromptContext:
     )
 
 
-def combined(first: Prediction, parts: tuple[Prediction, ...]) -> Prediction:
+def combine_parts(first: Prediction, parts: tuple[Prediction, ...]) -> Prediction:
     """Return one prediction from those of all parts; an error in one part makes it an error, to be asked again."""
     broken = next((part for part in parts if part.status == "error"), None)
     if broken is not None:
@@ -166,7 +166,7 @@ class Joint(Ranking):
                 raise ValueError(problem)
             return prediction
 
-        return combined(first, tuple(map(part, example.parts, spans)))
+        return combine_parts(first, tuple(map(part, example.parts, spans)))
 
     def row(self, example: RankingExample, prediction: Prediction) -> JSON:
         """Return the row of a ranking, with the span that was found for each part."""

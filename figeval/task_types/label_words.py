@@ -19,7 +19,7 @@ from figeval.errors import TaskError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, E, Metric, TaskType, metric
 from figeval.task_types.fields import Definition
-from figeval.task_types.given import Given, decided, label_of
+from figeval.task_types.given import Given, decide_index, label_of
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
 from figeval.types import AnswerFormat, Cloze, Continuation, Example, Prediction, Reply, Value
 
@@ -146,7 +146,7 @@ class SingleLabelType(TaskType[E]):
         scores = given.numbers("labels", len(labels), labels)
         if not scores:
             return Prediction(example_id=example.id, value=labels[read(given.value)], labels=tuple(labels))
-        prediction = replace(decided(example.id, given, scores, read), labels=tuple(labels))
+        prediction = replace(decide_index(example.id, given, scores, read), labels=tuple(labels))
         if prediction.value is None:
             return prediction
         best = tuple(label for label, score in zip(labels, scores, strict=True) if score == max(scores))

@@ -24,7 +24,7 @@ from figeval.task_types.fields import (
     index_problem,
     read_fields,
 )
-from figeval.task_types.given import Given, decided, place_of
+from figeval.task_types.given import Given, decide_index, place_of
 from figeval.task_types.routes import Dialogue, Route, by_likelihood, cosine_scores, decide, dot_scores, pair_scores
 from figeval.types import JSON, LATER, Example, Prediction, Value
 
@@ -225,7 +225,7 @@ class Ranking(TaskType[RankingExample]):
 
         parsed = Given(given.parsed)
         if scores := given.numbers("candidates", len(texts)):
-            return decided(example.id, parsed, scores, lambda value: indices_of(value)[0], len(example.candidates))
+            return decide_index(example.id, parsed, scores, lambda value: indices_of(value)[0], len(example.candidates))
         ranked = indices_of(parsed.value)
         ranks = dict(zip(ranked, range(len(ranked), 0, -1), strict=True))
         return decide(example.id, [ranks.get(index, 0) for index in range(len(texts))], len(example.candidates))

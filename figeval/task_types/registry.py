@@ -10,7 +10,7 @@ from typing import Any
 from figeval.errors import PluginError
 from figeval.io.text import near
 from figeval.plugins import PluginManager, describe
-from figeval.registry import Deferred, Registry, fill, loaded, preferred
+from figeval.registry import Deferred, Registry, fill, resolve, sort_by_owner
 from figeval.task_types.base import Metric, TaskType
 from figeval.task_types.fields import fields_of
 from figeval.task_types.routes import Route
@@ -28,14 +28,14 @@ class TaskTypes(Registry[Any]):
         if name:
             self.add(name, Deferred(partial(_check_name, name, task_type, owner)), owner)
             return
-        kind = task_type_of(loaded(task_type))
+        kind = task_type_of(resolve(task_type))
         self.add(kind.name, kind, owner)
 
 
 def _check_name(name: str, task_type: Any, owner: str) -> TaskType[Any]:
     """Return the task type that was registered under a name. Raises `PluginError`, which names type and plugin."""
     try:
-        kind = task_type_of(loaded(task_type))
+        kind = task_type_of(resolve(task_type))
     except Exception as error:  # importing its module may raise anything
         raise PluginError(f"task type {name!r} of {owner}: {describe(error)}") from error
     if kind.name != name:
@@ -102,7 +102,7 @@ class Routes:
                 if registered is not route:
                     taken = f"route {route.name!r} for {task_type} of {route.owner} is already registered"
                     self._manager.problem(route.owner, f"{taken} by {registered.owner}")
-            added = preferred(list(routes.values())[len(own_routes) :], self._owners)
+            added = sort_by_owner(list(routes.values())[len(own_routes) :], self._owners)
             first = [route for route in added if route.owner in self._tried_first]
             self._of[task_type] = [
                 *first,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from figeval.errors import CapabilityError, PluginError
 from figeval.io.text import near
 from figeval.prompts import Format, PromptContext, no_shots
-from figeval.registry import a_type, loaded
+from figeval.registry import a_type, resolve
 from figeval.types import (
     REQUESTS,
     Continuation,
@@ -80,8 +80,8 @@ class ReplyReader:
 
     def check(self) -> None:
         """Import the function. Raises `PluginError` if it is not callable."""
-        if not callable(loaded(self.function)):
-            raise PluginError(f"the reader {self.function!r} is {a_type(loaded(self.function))}; give a function")
+        if not callable(resolve(self.function)):
+            raise PluginError(f"the reader {self.function!r} is {a_type(resolve(self.function))}; give a function")
 
     def read(self, example: Example, context: PromptContext, output: Reply | str) -> Prediction:
         """Return the prediction for a reply, with the whole text, so that it can be read again.
@@ -92,7 +92,7 @@ class ReplyReader:
         reply = Reply(text=output) if isinstance(output, str) else output
         if reply.finish == "error":
             return Prediction(example_id=example.id, value=None, status="error", finish="error", error=reply.error)
-        read = loaded(self.function)(example, context, reply)
+        read = resolve(self.function)(example, context, reply)
         if not isinstance(read, Prediction):
             raise PluginError(f"the reader of replies returned {a_type(read)}; return a figeval.Prediction")
         return replace(
@@ -258,7 +258,7 @@ class Route:
             raise CapabilityError(f"{self.name} combines a {' and a '.join(self.of)} route; choose a --model")
         if self.renders and not self.of:
             example = example.for_prompt()
-        dialogue: object = loaded(self.start)(example, context, *self.parts)
+        dialogue: object = resolve(self.start)(example, context, *self.parts)
         if not isinstance(dialogue, Generator):
             raise PluginError(
                 f"the start of route {self.name!r} returned {a_type(dialogue)}; write it as a generator, which yields "
@@ -288,7 +288,7 @@ def choose(task_type: str, offered: frozenset[str], routes: Sequence[Route], nam
         raise CapabilityError(f"{task_type} has no route {name!r}{near(name, names)}; it has {', '.join(names)}")
     for route in mine:
         if route.name == name or (name is None and not route.on_request):
-            route_with_parts = covered(route, offered, routes)
+            route_with_parts = find_parts(route, offered, routes)
             if route_with_parts is not None:
                 return route_with_parts
     ways = "; ".join(f"{r.name} needs {' and '.join(r.requirements)}" for r in mine if name in (None, r.name))
@@ -296,7 +296,7 @@ def choose(task_type: str, offered: frozenset[str], routes: Sequence[Route], nam
     raise CapabilityError(f"this model offers {has}, which is not enough for a {task_type} task: {ways}")
 
 
-def covered(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> Route | None:
+def find_parts(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> Route | None:
     """Return the route with its parts for a model with these capabilities, or None if they are not enough.
 
     A route that combines others receives the first route of each task type that the capabilities cover, and has their
@@ -307,7 +307,7 @@ def covered(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> R
     parts = []
     for task_type in route.of:
         mine = (
-            covered(part_route, offered, routes)
+            find_parts(part_route, offered, routes)
             for part_route in routes_of(task_type, routes)
             if not part_route.on_request
         )

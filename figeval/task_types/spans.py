@@ -306,13 +306,13 @@ def _pieces(text: str, within: Span, boundary: re.Pattern[str]) -> Iterator[Span
         *(boundary_match.end() for boundary_match in boundary.finditer(text, within.start, within.end)),
         within.end,
     ):
-        piece = trimmed(text, Span(start, end))
+        piece = trim(text, Span(start, end))
         if piece.start < piece.end:
             yield piece
         start = end
 
 
-def trimmed(text: str, span: Span) -> Span:
+def trim(text: str, span: Span) -> Span:
     """Return the span without white space at its ends; empty if it is blank."""
     inside = text[span.start : span.end]
     start = span.start + len(inside) - len(inside.lstrip())

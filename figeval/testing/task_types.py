@@ -21,7 +21,7 @@ from figeval.models.capabilities import KNOWN_CAPABILITIES
 from figeval.models.model import open_model
 from figeval.plugins import PluginManager, describe, plugin_manager
 from figeval.prompts import PromptContext, Shots
-from figeval.records.predictions import encoded, form_problem, parse_row, prediction_row
+from figeval.records.predictions import encode_row, form_problem, parse_row, prediction_row
 from figeval.runs.given import dialogue, prediction_of
 from figeval.runs.given_rows import GivenRow
 from figeval.runs.harness import Harness
@@ -32,7 +32,7 @@ from figeval.task_types.base import TaskType
 from figeval.task_types.fields import RowContext, fields_of
 from figeval.task_types.given import GIVEN, Given
 from figeval.task_types.registry import TaskTypes, task_type_of
-from figeval.task_types.routes import DOT, ReplyReader, Route, choose, covered
+from figeval.task_types.routes import DOT, ReplyReader, Route, choose, find_parts
 from figeval.testing.calls import asserting
 from figeval.testing.declarations import check_gold, check_query, check_ties
 from figeval.testing.fakes import (
@@ -320,7 +320,7 @@ class _CheckedType:
     def _ready(self, route: Route) -> Route:
         offered = frozenset((*KNOWN_CAPABILITIES, DOT, *route.needs))
         routes = self.harness.routes.with_parts(self.kind.name)
-        ready = covered(replace(route, task_type=self.kind.name), offered, routes)
+        ready = find_parts(replace(route, task_type=self.kind.name), offered, routes)
         assert ready is not None, f"route {route.name!r} combines {' and '.join(route.of)}, which have no routes"
         return ready
 
@@ -376,7 +376,7 @@ class _CheckedType:
             self._features(part, metrics, hidden, replace(pairs[0][1], example_id=hidden.id))
         total = Aggregator(metrics, strict=False)
         for row in metrics.related(rows, dict(self._context(route, rescored=True).settings)):
-            line = asserting(partial(encoded, row), f"{part}: a row")
+            line = asserting(partial(encode_row, row), f"{part}: a row")
             total.add(asserting(partial(parse_row, line.encode("utf-8", "replace"), Path("row"), 1), f"{part}: a row"))
         asserting(partial(total.scores, 0), f"{part}: the scores")
 

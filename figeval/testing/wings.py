@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from figeval.cli.main import CommandGroup, cli
 from figeval.hooks import HOOKS
 from figeval.plugins import PluginManager
-from figeval.registry import a_type, fill, load_target, loaded
+from figeval.registry import a_type, fill, load_target, resolve
 from figeval.reporting.grid import Result
 from figeval.runs.harness import Harness
 from figeval.testing.calls import asserting
@@ -147,7 +147,7 @@ def _check_help(path: str, command: click.Command) -> None:
 def _check_listing(kind: str, rows: Callable[[Harness], Any] | str, columns: Sequence[str], summary: str) -> None:
     assert summary, f"the listing {kind!r} has no summary for `figeval ls`"
     promised = {"name", "owner", *columns}
-    for row in asserting(lambda: list(loaded(rows)(Harness())), f"rows of {kind!r}"):
+    for row in asserting(lambda: list(resolve(rows)(Harness())), f"rows of {kind!r}"):
         assert isinstance(row, Mapping), f"a row of `figeval ls {kind}` is {a_type(row)}; yield mappings"
         missing = ", ".join(sorted(promised - row.keys()))
         assert not missing, f"a row of `figeval ls {kind}` has no {missing}; yield name, owner and all columns"
@@ -156,8 +156,8 @@ def _check_listing(kind: str, rows: Callable[[Harness], Any] | str, columns: Seq
 
 def _check_view(kind: str, names: Callable[[Harness], Any] | str, view: Callable[..., Any] | str) -> None:
     harness = Harness()
-    for name in asserting(lambda: list(loaded(names)(harness)), f"names of {kind!r}"):
-        result = asserting(partial(loaded(view), harness, name), f"the view of {name!r}")
+    for name in asserting(lambda: list(resolve(names)(harness)), f"names of {kind!r}"):
+        result = asserting(partial(resolve(view), harness, name), f"the view of {name!r}")
         assert isinstance(result, Result), f"`figeval show {name}` gets {a_type(result)}; return a figeval.Result"
         asserting(partial(str, result), f"`figeval show {name}`")
         asserting(lambda result=result: json.dumps(result.to_dict()), f"`figeval show {name} --json`")  # type: ignore[misc]

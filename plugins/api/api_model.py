@@ -11,7 +11,7 @@ from typing import Any
 from figeval.errors import ModelError
 from figeval.io.json_files import parse_json
 from figeval.io.observer import report_share
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 from figeval.reasoning import Reasoning
 from figeval.types import JSON, Prompt, Reply
 
@@ -146,13 +146,13 @@ class ApiModel:
         total = sum((costs[key] for key in new_keys), Usage())
         cost = self.budget.cost(total, total if self.settings.batch else None)
         request_text = (
-            f"{counted(len(new_keys), 'request')}, about {total.tokens_in:,} input tokens and at most "
+            f"{pluralize(len(new_keys), 'request')}, about {total.tokens_in:,} input tokens and at most "
             f"{total.tokens_out:,} output tokens" + ("" if cost is None else f", a cost of at most {cost:,.4f}")
         )
         clauses = [
             request_text if new_keys else "no new requests",
-            f"{counted(len(cached_replies), 'answer')} already cached" if cached_replies else "",
-            f"{counted(len(submitted_keys), 'request')} already in a batch" if submitted_keys else "",
+            f"{pluralize(len(cached_replies), 'answer')} already cached" if cached_replies else "",
+            f"{pluralize(len(submitted_keys), 'request')} already in a batch" if submitted_keys else "",
             f"spent so far: {self.budget.summary}" if self.budget.spent.total else "",
             "" if self.budget.allows(total) else "the budget may not be sufficient",
         ]

@@ -18,7 +18,7 @@ from typing import TypeVar
 from figeval.errors import RecordError
 from figeval.io.files import home
 from figeval.io.json_files import parse_json
-from figeval.io.text import cleaned, valid
+from figeval.io.text import clean_json, valid
 from figeval.types import Reply
 
 from .api_settings import ApiSettings
@@ -84,7 +84,7 @@ class Archive:
         row = self._connection.execute("SELECT tokens_in, tokens_out FROM spending WHERE account = ?", [account])
         spent = row.fetchone() or (0, 0)
         if not all(isinstance(count, int) and count >= 0 for count in spent):
-            raise damaged(f"it records {spent} tokens as spent")
+            raise damaged_archive(f"it records {spent} tokens as spent")
         return Usage(*spent)
 
     def record(self, account: str, entries: Sequence[PaidAnswer]) -> Usage:
@@ -104,7 +104,7 @@ class Archive:
         )
 
 
-def damaged(reason: str) -> RecordError:
+def damaged_archive(reason: str) -> RecordError:
     """Return the error for an archive that holds what nothing writes."""
     return RecordError(f"the reply cache is damaged, since {reason}; delete it, {ELSEWHERE}")
 
@@ -166,7 +166,7 @@ def unpack(row: object) -> Reply | None:
     if not isinstance(row, str) or not row.isascii():  # `pack` writes nothing else
         return None
     try:
-        reply = Reply(**cleaned(parse_json(row), valid))
+        reply = Reply(**clean_json(parse_json(row), valid))
     except (TypeError, ValueError):
         return None
     texts = (reply.text, reply.reasoning, reply.error)

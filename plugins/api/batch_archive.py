@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from figeval.io.text import one_line
 
-from .archive import Archive, PaidAnswer, Usage, damaged
+from .archive import Archive, PaidAnswer, Usage, damaged_archive
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS batches (
@@ -67,7 +67,7 @@ class BatchArchive(Archive):
         for batch in batches:
             kinds = (type(batch.name), type(batch.requests), type(batch.began))
             if kinds != (str, int, float) or len(batch.name) > LONGEST_NAME:
-                raise damaged(f"the batch {one_line(str(batch.label), LONGEST_NAME)} is recorded wrongly")
+                raise damaged_archive(f"the batch {one_line(str(batch.label), LONGEST_NAME)} is recorded wrongly")
         return batches
 
     def waiting(self, account: str) -> dict[str, Usage]:
@@ -192,5 +192,5 @@ def estimates(rows: Iterable[tuple[str, int, int]]) -> dict[str, Usage]:
     usages = {key: Usage(read, wrote) for key, read, wrote in rows}
     for used in usages.values():
         if not all(type(count) is int and count >= 0 for count in (used.tokens_in, used.tokens_out)):
-            raise damaged("a request of a batch is recorded wrongly")
+            raise damaged_archive("a request of a batch is recorded wrongly")
     return usages

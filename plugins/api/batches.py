@@ -18,7 +18,7 @@ from figeval.errors import ModelError, NotFinished, RecordError
 from figeval.io import observer as progress
 from figeval.io.files import locked
 from figeval.io.frontend import command, warn
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 from figeval.types import JSON, Prompt, Reply
 
 from .api_model import REJECTED, ApiModel, read_replies
@@ -369,7 +369,7 @@ class BatchedModel(ApiModel):
         message = f"the batch {self._name(batch)} {problem}"
         token_count = sum(reservations.values(), Usage()).total
         consequence = (
-            f"{counted(len(reservations), 'request')} may have been billed, and {token_count:,} tokens count against "
+            f"{pluralize(len(reservations), 'request')} may have been billed, and {token_count:,} tokens count against "
             "the budget"
         )
         if self.settings.resubmit_lost:

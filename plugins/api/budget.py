@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from figeval.errors import BudgetExhausted
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 from figeval.types import Prompt, Reply
 
 from .api_settings import ApiSettings
@@ -177,7 +177,7 @@ class Budget:
         if not self.uncounted:
             return ""
         answers = (
-            f"{self.uncounted} of {counted(self.counted + self.uncounted, 'answer')} came without a count of tokens"
+            f"{self.uncounted} of {pluralize(self.counted + self.uncounted, 'answer')} came without a count of tokens"
         )
         if not self.bounded:
             return f"{answers}, so the tokens of the run are an estimate"

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 from figeval.models.capabilities import Outputs, Part
 from figeval.types import Continuation
 
@@ -140,7 +140,7 @@ class OptionEncoder:
             (self.too_long, "longer than the model takes"),
             (self.joined, "joined to the prompt by the tokenizer, which this server, being given texts, cannot undo"),
         )
-        warnings = [f"{counted(count, 'option')} {reason}: NaN, not a score" for count, reason in reasons if count]
+        warnings = [f"{pluralize(count, 'option')} {reason}: NaN, not a score" for count, reason in reasons if count]
         if self.closing:
             warnings.append(
                 "the tokenizer puts a token after every text, which is left out between prompt and option; lm-eval "

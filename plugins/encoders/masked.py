@@ -15,7 +15,7 @@ from itertools import accumulate, chain, islice, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from figeval.errors import ModelError
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 from figeval.models.capabilities import Outputs
 from figeval.types import JSON, Cloze, Continuation
 
@@ -334,7 +334,7 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         details = measures(network.model, network.limit) | {"pll": self.setup.settings.pll}
         if self.unscored:
             reason = "without a token, or longer than the model takes: NaN, not a score"
-            details["warnings"] = [f"{counted(self.unscored, 'option')} {reason}"]
+            details["warnings"] = [f"{pluralize(self.unscored, 'option')} {reason}"]
         return details | {"head": "masked positions" if network.sparse else "all positions"}
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from figeval.errors import ModelError
 from figeval.io.files import expand_user, is_folder
 from figeval.io.observer import report_loading, report_share
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 from figeval.models.capabilities import Outputs
 from figeval.models.devices import release_memory
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
@@ -306,8 +306,8 @@ class LmEvalModel:
             description["warnings"] = opening_warnings(lm.tokenizer, self.first_prompt)  # type: ignore[union-attr]
         if self.joined:
             warning = (
-                f"{counted(self.joined, 'option')} with a token across the border to the prompt, which lm-eval leaves "
-                "out (NaN if it is the only one); --model hf:NAME scores all of an option"
+                f"{pluralize(self.joined, 'option')} with a token across the border to the prompt, which lm-eval "
+                "leaves out (NaN if it is the only one); --model hf:NAME scores all of an option"
             )
             description["warnings"] = [*description.get("warnings", ()), warning]
         if self.request.is_local and hasattr(network := getattr(lm, "model", None), "parameters"):

@@ -277,7 +277,7 @@ class UnpaddedReader:
         weights = self.stack.parameters() if conditions.is_trained else ()
         trained_weights = [weight for weight in weights if weight.requires_grad and weight.numel() <= SMALL_WEIGHTS]
         read_sample = partial(self._readings, sample, trained_weights)
-        with undisturbed(self.body) as modes:
+        with without_traces(self.body) as modes:
             padded = read_sample(None)
             with single_precision(self.body):
                 truth = read_sample(None)
@@ -397,7 +397,7 @@ def is_close(reading: Tensor, padded: Tensor, truth: Tensor) -> bool:
 
 
 @contextmanager
-def undisturbed(body: Module) -> Iterator[dict[Module, bool]]:
+def without_traces(body: Module) -> Iterator[dict[Module, bool]]:
     """Evaluate a model in this context without traces: random numbers, modes; yields the modes of its modules.
 
     Where a batch is computed again in the backward pass, that is not told of what is saved here for a gradient.

@@ -6,8 +6,8 @@ from functools import cache
 from statistics import fmean
 
 from figeval import GenerationExample, Prediction
-from figeval.metrics.spans import weighted, weighted_f1
-from figeval.metrics.texts import parts, written
+from figeval.metrics.spans import weighted_f1, weighted_mean
+from figeval.metrics.texts import parts, text_of_answer
 
 KEYWORDS = "keywords"  # the input with the texts that should occur
 
@@ -21,8 +21,8 @@ def raw_words(text: str) -> tuple[str, ...]:
 
 
 # These compare with `answer`, which is the gold span of another row in `epic_alignment_published` (`PublishedSpans`).
-published_precision = weighted(raw_words, 0)
-published_recall = weighted(raw_words, 1)
+published_precision = weighted_mean(raw_words, 0)
+published_recall = weighted_mean(raw_words, 1)
 published_f1 = weighted_f1(raw_words)
 
 
@@ -34,7 +34,7 @@ def keyword_recall(example: GenerationExample, prediction: Prediction) -> float 
 
     "art" is found in "party". The value is None if there are no keywords.
     """
-    text, keywords = written(prediction), _keywords(example)
+    text, keywords = text_of_answer(prediction), _keywords(example)
     return None if text is None or not keywords else fmean(keyword in text for keyword in keywords)
 
 
@@ -44,7 +44,7 @@ def keyword_recall_lemma(example: GenerationExample, prediction: Prediction) -> 
     "went" is found in "go", but "art" is not found in "party". Lemmas are simplemma's. The value is None if there are
     no keywords.
     """
-    text, keywords = written(prediction), _keywords(example)
+    text, keywords = text_of_answer(prediction), _keywords(example)
     if text is None or not keywords:
         return None
     text_lemmas = f" {_lemmas(text)} "

@@ -14,7 +14,7 @@ from .published import (
     PublishedPair,
     Reader,
     Table,
-    aligned,
+    align_pairs,
     med_columns,
     questions,
     sick_columns,
@@ -57,8 +57,8 @@ def _single_file(corpus: str, file: str, read: Reader) -> CorpusPart:
     return CorpusPart(corpus, file.rpartition(".")[0], (file,), read)
 
 
-def _aligned(corpus: str, folder: str, ending: str) -> CorpusPart:
-    return CorpusPart(corpus, f"{folder}/{ending}", tuple(f"{folder}/{side}.{ending}" for side in SIDES), aligned)
+def _align_files(corpus: str, folder: str, ending: str) -> CorpusPart:
+    return CorpusPart(corpus, f"{folder}/{ending}", tuple(f"{folder}/{side}.{ending}" for side in SIDES), align_pairs)
 
 
 PARTS = {
@@ -66,8 +66,8 @@ PARTS = {
     "mnli_validation": _single_file("mnli", "mnli_sample/mnli_validation.csv", questions),
     "snli_train": _single_file("snli", "snli_sample/train.csv", SNLI),
     "snli_test": _single_file("snli", "snli_sample/test.csv", SNLI),
-    "esnli_dev": _aligned("esnli", "esnli", "dev"),
-    "esnli_test": _aligned("esnli", "esnli", "test"),
+    "esnli_dev": _align_files("esnli", "esnli", "dev"),
+    "esnli_test": _align_files("esnli", "esnli", "test"),
     "cad_train": _single_file("cad", "cad_nli/all_combined/train.tsv", CAD),
     "cad_dev": _single_file("cad", "cad_nli/all_combined/dev.tsv", CAD),
     "cad_test": _single_file("cad", "cad_nli/all_combined/test.tsv", CAD),
@@ -78,8 +78,8 @@ PARTS = {
     "conj_dev": _single_file("conj", "conjnli/conj_dev.tsv", CONJ),
     "med": _single_file("med", "med/MED.tsv", MED),
     "taxi": _single_file("taxi", "taxinli/taxinli10k.tsv", TAXI),
-    "mnli_hard_matched": _aligned("mnli", "mnli_hard/MNLIMatchedHardWithHardTest", "test"),
-    "mnli_hard_mismatched": _aligned("mnli", "mnli_hard/MNLIMismatchedHardWithHardTest", "test"),
+    "mnli_hard_matched": _align_files("mnli", "mnli_hard/MNLIMatchedHardWithHardTest", "test"),
+    "mnli_hard_mismatched": _align_files("mnli", "mnli_hard/MNLIMismatchedHardWithHardTest", "test"),
     "snli_hard": _single_file("snli", "mnli_hard/snli_1.0_test_hard.jsonl", snli_json),
 }
 

@@ -109,7 +109,7 @@ def questions(paths: Sequence[Path]) -> Iterator[PublishedPair]:
             yield pair
 
 
-def aligned(paths: Sequence[Path]) -> Iterator[PublishedPair]:
+def align_pairs(paths: Sequence[Path]) -> Iterator[PublishedPair]:
     """Yield the pairs of three files with premises, hypotheses and labels, aligned line by line."""
     columns = [[text.rstrip("\r\n") for text in text_lines(path)] for path in paths]
     if len({len(column) for column in columns}) > 1:

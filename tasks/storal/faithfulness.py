@@ -27,7 +27,7 @@ from figeval import (
     batched,
 )
 from figeval.errors import ModelError, TaskError
-from figeval.io.validation import validated
+from figeval.io.validation import validate
 
 from .storal_rows import MATCHED, MISMATCHED
 
@@ -231,5 +231,5 @@ def judge_of(context: MetricContext) -> Judge:
             f"assessed; {AGAIN}, "
             "or train one without --select_on test"
         )
-    validated(score, f"{metric}: `about.held_out` of its figeval.json", HeldOut, ModelError, cure=AGAIN)
+    validate(score, f"{metric}: `about.held_out` of its figeval.json", HeldOut, ModelError, cure=AGAIN)
     return Judge(context.argument, model, language)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import figeval
-from figeval.io.text import UNSAFE, clean, cleaned, csv_cell, csv_text, one_line, shown_json, valid
+from figeval.io.text import UNSAFE, clean, clean_json, csv_cell, csv_text, one_line, shown_json, valid
 from tests.cli.conftest import Cli
 from tests.finished_runs import run, score, store, task
 
@@ -54,7 +54,7 @@ def test_a_clean_text_is_harmless_and_stays_as_it_is(text: str) -> None:
 
 @given(st.dictionaries(HOSTILE_TEXTS, st.lists(HOSTILE_TEXTS | st.integers() | st.none())))
 def test_json_for_a_terminal_says_the_same(value: dict) -> None:
-    value = cleaned(value, valid)
+    value = clean_json(value, valid)
     text = shown_json(json.dumps(value, ensure_ascii=False))
     assert UNSAFE.search(text) is None
     assert json.loads(text) == value

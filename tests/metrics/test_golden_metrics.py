@@ -127,7 +127,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "mcnemar": paired.mcnemar,
     "sign_flip": lambda sums: paired.sign_flip(np.array(sums, dtype=float)),
     "holm": paired.holm,
-    "paired": lambda **arguments: paired.paired(**arguments).to_dict(),
+    "paired": lambda **arguments: paired.compare_paired(**arguments).to_dict(),
 }
 CASES = [(path.stem, case) for path in sorted(GOLDEN.glob("*.json")) for case in json.loads(path.read_text("utf-8"))]
 

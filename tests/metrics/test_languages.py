@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from figeval import MetricAggregator, Score
 from figeval.metrics.combination import Clustered, LanguageScore, correlation, mean_over_languages
-from figeval.metrics.paired import paired, paired_over_languages
+from figeval.metrics.paired import compare_paired, paired_over_languages
 from figeval.metrics.statistic import Statistic, mean_of, ratio
 
 Rows = Sequence[tuple[str | None, float]]
@@ -150,7 +150,7 @@ def test_two_runs_over_languages() -> None:
     b = {name: list(generator.binomial(1, 0.5, len(values)).astype(float)) for name, values in a.items()}
     none = {name: [None] * len(values) for name, values in a.items()}
     comparison = paired_over_languages(a, b, none)
-    each = [paired(a[name], b[name]) for name in a]
+    each = [compare_paired(a[name], b[name]) for name in a]
     assert comparison.difference == pytest.approx(np.mean([of_language.difference for of_language in each]))
     margins = [(of_language.high or 0) - (of_language.difference or 0) for of_language in each]
     assert (comparison.high or 0) - (comparison.difference or 0) == pytest.approx(np.hypot(*margins) / 2)

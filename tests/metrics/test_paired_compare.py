@@ -13,7 +13,15 @@ from scipy import stats
 
 from figeval.metrics.differences import score_statistic, spread_of_differences
 from figeval.metrics.intervals import by_cluster, spread_of
-from figeval.metrics.paired import draws_for, holm, mcnemar, paired, paired_over_languages, paired_over_seeds, sign_flip
+from figeval.metrics.paired import (
+    compare_paired,
+    draws_for,
+    holm,
+    mcnemar,
+    paired_over_languages,
+    paired_over_seeds,
+    sign_flip,
+)
 
 BITS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
 ZIPF = np.maximum(1, np.round(200 / np.arange(1, 51))).astype(int)
@@ -31,7 +39,7 @@ def test_mcnemar_is_the_binomial_test(a_only: int, b_only: int) -> None:
 @given(NUMBERS)
 def test_independent_numbers_get_scipys_paired_t_interval(rows: list[tuple[float, float]]) -> None:
     a, b = zip(*rows, strict=True)
-    result = paired(a, b)
+    result = compare_paired(a, b)
     assume(result.stderr is not None and result.stderr > 1e-6 and result.interval.method == "t")
     limits = np.clip(stats.ttest_rel(a, b).confidence_interval(), -1, 1)
     assert (result.low, result.high) == pytest.approx(tuple(limits), abs=1e-9)
@@ -41,7 +49,7 @@ def test_independent_numbers_get_scipys_paired_t_interval(rows: list[tuple[float
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=3, max_size=8))
 def test_independent_numbers_get_scipys_permutation_test(rows: list[tuple[int, int]]) -> None:
     a, b = (np.array(values) / 8 for values in zip(*rows, strict=True))
-    result = paired(a.tolist(), b.tolist())
+    result = compare_paired(a.tolist(), b.tolist())
     assume(result.test == "sign flip")
     expected = stats.permutation_test(
         (a, b), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples", n_resamples=np.inf
@@ -53,7 +61,7 @@ def test_equal_clusters_get_the_t_interval_of_their_means() -> None:
     generator = np.random.default_rng(2)
     a, b = (generator.random((12, 5)) < 0.6).astype(float), (generator.random((12, 5)) < 0.4).astype(float)
     names = [f"c{i // 5}" for i in range(60)]
-    result = paired(a.ravel().tolist(), b.ravel().tolist(), names)
+    result = compare_paired(a.ravel().tolist(), b.ravel().tolist(), names)
     expected = stats.ttest_1samp((a - b).mean(axis=1), 0)
     assert (result.test, result.clusters, result.freedom) == ("sign flip", 12, pytest.approx(11))
     assert result.p == sign_flip((a - b).sum(axis=1))
@@ -63,14 +71,14 @@ def test_equal_clusters_get_the_t_interval_of_their_means() -> None:
 def test_one_large_cluster_does_not_decide() -> None:
     """Six wins in one cluster of six and none elsewhere are one piece of evidence."""
     a, names = [1.0] * 6 + [0.0] * 20, ["big"] * 6 + [f"c{i}" for i in range(20)]
-    result = paired(a, [0.0] * 26, names)
+    result = compare_paired(a, [0.0] * 26, names)
     assert result.p == 1.0
 
 
 @given(BITS)
 def test_swapping_the_runs_mirrors_the_result(rows: list[tuple[int, int]]) -> None:
     a, b = zip(*rows, strict=True)
-    forward, other = paired(a, b), paired(b, a)
+    forward, other = compare_paired(a, b), compare_paired(b, a)
     assert forward.p == other.p
     assert forward.difference == pytest.approx(-(other.difference or 0.0))
     assert (forward.a_only, forward.b_only) == (other.b_only, other.a_only)
@@ -81,7 +89,7 @@ def test_swapping_the_runs_mirrors_the_result(rows: list[tuple[int, int]]) -> No
 @given(BITS, st.booleans())
 def test_p_is_never_0_and_there_is_no_interval_of_width_0(rows: list[tuple[int, int]], cluster: bool) -> None:
     a, b = zip(*rows, strict=True)
-    result = paired(a, b, [f"c{i // 2}" for i in range(len(rows))] if cluster else None)
+    result = compare_paired(a, b, [f"c{i // 2}" for i in range(len(rows))] if cluster else None)
     assert result.p is None or 0 < result.p <= 1
     assert (result.low is None) == (not result.interval.method)
     assert result.stderr is None or result.low is not None
@@ -124,16 +132,16 @@ def test_a_small_p_is_drawn_more_often() -> None:
 
 def test_few_clusters_are_said() -> None:
     rows = ([1.0, 1.0, 0.0] * 5, [0.0, 0.0, 1.0, 0.0, 1.0] * 3)
-    five = paired(*rows, [f"c{i // 3}" for i in range(15)])
+    five = compare_paired(*rows, [f"c{i // 3}" for i in range(15)])
     assert five.note.startswith("too few clusters (5): ")
     assert five.note.endswith("p cannot fall below 0.0625")
-    uneven = paired([1.0, 0.0] * 50, [0.0, 0.0] * 50, ["big"] * 89 + [f"c{i}" for i in range(11)])
+    uneven = compare_paired([1.0, 0.0] * 50, [0.0, 0.0] * 50, ["big"] * 89 + [f"c{i}" for i in range(11)])
     assert uneven.note.startswith("too few clusters (1.26 effective): ")
     assert "cannot fall" not in uneven.note
-    single_cluster = paired(*rows, ["c"] * 15)
+    single_cluster = compare_paired(*rows, ["c"] * 15)
     assert (single_cluster.low, single_cluster.p) == (None, None)
     assert single_cluster.note.startswith("no interval: one cluster; too few clusters (1)")
-    assert paired([1.0, 0.0] * 20, [0.0, 0.0] * 20).note == ""
+    assert compare_paired([1.0, 0.0] * 20, [0.0, 0.0] * 20).note == ""
 
 
 FEW_EXAMPLES = "too few examples (6): the test has little power"
@@ -141,10 +149,10 @@ FEW_EXAMPLES = "too few examples (6): the test has little power"
 
 def test_identical_runs() -> None:
     """0/1 values have a score interval, ± z² / (n + z²); nothing is known about other values."""
-    result = paired([1, 0, 1, 1, 0, 1], [1, 0, 1, 1, 0, 1])
+    result = compare_paired([1, 0, 1, 1, 0, 1], [1, 0, 1, 1, 0, 1])
     assert (result.difference, result.p, result.interval.method, result.note) == (0.0, 1.0, "score", FEW_EXAMPLES)
     assert result.high == -(result.low or 0) == pytest.approx(1.95996**2 / (6 + 1.95996**2), abs=1e-5)
-    other = paired([0.5, 0, 1, 1, 0, 1], [0.5, 0, 1, 1, 0, 1])
+    other = compare_paired([0.5, 0, 1, 1, 0, 1], [0.5, 0, 1, 1, 0, 1])
     assert (other.p, other.low, other.note) == (1.0, None, f"no interval: no row differs; {FEW_EXAMPLES}")
 
 
@@ -152,7 +160,7 @@ def test_identical_runs() -> None:
 def test_independent_0_1_values_have_the_interval_of_the_score_test(rows: list[tuple[int, int]]) -> None:
     """Its limits are the differences that Tango's score statistic puts 1.96 standard errors away."""
     a, b = zip(*rows, strict=True)
-    result = paired(a, b)
+    result = compare_paired(a, b)
     assert (result.interval.method, result.test) == ("score", "exact McNemar")
     for limit, side in ((result.low, 1), (result.high, -1)):
         if limit is not None and abs(limit) < 1 - 1e-6:
@@ -161,7 +169,7 @@ def test_independent_0_1_values_have_the_interval_of_the_score_test(rows: list[t
 
 
 def test_runs_that_always_differ_are_not_called_alike() -> None:
-    comparison = paired([1.0] * 8, [0.0] * 8, ["a", "a", "b", "b", "c", "c", "d", "d"])
+    comparison = compare_paired([1.0] * 8, [0.0] * 8, ["a", "a", "b", "b", "c", "c", "d", "d"])
     assert comparison.note.startswith("no interval: every cluster differs by the same amount")
     assert comparison.p == 2 / 2**4
 
@@ -169,12 +177,12 @@ def test_runs_that_always_differ_are_not_called_alike() -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_value_that_is_no_number_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match="a value is NaN or infinite; use None"):
-        paired([value, 1.0], [0.0, 1.0])
+        compare_paired([value, 1.0], [0.0, 1.0])
 
 
 def test_lengths_must_agree() -> None:
     with pytest.raises(ValueError, match="values_a has 2, values_b has 1, clusters has 2 values; give one for each"):
-        paired([1, 0], [1])
+        compare_paired([1, 0], [1])
     with pytest.raises(ValueError, match=r"values_a\[0\] has 2, values_a\[1\] has 1, values_b\[0\] has 2, clusters"):
         paired_over_seeds([[1, 0], [1]], [[1, 0]], [None] * 2)
     with pytest.raises(ValueError, match="values_a has de, en; values_b has de; clusters has de, en"):
@@ -223,7 +231,7 @@ def test_clusters_of_equal_size_keep_the_sign_flip_and_cr2(clusters: list[tuple[
     sums, sizes, within = by_cluster(values.ravel(), names)
     spread = spread_of_differences(sums, sizes, within)
     assert spread.stderr == pytest.approx(spread_of(sums, sizes, within).stderr)
-    comparison = paired(values.ravel().tolist(), [0.0] * values.size, names, bounds=None)
+    comparison = compare_paired(values.ravel().tolist(), [0.0] * values.size, names, bounds=None)
     assert (comparison.test, comparison.p) == ("sign flip", sign_flip(sums))
 
 
@@ -231,7 +239,7 @@ def test_interval_and_p_agree_in_clusters_of_unequal_size() -> None:
     generator, both = np.random.default_rng(3), 0
     for shift in np.linspace(-0.2, 0.2, 40):
         a, b, names = draw_skewed(generator, ZIPF, 0.02, shift)
-        comparison = paired(a, b, names)
+        comparison = compare_paired(a, b, names)
         assert comparison.p is not None and comparison.low is not None and comparison.high is not None
         excluded = not comparison.low <= 0 <= comparison.high
         assert comparison.test == "sign flip and t" and (excluded or comparison.p > 0.05)
@@ -241,13 +249,13 @@ def test_interval_and_p_agree_in_clusters_of_unequal_size() -> None:
 
 def test_one_language_is_the_comparison_of_its_rows() -> None:
     a, b, names = draw_skewed(np.random.default_rng(0), ZIPF, 0.05, 0.1)
-    alone, over_languages = paired(a, b, names), paired_over_languages({"de": a}, {"de": b}, {"de": names})
+    alone, over_languages = compare_paired(a, b, names), paired_over_languages({"de": a}, {"de": b}, {"de": names})
     assert (over_languages.test, over_languages.p) == (alone.test, pytest.approx(alone.p))
 
 
 def test_what_a_few_clusters_can_miss_is_said() -> None:
-    comparison = paired([1.0] * 40, [0.0, 0.0, 0.0, 1.0] * 10, [f"c{row // 2}" for row in range(40)])
+    comparison = compare_paired([1.0] * 40, [0.0, 0.0, 0.0, 1.0] * 10, [f"c{row // 2}" for row in range(40)])
     assert comparison.p is not None and comparison.p < 0.05
     assert "12% of samples of 20 clusters include none" in comparison.note
-    larger = paired([1.0] * 80, [0.0, 0.0, 0.0, 1.0] * 20, [f"c{row // 2}" for row in range(80)])
+    larger = compare_paired([1.0] * 80, [0.0, 0.0, 0.0, 1.0] * 20, [f"c{row // 2}" for row in range(80)])
     assert larger.note == ""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from figeval.metrics.differences import score_interval
-from figeval.metrics.paired import benjamini_hochberg, paired, paired_over_seeds
+from figeval.metrics.paired import benjamini_hochberg, compare_paired, paired_over_seeds
 
 
 def test_one_training_each_is_the_t_test_of_examples() -> None:
@@ -163,7 +163,9 @@ def test_intervals_are_too_narrow_only_where_they_say_so(clusters: int, size: in
         a_only, b_only = (generator.beta(share * 7 / 3 + 1e-9, (1 - share) * 7 / 3, clusters) for share in (of_a, of_b))
         drawn = generator.random(len(index))
         a, b = drawn < a_only[index], drawn > 1 - b_only[index]
-        result = paired(a.astype(float).tolist(), b.astype(float).tolist(), [f"c{cluster}" for cluster in index])
+        result = compare_paired(
+            a.astype(float).tolist(), b.astype(float).tolist(), [f"c{cluster}" for cluster in index]
+        )
         if result.low is not None and result.high is not None and not result.note:
             alone += 1
             covered += result.low <= of_a - of_b <= result.high
@@ -175,12 +177,12 @@ def test_a_few_clusters_that_contradict_a_difference_are_noted() -> None:
     """A sample with fewer of them than others would find a difference where there is none."""
     values = [total + noise for total in [-0.1] * 47 + [0.4] * 3 for noise in (0.01, -0.01) * 5]
     clusters = [str(number) for number in range(50) for _ in range(10)]
-    against = paired(values, [0.0] * 500, clusters, bounds=None)
+    against = compare_paired(values, [0.0] * 500, clusters, bounds=None)
     assert against.p is not None
     assert against.p <= 0.05
     assert "the other way" in against.note
-    assert paired([-value for value in values], [0.0] * 500, clusters, bounds=None).note == against.note
-    agreeing = paired([abs(value) for value in values], [0.0] * 500, clusters, bounds=None)
+    assert compare_paired([-value for value in values], [0.0] * 500, clusters, bounds=None).note == against.note
+    agreeing = compare_paired([abs(value) for value in values], [0.0] * 500, clusters, bounds=None)
     assert agreeing.test == "sign flip"
     assert not agreeing.note
 
@@ -191,5 +193,5 @@ def test_clusters_without_a_difference_contradict_none(size: int) -> None:
     right = [1.0] * 45 + [0.25, 0.2, 0.125, 0.5, 0.1]
     values = [value for value in right for _ in range(size)]
     clusters = [str(number) for number in range(50) for _ in range(size)]
-    easy = paired(values, [0.05] * len(values), clusters)
+    easy = compare_paired(values, [0.05] * len(values), clusters)
     assert (easy.test, easy.note) == ("sign flip", "")

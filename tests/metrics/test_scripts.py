@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import figeval
 from figeval import GenerationExample, MetricAggregator, PairExample, Prediction, TaskError, TextPair
-from figeval.language.words import Reading, TaskWords, opened, split_words
+from figeval.language.words import Reading, TaskWords, open_segmenter, split_words
 from figeval.metrics import spans, texts
 from figeval.metrics.statistic import as_statistic
 from tests.aggregated import count_in
@@ -153,7 +153,7 @@ def test_jieba_divides_what_is_chinese() -> None:
 def test_a_missing_library_is_named_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pythainlp.tokenize", None)
     monkeypatch.setitem(__import__("sys").modules, "pythainlp", None)
-    opened.cache_clear()
+    open_segmenter.cache_clear()
     with pytest.raises(TaskError, match=r"pip install 'figeval\[th\]'"):
         split_words("มา", "th", "pythainlp")
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import PluginError, RecordError, RunRecord
-from figeval.io.text import cleaned, valid
-from figeval.records.ids import Ids, digest_of, digests_of, repeated
+from figeval.io.text import clean_json, valid
+from figeval.records.ids import Ids, digest_of, digests_of, find_repeated
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from tests.finished_runs import row
 
@@ -51,7 +51,7 @@ def write(folder: RunFolder, rows: list[dict]) -> None:
 def test_rows_come_back_as_they_were_written(rows: list[dict], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     write(folder, rows)
-    assert list(folder.rows("t")) == cleaned(rows, valid)
+    assert list(folder.rows("t")) == clean_json(rows, valid)
 
 
 @pytest.mark.slow
@@ -65,9 +65,9 @@ def test_a_cut_anywhere_keeps_the_whole_lines_and_goes_on_after_them(
     content = file.read_bytes()
     cut = data.draw(st.integers(0, len(content)))
     file.write_bytes(content[:cut])
-    whole_rows = cleaned(rows, valid)[: content[:cut].count(b"\n")]
+    whole_rows = clean_json(rows, valid)[: content[:cut].count(b"\n")]
     assert list(folder.rows("t")) == whole_rows
-    new_rows = [row for row in cleaned(later_rows, valid) if row["id"] not in {row["id"] for row in whole_rows}]
+    new_rows = [row for row in clean_json(later_rows, valid) if row["id"] not in {row["id"] for row in whole_rows}]
     write(folder, new_rows)
     assert list(folder.rows("t")) == whole_rows + new_rows
 
@@ -328,7 +328,7 @@ def test_a_set_knows_its_ids_and_their_first_places(names: list[str], digested: 
 
 @given(NAMES)
 def test_a_repetition_is_found(names: list[str]) -> None:
-    again = repeated(digests_of(names))
+    again = find_repeated(digests_of(names))
     twice = {digest_of(name) for name in names if names.count(name) > 1}
     assert again in twice if twice else again is None
 

@@ -460,7 +460,7 @@ def test_a_slow_connection_is_announced(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr(cluster, "QUICK", 0.05)
     for seconds, expected in ((0.0, ""), (0.2, "connecting to the Ray cluster …\n")):
         monkeypatch.setattr(ray, "init", lambda seconds=seconds, **_: time.sleep(seconds))
-        with command_line(["run"]), cluster.connected("auto"):
+        with command_line(["run"]), cluster.cluster_connection("auto"):
             assert capsys.readouterr().err == expected
 
 

@@ -26,7 +26,7 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, OptionError
 from figeval.io.frontend import module_path, notice
-from figeval.io.text import counted, one_line
+from figeval.io.text import one_line, pluralize
 from figeval.runs.workers.protocol import FINAL_MESSAGES, Hire, Message, Order, Unit, WorkerLost
 
 PATIENCE = 5.0  # seconds until an address must accept a connection
@@ -49,7 +49,7 @@ PASSED_ON = re.compile(r"(FIGEVAL|HF|NLTK|OMP|TOKENIZERS|TRANSFORMERS)_(?!.*(TOK
 
 
 @contextmanager
-def connected(address: str) -> Iterator[None]:
+def cluster_connection(address: str) -> Iterator[None]:
     """Connect this process to a cluster; on exit, leave it, which ends its actors there.
 
     A program that has already connected itself stays connected, whatever the address.
@@ -180,8 +180,8 @@ class Shape:
                 cure = "use a larger cluster, or a lower --gpus_per_worker" if gpus else "use a larger cluster"
             flag = f"--workers {workers}" if workers else f"--gpus_per_worker {gpus:g}" if gpus else "--ray"
             raise OptionError(
-                f"{flag}: the cluster ({has} on {counted(len(nodes), 'machine')}) has room for "
-                f"{counted(room(1), 'worker')} with {each}; {cure}"
+                f"{flag}: the cluster ({has} on {pluralize(len(nodes), 'machine')}) has room for "
+                f"{pluralize(room(1), 'worker')} with {each}; {cure}"
             )
         max_cpus = max(int(node.get("CPU", 0)) for node in nodes)
         return cls(count, next(cpus for cpus in range(max_cpus, 0, -1) if room(cpus) >= count), gpus)

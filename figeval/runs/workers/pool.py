@@ -21,7 +21,7 @@ from figeval.config import RunConfig
 from figeval.errors import FigevalError, ModelError
 from figeval.io import observer as progress
 from figeval.io.frontend import notice
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 from figeval.records.ids import digests_of
 from figeval.records.predictions import PredictionWriter, check_row, prediction_row
 from figeval.records.run_folder import RunFolder
@@ -89,7 +89,7 @@ class WorkerPool:
         job, changed = self.schedule.jobs[plan.name], self.schedule.changed
         if not self._has_begun:
             self._has_begun = True
-            starting = f"starting {counted(self.schedule.workers, 'worker')}"
+            starting = f"starting {pluralize(self.schedule.workers, 'worker')}"
             progress.report_waiting(starting)
         while True:
             with changed:

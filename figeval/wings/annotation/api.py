@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from figeval import JSON, Column, Harness, OptionError, Result, Table
-from figeval.api.runs import Runs, Task, given_options, listed, model_name, paths_in, run_paths, task_names
+from figeval.api.runs import Runs, Task, as_list, given_options, model_name, paths_in, run_paths, task_names
 from figeval.config import Folders
 from figeval.io import frontend
-from figeval.io.text import counted, near
+from figeval.io.text import near, pluralize
 from figeval.io.validation import checked_arguments
 from figeval.spec.criteria import criteria_of
 from figeval.wings.annotation.export import (
@@ -169,19 +169,19 @@ class AnnotationItems(Result):
     def notes(self) -> Iterator[str]:
         """Yield what was written, and what to do with it."""
         key = self.key
-        checks = f" and {counted(len(key.checks), 'attention check')}" if key.checks else ""
+        checks = f" and {pluralize(len(key.checks), 'attention check')}" if key.checks else ""
         files = ", ".join(key.sheets) or f"{TASKS}, {CONFIG}"
-        yield f"{counted(len(key.items), 'item')}{checks} of {key.task}: {files}"
+        yield f"{pluralize(len(key.items), 'item')}{checks} of {key.task}: {files}"
         for criterion in key.criteria:
             yield f"{criterion.name}: {', '.join(criterion.labels)}"
         for author, count in key.not_written.items():
-            yield f"{author}: {counted(count, 'text')} in the sample not written"
+            yield f"{author}: {pluralize(count, 'text')} in the sample not written"
         if (self.path / INSTRUCTIONS).exists():
             yield f"{self.path / INSTRUCTIONS} tells annotators what to do; give it to them with the items"
         yield f"{self.path / KEY} says who wrote each text and which answers are right; keep it from the annotators"
 
     def __repr__(self) -> str:
-        return f"<figeval.AnnotationItems of {self.key.task}: {counted(len(self.key.items), 'item')} in {self.path}>"
+        return f"<figeval.AnnotationItems of {self.key.task}: {pluralize(len(self.key.items), 'item')} in {self.path}>"
 
 
 # ---- judges ----------------------------------------------------------------------------------------------------------
@@ -291,16 +291,16 @@ class JudgedItems(Result):
         record = self.judged.record
         rows = [row for row in self.judged.rows if row.item in self.judged.items]
         statuses = Counter(row.status for row in rows)
-        items = counted(len(self.judged.items), "item")
+        items = pluralize(len(self.judged.items), "item")
         yield f"{record.model} judged {items}: {statuses['ok']} of {len(rows)} answers parsed"
         if failures := ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()) if status != "ok"):
             yield f"without a label: {failures}"
         if rest := len(self.judged.rows) - len(rows):
-            yield f"{counted(rest, 'answer')} about other items stored earlier"
+            yield f"{pluralize(rest, 'answer')} about other items stored earlier"
         for criterion, label in constant_labels(rows).items():
             yield describe_constant(criterion, *label)
         if record.truncated:
-            yield f"{counted(record.truncated, 'question')} did not fit the model, which saw only a part of the text"
+            yield f"{pluralize(record.truncated, 'question')} did not fit the model, which saw only a part of the text"
         if record.checks[1]:
             yield f"{record.checks[0]} of {record.checks[1]} answers to attention checks as requested"
         if record.description.get("tokens_in") is not None:
@@ -312,7 +312,7 @@ class JudgedItems(Result):
         yield f"{file}: figeval annotate import --to {self.path} compares it with people"
 
     def __repr__(self) -> str:
-        answers = counted(len(self.judged.rows), "answer")
+        answers = pluralize(len(self.judged.rows), "answer")
         return f"<figeval.JudgedItems of {self.judged.record.model!r} in {self.path}: {answers}>"
 
 
@@ -373,6 +373,6 @@ def import_judgements(  # noqa: PLR0913 - one argument per option of the command
         criteria=scales,
         last=last,
         pairs=pairs,
-        exclude=tuple(listed(exclude, str, "exclude", "the names of annotators")),
+        exclude=tuple(as_list(exclude, str, "exclude", "the names of annotators")),
     )
     return analyze_judgements(source, seed)

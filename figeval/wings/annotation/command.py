@@ -10,7 +10,7 @@ import click
 
 from figeval import print_result, shared_options
 from figeval.cli.shared import C, echo, include_path
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 
 PATH = click.Path(path_type=Path)
 
@@ -90,11 +90,12 @@ def sheets(  # noqa: PLR0913 - one argument per option
     written = read_texts(runs, task, n, seed, Harness(include=include_path), references=references)
     key = write_sheets(output, written, errors, annotators=annotators, seed=seed, instructions=text)
     examples = len({item.example for item in key.items.values()})
-    echo(f"{counted(len(key.items), 'text')} for {counted(examples, 'example')} of {key.task}: {', '.join(key.sheets)}")
+    texts = f"{pluralize(len(key.items), 'text')} for {pluralize(examples, 'example')}"
+    echo(f"{texts} of {key.task}: {', '.join(key.sheets)}")
     columns = "column" if len(key.error_types) == 1 else "columns"
     echo(f"{columns} to fill in with yes or no: {', '.join(key.error_types)}")
     for author, count in key.not_written.items():
-        echo(f"{author}: {counted(count, 'text')} in the sample not written")
+        echo(f"{author}: {pluralize(count, 'text')} in the sample not written")
     if key.guidelines:
         echo(f"{output / INSTRUCTIONS} tells annotators what to do; give it to them with the sheets")
     echo(f"{output / KEY} says who wrote each text; keep it from the annotators")
@@ -193,12 +194,12 @@ def serve(items: Path, annotator: str | None, port: int) -> None:
     key = read_key(items)
 
     def announce(address: str) -> None:
-        echo(f"{counted(len(key.items) + len(key.checks), 'item')} of {key.task}; Ctrl-C ends the server")
+        echo(f"{pluralize(len(key.items) + len(key.checks), 'item')} of {key.task}; Ctrl-C ends the server")
         echo(address)
 
     counts = serve(items, key, annotator, port, announce)
     for name, judgements in counts.items():
-        echo(f"{name}: {counted(judgements, 'judgement')}")
+        echo(f"{name}: {pluralize(judgements, 'judgement')}")
     if not counts:
         echo("nothing has been judged yet")
     echo(f"figeval annotate import --to {shlex.quote(str(items))}")
@@ -234,7 +235,7 @@ def judge(*, items: Path, model: str, as_json: bool, **options: Any) -> int:
     answers = judge_items(items, model, progress=True, **options)
     print_result(answers, as_json=as_json)
     if failed := answers.judged.failed:
-        click.echo(f"figeval: {counted(failed, 'question')} failed; run the same command to ask again", err=True)
+        click.echo(f"figeval: {pluralize(failed, 'question')} failed; run the same command to ask again", err=True)
     return int(bool(failed))
 
 

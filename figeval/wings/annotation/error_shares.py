@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from figeval import JSON, Column, DataError, MetricAggregator, Result, Score, Table, mean_of
 from figeval.data.tables import read_cells
-from figeval.io.text import counted, csv_cell, near
+from figeval.io.text import csv_cell, near, pluralize
 from figeval.records.schema import to_json
 from figeval.reporting.grid import format_number
 from figeval.spec.criteria import YES, YES_NO
@@ -94,7 +94,7 @@ class ErrorShares(Result):
             if row.reason:
                 yield f"no alpha of {row.error_type!r}: {row.reason}"
         for author, count in self.key.not_written.items():
-            yield f"{author}: {counted(count, 'text')} in the sample not written, so not judged"
+            yield f"{author}: {pluralize(count, 'text')} in the sample not written, so not judged"
 
     def to_dict(self) -> JSON:
         """Return all numbers as `figeval annotate score --json` prints them."""

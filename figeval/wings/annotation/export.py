@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from pydantic import TypeAdapter, ValidationError
 
 from figeval import DataError, Harness, OptionError, TaskSpec
-from figeval.api.runs import listed
+from figeval.api.runs import as_list
 from figeval.io.files import cure, is_file, read_text, replacing
 from figeval.io.text import clean, near
 from figeval.io.validation import first_problem
@@ -56,7 +56,7 @@ def parse_criteria(criteria: Criteria) -> list[str] | dict[str, Scale]:
         except ValidationError as error:
             raise OptionError(f"criteria: {first_problem(error)}") from error
     example = 'criteria with their scales, such as "fluency=1-5"'
-    parts = criteria.split(",") if isinstance(criteria, str) else listed(criteria, str, "criteria", example)
+    parts = criteria.split(",") if isinstance(criteria, str) else as_list(criteria, str, "criteria", example)
     return [part.strip() for part in parts if part.strip()]
 
 

@@ -14,8 +14,8 @@ from statistics import fmean
 from typing import Generic, TypeAlias, TypeVar
 
 from figeval import MetricAggregator, Score, mean_of
-from figeval.io.text import counted, one_line
-from figeval.metrics.paired import PairedTest, holm, paired
+from figeval.io.text import one_line, pluralize
+from figeval.metrics.paired import PairedTest, compare_paired, holm
 from figeval.records.reference import JUDGED_SUFFIX, KAPPA, MAJORITY, MEAN, MeasuredNumber, MeasuredNumbers, Rule
 from figeval.runs.stored import Values
 from figeval.spec.criteria import Criterion
@@ -223,7 +223,7 @@ def _numbers_of_system(
     ]
     remarks = []
     if of_mean.undecided:
-        undecided = f"{counted(of_mean.undecided, 'text')} of {system} without a majority"
+        undecided = f"{pluralize(of_mean.undecided, 'text')} of {system} without a majority"
         remarks.append(f"{criterion.name}: {undecided} left out where it counts")
     if labels and kappa.value is None:
         remarks.append(f"no kappa of {criterion.name} for {system}: {kappa.interval.reason}")
@@ -327,7 +327,7 @@ def _compare_systems(
         # Examples without a shared cluster are independent, as `paired` is told by None.
         sizes = Counter(cluster for *_, cluster in rows)
         clusters = [cluster if sizes[cluster] > 1 else None for *_, cluster in rows]
-        test = paired([row[0] for row in rows], [row[1] for row in rows], clusters, bounds, seed)
+        test = compare_paired([row[0] for row in rows], [row[1] for row in rows], clusters, bounds, seed)
         yield SystemDifference(criterion.name, a, b, replace(test, note=_add_omissions(test, len(common))))
 
 

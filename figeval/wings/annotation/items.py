@@ -22,7 +22,7 @@ from figeval import DataError, OptionError
 from figeval.data.tables import read_cells
 from figeval.io.json_files import read_json
 from figeval.io.text import UNSAFE, csv_cell, csv_text, valid
-from figeval.io.validation import validated
+from figeval.io.validation import validate
 from figeval.spec.criteria import YES_NO, Criterion
 from figeval.wings.annotation.kinship import ModelOrigin
 
@@ -117,7 +117,7 @@ def read_key(folder: Path) -> Key:
         DataError: there is no key, or it is damaged.
     """
     hint = "give the folder that `figeval annotate export` or `sheets` wrote"
-    key = validated(read_json(folder / KEY, DataError, cure=hint), str(folder / KEY), Key, DataError, cure=hint)
+    key = validate(read_json(folder / KEY, DataError, cure=hint), str(folder / KEY), Key, DataError, cure=hint)
     if not key.all_criteria:
         raise DataError(f"{folder / KEY} names no criteria; restore it, or export the items again")
     return key

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 
 from figeval import DataError, OptionError
 from figeval.io.json_files import InvalidJSON, parse_json
-from figeval.io.validation import validated
+from figeval.io.validation import validate
 
 PREFIX, SUFFIX = "answers_", ".jsonl"
 NAME = re.compile(r"[\w-]{1,40}")
@@ -169,7 +169,7 @@ def _parse_answers(file: Path, content: bytes) -> Iterator[tuple[int, PageAnswer
             row = parse_json(line)
         except InvalidJSON as error:
             raise DataError(f"{file}:{number}: not valid JSON: {error}; {CURE}") from error
-        yield number, validated(row, f"{file}:{number}", PageAnswer, DataError, cure=CURE)
+        yield number, validate(row, f"{file}:{number}", PageAnswer, DataError, cure=CURE)
 
 
 def _split_last_line(content: bytes) -> tuple[bytes, bytes]:

@@ -36,7 +36,7 @@ from figeval import (
 )
 from figeval.config import IGNORED_MODEL_ARGS
 from figeval.io.frontend import notice, warn
-from figeval.io.text import clean, cleaned
+from figeval.io.text import clean, clean_json
 from figeval.records import provenance
 from figeval.records.schema import ModelRecord
 from figeval.spec.criteria import Criterion
@@ -86,7 +86,7 @@ class Judging:
     def answer_options(self) -> JSON:
         """The options that can change an answer, as a record holds them."""
         options = {name: value for name, value in self.options.items() if name not in IGNORED_MODEL_ARGS}
-        plain: JSON = cleaned(json.loads(json.dumps(options, default=str)))
+        plain: JSON = clean_json(json.loads(json.dumps(options, default=str)))
         return plain
 
     def load_template(self) -> PromptTemplate:
@@ -142,7 +142,7 @@ def ask_judge(judging: Judging, harness: Harness) -> JudgeAnswers:
             method="generate" if route.reader is not None else "loglikelihood",
             readers=reader.version,
             seed=judging.common.get("seed") or 0,
-            figeval=provenance.installed("figeval"),
+            figeval=provenance.installed_version("figeval"),
             started=time,
             updated=time,
             items=len({question.item for question in questions}),
@@ -190,7 +190,7 @@ def _collect_answers(
     finally:
         if missing:
             # Without a question, an API model does not know what it has cost.
-            record = record.model_copy(update={"description": cleaned(model.description())})
+            record = record.model_copy(update={"description": clean_json(model.description())})
         record = files.write_record(record, rows.values())
     in_order = {question.id: rows[question.id] for question in questions if question.id in rows} | rows
     failed = sum(question not in rows for question in missing)
@@ -224,7 +224,7 @@ def _read_rating(question: JudgeQuestion, context: PromptContext, reply: Reply) 
 
 def _record_of(model: Model, harness: Harness) -> ModelRecord:
     record = harness.model_record(model, with_lineage=True)
-    return record.model_copy(update={"description": cleaned(model.description())})
+    return record.model_copy(update={"description": clean_json(model.description())})
 
 
 def _route_of_pairs(harness: Harness, name: str) -> Route:

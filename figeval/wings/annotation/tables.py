@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from figeval import JSON, Column, Result, Score, Table
-from figeval.io.text import counted, one_line
+from figeval.io.text import one_line, pluralize
 from figeval.metrics.differences import PairedTest
 from figeval.records.schema import to_json
 from figeval.reporting.grid import AND, Row, format_interval, format_number
@@ -250,9 +250,9 @@ def people_notes(results: HumanResults, batch: JudgementBatch) -> Iterator[str]:
     if batch.skipped:
         counts = [f"{name}: {count}" for name, count in batch.skipped_by.items() if name]
         names = f" ({', '.join(counts[:MAX_NAMES])}{', …' if len(counts) > MAX_NAMES else ''})" if counts else ""
-        yield f"{counted(batch.skipped, 'cell')} without a label{names}, which do not count as judgements"
+        yield f"{pluralize(batch.skipped, 'cell')} without a label{names}, which do not count as judgements"
     if batch.ground_truth:
-        yield f"{counted(batch.ground_truth, 'annotation')} marked as ground truth, which do not count as judgements"
+        yield f"{pluralize(batch.ground_truth, 'annotation')} marked as ground truth, which do not count as judgements"
     for name, (passed, answered, total) in results.checks.items():
         hint = f"; --exclude {shlex.quote(name)} leaves this annotator out" if 2 * passed < total else ""
         empty = f", {total - answered} empty" if answered < total else ""
@@ -367,9 +367,9 @@ def judge_notes(judges: Sequence[JudgeResults], *, has_people: bool) -> Iterator
         failures = "".join(f", {status}: {count}" for status, count in record.statuses.items() if status != "ok")
         yield f"judge {judge.name} ({record.model}): {parsed} of {answered} answers parsed{failures}"
         if answered < record.questions:
-            yield f"judge {judge.name}: {counted(record.questions - answered, 'question')} not answered yet"
+            yield f"judge {judge.name}: {pluralize(record.questions - answered, 'question')} not answered yet"
         if record.truncated:
-            yield f"judge {judge.name}: {counted(record.truncated, 'text')} not seen as a whole"
+            yield f"judge {judge.name}: {pluralize(record.truncated, 'text')} not seen as a whole"
         if record.checks[1]:
             passed, checks = record.checks
             hint = "; it may not understand the prompt, so read some of its answers" if 2 * passed < checks else ""
@@ -397,7 +397,7 @@ def _missing_judge_numbers(judge: JudgeResults) -> Iterator[str]:
     unused = sum(system.people.n - system.powered.labelled for system in judge.systems if system.powered is not None)
     if unused:
         yield (
-            f"judge {judge.name}: {counted(unused, 'mean judgement')} of people not used in the corrected means, "
+            f"judge {judge.name}: {pluralize(unused, 'mean judgement')} of people not used in the corrected means, "
             "because the judge was not asked about the text; judge without --limit to use all"
         )
     for reason, names in missing.items():

@@ -26,7 +26,7 @@ from figeval.data.tables import read_cells
 from figeval.io.files import read_text
 from figeval.io.json_files import MAX_BYTES, InvalidJSON, parse_json, read_json
 from figeval.io.text import csv_cell, csv_text
-from figeval.io.validation import validated
+from figeval.io.validation import validate
 from figeval.wings.annotation.items import ITEM, SHEET_CURE
 from figeval.wings.annotation.journal import is_journal, numbered_answers
 
@@ -265,7 +265,7 @@ class _Task(BaseModel):
 def _read_label_studio(file: Path, tasks: Any) -> Iterator[Entry]:
     for number, content in enumerate(tasks if isinstance(tasks, list) else [tasks]):
         hint = "export as JSON, not as JSON-MIN"
-        task = validated(content, f"{file}, task {number}", _Task, DataError, cure=hint)
+        task = validate(content, f"{file}, task {number}", _Task, DataError, cure=hint)
         item = str(task.data.get(ITEM, task.data.get("id", task.id)))
         for annotation in task.annotations:
             source = f"{file}, item {item!r:.40}, annotation {annotation.id}"

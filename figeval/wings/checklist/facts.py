@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from figeval import DataError, Harness, RecordError, RunRecord, TaskRecord
 from figeval.io.files import read_text
 from figeval.io.json_files import read_model
-from figeval.records.conditions import described, unanswered
+from figeval.records.conditions import describe_conditions, unanswered_notes
 from figeval.records.run_folder import read_run
 from figeval.records.schema import ScoreRecord
 from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read, run_folders
@@ -160,7 +160,7 @@ class Facts:
         """Yield how models were asked."""
         for name, tasks in self.tasks.items():
             routes = ", ".join(dict.fromkeys(task.route for task in tasks))
-            conditions = "; ".join(dict.fromkeys(text for task in tasks if (text := described(task))))
+            conditions = "; ".join(dict.fromkeys(text for task in tasks if (text := describe_conditions(task))))
             shots = tasks[0].settings.get("num_fewshot") or 0
             changes = dict.fromkeys(
                 f"{key} {value}"
@@ -219,7 +219,7 @@ class Facts:
         yield f"seeds of the runs: {', '.join(sorted(seeds, key=lambda seed: (len(seed), seed)))}"
         gaps: dict[str, dict[str, None]] = {}
         for run in self.runs:
-            for gap in unanswered(run):
+            for gap in unanswered_notes(run):
                 gaps.setdefault(gap, {})[run.model.name] = None
         yield from (f"{gap}: {', '.join(names)}" for gap, names in gaps.items())
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from figeval import TaskRecord, quotient
 from figeval.metrics.discrimination import NUMBERS, ContrastAnswer, Judged, area, area_features
-from figeval.metrics.paired import SIGN_FLIPS, PairedTest, paired
+from figeval.metrics.paired import SIGN_FLIPS, PairedTest, compare_paired
 from figeval.records.schema import ContrastRecord
 from figeval.wings.comparison.exchange import statistic_over_languages
 from figeval.wings.comparison.task_comparison import (
@@ -188,7 +188,7 @@ def paired_discrimination(
             return float(measure.combine(measure.features(values[indices], positive[indices]).sum(axis=0)))
 
         scores_a, scores_b = ([score(values, indices) for indices in strata] for values in (values_a, values_b))
-        return paired(scores_a, scores_b, seed=seed, draws=draws)
+        return compare_paired(scores_a, scores_b, seed=seed, draws=draws)
     if not 0 < positive.sum() < len(positive):
         return PairedTest(n=len(rows), clusters=0, note="no examples of both kinds that both runs answered")
     clusters = [judged.cluster for judged in examples]

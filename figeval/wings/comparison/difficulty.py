@@ -16,7 +16,7 @@ from typing import Any
 
 from figeval import JSON, Column, OptionError, RecordError, Result, Table
 from figeval.api.runs import Runs, run_paths
-from figeval.io.text import counted, near, one_line, shown_json
+from figeval.io.text import near, one_line, pluralize, shown_json
 from figeval.io.validation import checked_arguments
 from figeval.runs.stored import stored_metrics
 from figeval.wings.comparison.pair import refuse_other_examples, tasks_of
@@ -100,7 +100,7 @@ class Difficulty(Result):
                 subject = "these" if task.candidates else "the hardest"
                 yield f"{task.task}: to look at {subject}, run figeval preview {join((task.of, *ids))}"
             if task.unanswered:
-                yield f"{task.task}: {counted(task.unanswered, 'example')} without an answer from some model"
+                yield f"{task.task}: {pluralize(task.unanswered, 'example')} without an answer from some model"
             if task.uninformed:
                 names = ", ".join(map(one_line, task.uninformed))
                 yield f"{task.task}: no candidates from models no better than the most common right answer: {names}"

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 from figeval import Collective, Harness, RunRecord, TaskRecord
 from figeval.metrics.differences import bounds_of_difference
 from figeval.metrics.intervals import Bounds, clip
-from figeval.metrics.paired import SIGN_FLIPS, PairedTest, paired, paired_over_languages, paired_over_seeds
+from figeval.metrics.paired import SIGN_FLIPS, PairedTest, compare_paired, paired_over_languages, paired_over_seeds
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, ContrastRecord
 from figeval.records.sweep import run_or_seeds
@@ -250,7 +250,7 @@ def _compare_values(
     if languages:
         comparison = paired_over_languages(*_by_part(a, b, common, languages), bounds, seed, draws)
     else:
-        comparison = paired(values_a, values_b, [a[example][1] for example in common], bounds, seed, draws)
+        comparison = compare_paired(values_a, values_b, [a[example][1] for example in common], bounds, seed, draws)
     return _count_omissions(task, a, b, common, comparison)
 
 

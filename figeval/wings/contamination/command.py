@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from figeval import print_result, shared_options
-from figeval.cli.shared import include_path, listed, some
+from figeval.cli.shared import include_path, some, split_names
 
 
 @click.command()
@@ -19,7 +19,7 @@ from figeval.cli.shared import include_path, listed, some
 @click.option(
     "--measures",
     multiple=True,
-    callback=listed,
+    callback=split_names,
     metavar="recall,rewrites,order,min_k",
     help="What to measure; by default all of these.",
 )

@@ -13,7 +13,7 @@ import numpy as np
 from figeval import Score
 from figeval.language.words import split_tokens
 from figeval.metrics.discrimination import Judged, auc
-from figeval.metrics.paired import paired
+from figeval.metrics.paired import compare_paired
 from figeval.records.schema import ScoreRecord
 from figeval.wings.contamination.record import FindingRecord
 from figeval.wings.contamination.rewrites import Rewrite, spans_of_words, words_of
@@ -53,7 +53,7 @@ def _compare_with_floor(
     **fields: Any,
 ) -> FindingRecord:
     pairs = [(a, b) for a, b in zip(values, floor, strict=True) if a is not None and b is not None]
-    test = paired([a for a, _ in pairs], [b for _, b in pairs]) if pairs else None
+    test = compare_paired([a for a, _ in pairs], [b for _, b in pairs]) if pairs else None
     return FindingRecord(
         measure=measure,
         score=_record(mean_score(measure, ((value, None) for value in values))),

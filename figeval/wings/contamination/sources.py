@@ -26,9 +26,9 @@ from figeval import (
     strip_reasoning,
 )
 from figeval.io.frontend import warn
-from figeval.io.text import cleaned, counted
+from figeval.io.text import clean_json, pluralize
 from figeval.wings.contamination.rewrites import words_of
-from figeval.wings.contamination.statistics import least_likely, standardized
+from figeval.wings.contamination.statistics import least_likely, standardize
 
 COMPLETION_PROMPT = "Complete this saying with its last word. Answer with that word alone.\n\n{} …"
 MAX_COMPLETION_TOKENS = 32
@@ -128,7 +128,7 @@ class ModelSource:
     def least_likely(self, texts: Sequence[str]) -> list[list[float | None]]:
         def begin(example: TextsExample) -> Dialogue:
             (tokens,) = yield [TokenText(*example.content)]
-            values = [least_likely(tokens[:, 0]), least_likely(standardized(tokens))]
+            values = [least_likely(tokens[:, 0]), least_likely(standardize(tokens))]
             return Prediction(example_id=example.id, value=values)
 
         values: list[list[float | None]] = self._ask("token_scores", [(text,) for text in texts], begin)
@@ -161,7 +161,7 @@ class ModelSource:
             for count in inquiry.answer(self.model, store):
                 self._advance(count)
         if failures := sum(1 for _ in inquiry.missing()):
-            warn(f"{self.model.name}: {counted(failures, 'request')} failed; repeat the same call to ask again")
+            warn(f"{self.model.name}: {pluralize(failures, 'request')} failed; repeat the same call to ask again")
         return [self.values.get(key) for key in keys]
 
     def _key(self, method: str, content: tuple[str, ...]) -> str:
@@ -202,7 +202,7 @@ def completes(reply: Reply | str, word: str) -> float | None:
     """Return whether a reply begins or ends with a word, as 1 or 0; None if the model did not answer."""
     if isinstance(reply, Reply) and reply.finish in SILENT_FINISHES:
         return None
-    words = words_of(strip_reasoning(cleaned(reply.text if isinstance(reply, Reply) else reply)))
+    words = words_of(strip_reasoning(clean_json(reply.text if isinstance(reply, Reply) else reply)))
     if not words:
         return None
     return float(word.casefold() in (words[0].casefold(), words[-1].casefold()))

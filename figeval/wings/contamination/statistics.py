@@ -87,7 +87,7 @@ def least_likely(values: Floats) -> float | None:
     return float(np.sort(values)[: max(1, int(MIN_K_SHARE * len(values)))].mean())
 
 
-def standardized(scores: Floats) -> Floats:
+def standardize(scores: Floats) -> Floats:
     """Return (log P(token) − mean) / deviation of tokens, without those whose deviation is 0.
 
     Args:

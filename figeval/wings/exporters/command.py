@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from figeval.cli.shared import include_path, listed, settings
+from figeval.cli.shared import include_path, settings, split_names
 
 
 @click.command()
@@ -37,12 +37,12 @@ from figeval.cli.shared import include_path, listed, settings
 @click.option("--layout", help="For latex: comparison, or a table of a paper; see `figeval ls layouts`.")
 @click.option(
     "--tasks",
-    callback=listed,
+    callback=split_names,
     help="For --layout comparison and eval_results: tasks, separated by commas; by default all.",
 )
 @click.option(
     "--metrics",
-    callback=listed,
+    callback=split_names,
     help="For --layout comparison: metrics, separated by commas; by default the first one of each task.",
 )
 @click.option(

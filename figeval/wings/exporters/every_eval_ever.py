@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from figeval import RunRecord, TaskRecord
-from figeval.records.conditions import described
+from figeval.records.conditions import describe_conditions
 from figeval.wings.exporters.score_entries import (
     ScoreEntry,
     developer_and_name,
@@ -111,7 +111,9 @@ def _result(evaluation: str, metric_score: ScoreEntry, homepage: str) -> dict[st
     size = {} if task is None else {name: getattr(task, name) for name in ("version", "n", "available")}
     digests = {} if task is None else {"examples_sha256": task.examples_sha256, "sample_sha256": task.sample_sha256}
     conditions = (
-        {} if task is None else {"task_type": task.task_type, "route": task.route, "conditions": described(task)}
+        {}
+        if task is None
+        else {"task_type": task.task_type, "route": task.route, "conditions": describe_conditions(task)}
     )
     result: dict[str, Any] = {
         "evaluation_result_id": _result_id(evaluation, metric_score.name, score.metric),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from figeval import OptionError, RecordError, RunRecord
-from figeval.io.text import cleaned, one_line
+from figeval.io.text import clean_json, one_line
 from figeval.records.schema import SEEN_NOTES
 from figeval.wings.exporters.score_entries import (
     HUB_ID,
@@ -162,5 +162,5 @@ def _normalize(name: str) -> str:
 
 
 def _yaml(value: Any) -> str:
-    text: str = yaml.safe_dump(cleaned(value, one_line), sort_keys=False, allow_unicode=True, width=1000)
+    text: str = yaml.safe_dump(clean_json(value, one_line), sort_keys=False, allow_unicode=True, width=1000)
     return text

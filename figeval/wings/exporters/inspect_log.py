@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from figeval import RunRecord, TaskRecord
-from figeval.records.conditions import described
+from figeval.records.conditions import describe_conditions
 from figeval.records.schema import ScoreRecord
 from figeval.wings.exporters.score_entries import (
     ScoreEntry,
@@ -104,7 +104,7 @@ def _spec(run: RunRecord, task: TaskRecord, answers: Sequence[StoredAnswer]) -> 
         "metadata": {
             "task_type": task.task_type,
             "route": task.route,
-            "conditions": described(task),
+            "conditions": describe_conditions(task),
             "examples_sha256": task.examples_sha256,
             "counts": task.counts,
             "warnings": task.warnings,

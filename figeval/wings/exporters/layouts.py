@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from figeval import DuplicateName, Harness, OptionError, PluginManager, RecordError, Registry, RunRecord, TaskRecord
 from figeval.io.yaml_files import read_yaml
-from figeval.records.reference import MEAN, MeasuredNumber, MeasuredNumbers, Published, Rule, printed
+from figeval.records.reference import MEAN, MeasuredNumber, MeasuredNumbers, Published, Rule, published_numbers
 from figeval.records.schema import ScoreRecord
 from figeval.wings.exporters.score_table import headings, seen_roles, table_notes
 from figeval.wings.exporters.tex import (
@@ -242,7 +242,7 @@ def layout_table(
         names = "; ".join(f"{part} {', '.join(metrics)}" for part, metrics in metrics_by_part.items())
         raise OptionError(f"--measured has no number for {layout.name}; its columns (part and metrics) are {names}")
     footnotes = Footnotes()
-    rows = list(printed(layout.sources))
+    rows = list(published_numbers(layout.sources))
     pages: list[list[str]] = [[]]
     for panel in layout.panels:
         blocks = [block for block in _blocks(layout, panel, rows, runs, numbers, footnotes) if block.rows]

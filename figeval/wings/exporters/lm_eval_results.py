@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from figeval import RunRecord, TaskRecord
-from figeval.records.conditions import described, without_answer
+from figeval.records.conditions import describe_conditions, without_answer
 from figeval.wings.exporters.score_entries import (
     ScoreEntry,
     dump_json,
@@ -124,7 +124,7 @@ def _config(name: str, entries: Sequence[ScoreEntry]) -> dict[str, Any]:
             "version": task.version,
             "task_type": task.task_type,
             "route": task.route,
-            "conditions": described(task),
+            "conditions": describe_conditions(task),
             "examples_sha256": task.examples_sha256,
         }
     return {**config, "metadata": metadata}

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator, Sequence
 
 from figeval import JSON, Column, FigevalError, RunRecord, Table, TaskRecord
-from figeval.io.text import cleaned, one_line, shown_json, valid
-from figeval.records.conditions import described
+from figeval.io.text import clean_json, one_line, shown_json, valid
+from figeval.records.conditions import describe_conditions
 from figeval.records.notes import notes
 
 COLUMNS: tuple[Column[JSON], ...] = (
@@ -52,7 +52,7 @@ def export_parquet(runs: Sequence[RunRecord]) -> bytes:
         raise FigevalError("--to parquet needs the library pyarrow; pip install 'figeval[parquet]'") from error
     types = {"float64": pyarrow.float64(), "Int64": pyarrow.int64(), "bool": pyarrow.bool_()}
     schema = pyarrow.schema([(column.name, types.get(column.dtype, pyarrow.string())) for column in COLUMNS])
-    rows = [cleaned(row, valid) for row in _table(runs).records()]
+    rows = [clean_json(row, valid) for row in _table(runs).records()]
     stream = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), stream)
     return stream.getvalue()
@@ -94,7 +94,7 @@ def _rows(runs: Sequence[RunRecord]) -> Iterator[JSON]:
 def _task_rows(columns: JSON, task: TaskRecord) -> Iterator[JSON]:
     names = ("task", "version", "task_type", "status", "examples_sha256", "sample_sha256", "only_label")
     columns = {**columns, **{name: getattr(task, name) for name in names}}
-    columns |= {"route": task.route, "conditions": described(task) or None}
+    columns |= {"route": task.route, "conditions": describe_conditions(task) or None}
     remarks = {name: argument.get("remark") for name, argument in task.settings.get("metric_arguments", {}).items()}
     kind = "model" if task.kind == "task" else task.kind
     if not task.scores:

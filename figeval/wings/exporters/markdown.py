@@ -10,7 +10,7 @@ from typing import Any
 
 from figeval import Column, RunRecord, Table
 from figeval.io.text import one_line
-from figeval.records.reference import Published, published
+from figeval.records.reference import Published, published_results
 from figeval.records.schema import SEEN_NOTES, ScoreRecord
 from figeval.reporting.table import MARKS
 from figeval.wings.exporters.score_table import (
@@ -115,7 +115,9 @@ def export_published(runs: Sequence[RunRecord]) -> str:
 
 def _published_numbers(line: ScoreLine) -> list[Published]:
     """Return the published numbers of a line; if a later version of a paper prints one again, that one counts."""
-    return list({number.model: number for number in published(line.task) if number.metric == line.metric}.values())
+    return list(
+        {number.model: number for number in published_results(line.task) if number.metric == line.metric}.values()
+    )
 
 
 def _published_cell(numbers: Sequence[Published]) -> str:

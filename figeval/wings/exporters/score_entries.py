@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from figeval import RecordError, RunRecord, TaskRecord
-from figeval.io.text import cleaned, one_line, shown_json, valid
+from figeval.io.text import clean_json, one_line, shown_json, valid
 from figeval.records import conditions
 from figeval.records.schema import SEEN_NOTES, BaselineRecord, ScoreRecord, baseline_scores
 
@@ -80,7 +80,7 @@ def _entries(
         notes = [SEEN_NOTES[score.seen]] if score.seen else []
         if task is not None:
             notes += conditions.portion_of(run, task), conditions.without_answer(task, score, baselines)
-            notes.append(conditions.described(task))
+            notes.append(conditions.describe_conditions(task))
             if task.only_label is not None:
                 notes.append(f"the right answer is {task.only_label} for every example")
             notes += task.warnings
@@ -129,7 +129,7 @@ def parse_time(run: RunRecord, text: str | None) -> datetime:
 
 def dump_json(value: Any, indent: int | None = 1) -> str:
     """Return JSON, with what a terminal would obey escaped, and a final line feed."""
-    text = json.dumps(cleaned(value, valid), indent=indent, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(clean_json(value, valid), indent=indent, ensure_ascii=False, allow_nan=False)
     return shown_json(text) + "\n"
 
 

@@ -12,7 +12,7 @@ from figeval import FigevalError, Harness, Interval, RecordError, RunRecord, Tas
 from figeval.io.frontend import warn
 from figeval.io.text import one_line
 from figeval.records import conditions
-from figeval.records.provenance import installed, now
+from figeval.records.provenance import installed_version, now
 from figeval.records.run_folder import find_record
 from figeval.records.schema import BaselineRecord, MacroRecord, ScoreRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, read, run_or_seeds
@@ -57,7 +57,7 @@ def board_content(paths: Sequence[Path], harness: Harness, seed: int = 0) -> tup
 
     boards.sort(key=position)
     absent = [absence for board_entry in entries for absence in _absences(board_entry)]
-    version = installed("figeval") or "unknown"
+    version = installed_version("figeval") or "unknown"
     return BoardRecord(made=now(), figeval=version, runs=len(entries), leaderboards=boards, absent=absent), entries
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from figeval.cli.shared import echo, include_path, listed
-from figeval.io.text import counted
+from figeval.cli.shared import echo, include_path, split_names
+from figeval.io.text import pluralize
 
 if TYPE_CHECKING:
     from figeval import WrittenPage
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 @click.option(
     "--metric",
     multiple=True,
-    callback=listed,
+    callback=split_names,
     default=("acc",),
     show_default="acc",
     help="Metrics of the paired comparisons, e.g. acc,span_f1.",
 )
-@click.option("--by", multiple=True, callback=listed, metavar="KEY", help="Add scores by idiom, proverb, corpus …")
+@click.option("--by", multiple=True, callback=split_names, metavar="KEY", help="Add scores by idiom, proverb, corpus …")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed for the sign-flip tests.")
 @click.option("--no_texts", is_flag=True, help="Leave out the texts of the examples.")
 @click.option("--allow_noncommercial", is_flag=True, help="Include texts whose licence excludes commercial use.")
@@ -121,4 +121,4 @@ def board(
 
 
 def _echo_size(path: Path, page: WrittenPage) -> None:
-    echo(f"{path} ({counted(page.runs, 'run')}, {page.bytes / 1e6:.1f} MB)")
+    echo(f"{path} ({pluralize(page.runs, 'run')}, {page.bytes / 1e6:.1f} MB)")

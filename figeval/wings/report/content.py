@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import figeval
 from figeval import JSON, Harness, PredictionRow, RecordError, RunRecord, TaskRecord
-from figeval.io.text import cleaned, one_line
+from figeval.io.text import clean_json, one_line
 from figeval.records import conditions
 from figeval.records.run_folder import RunFolder
 from figeval.records.sweep import run_or_seeds, whole_runs
@@ -287,7 +287,7 @@ def _samples(
         "kinds": _kinds(list(first.values())),
         "runs": [{"run": index, **_answers([rows.get(key) for key in ids], metric)} for index, rows in runs.items()],
     }
-    return cleaned(content)
+    return clean_json(content)
 
 
 def _is_binary(runs: Iterable[Mapping[str, PredictionRow]], metric: str) -> bool:

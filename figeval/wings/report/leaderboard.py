@@ -179,7 +179,7 @@ def _rows(results: Sequence[BoardResult], metric: str, seed: int) -> list[BoardR
                 run=identity,
                 page=entry.page,
                 route=task.route if task is not None else "",
-                conditions=conditions.described(task) if task is not None else "",
+                conditions=conditions.describe_conditions(task) if task is not None else "",
                 same_as=_namesake(result, results),
                 seeds=len(entry.runs),
                 date=one_line(entry.record.started, 10).rstrip("…"),
@@ -248,7 +248,7 @@ def _content(result: BoardResult) -> Hashable:
     if result.fingerprint is None:
         return None
     task = result.task
-    setting = (task.route, conditions.described(task)) if task is not None else ()
+    setting = (task.route, conditions.describe_conditions(task)) if task is not None else ()
     return (result.fingerprint, setting, *((score.metric, score.value) for score in result.scores))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import click
 
 from figeval import FolderInUse, TrainError
-from figeval.cli.shared import C, Finite, allow_external_files, also, listed, settings
+from figeval.cli.shared import C, Finite, allow_external_files, also, settings, split_names
 from figeval.runs.workers.slurm import MASTER, script, spread_script, write_script
 from figeval.wings.training.config import TrainConfig
 
@@ -43,7 +43,7 @@ def _option_arguments(annotation: Any) -> dict[str, Any]:
     if get_origin(annotation) in (dict, Mapping):
         return {"callback": _skip_if_absent(settings), "metavar": "KEY=VALUE,…"}
     if any(get_origin(kind) is tuple for kind in (annotation, *get_args(annotation))):
-        return {"callback": _skip_if_absent(listed), "metavar": "A,B"}
+        return {"callback": _skip_if_absent(split_names), "metavar": "A,B"}
     return {"metavar": _metavar(annotation)}
 
 

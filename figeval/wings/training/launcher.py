@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from figeval import Observer, TrainError
 from figeval.io.frontend import MAX_STOP_SECONDS, end_quickly, environment_of_worker
 from figeval.io.json_files import parse_json
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import choose_device
 from figeval.wings.training.train_folder import TrainFolder
@@ -100,7 +100,7 @@ def check_resources(config: TrainConfig, device: str, gpus: int) -> None:
         raise TrainError("mps is a single device for a single process; leave out --processes, --deepspeed and --fsdp")
     if device == "cuda" and config.processes > gpus:
         raise TrainError(
-            f"--processes {config.processes}, but this machine has {counted(gpus, 'GPU')}; use --processes {gpus}, "
+            f"--processes {config.processes}, but this machine has {pluralize(gpus, 'GPU')}; use --processes {gpus}, "
             "and --nodes for more machines"
         )
     if config.deepspeed and find_spec("deepspeed") is None:

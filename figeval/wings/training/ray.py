@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval import FigevalError, FolderInUse, Observer, RunRecord, TrainError
-from figeval.runs.workers.cluster import Shape, connected, passed_on, resources, runtime_environment
+from figeval.runs.workers.cluster import Shape, cluster_connection, passed_on, resources, runtime_environment
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.sweep import CompleteTraining
 
@@ -144,7 +144,7 @@ def connect_cluster(
     Raises:
         FigevalError: no cluster answers, or it has no room for the workers.
     """
-    with connected(address):
+    with cluster_connection(address):
         shape = Shape.of(resources(), workers, gpus, cpu=config.device == "cpu")
         try:
             yield ClusterTrainings(shape, observer, secrets.token_hex(8))

@@ -12,7 +12,7 @@ from figeval import Column, Harness, Result, Run, Table
 from figeval.api.runs import paths_in
 from figeval.config import Folders
 from figeval.io import frontend
-from figeval.io.text import clean, counted, one_line
+from figeval.io.text import clean, one_line, pluralize
 from figeval.io.validation import checked_arguments
 from figeval.wings.verify.checks import Check, check_run
 from figeval.wings.verify.other_run import compare_runs
@@ -117,7 +117,7 @@ class Verification(Result):
 
     def _summary(self) -> str:
         states = Counter(check.state for check in self.checks)
-        checks, problems = counted(len(self.checks), "check"), counted(states["problem"], "problem")
+        checks, problems = pluralize(len(self.checks), "check"), pluralize(states["problem"], "problem")
         return f"{checks}, {problems}, {states['not checked']} not checked"
 
     def notes(self) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from figeval import Harness, RecomputedRun, RecomputedTask, RecordError, RunRecord, recompute
 from figeval.io.text import one_line
-from figeval.records.provenance import installed
+from figeval.records.provenance import installed_version
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import SCHEMA_VERSION
 from figeval.wings.verify.json_differences import Difference, find_differences, join_texts
@@ -138,7 +138,7 @@ class _Verification(Report):
     @property
     def _uncompared(self) -> set[str]:
         """Fields in which the version of figeval that wrote the run may differ from this one."""
-        return WORDING if self._writer != installed("figeval") else set()
+        return WORDING if self._writer != installed_version("figeval") else set()
 
     @property
     def _writer(self) -> str | None:
@@ -154,7 +154,7 @@ class _Verification(Report):
         if duplicates := [f"{name} is listed {count} times" for name, count in names.items() if count > 1]:
             self.judge("run.json", "tasks", duplicates, "")
         self._check_digests(record.schema_version)
-        if self._writer != (verifier := installed("figeval")):
+        if self._writer != (verifier := installed_version("figeval")):
             text = (
                 f"figeval {self._writer} wrote it, {verifier} verifies it; scores may differ because the code changed"
             )

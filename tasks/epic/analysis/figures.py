@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from figeval.io.plots import BLUE, GREEN, GREY, INK, ORANGE, styled
+from figeval.io.plots import BLUE, GREEN, GREY, INK, ORANGE, style_chart
 
 from .part import Analysis
 
@@ -39,7 +39,7 @@ def sentiment(part: Analysis) -> Any:
         low, high = finding.interval
         title = f"Narratives {correlation_verb(finding.value)} the sentiment of their proverb: r = {finding.value:.2f}"
         subtitle.append(f"95 % interval of r: {low:.2f} to {high:.2f}")
-    return styled((points + line).properties(width=WIDTH, height=HEIGHT), title, subtitle)
+    return style_chart((points + line).properties(width=WIDTH, height=HEIGHT), title, subtitle)
 
 
 def correlation_verb(r: float) -> str:
@@ -79,7 +79,7 @@ def reading_ease(part: Analysis) -> Any:
     easy = sum(value >= 60 for value in values) / len(values)
     title = f"{100 * easy:.0f} % of the narratives are plain English or easier (60 points and more)"
     subtitle = [f"{len(values)} narratives; syllables by pyphen, sentences by Punkt; bins of 5 points"]
-    return styled((bars + rule + label).properties(width=WIDTH, height=HEIGHT), title, subtitle)
+    return style_chart((bars + rule + label).properties(width=WIDTH, height=HEIGHT), title, subtitle)
 
 
 def gender(part: Analysis) -> Any:
@@ -111,7 +111,7 @@ def gender(part: Analysis) -> Any:
     male = share(counts["Gendered mentions"], "male")
     title = f"{male:.0f} of 100 gendered words in the narratives are male"
     subtitle = ["Pronouns and a list of nouns, not coreference: names without a pronoun are not counted"]
-    return styled((blocks + labels).properties(width=WIDTH, height=170), title, subtitle)
+    return style_chart((blocks + labels).properties(width=WIDTH, height=170), title, subtitle)
 
 
 def stack_bar(bar: str, counts: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -153,7 +153,7 @@ def hyponyms(part: Analysis) -> Any:
         f"{different:.0f} lemmas, {tokens:.0f} tokens",
         f"The {len(frequent)} most frequent are shown",
     ]
-    return styled((bars + labels).properties(width=WIDTH, height=19 * MAX_HYPONYMS), title, subtitle)
+    return style_chart((bars + labels).properties(width=WIDTH, height=19 * MAX_HYPONYMS), title, subtitle)
 
 
 def join_words(words: Sequence[str]) -> str:
@@ -194,4 +194,4 @@ def lengths(sizes: Analysis, spans: Analysis) -> Any:
     part = sum(inside for _, inside in rows) / sum(total for total, _ in rows)
     title = f"{100 * part:.0f} % of a narrative's words are aligned with its proverb"
     subtitle = [f"{len(rows)} narratives in cells of 10 by 5 words; spans that overlap count twice"]
-    return styled(chart.properties(width=WIDTH, height=HEIGHT), title, subtitle)
+    return style_chart(chart.properties(width=WIDTH, height=HEIGHT), title, subtitle)

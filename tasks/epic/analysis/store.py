@@ -12,7 +12,7 @@ from typing import Any
 
 from figeval.io.files import cure
 from figeval.io.text import csv_cell
-from figeval.records.provenance import installed
+from figeval.records.provenance import installed_version
 from figeval.records.reference import MeasuredNumber, MeasuredNumbers, write_measured
 from figeval.types import JSON
 
@@ -43,7 +43,7 @@ def write(folder: Path, corpus: AnalysedTexts, parts: Sequence[Analysis], sha256
 def cells(parts: Sequence[Analysis], sha256: str) -> MeasuredNumbers:
     """Return the numbers that are in a table of the paper, for `figeval export --measured`."""
     return MeasuredNumbers(
-        source=f"figeval analyze epic (figeval {installed('figeval')}), epic/full_dataset.json {sha256[:12]}",
+        source=f"figeval analyze epic (figeval {installed_version('figeval')}), epic/full_dataset.json {sha256[:12]}",
         numbers=tuple(
             MeasuredNumber(part=part.table, metric=finding.cell[0], model=finding.cell[1], value=finding.value)
             for part in parts
@@ -63,7 +63,7 @@ def describe_analysis(parts: Sequence[Analysis], sha256: str) -> JSON:
     """Return the content of `analysis.json`; the columns per narrative and proverb are in the CSV files."""
     return {
         "data": {"file": "epic/full_dataset.json", "sha256": sha256},
-        "libraries": {name: installed(name) for name in LIBRARIES},
+        "libraries": {name: installed_version(name) for name in LIBRARIES},
         "parts": {
             part.name: {
                 "left_out": part.left_out or None,

@@ -107,7 +107,7 @@ def chart(comparison: Versus) -> Any:
     """Plot the heat map; its title says how many proverbs neither model gets right."""
     import altair as alt
 
-    from figeval.io.plots import INK, styled
+    from figeval.io.plots import INK, style_chart
 
     k = len(comparison.cells) - 1
     data = alt.Data(
@@ -145,4 +145,4 @@ def chart(comparison: Versus) -> Any:
             f"Correlation of accuracies over proverbs: r = {comparison.r:.2f} (95 % {low:.2f} to {high:.2f})"
         )
     side = 44 * (k + 1) if k > 5 else 62 * (k + 1)
-    return styled((blocks + numbers).properties(width=side, height=side), title, subtitle)
+    return style_chart((blocks + numbers).properties(width=side, height=side), title, subtitle)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from figeval.io.plots import BLUE, INK, ORANGE, styled
+from figeval.io.plots import BLUE, INK, ORANGE, style_chart
 
 from .answers import PairAnswer, each_once
 from .flexibility import IdiomCount, RankCorrelation
@@ -55,7 +55,7 @@ def flexibility(
         heading = alt.TitleParams(correlation.column.removeprefix("impli_"), subtitle=summary, color=INK)
         panels.append(points.properties(width=WIDTH, height=HEIGHT, title=heading))
     subtitle = [f"{model}; Spearman's rank correlation over idioms"]
-    return styled(
+    return style_chart(
         alt.concat(*panels, columns=3), "Is the model right less often about idioms that vary in form?", subtitle
     )
 
@@ -101,7 +101,9 @@ def distances(answers: Sequence[PairAnswer], model: str) -> Any:
         )
         panels.append(bars.properties(width=WIDTH, height=HEIGHT, title=alt.TitleParams(title, color=INK)))
     subtitle = [f"{model}; bars of {BIN} characters"]
-    return styled(alt.concat(*panels, columns=2), "Right and wrong answers by how far the sentences differ", subtitle)
+    return style_chart(
+        alt.concat(*panels, columns=2), "Right and wrong answers by how far the sentences differ", subtitle
+    )
 
 
 def parts(answers: Sequence[PairAnswer]) -> dict[str, list[PairAnswer]]:

@@ -65,11 +65,11 @@ def matched_accuracies(answers: Sequence[PairAnswer], seed: int = 0) -> list[Mat
             answer for answer in answers if answer.task.startswith(beginnings) and answer.right is not None
         )
         if len({answer.is_entailment for answer in group_answers}) == 2:
-            accuracies.append(_matched(group, group_answers, seed))
+            accuracies.append(_match_kinds(group, group_answers, seed))
     return accuracies
 
 
-def _matched(group: str, answers: Sequence[PairAnswer], seed: int) -> MatchedAccuracy:
+def _match_kinds(group: str, answers: Sequence[PairAnswer], seed: int) -> MatchedAccuracy:
     similarities = np.array([answer.similarity for answer in answers])
     edges = np.quantile(similarities, np.linspace(0, 1, DECILES + 1)[1:-1])
     deciles = np.searchsorted(edges, similarities, side="right")
@@ -77,7 +77,7 @@ def _matched(group: str, answers: Sequence[PairAnswer], seed: int) -> MatchedAcc
     kinds = np.array([np.bincount(deciles[entailing == kind], minlength=DECILES) for kind in (False, True)])
     weights = kinds.min(axis=0).astype(np.float64)
     has_both_kinds = weights > 0
-    statistic = Statistic(lambda *_: None, partial(standardised, weights))
+    statistic = Statistic(lambda *_: None, partial(standardise, weights))
     aggregator = MetricAggregator("matched_acc", statistic)
     for answer, decile in zip(answers, deciles, strict=True):
         if has_both_kinds[decile] and answer.right is not None:
@@ -92,7 +92,7 @@ def _matched(group: str, answers: Sequence[PairAnswer], seed: int) -> MatchedAcc
     )
 
 
-def standardised(weights: Floats, sums: Floats) -> Floats:
+def standardise(weights: Floats, sums: Floats) -> Floats:
     """Return the weighted mean over deciles of the mean accuracy on both kinds.
 
     Args:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from figeval.data.building import Stages, Writers, checksum, package_versions
 from figeval.data.row_files import RowFile, read_rows
 from figeval.errors import DataError
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 from figeval.types import JSON
 
 from ..idioms import Lexicon, Occurrence
@@ -118,7 +118,7 @@ class PairBuilder:
                 writers.write(LOCATED, {"sentence": asdict(sentence), "found": asdict(located.occurrence)})
             observer.reach(number)
         observer.end(f"an idiom or word found in {len(seen)} of {total}")
-        return {"read": dict(read), "found": len(seen), "idioms": len(names), "rejected": _sorted(rejected)}
+        return {"read": dict(read), "found": len(seen), "idioms": len(names), "rejected": _sort_counts(rejected)}
 
     def _labels(self) -> tuple[int, Mapping[str, set[str]]]:
         """Return the number of sentences, and the labels given to each sentence about an idiom."""
@@ -181,9 +181,9 @@ class PairBuilder:
                 changed += bool(derivation.provenance["changes"])
                 writers.write(pair_file(name), _row(name, kind, located, derivation))
             observer.reach(number)
-        observer.end(counted(len(seen), "pair"))
+        observer.end(pluralize(len(seen), "pair"))
         notes = {"sentences": total, "pairs": len(seen), "idioms": len(idioms), "changed": changed}
-        return {**notes, "most_of_one": max(idioms.values(), default=0), "rejected": _sorted(rejected)}
+        return {**notes, "most_of_one": max(idioms.values(), default=0), "rejected": _sort_counts(rejected)}
 
 
 def _row(name: str, kind: Kind, located: Located, derivation: Derivation) -> JSON:
@@ -217,5 +217,5 @@ def _subject(sentence: Sentence) -> str:
     return f"{premise_key(sentence.text)} {sentence.idiom.casefold()} {sentence.span}"
 
 
-def _sorted(counts: Counter[str]) -> dict[str, int]:
+def _sort_counts(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

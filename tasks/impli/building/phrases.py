@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from figeval.language.tagging import Token, reader
-from figeval.language.word_forms import inflected, open_lemminflect
+from figeval.language.word_forms import inflect, open_lemminflect
 
 VERB, NOUN, MODIFIER = "verb", "noun", "modifier"
 FRAMES = {VERB: "They will ", NOUN: "It was ", MODIFIER: "It was "}
@@ -260,13 +260,13 @@ def base_of(token: Token) -> str | None:
     if "VERB" not in open_lemminflect().getAllLemmas(word):
         return None
     base = lemma(word, "VERB")
-    return base if any(word in inflected(base, form) for form in ("VB", "VBZ", "VBG")) else None
+    return base if any(word in inflect(base, form) for form in ("VB", "VBZ", "VBG")) else None
 
 
 def same_form(first: Token, second: Token) -> bool:
     """Return whether two verbs are both in base form, both in third person singular or both in -ing form."""
     return any(
-        all(token.lower in inflected(lemma(token.lower, "VERB"), form) for token in (first, second))
+        all(token.lower in inflect(lemma(token.lower, "VERB"), form) for token in (first, second))
         for form in ("VB", "VBZ", "VBG")
     )
 

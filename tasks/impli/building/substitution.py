@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from figeval.language.tagging import BE, DO, HAVE, SUBJECTS, Token
-from figeval.language.word_forms import after_article, indefinite_article, inflected, open_lemminflect
+from figeval.language.word_forms import after_article, indefinite_article, inflect, open_lemminflect
 
 from ..idioms import ARTICLES
 from .phrases import FINITE, MODIFIER, NOUN, NOUNS, OTHER_PART, PLURAL, VERB, Phrase, Rejected, fit_phrase, lemma
@@ -206,7 +206,7 @@ def conjugate(site: Site, phrase: Phrase, changes: list[str]) -> str:
         base = lemma(text[start:end], "VERB")
         if base == "be" and _auxiliary(site) in (*DO, "n't"):
             raise Rejected(FORM)
-        form = be_form(site, tag) if base == "be" else next(iter(inflected(base, tag)), None)
+        form = be_form(site, tag) if base == "be" else next(iter(inflect(base, tag)), None)
         if form is None:
             raise Rejected(FORM)
         if form != text[start:end]:
@@ -220,7 +220,7 @@ def _is_past(site: Site) -> bool:
     assert site.head is not None
     verb, before = _head(site).lower, site.tag(site.head - 1)
     has_object = site.head < site.last and site.tag(site.head + 1) in NOUN_PHRASE
-    return has_object and before in (*NOUNS, *SUBJECTS) and verb in inflected(lemma(verb, "VERB"), "VBD")
+    return has_object and before in (*NOUNS, *SUBJECTS) and verb in inflect(lemma(verb, "VERB"), "VBD")
 
 
 def _auxiliary(site: Site) -> str:
@@ -239,7 +239,7 @@ def verb_form(token: Token) -> str:
         return token.tag
     if "VERB" not in open_lemminflect().getAllLemmas(token.lower):
         raise Rejected(NO_PART)
-    forms = [tag for tag in ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG") if token.lower in inflected(base, tag)]
+    forms = [tag for tag in ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG") if token.lower in inflect(base, tag)]
     if token.tag in forms:
         return token.tag
     if len(forms) != 1:
@@ -269,7 +269,7 @@ def decline_noun(site: Site, phrase: Phrase, changes: list[str]) -> str:
     dictionary_words = site.name.lower().replace("-", " ").split()
     if head.tag not in PLURAL or head.lower in dictionary_words or phrase.is_plural:
         return phrase.text
-    plural = next(iter(inflected(lemma(phrase.text[start:end], "NOUN"), "NNS")), None)
+    plural = next(iter(inflect(lemma(phrase.text[start:end], "NOUN"), "NNS")), None)
     if plural is None:
         raise Rejected(FORM)
     changes.append(f"{phrase.text[start:end]} → {plural} (NNS)")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 
 from figeval.language.tagging import reader
-from figeval.language.word_forms import PARTS, after_article, inflected, open_wordnet, single_words, with_capitals
+from figeval.language.word_forms import PARTS, after_article, inflect, open_wordnet, single_words, with_capitals
 
 from ..idioms import FUNCTION_STEMS, TOKEN, has_words, stem
 from .inputs import Glossary, Sense
@@ -187,7 +187,7 @@ def antonym(word: str, tag: str) -> str | None:
     wordnet, pos = open_wordnet(), PARTS.get(tag[:2])
     lemma = wordnet.morphy(word, pos) if pos else None
     form = tag.replace("NNP", "NN")
-    if lemma is None or lemma in LIGHT or word not in inflected(lemma, form):
+    if lemma is None or lemma in LIGHT or word not in inflect(lemma, form):
         return None
     for entry in wordnet.lemmas(lemma, pos):  # the commonest sense first
         antonyms = {other.name() for other in entry.antonyms()}

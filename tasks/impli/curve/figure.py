@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from figeval.io.plots import BLUE, GREEN, INK, ORANGE, styled
+from figeval.io.plots import BLUE, GREEN, INK, ORANGE, style_chart
 
 from .results import CurveNumber, regimes_of
 
@@ -69,7 +69,7 @@ def curves(numbers: Sequence[CurveNumber], model: str) -> Any:
         panels.append(
             alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=alt.TitleParams(title, color=INK))
         )
-    return styled(
+    return style_chart(
         alt.concat(*panels, columns=2),
         "What is learned about an idiom from other idioms",
         subtitle_lines(numbers, model),

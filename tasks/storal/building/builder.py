@@ -17,7 +17,7 @@ from figeval.data.building import Stages, Writers, checksum, package_versions
 from figeval.data.row_files import read_rows
 from figeval.data.text_files import text_lines
 from figeval.errors import DataError, FigevalError
-from figeval.io.text import counted
+from figeval.io.text import pluralize
 from figeval.models.model import Backends, open_model
 from figeval.task_types.choice import ChoiceExample
 from figeval.types import JSON
@@ -183,7 +183,7 @@ class StoralBuilder:
     def _topics(self, morals: list[str]) -> topics.Topics:
         options, observer = self._options, self._stages.observer
         max_topics = options.topics or topics.MAX_TOPICS
-        observer.start("topics", max_topics, unit="number", note=f"of {counted(len(morals), 'moral')}")
+        observer.start("topics", max_topics, unit="number", note=f"of {pluralize(len(morals), 'moral')}")
         model = topics.learn(
             morals,
             options.language,
@@ -282,7 +282,7 @@ class StoralBuilder:
                 writers.write(data_file(kind, pair.split), content)
                 sizes[pair.split] += 1
             observer.reach(number)
-        observer.end(counted(sum(sizes.values()), "item"))
+        observer.end(pluralize(sum(sizes.values()), "item"))
         return sizes
 
     def _shared_fields(self, pair: Pair) -> JSON:

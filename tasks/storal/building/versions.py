@@ -14,7 +14,7 @@ from functools import cache
 from typing import TypeAlias
 
 from figeval.language.tagging import reader
-from figeval.language.word_forms import PARTS, WORD, inflected, open_wordnet, single_words
+from figeval.language.word_forms import PARTS, WORD, inflect, open_wordnet, single_words
 
 from .. import extras
 from .antonyms import NO_WORDS, Dropped, Replacement, replacement
@@ -68,7 +68,7 @@ def _sense(word: str, tag: str) -> Sense | None:
     wordnet, pos = open_wordnet(), PARTS.get(tag[:2])
     lemma = wordnet.morphy(word, pos) if pos else None
     form = tag.replace("NNP", "NN")  # a capitalised noun is replaced like any other
-    if lemma is None or word not in inflected(lemma, form):  # no such lemma, or the spelling contradicts the tag
+    if lemma is None or word not in inflect(lemma, form):  # no such lemma, or the spelling contradicts the tag
         return None
     for entry in wordnet.lemmas(lemma, pos):  # the commonest sense first
         antonym_names = {antonym.name() for antonym in entry.antonyms()}

@@ -14,7 +14,7 @@ from math import fsum
 from pathlib import Path
 
 from figeval.errors import RecordError
-from figeval.metrics.paired import paired
+from figeval.metrics.paired import compare_paired
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord, TaskRecord
@@ -135,7 +135,7 @@ def _difference_to_floor(
     questions = (
         [] if reason else [(_value(row, DIFFERENCE), floor_values.get(row["id"]), row["cluster"]) for row in unseen]
     )
-    comparison = paired(
+    comparison = compare_paired(
         [value for value, _, _ in questions],
         [value for _, value, _ in questions],
         [cluster for _, _, cluster in questions],

@@ -19,7 +19,7 @@ from figeval.metrics.classification import macro_f1
 from figeval.metrics.differences import score_interval
 from figeval.metrics.discrimination import area, area_features
 from figeval.metrics.intervals import by_cluster
-from figeval.metrics.paired import PairedTest, paired, paired_over_seeds, sign_flip
+from figeval.metrics.paired import PairedTest, compare_paired, paired_over_seeds, sign_flip
 from figeval.metrics.statistic import Statistic, as_statistic, ratio
 from figeval.wings.comparison import exchange
 from figeval.wings.comparison.detectable import detectable, detectable_by, equivalence, mcnemar_power
@@ -146,18 +146,21 @@ def test_the_detectable_difference_of_a_plan_is_that_of_the_exact_test() -> None
 
 def test_what_a_comparison_could_have_found() -> None:
     """One example of 1,000 differs: a difference of .79 points has eight such examples, and six of them are needed."""
-    detectable = detectable_by(paired([1.0] + [0.0] * 999, [0.0] * 1000))
+    detectable = detectable_by(compare_paired([1.0] + [0.0] * 999, [0.0] * 1000))
     assert detectable == pytest.approx(0.00789, abs=1e-5)
     assert mcnemar_power(1000, 0.00789, 0.00789, 0.05) == pytest.approx(0.8, abs=1e-3)
-    assert detectable_by(paired([1.0] * 9 + [0.0], [0.0] * 10, [f"c{number // 2}" for number in range(10)])) is None
-    assert detectable_by(paired([1.0, 1.0], [0.0, 1.0])) is None
+    assert (
+        detectable_by(compare_paired([1.0] * 9 + [0.0], [0.0] * 10, [f"c{number // 2}" for number in range(10)]))
+        is None
+    )
+    assert detectable_by(compare_paired([1.0, 1.0], [0.0, 1.0])) is None
 
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=8, max_size=40), st.floats(0.01, 0.9))
 def test_equivalence_is_two_one_sided_t_tests(rows: list[tuple[int, int]], margin: float) -> None:
     a, b = zip(*((score + 2, other) for score, other in rows), strict=True)
-    p = equivalence(paired(a, b, bounds=None), margin)
+    p = equivalence(compare_paired(a, b, bounds=None), margin)
     difference = np.array(a) - np.array(b)
     if np.count_nonzero(difference) < 10 or np.ptp(difference) == 0:
         assert p is None
@@ -170,7 +173,7 @@ def test_equivalence_is_two_one_sided_t_tests(rows: list[tuple[int, int]], margi
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(2, 40), st.floats(0.01, 0.5))
 def test_equivalence_of_0_1_values_is_tangos_score_test(a_only: int, b_only: int, same: int, margin: float) -> None:
     n = a_only + b_only + same
-    result = paired([1.0] * a_only + [0.0] * (b_only + same), [0.0] * a_only + [1.0] * b_only + [0.0] * same)
+    result = compare_paired([1.0] * a_only + [0.0] * (b_only + same), [0.0] * a_only + [1.0] * b_only + [0.0] * same)
     p = equivalence(result, margin)
     for z in (1.2, 1.645, 2.0):
         low, high = score_interval(a_only, b_only, n, z)
@@ -202,7 +205,7 @@ def test_the_detectable_difference_is_found_with_probability_80() -> None:
     for _ in range(1000):
         decided = generator.random(n)
         difference = np.where(decided < 0.1 + effect / 2, 1.0, np.where(decided < 0.2, -1.0, 0.0))
-        result = paired(np.maximum(difference, 0).tolist(), np.maximum(-difference, 0).tolist())
+        result = compare_paired(np.maximum(difference, 0).tolist(), np.maximum(-difference, 0).tolist())
         rejections += (result.low or 0) > 0 or (result.high or 0) < 0
         guesses.append(detectable_by(result) or 0)
     assert 0.75 < rejections / 1000 < 0.88
@@ -220,7 +223,7 @@ def test_the_detectable_difference_is_found_in_few_clusters(clusters: int, size:
     for _ in range(1000):
         decided = generator.random(clusters * size)
         a, b = decided < (share + effect) / 2, (decided >= (share + effect) / 2) & (decided < share)
-        rejections += (paired(a.astype(float).tolist(), b.astype(float).tolist(), names).p or 1) < 0.05
+        rejections += (compare_paired(a.astype(float).tolist(), b.astype(float).tolist(), names).p or 1) < 0.05
     assert 0.72 < rejections / 1000 < 0.88
 
 
@@ -232,7 +235,7 @@ def test_the_detectable_difference_that_is_printed_is_found_in_few_clusters(clus
 
     def compared(difference: float) -> Any:
         differences = np.repeat(generator.normal(0, 0.1, clusters), 5) + generator.normal(0, 0.2, clusters * 5)
-        return paired((difference + differences).tolist(), [0.0] * len(differences), names, None)
+        return compare_paired((difference + differences).tolist(), [0.0] * len(differences), names, None)
 
     printed = float(np.mean([detectable_by(compared(0.1)) or 0 for _ in range(300)]))
     power = np.mean([(compared(printed).p or 1) < 0.05 for _ in range(1000)])
@@ -250,7 +253,7 @@ def test_equivalence_keeps_its_level_if_hardly_any_example_differs(clusters: int
     for _ in range(1000):
         differences = np.repeat(generator.beta(margin * 3, (1 - margin) * 3, clusters), size)
         worse = generator.random(clusters * size) < differences
-        result = paired((~worse).astype(float).tolist(), [1.0] * len(worse), None if size == 1 else names)
+        result = compare_paired((~worse).astype(float).tolist(), [1.0] * len(worse), None if size == 1 else names)
         wrong += (equivalence(result, margin) or 1) < 0.05
     assert wrong / 1000 < 0.06
 
@@ -278,7 +281,7 @@ def test_bootstrap_intervals_cover_a_difference_in_f1(clusters: int, size: int) 
 
 
 def test_an_interval_has_no_impossible_differences() -> None:
-    comparison = paired([4.0, 0.0, 4.0, 4.0, 4.0], [0.0, 1.0, 0.0, 0.0, 1.0], bounds=None)
+    comparison = compare_paired([4.0, 0.0, 4.0, 4.0, 4.0], [0.0, 1.0, 0.0, 0.0, 1.0], bounds=None)
     assert comparison.high is not None
     assert comparison.high > 4
     assert clip_interval(comparison, (0.0, 4.0)).high == 4.0
@@ -293,7 +296,7 @@ def test_skewed_differences_raise_few_false_alarms() -> None:
         a, b, names = draw_skewed(generator, ZIPF, 0.04)
         sums, *_ = by_cluster(np.subtract(a, b), names)
         alarms["flip"] += sign_flip(sums) <= 0.05
-        alarms["means"] += (paired(a, b, names).p or 1) <= 0.05
+        alarms["means"] += (compare_paired(a, b, names).p or 1) <= 0.05
         if repeat < 400:
             features = [[(value, 1.0) for value in run] for run in (a, b)]
             alarms["statistic"] += (paired_statistic(*features, names, ratio, draws=999).p or 1) <= 0.05
@@ -310,7 +313,7 @@ def test_the_planned_difference_is_found_in_clusters_of_unequal_size() -> None:
     for _ in range(600):
         decided = generator.random(len(names))
         a, b = decided < (0.2 + effect) / 2, (decided >= (0.2 + effect) / 2) & (decided < 0.2)
-        rejections += (paired(a.astype(float).tolist(), b.astype(float).tolist(), names).p or 1) < 0.05
+        rejections += (compare_paired(a.astype(float).tolist(), b.astype(float).tolist(), names).p or 1) < 0.05
     assert 0.73 < rejections / 600 < 0.87
 
 

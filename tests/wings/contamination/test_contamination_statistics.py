@@ -15,7 +15,7 @@ from figeval.wings.contamination.statistics import (
     least_likely,
     mean_score,
     order_test,
-    standardized,
+    standardize,
 )
 
 
@@ -80,7 +80,7 @@ def test_the_least_likely_fifth() -> None:
 
 def test_tokens_are_related_to_the_vocabulary() -> None:
     scores = np.array([[-1.0, -2.0, 0.5], [-4.0, -2.0, 2.0], [0.0, 0.0, 0.0]])
-    assert standardized(scores).tolist() == [2.0, -1.0], "a token without an alternative says nothing"
+    assert standardize(scores).tolist() == [2.0, -1.0], "a token without an alternative says nothing"
 
 
 def test_the_difference_of_two_means_has_the_interval_of_newcombe() -> None:

@@ -26,7 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from figeval import DataError, FigevalError, OptionError
 from figeval.io.json_files import InvalidJSON, parse_json
-from figeval.io.validation import validated
+from figeval.io.validation import validate
 from figeval.records.provenance import now
 from figeval.wings.annotation.items import Questionnaire
 from figeval.wings.annotation.journal import Journal, PageAnswer, find_journal, find_journals
@@ -156,7 +156,7 @@ class _Pages:
             if len(body) > MAX_REQUEST_BYTES:
                 raise _Refusal(413, f"an answer has at most {MAX_REQUEST_BYTES} bytes")
         try:
-            sent = validated(parse_json(body), "the answer", _SentAnswer, DataError, cure="reload the page")
+            sent = validate(parse_json(body), "the answer", _SentAnswer, DataError, cure="reload the page")
         except InvalidJSON as error:
             raise _Refusal(400, f"the answer is not valid JSON: {error}") from error
         journal = self._journal(sent.annotator)

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any
 
 from figeval import JSON
-from figeval.io.plots import BLUE, GREEN, GREY, ORANGE, PADDING, PLOT_PACKAGES, styled
+from figeval.io.plots import BLUE, GREEN, GREY, ORANGE, PADDING, PLOT_PACKAGES, style_chart
 from figeval.records.training import TrainingRecord
 
 COLOURS = (BLUE, ORANGE, GREEN, "#AA5591", "#8A6D00", "#4A6FD0")  # of the runs, as in page.css
@@ -227,7 +227,7 @@ def _picture(
     """
     import vl_convert
 
-    spec = styled(chart, title, [subtitle] if subtitle else []).to_dict()
+    spec = style_chart(chart, title, [subtitle] if subtitle else []).to_dict()
     sides = {"left": left, "right": (*right, subtitle, title)}
     room = {side: SPREAD * LETTER * max(map(len, labels), default=0) for side, labels in sides.items()}
     spec["padding"] = dict.fromkeys(("left", "right", "top", "bottom"), PADDING)

@@ -18,9 +18,9 @@ from typing import Any
 from markupsafe import Markup
 
 from figeval import JSON, Grid, RunRecord, TaskRecord, html_document
-from figeval.io.text import clean, cleaned, one_line
+from figeval.io.text import clean, clean_json, one_line
 from figeval.records import conditions
-from figeval.records.provenance import installed, now
+from figeval.records.provenance import installed_version, now
 from figeval.records.schema import ScoreRecord, baseline_scores
 from figeval.reporting import table
 from figeval.reporting.grid import EMPTY_CELL, format_number
@@ -104,7 +104,7 @@ def report_page(
         "sections": [(key, name) for key, name in SECTIONS.items() if present[key]],
         "back": back,
         "made": now(),
-        "version": installed("figeval") or "unknown",
+        "version": installed_version("figeval") or "unknown",
     }
     styles = ("page.css", "report.css")
     return html_document(__package__, "page.html.jinja", {**panels, **frame}, styles=styles, script="report.js")
@@ -290,7 +290,11 @@ def _breakdown(
         row = [one_line(value)]
         for scores in scores_by_run.values():
             score = scores.get(value)
-            row += (EMPTY_CELL, "", "") if score is None else (table.marked(score), table.interval(score), str(score.n))
+            row += (
+                (EMPTY_CELL, "", "")
+                if score is None
+                else (table.mark_value(score), table.interval(score), str(score.n))
+            )
         rows.append(tuple(row))
     columns = [column for run in scores_by_run for column in (labels[run], "95 % interval", "n")]
     limit = f"; the {MAX_GROUPS} most frequent of {len(values)}" if len(values) > MAX_GROUPS else ""
@@ -343,7 +347,7 @@ def _statuses(runs: Sequence[RunRecord], columns: Columns) -> Grid:
 def _charts(content: ReportContent, columns: Columns) -> JSON:
     colours = {columns.labels[run]: charts.COLOURS[columns.colours[run]] for run in columns.whole_runs}
     points = [point for run in columns.whole_runs for point in _points(content.runs[run], columns.labels[run])]
-    scores = charts.scores(cleaned(points), colours)
+    scores = charts.scores(clean_json(points), colours)
     calibration, positions = (
         [
             {**series, "label": columns.whole_label(series["run"]), "single": columns.labels[series["run"]]}
