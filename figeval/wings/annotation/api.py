@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from figeval import JSON, Column, Harness, OptionError, Result, Table
-from figeval.api.runs import Runs, Task, as_list, given_options, model_name, paths_in, run_paths, task_names
+from figeval.api.runs import Runs, Task, as_list, given_options, long_work, model_name, paths_in, run_paths, task_names
 from figeval.config import Folders
 from figeval.io import frontend
 from figeval.io.text import near, pluralize
@@ -220,7 +220,7 @@ def judge_items(
         items: folder of the items.
         model: a name, a folder or a hub id, or an object with `loglikelihood` or `generate`.
         name: name of the judge's files in the folder; by default that of the model. For an object also its name.
-        progress: print on stderr what is already answered, and what the rest will cost.
+        progress: show on stderr what the questions will cost, and how many of them are answered.
         options: further flags of `figeval annotate judge` under the same names: `model_args`, `template`, `limit`,
             `device`, `max_cost`, `max_tokens`, `batch`, `resubmit_lost`, `seed`, `include_path`.
 
@@ -254,9 +254,9 @@ def judge_items(
         limit=limit,
         common={"seed": 0} | {option: flags[option] for option in MODEL_OPTIONS if flags.get(option)},
     )
-    with frontend.python_program(watched=progress):
+    with long_work(progress=progress) as observer:
         harness = Harness(include=paths_in(flags.get("include_path", ())), models=objects)
-        return JudgedItems(Path(items), ask_judge(judging, harness))
+        return JudgedItems(Path(items), ask_judge(judging, harness, observer))
 
 
 @dataclass(frozen=True, slots=True)

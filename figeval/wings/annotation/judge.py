@@ -21,6 +21,7 @@ from figeval import (
     Harness,
     Inquiry,
     Model,
+    Observer,
     OptionError,
     Prediction,
     PromptContext,
@@ -35,7 +36,7 @@ from figeval import (
     load_template,
 )
 from figeval.config import IGNORED_MODEL_ARGS
-from figeval.io.frontend import notice, warn
+from figeval.io.frontend import warn
 from figeval.io.text import clean, clean_json
 from figeval.records import provenance
 from figeval.records.schema import ModelRecord
@@ -97,7 +98,7 @@ class Judging:
         )
 
 
-def ask_judge(judging: Judging, harness: Harness) -> JudgeAnswers:
+def ask_judge(judging: Judging, harness: Harness, observer: Observer) -> JudgeAnswers:
     """Ask a model about all items that it has not judged yet, and store its answers next to the key.
 
     Raises:
@@ -154,49 +155,58 @@ def ask_judge(judging: Judging, harness: Harness) -> JudgeAnswers:
             return route.begin(question, contexts[question.criterion.name])
 
         with files.answers.locked():
-            return _collect_answers(files, record, questions, begin, model, in_batches="batch" in judging.common)
+            interview = _Interview(files, questions, begin, model, in_batches="batch" in judging.common)
+            return interview.collect_answers(record, observer)
 
 
-def _collect_answers(
-    files: JudgeFiles,
-    record: JudgeRecord,
-    questions: Sequence[JudgeQuestion],
-    begin: Callable[[JudgeQuestion], Dialogue],
-    model: Model,
-    *,
-    in_batches: bool,
-) -> JudgeAnswers:
-    """Ask the questions without a stored answer, store the answers, and return all that are stored."""
-    record = files.continue_record(record)
-    rows = {row.question: row for row in files.answers.rows()}
-    inquiry = Inquiry(lambda: questions, begin, rows.keys)
-    missing = [question.id for question in inquiry.missing()]
-    if rows:
-        notice(f"{files.answers.path}: {len(questions) - len(missing)} of {len(questions)} questions are answered")
-    for sentence in record.kin():
-        warn(f"judge {model.name}: {sentence}, so also use a judge of another family")
-    record = files.write_record(record, rows.values())
-    inquiry.announce_cost(model)
-    try:
-        with files.answers.appending() as append:
+@dataclass(frozen=True, slots=True)
+class _Interview:
+    """The questions to a judge, and where its answers are stored."""
 
-            def store(question: JudgeQuestion, prediction: Prediction) -> None:
-                row = JudgeRow.of(question, prediction)
-                append(row)
-                rows[question.id] = row
+    files: JudgeFiles
+    questions: Sequence[JudgeQuestion]
+    begin: Callable[[JudgeQuestion], Dialogue]
+    model: Model
+    in_batches: bool
 
-            for _ in inquiry.answer(model, store, in_batches=in_batches):
-                pass
-    finally:
-        if missing:
-            # Without a question, an API model does not know what it has cost.
-            record = record.model_copy(update={"description": clean_json(model.description())})
-        record = files.write_record(record, rows.values())
-    in_order = {question.id: rows[question.id] for question in questions if question.id in rows} | rows
-    failed = sum(question not in rows for question in missing)
-    return JudgeAnswers(
-        files.name, record, tuple(in_order.values()), failed, frozenset(question.item for question in questions)
-    )
+    def collect_answers(self, record: JudgeRecord, observer: Observer) -> JudgeAnswers:
+        """Ask the questions without a stored answer, store the answers, and return all that are stored."""
+        record = self.files.continue_record(record)
+        rows = {row.question: row for row in self.files.answers.rows()}
+        inquiry = Inquiry(lambda: self.questions, self.begin, rows.keys)
+        missing = [question.id for question in inquiry.missing()]
+        for sentence in record.kin():
+            warn(f"judge {self.model.name}: {sentence}, so also use a judge of another family")
+        record = self.files.write_record(record, rows.values())
+        inquiry.announce_cost(self.model)
+        answered = len(self.questions) - len(missing)
+        observer.start(f"judge {self.model.name}", len(self.questions), answered, unit="question")
+        try:
+            with self.files.answers.appending() as append:
+
+                def store(question: JudgeQuestion, prediction: Prediction) -> None:
+                    row = JudgeRow.of(question, prediction)
+                    append(row)
+                    rows[question.id] = row
+
+                for count in inquiry.answer(self.model, store, in_batches=self.in_batches):
+                    answered += count
+                    observer.reach(answered)
+            observer.end()
+        finally:
+            if missing:
+                # Without a question, an API model does not know what it has cost.
+                record = record.model_copy(update={"description": clean_json(self.model.description())})
+            record = self.files.write_record(record, rows.values())
+        in_order = {question.id: rows[question.id] for question in self.questions if question.id in rows} | rows
+        failed = sum(question not in rows for question in missing)
+        return JudgeAnswers(
+            self.files.name,
+            record,
+            tuple(in_order.values()),
+            failed,
+            frozenset(question.item for question in self.questions),
+        )
 
 
 def _digest(content: Any) -> str:

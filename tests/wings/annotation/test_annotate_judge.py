@@ -95,7 +95,7 @@ def test_a_judge_is_recorded_and_asked_once(cli: Cli, desk: Desk, tmp_path: Path
     assert len(about["template_sha256"]) == len(about["texts_sha256"]) == 64
     again = cli(*at(desk, input_price=1, output_price=2))
     assert again.code == 0, again.err
-    assert "8 of 8 questions are answered" in again.err
+    assert "judge openai:m: 8 questions, 8 of them kept from before" in again.err
     assert len(desk.requests) == 8
     assert record(tmp_path / "items")["description"]["cost"] == about["description"]["cost"]
 
