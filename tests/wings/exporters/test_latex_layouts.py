@@ -101,6 +101,7 @@ def test_other_formats_have_no_layouts() -> None:
         figeval.export(MINILM, to="csv", layout="epic_table_7")
 
 
+@pytest.mark.wing("comparison")
 def test_the_best_run_is_bold_and_those_that_tie(tmp_path: Path) -> None:
     """Runs of one model have equal scores: both are bold and neither differs."""
     folders = [finished(tmp_path / name, "mini_fables") for name in "ab"]
@@ -111,6 +112,7 @@ def test_the_best_run_is_bold_and_those_that_tie(tmp_path: Path) -> None:
     assert re.search(r"caption\{Scores of [^,]+ and [^,]+ on mini\\_fables, with", text)
 
 
+@pytest.mark.wing("comparison")
 def test_every_run_has_its_own_number_of_examples(tmp_path: Path) -> None:
     """A run that answered 10 of 40, and one that answered all, in any order and in every format of tables."""
     limited = task(scores=[score(value=1.0, n=10)], counts={"ok": 10, "empty": 30})
@@ -146,6 +148,7 @@ def test_a_task_with_a_single_right_answer_has_no_best_run() -> None:
     assert "the right answer is entailment for every example" in text
 
 
+@pytest.mark.wing("comparison")
 def test_the_contrast_stands_beside_tasks_with_a_single_right_answer(tmp_path: Path) -> None:
     name = {"suite": "s", "contrast": "c", "tasks": ["yes", "no"], "label": "yes"}
     contrast = {**name, "positive": 40, "negative": 40, "scores": [score("auc", 0.7)]}
