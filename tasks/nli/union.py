@@ -43,11 +43,10 @@ class UnionRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """The ids of both sets, and the number of dropped rows by training part and reason."""
+    """The ids of both sets."""
 
     train: frozenset[str]
     dev: frozenset[str]
-    dropped: Mapping[tuple[str, str], int]
 
 
 def rows(name: str, context: DataContext) -> Iterator[Row]:
@@ -66,13 +65,9 @@ def union(paths: tuple[tuple[Path, ...], ...]) -> Union:
     ambiguous = labelled_twice(entries[part] for part in (*TRAIN, *DEV))
     tests = texts_of(entries[part] for part in TEST)
     dev = list(choose_dev(entries, tests | ambiguous))
-    barred = {
-        "in a test set": tests,
-        "in a validation set": texts_of(entries[part] for part in VALIDATION),
-        "two labels": ambiguous,
-    }
-    train, dropped = choose_train(entries, barred, {entry.texts[0] for entry in dev})
-    return Union(frozenset(train), frozenset(entry.id for entry in dev), dropped)
+    validation = texts_of(entries[part] for part in VALIDATION)
+    train = choose_train(entries, tests | validation | ambiguous, {entry.texts[0] for entry in dev})
+    return Union(frozenset(train), frozenset(entry.id for entry in dev))
 
 
 def read(part: str, paths: tuple[Path, ...]) -> Iterator[UnionRow]:
@@ -94,32 +89,19 @@ def labelled_twice(parts: Iterable[Iterable[UnionRow]]) -> set[Texts]:
     return {texts for texts, pair_labels in labels.items() if len(pair_labels) > 1}
 
 
-def choose_train(
-    entries: Mapping[str, list[UnionRow]], barred: Mapping[str, set[Texts]], premises: set[str]
-) -> tuple[list[str], Counter[tuple[str, str]]]:
-    """Return the remaining ids of `TRAIN`, and the number of dropped entries by (part, first reason that applies).
+def choose_train(entries: Mapping[str, list[UnionRow]], barred: set[Texts], premises: set[str]) -> Iterator[str]:
+    """Yield the ids of the pairs of `TRAIN` that remain; README.md counts the others by reason.
 
     Args:
         entries: entries of all parts.
-        barred: pairs that must not be in the training set, by reason.
+        barred: pairs that must not be in the training set.
         premises: premises of `dev`.
     """
     seen: set[Texts] = set()
-    ids, dropped = [], Counter[tuple[str, str]]()
-    for part, entry in [(name, entry) for name in TRAIN for entry in entries[name]]:
-        reasons = {name: entry.texts in texts for name, texts in barred.items()}
-        reasons |= {
-            "no words": not all(entry.texts),
-            "premise in dev": entry.texts[0] in premises,
-            "repeated": entry.texts in seen,
-        }
-        reason = next((name for name, holds in reasons.items() if holds), None)
-        if reason is None:
-            ids.append(entry.id)
+    for entry in (entry for part in TRAIN for entry in entries[part]):
+        if all(entry.texts) and not (entry.texts in barred or entry.texts in seen) and entry.texts[0] not in premises:
             seen.add(entry.texts)
-        else:
-            dropped[part, reason] += 1
-    return ids, dropped
+            yield entry.id
 
 
 def choose_dev(entries: Mapping[str, list[UnionRow]], barred: set[Texts]) -> Iterator[UnionRow]:
