@@ -7,17 +7,15 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from figeval import DuplicateName, FigevalError, Harness, PluginError, Registry, UnknownName, hookimpl, hooks
-from figeval.cli.ls import listings
-from figeval.cli.show import views_by_name
+from figeval import DuplicateName, FigevalError, PluginError, Registry, UnknownName, hookimpl, hooks
 from figeval.registry import fill, load_target, signature_of, spell_call
-from figeval.runs.stored import load_exporters
 from figeval.testing import harness
+from tests.cli.conftest import Cli
 
 
 def registry(*names: str) -> Registry[Any]:
@@ -199,24 +197,7 @@ def test_preference_takes_no_name_from_anybody() -> None:
 PAGE = Path(__file__).resolve().parent.parent / "docs/plugins.md"
 REGISTERING = sorted(hook for hook in hooks.HOOKS if hook.startswith("register_") and hook != "register_commands")
 OF_WINGS = {"register_learners": "training", "register_presets": "training", "register_layouts": "exporters"}
-LOADERS: dict[str, Callable[[Any], Any]] = {
-    "register_tasks": lambda manager: Harness(manager).catalogue,
-    "register_sources": lambda manager: Harness(manager).readers,
-    "register_task_types": lambda manager: Harness(manager).task_types,
-    "register_routes": lambda manager: list(Harness(manager).routes),
-    "register_backends": lambda manager: Harness(manager).backends,
-    "register_learners": lambda manager: load_target("figeval.wings.training.learners:load_learners")(manager),
-    "register_presets": lambda manager: load_target("figeval.wings.training.presets:load_presets")(manager),
-    "register_metrics": lambda manager: list(Harness(manager).metrics),
-    "register_exporters": load_exporters,
-    "register_layouts": lambda manager: load_target("figeval.wings.exporters.layouts:load_layouts")(manager),
-    "register_listings": listings,
-    "register_views": lambda manager: views_by_name(Harness(manager)),
-}
-
-
-def test_every_hook_that_registers_has_a_loader() -> None:
-    assert sorted(LOADERS) == REGISTERING
+CALLED_BY = {"register_exporters": ("export", "nowhere", "--to", "csv"), "register_views": ("show", "nowhere")}
 
 
 def methods_of(hook: str) -> list[str]:
@@ -227,7 +208,7 @@ def methods_of(hook: str) -> list[str]:
 
 
 def calls(hook: str) -> list[str]:
-    """How the registrar of a hook is called, spelled out; of another hook how it is called itself."""
+    """How the registrar of a hook is called, spell_call out; of another hook how it is called itself."""
     if hook not in REGISTERING:
         return [spell_call(inspect.signature(getattr(hooks, hook)), hook)]
     return [
@@ -258,13 +239,15 @@ def test_the_documentation_lists_the_hooks_in_their_order() -> None:
 @pytest.mark.parametrize(
     "hook", [pytest.param(hook, marks=pytest.mark.wing(*filter(None, [OF_WINGS.get(hook)]))) for hook in REGISTERING]
 )
-def test_what_receives_the_call_takes_what_the_registrar_declares(hook: str) -> None:
+def test_what_receives_the_call_takes_what_the_registrar_declares(
+    hook: str, install: Callable[..., None], cli: Cli
+) -> None:
     received: list[Any] = []
-    manager = harness().manager
-    spy = SimpleNamespace(**{hook: hookimpl(lambda register: received.append(register))})
-    manager.load("spy", "a test", lambda: spy)
-    LOADERS[hook](manager)
-    (register,) = received
+    spy = ModuleType("spy")
+    setattr(spy, hook, hookimpl(lambda register: received.append(register)))
+    install(spy)
+    cli(*CALLED_BY.get(hook, ("ls", "plugins")))
+    register = received[0]
     for method in methods_of(hook):
         takes = inspect.signature(register.methods[method]).parameters
         declared = signature_of(hook, method).parameters

@@ -16,7 +16,6 @@ from figeval import DataError, FigevalError, UnknownName
 from figeval.data import cache
 from figeval.data import download as web
 from figeval.data.download import Patience
-from figeval.io.files import home
 from tests.data.loopback import Site, answer, truncate
 
 BODY = b"what the benchmark's authors published\n" * 1000
@@ -307,9 +306,13 @@ def test_mirrors_are_split(listed_places: str, expected: list[str], monkeypatch:
     assert cache.mirrors() == expected
 
 
-def test_the_default_home_is_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_home_is_the_users_cache(
+    site: Site, list_files: Listed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    list_files(site.file("sub/file.txt", BODY))
     monkeypatch.delenv("FIGEVAL_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert home().is_relative_to(tmp_path)
-    assert home().name == "figeval"
+    home = cache.fetch("bench", "sub/file.txt").parents[3]
+    assert home.is_relative_to(tmp_path)
+    assert home.name == "figeval"

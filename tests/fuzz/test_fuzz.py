@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import io
+import itertools
 import json
 import os
 import shutil
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,22 +21,15 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from jinja2.defaults import DEFAULT_FILTERS
 
-from figeval import DataContext, FigevalError, ModelError, TaskSpec
-from figeval.builtin.plugins.api.api_settings import ApiSettings, Endpoint
-from figeval.builtin.plugins.api.client import Client, PermanentError, RetryableError
-from figeval.builtin.plugins.api.dialects import Anthropic, OpenAI, OpenAISettings
+from figeval import FigevalError, Harness, Message, Prompt
 from figeval.cli.main import main
-from figeval.data import row_files
-from figeval.io.sandbox import FILTERS as FILTERS_THAT_ARE
-from figeval.io.sandbox import METERS, UNAVAILABLE
 from figeval.io.text import clean as clean_text
-from figeval.spec.examples import build_examples
-from figeval.spec.loader import read_item
-from figeval.testing import load_template
+from figeval.testing import harness, load_template
 from tests.finished_runs import finished
 from tests.fuzz.hostile import NUMBERS, TEXTS, as_json, as_yaml, damaged_values, scalars, torn
-from tests.typed import bound, task_types
+from tests.typed import examples_of
 
 CASES = int(os.environ.get("FIGEVAL_FUZZ", "1000"))
 SECONDS = 5
@@ -73,12 +67,12 @@ def readable(message: str, *locations: str) -> None:
 
 
 @contextlib.contextmanager
-def clean(*more_errors: type[Exception], locations: tuple[str, ...] = ()) -> Iterator[None]:
+def clean(*locations: str) -> Iterator[None]:
     """Nothing but an error that a user can mend, in one line that is short enough to be read and names the place."""
     with soon():
         try:
             yield
-        except (FigevalError, *more_errors) as error:
+        except FigevalError as error:
             readable(str(error), *locations)
 
 
@@ -134,18 +128,14 @@ ROW = {
 }
 
 
-def no_fetch(benchmark: str, path: str) -> Path:
-    raise AssertionError("nothing is fetched")
-
-
-def examples_of(item: Any, folder: Path) -> None:
-    """Read the rows of a task as `figeval run` does."""
-    if isinstance(item, TaskSpec):
-        scheme, _, path = item.data.get("test", "").partition(":")
-        reader = getattr(row_files, f"open_{scheme}", None) if scheme in {"jsonl", "json", "csv", "tsv"} else None
-        if reader is not None:
-            for _ in build_examples(item.bound(task_types()), reader(path, DataContext(folder=folder, fetch=no_fetch))):
-                pass
+def read_task(file: Path, keys: bytes) -> None:
+    """Read the rows of a task file as `figeval run` does."""
+    file.write_bytes(keys)
+    user = harness(include=[file.parent])
+    for message in user.catalogue.broken.values():
+        readable(message)
+    for task in user.catalogue.tasks:
+        deque(user.examples(task.load()), maxlen=0)
 
 
 @pytest.fixture(scope="module")
@@ -162,10 +152,9 @@ sound_tasks = st.sampled_from(TASKS)
 @given(data=st.data())
 def test_task_files(data: st.DataObject, folder: Path) -> None:
     task = data.draw(sound_tasks.flatmap(damaged_values))
-    file = folder / "t.task.yaml"
-    file.write_bytes(data.draw(torn(as_yaml(task))) if data.draw(st.booleans()) else as_yaml(task))
+    keys = data.draw(torn(as_yaml(task))) if data.draw(st.booleans()) else as_yaml(task)
     with clean():
-        examples_of(read_item(file, folder), folder)
+        read_task(folder / "t.task.yaml", keys)
 
 
 @cases(0.2)
@@ -177,8 +166,8 @@ def test_rows(data: st.DataObject, folder: Path) -> None:
     scheme = data.draw(st.sampled_from(["jsonl", "json", "csv", "tsv"]))
     content = {"jsonl": lines, "json": as_json(rows)}.get(scheme, b"id,q,o,g,k\n" + lines)
     (folder / f"rows.{scheme}").write_bytes(data.draw(torn(content)))
-    with clean(locations=("rows.",)):
-        examples_of(bound(**{**task, "data": {"test": f"{scheme}:rows.{scheme}"}}), folder)
+    with clean("rows."):
+        read_task(folder / "t.task.yaml", as_yaml({**task, "data": {"test": f"{scheme}:rows.{scheme}"}}))
 
 
 # ---- expressions and templates ---------------------------------------------------------------------------------------
@@ -191,7 +180,7 @@ atoms = st.sampled_from(
         *(str(number) for number in NUMBERS),
     ]
 )
-FILTERS = sorted({*FILTERS_THAT_ARE, *UNAVAILABLE} - {*METERS})
+FILTERS = sorted(DEFAULT_FILTERS)
 METHODS = ["append", "count", "encode", "format", "get", "index", "items", "join", "ljust", "replace", "split"]
 OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "~", "==", "<", "in", "and", "or", "is", "if"]
 
@@ -214,12 +203,11 @@ expressions = st.recursive(atoms, deeper, max_leaves=5)
 
 @cases(0.2)
 @given(source=expressions, sound=sound_tasks)
-def test_expressions(source: str, sound: dict[str, Any], folder: Path) -> None:
+def test_expressions(source: str, sound: dict[str, Any]) -> None:
     name = [*sound["fields"]][len(source) % len(sound["fields"])]
-    with clean(locations=("field ",)):
-        task = bound(**{**sound, "fields": {**sound["fields"], name: source}})
-        for _ in build_examples(task, [ROW]):
-            pass
+    with clean("field "):
+        task = {**sound, "fields": {**sound["fields"], name: source}}
+        deque(examples_of([ROW], **{**task, "data": {"test": "rows:test"}}), maxlen=0)
 
 
 def around(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -248,7 +236,7 @@ templates = st.recursive(
 def test_templates(source: str, data: st.DataObject, folder: Path) -> None:
     text = f"{{% block context %}}{source}{{% endblock %}}".encode("utf-8", "surrogatepass")
     (folder / "t.jinja").write_bytes(data.draw(torn(text)))
-    with clean(locations=("t.jinja",)):
+    with clean("t.jinja"):
         load_template("t.jinja", folder).render("context", {"q": "a word", "o": ["a", "b"], "row": ROW})
 
 
@@ -330,21 +318,27 @@ STATUS = [200, 200, 200, 200, 400, 401, 403, 404, 408, 429, 500, 302]
     given_value=scalars,
     data=st.data(),
 )
-def test_replies(sound: Any, status: int, header: str, given_value: Any, data: st.DataObject) -> None:
+def test_replies(
+    sound: Any, status: int, header: str, given_value: Any, data: st.DataObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     body = data.draw(torn(as_json(data.draw(damaged_values(sound)))))
     text = str(given_value)[:200].encode("ascii", "ignore").decode()
     headers = {header: "".join(character for character in text if character.isprintable())}
-    openai = OpenAI(OpenAISettings(model="m"))
-    dialect = Anthropic(ApiSettings(model="m")) if sound is ANTHROPIC else openai
-    client = Client(dialect, Endpoint("http://127.0.0.1:1", ""), dialect.settings)
 
-    async def ask() -> None:
-        transport = httpx.MockTransport(lambda _: httpx.Response(status, headers=headers, stream=Stream(body)))
-        async with httpx.AsyncClient(transport=transport) as http:
-            await client.attempt(http, b"{}")
+    async def respond(*_: object) -> httpx.Response:
+        return httpx.Response(status, headers=headers, stream=Stream(body))
 
-    with clean(RetryableError, PermanentError, ModelError):
-        asyncio.run(ask())
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", respond)
+    model = "anthropic:m" if sound is ANTHROPIC else "openai:m"
+    options = {"base_url": "http://127.0.0.1:1", "max_retries": 0}
+    question = Prompt((Message("user", f"question {next(NUMBERS_OF_QUESTIONS)}"),), (), 16)
+    with clean(), Harness().open_model(model, options) as opened:
+        (reply,) = opened.backend.generate([question])
+        error = reply.error or ""
+        assert error == clean_text(error) and "\n" not in error, ascii(error)
+
+
+NUMBERS_OF_QUESTIONS = itertools.count()  # what has been answered is not asked again
 
 
 class Stream(httpx.AsyncByteStream):
