@@ -6,46 +6,50 @@ import json
 import os
 import signal
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
-from figeval.spec.criteria import DescribedScale, Scale, criteria_of
-from figeval.wings.annotation.export import Export, write_items
-from figeval.wings.annotation.written_texts import WrittenText, WrittenTexts
+import figeval
+from figeval import GenerationExample
 from tests.processes import starting
 
 SCALES = {"fluency": "1-5", "coherent": "yes/no"}
 MEANING = "How well it is written. 1: not at all. 5: very well."
-DESCRIBED_SCALES: dict[str, Scale] = {"fluency": DescribedScale(scale="1-5", description=MEANING), "coherent": "yes/no"}
+DESCRIBED_SCALES = {"fluency": {"scale": "1-5", "description": MEANING}, "coherent": "yes/no"}
 
 
-def export_items(
-    folder: Path,
-    *texts: str,
-    author: str = "someone",
-    scales: Mapping[str, Scale] | None = None,
-    **options: Any,
-) -> Path:
+def export_items(folder: Path, *texts: str, author: str = "someone", **options: Any) -> Path:
     """Items with these texts by one author, whom nobody may see."""
     written = [(author, f"example-{n}", {"proverb": f"Proverb {n}"}, text) for n, text in enumerate(texts)]
-    return export_texts(folder, written, scales, **options)
+    return export_texts(folder, written, **options)
 
 
 def export_texts(
     folder: Path,
     texts: Iterable[tuple[str, str, dict[str, str], str]],
-    scales: Mapping[str, Scale] | None = None,
+    scales: Mapping[str, Any] = SCALES,
     **options: Any,
 ) -> Path:
     """Items with texts, each with its author, example and inputs; `options` are those of `figeval.export_items`."""
-    written = tuple(WrittenText(author, example, None, inputs, text) for author, example, inputs, text in texts)
-    authors = tuple(dict.fromkeys(text.author for text in written))
-    export = Export(criteria_of(scales or SCALES), **{"checks": 0, "instructions": "", **options})
-    write_items(folder, WrittenTexts("a_task", (), written, authors, {}), {}, export)
+    inputs, predictions = {}, defaultdict(list)
+    for author, example, shown, text in texts:
+        inputs[example] = shown
+        predictions[author].append({"id": example, "prediction": text})
+    examples = [GenerationExample(id=example, inputs=shown, references=("",)) for example, shown in inputs.items()]
+    task = figeval.task(name="a_task", type="generation", metrics=["length"])(lambda: iter(examples))
+    with TemporaryDirectory() as runs:
+        for author, rows in predictions.items():
+            figeval.score(task, rows, name=author, output_path=Path(runs, author), baselines=False)
+        folders = [Path(runs, author) for author in predictions]
+        figeval.export_items(
+            folders, task=task, output=folder, criteria=scales, **{"checks": 0, "instructions": "", "n": 99, **options}
+        )
     return folder
 
 

@@ -395,7 +395,10 @@ def test_a_part_of_the_items_and_then_the_others(tmp_path: Path) -> None:
 
 
 def test_a_judge_of_its_own_texts_is_a_warning(tmp_path: Path) -> None:
-    export_items(tmp_path / "items", "One.", author="prober (0123abcd)", scales={"fluency": "1-5"})
+    """Also where the key has only the name of the author, to which the identity of the run may be added."""
+    file = export_items(tmp_path / "items", "One.", author="prober", scales={"fluency": "1-5"}) / "key.json"
+    key = json.loads(file.read_text("utf-8").replace("prober", "prober (0123abcd)"))
+    file.write_text(json.dumps({**key, "models": {}}), "utf-8")
     with pytest.warns(FigevalWarning) as warnings:
         probe_items(tmp_path / "items", Prober(lambda request: -float(ord(request.continuation[-1]))))
     warning = "prober (0123abcd), whose texts it judges, is the judge itself, prober; models tend to prefer"

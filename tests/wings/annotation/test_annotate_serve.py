@@ -288,8 +288,10 @@ def test_what_cannot_be_served_is_one_line(cli: Cli, tmp_path: Path, monkeypatch
     assert (
         "is not in sheet_1.csv (1 are missing); export the items again" in cli("annotate", "serve", "items").complaint
     )
-    none = export_items(tmp_path / "none")
-    assert none.is_dir()
+    none = export_items(tmp_path / "none", "one")
+    key = json.loads((none / "key.json").read_text("utf-8"))
+    (none / "key.json").write_text(json.dumps({**key, "items": {}}), "utf-8")
+    (none / "sheet_1.csv").write_text((none / "sheet_1.csv").read_text("utf-8").splitlines()[0], "utf-8")
     assert "none has no items to judge" in cli("annotate", "serve", "none").complaint
     monkeypatch.setattr("figeval.wings.annotation.serving.service.find_spec", lambda name: None)
     assert "the page needs starlette and uvicorn: pip install" in cli("annotate", "serve", "none").complaint

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from figeval import FolderInUse, Observer, TrainError
+from figeval import FolderInUse, TrainError
 from figeval.wings.training import ray as cluster
-from figeval.wings.training.ray import MARK_FILE, TrainingOrder, TrainingOutcome, connect_cluster, execute, write_mark
-from figeval.wings.training.sweep import Sweep
+from figeval.wings.training.ray import MARK_FILE, TrainingOrder, TrainingOutcome, execute, write_mark
 from figeval.wings.training.train_folder import TrainFolder
 from tests import trainings
+from tests.cli.conftest import Cli
 from tests.nodes import two_nodes
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
@@ -26,16 +28,19 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_seeds_on_two_nodes_are_those_of_one_process(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ray")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    def train_seeds(folder: Path, *flags: str) -> Any:
+        settings = trainings.settings(model, tmp_path / "tasks", folder)
+        outcome = cli("train", *trainings.flags(settings), "--seeds=3", *flags)
+        assert outcome.code == 0, outcome.err
+        return json.loads((folder / "seeds.json").read_text(encoding="utf-8"))
+
     folder = tmp_path / "out"
-    config = trainings.config(model, tmp_path / "tasks", folder)
-    with (
-        two_nodes() as nodes,
-        connect_cluster(config, nodes.address, None, None, Observer()) as side_by_side,
-    ):
+    with two_nodes() as nodes:
 
         def kill_one_in_the_middle() -> None:
             while len(list(folder.glob("seed-*/training"))) < 2:
@@ -43,11 +48,10 @@ def test_seeds_on_two_nodes_are_those_of_one_process(
             nodes.kill_one()
 
         threading.Thread(target=kill_one_in_the_middle, daemon=True).start()
-        record = Sweep(config, Observer(), str, side_by_side.start).train_seeds([0, 1, 2])
-    assert record.seeds == [0, 1, 2]
+        record = train_seeds(folder, f"--ray={nodes.address}")
+    assert record["seeds"] == [0, 1, 2]
     assert not (folder / MARK_FILE).exists()
-    alone = trainings.config(model, tmp_path / "tasks", tmp_path / "alone")
-    assert record.scores == Sweep(alone, Observer(), str).train_seeds([0, 1, 2]).scores
+    assert record["scores"] == train_seeds(tmp_path / "alone")["scores"]
 
 
 def test_a_machine_without_the_folder_says_so(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

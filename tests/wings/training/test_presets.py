@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figeval import Harness, Setup
+from figeval import Harness, Setup, train
 from tests import trainings
 from tests.cli.conftest import Cli
 from tests.learners import head
@@ -180,9 +181,13 @@ def test_the_preset_loses_to_the_file_and_the_file_to_the_flags(tmp_path: Path) 
     assert preset["exact"] is True
     assert {"head_args", "epochs", "batch_size", "clip"} <= set(preset["changed"])
     assert any("test set" in sentence for sentence in preset["not_reproduced"])
-    with trainings.optimizer_steps(0):
-        again = trainings.train("tiny_retrieval", model, trained.path, config=trained.path / "training/config.yaml")
-    assert again.record.identity == trained.record.identity
+    written = (trained.path / "training/config.yaml").read_text(encoding="utf-8")
+    for line, warned in (("", 0), ("compile: false\n", 0), ("compile: true\n", 1)):  # a field of an older figeval
+        (tmp_path / "again.yaml").write_text(written + line, encoding="utf-8")
+        with trainings.optimizer_steps(0), warnings.catch_warnings(record=True) as caught:
+            again = train("tiny_retrieval", model, trained.path, config=tmp_path / "again.yaml")
+        assert again.record.identity == trained.record.identity
+        assert sum("compile no longer has any effect" in str(warning.message) for warning in caught) == warned
 
 
 def test_none_is_none_where_a_field_may_be(cli: Cli) -> None:

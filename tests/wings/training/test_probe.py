@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,6 @@ import torch
 from safetensors.torch import load_file
 
 from figeval import TrainError
-from figeval.models.learner import WITHOUT_PADDING
 from figeval.wings.training.batch_plans import TOKENS_ON_ACCELERATOR
 from figeval.wings.training.loop import train
 from figeval.wings.training.pass_cost import (
@@ -24,8 +24,9 @@ from figeval.wings.training.pass_cost import (
     gauge_of,
     tokens_in_memory,
 )
-from figeval.wings.training.task_training import passes_record
 from figeval.wings.training.train_folder import Progress, TrainFolder
+from tests import trainings
+from tests.plugins.tiny import Workshop
 from tests.wings.training.gauges import MadeUp
 from tests.wings.training.linear import Heard, Linear, LinearNetwork, Vectors, config, job, processes
 
@@ -138,7 +139,7 @@ class Unpadded(Linear):
 
     def network(self) -> Any:
         network = LinearNetwork(self.dropout)
-        network.layer.register_forward_hook(lambda layer, *_: setattr(layer, WITHOUT_PADDING, True))
+        network.layer.register_forward_hook(lambda layer, *_: setattr(layer, "reads_without_padding", True))
         return network
 
 
@@ -238,15 +239,19 @@ def test_moments_of_adafactor_are_small(tmp_path: Path) -> None:
 
 def test_passes_are_counted_from_the_first_step_or_not_at_all(tmp_path: Path) -> None:
     """An older figeval counted none, so a mean over all steps would be too small."""
-    with pytest.raises(KeyboardInterrupt):
-        train_with_gauge(tmp_path / "out", None, Heard(cut=9))
-    folder = TrainFolder(tmp_path / "out")
-    folder.commit(folder.read_progress().model_copy(update={"passes": 0}))
-    assert folder.read_progress().step > 0
-    assert passes_record(train_with_gauge(tmp_path / "out", None)) is None
-    uninterrupted = passes_record(train_with_gauge(tmp_path / "whole", None))
-    assert uninterrupted is not None
-    assert uninterrupted.per_step >= 1
+    model, progress_file = Workshop(tmp_path)("bert", "Model"), tmp_path / "older/training/progress.json"
+
+    def train(output: str) -> Any:
+        settings = trainings.settings(model, tmp_path / "tasks", tmp_path / output, checkpoint_every=1, evaluate=())
+        return trainings.train(**settings).record.passes
+
+    with pytest.raises(KeyboardInterrupt), trainings.optimizer_steps(1):
+        train("older")
+    progress = json.loads(progress_file.read_text(encoding="utf-8"))
+    assert progress["step"] == 1
+    progress_file.write_text(json.dumps({**progress, "passes": 0}), encoding="utf-8")
+    assert train("older") is None
+    assert train("whole").per_step >= 1
 
 
 def test_progress_of_an_older_figeval_has_no_cost() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,10 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from figeval import RecordError, TrainError
-from figeval.wings.training.api import resolve_config
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.selection import Evaluation
 from figeval.wings.training.train_folder import TrainFolder
+from tests.cli.conftest import Cli
 from tests.wings.training.linear import config
 
 
@@ -99,20 +100,6 @@ def test_the_history_forgets_what_was_not_kept(tmp_path: Path) -> None:
     assert folder.history_file.read_text() == '{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 1.0}\n'
 
 
-def test_the_resolved_config_is_read_back_as_it_was(tmp_path: Path) -> None:
-    train_config = config(
-        tmp_path / "out", head_args={"pooling": "mean"}, trackers=["tensorboard"], evaluate=["mini"], lr=3e-5
-    )
-    folder = TrainFolder(train_config.output)
-    with folder.locked():
-        folder.begin(train_config)
-    again = resolve_config(folder.traces / "config.yaml", {"output": str(train_config.output)})
-    assert again == train_config
-    assert again.identity() == train_config.identity()
-    other = resolve_config(folder.traces / "config.yaml", {"output": "elsewhere", "seed": "1"})
-    assert other.identity() != train_config.identity()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -125,26 +112,10 @@ def test_the_resolved_config_is_read_back_as_it_was(tmp_path: Path) -> None:
         ({"lr": None}, "--lr"),
     ],
 )
-def test_a_wrong_config_is_one_line(options: dict[str, object], words: str) -> None:
-    with pytest.raises(TrainError, match=words) as raised:
-        resolve_config(None, {"task": "t", "model": "m", "output": "o", **options})
-    assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("value", ["true", "false"])
-def test_a_config_of_an_older_figeval_may_have_a_field_that_is_gone(
-    tmp_path: Path, value: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """If it asked for something, a line says that nothing comes of it."""
-    folder = TrainFolder(tmp_path / "out")
-    folder.traces.mkdir(parents=True)
-    written = config(folder.path)
-    folder.write_config(written)
-    file = folder.traces / "config.yaml"
-    file.write_text(file.read_text() + f"compile: {value}\n")
-    again = resolve_config(file, {"output": str(folder.path)})
-    assert capsys.readouterr().err.count("\n") == (value == "true")
-    assert (again, again.identity()) == (written, written.identity())
+def test_a_wrong_config_is_one_line(options: dict[str, object], words: str, cli: Cli, tmp_path: Path) -> None:
+    settings = {"task": "t", "model": "m", "output": "o", **options}
+    (tmp_path / "config.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    assert words in cli("train", "--config", "config.yaml").complaint
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 3])
@@ -153,9 +124,8 @@ def test_what_is_no_mapping_is_no_config(value: object) -> None:
         TrainConfig.model_validate(value)
 
 
-def test_a_missing_flag_is_named() -> None:
-    with pytest.raises(TrainError, match="--task is missing"):
-        resolve_config(None, {"model": "m", "output": "o"})
+def test_a_missing_flag_is_named(cli: Cli) -> None:
+    assert "--task is missing" in cli("train", "--model", "m", "--output", "o").complaint
 
 
 def test_a_damaged_progress_file_is_told(tmp_path: Path) -> None:
