@@ -5,10 +5,12 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 import re
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,8 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import DataContext, DataError
-from figeval.data.row_files import RowFile, open_csv
+import figeval
+from figeval import DataContext, DataError, GenerationExample
+from figeval.testing import harness
 from tests.data.zip_headers import set_header_field
 
 TABLE = "id,prediction\nF01,E\nF02,B\n"
@@ -26,10 +29,18 @@ LIST = f"[{','.join(LINES.splitlines())}]"
 ROWS = [("F01", "E"), ("F02", "B")]
 
 
+@figeval.task(name="letters", type="generation", metrics=["length"])
+def letters() -> Iterator[GenerationExample]:
+    return (GenerationExample(id=name, inputs={}, references=("",)) for name, _ in ROWS)
+
+
 def read_rows(name: str, content: bytes | str, folder: Path) -> list[tuple[str, str]]:
+    """Return the predictions in a file, as `figeval score` reads them."""
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return [(row.optional("id"), row.optional("prediction")) for row in RowFile(path, "give a file").rows()]
+    run = figeval.score(letters, path, baselines=False, output_path=folder / "run", fresh=True)
+    (file,) = (run.path / "predictions").iterdir()
+    return [(row["id"], row["pred"].strip()) for row in map(json.loads, file.read_text("utf-8").splitlines())]
 
 
 def zip_archive(*members: str, content: str = TABLE, method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -126,7 +137,7 @@ READABLE_FILES: dict[str, bytes | str] = {
 
 @pytest.mark.parametrize("name", READABLE_FILES)
 def test_read(name: str, tmp_path: Path) -> None:
-    assert [row for row in read_rows(name, READABLE_FILES[name], tmp_path) if row[0].strip()] == ROWS
+    assert read_rows(name, READABLE_FILES[name], tmp_path) == ROWS
 
 
 REFUSED_FILES: list[tuple[str, bytes | str, str]] = [
@@ -252,7 +263,7 @@ def test_a_bomb_is_not_unpacked(kind: str, tmp_path: Path, monkeypatch: pytest.M
 def test_columns_keep_their_names(tmp_path: Path) -> None:
     """A task that names a column with its blanks reads it as before, and one that leaves them out reads it, too."""
     (tmp_path / "a.csv").write_text("id, gold label\u00a0\n1,x\n", encoding="utf-8")
-    (row,) = open_csv("a.csv", DataContext(folder=tmp_path, fetch=lambda *_: tmp_path))
+    (row,) = harness().readers.get("csv")("a.csv", DataContext(folder=tmp_path, fetch=lambda *_: tmp_path))
     assert dict(row) == {"id": "1", " gold label\u00a0": "x"}
     assert row["gold label"] == row.get("gold label") == row[" gold label\u00a0"] == "x"
     assert "gold label" in row
@@ -260,18 +271,17 @@ def test_columns_keep_their_names(tmp_path: Path) -> None:
 
 
 def test_names_that_differ_only_in_blanks_stay_apart(tmp_path: Path) -> None:
-    assert read_rows("a.csv", "id, prediction,prediction\nF01,A,B\n", tmp_path) == [("F01", "B")]
+    assert read_rows("a.csv", "id, prediction,prediction\nF01,A,E\nF02,C,B\n", tmp_path) == ROWS
 
 
-def test_lines_are_those_of_an_editor(tmp_path: Path) -> None:
-    for name, content in {
-        "a.csv": "id,prediction\n\nF01,E\n,\nF02,B\n",
-        "a.jsonl": LINES.replace("\n", "\n\n\n", 1),
-    }.items():
-        path = tmp_path / name
-        path.write_text(content, encoding="utf-8")
-        first, second = RowFile(path, "give a file").rows()
-        lines = content.splitlines()
-        for row in (first, second):
-            assert row.optional("id") in lines[int(row.where.rpartition(":")[2]) - 1]
-        assert (first.number, second.number) == (1, 2)
+@pytest.mark.parametrize(
+    ("name", "content", "lines"),
+    [
+        ("a.csv", "id,prediction\n\nF01,E\n,\nF01,B\n", (3, 5)),
+        ("a.jsonl", LINES.replace("F02", "F01").replace("\n", "\n\n\n", 1), (1, 4)),
+    ],
+)
+def test_lines_are_those_of_an_editor(name: str, content: str, lines: tuple[int, int], tmp_path: Path) -> None:
+    first, second = lines
+    with pytest.raises(DataError, match=rf"{name}:{second}: 'id' is 'F01', which .*{name}:{first} has already"):
+        read_rows(name, content, tmp_path)
