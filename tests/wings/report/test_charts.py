@@ -4,91 +4,97 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figeval.wings.report.html import charts
+import figeval
+from figeval import ChoiceExample
+from tests.finished_runs import model, row, run, score, store, task
 
-COLOURS = {"first": "#111111", "second": "#222222", "third": "#333333"}
-
-drawn = pytest.mark.skipif(not charts.available(), reason="needs the extra analysis")
+pytestmark = pytest.mark.skipif(find_spec("altair") is None, reason="needs the extra analysis")
 
 
-def drawing(picture: charts.Picture | None) -> str:
-    assert picture is not None
-    return base64.b64decode(picture.address.partition("base64,")[2]).decode("utf-8")
+def drawings(*folders: Path) -> dict[str, str]:
+    """The SVGs of a report by their descriptions."""
+    page = figeval.report(folders, output=folders[0].parent / "report.html").path.read_text(encoding="utf-8")
+    images = re.findall(r'<img src="[^"]*?base64,([^"]*)" alt="([^"]*)"', page)
+    return {description: base64.b64decode(image).decode("utf-8") for image, description in images}
 
 
 def texts(svg: str) -> list[str]:
     return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
 
 
-def row(task: str, run: str) -> dict[str, Any]:
-    return {"task": task, "run": run, "value": 0.5, "low": 0.4, "high": 0.6, "floor": 0.2}
+def store_answers(folder: Path, name: str, *, of: str = "fables", read: bool = True) -> Path:
+    """Store a run of ten questions, whose answers may all be unreadable."""
+    answered = {"pred": 0, "scores": [0.9, 0.1]}
+    unread = {"status": "unparseable", "pred": None, "metrics": {}}
+    rows = [row(f"x{number}", gold=number % 2, **(answered if read else unread)) for number in range(10)]
+    record = task(of, n=10, available=10, counts={"ok" if read else "unparseable": 10})
+    if not read:
+        record = record.model_copy(update={"scores": [score(value=None, low=None, high=None, stderr=None)]})
+    return store(folder / name, run(record, **model(name)), {of: rows})
 
 
-def calibration_of(label: str, single: str) -> dict[str, Any]:
-    bins = [{"confidence": 0.5, "accuracy": 0.25, "n": 8}, {"confidence": 0.75, "accuracy": 0.5, "n": 8}]
-    return {"label": label, "single": single, "bins": bins, "selective": [(0.5, 0.5), (1.0, 0.25)]}
+@figeval.task(name="fables", type="choice")
+def fables() -> list[ChoiceExample]:
+    return [ChoiceExample(id=str(n), query=f"fable {n}", options=("x", "y"), gold=n % 2) for n in range(10)]
 
 
-def positions(label: str, chosen: Iterable[int]) -> dict[str, Any]:
-    return {
-        "label": label,
-        "positions": [
-            {"position": position + 1, "chosen": n, "right": 5, "n": 10} for position, n in enumerate(chosen)
-        ],
-    }
-
-
-@drawn
-@pytest.mark.slow
-def test_a_legend_names_only_runs_with_points() -> None:
-    pictures = [
-        charts.scores([row("fables", "first"), row("pairs", "third")], COLOURS),
-        *charts.calibration("fables", [calibration_of("first", "one"), calibration_of("third", "two")], COLOURS),
-        charts.positions("fables", [positions("first", (4, 6)), positions("third", (5, 5))], COLOURS),
+def score_seeds(folder: Path, *first_options: int) -> dict[str, Any]:
+    """The charts of a system whose seeds choose the first option so many times."""
+    rows = [
+        {"id": str(n), "seed": seed, "scores": [0.9, 0.1] if n < count else [0.1, 0.9]}
+        for seed, count in enumerate(first_options)
+        for n in range(10)
     ]
-    for picture in pictures:
-        shown = texts(drawing(picture))
+    return drawings(figeval.score(fables, rows, name="first", output_path=folder / "first", baselines=False).path)
+
+
+@pytest.mark.slow
+def test_a_legend_names_only_runs_with_points(tmp_path: Path) -> None:
+    folders = [store_answers(tmp_path, name, read=name != "second") for name in ("first", "second", "third")]
+    pictures = drawings(*folders)
+    assert len(pictures) == 4
+    for picture in pictures.values():
+        shown = texts(picture)
         assert {"first", "third"} <= set(shown)
         assert "second" not in shown
 
 
-@drawn
-def test_seeds_are_lines_of_one_colour() -> None:
-    reliability, _ = charts.calibration(
-        "fables", [calibration_of("first", "one"), calibration_of("first", "two")], COLOURS
-    )
-    svg = drawing(reliability)
-    lines = r'<path aria-label="[^"]*single: (\w+)"[^>]*"line mark"[^>]* stroke="#111111"'
-    assert re.findall(lines, svg) == ["one", "two"]
-    assert texts(svg).count("first") == 1
+def test_seeds_are_lines_of_one_colour(tmp_path: Path) -> None:
+    svg = score_seeds(tmp_path, 3, 6)["Reliability diagram of fables"]
+    lines = re.findall(r'<path aria-label="[^"]*single: ([^";]+)"[^>]*"line mark"[^>]* stroke="(#\w+)"', svg)
+    assert len({single for single, _ in lines}) == 2
+    assert len({colour for _, colour in lines}) == 1
+    assert sum("first" in text for text in texts(svg)) == 1
 
 
-@drawn
-def test_the_answers_of_all_seeds_are_counted_together() -> None:
-    svg = drawing(charts.positions("fables", [positions("first", (2, 8)), positions("first", (4, 6))], COLOURS))
+def test_the_answers_of_all_seeds_are_counted_together(tmp_path: Path) -> None:
+    svg = score_seeds(tmp_path, 2, 4)["Positions of the options chosen in fables"]
     shares = re.findall(r'aria-label="[^"]*share of answers: ([^;"]*); [^"]*who: first', svg)
     assert [float(share.rstrip("%")) for share in shares] == [30, 70]
 
 
-@drawn
-def test_there_is_room_for_wider_fonts() -> None:
+def scores_of(folder: Path) -> str:
+    return next(svg for description, svg in drawings(folder).items() if description.startswith("Scores of "))
+
+
+def test_there_is_room_for_wider_fonts(tmp_path: Path) -> None:
     """Browsers without the font of the layout draw the labels about a fifth wider."""
-    name = "impli_metaphors_silver_ent_of_a_long_name: acc"
-    svg = drawing(charts.scores([row(name, "first")], COLOURS))
-    assert name in texts(svg)
+    name = "impli_metaphors_silver_ent_of_a_long_name"
+    svg = scores_of(store_answers(tmp_path, "first", of=name))
+    (label,) = (text for text in texts(svg) if text.startswith(name))
     (left,) = re.findall(r'<g[^>]*transform="translate\(([\d.]+),[\d.]+\)"', svg)[:1]
-    assert float(left) > 1.2 * 6 * len(name)
+    assert float(left) > 1.2 * 6 * len(label)
 
 
-@drawn
-def test_long_names_are_not_cut() -> None:
+def test_long_names_are_not_cut(tmp_path: Path) -> None:
     name = "a-model-whose-name-has-its-path on the task, augmented with concepts, 3 seeds"
-    picture = charts.scores([row("fables", name)], {name: "#111111"})
-    assert name in texts(drawing(picture))
-    assert picture is not None
-    assert picture.width > 6 * len(name)
+    svg = scores_of(store_answers(tmp_path, name))
+    assert name in texts(svg)
+    (width,) = re.findall(r'<svg[^>]*? width="([\d.]+)"', svg)
+    assert float(width) > 6 * len(name)
