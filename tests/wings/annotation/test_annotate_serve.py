@@ -162,7 +162,7 @@ def test_a_form_or_a_long_body_is_refused(server: Server) -> None:
 
 @pytest.mark.parametrize("to", ["csv", "label_studio"])
 def test_hostile_texts_are_shown_and_do_nothing(to: str, tmp_path: Path) -> None:
-    with serving(export_items(tmp_path / "items", HOSTILE_TEXT, "=1+1", to=to)) as running:  # type: ignore[arg-type]
+    with serving(export_items(tmp_path / "items", HOSTILE_TEXT, "=1+1", to=to)) as running:
         fields = [dict(item["fields"]) for item in running.items("kim")["items"]]
     texts = sorted(field["text"] for field in fields)
     assert texts[1] == "=1+1"
