@@ -57,6 +57,7 @@ INDEPENDENT_CODE = {  # test file → what it compares a statistic or a parser w
     "tests/test_yamlfile.py": "PyYAML",
     "tests/wings/annotation/test_agreement.py": "scikit-learn, scipy, and all pairs of ratings",
     "tests/wings/annotation/test_prediction_powered.py": "values of ppi_py, and simulations",
+    "tests/wings/report/test_reliability.py": "scikit-learn",
     "tests/wings/contamination/test_contamination_statistics.py": "all orders of the texts",
 }
 

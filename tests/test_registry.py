@@ -208,7 +208,7 @@ def methods_of(hook: str) -> list[str]:
 
 
 def calls(hook: str) -> list[str]:
-    """How the registrar of a hook is called, spell_call out; of another hook how it is called itself."""
+    """How the registrar of a hook is called, spelled out; of another hook how it is called itself."""
     if hook not in REGISTERING:
         return [spell_call(inspect.signature(getattr(hooks, hook)), hook)]
     return [
