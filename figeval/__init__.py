@@ -65,6 +65,8 @@ _PUBLIC = {
         "FindsSpans Fingerprints Fits Generates LabelsPairs OutputStream Outputs Part ScoresPairs ScoresTokens "
         "Unifies Writes"
     ),
+    "figeval.language.words": "TaskWords",
+    "figeval.reasoning": "Reasoning",
     "figeval.io.observer": "Observer report_loading report_share",
     "figeval.metrics": (
         "Batched Collective Measured PerLabel Statistic answered batched collective expected_over_ties mean_of "

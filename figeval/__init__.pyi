@@ -115,6 +115,7 @@ from figeval.hooks import (
 )
 from figeval.io.observer import Observer as Observer
 from figeval.io.observer import report_loading as report_loading, report_share as report_share
+from figeval.language.words import TaskWords as TaskWords
 from figeval.metrics import (
     Batched as Batched,
     Collective as Collective,
@@ -163,6 +164,7 @@ from figeval.prompts import (
     PromptTemplate as PromptTemplate,
     load_template as load_template,
 )
+from figeval.reasoning import Reasoning as Reasoning
 from figeval.records.predictions import PredictionRow as PredictionRow
 from figeval.records.schema import (
     RunRecord as RunRecord,

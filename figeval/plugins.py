@@ -285,7 +285,7 @@ def builtin_modules() -> Iterator[str]:
                 yield f"{package.__name__}.{module.name}"
 
 
-def installed_plugins() -> Iterator[tuple[str, str, Callable[[], object]]]:
+def external_plugins() -> Iterator[tuple[str, str, Callable[[], object]]]:
     """Yield (name, origin, import function) for every plugin outside this distribution."""
     modules = os.environ.get("FIGEVAL_PLUGINS")
     if modules is not None:
@@ -304,7 +304,7 @@ def load(modules: Iterable[str] | None = None) -> PluginManager:
     for module in builtin_modules() if modules is None else modules:
         manager.load(module, "built in", lambda module=module: importlib.import_module(module))  # type: ignore[misc]
     if modules is None:
-        for name, origin, imported in installed_plugins():
+        for name, origin, imported in external_plugins():
             manager.load(name, origin, imported)
     return manager
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.resources.abc import Traversable
 from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from jinja2 import FunctionLoader, Template, nodes
@@ -86,15 +87,16 @@ def variables(example: Example) -> dict[str, Any]:
     return {name: getattr(example, name) for name in names if name != "prompted"}
 
 
-def load_template(name: str, folder: Traversable | None = None) -> PromptTemplate:
+def load_template(name: str, folder: Traversable | str | None = None) -> PromptTemplate:
     """Read and compile a template; `folder` is that of the task that names it.
 
     Raises:
         TaskError: there is no such file, or it is not a Jinja template.
     """
+    root = Path(folder) if isinstance(folder, str) else folder
 
     def read(template_name: str) -> str | None:
-        return read_template(template_name, folder, MAX_SOURCE_CHARS)
+        return read_template(template_name, root, MAX_SOURCE_CHARS)
 
     with compiling(f"template {name:.200}"):
         try:

@@ -97,11 +97,11 @@ def extract_choice(
         mark,
         nouns=nouns,
         identical=identity_finder(texts, language),
-        begun=lambda text: find_begun_options(text, options, language),
+        begun=lambda text: options_starting_with(text, options, language),
     )
 
 
-def find_begun_options(text: str, options: Sequence[str], language: str) -> frozenset[int]:
+def options_starting_with(text: str, options: Sequence[str], language: str) -> frozenset[int]:
     """Return the options that begin with the words of a text."""
     beginning = " ".join(_words(text, language))
     return frozenset(
@@ -125,7 +125,7 @@ def extract_label(reply: Reply, words: Sequence[Sequence[str]], language: str = 
         reply,
         label_marker(tuple(map(tuple, words)), language),
         identical=identity_finder(texts, language),
-        related=partial(_relate_labels, words),
+        related=partial(_implied_labels, words),
     )
 
 
@@ -284,12 +284,12 @@ def _before_next_question(reading: MarkedReply) -> Extracted | None:
     header = _HEADER.search(reading.content)
     if not header:
         return None
-    claim = _settle_claims(reading.mark(reading.content[: header.start()]), reading.nouns)
+    claim = _resolve_claims(reading.mark(reading.content[: header.start()]), reading.nouns)
     return _verdict(claim.options, claim.rule) if claim and claim.firmness == DECLARED else None
 
 
 def _accept_claim(reading: MarkedReply) -> Extracted | None:
-    claim = _settle_claims(reading.marked, reading.nouns)
+    claim = _resolve_claims(reading.marked, reading.nouns)
     return _verdict(claim.options, claim.rule) if claim else None
 
 
@@ -350,7 +350,7 @@ _STEPS = (
 # ---- claims ----------------------------------------------------------------------------------------------------------
 
 
-def _settle_claims(marked: str, nouns: Nouns) -> Claim | None:
+def _resolve_claims(marked: str, nouns: Nouns) -> Claim | None:
     """Return the last claim that overrides the ones before it, or the union of the hints if there is no other claim."""
     claims = []
     for rule in _rules(nouns):
@@ -446,7 +446,7 @@ _DOUBTED = re.compile(r"\b(?:not|never|no|unless|if|whether|only)\b|n't\b", re.I
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?\n]*")
 
 
-def _relate_labels(words: Sequence[Sequence[str]], content: str) -> set[int]:
+def _implied_labels(words: Sequence[Sequence[str]], content: str) -> set[int]:
     """Return the labels that the sentences of a reply imply; `words[i]` are the words that express label i.
 
     The set is empty if no sentence implies a label, or if the labels are not answers to "does it follow?". Asked

@@ -30,23 +30,23 @@ def phrases(table: str, *marks: str, words: Sequence[str] = ()) -> str:
     marked = [entry for entry in entries if _MARKED.search(entry) and entry not in joined]
     spaced = [entry for entry in entries if entry not in (*joined, *marked)]
     in_ascii = [
-        _bound_words([entry for entry in spaced if entry[0].isascii()], r"\b", r"\b"),
+        _with_boundaries([entry for entry in spaced if entry[0].isascii()], r"\b", r"\b"),
         *(entry for entry in joined if entry[0].isascii()),
         *marks,
     ]
     in_others = [
-        _bound_words([entry for entry in spaced if not entry[0].isascii()], r"\b", r"\b"),
-        _bound_words(marked, rf"(?<![{LETTERS}])", rf"(?![{LETTERS}])"),
+        _with_boundaries([entry for entry in spaced if not entry[0].isascii()], r"\b", r"\b"),
+        _with_boundaries(marked, rf"(?<![{LETTERS}])", rf"(?![{LETTERS}])"),
         *(entry for entry in joined if not entry[0].isascii()),
     ]
-    return _either([*in_ascii, _bound_words(list(filter(None, in_others)), r"(?=[^\x00-\x7f])", "")])
+    return _either([*in_ascii, _with_boundaries(list(filter(None, in_others)), r"(?=[^\x00-\x7f])", "")])
 
 
 def _compose(text: str) -> str:
     return unicodedata.normalize("NFKC", text.strip())  # as the replies are
 
 
-def _bound_words(patterns: Sequence[str], before: str, after: str) -> str:
+def _with_boundaries(patterns: Sequence[str], before: str, after: str) -> str:
     return before + _either(patterns) + after if patterns else ""
 
 

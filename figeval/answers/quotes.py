@@ -234,7 +234,7 @@ def _cut_off(_text: str, reply: Reply, _example: Quotable) -> Quoted | None:
     return Quoted("truncated", "", "cut_off") if reply.finish == "length" else None
 
 
-def _accept_marked(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
+def _accept_quoted(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
     """Accept words between quotation marks, other than the question's own; those that occur in the text come first."""
     of_question = {_inner(words, example) for words in (example.given, example.known)}
     quotes = [quote for quote in _between(text) if _inner(quote, example) not in of_question]
@@ -256,7 +256,7 @@ def _bare(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
     return Quoted("ok", quote, "bare") if quote else None
 
 
-STEPS = (_not_written, _json, _loose, _accept_refusal, _cut_off, _accept_marked, _bare)
+STEPS = (_not_written, _json, _loose, _accept_refusal, _cut_off, _accept_quoted, _bare)
 """The steps in the order in which they are tried, the most reliable first."""
 
 

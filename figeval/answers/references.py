@@ -336,11 +336,11 @@ def _mark_listing(count: int, marked: str) -> str:
 
 def _mark_lists(count: int, marked: str) -> str:
     """Mark options in order, line by line or side by side, as a list: they echo the question."""
-    marked = _SIDE_BY_SIDE.sub(lambda match: _mark_runs(match[0], list(re.finditer(REF, match[0])), count), marked)
-    return _mark_runs(marked, list(_LINE_HEAD.finditer(marked)), count)
+    marked = _SIDE_BY_SIDE.sub(lambda match: _mark_sequences(match[0], list(re.finditer(REF, match[0])), count), marked)
+    return _mark_sequences(marked, list(_LINE_HEAD.finditer(marked)), count)
 
 
-def _mark_runs(marked: str, references: list[re.Match[str]], count: int) -> str:
+def _mark_sequences(marked: str, references: list[re.Match[str]], count: int) -> str:
     """Mark each run of references to the first, second, third … option as a list."""
     positions = [match.end() - 1 for match in references]
     order = [index_of(marked[position]) for position in positions]

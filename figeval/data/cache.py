@@ -89,7 +89,7 @@ def fetch(benchmark: str, path: str) -> Path:
 def obtain(file: DataFile) -> Path:
     """Return the local path of a file, downloading it if necessary. Raises `DataError` like `fetch`."""
     cached = cached_path(file)
-    return check_sum(cached, file) if cached.is_file() else _search(file, force=False)
+    return verify_checksum(cached, file) if cached.is_file() else _search(file, force=False)
 
 
 def store(file: DataFile, *, force: bool = False) -> Path:
@@ -100,7 +100,7 @@ def store(file: DataFile, *, force: bool = False) -> Path:
     """
     cached = cached_path(file)
     if cached.is_file() and not force:
-        return check_sum(cached, file)
+        return verify_checksum(cached, file)
     source = _search(file, force)
     return source if source == cached else _copy_file(source, file)
 
@@ -114,7 +114,7 @@ def _search(file: DataFile, force: bool) -> Path:
                 return _from_address(address, file, force)
             path = expand_user(address) / file.name
             if path.is_file():
-                return check_sum(path, file)
+                return verify_checksum(path, file)
             failures.append(f"not in {address}" if expand_user(address).is_dir() else f"{address} is not a folder")
         except web.Unavailable as error:
             failures.append(str(error))
@@ -131,7 +131,7 @@ def _from_address(address: str, file: DataFile, force: bool) -> Path:
         if force or not target.is_file():  # another process may have downloaded it in the meantime
             _download(address, file, target)
             _note(file, address)
-        return check_sum(target, file)
+        return verify_checksum(target, file)
 
 
 def _copy_file(source: Path, file: DataFile) -> Path:
@@ -178,7 +178,7 @@ def _download(address: str, file: DataFile, target: Path) -> None:
         web.download_member(address, file, target)
 
 
-def check_sum(path: Path, file: DataFile) -> Path:
+def verify_checksum(path: Path, file: DataFile) -> Path:
     """Return the path if its checksum is right. Raises `DataError` with both checksums and the cure."""
     actual = digest_of_file(path).hex()
     if actual == file.source.sha256:
@@ -208,7 +208,7 @@ def local_path(file: DataFile) -> Path:
     """Return the path of a file on this machine. Raises `DataError` if it is missing or corrupt."""
     for _, path in candidates(file):
         if path.is_file():
-            return check_sum(path, file)
+            return verify_checksum(path, file)
     raise MissingData(f"{file.name} is not on this machine; run `figeval data fetch {file.benchmark}`")
 
 

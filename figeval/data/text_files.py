@@ -150,14 +150,14 @@ def inner_suffix(file: Traversable) -> str:
 
 @contextmanager
 def opened_text(file: Traversable) -> Iterator[IO[bytes]]:
-    """Open a text for reading it in UTF-8, unpacked, with its byte order mark. Raises `DataError` like `unpacked`."""
+    """Open a text as UTF-8, unpacked, with its byte order mark. Raises `DataError` like `open_unpacked`."""
     with open_unpacked(file) as stream:
         encoding = wide_encoding(_head(stream))
         yield io.BufferedReader(_Transcoded(stream, encoding, str(file))) if encoding else stream
 
 
 def text_head(file: Traversable) -> bytes:
-    """Return the beginning of a text in UTF-8, without a byte order mark. Raises `DataError` like `unpacked`."""
+    """Return the beginning of a text in UTF-8, without a byte order mark. Raises `DataError` like `open_unpacked`."""
     with opened_text(file) as stream:
         return stream.read(HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
 

@@ -69,7 +69,7 @@ def parse_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int 
         raise InvalidJSON("an integer has too many digits") from error
 
 
-def nan_to_null(value: Any) -> Any:
+def finite_json(value: Any) -> Any:
     """Return a JSON value with null for NaN and infinities, which are no JSON.
 
     Raises:
@@ -78,9 +78,9 @@ def nan_to_null(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: nan_to_null(part) for key, part in value.items()}
+        return {key: finite_json(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [nan_to_null(part) for part in value]
+        return [finite_json(part) for part in value]
     if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER:
         raise InvalidJSON("an integer has more than 64 bits")
     return value

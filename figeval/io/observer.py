@@ -152,6 +152,11 @@ def report_waiting(activity: str) -> None:
 
 
 def report_share(share: float) -> None:
-    """Report that a further share of the current call, such as `embed` or `generate`, is done."""
-    if (call := _call.get()) is not None:
+    """Report that a further share of the current call, such as `embed` or `generate`, is done.
+
+    Args:
+        share: share of the call's work since the last report, so that all reports of a call add up to 1. The parts of
+            an `OutputStream` are counted without it.
+    """
+    if (call := _call.get()) is not None and share > 0:
         call.reach(call.share + share)

@@ -139,7 +139,7 @@ def paired_over_languages(
     seed: int = 0,
     draws: int = SIGN_FLIPS,
 ) -> PairedTest:
-    """Compare the unweighted means of two runs over languages; the arguments are those of `paired`, by language.
+    """Compare unweighted means of two runs over languages; the arguments are those of `compare_paired`, by language.
 
     The sums whose signs are flipped are Σ_l D_cl / (L n_l), where D_cl is the sum of a cluster's differences in one of
     the L languages, which has n_l rows. The languages' intervals and standard errors are combined by

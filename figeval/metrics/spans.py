@@ -140,12 +140,12 @@ def squad_f1(example: SpanExample, prediction: Prediction) -> float | None:
 
     Unlike in SQuAD, articles count. If no span is right, only that answer gets 1 (Rajpurkar et al. 2018).
     """
-    return _mean_score(bag_f1, example, prediction)
+    return _expectation(bag_f1, example, prediction)
 
 
 def exact_match(example: SpanExample, prediction: Prediction) -> float | None:
     """Return whether the tokens are the same, in the same order, with ties by expectation."""
-    return _mean_score(lambda tokens, gold: float(tokens == gold), example, prediction)
+    return _expectation(lambda tokens, gold: float(tokens == gold), example, prediction)
 
 
 def bag_f1(tokens: Tokens, gold: Tokens) -> float:
@@ -156,7 +156,9 @@ def bag_f1(tokens: Tokens, gold: Tokens) -> float:
     return 2 * (counts & gold_counts).total() / (counts.total() + gold_counts.total())
 
 
-def _mean_score(score: Callable[[Tokens, Tokens], float], example: SpanExample, prediction: Prediction) -> float | None:
+def _expectation(
+    score: Callable[[Tokens, Tokens], float], example: SpanExample, prediction: Prediction
+) -> float | None:
     texts, answer = found_texts(example, prediction), example.answer
     if not texts or not is_scorable(answer):
         return None
@@ -211,7 +213,7 @@ def summed_parts(example: JointExample, parts: Sequence[Prediction], of: Statist
     return [sum(column) for column in columns] or None
 
 
-def gate_by_rank(of: Statistic) -> Statistic:
+def gate_by_choice(of: Statistic) -> Statistic:
     """Return a span statistic over the parts of joint examples whose candidate is right."""
     return Statistic(partial(joint_features, of=of), of.combine)
 
@@ -221,7 +223,7 @@ def all_parts(of: Statistic) -> Statistic:
     return Statistic(partial(ungated_features, of=of), of.combine)
 
 
-joint_precision, joint_recall, joint_f1 = map(gate_by_rank, (span_precision, span_recall, span_f1))
+joint_precision, joint_recall, joint_f1 = map(gate_by_choice, (span_precision, span_recall, span_f1))
 joint_precision_ungated, joint_recall_ungated, joint_f1_ungated = map(all_parts, (span_precision, span_recall, span_f1))
 
 

@@ -87,7 +87,7 @@ def answer_text(prediction: Prediction) -> str | None:
     return prediction.value if answered(prediction) and isinstance(prediction.value, str) else None
 
 
-def text_of_answer(prediction: Prediction) -> str | None:
+def lowercased_answer(prediction: Prediction) -> str | None:
     """Return the lower-cased text, or None if there is no answer."""
     text = answer_text(prediction)
     return None if text is None else text.lower()

@@ -25,11 +25,11 @@ on to another model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from figeval.errors import PluginError
+from figeval.errors import CapabilityError, PluginError
 from figeval.io import observer as progress
 from figeval.plugins import foreign_code
 from figeval.registry import a_type
@@ -113,7 +113,7 @@ class OutputStream(Generic[T]):
 
     Attributes:
         requests: number of requests.
-        parts: iterator of the parts, in which every request occurs once.
+        parts: iterator of the parts, in which every request occurs once. Each counts as progress.
     """
 
     requests: int
@@ -412,14 +412,22 @@ def send(backend: object, requests: Sequence[Request]) -> Outputs[Any] | OutputS
     method = f"{type(backend).__name__}.{name}"
     call = progress.begin_call(len(requests))
     with foreign_code(), progress.within(call):
-        answer = getattr(backend, name)(requests)
+        answer = _method(backend, name)(requests)
         if isinstance(answer, OutputStream):
-            return OutputStream(len(requests), _check_parts(answer.parts, len(requests), call, method))
+            return OutputStream(len(requests), _check_parts(iter(answer.parts), len(requests), call, method))
         outputs: Outputs[Any] = answer if isinstance(answer, Outputs) else Outputs(answer)
         values = _in_order(outputs.values, method)
     if len(values) != len(requests):
         raise PluginError(f"{method} returned {len(values)} outputs for {len(requests)} requests; return one for each")
     return Outputs(values, outputs.truncated, outputs.straddling)
+
+
+def _method(backend: object, name: str) -> Callable[[Sequence[Request]], Any]:
+    """Return the method for a capability. Raises `CapabilityError` if there is none."""
+    method: Callable[[Sequence[Request]], Any] | None = getattr(backend, name, None)
+    if not callable(method):
+        raise CapabilityError(f"{type(backend).__name__} has no method {name}, which these requests need")
+    return method
 
 
 def _check_parts(parts: Iterator[Part[Any]], n: int, call: progress.Call, method: str) -> Iterator[Part[Any]]:
@@ -430,12 +438,15 @@ def _check_parts(parts: Iterator[Part[Any]], n: int, call: progress.Call, method
             part = next(parts, None)
         if part is None:
             break
+        if not isinstance(part, Part):
+            raise PluginError(f"{method} returned {a_type(part)} among its parts; make each a figeval.Part")
+        values = _in_order(part.values, method)
         new = len(left.intersection(part.rows))
-        if not new == len(part.rows) == len(part.values):
+        if not new == len(part.rows) == len(values):
             raise PluginError(f"{method} returned a part that does not have one value for each of its requests, once")
         left.difference_update(part.rows)
         call.reach(1 - len(left) / n)
-        yield part
+        yield replace(part, values=values)
     if left:
         raise PluginError(f"{method} returned {n - len(left)} outputs for {n} requests; return one for each")
 

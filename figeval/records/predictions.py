@@ -35,7 +35,7 @@ from typing_extensions import TypedDict  # pydantic asks for this one before Pyt
 
 from figeval.errors import PluginError, RecordError
 from figeval.io.files import cure, replacing
-from figeval.io.json_files import JSONScore, json_scores, nan_to_null, parse_json
+from figeval.io.json_files import JSONScore, finite_json, json_scores, parse_json
 from figeval.io.text import clean_json, one_line, valid
 from figeval.io.validation import first_problem
 from figeval.plugins import describe
@@ -391,7 +391,7 @@ def parse_row(line: bytes, file: Path, number: int) -> PredictionRow:
         _adapter().validate_json(line, strict=True)
         row: PredictionRow = parse_json(line)
         if LONG_NUMBER.search(line) is not None:  # or digits in a text
-            nan_to_null(row)
+            finite_json(row)
     except ValueError as error:
         problem = one_line(first_problem(error), 200)
         raise RecordError(

@@ -43,7 +43,7 @@ def sha256_of(file: Path) -> str:
     """
     source = find_rows_file(file) or file
     digest = hashlib.sha256()
-    with record_errors(source), open_rows(source) as stream:
+    with as_record_error(source), open_rows(source) as stream:
         while piece := stream.read(1 << 20):
             digest.update(piece)
     return digest.hexdigest()
@@ -53,14 +53,14 @@ def has_more_lines(file: Path, limit: int) -> bool:
     """Return whether stored predictions have more than so many lines. Raises `RecordError` like `sha256_of`."""
     source = find_rows_file(file) or file
     count = 0
-    with record_errors(source), open_rows(source) as stream:
+    with as_record_error(source), open_rows(source) as stream:
         while count <= limit and (piece := stream.read(1 << 20)):
             count += piece.count(b"\n")
     return count > limit
 
 
 @contextmanager
-def record_errors(source: Path) -> Iterator[None]:
+def as_record_error(source: Path) -> Iterator[None]:
     """Turn errors of reading predictions into a `RecordError`."""
     try:
         yield

@@ -32,7 +32,7 @@ from typing_extensions import TypedDict
 
 from figeval.errors import FolderInUse, RecordError
 from figeval.io.files import cure, locked, replace_text
-from figeval.io.json_files import InvalidJSON, nan_to_null, parse_json, read_json
+from figeval.io.json_files import InvalidJSON, finite_json, parse_json, read_json
 from figeval.io.text import clean_json, one_line, valid
 from figeval.io.validation import validate
 from figeval.records.ids import Ids, digest_of, digests_of, find_repeated
@@ -334,7 +334,7 @@ def read_record(file: Path) -> RunRecord:
     """Read a `run.json`. Raises `RecordError` if it is missing, has another version, or is not a record."""
     read = clean_json(read_json(file, RecordError, cure="give a run folder that figeval wrote"))
     try:
-        content: JsonValue = nan_to_null(read)  # earlier versions wrote NaN
+        content: JsonValue = finite_json(read)  # earlier versions wrote NaN
     except InvalidJSON as error:
         raise RecordError(f"{file}: {error}; it was not written by figeval") from error
     version = one_line(str(content.get("schema_version") if isinstance(content, dict) else None), 20)

@@ -27,7 +27,7 @@ RATE_SECONDS = 600.0  # from which a rate is taken: slow models answer many exam
 
 
 def open_display(*, progress: bool) -> Observer:
-    """Return an observer that shows progress on stderr, or one that shows nothing."""
+    """Return an observer that shows progress on stderr within `with observer.live():`, or one that shows nothing."""
     if not progress:
         return Observer()
     from rich.console import Console

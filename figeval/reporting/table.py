@@ -50,7 +50,7 @@ def interval(score: ScoreRecord | SeedScore) -> str:
     return format_interval(score.low, score.high, reliable=score.interval.reliable)
 
 
-def mark_value(score: ScoreRecord | SeedScore) -> str:
+def format_marked(score: ScoreRecord | SeedScore) -> str:
     """Return the value, with a mark if the model has seen some of its examples."""
     value = score.value if isinstance(score, ScoreRecord) else score.mean
     return format_number(value) + MARKS[score.seen]
@@ -120,7 +120,7 @@ def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord], task: TaskRecor
     full = score.n if task is None else if_answered(task, score, trivial)
     n = str(score.n) if score.n == full else f"{score.n} of {full}"
     counts = (n, f"{score.clusters}{effective(score.clusters, score.effective_clusters)}")
-    return (score.metric, mark_value(score), interval(score), *counts, baselines(trivial, score.metric))
+    return (score.metric, format_marked(score), interval(score), *counts, baselines(trivial, score.metric))
 
 
 def notes(record: RunRecord) -> Iterator[str]:
@@ -190,7 +190,7 @@ def choices_grid(task: str, table: ChoicesRecord) -> Grid:
     for kind in table.kinds:
         wrong = kind.chosen_wrong
         expected = format_number(kind.expected_wrong if wrong.value is not None else None)
-        shares = (mark_value(kind.chosen), interval(kind.chosen), mark_value(wrong), interval(wrong), expected)
+        shares = (format_marked(kind.chosen), interval(kind.chosen), format_marked(wrong), interval(wrong), expected)
         rows.append((kind.value, str(kind.offered), *shares))
     total = f"{table.wrong:.1f}".removesuffix(".0")
     title = f"{task}: chosen by {table.key} in {table.answered} answers, {total} of them wrong"
@@ -207,7 +207,7 @@ def show_breakdowns(record: RunRecord, console: Console, most: int | None = 20) 
 def show_breakdown(task: str, breakdown: BreakdownRecord, console: Console, max_groups: int | None = None) -> None:
     """Print every score of at most `max_groups` groups; a group's value is only in its first row."""
     cells = [
-        (group.value if index == 0 else "", score.metric, mark_value(score), interval(score), str(score.n))
+        (group.value if index == 0 else "", score.metric, format_marked(score), interval(score), str(score.n))
         for group in breakdown.groups[:max_groups]
         for index, score in enumerate(group.scores)
     ]

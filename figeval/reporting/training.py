@@ -10,7 +10,7 @@ from figeval.records.notes import missing
 from figeval.records.schema import SEEN_NOTES
 from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
 from figeval.reporting.grid import Column, Grid, Table, format_cell, format_number, print_grids
-from figeval.reporting.table import MARKS, MEAN, REST_LABEL, interval, mark_value
+from figeval.reporting.table import MARKS, MEAN, REST_LABEL, format_marked, interval
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -134,7 +134,7 @@ def _seed_cells(score: SeedScore, multilingual_tasks: Collection[str]) -> tuple[
         REST_LABEL if score.unseen_only else f"{score.task}  {score.language}" if score.language else score.task + mean
     )
     return (
-        *(task, score.metric, mark_value(score), format_number(score.sd), interval(score)),
+        *(task, score.metric, format_marked(score), format_number(score.sd), interval(score)),
         *(str(len(score.values)), str(score.n)),
         *(format_number(edge(values, default=None)) for edge in (min, max)),
     )

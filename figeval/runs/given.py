@@ -132,13 +132,13 @@ def _by_task(rows: Mapping[str, Rows], tasks: Sequence[TaskSpec], harness: Harne
             detail = f"; all {len(predictions)} rows are empty" if predictions else ""
             raise DataError(f"there are no predictions for {task.name}{detail}; add them, or leave it out of --tasks")
         if task.corpus is not None:
-            predictions = place_documents(predictions, harness.corpus(task).places)
+            predictions = documents_to_indexes(predictions, harness.corpus(task).places)
         check(task, predictions, harness)
         task_rows.append((task, predictions))
     return task_rows
 
 
-def place_documents(rows: Rows, indexes: Mapping[str, int]) -> Rows:
+def documents_to_indexes(rows: Rows, indexes: Mapping[str, int]) -> Rows:
     """Return rows with the ids of documents replaced by their `indexes`; texts stay.
 
     Raises:

@@ -50,7 +50,7 @@ class Harness:
         models: Mapping[str, Any] | None = None,
     ) -> None:
         self.manager = manager or plugins.plugin_manager()
-        self.include = include
+        self.include = tuple(Path(folder) if isinstance(folder, str) else folder for folder in include)
         self.guest_tasks = tuple(tasks)
         self.guest_models = dict(models or {})
         self._fetch = fetch

@@ -87,7 +87,7 @@ def refuse_unused_settings(routes: Sequence[Route], config: RunConfig) -> None:
             raise TaskError(f"--{name} applies only to {FLAGS[name].only}; leave it out")
 
 
-def warn_unasked(
+def unasked_notes(
     route: Route, context: PromptContext, available: Survey, examples: Callable[[], Iterator[Example]]
 ) -> tuple[str, ...]:
     """Return the warning about examples with more options than the letters that the route shows; none if all have few.

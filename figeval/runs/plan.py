@@ -31,7 +31,7 @@ from figeval.runs.limits import (
     check_settings,
     is_askable,
     refuse_unused_settings,
-    warn_unasked,
+    unasked_notes,
 )
 from figeval.runs.task_metrics import check_metrics, descriptions, metrics_of, signatures
 from figeval.runs.variants import Variant, check_prompts, chosen_tasks, missing_probes, variants
@@ -270,7 +270,7 @@ class Planner:
             augment=augment,
             retrieval=retrieval,
             floor=floor,
-            remarks=(*warn_unasked(route, context, available, scored), *missing_probes(variant, self.config)),
+            remarks=(*unasked_notes(route, context, available, scored), *missing_probes(variant, self.config)),
         )
 
     def _augmenter(self, task: TaskSpec) -> Augmenter | None:

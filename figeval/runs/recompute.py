@@ -39,7 +39,7 @@ from figeval.runs.task_metrics import metrics_of, signatures
 from figeval.runs.variants import Variant, chosen_tasks
 from figeval.spec import TaskSpec
 from figeval.spec.survey import Portion, Survey, survey
-from figeval.task_types.routes import Route, choose, find_parts
+from figeval.task_types.routes import Route, choose, fitting_route
 
 OF_THE_DATA = ("kind", "of", "variant", "n", "available", "hidden", "only_label", "examples_sha256", "sample_sha256")
 OF_THE_TASK = (*OF_THE_DATA, "version", "task_type", "predictions")
@@ -211,7 +211,7 @@ class RecomputedRun:
         if route is None:
             return None
         offers = frozenset(self.stored.model.capabilities)
-        with_parts = find_parts(route, offers, self._harness.routes.with_parts(spec.type)) if route.of else None
+        with_parts = fitting_route(route, offers, self._harness.routes.with_parts(spec.type)) if route.of else None
         try:
             return apply_flags(spec, with_parts or route, self.config)
         except CapabilityError:  # an earlier version took a flag that has no effect on the route

@@ -230,7 +230,7 @@ def withhold_intervals(record: RunRecord, harness: Harness) -> None:
         if not task.scores:
             continue
         for ancestor in maxima(record):
-            if is_concerned(task, str(ancestor.about.get("task")), harness):
+            if shares_test_data(task, str(ancestor.about.get("task")), harness):
                 note(task.warnings, sentence(ancestor.about))
                 if line is None or ancestor.model in line.unknown:
                     without_intervals(task)
@@ -287,7 +287,7 @@ def count(task: TaskRecord, line: LineageRecord | None) -> None:
         note(task.warnings, f"the model was chosen on {share}")
 
 
-def is_concerned(task: TaskRecord, chosen_on: str, harness: Harness) -> bool:
+def shares_test_data(task: TaskRecord, chosen_on: str, harness: Harness) -> bool:
     """Return whether a task has the examples that a model was chosen on: it is that task, or has the same test data."""
     name = task.of or task.task
     if name == chosen_on:

@@ -133,7 +133,7 @@ class Route:
         of: task types whose routes this route combines; the first one that the model covers is taken from each.
         on_request: whether the route is taken only if the task or `--route` requests it.
         task_type, owner: filled in at registration.
-        parts: routes that this route combines, once the model is known (`covered`).
+        parts: routes that this route combines, once the model is known (`fitting_route`).
     """
 
     name: str
@@ -288,7 +288,7 @@ def choose(task_type: str, offered: frozenset[str], routes: Sequence[Route], nam
         raise CapabilityError(f"{task_type} has no route {name!r}{near(name, names)}; it has {', '.join(names)}")
     for route in mine:
         if route.name == name or (name is None and not route.on_request):
-            route_with_parts = find_parts(route, offered, routes)
+            route_with_parts = fitting_route(route, offered, routes)
             if route_with_parts is not None:
                 return route_with_parts
     ways = "; ".join(f"{r.name} needs {' and '.join(r.requirements)}" for r in mine if name in (None, r.name))
@@ -296,7 +296,7 @@ def choose(task_type: str, offered: frozenset[str], routes: Sequence[Route], nam
     raise CapabilityError(f"this model offers {has}, which is not enough for a {task_type} task: {ways}")
 
 
-def find_parts(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> Route | None:
+def fitting_route(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> Route | None:
     """Return the route with its parts for a model with these capabilities, or None if they are not enough.
 
     A route that combines others receives the first route of each task type that the capabilities cover, and has their
@@ -307,7 +307,7 @@ def find_parts(route: Route, offered: frozenset[str], routes: Sequence[Route]) -
     parts = []
     for task_type in route.of:
         mine = (
-            find_parts(part_route, offered, routes)
+            fitting_route(part_route, offered, routes)
             for part_route in routes_of(task_type, routes)
             if not part_route.on_request
         )

@@ -32,7 +32,7 @@ from figeval.task_types.base import TaskType
 from figeval.task_types.fields import RowContext, fields_of
 from figeval.task_types.given import GIVEN, Given
 from figeval.task_types.registry import TaskTypes, task_type_of
-from figeval.task_types.routes import DOT, ReplyReader, Route, choose, find_parts
+from figeval.task_types.routes import DOT, ReplyReader, Route, choose, fitting_route
 from figeval.testing.calls import asserting
 from figeval.testing.declarations import check_gold, check_query, check_ties
 from figeval.testing.fakes import (
@@ -320,7 +320,7 @@ class _CheckedType:
     def _ready(self, route: Route) -> Route:
         offered = frozenset((*KNOWN_CAPABILITIES, DOT, *route.needs))
         routes = self.harness.routes.with_parts(self.kind.name)
-        ready = find_parts(replace(route, task_type=self.kind.name), offered, routes)
+        ready = fitting_route(replace(route, task_type=self.kind.name), offered, routes)
         assert ready is not None, f"route {route.name!r} combines {' and '.join(route.of)}, which have no routes"
         return ready
 

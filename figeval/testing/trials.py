@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from figeval.errors import PluginError
 from figeval.models.batching import BatchScheduler
+from figeval.models.model import Model
 from figeval.plugins import load
 from figeval.prompts import PromptContext
 from figeval.runs.harness import Harness
@@ -23,6 +25,9 @@ def harness(*plugins: object, include: Sequence[str | Path] = ()) -> Harness:
         plugins: modules or other objects with hooks; a text is the name of a module.
         include: folders with task files.
 
+    Raises:
+        PluginError: a plugin cannot be loaded, or has a hook that does not exist.
+
     Example:
         ```python
         def test_the_task_has_its_examples():
@@ -36,7 +41,14 @@ def harness(*plugins: object, include: Sequence[str | Path] = ()) -> Harness:
         name = plugin if isinstance(plugin, str) else getattr(plugin, "__name__", type(plugin).__name__)
         imported = partial(importlib.import_module, name) if isinstance(plugin, str) else partial(_unchanged, plugin)
         manager.load(name, "tested", imported)
-    return Harness(manager, include=tuple(include))
+    for plugin in manager.plugins.values():
+        if plugin.problems:
+            raise PluginError(f"{plugin.name}: {'; '.join(plugin.problems)}")
+    return Harness(manager, include=tuple(map(Path, include)))
+
+
+def _no_prompt(name: str, *_: Any, **__: Any) -> str:
+    raise PluginError(f"the route renders the block {name!r}; give predict(…, context=figeval.PromptContext(block=…))")
 
 
 def _unchanged(plugin: object) -> object:
@@ -52,14 +64,18 @@ def predict(
     """Return what a model answers to examples on a route, as a run would.
 
     Args:
-        route: a route, or a generator function of an example and a context.
-        model: a model object, such as a fake of `figeval.testing.fakes`.
+        route: a route, such as one of `harness(…).routes.of("choice")`, or a generator function of an example and a
+            context.
+        model: a model object, such as a fake of `figeval.testing.fakes`, or the `figeval.Model` around it.
         examples: examples of the route's task type.
-        context: what the route renders prompts with; a route for models without prompts needs none.
+        context: prompts, labels and settings of a task; by default no prompts, and the settings of the route.
 
     Raises:
+        CapabilityError: the model has no method that answers the requests.
         PluginError: the model gave another number of answers, or the route something other than a prediction.
     """
     begin: Callable[..., Any] = route.begin if isinstance(route, Route) else route
-    scheduler = BatchScheduler(model, lambda example: begin(example, context))
+    context = context or PromptContext(_no_prompt, settings=route.settings if isinstance(route, Route) else {})
+    backend = model.backend if isinstance(model, Model) else model
+    scheduler = BatchScheduler(backend, lambda example: begin(example, context))
     return [prediction for _, prediction in scheduler.predictions(examples)]

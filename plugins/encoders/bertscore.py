@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from figeval.errors import ModelError
 from figeval.io.files import is_folder
 from figeval.metrics.statistic import Statistic, ratio
-from figeval.metrics.texts import text_of_answer
+from figeval.metrics.texts import lowercased_answer
 from figeval.task_types.generation import GenerationExample
 from figeval.types import Prediction
 
@@ -33,7 +33,7 @@ VARIABLE, DEFAULT = "FIGEVAL_BERTSCORE_MODEL", "roberta-large"
 
 def _f1(example: GenerationExample, prediction: Prediction) -> Sequence[float] | None:
     """Return the F1 against the best of several references, on lower-cased texts."""
-    text = text_of_answer(prediction)
+    text = lowercased_answer(prediction)
     if text is None:
         return None
     scorer = _scorer(_model())

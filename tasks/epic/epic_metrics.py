@@ -7,7 +7,7 @@ from statistics import fmean
 
 from figeval import GenerationExample, Prediction
 from figeval.metrics.spans import weighted_f1, weighted_mean
-from figeval.metrics.texts import parts, text_of_answer
+from figeval.metrics.texts import lowercased_answer, parts
 
 KEYWORDS = "keywords"  # the input with the texts that should occur
 
@@ -34,7 +34,7 @@ def keyword_recall(example: GenerationExample, prediction: Prediction) -> float 
 
     "art" is found in "party". The value is None if there are no keywords.
     """
-    text, keywords = text_of_answer(prediction), _keywords(example)
+    text, keywords = lowercased_answer(prediction), _keywords(example)
     return None if text is None or not keywords else fmean(keyword in text for keyword in keywords)
 
 
@@ -44,7 +44,7 @@ def keyword_recall_lemma(example: GenerationExample, prediction: Prediction) -> 
     "went" is found in "go", but "art" is not found in "party". Lemmas are simplemma's. The value is None if there are
     no keywords.
     """
-    text, keywords = text_of_answer(prediction), _keywords(example)
+    text, keywords = lowercased_answer(prediction), _keywords(example)
     if text is None or not keywords:
         return None
     text_lemmas = f" {_lemmas(text)} "

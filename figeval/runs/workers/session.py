@@ -148,7 +148,7 @@ class _Opened:
             raise ModelError(
                 f"figeval is {local_version} here, not {order.version}; install the same version everywhere"
             )
-        model, plans = _prepare_alike(order.config, order.record)
+        model, plans = _prepare_and_compare(order.config, order.record)
         outbox = Outbox(say)
         recorder = Recorder(CachedModel(model), outbox, order.config.log_samples)
         tasks = {task.task: task for task in order.record.tasks}
@@ -165,7 +165,7 @@ class _Opened:
         self.outbox.say("ended", task.error, memory, self.recorder.model.model.description())
 
 
-def _prepare_alike(config: RunConfig, record: RunRecord) -> tuple[Model, list[Plan]]:
+def _prepare_and_compare(config: RunConfig, record: RunRecord) -> tuple[Model, list[Plan]]:
     """Return the model and the plans of a run. Raises `FigevalError` if they differ from its record."""
     model, plans, _ = prepare(config, Harness(include=config.include_path))
     check_unchanged(config.output_path or Path(), record, config, model, plans)

@@ -324,7 +324,7 @@ def _compare_systems(
             (of_a, cluster), (of_b, _) = by_system[a][example], by_system[b][example]
             if raters := [rater for rater in of_a if rater in of_b]:
                 rows.append((fmean(of_a[rater] for rater in raters), fmean(of_b[rater] for rater in raters), cluster))
-        # Examples without a shared cluster are independent, as `paired` is told by None.
+        # Examples without a shared cluster are independent, as `compare_paired` is told by None.
         sizes = Counter(cluster for *_, cluster in rows)
         clusters = [cluster if sizes[cluster] > 1 else None for *_, cluster in rows]
         test = compare_paired([row[0] for row in rows], [row[1] for row in rows], clusters, bounds, seed)

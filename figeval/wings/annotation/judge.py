@@ -37,7 +37,7 @@ from figeval import (
 )
 from figeval.config import IGNORED_MODEL_ARGS
 from figeval.io.frontend import warn
-from figeval.io.text import clean, clean_json
+from figeval.io.text import clean, clean_json, pluralize
 from figeval.records import provenance
 from figeval.records.schema import ModelRecord
 from figeval.spec.criteria import Criterion
@@ -192,7 +192,8 @@ class _Interview:
                 for count in inquiry.answer(self.model, store, in_batches=self.in_batches):
                     answered += count
                     observer.reach(answered)
-            observer.end()
+            is_complete = answered == len(self.questions)
+            observer.end("" if is_complete else f"{answered} of {pluralize(len(self.questions), 'question')} answered")
         finally:
             if missing:
                 # Without a question, an API model does not know what it has cost.

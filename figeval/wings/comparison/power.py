@@ -225,7 +225,7 @@ def plan_comparison(
 
 @lru_cache(maxsize=32)
 def _t_factor(sizes: tuple[int, ...], correlation: float, power: float, level: float) -> float:
-    """Return the smallest true difference that the t test of `paired` finds, in true standard errors.
+    """Return the smallest true difference that the t test of `compare_paired` finds, in true standard errors.
 
     Normal differences with this intraclass correlation are drawn for clusters of these sizes. A difference is found in
     those draws in which it is larger than the margin of their interval minus their mean.

@@ -80,7 +80,7 @@ def order_test(shards: Sequence[Shard], permutations: int, seed: int = 0) -> tup
 def least_likely(values: Floats) -> float | None:
     """Return the mean of the lowest fifth of a text's values, at least one; None without values.
 
-    Of log-probabilities, this is Min-K% (Shi et al. 2023), and of `standardized` ones Min-K%++ (Zhang et al. 2024).
+    Of log-probabilities, this is Min-K% (Shi et al. 2023), and of `standardize` ones Min-K%++ (Zhang et al. 2024).
     """
     if not len(values):
         return None

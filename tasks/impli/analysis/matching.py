@@ -65,11 +65,11 @@ def matched_accuracies(answers: Sequence[PairAnswer], seed: int = 0) -> list[Mat
             answer for answer in answers if answer.task.startswith(beginnings) and answer.right is not None
         )
         if len({answer.is_entailment for answer in group_answers}) == 2:
-            accuracies.append(_match_kinds(group, group_answers, seed))
+            accuracies.append(_matched_accuracy(group, group_answers, seed))
     return accuracies
 
 
-def _match_kinds(group: str, answers: Sequence[PairAnswer], seed: int) -> MatchedAccuracy:
+def _matched_accuracy(group: str, answers: Sequence[PairAnswer], seed: int) -> MatchedAccuracy:
     similarities = np.array([answer.similarity for answer in answers])
     edges = np.quantile(similarities, np.linspace(0, 1, DECILES + 1)[1:-1])
     deciles = np.searchsorted(edges, similarities, side="right")

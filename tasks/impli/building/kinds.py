@@ -103,12 +103,12 @@ class Maker:
         if sentence.label == LITERAL:
             raise Rejected(MEANT_LITERALLY)
         site = located.find_site()
-        substitution = substitute(site, _infinitive_form(sentence.replacement, site.part))
+        substitution = substitute(site, _definition_form(sentence.replacement, site.part))
         rule = {"definition_row": sentence.row, "rule": "literal word", "changes": [*substitution.changes]}
         return Derivation(substitution.text, sentence.replacement, rule)
 
 
-def _infinitive_form(replacement: str, part: str) -> str:
+def _definition_form(replacement: str, part: str) -> str:
     """Return a replacement in the form of a definition: for a verb, the infinitive with "to"."""
     first, blank, rest = replacement.partition(" ")
     if part != VERB or "VERB" not in open_lemminflect().getAllLemmas(first.lower()):

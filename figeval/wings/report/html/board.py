@@ -122,7 +122,7 @@ def _value(row: BoardRow, metric: str) -> JSON:
     score = row.score(metric)
     if score is None:
         return {"text": EMPTY_CELL, "number": None}
-    return {"text": table.mark_value(score), "number": score.value}
+    return {"text": table.format_marked(score), "number": score.value}
 
 
 def _overview(boards: Sequence[Leaderboard]) -> JSON | None:

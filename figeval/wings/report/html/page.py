@@ -293,7 +293,7 @@ def _breakdown(
             row += (
                 (EMPTY_CELL, "", "")
                 if score is None
-                else (table.mark_value(score), table.interval(score), str(score.n))
+                else (table.format_marked(score), table.interval(score), str(score.n))
             )
         rows.append(tuple(row))
     columns = [column for run in scores_by_run for column in (labels[run], "95 % interval", "n")]
