@@ -1,4 +1,4 @@
-"""The frozen questions of ePiC: the files, their records, and what their page says of them."""
+"""The frozen questions of ePiC: the files, their records, what their page says of them, and how they are built."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from figeval import Harness
+from tests.finished_runs import finished
 from tests.sources import read_rows
 
 EPIC_FOLDER = Path(__file__).parents[2] / "tasks" / "epic"
@@ -134,3 +135,99 @@ def test_near_duplicates_name_proverbs_that_exist(real_data):
     assert set().union(*groups) <= set(proverbs())
     assert all(len(group) >= 2 for group in groups)
     assert any({"Q24", "Q125"} <= group for group in groups)
+
+
+# ---- the command ---------------------------------------------------------------------------------------------------
+
+
+def built(folder):
+    """Items and record by kind."""
+    return {
+        kind: (
+            [json.loads(line) for line in (folder / f"{kind}_items.jsonl").read_text().splitlines()],
+            json.loads((folder / f"{kind}_items.json").read_text()),
+        )
+        for kind in KINDS
+    }
+
+
+@pytest.mark.slow
+def test_the_command_writes_items_and_records(real_data, tmp_path, cli):
+    """With the scorers that need no network; the random items, which depend on the seed alone, are the frozen ones."""
+    groups = json.loads((EPIC_FOLDER / "near_duplicates.json").read_text("utf-8"))["groups"]
+    before, seed = frozen("mcq_random"), str(frozen("mcq")[1]["seed"])
+    outcome = cli("build", "epic-mcq", "--scorers", "tfidf, glove", "--seed", seed, "--output", tmp_path / "new")
+    assert outcome.code == 0 and "mcq_random_items.jsonl  1000 items" in outcome.out
+    new = built(tmp_path / "new")
+    assert new["mcq_random"][0] == before[0]
+    for name in ("tfidf", "glove"):
+        assert new["mcq_random"][1]["audit"]["scorers"][name] == before[1]["audit"]["scorers"][name]
+    for kind, (lines, record) in new.items():
+        content = (tmp_path / "new" / f"{kind}_items.jsonl").read_bytes()
+        assert record["sha256"] == hashlib.sha256(content).hexdigest() and record["items"] == 1000
+        assert (str(record["seed"]), record["version"]) == (seed, 2)
+        assert [scorer["name"] for scorer in record["scorers"]] == ["tfidf", "glove"]
+        shares = [share["gold_picked"] for share in record["audit"]["scorers"].values()]
+        assert record["audit"]["mean"] == pytest.approx(sum(shares) / 2, abs=1e-6) and record["audit"]["chance"] == 0.2
+        assert {line["id"] for line in lines} == {line["id"] for line in before[0]}
+        for line in lines:
+            assert set(line) == {"id", "options", "gold"}
+            check(line)
+            assert all(len({*group} & {*line["options"]}) <= 1 for group in groups)
+
+
+@pytest.mark.slow
+def test_another_seed_gives_other_orders_of_the_same_distractors(real_data, tmp_path, cli):
+    for seed in "78":
+        assert cli("build", "epic-mcq", "--scorers", "tfidf", "--seed", seed, "--output", tmp_path / seed).code == 0
+    first, other = ({line["id"]: line["options"] for line in built(tmp_path / seed)["mcq"][0]} for seed in "78")
+    assert {key: {*options} for key, options in first.items()} == {key: {*options} for key, options in other.items()}
+    assert first != other
+
+
+def test_what_the_user_can_mend(real_data, tmp_path, cli):
+    (tmp_path / "file").write_text("")
+    for scorers, output, words in (
+        ("echo", "new", "echo can neither embed nor score pairs; leave it out of --scorers"),
+        (" , ", "new", "--scorers is empty"),
+        ("tfidf", "file", "choose another --output"),
+    ):
+        assert words in cli("build", "epic-mcq", "--scorers", scorers, "--output", tmp_path / output).complaint
+
+
+TELLING_RULE = "spelt least like any other"  # in adversarial items: the page says by how much
+MAY_BE_WORSE = ("most like the others", "spelt most like another", "logistic regression on length and frequency")
+AUDITED = re.compile(r"(.+?)  +(.+?)  +(\.\d+)  +(\.\d+) to (\.\d+) *(\*?)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("column", [0, 1], ids=KINDS)
+def test_the_audit_is_that_of_the_page_and_no_rule_that_reads_options_only_beats_chance(column, real_data, cli):
+    """But for the spelling of adversarial options, and for rules that know which proverbs are used up."""
+    lines = cli("audit", f"epic_{KINDS[column]}").out.splitlines()
+    findings = [found.groups() for line in lines if (found := AUDITED.fullmatch(line))]
+    table_rows = list(rows_of("blind rule | what it knows"))
+    assert [row[:2] for row in table_rows] == [[rule, knows] for rule, knows, *_ in findings]
+    floors = 0
+    for row, (rule, knows, *numbers, off) in zip(table_rows, findings, strict=True):
+        value, low, high = map(float, numbers)
+        printed = [float(number) for number in re.findall(r"\.\d+", row[2 + column])]
+        assert printed[0] == pytest.approx(value, abs=1e-9), rule
+        assert printed[1:] == pytest.approx([low, high], abs=0.0101), rule
+        if knows in ("the item", "all items", "the other half of the items"):
+            floors += 1
+            if column == 0 and rule == TELLING_RULE:
+                assert low > 0.2
+            else:
+                assert not off or (value < 0.2 and rule in MAY_BE_WORSE), rule
+    assert floors == 18
+
+
+@pytest.mark.slow
+def test_the_recorded_audit_of_the_adversarial_items_is_what_runs_measure(real_data, tmp_path):
+    """With the two scorers that need no network; the random items are audited where they are built again."""
+    recorded = frozen("mcq")[1]["audit"]["scorers"]
+    for model in ("tfidf", "glove"):
+        run = finished(tmp_path / model, "epic_mcq", model=model, baselines=False)
+        (task,) = json.loads((run / "run.json").read_text("utf-8"))["tasks"]
+        assert task["scores"][0]["value"] == pytest.approx(recorded[model]["gold_picked"])

@@ -26,12 +26,15 @@ def runs(real_data: str, tmp_path: Path) -> tuple[Path, Path]:
 @pytest.mark.slow
 def test_the_command_on_real_runs(runs: tuple[Path, Path], tmp_path: Path, cli: Cli) -> None:
     out = tmp_path / "out"
-    outcome = cli("diagnose", *runs, "--output", out, "--no_plots")
+    outcome = cli("diagnose", *runs, "--output", out)
     printed = outcome.out
     assert outcome.code == 0
     assert "Our interpretation of Figure 5" in printed
     assert "correlation of accuracies over proverbs: undefined" in printed
     for task in ("epic_retrieval_seen", "epic_mcq_random"):
+        png, svg, page = (out / task / f"heat_map.{ending}" for ending in ("png", "svg", "html"))
+        assert png.read_bytes().startswith(b"\x89PNG") and svg.stat().st_size > 1_000
+        assert page.stat().st_size > 100_000 and "Neither model gets a narrative right for " in page.read_text("utf-8")
         record = json.loads((out / task / "diagnosis.json").read_text(encoding="utf-8"))
         for letter in "AB":
             stored = json.loads((runs["AB".index(letter)] / "run.json").read_text(encoding="utf-8"))
