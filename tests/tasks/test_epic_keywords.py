@@ -11,10 +11,8 @@ import pytest
 
 from figeval import DataError
 from figeval.builtin.tasks.epic import extractors, keywords
-from figeval.builtin.tasks.epic.extractors import NltkExtractor, SpacyExtractor, choose_extractor, order_keywords
 from figeval.language import nltk_data as packages
 from figeval.language import spacy_pipeline, tagging
-from figeval.language.tagging import Token
 from tests.conftest import MIRROR
 
 TEXTS = [
@@ -23,12 +21,12 @@ TEXTS = [
 ]
 
 
-def sentence(text: str) -> list[Token]:
+def sentence(text: str) -> list[tagging.Token]:
     """`He/PRP did/VBD` as tokens, at the places where they would stand in "He did"."""
     tokens, position = [], 0
     for part in text.split():
         word, _, tag = part.rpartition("/")
-        tokens.append(Token(position, position + len(word), word, tag))
+        tokens.append(tagging.Token(position, position + len(word), word, tag))
         position += len(word) + 1
     return tokens
 
@@ -83,14 +81,14 @@ def test_names_are_runs_of_proper_nouns(tagged: str, names: list[str]) -> None:
 
 
 def test_a_line_break_parts_two_names() -> None:
-    tokens = [Token(0, 4, "Mary", "NNP"), Token(5, 9, "John", "NNP")]
+    tokens = [tagging.Token(0, 4, "Mary", "NNP"), tagging.Token(5, 9, "John", "NNP")]
     assert list(extractors.names("Mary\nJohn", tokens)) == [(0, 4), (5, 9)]
     assert list(extractors.names("Mary John", tokens)) == [(0, 9)]
 
 
 def test_each_once_in_the_order_of_the_text() -> None:
-    assert order_keywords([(9, "went"), (0, "Went"), (4, "John"), (2, "ran")]) == ("Went", "ran", "John")
-    assert order_keywords([]) == ()
+    assert extractors.order_keywords([(9, "went"), (0, "Went"), (4, "John"), (2, "ran")]) == ("Went", "ran", "John")
+    assert extractors.order_keywords([]) == ()
 
 
 # ---- NLTK ------------------------------------------------------------------------------------------------------------
@@ -109,14 +107,14 @@ def nltk_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nltk_reads_sentences(nltk_data: None) -> None:
-    first, second = NltkExtractor().keywords(TEXTS)
+    first, second = extractors.NltkExtractor().keywords(TEXTS)
     assert first == ("John", "know", "going", "left", "New York", "Mary", "had")
     assert second == ("understand", "Paris", "does", "did")
 
 
 def test_keywords_stand_in_the_text(nltk_data: None) -> None:
     text = "“Don’t go,” said Mrs. O’Hara; ‘you’ll regret it’ — and she'd know, wouldn't she?\nANNA laughed.  "
-    (keyword_list,) = NltkExtractor().keywords([text])
+    (keyword_list,) = extractors.NltkExtractor().keywords([text])
     assert keyword_list
     assert all(keyword in text for keyword in keyword_list)
     assert len({keyword.lower() for keyword in keyword_list}) == len(keyword_list)
@@ -124,7 +122,7 @@ def test_keywords_stand_in_the_text(nltk_data: None) -> None:
 
 @pytest.mark.parametrize("text", ["", "   ", "...", "'", "\"''\"", "No verb here!"])
 def test_a_text_may_have_none(nltk_data: None, text: str) -> None:
-    assert NltkExtractor().keywords([text]) == [()]
+    assert extractors.NltkExtractor().keywords([text]) == [()]
 
 
 def test_missing_data_name_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +131,7 @@ def test_missing_data_name_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [])
     cure = r"run `python -m nltk.downloader punkt_tab averaged_perceptron_tagger_eng`, or set NLTK_DATA"
     with pytest.raises(DataError, match=cure) as caught:
-        _ = NltkExtractor().identity
+        _ = extractors.NltkExtractor().identity
     assert "\n" not in str(caught.value)
     assert not packages.has(tagging.PACKAGES)
 
@@ -158,21 +156,21 @@ def pipeline(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_spacy_takes_verbs_and_entities_of_any_type(pipeline: Path) -> None:
-    first, second = SpacyExtractor(pipeline, str(pipeline)).keywords(TEXTS)
+    first, second = extractors.SpacyExtractor(pipeline, str(pipeline)).keywords(TEXTS)
     assert first == ("did", "know", "going", "left", "New York")
     assert second == ("The old man", "did", "understand")
 
 
 def test_the_variable_names_a_pipeline(pipeline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(spacy_pipeline.VARIABLE, str(pipeline))
-    identity = choose_extractor().identity
+    identity = extractors.choose_extractor().identity
     assert identity["extractor"] == "spacy"
     ((name, digest),) = identity["data"].items()
     assert name.startswith("en_pipeline ")
     assert len(digest) == 12
     assert str(pipeline) not in json.dumps(identity), "records hold no paths"
     (pipeline / "more").write_text("x")
-    assert choose_extractor().identity != identity
+    assert extractors.choose_extractor().identity != identity
 
 
 @pytest.mark.parametrize("name", ["en_core_web_nowhere", "/no/such/folder"])
@@ -180,34 +178,34 @@ def test_a_pipeline_that_is_not_there(name: str, monkeypatch: pytest.MonkeyPatch
     pytest.importorskip("spacy")
     monkeypatch.setenv(spacy_pipeline.VARIABLE, name)
     with pytest.raises(DataError, match=r"python -m spacy download en_core_web_sm.*or unset it to use NLTK"):
-        choose_extractor()
+        extractors.choose_extractor()
 
 
 def test_spacy_itself_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(spacy_pipeline.VARIABLE, "en_core_web_sm")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(DataError, match=r"pip install 'figeval\[spacy\]'"):
-        choose_extractor()
+        extractors.choose_extractor()
 
 
 def test_a_pipeline_without_parts_of_speech(tmp_path: Path) -> None:
     spacy = pytest.importorskip("spacy")
     spacy.blank("en").to_disk(tmp_path / "blank")
     with pytest.raises(DataError, match="sets no parts of speech; set FIGEVAL_SPACY_MODEL to one that does"):
-        SpacyExtractor(tmp_path / "blank", str(tmp_path / "blank")).keywords(TEXTS)
+        extractors.SpacyExtractor(tmp_path / "blank", str(tmp_path / "blank")).keywords(TEXTS)
 
 
 def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
     pytest.importorskip("spacy")
     (tmp_path / "meta.json").write_text('{"lang": "en", "name": "x", "version": "1"}')
     with pytest.raises(DataError, match="spaCy cannot load") as caught:
-        SpacyExtractor(tmp_path, str(tmp_path)).keywords(TEXTS)
+        extractors.SpacyExtractor(tmp_path, str(tmp_path)).keywords(TEXTS)
     assert "\n" not in str(caught.value)
 
 
 def test_an_empty_variable_means_nltk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(spacy_pipeline.VARIABLE, "")
-    assert isinstance(choose_extractor(), NltkExtractor)
+    assert isinstance(extractors.choose_extractor(), extractors.NltkExtractor)
 
 
 # ---- kept between runs -----------------------------------------------------------------------------------------------

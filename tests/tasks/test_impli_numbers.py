@@ -1,108 +1,115 @@
-"""IMPLI from within: idioms, folds, flexibility, matched pairs and learning curves against other computations."""
+"""IMPLI in numbers: idioms, folds, flexibility, matched pairs and learning curves against other computations."""
 
 from __future__ import annotations
 
+import csv
 import json
+import random
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import yaml
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 import figeval
-from figeval import DataError, Harness, RecordError, TrainError
-from figeval.builtin.tasks.impli import folds, idioms, impli_rows
+from figeval import DataError, Harness
+from figeval.builtin.tasks.impli import impli_rows
 from figeval.builtin.tasks.impli.analysis import analyze_impli, figures, flexibility, matching
-from figeval.builtin.tasks.impli.analysis.answers import PairAnswer
-from figeval.builtin.tasks.impli.analysis.flexibility import IdiomCount
-from figeval.builtin.tasks.impli.curve import curve_impli, figure, points, results
-from figeval.builtin.tasks.impli.curve.points import Curve, CurveTraining
-from figeval.builtin.tasks.impli.folds import Point
+from figeval.builtin.tasks.impli.analysis import answers as pair_answers
+from figeval.builtin.tasks.impli.curve import figure, points, results
 from figeval.builtin.tasks.nli import union
 from tests.cli.conftest import Cli
 from tests.finished_runs import row as stored_row
 from tests.plugins.tiny import Workshop
-from tests.sources import read_rows
+from tests.sources import Row, read_rows
+from tests.tasks.test_impli_rows import FILES
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests/golden/data/idioms.json").read_text(encoding="utf-8"))
+REGIMES = {"both": None, "entailment": "entailment", "non-entailment": "non-entailment"}
 
 
-def pair_row(number: int, idiom: int | None, premise: int, label: str = "entailment") -> dict[str, Any]:
-    name = None if idiom is None else f"idiom {idiom}"
-    return {"id": str(number), "idiom": name, "premise_key": f"p{premise}", "label": label}
+# ---- folds -----------------------------------------------------------------------------------------------------------
 
 
-ROWS = st.lists(
-    st.tuples(st.none() | st.integers(0, 12), st.integers(0, 30), st.booleans()), min_size=1, max_size=60
-).map(lambda drawn: [pair_row(n, i, p, "entailment" if e else "non-entailment") for n, (i, p, e) in enumerate(drawn)])
+def files_of(folder: Path, entailing: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]] = ()) -> Path:
+    """A folder of IMPLI whose pairs of idioms are these."""
+    for file in (file for files in FILES.values() for file in files):
+        path = folder / f"{file}.tsv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pairs = {"idioms/manual_e": entailing, "idioms/manual_ne": others}.get(file, ())
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream, "excel-tab").writerows(pairs)
+    return folder
 
 
-def places(folds_of_rows: list[list[Any]], key: str) -> dict[str, set[int]]:
-    folds_of_key: dict[str, set[int]] = {}
-    for index, fold in enumerate(folds_of_rows):
-        for row in fold:
-            if row[key] is not None:
-                folds_of_key.setdefault(row[key], set()).add(index)
-    return folds_of_key
+def places(parts: dict[Any, list[Row]], key: str) -> list[set[Any]]:
+    """The parts in which each value of a column is."""
+    values = {row[key] for rows in parts.values() for row in rows} - {None}
+    return [{name for name, rows in parts.items() if value in {row[key] for row in rows}} for value in values]
 
 
-@given(ROWS, st.integers(0, 3))
-def test_no_idiom_and_no_premise_is_in_two_folds(given_rows: list[Any], seed: int) -> None:
-    fold_list = folds.folds(given_rows, seed)
-    assert len(fold_list) == folds.FOLDS
-    assert sorted((row["id"] for fold in fold_list for row in fold), key=int) == [row["id"] for row in given_rows]
+@pytest.fixture(params=range(5))
+def drawn(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Pairs of thirty sentences with two idioms each, of which one, the other or all is replaced."""
+    generator = random.Random(request.param)
+    idioms = ("break the ice", "take the biscuit", "touch and go", "rock the boat", "see the light", "ring a bell")
+    pairs: tuple[set[tuple[str, str]], set[tuple[str, str]]] = (set(), set())
+    for _ in range(60):
+        day = generator.randrange(30)
+        ends = random.Random(day + 100 * request.param).sample(idioms, 2)
+        changed = [["go away", ends[1]], [ends[0], "go away"], ["x", "y"]][generator.randrange(3)]
+        texts = [f"On day {day} they {left} and {right}." for left, right in (ends, changed)]
+        pairs[generator.randrange(2)].add((texts[0], texts[1]))
+    return files_of(tmp_path, pairs[0] - pairs[1], pairs[1] - pairs[0])
+
+
+def test_no_idiom_and_no_premise_is_in_two_folds(drawn: Path) -> None:
+    folds = {fold: read_rows(f"impli_curve:held_out?fold={fold}", drawn) for fold in range(10)}
+    ids = [
+        row["id"] for column in ("idioms_gold_ent", "idioms_gold_non") for row in read_rows(f"impli:{column}", drawn)
+    ]
+    assert sorted(row["id"] for rows in folds.values() for row in rows) == sorted(ids)
     for key in ("idiom", "premise_key"):
-        assert all(len(fold_indices) == 1 for fold_indices in places(fold_list, key).values())
-    assert all([int(row["id"]) for row in fold] == sorted(int(row["id"]) for row in fold) for fold in fold_list)
-    assert fold_list == folds.folds(given_rows, seed)
+        assert all(len(places_of_value) == 1 for places_of_value in places(folds, key))
+    assert all(
+        [row["id"] for row in rows] == sorted((row["id"] for row in rows), key=ids.index) for rows in folds.values()
+    )
 
 
-@given(ROWS)
-def test_the_parts_share_no_premise_and_the_unseen_ones_no_idiom(given_rows: list[Any]) -> None:
-    parts = {name: folds.part(given_rows, name) for name in ("train", "dev", "seen", "unseen")}
-    assert sum(map(len, parts.values())) == len(given_rows)
-    premises = {name: {row["premise_key"] for row in part} for name, part in parts.items()}
-    idioms = {name: {row["idiom"] for row in part if row["idiom"]} for name, part in parts.items()}
-    assert not premises["train"] & (premises["seen"] | premises["dev"] | premises["unseen"])
-    assert not (idioms["train"] | idioms["seen"]) & (idioms["dev"] | idioms["unseen"])
+def test_the_parts_share_no_premise_and_the_unseen_ones_no_idiom(drawn: Path) -> None:
+    parts = {name: read_rows(f"impli:idioms/{name}", drawn) for name in ("train", "dev", "seen", "unseen")}
+    assert all(
+        places_of_idiom <= {"train", "seen"} or len(places_of_idiom) == 1 for places_of_idiom in places(parts, "idiom")
+    )
+    assert all(len(places_of_premise) == 1 for places_of_premise in places(parts, "premise_key"))
+    idioms = {name: {row["idiom"] for row in rows} - {None} for name, rows in parts.items()}
     assert idioms["seen"] <= idioms["train"], "each of them was learned from in another sentence"
 
 
-@given(ROWS, st.integers(0, 9), st.integers(0, 8), st.none() | st.integers(1, 40))
-def test_fewer_folds_are_among_more(given_rows: list[Any], fold: int, train: int, pairs: int | None) -> None:
-    fewer, point_after = (folds.Point(fold=fold, train=n, pairs=pairs) for n in (train, train + 1))
-    ids = [[row["id"] for row in point.learned(given_rows)] for point in (fewer, point_after)]
-    assert set(ids[0]) <= set(ids[1])
-    held = {row["idiom"] for row in point_after.held_out(given_rows)} - {None}
-    assert not held & {row["idiom"] for row in point_after.learned(given_rows)}
+def learned(**point: Any) -> list[Row]:
+    return read_rows("impli_curve:train?nli=0&" + "&".join(f"{name}={value}" for name, value in point.items()))
 
 
-@given(ROWS, st.sampled_from(list(folds.REGIMES)))
-def test_a_regime_learns_from_its_label_alone(given_rows: list[Any], regime: str) -> None:
-    point = folds.Point(fold=0, train=9, regime=regime)
-    learned, held = point.learned(given_rows), point.held_out(given_rows)
-    expected = [row for row in given_rows if row not in held and folds.REGIMES[regime] in (None, row["label"])]
-    assert sorted(row["id"] for row in learned) == sorted(row["id"] for row in expected)
-
-
-def test_regimes_learn_from_as_many_pairs() -> None:
-    many = [pair_row(n, n % 100, n, ("entailment", "non-entailment")[n // 100 % 2]) for n in range(2000)]
-    sizes = [
-        [len(folds.Point(fold=2, train=train, regime=regime, pairs=100).learned(many)) for train in (0, 1, 3, 9)]
-        for regime in folds.REGIMES
-    ]
-    assert sizes == [[0, 11, 33, 100]] * 3
-
-
-def test_nothing_is_learned_from_no_fold() -> None:
-    assert folds.Point(fold=0, train=0).learned([pair_row(0, 1, 1)]) == []
+@pytest.mark.usefixtures("pairs")
+@pytest.mark.parametrize("regime", REGIMES)
+def test_a_regime_learns_from_its_label_alone_and_fewer_folds_are_among_more(regime: str) -> None:
+    assert learned(fold=2, train=0, regime=regime) == []
+    held = read_rows("impli_curve:held_out?fold=2")
+    everything = [row for fold in range(10) if fold != 2 for row in read_rows(f"impli_curve:held_out?fold={fold}")]
+    expected = {row["id"] for row in everything if REGIMES[regime] in (None, row["label"])}
+    assert {row["id"] for row in learned(fold=2, train=9, regime=regime)} == expected
+    drawn = [learned(fold=2, train=train, regime=regime, pairs=100) for train in (0, 1, 3, 9)]
+    assert [len(rows) for rows in drawn] == [0, 11, 33, 100]
+    for fewer, more in pairwise(drawn):
+        assert {row["id"] for row in fewer} <= {row["id"] for row in more}
+    assert not {row["idiom"] for row in held} & ({row["idiom"] for row in drawn[-1]} - {None})
 
 
 def test_unknown_parts_get_near_names() -> None:
@@ -141,15 +148,13 @@ def test_real_parts(real_data: str) -> None:
 # ---- how idioms are found --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", GOLDEN, ids=[case["why"][:60] for case in GOLDEN])
-def test_golden_idioms(case: dict[str, Any]) -> None:
-    idiom = idioms.Lexicon(case["lexicon"]).idiom(case["premise"], case["hypothesis"])
-    if case["idiom"] is None:
-        assert idiom is None
-        return
-    assert idiom is not None
-    assert (idiom.name, idiom.surface, idiom.confidence) == (case["idiom"], case["surface"], case["confidence"])
-    assert case["premise"][idiom.start : idiom.end] == idiom.surface
+def test_golden_idioms(tmp_path: Path) -> None:
+    folder = files_of(tmp_path, [(case["premise"], case["hypothesis"]) for case in GOLDEN])
+    for case, row in zip(GOLDEN, read_rows("impli:idioms_gold_ent", folder), strict=True):
+        assert (row["idiom"], row["surface"]) == (case["idiom"], case.get("surface")), case["why"]
+        if case["idiom"] is not None:
+            assert row["idiom_confidence"] == round(case["confidence"], 2), case["why"]
+            assert case["premise"][row["idiom_start"] : row["idiom_end"]] == case["surface"], case["why"]
 
 
 def test_the_lexicon_is_sorted_and_has_every_form_once() -> None:
@@ -160,29 +165,33 @@ def test_the_lexicon_is_sorted_and_has_every_form_once() -> None:
     assert all(2 <= len(form) <= 60 for form in forms)
 
 
-words = st.lists(st.sampled_from(["the", "cat", "sat", "on", "a", "mat", "and", "hit", "roof", ",", "."]), max_size=8)
-
-
-@given(before=words, left=words, right=words, after=words)
-def test_the_changed_span_is_what_changed(
-    before: list[str], left: list[str], right: list[str], after: list[str]
-) -> None:
-    premise, hypothesis = before + left + after, before + right + after
-    start, end = idioms.changed_span(premise, hypothesis)
-    assert 0 <= start <= end <= len(premise)
-    tail = len(premise) - end
-    assert premise[:start] == hypothesis[:start]
-    assert premise[end:] == hypothesis[len(hypothesis) - tail :]
-    assert start >= len(before) or premise == hypothesis[: len(premise)]
-    assert start + tail <= min(len(premise), len(hypothesis))
-
-
-@given(premise=st.text(max_size=60) | words.map(" ".join), hypothesis=st.text(max_size=60) | words.map(" ".join))
-def test_offsets_are_those_of_the_surface_form_whatever_the_text(premise: str, hypothesis: str) -> None:
-    idiom = idioms.Lexicon(["hit the roof", "on the mat", "sit"]).idiom(premise, hypothesis)
-    if idiom is not None:
-        assert premise[idiom.start : idiom.end] == idiom.surface != ""
-        assert 0 <= idiom.confidence <= 1
+def test_offsets_are_those_of_the_surface_form_whatever_the_text(tmp_path: Path) -> None:
+    generator = random.Random(0)
+    words = (
+        "the",
+        "cat",
+        "sat",
+        "on",
+        "a",
+        "mat",
+        "and",
+        "hit",
+        "roof",
+        ",",
+        ".",
+        "İß",
+        "\u00a0",
+        "broke",
+        "ice",
+        "don’t",
+    )
+    texts = [" ".join(generator.choices(words, k=generator.randrange(1, 12))) for _ in range(400)]
+    rows = read_rows("impli:idioms_gold_ent", files_of(tmp_path, zip(texts[::2], texts[1::2], strict=True)))
+    found = [row for row in rows if row["idiom"] is not None]
+    assert len(rows) == 200 and found
+    for row in found:
+        assert row["premise"][row["idiom_start"] : row["idiom_end"]] == row["surface"] != ""
+        assert 0 <= row["idiom_confidence"] <= 1
 
 
 # ---- what `figeval analyze impli` computes ---------------------------------------------------------------------------
@@ -192,7 +201,7 @@ NUMBERS = count()
 RISING_NUMBERS = list(range(10))
 
 
-def answer(right: float | None = 1.0, *, entails: bool = True, **fields: Any) -> PairAnswer:
+def answer(right: float | None = 1.0, *, entails: bool = True, **fields: Any) -> pair_answers.PairAnswer:
     about: dict[str, Any] = {
         "id": str(next(NUMBERS)),
         "task": "impli_idioms_gold_ent" if entails else "impli_idioms_gold_ant",
@@ -203,7 +212,7 @@ def answer(right: float | None = 1.0, *, entails: bool = True, **fields: Any) ->
         "distance": 10,
         "similarity": 0.5,
     }
-    return PairAnswer(is_entailment=entails, right=right, **{**about, **fields})
+    return pair_answers.PairAnswer(is_entailment=entails, right=right, **{**about, **fields})
 
 
 @pytest.mark.parametrize(
@@ -232,13 +241,13 @@ def test_an_idiom_is_as_flexible_as_its_premises_are() -> None:
         {"idiom": None, "surface": None, "premise_key": "4"},
     ]
     flexibility_of_idiom = flexibility.flexibilities(rows)
-    assert flexibility_of_idiom == {idiom: IdiomCount(idiom, 3, 2)}
+    assert flexibility_of_idiom == {idiom: flexibility.IdiomCount(idiom, 3, 2)}
     assert flexibility_of_idiom[idiom].flexibility == pytest.approx(2 / 3)
 
 
 def test_the_rank_correlation_is_that_of_scipy_with_an_interval() -> None:
     generator = np.random.default_rng(0)
-    counts = {f"i{n}": IdiomCount(f"i{n}", 10, int(generator.integers(0, 11))) for n in range(40)}
+    counts = {f"i{n}": flexibility.IdiomCount(f"i{n}", 10, int(generator.integers(0, 11))) for n in range(40)}
     accuracy = {name: float(generator.integers(0, 5) / 4) for name in counts} | {"no count": 1.0}
     correlation = flexibility.correlate("c", counts, accuracy)
     expected = spearmanr([counts[name].flexibility for name in counts], [accuracy[name] for name in counts])
@@ -287,7 +296,7 @@ def test_a_perfect_correlation_has_no_interval_of_no_width_and_no_p_of_zero(
 
 
 def correlate(varied: list[int], right: list[int]) -> flexibility.RankCorrelation:
-    counts = {f"i{n}": IdiomCount(f"i{n}", 10, variations) for n, variations in enumerate(varied)}
+    counts = {f"i{n}": flexibility.IdiomCount(f"i{n}", 10, variations) for n, variations in enumerate(varied)}
     return flexibility.correlate("c", counts, {f"i{n}": right_count / 10 for n, right_count in enumerate(right)})
 
 
@@ -380,43 +389,9 @@ def test_idioms_that_are_never_right_are_those_with_five_pairs() -> None:
 # ---- learning curves -------------------------------------------------------------------------------------------------
 
 
-def curve(**changes: Any) -> Curve:
-    about: dict[str, Any] = {
-        "points": (3, 0),
-        "regimes": ("both", "entailment"),
-        "held_out": range(1),
-        "seeds": range(1),
-        "nli": 30,
-        "pairs": 20,
-    }
-    return Curve(**{**about, **changes})
-
-
-def training(**changes: Any) -> CurveTraining:
-    return CurveTraining(**{"fold": 0, "train": 3, "regime": "both", "seed": 0, "nli": 30, "pairs": 20, **changes})
-
-
-def test_regimes_share_the_training_without_figurative_pairs() -> None:
-    names = [training.name.removeprefix("impli_curve_") for training in curve().trainings()]
-    assert names == ["fold0_train0_none_seed0", "fold0_train3_both_seed0", "fold0_train3_entailment_seed0"]
-    large_curve = curve(
-        points=range(10), regimes=("both", "entailment", "non-entailment"), held_out=range(10), seeds=range(5)
-    )
-    assert len(list(large_curve.trainings())) == (1 + 9 * 3) * 10 * 5
-
-
-def test_a_task_says_what_is_learned_and_asked() -> None:
-    task = training(regime="non-entailment").task({"type": "pairs", "floor": "no_query", "metrics": ["acc"]})
-    assert task["name"] == "impli_curve_fold0_train3_non_entailment_seed0"
-    assert task["data"] == {
-        "test": "impli_curve:held_out?fold=0",
-        "train": "impli_curve:train?fold=0&train=3&regime=non-entailment&nli=30&pairs=20",
-    }
-    assert "floor" not in task
-    assert points.parse_query(task["data"]["train"].partition("?")[2]) == (
-        Point(fold=0, train=3, regime="non-entailment", pairs=20),
-        30,
-    )
+def training(**changes: Any) -> points.CurveTraining:
+    about = {"fold": 0, "train": 3, "regime": "both", "seed": 0, "nli": 30, "pairs": 20}
+    return points.CurveTraining(**{**about, **changes})
 
 
 @pytest.mark.parametrize(
@@ -430,7 +405,7 @@ def test_a_task_says_what_is_learned_and_asked() -> None:
 )
 def test_a_point_that_is_none_is_one_line(query: str, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        points.parse_query(query)
+        read_rows(f"impli_curve:held_out?{query}")
 
 
 def answered_training(accuracy: float, seed: int = 0, fold: int = 0, **changes: Any) -> results.AnsweredTraining:
@@ -553,20 +528,35 @@ def pairs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return rows
 
 
-def test_a_folder_with_another_curve_is_refused(tmp_path: Path, pairs: list[dict[str, Any]]) -> None:
-    curve_impli.CurveFolder(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
-    before = curve_impli.CurveFolder(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False)
-    before.begin()  # nothing was trained for the other one yet
-    before.save({"learned": 1}, ())
-    curve_impli.CurveFolder(tmp_path, "a", {"lr": 1e-4}, curve(points=(0, 9)), keep_models=False).begin()
-    with pytest.raises(TrainError, match="has a curve with a different model; choose another --output"):
-        curve_impli.CurveFolder(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
-    pairs[0]["label"] = "non-entailment"
-    with pytest.raises(TrainError, match="has a curve of different pairs than IMPLI has now"):
-        curve_impli.CurveFolder(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False).begin()
-    (tmp_path / "curve.json").write_text("[]")
-    with pytest.raises(RecordError, match="is not a learning curve"):
-        before.begin()
+@pytest.mark.usefixtures("pairs")
+def test_a_folder_with_another_curve_is_refused(tmp_path: Path, cli: Cli) -> None:
+    """Neither model exists, so each command ends before its first training."""
+    file = tmp_path / "c" / "curve.json"
+
+    def complaint(model: str, *flags: str) -> str:
+        return cli("curve", "impli", "--model", f"no/{model}", "--output", file.parent, "--no_plots", *flags).complaint
+
+    def change(**fields: Any) -> None:
+        file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
+
+    regimes = ("--regimes", "both,non-entailment", "--nli", "30", "--pairs", "20")
+    assert "choose another" not in complaint("a", "--points", "3,0", *regimes)
+    tasks = {task["name"]: task for task in map(yaml.safe_load, map(Path.read_text, tmp_path.glob("c/tasks/*")))}
+    names = ("fold0_train0_none_seed0", "fold0_train3_both_seed0", "fold0_train3_non_entailment_seed0")
+    assert sorted(tasks) == [f"impli_curve_{name}" for name in names], "regimes share the training without pairs"
+    assert tasks[f"impli_curve_{names[2]}"]["data"] == {
+        "test": "impli_curve:held_out?fold=0",
+        "train": "impli_curve:train?fold=0&train=3&regime=non-entailment&nli=30&pairs=20",
+    }
+    assert not any("floor" in task for task in tasks.values())
+    assert "choose another" not in complaint("b"), "nothing was trained for the other one yet"
+    change(learned={"impli_curve_fold0_train0_none_seed0": 1})
+    assert "choose another" not in complaint("b", "--points", "0,9")
+    assert "has a curve with a different model; choose another --output" in complaint("a")
+    change(rows="0")
+    assert "has a curve of different pairs than IMPLI has now" in complaint("b")
+    file.write_text("[]")
+    assert "is not a learning curve" in complaint("b")
 
 
 @pytest.mark.slow
