@@ -24,6 +24,7 @@ from figeval.metrics.intervals import (
     Bounds,
     Floats,
     Spread,
+    clip,
     spread_of,
 )
 from figeval.types import JSON, Interval, IntervalEnds
@@ -54,6 +55,13 @@ class PairedTest(IntervalEnds):
     effective_n: float | None = None
     differing: int | None = None
     note: str = ""
+
+    def within(self, bounds: Bounds) -> PairedTest:
+        """Return the same with only those differences in the interval that values with these bounds can have."""
+        if self.low is None or self.high is None:
+            return self
+        low, high = clip((self.low, self.high), bounds_of_difference(bounds))
+        return replace(self, interval=replace(self.interval, low=low, high=high))
 
     def to_dict(self) -> JSON:
         """Return the fields as values that JSON can represent; of the interval, its ends and the name of its method."""

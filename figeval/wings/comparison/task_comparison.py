@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from figeval import Collective, Harness, RunRecord, TaskRecord
-from figeval.metrics.differences import bounds_of_difference
-from figeval.metrics.intervals import Bounds, clip
+from figeval.metrics.intervals import Bounds
 from figeval.metrics.paired import SIGN_FLIPS, PairedTest, compare_paired, paired_over_languages, paired_over_seeds
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, ContrastRecord
@@ -237,7 +236,7 @@ def _compare_means(
         comparison = _compare_values(name, unseen_a[0], unseen_b[0], seed, languages, draws)
         comparisons.append(replace(comparison, seen=len(common & seen)))
     bounds = _bounds(task_a, metric, [*runs_a, *runs_b])
-    return [replace(each, comparison=clip_interval(each.comparison, bounds)) for each in comparisons]
+    return [replace(each, comparison=each.comparison.within(bounds)) for each in comparisons]
 
 
 def _compare_values(
@@ -285,14 +284,6 @@ def _bounds(task: TaskRecord, metric: str, runs: Iterable[Values]) -> Bounds:
         return None
     bounds = declared_bounds(task, metric, Harness().metrics)
     return bounds if bounds is not None and bounds[0] <= min(values) <= max(values) <= bounds[1] else None
-
-
-def clip_interval(comparison: PairedTest, bounds: Bounds) -> PairedTest:
-    """Return a comparison whose interval has only differences that are possible for values with these bounds."""
-    if comparison.low is None or comparison.high is None:
-        return comparison
-    low, high = clip((comparison.low, comparison.high), bounds_of_difference(bounds))
-    return replace(comparison, interval=replace(comparison.interval, low=low, high=high))
 
 
 # ---- scores that are no means ----------------------------------------------------------------------------------------

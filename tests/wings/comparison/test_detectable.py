@@ -22,10 +22,8 @@ from figeval.metrics.intervals import by_cluster
 from figeval.metrics.paired import PairedTest, compare_paired, paired_over_seeds, sign_flip
 from figeval.metrics.statistic import Statistic, as_statistic, ratio
 from figeval.wings.comparison import exchange
-from figeval.wings.comparison.detectable import detectable, detectable_by, equivalence, mcnemar_power
+from figeval.wings.comparison.detectable import detectable, detectable_by, equivalence, mcnemar_power, plan_comparison
 from figeval.wings.comparison.exchange import statistic_over_languages
-from figeval.wings.comparison.power import plan_comparison
-from figeval.wings.comparison.task_comparison import clip_interval
 from tests.metrics.test_paired_compare import ZIPF, draw_skewed
 
 F1: Statistic = as_statistic(macro_f1, ("x", "y"))
@@ -284,8 +282,8 @@ def test_an_interval_has_no_impossible_differences() -> None:
     comparison = compare_paired([4.0, 0.0, 4.0, 4.0, 4.0], [0.0, 1.0, 0.0, 0.0, 1.0], bounds=None)
     assert comparison.high is not None
     assert comparison.high > 4
-    assert clip_interval(comparison, (0.0, 4.0)).high == 4.0
-    assert clip_interval(comparison, (0.0, math.inf)) == clip_interval(comparison, None) == comparison
+    assert comparison.within((0.0, 4.0)).high == 4.0
+    assert comparison.within((0.0, math.inf)) == comparison.within(None) == comparison
 
 
 @pytest.mark.slow
