@@ -161,14 +161,14 @@ def open_model() -> Iterator[Callable[..., Any]]:
     with ExitStack() as models:
         harness = Harness()
 
-        def opened(name: str | Path, model: str | Path = "", /, **options: Any) -> Any:
+        def open_by_name(name: str | Path, model: str | Path = "", /, **options: Any) -> Any:
             flags = {flag: options.pop(flag) for flag in FLAGS & options.keys()}
             if "reasoning" in flags:
                 flags["reasoning"] = RunConfig(model="", tasks=(), reasoning=flags["reasoning"]).thinking
             full_name = f"{name}:{model}" if model else str(name)
             return models.enter_context(harness.open_model(full_name, options, flags)).backend
 
-        yield opened
+        yield open_by_name
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         plugin_manager.cache_clear()
         catalogue.cache_clear()
 
-    def installed(*plugins: str | ModuleType) -> None:
+    def install_plugins(*plugins: str | ModuleType) -> None:
         names = [plugin if isinstance(plugin, str) else plugin.__name__ for plugin in plugins]
         for name, plugin in zip(names, plugins, strict=True):
             if isinstance(plugin, ModuleType):
@@ -189,7 +189,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         monkeypatch.setenv("FIGEVAL_PLUGINS", ",".join(names))
         forget()
 
-    yield installed
+    yield install_plugins
     forget()
 
 

@@ -10,7 +10,7 @@ import pytest
 from figeval import RunConfig
 
 REQUIRED_FLAGS = {"tasks": ("mini",), "model": "tfidf"}
-PLAIN = RunConfig(**REQUIRED_FLAGS)
+DEFAULT_CONFIG = RunConfig(**REQUIRED_FLAGS)
 OPTIONAL_IDENTITY_FLAGS = {
     name
     for name, hint in get_type_hints(RunConfig, include_extras=True).items()
@@ -40,18 +40,18 @@ FLAG_VALUES = {
 
 def test_runs_from_before_these_flags_are_still_found() -> None:
     """A literal of the version that made results/measured."""
-    assert PLAIN.identity() == "ef32c30c"
+    assert DEFAULT_CONFIG.identity() == "ef32c30c"
 
 
 def test_every_later_flag_counts_where_it_is_given() -> None:
     assert set(FLAG_VALUES) == OPTIONAL_IDENTITY_FLAGS
     identities = {RunConfig(**REQUIRED_FLAGS, **{flag: value}).identity() for flag, value in FLAG_VALUES.items()}
-    assert len(identities | {PLAIN.identity()}) == len(FLAG_VALUES) + 1
+    assert len(identities | {DEFAULT_CONFIG.identity()}) == len(FLAG_VALUES) + 1
 
 
 @pytest.mark.parametrize("flag", sorted(OPTIONAL_IDENTITY_FLAGS))
 def test_saying_the_default_is_saying_nothing(flag: str) -> None:
-    assert RunConfig(**REQUIRED_FLAGS, **{flag: getattr(PLAIN, flag)}).identity() == PLAIN.identity()
+    assert RunConfig(**REQUIRED_FLAGS, **{flag: getattr(DEFAULT_CONFIG, flag)}).identity() == DEFAULT_CONFIG.identity()
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_saying_the_default_is_saying_nothing(flag: str) -> None:
     [{"batch_size": 8}, {"device": "cpu"}, {"processes": 8}, {"output_path": Path("x")}, {"by": ("k",)}],
 )
 def test_what_changes_no_answer_changes_no_identity(harmless: dict) -> None:
-    assert RunConfig(**REQUIRED_FLAGS, **harmless).identity() == PLAIN.identity()
+    assert RunConfig(**REQUIRED_FLAGS, **harmless).identity() == DEFAULT_CONFIG.identity()
 
 
 def test_characters_that_no_record_has_change_no_identity() -> None:
@@ -78,5 +78,5 @@ def test_what_makes_another_run_is_told_with_both_values() -> None:
         "limit": (None, 5),
         "prompts": ([], ["all"]),
     }
-    assert PLAIN.changed({"tasks": ["mini"], "model": "tfidf"}) == {}, "a record without later flags"
-    assert set(RunConfig(**REQUIRED_FLAGS, **FLAG_VALUES).changed(PLAIN.record())) == set(FLAG_VALUES)
+    assert DEFAULT_CONFIG.changed({"tasks": ["mini"], "model": "tfidf"}) == {}, "a record without later flags"
+    assert set(RunConfig(**REQUIRED_FLAGS, **FLAG_VALUES).changed(DEFAULT_CONFIG.record())) == set(FLAG_VALUES)

@@ -54,15 +54,15 @@ def config(model: Path, folder: Path, output: Path, **changes: Any) -> TrainConf
 
 def flags(settings: Mapping[str, Any]) -> list[str]:
     """Return settings as `figeval train` takes them."""
-    return [flag(name, value) for name, value in settings.items()]
+    return [flag(name, argument) for name, argument in settings.items()]
 
 
-def flag(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return f"--{name}" if value else f"--no_{name}"
-    if isinstance(value, Mapping):
-        value = [f"{key}={option}" for key, option in value.items()]
-    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+def flag(name: str, argument: Any) -> str:
+    if isinstance(argument, bool):
+        return f"--{name}" if argument else f"--no_{name}"
+    if isinstance(argument, Mapping):
+        argument = [f"{key}={option}" for key, option in argument.items()]
+    text = ",".join(map(str, argument)) if isinstance(argument, list | tuple) else argument
     return f"--{name}={'none' if text is None else text}"
 
 

@@ -183,8 +183,8 @@ PAIR = PairExample(id="1", left="l", right="r", label="yes")
 CYCLIC = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
 
 
-def prediction(value, status="ok", **extra):
-    return Prediction(example_id="1", value=value, status=status, **extra)
+def prediction(label, status="ok", **extra):
+    return Prediction(example_id="1", value=label, status=status, **extra)
 
 
 def in_cyclic_orders(*values):

@@ -69,13 +69,13 @@ def test_pieces_are_found() -> None:
     assert pieces(strings(row), texts) == ["He hit the roof of his house."]
 
 
-def answered(folder: Path, task: str, *models: str | FakeEncoder) -> Path:
+def run_task(folder: Path, task: str, *models: str | FakeEncoder) -> Path:
     """Return a run of the first of these models that can answer the task."""
-    model, *others = models
+    model, *alternatives = models
     try:
         return figeval.run(task, model, output_path=folder, limit=ROWS, baselines=False).path
     except CapabilityError:
-        return answered(folder, task, *others)
+        return run_task(folder, task, *alternatives)
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_no_task_puts_texts_into_rows(real_data: str, tmp_path: Path) -> None:
     for name, task in tasks.items():
         if ":published_" in task.data["test"]:  # which are a user's own copy
             continue
-        folder = answered(tmp_path / name, name, *task.baselines, FakeEncoder())
+        folder = run_task(tmp_path / name, name, *task.baselines, FakeEncoder())
         rows = (folder / "predictions" / f"{name}.jsonl").read_text("utf-8").splitlines()
         for example, row in zip(Harness().examples(task), rows, strict=False):
             facts = [json.loads(row)[key] for key in ("id", "gold", "meta", "cluster", "group")]

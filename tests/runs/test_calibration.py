@@ -31,7 +31,7 @@ FLOOR = 1e-6
 PAIR = PairExample(id="1", left="it rained", right="it was wet", label="yes")
 CHOICE = ChoiceExample(id="1", query="asked", options=("wrong", "right", "silly"), gold=1)
 LOGITS = st.floats(-5, 5)
-FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW_EXAMPLES = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def answer(folder: Path, model: Any, example: Any = PAIR, **options: Any) -> Any:
@@ -58,7 +58,7 @@ def log_shares(share: Callable[[str], float]) -> FakeLanguageModel:
     return FakeLanguageModel(function=logprob)
 
 
-@FEW
+@FEW_EXAMPLES
 @given(LOGITS, LOGITS, LOGITS)
 def test_a_bias_for_a_word_does_not_change_the_answer(
     tmp_path: Path, for_yes: float, for_no: float, bias: float
@@ -109,11 +109,13 @@ def test_letters_are_calibrated_in_every_order_of_the_options(tmp_path: Path) ->
 def test_every_text_is_replaced(tmp_path: Path) -> None:
     model = FakeLanguageModel()
     answer(tmp_path, model, CHOICE, routes={"choice": "by_letter_likelihood"})
-    question, *others = sorted({request.context for request in model.asked}, key=lambda context: "asked" not in context)
-    assert len(others) == len(CONTENT_FREE)
-    for context in others:
+    question, *contexts = sorted(
+        {request.context for request in model.asked}, key=lambda context: "asked" not in context
+    )
+    assert len(contexts) == len(CONTENT_FREE)
+    for context in contexts:
         assert not any(text in context for text in (CHOICE.query, *CHOICE.options))
-    assert sorted(context.count("N/A") for context in others) == [0, 0, 4]
+    assert sorted(context.count("N/A") for context in contexts) == [0, 0, 4]
     assert all(text in question for text in (CHOICE.query, *CHOICE.options))
 
 
@@ -126,7 +128,7 @@ def test_a_word_wins_by_its_rarity_only_if_the_text_makes_it_more_probable_than_
     assert row["scores"] == pytest.approx((yes, 1 - yes), abs=1e-5)
 
 
-@FEW
+@FEW_EXAMPLES
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_no_word_gains_more_than_a_million(tmp_path: Path, prior: float, probability: float) -> None:
     row = answer(tmp_path, log_shares(lambda context: probability if "rained" in context else prior))

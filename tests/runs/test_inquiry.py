@@ -69,12 +69,12 @@ def test_what_is_answered_is_not_asked_again(tmp_path: Path) -> None:
 def test_a_torn_last_line_is_asked_again_and_a_damaged_one_is_an_error(tmp_path: Path) -> None:
     scorer, file = Scorer(), tmp_path / "a.jsonl"
     answer(scorer, file, "a", "bb")
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-3])
+    content = file.read_bytes()
+    file.write_bytes(content[:-3])
     answer(scorer, file, "a", "bb")
-    assert file.read_bytes() == whole
+    assert file.read_bytes() == content
     assert scorer.contexts == ["a", "bb", "bb"]
-    file.write_bytes(whole.replace(b'"a"', b"1", 1))
+    file.write_bytes(content.replace(b'"a"', b"1", 1))
     with pytest.raises(figeval.RecordError, match=r"a\.jsonl:1 is damaged; delete the file to ask again"):
         answer(scorer, file, "a")
 
@@ -110,13 +110,13 @@ def _hold(path: Path, connection: multiprocessing.connection.Connection) -> None
 
 
 def test_one_process_at_a_time_writes_a_file(tmp_path: Path) -> None:
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=_hold, args=(tmp_path / "a.jsonl", theirs))
+    parent_end, child_end = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=_hold, args=(tmp_path / "a.jsonl", child_end))
     process.start()
-    assert ours.recv()
+    assert parent_end.recv()
     with pytest.raises(figeval.RecordError, match=r"another process writes .*a\.jsonl; wait until it has ended"):
         answer(Scorer(), tmp_path / "a.jsonl", "a")
-    ours.send(True)
+    parent_end.send(True)
     process.join()
     assert answer(Scorer(), tmp_path / "a.jsonl", "a") == {"a": -1.0}
 

@@ -63,10 +63,10 @@ def draws_of(folder: Path, n: int, **portion: Any) -> list[list[str]]:
 
 # ---- which examples --------------------------------------------------------------------------------------------------
 
-FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW_EXAMPLES = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@FEW
+@FEW_EXAMPLES
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12).map(tuple),
     group=st.integers(1, 3),
@@ -129,7 +129,7 @@ def test_the_minimal_pairs_that_a_limit_cuts_are_known(limit: int | None, cut: s
     assert [row["group"] for row in rows] == [None if g in cut else g for g in "xyxyz"[: limit or 5]]
 
 
-@FEW
+@FEW_EXAMPLES
 @given(n=st.integers(1, 20), seed=st.integers(0, 99), stratify=st.sampled_from(["", "cluster"]))
 def test_minimal_pairs_are_drawn_as_a_whole(n: int, seed: int, stratify: str, tmp_path: Path) -> None:
     all_examples = examples((4, 4, 4, 4, 4), group=2)

@@ -534,9 +534,9 @@ def test_probabilities_do_not_depend_on_a_scorers_scale():
     assert distractors.probabilities(scores) == pytest.approx(np.exp(z) / np.exp(z).sum())
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, -5e8])
-def test_a_scorer_without_preference_is_uniform(value):
-    assert distractors.probabilities(np.full((2, 7), value)).tolist() == [[1 / 7] * 7] * 2
+@pytest.mark.parametrize("score", [0.0, 0.1, 1 / 3, -5e8])
+def test_a_scorer_without_preference_is_uniform(score):
+    assert distractors.probabilities(np.full((2, 7), score)).tolist() == [[1 / 7] * 7] * 2
 
 
 def test_nan_stays_nan_and_the_others_share_the_rest():

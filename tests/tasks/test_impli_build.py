@@ -114,13 +114,13 @@ def test_wrong_definitions(derive, case):
 @pytest.mark.parametrize("case", GOLDEN["located"], ids=lambda case: case["why"][:60])
 def test_where_an_idiom_stands(derive, case):
     span = dict(zip(("start", "end"), case.get("span", ()), strict=False))
-    named = {"idiom": case["idiom"]} if "idiom" in case else {}
-    located = derive(case["sentence"], dict.fromkeys(case["idioms"], "to be"), **named, **span)["located"]
+    idiom = {"idiom": case["idiom"]} if "idiom" in case else {}
+    located = derive(case["sentence"], dict.fromkeys(case["idioms"], "to be"), **idiom, **span)["located"]
     assert located.get("reason") == case.get("reason")
     if "found" in located:
-        place = located["found"]
-        assert case["sentence"][place["start"] : place["end"]] == place["surface"] == case["found"]
-        assert not span or (place["start"], place["end"]) == tuple(case["span"])
+        occurrence = located["found"]
+        assert case["sentence"][occurrence["start"] : occurrence["end"]] == occurrence["surface"] == case["found"]
+        assert not span or (occurrence["start"], occurrence["end"]) == tuple(case["span"])
 
 
 # ---- any text --------------------------------------------------------------------------------------------------------

@@ -38,12 +38,12 @@ REGIMES = {"both": None, "entailment": "entailment", "non-entailment": "non-enta
 # ---- folds -----------------------------------------------------------------------------------------------------------
 
 
-def files_of(folder: Path, entailing: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]] = ()) -> Path:
+def files_of(folder: Path, entailing: Iterable[tuple[str, str]], neutral: Iterable[tuple[str, str]] = ()) -> Path:
     """A folder of IMPLI whose pairs of idioms are these."""
     for file in (file for files in FILES.values() for file in files):
         path = folder / f"{file}.tsv"
         path.parent.mkdir(parents=True, exist_ok=True)
-        pairs = {"idioms/manual_e": entailing, "idioms/manual_ne": others}.get(file, ())
+        pairs = {"idioms/manual_e": entailing, "idioms/manual_ne": neutral}.get(file, ())
         with path.open("w", encoding="utf-8", newline="") as stream:
             csv.writer(stream, "excel-tab").writerows(pairs)
     return folder
@@ -107,8 +107,8 @@ def test_a_regime_learns_from_its_label_alone_and_fewer_folds_are_among_more(reg
     assert {row["id"] for row in learned(fold=2, train=9, regime=regime)} == expected
     drawn = [learned(fold=2, train=train, regime=regime, pairs=100) for train in (0, 1, 3, 9)]
     assert [len(rows) for rows in drawn] == [0, 11, 33, 100]
-    for fewer, more in pairwise(drawn):
-        assert {row["id"] for row in fewer} <= {row["id"] for row in more}
+    for fewer, larger in pairwise(drawn):
+        assert {row["id"] for row in fewer} <= {row["id"] for row in larger}
     assert not {row["idiom"] for row in held} & ({row["idiom"] for row in drawn[-1]} - {None})
 
 
@@ -187,9 +187,9 @@ def test_offsets_are_those_of_the_surface_form_whatever_the_text(tmp_path: Path)
     )
     texts = [" ".join(generator.choices(words, k=generator.randrange(1, 12))) for _ in range(400)]
     rows = read_rows("impli:idioms_gold_ent", files_of(tmp_path, zip(texts[::2], texts[1::2], strict=True)))
-    found = [row for row in rows if row["idiom"] is not None]
-    assert len(rows) == 200 and found
-    for row in found:
+    idiom_rows = [row for row in rows if row["idiom"] is not None]
+    assert len(rows) == 200 and idiom_rows
+    for row in idiom_rows:
         assert row["premise"][row["idiom_start"] : row["idiom_end"]] == row["surface"] != ""
         assert 0 <= row["idiom_confidence"] <= 1
 

@@ -241,12 +241,12 @@ def test_real_counts(case: Row, real_data: str) -> None:
     assert len({row["id"] for row in read}) == len(read)
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     return re.sub(r"[\W_]+", "", text.casefold())
 
 
 def pairs(rows: Iterable[Row]) -> set[tuple[str, str]]:
-    return {(folded(row["premise"]), folded(row["hypothesis"])) for row in rows}
+    return {(fold_text(row["premise"]), fold_text(row["hypothesis"])) for row in rows}
 
 
 @pytest.mark.slow
@@ -267,7 +267,7 @@ def test_real_numbers_of_the_snli_sample_are_read_aright(real_data: str) -> None
 
     def labels(part: str) -> dict[tuple[str, str], str]:
         rows = read_rows(f"nli:{part}")
-        return {(folded(row["premise"]), folded(row["hypothesis"])): row["label"] for row in rows}
+        return {(fold_text(row["premise"]), fold_text(row["hypothesis"])): row["label"] for row in rows}
 
     sample, counts_of_cad = labels("snli_train"), labels("cad_train")
     both = sample.keys() & counts_of_cad.keys()

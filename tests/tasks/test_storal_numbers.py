@@ -92,8 +92,8 @@ def test_a_phrase_that_takes_exponential_time_as_a_pattern_is_searched_for_as_a_
 
 @pytest.mark.usefixtures("wordnet")
 def test_antonyms(build: Build) -> None:
-    others = {"Go in, wise one.", "Come in.", "Zebras eat grass."}
-    rows, report = build("mopref", fables([*(case["moral"] for case in GOLDEN["antonyms"]), *others] * COPIES))
+    without_antonym = {"Go in, wise one.", "Come in.", "Zebras eat grass."}
+    rows, report = build("mopref", fables([*(case["moral"] for case in GOLDEN["antonyms"]), *without_antonym] * COPIES))
     replaced = {(row_["options"][row_["gold"]], row_["replaced"], row_["options"][1 - row_["gold"]]) for row_ in rows}
     for case in GOLDEN["antonyms"]:
         if case["replaced"] is None:
@@ -204,7 +204,7 @@ def sign_tests(cli: Cli, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
     def tests(*tasks: Values, metric: str = "win_antonym") -> list[dict[str, Any]]:
         names = [f"task{number}" for number in range(len(tasks))]
         rows = {
-            name: [row(str(n), metrics={metric: value}, cluster=cluster) for n, (value, cluster) in enumerate(values)]
+            name: [row(str(n), metrics={metric: share}, cluster=cluster) for n, (share, cluster) in enumerate(values)]
             for name, values in zip(names, tasks, strict=True)
         }
         shared = {"scores": [score(metric)], "baselines": []}
@@ -229,9 +229,9 @@ def count_wins(values: Values) -> tuple[int, int, float | None]:
     """Wins, losses and p by another way: whole halves, and the sum over the tails of the binomial distribution."""
     signs = []
     clusters = {cluster for _, cluster in values if cluster is not None}
-    groups = [[value for value, cluster_of_value in values if cluster_of_value == cluster] for cluster in clusters]
-    for group in groups + [[value] for value, cluster in values if cluster is None]:
-        signs.append(sum(round(2 * value) - 1 for value in group))
+    groups = [[share for share, cluster_of_value in values if cluster_of_value == cluster] for cluster in clusters]
+    for group in groups + [[share] for share, cluster in values if cluster is None]:
+        signs.append(sum(round(2 * share) - 1 for share in group))
     wins, losses = sum(sign > 0 for sign in signs), sum(sign < 0 for sign in signs)
     n = wins + losses
     far = sum(math.comb(n, k) for k in range(n + 1) if abs(2 * k - n) >= abs(wins - losses))
@@ -244,7 +244,7 @@ def test_the_sign_test_agrees_with_an_independent_computation(sign_tests: Any) -
         [(generator.choice([0.0, 0.5, 1.0]), generator.choice([None, *"abcde"])) for _ in range(n)]
         for n in range(1, 41)
     ]
-    mirrored = [[(1 - value, cluster) for value, cluster in values] for values in tasks]
+    mirrored = [[(1 - share, cluster) for share, cluster in values] for values in tasks]
     tests = sign_tests(*tasks, *mirrored)
     for values, test, other in zip(tasks, tests, tests[len(tasks) :], strict=False):
         wins, losses, p = count_wins(values)
@@ -262,7 +262,7 @@ def test_p_is_not_too_small_when_morals_repeat(sign_tests: Any) -> None:
         inclined = generator.choice([0.1, 0.9], size=40)
         wins = generator.random((40, 5)) < inclined[:, None]
         clustered.append([(float(win), f"moral {n}") for n, wins_of_moral in enumerate(wins) for win in wins_of_moral])
-        single.append([(value, None) for value, _ in clustered[-1]])
+        single.append([(share, None) for share, _ in clustered[-1]])
     below = [
         sum(test["p"] <= 0.05 for test in sign_tests(*tasks) if test["p"]) / trials for tasks in (clustered, single)
     ]

@@ -237,21 +237,21 @@ def examples(tmp_path: Path) -> Path:
 
 
 def test_scales(examples: Path, tmp_path: Path) -> None:
-    def judged(scale: Any, *cells: str) -> dict[str, float | None]:
+    def judge_cells(scale: Any, *cells: str) -> dict[str, float | None]:
         lines = (f"{item},kim,{cell}" for item, cell in zip("abcde", cells, strict=False))
         (tmp_path / "x.csv").write_text("\n".join(["item,annotator,label", *lines]))
         scales = {"label": scale}
         (system,) = figeval.import_judgements(tmp_path / "x.csv", runs=examples, criteria=scales).people.systems
         return {**dict(system.majority), "mean": system.score.value}
 
-    assert judged("1-5", "1", "5", "5.0", " 2") == {"1": 1, "2": 1, "5": 2, "mean": 3.25}
-    assert judged("yes/no", "Y", "0", "x", "TRUE") == {"yes": 3, "no": 1, "mean": 0.75}
-    assert judged("bad / fair / good", "Good", "fair", "good") == {"fair": 1, "good": 2, "mean": None}
+    assert judge_cells("1-5", "1", "5", "5.0", " 2") == {"1": 1, "2": 1, "5": 2, "mean": 3.25}
+    assert judge_cells("yes/no", "Y", "0", "x", "TRUE") == {"yes": 3, "no": 1, "mean": 0.75}
+    assert judge_cells("bad / fair / good", "Good", "fair", "good") == {"fair": 1, "good": 2, "mean": None}
     with pytest.raises(DataError, match="'5' for 'label', which is not on the scale no, yes"):
-        judged("yes/no", "5")
+        judge_cells("yes/no", "5")
     for wrong in ("", "5-1", "1-1", "yes", "a/a", "a//b", "0-500"):
         with pytest.raises(OptionError, match="is not a scale; write 1-5, yes/no"):
-            judged(wrong, "1")
+            judge_cells(wrong, "1")
 
 
 # ---- results ---------------------------------------------------------------------------------------------------------
@@ -267,16 +267,16 @@ def people(folder: Path, *rows: Sequence[str], n: int = 4, **changes: Any) -> An
 
 
 def test_a_text_is_one_observation_and_has_a_majority(tmp_path: Path) -> None:
-    judged = people(
+    judge_cells = people(
         tmp_path,
         *(("0", who, "fluency", label) for who, label in zip("abc", "445", strict=True)),
         *(("2", who, "fluency", label) for who, label in zip("ab", "12", strict=True)),
     )
-    anna, ben = judged.systems
+    anna, ben = judge_cells.systems
     assert (anna.score.n, anna.score.value) == (2, pytest.approx((13 / 3 + 1.5) / 2))
     assert (dict(anna.majority), anna.undecided) == ({"4": 1}, 1)
     assert (ben.score.value, ben.score.interval.reason) == (None, "no judgements")
-    assert (judged.annotators, judged.judgements, judged.tests) == (("a", "b", "c"), 5, ())
+    assert (judge_cells.annotators, judge_cells.judgements, judge_cells.tests) == (("a", "b", "c"), 5, ())
 
 
 def test_systems_are_compared_by_example_and_corrected_for_all_tests(tmp_path: Path) -> None:
@@ -321,10 +321,10 @@ def test_people_who_answer_questions_are_right_or_wrong(tmp_path: Path) -> None:
     options = {"items": questions, "authors": ("people",), "scales": {"answer": list("ABC")}}
     options |= {"gold": {"0": "B", "1": "C"}, "checks": {"9": {"answer": "A"}}}
     of_kim = [("0", "kim", "", "b"), ("1", "kim", "", "A"), ("9", "kim", "", "A")]
-    judged = people(tmp_path, *of_kim, ("0", "lou", "", "B"), ("9", "lou", "", "B"), **options)
-    assert judged.systems[0].score.value == 0.5
-    assert judged.checks == {"kim": (1, 1, 1), "lou": (0, 1, 1)}
-    assert judged.agreement[0].scale == "nominal"
+    judge_cells = people(tmp_path, *of_kim, ("0", "lou", "", "B"), ("9", "lou", "", "B"), **options)
+    assert judge_cells.systems[0].score.value == 0.5
+    assert judge_cells.checks == {"kim": (1, 1, 1), "lou": (0, 1, 1)}
+    assert judge_cells.agreement[0].scale == "nominal"
 
 
 def test_metrics_are_correlated_with_the_mean_judgement(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_metrics_are_correlated_with_the_mean_judgement(tmp_path: Path) -> None:
     assert flat.scores[0].interval.reason == "all values of the metric are the same"
 
 
-def measured(folder: Path, rows: Rows, **changes: Any) -> Any:
+def measure_rows(folder: Path, rows: Rows, **changes: Any) -> Any:
     """Return the numbers that tables get from judgements."""
     write_key(folder / "items", **changes)
     import_rows(folder, rows)
@@ -349,7 +349,7 @@ def test_a_system_with_a_long_name_has_numbers_of_systems(tmp_path: Path) -> Non
     """Systems may be called by the path of a model, which has any length."""
     name = "models/" + "x" * 500
     text = {"0": {"author": name, "example": "e0", "cluster": None}}
-    numbers = measured(tmp_path, [("0", "kim", "fluency", "4")], authors=(name,), items=text)["numbers"]
+    numbers = measure_rows(tmp_path, [("0", "kim", "fluency", "4")], authors=(name,), items=text)["numbers"]
     assert {number["model"] for number in numbers} == {name}
 
 
@@ -357,7 +357,7 @@ def test_tables_get_the_number_of_their_rule(tmp_path: Path) -> None:
     """Two of three people say yes to every text: the mean is 2/3, and the majority says yes always."""
     answers = {"kim": "yes", "lou": "yes", "max": "no"}
     rows = [(str(2 * k), who, "fluent", label) for k in range(3) for who, label in answers.items()]
-    numbers = measured(tmp_path, rows, n=3, scales={"fluent": ["no", "yes"]})["numbers"]
+    numbers = measure_rows(tmp_path, rows, n=3, scales={"fluent": ["no", "yes"]})["numbers"]
     assert {(number["metric"], number.get("rule")): number["value"] for number in numbers} == {
         ("fluent", "mean"): pytest.approx(2 / 3),
         ("fluent", "majority"): 1.0,
@@ -367,5 +367,5 @@ def test_tables_get_the_number_of_their_rule(tmp_path: Path) -> None:
 
 def test_what_tables_do_not_get_is_said(tmp_path: Path) -> None:
     rows = [("0", "kim", "fluent", "yes"), ("0", "lou", "fluent", "no"), ("2", "kim", "fluent", "yes")]
-    source = measured(tmp_path, rows, n=2, scales={"fluent": ["no", "yes"]})["source"]
+    source = measure_rows(tmp_path, rows, n=2, scales={"fluent": ["no", "yes"]})["source"]
     assert "1 text of anna without a majority left out where it counts" in source

@@ -32,8 +32,13 @@ def page_of_task(folder: Path, kind: str, rows: list[dict[str, Any]], model: str
         for number, row in enumerate(rows)
     )
     (folder / "rows.jsonl").write_text("\n".join(lines))
-    data = "data: {test: 'jsonl:rows.jsonl', train: 'jsonl:rows.jsonl'}"
-    task = (f"name: t\ntype: {kind}", "labels: [yes, no]" if kind == "pairs" else "", data, f"fields: {FIELDS[kind]}")
+    splits = "data: {test: 'jsonl:rows.jsonl', train: 'jsonl:rows.jsonl'}"
+    task = (
+        f"name: t\ntype: {kind}",
+        "labels: [yes, no]" if kind == "pairs" else "",
+        sources,
+        f"fields: {FIELDS[kind]}",
+    )
     (folder / "t.task.yaml").write_text("\n".join(task).replace("[yes, no]", "['yes', 'no']"))
     figeval.run("t", model, include_path=folder, output_path=folder / "run", baselines=False)
     return page_of(folder / "run", include_path=folder)
@@ -100,15 +105,15 @@ def test_the_scores_of_the_buckets_add_up_to_the_score_of_the_task(tmp_path: Pat
     run = finished(tmp_path / "run", "mini_fables", baselines=False)
     page, (task,) = page_of(run), figeval.load(run).record.tasks
     for name in (LENGTH, OVERLAP):
-        scores = [(float(value), int(n)) for _, value, _, n in lines_of(page, name)]
+        scores = [(float(score), int(n)) for _, score, _, n in lines_of(page, name)]
         assert sum(n for _, n in scores) == task.n == 20
-        assert sum(value * n for value, n in scores) / task.n == pytest.approx(task.scores[0].value, abs=1e-4)
+        assert sum(score * n for score, n in scores) / task.n == pytest.approx(task.scores[0].value, abs=1e-4)
 
 
 def test_overlap_finds_the_examples_that_word_overlap_solves(tmp_path: Path) -> None:
     """The model `overlap` chooses the option with the highest overlap, so it is best where that of the gold is high."""
     page = page_of(finished(tmp_path / "run", "mini_fables", baselines=False))
-    values = [float(value) for _, value, *_ in lines_of(page, OVERLAP)]
+    values = [float(score) for _, score, *_ in lines_of(page, OVERLAP)]
     assert values[0] < values[-1]
 
 

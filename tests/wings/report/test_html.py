@@ -144,8 +144,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
         path = folder / model
         record = figeval.run("hostile", model, include_path=folder, output_path=path, baselines=False).record
         content = json.loads(record.model_dump_json())
-        named = {"name": HOSTILE_TEXT, "backend": HOSTILE_TEXT, "options": {"path": HOSTILE_TEXT}}
-        content["model"] |= {**named, "description": {"device": HOSTILE_TEXT}}
+        hostile_fields = {"name": HOSTILE_TEXT, "backend": HOSTILE_TEXT, "options": {"path": HOSTILE_TEXT}}
+        content["model"] |= {**hostile_fields, "description": {"device": HOSTILE_TEXT}}
         breakdown = {"by": HOSTILE_TEXT, "groups": [{"value": HOSTILE_TEXT, "scores": [score().model_dump()]}]}
         other = task(
             HOSTILE_TEXT.replace("/", "|").replace("\x1b", ""), warnings=[HOSTILE_TEXT], breakdowns=[breakdown]
