@@ -36,7 +36,7 @@ def page_of_task(folder: Path, kind: str, rows: list[dict[str, Any]], model: str
     task = (
         f"name: t\ntype: {kind}",
         "labels: [yes, no]" if kind == "pairs" else "",
-        sources,
+        splits,
         f"fields: {FIELDS[kind]}",
     )
     (folder / "t.task.yaml").write_text("\n".join(task).replace("[yes, no]", "['yes', 'no']"))
