@@ -111,7 +111,7 @@ def test_a_quotation_of_the_shown_text_is_verbatim_and_scored_on_the_field(works
         return json.dumps({"quote": "A Boat sank" if "A Boat" in question else "a boat sank"})
 
     workshop.backend = FakeGenerator(function=quoting)
-    for task in workshop.run("where", harness=workshop.harness("positions"), prompts=("all",)).tasks:
+    for task in workshop.run("where", prompts=("all",)).tasks:
         assert task.error is None
         values = {score.metric: score.value for score in task.scores}
         assert (values["exact_match"], values["verbatim"]) == (1, 1), task.task

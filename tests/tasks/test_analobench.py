@@ -29,7 +29,7 @@ def write_table(file: Path, rows: Sequence[dict[str, str]], delimiter: str = ","
 def read_task(task: str, folder: Path, **changes: str) -> list[Row]:
     """The rows of a task whose only question (T1) or first query (T2) has these changes."""
     data = folder / "data"
-    data.mkdir()
+    data.mkdir(exist_ok=True)
     clusters = [{"cluster": str(number // 2), "sentence": sentence} for number, sentence in enumerate(SENTENCES)]
     write_table(data / "clusters.tsv", clusters, "\t")
     write_table(
