@@ -11,10 +11,9 @@ import pytest
 
 import figeval
 from figeval.testing.fakes import FakePairScorer
-from tests.cli.conftest import Cli, cli
+from tests.cli.conftest import Cli
 from tests.finished_runs import finished
 
-__all__ = ["cli"]
 pytest.importorskip("pandas")
 
 TASKS = ("mini_proverbs", "mini_pairs")

@@ -69,7 +69,7 @@ def blocks(folder: str) -> Iterator[str]:
     if measured := sections(folder):
         yield "### Measured scores"
         yield "\n".join(f"* [{title}](../../{SCORES}#{anchor})" for title, anchor in measured)
-    scores = {one["name"]: list(published_results(one["name"])) for one in tasks}
+    scores = {task["name"]: list(published_results(task["name"])) for task in tasks}
     if any(scores.values()):
         yield "### Published scores"
         yield from (folded(code(task), score_table(found)) for task, found in scores.items() if found)

@@ -379,26 +379,26 @@ def paths_in(folders: Folders, name: str = "include_path") -> tuple[Path, ...]:
     return tuple(map(Path, as_list(folders, str | Path, name, "a path, or a list of paths")))
 
 
-def as_list(given: Any, kind: Any, name: str, wanted: str) -> list[Any]:
+def as_list(argument: Any, kind: Any, name: str, expected: str) -> list[Any]:
     """Return one value or several of a kind as a list.
 
     Args:
-        given: the argument.
+        argument: the argument.
         kind: class of a value, or a union of classes.
         name: name of the argument, for errors.
-        wanted: what to give, in words.
+        expected: what to give, in words.
 
     Raises:
         OptionError: it is neither a value nor several.
     """
-    if isinstance(given, kind):
-        return [given]
-    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
-        raise OptionError(f"{name} is {a_type(given)}; give {wanted}")
-    found = list(given)
-    if wrong := [one for one in found if not isinstance(one, kind)]:
-        raise OptionError(f"{name} has {a_type(wrong[0])}; give {wanted}")
-    return found
+    if isinstance(argument, kind):
+        return [argument]
+    if not isinstance(argument, Iterable) or isinstance(argument, str | bytes):
+        raise OptionError(f"{name} is {a_type(argument)}; give {expected}")
+    values = list(argument)
+    if unexpected := [value for value in values if not isinstance(value, kind)]:
+        raise OptionError(f"{name} has {a_type(unexpected[0])}; give {expected}")
+    return values
 
 
 def names_in(text: str) -> tuple[str, ...]:

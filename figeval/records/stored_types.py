@@ -62,22 +62,22 @@ class _Origin(TypedDict, total=False):
 
 
 @cache
-def _adapter(known: Any) -> TypeAdapter[Any]:
+def _adapter(mapping_type: Any) -> TypeAdapter[Any]:
     """Return the validator of a type, built when the first record is made or read."""
-    return TypeAdapter(known)
+    return TypeAdapter(mapping_type)
 
 
-def _check_known(stored: dict[str, Any], known: Hashable) -> dict[str, Any]:
-    """Return a mapping unchanged. Raises `ValueError` if a key of the type `known` has a value of another type."""
+def _check_values(stored: dict[str, Any], mapping_type: Hashable) -> dict[str, Any]:
+    """Return a mapping unchanged. Raises `ValueError` if a key of `mapping_type` has a value of another type."""
     try:
-        _adapter(known).validate_python(stored)
+        _adapter(mapping_type).validate_python(stored)
     except ValidationError as error:
         raise ValueError(first_problem(error)) from error
     return stored
 
 
-Settings = Annotated[dict[str, Any], AfterValidator(partial(_check_known, known=_ReadAgain))]
-StoredOrigin = Annotated[dict[str, Any], AfterValidator(partial(_check_known, known=_Origin))]
+Settings = Annotated[dict[str, Any], AfterValidator(partial(_check_values, mapping_type=_ReadAgain))]
+StoredOrigin = Annotated[dict[str, Any], AfterValidator(partial(_check_values, mapping_type=_Origin))]
 
 
 # Reasons why there is no interval.

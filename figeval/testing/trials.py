@@ -44,7 +44,7 @@ def harness(*plugins: object, include: Sequence[str | Path] = ()) -> Harness:
     for plugin in manager.plugins.values():
         if plugin.problems:
             raise PluginError(f"{plugin.name}: {'; '.join(plugin.problems)}")
-    return Harness(manager, include=tuple(map(Path, include)))
+    return Harness(manager, include=tuple(include))
 
 
 def _no_prompt(name: str, *_: Any, **__: Any) -> str:

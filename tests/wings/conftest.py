@@ -1,6 +1,5 @@
-"""Fixtures of the tests of wings: the command line, and servers for models behind an API."""
+"""Fixtures of the tests of wings: servers for models behind an API."""
 
-from tests.cli.conftest import cli
 from tests.plugins.conftest import desk, no_keys
 
-__all__ = ["cli", "desk", "no_keys"]
+__all__ = ["desk", "no_keys"]

@@ -132,11 +132,11 @@ def ask_judge(judging: Judging, harness: Harness, observer: Observer) -> JudgeAn
             for item in sheet.numbers[: judging.limit]
             for criterion in sheet.criteria
         ]
-        time = provenance.now()
+        time, model_record = provenance.now(), _model_record(model, harness)
         record = JudgeRecord(
             model=model.name,
             options=judging.answer_options,
-            fingerprint=model.fingerprint(),
+            fingerprint=model_record.fingerprint,
             template=str(judging.template.name if judging.template else TEMPLATE),
             template_sha256=template.sha256,
             texts_sha256=texts,
@@ -148,7 +148,7 @@ def ask_judge(judging: Judging, harness: Harness, observer: Observer) -> JudgeAn
             updated=time,
             items=len({question.item for question in questions}),
             questions=len(questions),
-            kinship=kinship(_record_of(model, harness), key.authors, key.models),
+            kinship=kinship(model_record, key.authors, key.models),
         )
 
         def begin(question: JudgeQuestion) -> Dialogue:
@@ -233,7 +233,7 @@ def _read_rating(question: JudgeQuestion, context: PromptContext, reply: Reply) 
     return Prediction(example_id=question.id, value=label, status=status)
 
 
-def _record_of(model: Model, harness: Harness) -> ModelRecord:
+def _model_record(model: Model, harness: Harness) -> ModelRecord:
     record = harness.model_record(model, with_lineage=True)
     return record.model_copy(update={"description": clean_json(model.description())})
 

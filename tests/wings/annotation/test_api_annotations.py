@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 import figeval
-from tests.cli.conftest import Cli, cli
+from tests.cli.conftest import Cli
 from tests.finished_runs import finished
 
-__all__ = ["cli"]
 pandas = pytest.importorskip("pandas")
 
 

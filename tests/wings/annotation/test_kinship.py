@@ -12,10 +12,9 @@ import pytest
 import figeval
 from figeval.records.schema import AncestorRecord, LineageRecord, ModelRecord
 from figeval.wings.annotation.kinship import origin_of, relation
-from tests.cli.conftest import Cli, cli
+from tests.cli.conftest import Cli
 from tests.plugins.tiny import Workshop
 
-__all__ = ["cli"]
 CASES = json.loads((Path(__file__).parents[2] / "golden" / "kinship.json").read_text("utf-8"))
 
 

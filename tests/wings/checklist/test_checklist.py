@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Cli, cli
+from tests.cli.conftest import Cli
 from tests.finished_runs import finished
 
-__all__ = ["cli"]
 TRAINING = {
     "task": "mini_fables",
     "head": {"name": "biencoder"},

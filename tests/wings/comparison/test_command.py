@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 import figeval
-from tests.cli.conftest import Cli, cli
+from tests.cli.conftest import Cli
 from tests.finished_runs import finished, store
-
-__all__ = ["cli"]
 
 
 @pytest.fixture(scope="module")

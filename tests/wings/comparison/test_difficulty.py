@@ -12,11 +12,8 @@ import pytest
 
 import figeval
 from figeval import RecordError
-from tests.cli.conftest import Cli, cli
+from tests.cli.conftest import Cli
 from tests.finished_runs import finished, row, run, store, task
-
-__all__ = ["cli"]
-
 
 GOLD = {"easy": 3, "mixed": 4, "fine": 5, "hard": 6, "alike": 7, "silent": 8}
 

@@ -15,10 +15,9 @@ import pytest
 
 import figeval
 from figeval import Continuation, FigevalError, Prompt, Reply, hookimpl
-from tests.cli.conftest import Cli, cli
+from tests.cli.conftest import Cli
 from tests.plugins.tiny import Workshop as Tiny
 
-__all__ = ["cli"]
 MINI = Path(figeval.__file__).parents[1] / "tasks" / "mini"
 
 
