@@ -88,8 +88,8 @@ _PUBLIC = {
     "figeval.cli.shared": "print_result",
     "figeval.runs.outputs": "check_output write_output",
     "figeval.errors": (
-        "CapabilityError DataError DuplicateName FigevalError FigevalWarning FolderInUse ModelError NotFinished "
-        "OptionError PluginError RecordError TaskError TrainError UnknownName"
+        "CapabilityError DataError DuplicateName FigevalError FigevalWarning FolderInUse MissingCopy ModelError "
+        "NotFinished OptionError PluginError RecordError TaskError TrainError UnknownName"
     ),
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}

@@ -73,6 +73,7 @@ from figeval.errors import (
     FigevalError as FigevalError,
     FigevalWarning as FigevalWarning,
     FolderInUse as FolderInUse,
+    MissingCopy as MissingCopy,
     ModelError as ModelError,
     NotFinished as NotFinished,
     OptionError as OptionError,

@@ -292,7 +292,9 @@ class RunConfig:
     protocol: Annotated[
         str, Flag("Use another protocol of tasks that have it, e.g. published.", identity="if given")
     ] = ""
-    split: Annotated[str, Flag("Use another split of tasks that have it, e.g. authors.", identity="if given")] = ""
+    split: Annotated[
+        str, Flag("Use another split of tasks that have it, as `figeval ls tasks` lists them.", identity="if given")
+    ] = ""
     metrics: Annotated[
         tuple[str, ...],
         Flag("Additional metrics for the tasks that they apply to: a,b=MODEL.", identity="if given"),

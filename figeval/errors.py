@@ -48,6 +48,17 @@ class MissingData(DataError):
     """A data file is not on this machine and cannot be downloaded."""
 
 
+class MissingCopy(MissingData):
+    """The rows are read from a user's own copy, since figeval cannot fetch them, and there is none.
+
+    A run leaves such tasks of a suite out with the warning `cure`, which tells where to get a copy.
+    """
+
+    def __init__(self, problem: str, cure: str) -> None:
+        super().__init__(f"{problem}; {cure}")
+        self.cure = cure
+
+
 class RowError(DataError):
     """A row cannot become an example; `problem` is the end of the message, which other rows may share."""
 

@@ -37,7 +37,7 @@ def tasks(harness: Harness) -> Iterator[JSON]:
                 if task.examples is not None
                 else availability(task.data["test"], task.folder or files("figeval"), harness.readers)
             ),
-            "splits": list(task.data) or ["test"],
+            "splits": ["test", *task.splits],  # values of run --split
             "baselines": task.baselines,
             "prompts": list(task.prompts),
         }

@@ -33,8 +33,9 @@ from figeval.runs.limits import (
     refuse_unused_settings,
     unasked_notes,
 )
+from figeval.runs.omissions import Omission, answerable, available
 from figeval.runs.task_metrics import check_metrics, descriptions, metrics_of, signatures
-from figeval.runs.variants import Variant, check_prompts, chosen_tasks, missing_probes, variants
+from figeval.runs.variants import Variant, check_prompts, chosen_tasks, missing_probes, tasks_by_name, variants
 from figeval.spec import TaskSpec
 from figeval.spec.examples import check_languages
 from figeval.spec.survey import Portion, Survey, survey
@@ -174,8 +175,8 @@ class Plan:
 
 def prepare(
     config: RunConfig, harness: Harness, reading: Callable[[str], None] = lambda _: None
-) -> tuple[Model, list[Plan], list[TaskSpec]]:
-    """Return the model, the plans, and the tasks of suites that the model cannot answer.
+) -> tuple[Model, list[Plan], list[Omission]]:
+    """Return the model, the plans, and the tasks of suites that cannot be run.
 
     `reading` is called with the name of each task before its examples are read for the first time.
 
@@ -192,14 +193,14 @@ def prepare(
         harness.task_types.entry(task_type)  # raises UnknownName
     for task in all_tasks:
         check_settings(task, harness)
-    tasks, left_out = answerable(all_tasks, model, harness, config)
+    tasks, unanswerable = answerable(all_tasks, model, harness, config)
     planner = Planner(config, harness, model, reading)
     routes = [route_of(task, model, harness, config) for task in tasks]
     refuse_unused_settings(routes, config)
-    plans = [plan for task, route in zip(tasks, routes, strict=True) for plan in planner.plans(task, route)]
+    plans, unavailable = available(planner.plans, zip(tasks, routes, strict=True), tasks_by_name(config, harness))
     check_room(model, (plan.context for plan in plans), config)
     check_columns(config, [plan.available for plan in plans])
-    return model, plans, left_out
+    return model, plans, [*unanswerable, *unavailable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,27 +325,6 @@ def floor_of(variant: Variant, model: Model) -> Floor | None:
 
 
 # ---- tasks, model, routes --------------------------------------------------------------------------------------------
-
-
-def answerable(
-    tasks: Sequence[TaskSpec], model: Model, harness: Harness, config: RunConfig
-) -> tuple[list[TaskSpec], list[TaskSpec]]:
-    """Split tasks into those to run and those to leave out.
-
-    A task is run if the model has a route for it or if --tasks names it directly, not only through a suite. If no task
-    would be left, all are kept, so that `route_of` can report what is missing.
-    """
-
-    def has_route(task: TaskSpec) -> bool:
-        routes = [route for route in harness.routes.with_parts(task.type) if route.can_distinguish(task.labels)]
-        try:  # a route given by --route is looked up later, with its own error
-            choose(task.type, model.offers, routes, None if task.type in config.routes else task.route)
-        except CapabilityError:
-            return False
-        return True
-
-    tasks_to_run = [task for task in tasks if task.name in config.tasks or has_route(task)]
-    return (tasks_to_run, [task for task in tasks if task not in tasks_to_run]) if tasks_to_run else (list(tasks), [])
 
 
 def model_of(config: RunConfig, harness: Harness) -> Model:

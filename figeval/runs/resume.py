@@ -25,17 +25,16 @@ from figeval.language.words import notion_of
 from figeval.models.model import Model
 from figeval.records import conditions, provenance
 from figeval.records.ids import Ids, digests_of
-from figeval.records.notes import LEFT_OUT
 from figeval.records.predictions import PredictionRow
 from figeval.records.rows_file import is_own
 from figeval.records.run_folder import SEEDS, RunFolder, own_folder
 from figeval.records.schema import LineageRecord, RunRecord, TaskRecord
+from figeval.runs import omissions
 from figeval.runs.evaluate import has_no_reply
 from figeval.runs.lineage import model_record
 from figeval.runs.plan import Plan, template_file
 from figeval.runs.score import MetricSet
 from figeval.runs.task_metrics import descriptions
-from figeval.spec import TaskSpec
 
 ELSEWHERE = "choose another --output_path, or start over with --fresh"
 UNCHANGED_FIELDS = (
@@ -224,16 +223,14 @@ def _warnings(plan: Plan) -> list[str]:
     return warnings
 
 
-def warnings_of_run(record: RunRecord, plans: list[Plan], left_out: list[TaskSpec]) -> Iterator[str]:
+def warnings_of_run(record: RunRecord, plans: list[Plan], left_out: Sequence[omissions.Omission]) -> Iterator[str]:
     """Yield the warnings about all tasks of a run."""
     yield from conditions.partial(record)
     cut = {plan.task.name: plan.available.subset for plan in plans if plan.n < plan.available.n}
     plain = [name for name, subset in cut.items() if not subset.is_stratified]
     if plain and (column := record.config["stratify"]):
         yield f"{', '.join(plain)}: not stratified, since no example has a value of {column}"
-    if left_out:
-        names = ", ".join(task.name for task in left_out)
-        yield f"{LEFT_OUT} the model cannot answer them: {names}; name one in --tasks to see why"
+    yield from omissions.warnings_of(left_out)
 
 
 def _resume_task(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRecord:

@@ -37,6 +37,7 @@ from figeval.runs.evaluate import (
 from figeval.runs.harness import Harness
 from figeval.runs.inquiry import announce_cost, answer_in_batches
 from figeval.runs.lineage import line_of, lineage_record
+from figeval.runs.omissions import Omission
 from figeval.runs.plan import Plan, Planner, prepare, route_of
 from figeval.runs.resume import RowCounts, begin, resume, warnings_of_run
 from figeval.runs.score import Aggregator, MetricSet, TaskScorer, summarize
@@ -82,7 +83,7 @@ def carry_out(
     config: RunConfig,
     harness: Harness,
     observer: Observer,
-    prepared: tuple[Model, list[Plan], list[TaskSpec]],
+    prepared: tuple[Model, list[Plan], list[Omission]],
     staff: Staff | None = None,
 ) -> tuple[RunRecord, Path]:
     """Run or continue what `prepare` returned, with workers if there is a staff. Raises what `run` raises."""

@@ -82,6 +82,7 @@ def missing_probes(variant: Variant, config: RunConfig) -> tuple[str, ...]:
 
 
 INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task, which maps names to other tasks
+ITSELF = ("split", "test")  # flag and value that mean the task itself
 
 
 def chosen_tasks(config: RunConfig, harness: Harness) -> list[TaskSpec]:
@@ -93,7 +94,8 @@ def chosen_tasks(config: RunConfig, harness: Harness) -> list[TaskSpec]:
     """
     tasks = harness.catalogue.expand(config.tasks)
     for flag, field in INSTEAD.items():
-        if choice := getattr(config, flag):
+        choice = getattr(config, flag)
+        if choice and (flag, choice) != ITSELF:
             counterparts = {name: None for task in tasks for name in getattr(task, field)}
             if choice not in counterparts:
                 has = f"they have {', '.join(counterparts)}" if counterparts else "they have no others"
@@ -101,6 +103,16 @@ def chosen_tasks(config: RunConfig, harness: Harness) -> list[TaskSpec]:
             names = [getattr(task, field).get(choice, task.name) for task in tasks]
             tasks = harness.catalogue.expand(names)
     return tasks
+
+
+def tasks_by_name(config: RunConfig, harness: Harness) -> frozenset[str]:
+    """Return the names of tasks that --tasks names directly, not only through a suite, and of their counterparts."""
+    registry = harness.catalogue.tasks
+    names = {name for name in config.tasks if name in registry}
+    for flag, field in INSTEAD.items():
+        choice = getattr(config, flag)
+        names = {getattr(registry.get(name), field).get(choice, name) for name in names}
+    return frozenset(names)
 
 
 def check_prompts(tasks: Iterable[TaskSpec], names: Sequence[str]) -> None:

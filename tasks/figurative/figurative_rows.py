@@ -13,7 +13,7 @@ from typing import Any
 
 from figeval.data import DataContext, Row
 from figeval.data.row_files import read_rows
-from figeval.errors import DataError
+from figeval.errors import DataError, MissingCopy
 from figeval.io.text import near
 from figeval.language.words import letters
 
@@ -28,7 +28,10 @@ SPLITS = {"train": "FLUTEfinaltrain.json", "dev": "FLUTEfinalval.json"}
 FIGQA = {"train": "train_xl.csv", "dev": "dev.csv", "test": "test.csv"}
 LABEL_INDICES = {"0": 0, "1": 1, "-1": None}  # -1: hidden
 IRONIC = {"True": "entailment", "False": "not_entailment"}
-CURE = "give the folder with your copy of the repository as --data fignli=FOLDER"
+CURE = (
+    "give the folder with your copy of the repository https://github.com/tuhinjubcse/Figurative-NLI as "
+    "--data fignli=FOLDER"
+)
 
 
 def flute(path: str, context: DataContext) -> Iterator[Row]:
@@ -113,13 +116,14 @@ def irony(context: DataContext) -> Iterator[Row]:
     """Yield the test rows of `recast_irony.csv` in a user's copy: a reported tweet, and whether it was ironic.
 
     Raises:
-        DataError: there is no such file, or a row lacks a column or has an unknown label.
+        MissingCopy: there is no such file.
+        DataError: a row lacks a column or has an unknown label.
     """
     folders = context.copies("fignli")
     table = next((file for folder in folders for file in sorted(folder.rglob("recast_irony.csv"))), None)
     if table is None:
         searched = ", ".join(map(str, folders)) or "no folder was given"
-        raise DataError(f"fignli: there is no recast_irony.csv ({searched}); {CURE}")
+        raise MissingCopy(f"fignli: there is no recast_irony.csv ({searched})", CURE)
     for number, row in enumerate(read_rows(table, "csv")):
         location = f"fignli: {table}, row {number}"
         for column in ("split", "premise", "hyp", "label"):

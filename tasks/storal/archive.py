@@ -1,7 +1,8 @@
 """Reader of the authors' archive of STORAL: published candidates and outlines in both languages, from a user's copy.
 
-The archive is available from the authors' page only, so its checksums are unknown, and its layout is assumed to be that
-of the example rows in their repository. Folders are found by their suffix (`…_en`, `…_zh`) anywhere in the copy:
+The archive is linked in the authors' repository (thu-coai/MoralStory) and is the data set Jiann/STORAL on the hub. Its
+checksums are unknown, and its layout is assumed to be that of the repository's example rows. Folders are found by their
+suffix (`…_en`, `…_zh`) anywhere in the copy:
 
     data_zh/{train,valid,test}.json              {"data": [{"text": "[MASK]moral … [P]story", "label": 3}]}, 1-based
     data_zh/{train,val,test}.{source,target}     story; moral<extra_id_1>moral …<mask><extra_id_3>
@@ -9,6 +10,7 @@ of the example rows in their repository. Folders are found by their suffix (`…
     mo2st_data_zh/{train,val,test}.{source,target}   moral # beginning # phrase # …; the rest of the story
     mo2st_data_zh/{train,valid,test}.json        [{"id", "beginning", "story", "moral"}], as on the hub
 
+If a copy has both forms of mo2st, the one with outlines is read.
 moCpt and moPref are distinguished by the number of candidates in a row, five or two.
 """
 
@@ -22,14 +24,18 @@ from typing import Any
 from figeval.data import Row
 from figeval.data.row_files import read_json
 from figeval.data.text_files import text_lines
-from figeval.errors import DataError
+from figeval.errors import DataError, MissingCopy
 
 from .pairs import PAPER_MOPREF, PAPER_SIZES
 
 GENERATION = ("st2mo", "mo2st")  # tasks with folders of their own
+EXAMPLES = 5  # rows of each split and task in the authors' repository
 CANDIDATES = {5: "mocpt", 2: "mopref"}
 MARKER = re.compile(r"<extra_id_\d+>")
-CURE = "give the folder of your copy as --data storal=FOLDER (for its source, see tasks/storal/README.md)"
+CURE = (
+    "give the folder of your copy as --data storal=FOLDER; https://github.com/thu-coai/MoralStory links to the "
+    "archive, which is also the data set Jiann/STORAL on the Hugging Face hub"
+)
 
 
 def published_rows(
@@ -45,19 +51,17 @@ def published_rows(
         complete: whether to refuse files without the paper's number of rows, e.g. the repository's examples.
 
     Raises:
-        DataError: no copy has the task, a row has other columns, or the number of rows is wrong.
+        MissingCopy: no copy has the task with the paper's number of rows.
+        DataError: a row has other columns.
     """
     candidates = [rows for folder in folders for rows in _files(task, language, split, folder)]
     if not candidates:
         searched = ", ".join(map(str, folders)) or "no folder was given"
-        raise DataError(f"storal: the published {task} rows in {language!r} were not found ({searched}); {CURE}")
-    file, rows = max(candidates, key=lambda candidate: len(candidate[1]))
+        raise MissingCopy(f"storal: the published {task} rows in {language!r} were not found ({searched})", CURE)
+    file, rows = max(candidates, key=lambda candidate: (len(candidate[1]), any(map(_has_outline, candidate[1]))))
     size = (PAPER_MOPREF if task == "mopref" else PAPER_SIZES)[language][split]
     if complete and len(rows) != size:
-        raise DataError(
-            f"storal: {file} has {len(rows)} of the {size} published rows, as the examples in the authors' repository "
-            f"do; {CURE}"
-        )
+        raise MissingCopy(f"storal: {file} has {len(rows)} of the {size} published rows{_like_examples(rows)}", CURE)
     for number, row in enumerate(rows):
         yield {"id": f"{split}-{number}", "language": language, **row}
 
@@ -72,8 +76,16 @@ def _files(task: str, language: str, split: str, folder: Path) -> Iterator[tuple
         for name in names:
             if (file := subfolder / f"{name}.json").is_file():
                 yield from _rows_of_task(task, file, list(_json_rows(kind, file)))
-            elif (file := subfolder / f"{name}.source").is_file():
+            if (file := subfolder / f"{name}.source").is_file():
                 yield from _rows_of_task(task, file, list(_text_rows(kind, file, "" if language == "zh" else " ")))
+
+
+def _has_outline(row: Row) -> bool:
+    return bool(row.get("outline"))
+
+
+def _like_examples(rows: Sequence[Row]) -> str:
+    return ", as the examples in the authors' repository do" if len(rows) == EXAMPLES else ""
 
 
 def _rows_of_task(task: str, file: Path, rows: list[Row]) -> Iterator[tuple[Path, list[Row]]]:

@@ -49,7 +49,10 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     of_stories = "st2mo" if task == "faithfulness" else task
     if source:
         folders = context.copies("storal")
-        rows = add_clusters(published_rows(of_stories, language, split, folders, complete=source == "published"))
+        published = list(published_rows(of_stories, language, split, folders, complete=source == "published"))
+        if task == "mo2st" and not any(row["outline"] for row in published):
+            context.notes["remark"] = "this copy has no outlines, so stories are written from moral and beginning alone"
+        rows = add_clusters(published)
     else:
         rows = _english(of_stories, split, context)
     yield from matched_and_mismatched(list(rows)) if task == "faithfulness" else rows

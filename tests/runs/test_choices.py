@@ -52,6 +52,13 @@ def test_a_task_asked_for_by_name_is_refused(suite):
         suite.run("both", "t")
 
 
+def test_the_counterpart_of_a_task_asked_for_by_name_is_refused(suite):
+    (suite.folder / "labelled.task.yaml").write_text(f"{PAIRS}protocols: {{published: t}}\n")
+    (suite.folder / "other.task.yaml").write_text(PAIRS.replace("labelled", "other"))
+    with pytest.raises(CapabilityError, match="cannot answer t"):
+        suite.run("labelled", "other", protocol="published")
+
+
 def test_a_suite_of_which_nothing_is_left_is_refused(suite):
     (suite.folder / "both.suite.yaml").write_text("name: both\ntasks: [t]\n")
     with pytest.raises(CapabilityError, match="cannot answer t"):
@@ -90,6 +97,10 @@ def test_another_task_stands_in_the_place_of_those_that_have_it(doubled):
 
 def test_another_split(doubled):
     assert [task.task for task in doubled.run("u", "t", split="authors").tasks] == ["u", "t_authors"]
+
+
+def test_the_split_test_is_the_task_itself(doubled):
+    assert [task.task for task in doubled.run("u", "t", split="test").tasks] == ["u", "t"]
 
 
 @pytest.mark.parametrize(

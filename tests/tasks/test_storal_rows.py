@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+import figeval
 from figeval import DataError, Harness
 from tests.cli.conftest import Cli
-from tests.processes import figeval
+from tests.processes import figeval as run_process
 from tests.sources import Row, read_rows
 
 SPLITS = ("train", "valid", "test")
@@ -210,6 +211,16 @@ def test_the_hubs_form_of_mo2st_is_read(tmp_path: Path, read_copies: Any) -> Non
     assert (published_row["rest"], published_row["outline"], published_row["language"]) == ("有一只乌鸦。", (), "zh")
 
 
+def test_the_form_with_outlines_is_preferred(tmp_path: Path, read_copies: Any) -> None:
+    folder = tmp_path / "mo2st_data_zh"
+    row = {"id": 1, "beginning": "从前，", "story": "从前，有乌鸦。", "moral": "骄兵必败。"}
+    write_json(folder / "test.json", [row])
+    (folder / "test.source").write_text("骄兵必败。#从前，#有乌鸦", "utf-8")
+    (folder / "test.target").write_text("有乌鸦。", "utf-8")
+    (outlined,) = read_copies("mo2st_zh_test", tmp_path)
+    assert outlined["outline"] == ("有乌鸦",)
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -283,8 +294,9 @@ def test_the_listing_says_which_tasks_need_a_copy(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.delenv("FIGEVAL_DATA_COPIES", raising=False)
     archive(tmp_path / "mirror" / "storal", n=5)
-    needed = {"mocpt_en_published", "mopref_en_published", "mo2st_en_published"}
-    needed |= {f"{task}_zh" for task in PUBLISHED_TASKS} | {"mocpt_zh_validation", "mopref_zh_validation"}
+    needed = {f"{task}_en_published" for task in ("mocpt", "mopref", "mo2st")}
+    needed |= {f"{task}_zh" for task in PUBLISHED_TASKS}
+    needed |= {f"{task}_validation" for task in needed if task != "faithfulness_zh"}
     notes = list_data_notes(cli)
     assert {name for name, availability in notes.items() if availability == "needs your copy"} == needed
     assert {notes[f"{task}_en"] for task in PUBLISHED_TASKS} == {"to be fetched"}
@@ -305,7 +317,7 @@ def list_data_notes(cli: Cli) -> dict[str, str]:
 def test_chinese_runs_on_a_users_copy(tmp_path: Path) -> None:
     archive(tmp_path / "copy")
     arguments = ("--tasks", "storal_mocpt_zh", "--model", "overlap", "--output_path", "run", "--data", "storal=copy")
-    figeval("run", *arguments, cwd=tmp_path)
+    run_process("run", *arguments, cwd=tmp_path)
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert [(task["task"], task["n"]) for task in record["tasks"]] == [
         ("storal_mocpt_zh", 421),
@@ -313,8 +325,50 @@ def test_chinese_runs_on_a_users_copy(tmp_path: Path) -> None:
     ]
 
 
+def test_a_suite_leaves_out_the_tasks_that_a_copy_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = archive(tmp_path / "copy")
+    monkeypatch.delenv("FIGEVAL_DATA_MIRROR", raising=False)
+    monkeypatch.setenv("FIGEVAL_DATA_COPIES", f"storal={copy}")
+
+    def run(*tasks: str) -> figeval.RunRecord:
+        return figeval.run(tasks, model="random", limit=2, baselines=False, output_path=tmp_path / "run").record
+
+    record = run("storal_zh")
+    assert [task.task for task in record.tasks] == ["storal_mocpt_zh", "storal_mopref_zh"]
+    (warning,) = (text for text in record.warnings if "storal_st2mo_zh, storal_mo2st_zh" in text)
+    assert "thu-coai/MoralStory" in warning and "Jiann/STORAL" in warning
+    with pytest.raises(figeval.MissingCopy, match="published st2mo rows"):
+        run("storal_zh", "storal_st2mo_zh")
+    for split, size in {"train": 3368, "test": 421}.items():  # the answers that `random` draws are those of train
+        write_json(copy / "st2mo_data_zh" / f"{split}.json", [{"story": "甲。", "moral": "乙。"}] * size)
+    assert [task.task for task in run("storal_zh").tasks][2:] == ["storal_st2mo_zh"]
+    monkeypatch.delenv("FIGEVAL_DATA_COPIES")
+    with pytest.raises(figeval.MissingCopy, match="published mocpt rows"):
+        run("storal_zh")
+
+
+def test_the_validation_split_is_that_of_the_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"id": 1, "beginning": "Once,", "story": "Once, a crow.", "moral": "Beware."}
+    for split, size in {"train": 1068, "valid": 355}.items():
+        write_json(tmp_path / "mo2st_data_en" / f"{split}.json", [row] * size)
+    monkeypatch.setenv("FIGEVAL_DATA_COPIES", f"storal={tmp_path}")
+    record = figeval.run(
+        "storal_mo2st_en", model="random", protocol="published", split="validation", limit=2, output_path=tmp_path
+    ).record
+    (task,) = record.tasks
+    assert (task.task, task.status) == ("storal_mo2st_en_published_validation", "done")
+    assert "no outlines" in task.settings["remark"]
+
+
+@pytest.mark.parametrize(("task", "size"), [("st2mo", 355), ("mo2st", 354)])
+def test_texts_are_written_for_the_validation_split_too(task: str, size: int, real_data: str) -> None:
+    harness = Harness()
+    name = harness.catalogue.tasks.get(f"storal_{task}_en").splits["validation"]
+    assert sum(1 for _ in harness.examples(harness.catalogue.tasks.get(name))) == size
+
+
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    done = figeval("validate", "storal_mocpt_zh", "--data", "storal=/nowhere", cwd=tmp_path, code=2)
+    done = run_process("validate", "storal_mocpt_zh", "--data", "storal=/nowhere", cwd=tmp_path, code=2)
     assert (
         "'storal=/nowhere' is not NAME=FOLDER with an existing folder; write, for example, storal=FOLDER" in done.stderr
     )

@@ -1,0 +1,86 @@
+"""Tasks of suites that a run leaves out: the model has no route for them, or their data need a copy that is not here.
+
+A task that --tasks names directly, not only through a suite, is never left out, and neither are all tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from figeval.config import RunConfig
+from figeval.errors import CapabilityError, MissingCopy
+from figeval.models.model import Model
+from figeval.records.notes import LEFT_OUT
+from figeval.runs.harness import Harness
+from figeval.runs.variants import tasks_by_name
+from figeval.spec import TaskSpec
+from figeval.task_types.routes import Route, choose
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """A task that is left out, with the reason and the cure as the warning says them of several tasks."""
+
+    task: str
+    reason: str
+    cure: str
+
+
+def answerable(
+    tasks: Sequence[TaskSpec], model: Model, harness: Harness, config: RunConfig
+) -> tuple[list[TaskSpec], list[Omission]]:
+    """Split tasks into those that the model has a route for and those to leave out.
+
+    If no task would be left, all are kept, so that `route_of` can report what is missing.
+    """
+
+    def has_route(task: TaskSpec) -> bool:
+        routes = [route for route in harness.routes.with_parts(task.type) if route.can_distinguish(task.labels)]
+        try:  # a route given by --route is looked up later, with its own error
+            choose(task.type, model.offers, routes, None if task.type in config.routes else task.route)
+        except CapabilityError:
+            return False
+        return True
+
+    by_name = tasks_by_name(config, harness)
+    tasks_to_run = [task for task in tasks if task.name in by_name or has_route(task)]
+    if not tasks_to_run:
+        return list(tasks), []
+    reason, cure = "the model cannot answer them", "name one in --tasks to see why"
+    return tasks_to_run, [Omission(task.name, reason, cure) for task in tasks if task not in tasks_to_run]
+
+
+def available(
+    plans_of: Callable[[TaskSpec, Route], Iterable[P]],
+    tasks: Iterable[tuple[TaskSpec, Route]],
+    by_name: frozenset[str],
+) -> tuple[list[P], list[Omission]]:
+    """Return the plans of all tasks whose data are here or can be fetched, and the other tasks.
+
+    Raises:
+        MissingCopy: a task in `by_name` needs a copy, or all tasks do.
+    """
+    plans: list[P] = []
+    errors: dict[str, MissingCopy] = {}
+    for task, route in tasks:
+        try:
+            plans += list(plans_of(task, route))
+        except MissingCopy as error:
+            if task.name in by_name:
+                raise
+            errors[task.name] = error
+    if errors and not plans:
+        raise next(iter(errors.values()))
+    return plans, [Omission(name, "they need your copy of the data", error.cure) for name, error in errors.items()]
+
+
+def warnings_of(omissions: Iterable[Omission]) -> Iterator[str]:
+    """Yield a warning for each reason and cure."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for omission in omissions:
+        names.setdefault((omission.reason, omission.cure), []).append(omission.task)
+    yield from (f"{LEFT_OUT} {reason}: {', '.join(tasks)}; {cure}" for (reason, cure), tasks in names.items())
