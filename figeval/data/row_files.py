@@ -135,8 +135,9 @@ class UserRow:
         columns = [self._columns.get(name, name) for name in names]
         if not any(column in self._values for column in columns):
             has = one_line(", ".join(repr(str(name)) for name in self._values), 200) or "none"
-            cure = f"give its name with {self._flag} {names[0]}=NAME{near(columns[0], self._values)}"
-            raise DataError(f"{self.where}: no field {columns[0]!r}; the fields are {has}; {cure}")
+            cure = f"; give its name with {self._flag} {names[0]}=NAME" if self._flag else ""
+            similar = near(columns[0], self._values)
+            raise DataError(f"{self.where}: no field {columns[0]!r}; the fields are {has}{cure}{similar}")
 
     def error(self, name: str, message: str) -> DataError:
         """Return an error about the value of a field."""
@@ -154,7 +155,7 @@ class RowFile:
         path: the file; read line by line, unless it is a JSON list.
         expected: end of the error about a missing file, which says what is expected.
         columns: figeval's name of a field → the file's.
-        flag: the command's flag for `columns`, for errors.
+        flag: the command's flag for `columns`, for errors; empty if there is none.
     """
 
     path: Path

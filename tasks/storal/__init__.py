@@ -40,7 +40,7 @@ def register_metrics(register: MetricRegistrar) -> None:
         register(name, f"{texts}:{name}", task_types=["generation"], routes=Generation.written_routes)
     for name in ("coverage", "coverage_corrected", "order", "order_corrected", "phrases_found"):
         register(name, f"{outlines}:{name}", task_types=["generation"])
-    for name in ("win_antonym", "win_synonym", "win_difference"):
+    for name in ("win_antonym", "win_synonym", "win_synonym_antonym", "win_difference"):
         register(name, f"{preference}:{name}", task_types=["choice"])
     for name in ("faithfulness", "faithfulness_probability", "faithfulness_references"):
         register(name, f"{__name__}.faithfulness:{name}", task_types=["generation"], argument=CLASSIFIER)

@@ -1,9 +1,10 @@
-"""Rows of STORAL: `storal:{mocpt,mopref,st2mo,mo2st,faithfulness,preference}_en_{train,valid,test}`.
+"""Rows of STORAL: `storal:{mocpt,mopref,st2mo,mo2st,faithfulness,preference}_en_{train,valid,test}` and others.
 
 English rows combine the pairs with the frozen items of `items/`, which hold ids and spans only. With the prefix
 `published_`, and `en` or `zh`, the rows are those of a user's copy of the authors' archive (`archive.py`), which has no
 `preference`; with `examples_`, they are those of the authors' repository, five of each split. The rows of faithfulness
-are made from those of st2mo.
+are made from those of st2mo. `storal:rewritten_en` and `storal:rewritten_zh` are those of a user's file
+(`rewritten.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from figeval.io.text import near
 from .archive import published_rows
 from .pairs import SPLITS, Pair, english_pairs, wording
 from .preference.options import options_of
+from .rewritten import rewritten_rows
 
 Pairs = Mapping[str, Pair]  # by id
 PUBLISHED = ("mocpt", "mopref", "st2mo", "mo2st", "faithfulness")
@@ -39,12 +41,17 @@ ROW_SOURCES = {  # name → source, task, language, split
     for language in languages
     for split in SPLITS
 }
+REWRITTEN = {"rewritten_en": "en", "rewritten_zh": "zh"}  # name → language
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
     """Yield the rows called `path`. Raises `DataError` if there are no rows of that name."""
+    if path in REWRITTEN:
+        yield from add_clusters(rewritten_rows(REWRITTEN[path], context))
+        return
     if path not in ROW_SOURCES:
-        raise DataError(f"storal has no rows {path!r}{near(path, ROW_SOURCES)}; it has {', '.join(ROW_SOURCES)}")
+        names = (*ROW_SOURCES, *REWRITTEN)
+        raise DataError(f"storal has no rows {path!r}{near(path, names)}; it has {', '.join(names)}")
     source, task, language, split = ROW_SOURCES[path]
     of_stories = "st2mo" if task == "faithfulness" else task
     if source:

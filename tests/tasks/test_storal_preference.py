@@ -23,7 +23,7 @@ from tests.processes import figeval as run_figeval
 from tests.sources import read_rows
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_preference.json").read_text("utf-8"))
-NAMES = ("win_antonym", "win_synonym", "win_difference")
+NAMES = ("win_antonym", "win_synonym", "win_difference", "win_synonym_antonym")
 KINDS = ("moral", "synonym", "antonym")
 SIZES = {"train": 656, "valid": 243, "test": 223}
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=3, max_size=3)
@@ -100,7 +100,8 @@ def test_win_rates_are_what_they_are_in_any_order(scores: list[float], order: li
         for kind in ("antonym", "synonym")
     }
     rates = [value(name, question, answer(scores)) for name in NAMES]
-    assert rates == [wins["antonym"], wins["synonym"], wins["antonym"] - wins["synonym"]]
+    versions = (of["synonym"] > of["antonym"]) + (of["synonym"] == of["antonym"]) / 2
+    assert rates == [wins["antonym"], wins["synonym"], wins["antonym"] - wins["synonym"], versions]
 
 
 def test_of_several_orders_those_with_scores_count() -> None:
@@ -135,7 +136,7 @@ fields:
   option_meta: "[{{'version': 'moral'}}, {{'version': 'synonym'}}, {{'version': 'antonym'}}]"
   meta: {{moral: row.moral}}
 cluster: moral
-metrics: [win_antonym, win_synonym, win_difference, acc]
+metrics: [win_antonym, win_synonym, win_synonym_antonym, win_difference, acc]
 baselines: []
 floor: no_query
 """
@@ -203,7 +204,7 @@ def test_questions_that_a_model_has_seen_are_left_out(folder: Path, seen: int, p
     rest = [score | {"n": 8 - seen} for score in task["scores"]] if seen < 8 else []
     task["overlap"] = {"trained": seen, "chosen": 0, "rest": 8 - seen, "scores": rest}
     (run / "run.json").write_text(json.dumps(record), "utf-8")
-    antonym, *_, beyond = preferences(run)[:4]
+    antonym, *_, beyond = preferences(run)[:5]
     assert [(line["seen"], line["unknown"]) for line in (antonym, beyond)] == [(seen, 0)] * 2
     if seen == 8:
         assert (antonym["test"], "no valid test exists" in antonym["why"]) == (None, True)
@@ -273,3 +274,102 @@ def test_a_run_without_win_rates_is_refused_in_one_line(tmp_path: Path, cli: Cli
     run = finished(tmp_path / "run", "mini_fables")
     complaint = cli("analyze", "preference", run).complaint
     assert "has no win rates: it has mini_fables; run storal_preference_en" in complaint
+
+
+def test_table_18_has_the_win_rates_of_runs_and_their_p(folder: Path, cli: Cli) -> None:
+    run = run_of(folder)
+    assert cli("analyze", "preference", run, "--output", folder / "measured").code == 0
+    numbers = json.loads((folder / "measured" / "measured.json").read_text("utf-8"))["numbers"]
+    values = {(number["model"], number["metric"]): number["value"] for number in numbers}
+    assert {number["part"] for number in numbers} == {"own_versions"}
+    assert (values["overlap", "win_true_vs_ant"], values["overlap", "p_true_vs_ant"]) == (0.75, 0.625)
+    assert (values["overlap", "win_true_vs_syn"], values["overlap", "p_true_vs_syn"]) == (0.875, 0.25)
+    assert (values["overlap", "win_syn_vs_ant"], values["overlap", "p_syn_vs_ant"]) == (0.75, 0.625)
+    assert values["overlap, no_query", "win_true_vs_ant"] == 0.5
+    assert ("overlap, no_query", "p_true_vs_ant") not in values  # all clusters tie
+    assert "leave one out" in cli("analyze", "preference", run, run, "--output", folder / "measured").complaint
+    for number in numbers:
+        number["part"] = "storal_rewritten_zh"
+    (folder / "measured.json").write_text(json.dumps({"source": "ours", "numbers": numbers}), "utf-8")
+    table = cli("export", "--to", "latex", "--layout", "storal_table_18", "--measured", folder / "measured.json").out
+    assert r"overlap & 88 & 0.25 & 75 & 0.62 & 75 & 0.62 \\" in table
+    assert r"RA-RoBERTa & 64 & 0.06 & 34 & 0.03 & 40 & 0.20 \\" in table
+
+
+# ---- rewritten morals ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
+    """`rewritten(rows, language, copy)`: the rows of a user's file, and of a copy of the archive."""
+
+    def read(rows: list[dict[str, str]], language: str = "zh", copy: Path | None = None) -> list[dict[str, Any]]:
+        (tmp_path / f"rewritten_{language}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        folders = [tmp_path, *([copy] if copy else [])]
+        monkeypatch.setenv("FIGEVAL_DATA_COPIES", ",".join(f"storal={folder}" for folder in folders))
+        monkeypatch.delenv("FIGEVAL_DATA_MIRROR", raising=False)
+        return read_rows(f"storal:rewritten_{language}")
+
+    return read
+
+
+VERSIONS = {"synonym": "Vanity fails.", "antonym": "Pride wins."}
+STORY = {"story": "Once there was a crow.", "moral": "Pride falls.", **VERSIONS}
+
+
+def texts_by_kind(row: dict[str, Any]) -> dict[str, str]:
+    kinds = [columns["version"] for columns in row["versions"]]
+    return dict(zip(kinds, row["options"], strict=True))
+
+
+def test_rewritten_morals_of_own_stories_are_balanced_and_stable(rewritten: Any) -> None:
+    rows = [STORY | {"moral": f"Pride falls {number} times."} for number in range(12)]
+    first, second = rewritten(rows), rewritten(rows)
+    assert first == second
+    orders = Counter(tuple(columns["version"] for columns in row["versions"]) for row in first)
+    assert sorted(orders.values()) == [2] * 6
+    for number, row in enumerate(first):
+        expected = {"moral": f"Pride falls {number} times.", **VERSIONS}
+        assert (row["id"], row["story"], texts_by_kind(row)) == (str(number + 1), STORY["story"], expected)
+        assert row["options"][row["gold"]] == expected["moral"]
+
+
+def test_rewritten_morals_of_published_stories_are_found_by_their_id(rewritten: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "archive" / "st2mo_data_zh"
+    copy.mkdir(parents=True)
+    for ending, text in (("source", "Story"), ("target", "Moral")):
+        (copy / f"test.{ending}").write_text("".join(f"{text} {row}.\n" for row in range(421)), "utf-8")
+    (row,) = rewritten([{"id": "test-7", "synonym": "Same.", "antonym": "Opposite."}], copy=tmp_path / "archive")
+    assert (row["story"], texts_by_kind(row)["moral"], row["language"]) == ("Story 7.", "Moral 7.", "zh")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "has no rows"),
+        ([STORY | {"antonym": "pride FALLS"}], "'antonym' has the words of the moral"),
+        ([STORY | {"synonym": ""}], "'synonym' is empty"),
+        ([STORY | {"id": "a"}, STORY | {"id": "a"}], ":2: 'id' a has been used by a row above"),
+        ([{"synonym": "a", "antonym": "b"}], ":1: neither an id nor a story"),
+        ([{"id": "test-1"}], "the published st2mo rows in 'zh' were not found"),
+        ([{key: value for key, value in STORY.items() if key != "moral"}], "no field 'moral'"),
+    ],
+)
+def test_a_broken_file_of_rewritten_morals_is_refused_in_one_line(rows: Any, message: str, rewritten: Any) -> None:
+    with pytest.raises(figeval.DataError) as raised:
+        rewritten(rows)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert "--columns" not in str(raised.value)  # which no command has for these files
+
+
+def test_english_rewritings_belong_to_a_story_of_the_test_split(
+    real_data: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rewritten_en.csv").write_text("id,synonym,antonym\ntest-3,Same sense,Opposite sense\n", "utf-8")
+    monkeypatch.setenv("FIGEVAL_DATA_COPIES", f"storal={tmp_path}")
+    (story,) = (row["story"] for row in read_rows("storal:st2mo_en_test") if row["id"] == "test-3")
+    assert [row["story"] for row in read_rows("storal:rewritten_en")] == [story]
+    (tmp_path / "rewritten_en.csv").write_text("id,synonym,antonym\ntrain-3,Same sense,Opposite sense\n", "utf-8")
+    outcome = cli("run", "--tasks", "storal_rewritten_en", "--model", "overlap", "--output_path", tmp_path / "run")
+    assert "'id' train-3 is no story of the test split" in outcome.complaint

@@ -297,6 +297,7 @@ def test_the_listing_says_which_tasks_need_a_copy(tmp_path: Path, monkeypatch: p
     needed = {f"{task}_en_published" for task in ("mocpt", "mopref", "mo2st")}
     needed |= {f"{task}_zh" for task in PUBLISHED_TASKS}
     needed |= {f"{task}_validation" for task in needed if task != "faithfulness_zh"}
+    needed |= {"rewritten_en", "rewritten_zh"}
     notes = list_data_notes(cli)
     assert {name for name, availability in notes.items() if availability == "needs your copy"} == needed
     assert {notes[f"{task}_en"] for task in PUBLISHED_TASKS} == {"to be fetched"}

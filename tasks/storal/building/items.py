@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from figeval.types import JSON
 
 from ..pairs import Pair
-from ..preference.options import ANTONYM, KINDS, SYNONYM
+from ..preference.options import ANTONYM, SYNONYM, draw_orders
 from . import antonyms, negatives, outlines
 from .versions import versions
 
@@ -95,9 +94,7 @@ def preference(pairs: Sequence[Pair], seed: int) -> Choices:
             for kind, replacement in by_kind.items()
         }
         items.append({"id": pair.id, **item})
-    all_orders = list(permutations(KINDS))
-    orders = [all_orders[index % len(all_orders)] for index in range(len(items))]
-    random.Random(f"{seed} preference {pairs[0].split}").shuffle(orders)
+    orders = draw_orders(len(items), f"{seed} preference {pairs[0].split}")
     return Choices(tuple({**item, "order": list(order)} for item, order in zip(items, orders, strict=True)), dropped)
 
 

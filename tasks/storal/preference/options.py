@@ -1,8 +1,10 @@
-"""Options of an item: a moral, and its versions in which a synonym or an antonym replaces the same word."""
+"""Options of an item: a moral and two versions of it, with a synonym and an antonym or of the same and the opposite sense."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 from figeval.types import JSON
@@ -16,9 +18,21 @@ def options_of(moral: str, item: Mapping[str, Any]) -> JSON:
     for kind in (SYNONYM, ANTONYM):
         start, end = item[kind]["place"]
         texts[kind] = f"{moral[:start]}{item[kind]['word']}{moral[end:]}"
-    order = item["order"]
+    return ordered_options(texts, item["order"])
+
+
+def ordered_options(texts: Mapping[str, str], order: Sequence[str]) -> JSON:
+    """Return `options`, `versions` and `gold` of texts by their kind."""
     return {
         "options": [texts[kind] for kind in order],
         "versions": [{"version": kind} for kind in order],
         "gold": order.index(MORAL),
     }
+
+
+def draw_orders(count: int, seed: str) -> list[tuple[str, ...]]:
+    """Return an order of the kinds for each item; all orders are equally frequent."""
+    all_orders = list(permutations(KINDS))
+    orders = [all_orders[index % len(all_orders)] for index in range(count)]
+    random.Random(seed).shuffle(orders)
+    return orders

@@ -21,7 +21,7 @@ from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord, TaskR
 from figeval.types import Interval, Score
 
 DIFFERENCE = "win_difference"
-NO_PREFERENCE = {"win_antonym": 0.5, "win_synonym": 0.5, DIFFERENCE: 0.0}  # metric → its value without one
+NO_PREFERENCE = {"win_antonym": 0.5, "win_synonym": 0.5, "win_synonym_antonym": 0.5, DIFFERENCE: 0.0}  # by metric
 NO_QUERY = "no_query"  # the probe without the story, with which a run without a floor is compared
 NO_FLOOR = "the run has no answers without the story; run it without --no_baselines, or with --probes"
 ALL_SEEN = "the model was trained or chosen on these examples, so no valid test exists"
