@@ -1,4 +1,4 @@
-"""Options of an item: a moral and two versions of it, with a synonym and an antonym or of the same and the opposite sense."""
+"""Options of an item: a moral and two versions of it, one with the same and one with the opposite sense."""
 
 from __future__ import annotations
 
