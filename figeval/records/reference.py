@@ -40,6 +40,7 @@ class Published(Stored):
         source: paper, version, table.
         note: a caveat.
         doubt: one sentence on why the printed number cannot be right; tables have it as a footnote.
+        significance: the mark of significance that is printed behind the number.
     """
 
     task: str = ""
@@ -50,6 +51,7 @@ class Published(Stored):
     source: str
     note: str = ""
     doubt: str = ""
+    significance: Literal["", "*", "**"] = ""
 
     @model_validator(mode="after")
     def _is_about_one_thing(self) -> Published:

@@ -233,6 +233,8 @@ def test_the_command_writes_what_it_prints(nltk_data: Path, real_data: str, tmp_
     text = figeval.export([], to="latex", layout="epic_table_2", measured=out)
     assert text is not None and "Measured: figeval analyze epic" in text
     assert "ePiC & 16170 &" in text.partition("{Measured}")[2]
+    text = figeval.export([], to="latex", layout="epic_table_3", measured=out)
+    assert text is not None and text.count("same proverb & 0.107") == text.count("different proverbs & 0.098") == 2
     check_pictures(out, {"sentiment", "gender", "reading_ease", "hyponyms" if wordnet else "lengths"})
 
 

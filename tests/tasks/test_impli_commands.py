@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import figeval
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished
 
@@ -23,13 +24,18 @@ def test_a_run_is_analyzed(real_data: str, tmp_path: Path, cli: Cli) -> None:
     content = json.loads((tmp_path / "out" / "analysis.json").read_text(encoding="utf-8"))
     assert [column["column"] for column in content["flexibility"]] == list(tasks)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        *("analysis.json", "idioms.csv", "distances.csv"),
+        *("analysis.json", "idioms.csv", "distances.csv", "measured.json"),
         *(f"{name}.{ending}" for name in ("distances", "flexibility") for ending in ("png", "svg", "html")),
     }
     idioms = (tmp_path / "out" / "idioms.csv").read_text(encoding="utf-8").splitlines()
     assert len(idioms) > 700, "flexibility is that of all rows of the data, whatever was asked"
     rows = (tmp_path / "out" / "distances.csv").read_text(encoding="utf-8").splitlines()[1:]
     assert sum(float(row.rsplit(",", 1)[1]) for row in rows) == 180
+    correlation = next(row for row in content["flexibility"] if row["column"] == "impli_idioms_silver_adv")
+    text = figeval.export([], to="latex", layout="impli_text", measured=tmp_path / "out")
+    assert text is not None
+    line = f"overlap & {{--}} & {{--}} & {correlation['r']:.3f} & {correlation['p']:.3f}"
+    assert line in text.partition("{Measured}")[2]
 
 
 def test_a_run_without_impli_is_refused_in_one_line(tmp_path: Path, cli: Cli) -> None:

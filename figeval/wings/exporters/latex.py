@@ -10,7 +10,8 @@ from figeval import OptionError, Registry, RunRecord
 from figeval.records.reference import read_measured
 from figeval.records.schema import SEEN_NOTES, Role, ScoreRecord
 from figeval.wings.exporters.comparison_table import comparison_table
-from figeval.wings.exporters.layouts import COMPARISON, TableLayout, layout_table
+from figeval.wings.exporters.layout_table import layout_table
+from figeval.wings.exporters.layouts import COMPARISON, TableLayout
 from figeval.wings.exporters.score_table import (
     CellFormat,
     ScoreLine,

@@ -28,6 +28,7 @@ SPECIAL = {
     "…": r"\ldots{}",
 }
 CODE = re.compile("`([^`]*)`")
+NUMBER = re.compile(r"-?(?P<integer>\d*)\.?(?P<decimals>\d*)(?:e-?(?P<exponent>\d+))?")
 LAST_LETTER = "\u017f"  # pdfLaTeX's fonts have the letters up to here, and these marks
 MARKS = "–—‘’“”"
 
@@ -80,12 +81,15 @@ def interval_cell(low: float | None, high: float | None, percent: bool = False, 
 
 def number_column(values: Sequence[str | None], *, has_marks: bool) -> str:
     """Return an `S` column that is wide enough for these numbers, and for a mark behind them."""
-    numbers = [value for value in values if value is not None]
-    integers = max((len(number.lstrip("-").partition(".")[0]) for number in numbers), default=1)
-    decimals = max((len(number.partition(".")[2]) for number in numbers), default=0)
-    minus = "-" if any(number.startswith("-") for number in numbers) else ""
+    parts = [NUMBER.fullmatch(value) for value in values if value is not None]
+    integers, decimals, exponents = (
+        max((len(part[name] or "") for part in parts if part), default=0)
+        for name in ("integer", "decimals", "exponent")
+    )
+    minus = "-" if any(value and value.startswith("-") for value in values) else ""
+    exponent = f"e-{exponents}" if exponents else ""
     post = r", table-space-text-post={$^{a}$}" if has_marks else ""
-    return f"S[table-format={minus}{integers}.{decimals}{post}]"
+    return f"S[table-format={minus}{max(1, integers)}.{decimals}{exponent}{post}]"
 
 
 def group_headings(groups: Sequence[tuple[str, int]]) -> Iterator[str]:

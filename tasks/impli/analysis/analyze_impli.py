@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from figeval.records.reference import MeasuredNumbers
     from figeval.types import Score
 
     from .answers import PairAnswer
@@ -55,7 +56,8 @@ def impli(run: Path, output: Path | None, no_plots: bool) -> None:
     * accuracy on pairs matched by the similarity of their sentences;
     * idioms for which every pair is answered wrong.
 
-    Writes analysis.json, CSV tables, and figures as PNG, SVG and HTML. No model is needed.
+    Writes analysis.json, CSV tables, measured.json for `figeval export`, and figures as PNG, SVG and HTML. No model is
+    needed.
 
     \b
     figeval run --tasks impli,nli --model minilm --output_path runs/minilm
@@ -144,6 +146,7 @@ def store(folder: Path, analysis: ImpliAnalysis) -> list[Path]:
 
     from figeval.io.files import cure
     from figeval.io.text import csv_cell
+    from figeval.records.reference import write_measured
     from figeval.records.schema import to_json
 
     content = {
@@ -170,7 +173,32 @@ def store(folder: Path, analysis: ImpliAnalysis) -> list[Path]:
         for name, rows in tables.items():
             with (folder / name).open("w", encoding="utf-8", newline="") as stream:
                 csv.writer(stream, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
-    return [folder / name for name in ("analysis.json", *tables)]
+    measured_path = write_measured(folder, cells(analysis), "--output")
+    return [*(folder / name for name in ("analysis.json", *tables)), measured_path]
+
+
+def cells(analysis: ImpliAnalysis) -> MeasuredNumbers:
+    """Return the correlations, which the paper has in its text, for `figeval export --measured`."""
+    from figeval.records.reference import MeasuredNumber, MeasuredNumbers
+
+    numbers = [
+        MeasuredNumber(
+            part=f"{correlation.column}_flexibility",
+            metric=metric,
+            model=analysis.model,
+            value=value,
+            low=low,
+            high=high,
+            n=correlation.n,
+        )
+        for correlation in analysis.correlations
+        for metric, value, low, high in (
+            ("r", correlation.r, correlation.low, correlation.high),
+            ("p", correlation.p, None, None),
+        )
+        if value is not None
+    ]
+    return MeasuredNumbers(source=f"figeval analyze impli of run {analysis.about['run']}", numbers=tuple(numbers))
 
 
 def _distances(answers: Sequence[PairAnswer]) -> Iterator[Sequence[Any]]:

@@ -42,7 +42,7 @@ def test_the_blocks_of_a_printed_table() -> None:
     positions = [text.index(part) for part in order]
     assert positions == sorted(positions)
     assert r"BERT & 22.9 & 0.342 & 19.2 & 0.307 \\" in text
-    assert r"BERT & 15.7 & 0.254 & 11.1 & 0.215 \\" in text
+    assert r"BERT & 15.7 & 0.2544 & 11.1 & 0.2152 \\" in text
     assert "0.005{$^{a}$}" in text
     assert "$^{a}$ The closed form for 100 candidates is 0.0519" in text
     assert "[" not in text.partition("Measured")[2].partition(r"\bottomrule")[0]
@@ -308,6 +308,40 @@ def write_generation_run(folder: Path, name: str, metrics: Iterable[str]) -> Pat
     trivial = [{"baseline": f"{name}-trivial", "scores": scores}]
     tasks = [task(name, scores=scores, baselines=trivial) for name in ("storal_st2mo_en", "storal_mo2st_en")]
     return store(folder / name, run(*tasks, **model(name)))
+
+
+def test_the_paper_s_scores_stand_under_the_scoring_that_gave_them() -> None:
+    text = latex(MINILM, layout="epic_table_8")
+    assert r"BERT & 0.070{$^{a}$} & 0.123{$^{a}$} & 0.089{$^{a}$} & {--} & {--} & {--} \\" in text
+    assert r"minilm & {--} & {--} & {--} & 0.349 & 0.350 & 0.350 \\" in text
+
+
+def test_marks_of_significance_and_rows_of_other_code() -> None:
+    text = latex(layout="storal_table_6")
+    assert r"RA-T5 & 72.68{$^{*}$} & 67.42{$^{**}$} & 82.97 & 82.60 \\" in text
+    assert text.count("$^{*") == 2
+    text = latex(layout="storal_table_7")
+    assert text.count("{$^{**}$}") == 2
+    assert text.count(r"ConvS2S$^{a}$ &") == text.count(r"Fusion$^{a}$ &") == 4
+    assert text.count("PM$^{b}$ &") == 2
+    assert re.search(r"\$\^\{b\}\$ PlotMachines.*from scratch", text)
+
+
+def test_small_p_values_have_an_exponent() -> None:
+    text = latex(layout="storal_table_17")
+    assert r"Truth vs. RA-T5 & 2.27e-12 & 1.08e-19 & 1.10e-24 \\" in text
+    assert r"RA-T5 vs. T5 & 0.14 & 0.04 & 0.11 \\" in text
+    assert "S[table-format=1.2e-2]" in text
+
+
+def test_people_s_tests_and_answers_are_rows_of_their_tables(tmp_path: Path) -> None:
+    test = {"part": "storal_st2mo_en_judged", "metric": "fluency_sign_p", "model": "a vs. b"}
+    numbers_file(tmp_path, {**test, "value": 0.0}, {**test, "metric": "coherence_sign_p", "value": 3e-11})
+    assert r"a vs. b & 0.00 & 3.00e-11 & {--} \\" in latex(layout="storal_table_17", measured=tmp_path)
+    rating = {"part": "epic_narrative_seen_judged", "metric": "overall", "model": "my_model", "value": 3.5}
+    numbers_file(tmp_path, rating)
+    for layout in ("epic_table_5", "epic_table_12"):
+        assert r"my\_model & {--} & {--} & {--} & 3.50" in latex(layout=layout, measured=tmp_path)
 
 
 def test_a_table_that_is_longer_than_a_page_has_parts(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_every_layout_compiles(cli: Cli, tmp_path: Path, choices: dict[str, bool
     tables = [
         figeval.export(runs_of(layout["tasks"]), to="latex", layout=layout["name"], **choices) for layout in layouts
     ]
-    assert len(tables) == 20
+    assert len(tables) == 28
     assert_on_the_page(compile_floats(tmp_path, [text for text in tables if text]))
 
 
