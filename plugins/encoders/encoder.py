@@ -1,7 +1,7 @@
 """Backend for sentence vectors of sentence-transformers checkpoints and of raw encoders. Capability: embed.
 
-A sentence-transformers checkpoint brings its own modules. A raw encoder has no pooling, and cls, mean and last make
-different models of it, so the pooling has to be declared with --model_args or in the checkpoint's figeval.json. So can
+A sentence-transformers checkpoint brings its own modules. A raw encoder has no pooling, and each makes a different
+model of it, so the pooling has to be declared with --model_args or in the checkpoint's figeval.json. So can
 `similarity=dot`, for vectors that were trained with it. Queries and documents get the prompts of the checkpoint
 (`prompts`). Texts that exceed the model's limit with their prompt are cut on the right and reported.
 """
@@ -59,10 +59,14 @@ NO_PROMPTS = Prompts()
 PADDING_FREE = frozenset({"Pooling", "Normalize", "Dense", "LayerNorm", "Dropout"})
 
 
-def mean_token(states: Tensor, mask: Tensor, _output: ModelOutput) -> Tensor:
+def token_sum(states: Tensor, mask: Tensor, _output: ModelOutput) -> Tensor:
+    """Return the sum of the states of all non-padding tokens, in float32."""
+    return (states.float() * mask.unsqueeze(-1).float()).sum(1)
+
+
+def mean_token(states: Tensor, mask: Tensor, output: ModelOutput) -> Tensor:
     """Return the mean of the states of all non-padding tokens, in float32."""
-    weights = mask.unsqueeze(-1).float()
-    return (states.float() * weights).sum(1) / weights.sum(1)
+    return token_sum(states, mask, output) / mask.sum(1, keepdim=True).float()
 
 
 def last_token(states: Tensor, mask: Tensor, _output: ModelOutput) -> Tensor:
@@ -80,13 +84,14 @@ def pooler_output(_states: Tensor, _mask: Tensor, output: ModelOutput) -> Tensor
     """
     states = getattr(output, "pooler_output", None)
     if states is None:
-        raise ModelError("pooling=pooler: this model has no pooling layer; declare cls, mean or last")
+        raise ModelError("pooling=pooler: this model has no pooling layer; declare cls, mean, sum or last")
     return states
 
 
 POOLINGS: dict[str, Pooling] = {
     "cls": lambda states, _mask, _output: states[:, 0],
     "mean": mean_token,
+    "sum": token_sum,
     "pooler": pooler_output,
     "last": last_token,
 }
@@ -103,7 +108,7 @@ class EncoderSettings(Settings):
     """Settings of sentence encoders.
 
     Attributes:
-        pooling: cls, mean, pooler or last; required for raw encoders.
+        pooling: cls, mean, sum, pooler or last; required for raw encoders.
         normalize: whether vectors are scaled to length 1; None leaves it to the checkpoint.
         similarity: how vectors are compared, "cosine" (also None) or "dot".
     """
@@ -405,7 +410,7 @@ def check_pooling(settings: EncoderSettings, checkpoint: Checkpoint) -> None:
         return
     backend = backend_of(checkpoint)
     hint = f"; it is a {checkpoint.architecture}, for {backend}:{settings.model}" if backend in HEADS else ""
-    cure = f"declare it: --model_args pooling=mean (cls, pooler, last){hint}"
+    cure = f"declare it: --model_args pooling=mean (cls, sum, pooler, last){hint}"
     raise OptionNeeded(f"{settings.model!r} declares no pooling", cure)
 
 

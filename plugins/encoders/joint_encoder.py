@@ -5,7 +5,7 @@ A checkpoint is a folder with
 * the encoder and its tokenizer as transformers saves them,
 * `joint.safetensors`, the span branch, where h is the encoder's width: `joint.weight` (h, 2h), `joint.bias` (h),
   `start.weight` and `end.weight` (1, h), `start.bias` and `end.bias` (1),
-* `figeval.json`: `{"kind": "joint", "pooling": "cls", "similarity": "dot"}`. Pooling is cls, mean, pooler or last; the
+* `figeval.json`: `{"kind": "joint", "pooling": "cls", "similarity": "dot"}`. Pooling is any that `encoder` has; the
   similarity that ranks texts is dot or cosine (the default). Optional keys are `activation` (tanh, or none as in the
   authors' code, where the given span then makes no difference), `max_span` and `max_length`.
 

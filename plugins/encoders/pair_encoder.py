@@ -5,7 +5,7 @@ A checkpoint is a folder with
 * the encoder and its tokenizer as transformers saves them; `id2label` in its config.json names the labels,
 * `pair_encoder.safetensors`, the linear layer on the vectors of both texts, where h is the encoder's width: `weight`
   (labels, 3h), or (labels, 4h) with `product`, and `bias` (labels),
-* `figeval.json`: `{"kind": "pair_encoder", "pooling": "mean"}`. Pooling is cls, mean, pooler or last; optional keys are
+* `figeval.json`: `{"kind": "pair_encoder", "pooling": "mean"}`. Pooling is any that `encoder` has; optional keys are
   `product` (false by default) and `max_length`.
 
 The texts are encoded separately, and one that is too long loses its end. Their pooled vectors u and v, which are not

@@ -245,7 +245,7 @@ def pooling_of(base: Base, name: str | None) -> str:
     pooling = name or base.pooling
     if pooling is None:
         raise TrainError(
-            f"{base.setup.model!r} declares no pooling; set --head_args pooling= (mean, cls, pooler, last)"
+            f"{base.setup.model!r} declares no pooling; set --head_args pooling= (mean, cls, sum, pooler, last)"
         )
     return pooling
 

@@ -19,4 +19,4 @@ def register_backends(register: BackendRegistrar) -> None:
     register("tfidf", f"{__name__}.tfidf:Tfidf", summary)
     summary = "TF-IDF and logistic regression, fitted to the train split: the floor of trained classifiers"
     register("tfidf_logreg", f"{__name__}.tfidf_logreg:TfidfLogreg", summary)
-    register("glove", f"{__name__}.glove:Glove", "mean of GloVe vectors (path=FILE for another vector file)")
+    register("glove", f"{__name__}.glove:Glove", "mean of GloVe vectors (path=FILE for others, also of word2vec)")

@@ -1,23 +1,25 @@
-"""Mean of GloVe vectors (Pennington et al. 2014), the bag-of-vectors baseline of the field.
+"""Mean of word vectors (GloVe, Pennington et al. 2014; word2vec), the bag-of-vectors baseline of the field.
 
-The default is the 10,000 most frequent words of GloVe 6B in 50 dimensions; `path=FILE` reads any other GloVe text file,
-with or without the header line of word2vec.
+The default is the 10,000 most frequent words of GloVe 6B in 50 dimensions; `path=FILE` reads any other file of vectors
+(`vector_files`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from figeval.errors import DataError, ModelError
+from figeval.errors import ModelError
 from figeval.io.files import digest_of_file, is_file
 from figeval.language.words import TaskWords, find_words
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text
+
+from .vector_files import read_vectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,13 +38,14 @@ class Glove:
 
     Args:
         model: must be empty.
-        path: a GloVe text file; empty for the 10,000 most frequent words of GloVe 6B in 50 dimensions.
+        path: a file of vectors, in the format of GloVe or one of word2vec; empty for the 10,000 most frequent words of
+            GloVe 6B in 50 dimensions.
     """
 
     def __init__(self, model: str = "", path: str = "") -> None:
         refuse_model_name("glove", model)
         if path and not is_file(Path(path)):
-            raise ModelError(f"'glove' found no file {path!r}; set path= to a GloVe text file, or leave it out")
+            raise ModelError(f"'glove' found no file {path!r}; set path= to a file of word vectors, or leave it out")
         self._path = path
         self._words = TaskWords()
         self._tokens = self._known = 0
@@ -69,11 +72,12 @@ class Glove:
         return request if request.role == "" else replace(request, role="")
 
     def _keys(self, text: str) -> list[str]:
-        """Return the words of a text as a vector file has them: in lower case (straße), or else folded (ışık)."""
+        """Return the words of a text as a vector file has them: in lower case (straße), as written, or folded."""
         row_of, reading, keys = self._table[0], self._words.reading_of(text), []
         for word in find_words(text, reading.language, reading.segmenter):
-            lower = normalize("NFC", text[word.start : word.end].lower().replace("’", "'"))
-            keys.append(lower if lower in row_of or word.text not in row_of else word.text)
+            written = normalize("NFC", text[word.start : word.end].replace("’", "'"))
+            forms = (normalize("NFC", written.lower()), written, word.text)
+            keys.append(next((form for form in forms if form in row_of), forms[0]))
         return keys
 
     def _rows(self, tokens: list[str]) -> list[int]:
@@ -117,44 +121,3 @@ class Glove:
     @cached_property
     def _table(self) -> tuple[dict[str, int], NDArray[np.float32]]:
         return read_vectors(self._file)
-
-
-def read_vectors(path: Path) -> tuple[dict[str, int], NDArray[np.float32]]:
-    """Return the row of every word, and the vectors, shape (words, d), float32.
-
-    Each line has a word and d numbers, separated by blanks; a word may itself contain blanks (GloVe 840B has some). A
-    first line of two fields is the header of word2vec. If a word is listed twice, the first vector counts.
-
-    Raises:
-        DataError: a line has too few fields, an invalid number or invalid UTF-8; or the file is empty.
-    """
-    import numpy as np
-
-    row_of: dict[str, int] = {}
-    vectors: list[NDArray[np.float32]] = []
-    with path.open("rb") as lines:
-        for word, vector in parse_vectors(lines, path.name):
-            if word not in row_of:
-                row_of[word] = len(vectors)
-                vectors.append(vector)
-    if not vectors:
-        raise DataError(f"{path.name} contains no vectors; a line of a GloVe text file is a word and its numbers")
-    return row_of, np.stack(vectors)
-
-
-def parse_vectors(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Yield (word, vector) of every line, read as bytes because some words contain line breaks of `str`."""
-    import numpy as np
-
-    size = 0
-    for number, line in enumerate(lines, 1):
-        try:
-            fields = line.decode().rstrip().split(" ")
-            if number == 1 and len(fields) == 2:
-                continue
-            size = size or len(fields) - 1
-            if not 0 < size < len(fields):
-                raise ValueError(f"{len(fields) - 1} numbers instead of {size or 'some'}")
-            yield " ".join(fields[:-size]), np.array(fields[-size:], dtype=np.float32)
-        except ValueError as error:  # includes UnicodeDecodeError
-            raise DataError(f"{name} line {number}: not a word and its vector ({error})") from error

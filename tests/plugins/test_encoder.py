@@ -148,6 +148,15 @@ def test_memory_that_runs_out_once_halves_the_budget(
     assert backend.describe()["tokens_per_batch"] < before
 
 
+def test_the_sum_is_the_mean_times_the_number_of_tokens_whatever_the_padding(workshop: Workshop, encoder: Open) -> None:
+    folder = str(workshop("bert", "Model"))
+    sums, means = (encoder(folder, pooling=pooling) for pooling in ("sum", "mean"))
+    lines = [LINES[0], " ".join([LINES[0]] * 3)]
+    lengths = [len(sums.network.tokenizer(line)["input_ids"]) for line in lines]
+    np.testing.assert_allclose(vectors(sums, lines), vectors(means, lines) * np.array(lengths)[:, None], rtol=1e-4)
+    np.testing.assert_allclose(vectors(sums, lines)[0], vectors(sums, lines[:1])[0], rtol=1e-4)
+
+
 def test_weights_that_are_no_numbers_give_vectors_that_are_none(workshop: Workshop, encoder: Open) -> None:
     backend = encoder(str(workshop("bert", "Model")), pooling="mean")
     with torch.no_grad():

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from figeval import DataError, Harness, ModelError, Text
 
@@ -66,12 +71,84 @@ def test_of_a_doubled_word_the_first_vector_counts(path, open_model: Any):
         ("\nrome 1 2\n", r"line 1: .*0 numbers instead of some"),
         ("", r"contains no vectors"),
         ("3 2\n", r"contains no vectors"),
+        ("3 2\nrome 1 2\nday 3 4\n", r"2 of the 3 vectors"),
+        ("rome 1 2\nday nan 4\n", r"'day' has a number that is infinite"),
     ],
 )
 def test_a_broken_file_is_one_line_that_names_the_place(path, content, message, open_model: Any):
     with pytest.raises(DataError, match=message) as caught:
         embed(open_model("glove", path=str(path(content))), "rome")
     assert "\n" not in str(caught.value)
+
+
+NUMBERS = st.lists(st.integers(-9, 9), min_size=3, max_size=3)
+WORDS = st.dictionaries(st.text("abcxyzäß", min_size=1, max_size=5), NUMBERS, min_size=1)
+
+
+def binary_file(vectors: dict[str, list[int]], line_end: bytes = b"\n") -> bytes:
+    """The vectors in word2vec's binary format."""
+    size = len(next(iter(vectors.values())))
+    rows = (word.encode() + b" " + np.array(row, "<f4").tobytes() + line_end for word, row in vectors.items())
+    return f"{len(vectors)} {size}\n".encode() + b"".join(rows)
+
+
+def vectors_of(open_model: Any, file: Path, words: Iterable[str]) -> list[list[float]]:
+    return embed(open_model("glove", path=str(file)), *words).tolist()
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b""], ids=["with line ends", "without"])
+def test_binary_and_text_formats_of_word2vec_are_the_same(line_end: bytes, tmp_path: Path, open_model: Any) -> None:
+    """Whatever the name of the file, and packed or not."""
+
+    @settings(max_examples=20)
+    @given(WORDS)
+    def check(vectors: dict[str, list[int]]) -> None:
+        text = "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in vectors.items())
+        binary = binary_file(vectors, line_end)
+        (tmp_path / "v.txt").write_text(text, "utf-8")
+        (tmp_path / "header.vec").write_text(f"{len(vectors)} 3\n{text}", "utf-8")
+        (tmp_path / "v.bin").write_bytes(binary)
+        (tmp_path / "unnamed").write_bytes(binary)
+        (tmp_path / "v.bin.gz").write_bytes(gzip.compress(binary))
+        for name in ("v.txt", "header.vec", "v.bin", "v.bin.gz", "unnamed"):
+            assert vectors_of(open_model, tmp_path / name, vectors) == list(vectors.values()), name
+
+    check()
+
+
+def test_a_binary_file_that_was_cut_anywhere_is_refused_in_one_line(tmp_path: Path, open_model: Any) -> None:
+    binary, file = binary_file({"rome": [1, 2, 3], "day": [4, 5, 6]}, b""), tmp_path / "v.bin"
+    for size in range(len(binary)):
+        file.write_bytes(binary[:size])
+        with pytest.raises(DataError) as caught:
+            vectors_of(open_model, file, ["rome"])
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"999999999999 300\nrome \0\0\x80\x3f", "ends within vector 1 of 999999999999"),
+        (b"1 999999\nrome \0\0\x80\x3f", "999999 dimensions"),
+        (b"1 0\nrome ", "0 dimensions"),
+        (b"2 1\n" + b"x" * 70_000, "no word before vector 1"),
+        (b"1 1\nrome \0\0\x80\x3f\nday \0\0\x80\x3f", "goes on after the 1 vectors"),
+        (b"1 1\nrome \0\0\x80\x7f", "'rome' has a number that is infinite"),
+        (b"\xba\x16\x4f\x2f\x0c\0\0\0", "not in word2vec's binary format"),
+    ],
+)
+def test_a_hostile_binary_file_is_refused_in_one_line(
+    content: bytes, message: str, tmp_path: Path, open_model: Any
+) -> None:
+    (tmp_path / "v.bin").write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        vectors_of(open_model, tmp_path / "v.bin", ["rome"])
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_words_are_found_in_lower_case_or_as_written(path: Any, open_model: Any) -> None:
+    model = open_model("glove", path=str(path("Rome 1 2\nday 3 4\nDay 5 6\n")))
+    assert embed(model, "Rome", "Day").tolist() == [[1, 2], [3, 4]]
 
 
 def test_a_missing_file_is_told_at_once(open_model: Any):

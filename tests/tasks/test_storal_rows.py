@@ -368,6 +368,13 @@ def test_texts_are_written_for_the_validation_split_too(task: str, size: int, re
     assert sum(1 for _ in harness.examples(harness.catalogue.tasks.get(name))) == size
 
 
+def test_a_training_reads_a_users_copy(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIGEVAL_DATA_COPIES", "")  # so that what the command adds is undone
+    copy = archive(tmp_path / "copy", split="train", n=7)
+    arguments = ("--task", "storal_mocpt_zh", "--model", "minilm", "--output", tmp_path / "model")
+    assert "7 of the 3368 published rows" in cli("train", *arguments, "--data", f"storal={copy}").err
+
+
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     done = run_process("validate", "storal_mocpt_zh", "--data", "storal=/nowhere", cwd=tmp_path, code=2)
     assert (

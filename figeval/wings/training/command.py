@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import click
 
 from figeval import FolderInUse, TrainError
-from figeval.cli.shared import C, Finite, allow_external_files, also, settings, split_names
+from figeval.cli.shared import C, Finite, allow_external_files, also, own_data, settings, split_names
 from figeval.runs.workers.slurm import MASTER, script, spread_script, write_script
 from figeval.wings.training.config import TrainConfig
 
@@ -72,6 +72,7 @@ def _format_default(default: object) -> str:
     help="YAML file that sets any of these options.",
 )
 @_add_flags
+@own_data
 @allow_external_files
 @click.option(
     "--seeds",
