@@ -247,6 +247,9 @@ class Shots:
         return [self.pool[index] for index in chosen]
 
 
+MAX_NAMED_IDS = 5  # ids of examples that a message names
+
+
 def too_few(flag: str, question: str, n: int) -> TaskError:
     """Return the error for a question before which only n examples may be shown."""
     return TaskError(

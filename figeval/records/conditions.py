@@ -75,7 +75,8 @@ def describe_conditions(task: TaskRecord) -> str:
 
 
 def _augmentation(settings: dict[str, Any]) -> Condition:
-    add, split, retriever = (one_line(settings.get(key, "")) for key in ("add", "from", "retriever"))
+    add, split = (one_line(settings.get(key, "")) for key in ("add", "from"))
+    retriever = _retriever(settings)
     k = settings.get("k", 1)
     detail = f"k={k}, {retriever}" if split in {"", "train"} else f"k={k} from {split}, {retriever}"
     whose = "training" if split in {"", "train"} else split
@@ -87,6 +88,13 @@ def _augmentation(settings: dict[str, Any]) -> Condition:
     return Condition(add, detail, f"augmented: {addition} ({retriever})")
 
 
+def _retriever(settings: dict[str, Any]) -> str:
+    """Return the retriever with its options: `minilm`, `bert-base-uncased, pooling=mean`."""
+    options = settings.get("options")
+    shown = sorted(options.items()) if isinstance(options, dict) else ()
+    return one_line(", ".join([settings.get("retriever", ""), *(f"{name}={value}" for name, value in shown)]))
+
+
 def _reasoning(thinking: str) -> Condition:
     if thinking == "off":
         return Condition("no reasoning", thinking, "asked to answer without reasoning")
@@ -95,7 +103,7 @@ def _reasoning(thinking: str) -> Condition:
 
 def _shots(k: int, nearest: dict[str, Any] | None, shots: str | None) -> Condition:
     if isinstance(nearest, dict):
-        retriever = one_line(nearest.get("retriever", ""))
+        retriever = _retriever(nearest)
         selection, detail = f"nearest to the question ({retriever})", retriever
     else:
         selection, detail = (

@@ -26,7 +26,9 @@ from figeval.io.validation import first_problem
 from figeval.types import Interval
 
 # The settings of retrieved examples that figeval reads back.
-_Retrieved = TypedDict("_Retrieved", {"add": str, "from": str, "k": int, "retriever": str}, total=False)
+_Retrieved = TypedDict(
+    "_Retrieved", {"add": str, "from": str, "k": int, "retriever": str, "options": dict[str, Any]}, total=False
+)
 
 
 class _ReadAgain(TypedDict, total=False):

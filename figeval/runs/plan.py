@@ -238,7 +238,7 @@ class Planner:
             return available.subset.of(variant.examples())
 
         shots, shots_record = self._shots(task, augment, partial(is_askable, route, alone), scored)
-        added = {} if augment is None else augment.record(scored())
+        added, plain = ({}, []) if augment is None else (augment.record(scored()), augment.remarks(scored()))
         retrieval = {**({"augment": added} if added else {}), **shots_record}
         metrics = metrics_of(task, route, self.config, self.harness)
         names = frozenset(metric.name for metric in metrics)
@@ -271,7 +271,7 @@ class Planner:
             augment=augment,
             retrieval=retrieval,
             floor=floor,
-            remarks=(*unasked_notes(route, context, available, scored), *missing_probes(variant, self.config)),
+            remarks=(*unasked_notes(route, context, available, scored), *missing_probes(variant, self.config), *plain),
         )
 
     def _augmenter(self, task: TaskSpec) -> Augmenter | None:

@@ -11,12 +11,12 @@ from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, FigevalError, RowError, TaskError
 from figeval.language.words import notion_of
 from figeval.models.model import open_model
-from figeval.prompts import Leaks, PromptContext, Shots
+from figeval.prompts import MAX_NAMED_IDS, Leaks, PromptContext, Shots
 from figeval.records.predictions import form_problem
 from figeval.runs.harness import Harness
 from figeval.runs.limits import check_settings
 from figeval.runs.plan import context_of, template_file, template_of
-from figeval.runs.retrieval.shots import MAX_NAMED_IDS, Room
+from figeval.runs.retrieval.shots import Room
 from figeval.runs.task_metrics import signatures
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples, check_languages, row_builder

@@ -1,7 +1,7 @@
 """Further training on unlabelled text: `mlm` for masked models, `infill` for encoder-decoders.
 
 The texts are those of the task's train split, without duplicates (narratives, proverbs, premises, references …), or
-those of a file. Labels are not read, so this is not training on the task; the result is a base for other heads. The dev
+those of files. Labels are not read, so this is not training on the task; the result is a base for other heads. The dev
 loss is that of held-out examples with fixed noise.
 """
 
@@ -16,8 +16,6 @@ from random import Random
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from figeval.errors import TrainError
-from figeval.io.files import digest_of_file, expand_user, read_text
-from figeval.io.json_files import InvalidJSON, parse_json
 from figeval.types import JSON, Example
 
 from ..encoders.masked import MaskedModel, MaskedNetwork, MaskedSettings, has_separable_head
@@ -25,6 +23,7 @@ from ..torch_models.tokens import IDS, padding_of
 from .base_model import Base, base_of, fresh_head, options_of
 from .language import Row, batch_of, length, weight
 from .noise import Holes, Masks, Noise, Sentinels, SpanSampler, TextPiece
+from .text_files import TextFiles
 from .writing import decoder_start, writing_head
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 SHARE = 0.15  # share of the tokens to hide
 MEAN_SPAN = 3.0
 SPECIAL = "special_tokens_mask"
-MAX_BYTES = 1 << 32  # 4 GiB: all texts are held in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +44,14 @@ class MaskOptions:
     """Options of `mlm`.
 
     Attributes:
-        texts: a .txt file with a text per line, or a .jsonl file with a field `text`; None for the task's own texts.
+        texts: a file or a folder of files with a text per line, or a row with a text in JSON or a table (`text_files`);
+            None for the task's own texts.
+        field: field of the rows that has the text; None for `text` or `story`.
         share: share of the tokens to hide.
     """
 
     texts: str | None = None
+    field: str | None = None
     share: float = SHARE
 
     def __post_init__(self) -> None:
@@ -80,32 +81,6 @@ def texts_of(examples: Iterable[Example]) -> dict[str, str]:
         for text in filter(str.strip, example.texts):
             texts.setdefault(text, example.id)
     return texts
-
-
-def texts_in(file: Path) -> dict[str, str]:
-    """Return the distinct texts of a file in order, each with its line: plain lines, or the field `text` of a .jsonl.
-
-    Raises:
-        TrainError: the file cannot be read, or a line of a .jsonl has no text.
-    """
-    lines = read_text(expand_user(file), TrainError, max_bytes=MAX_BYTES).splitlines()
-    texts: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            text = _field(line, f"{file}, line {number}") if file.suffix == ".jsonl" else line
-            texts.setdefault(text, f"line {number}")
-    return texts
-
-
-def _field(line: str, location: str) -> str:
-    try:
-        value = parse_json(line)
-    except InvalidJSON as error:
-        raise TrainError(f"{location} is not JSON ({error})") from error
-    text = value.get("text") if isinstance(value, dict) else None
-    if not isinstance(text, str):
-        raise TrainError(f"{location} has no field 'text' with a text; every line needs one")
-    return text
 
 
 def pieces_of(tokenizer: PreTrainedTokenizerBase, texts: dict[str, str], limit: int | None) -> list[TextPiece]:
@@ -180,7 +155,12 @@ class PostTraining(ABC):
 
     def texts(self, examples: Sequence[Example]) -> dict[str, str]:
         """Return the texts to train on, each with its origin."""
-        return texts_in(Path(self.options.texts)) if self.options.texts else texts_of(examples)
+        return texts_of(examples) if self.files is None else self.files.texts()
+
+    @property
+    def files(self) -> TextFiles | None:
+        """The texts that are not the task's."""
+        return TextFiles(Path(self.options.texts), self.options.field) if self.options.texts else None
 
     def held_out(self, examples: Sequence[Example]) -> NoisyFeatures:
         """Return the texts of held-out examples, even if a file supplies the others."""
@@ -197,9 +177,8 @@ class PostTraining(ABC):
 
     def describe(self) -> JSON:
         """Return the source of the texts, and the noise."""
-        file = self.options.texts
-        digest = {} if file is None else {"sha256": digest_of_file(expand_user(file)).hex()}
-        source = {"texts": file or "the task's", **digest, "share": self.options.share}
+        digest = {} if self.files is None else {"sha256": self.files.sha256()}
+        source = {"texts": self.options.texts or "the task's", **digest, "share": self.options.share}
         return {**source, "noise": type(self.noise).__name__.lower(), "max_length": self.base.limit}
 
 

@@ -216,6 +216,8 @@ RULES: tuple[tuple[Callable[[Checkpoint], bool], str | None], ...] = (
     (lambda checkpoint: "model_type" in checkpoint.config and not checkpoint.architecture, "causal"),
 )
 
+WORD_MODELS = frozenset({"masked", "causal", "seq2seq"})  # backends that use the head
+
 
 def backend_of(checkpoint: Checkpoint) -> str | None:
     """Return the built-in backend for a checkpoint, or None if no backend supports its head."""
@@ -245,13 +247,16 @@ def require(checkpoint: Checkpoint, *backends: str) -> None:
 def resolve_backend(model: str, options: dict[str, Any]) -> str | None:
     """Return the backend for a folder or hub id by the table `RULES`, or None if no backend supports its head.
 
+    With the option `pooling`, a model that was saved with a head for words is an encoder.
+
     Raises:
         ModelError: there is no such folder, the hub cannot be reached, or it has no such `organisation/model`.
     """
     if ":" in model and not is_folder(Path(model)):
         return None  # a misspelt backend: the caller knows the similar names
     try:
-        return backend_of(locate(model, options.get("revision")))
+        backend = backend_of(locate(model, options.get("revision")))
+        return "encoder" if "pooling" in options and backend in WORD_MODELS else backend
     except NotOnHub:
         if "/" in model:
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import time
+from functools import partial
 from hashlib import sha256
 from io import BytesIO
 
@@ -314,12 +315,74 @@ def test_errors_name_what_to_change(colours, changes, error, message):
 
 
 @pytest.mark.slow
-def test_a_retriever_that_would_need_an_option(colours, tmp_path):
+def test_a_model_of_words_retrieves_with_a_pooling(colours, tmp_path):
+    words = Tiny(tmp_path / "models")("bert", "ForMaskedLM")
+    harness = colours.workshop.harness("encoders", "torch_models", colours=colours.retriever)
+
+    def retrieve(**options):
+        task = colours.workshop.run(
+            harness=harness, augment={**NEIGHBOURS, "retriever": str(words), **options}, fresh=True
+        )
+        return task.tasks[0].settings["augment"]
+
+    with pytest.raises(CapabilityError, match="add pooling=mean to --augment"):
+        retrieve()
+    with pytest.raises(ModelError, match="has no option 'poling'"):
+        retrieve(poling="mean")
+    by_mean, by_first = retrieve(pooling="mean"), retrieve(pooling="cls", max_length=32)
+    assert by_mean["options"] == {"pooling": "mean"} and by_first["options"] == {"pooling": "cls", "max_length": 32}
+    assert by_mean["index"] != by_first["index"]
+
+
+@pytest.mark.slow
+def test_a_retriever_that_needs_an_option(colours, tmp_path):
     raw = Tiny(tmp_path / "models")("bert", "Model")
     harness = colours.workshop.harness("encoders")
-    with pytest.raises(ModelError, match="declares no pooling, and a retriever takes no options; use minilm") as e:
+    with pytest.raises(ModelError, match="declares no pooling") as e:
         colours.workshop.run(harness=harness, augment={**NEIGHBOURS, "retriever": str(raw)})
     assert "--model_args" not in str(e.value) and "\n" not in str(e.value)
+
+
+# ---- texts in which a retriever finds nothing ------------------------------------------------------------------------
+
+
+def words_or_nothing(text, nothing=0.0):
+    return colour_vector(text) if set(text.lower().split()) & set(COLOURS) else [nothing] * 3
+
+
+WORDLESS_TRAIN = [*TRAIN, row("t6", "hm", "a sound", "g")]
+WORDLESS_TEST = [*TEST, row("q3", "oh", "a call", "h")]
+
+
+@pytest.mark.parametrize("nothing", [0.0, float("nan")])
+def test_an_example_without_a_known_word_is_asked_plain_and_named(colours, nothing):
+    colours.write(train=WORDLESS_TRAIN, test=WORDLESS_TEST)
+    colours.retriever.function = partial(words_or_nothing, nothing=nothing)
+    task = colours.run(augment=NEIGHBOURS)
+    retrieved = {line["id"]: line.get("retrieved", []) for line in colours.workshop.rows()}
+    assert {name: len(ids) for name, ids in retrieved.items()} == {"q1": 2, "q2": 2, "q3": 0}
+    assert "t6" not in retrieved["q1"] + retrieved["q2"]
+    assert "oh" in {request.left for request in colours.workshop.backend.asked}
+    assert [("'q3'" in text, "'t6'" in text) for text in task.warnings if "no vector" in text] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_solved_examples_are_random_before_a_question_without_a_known_word(colours, capsys):
+    colours.write(train=WORDLESS_TRAIN, test=WORDLESS_TEST)
+    colours.retriever.function = words_or_nothing
+    colours.workshop.backend = FakeGenerator()
+    colours.run(fewshot_sampler="nearest", num_fewshot=1, augment={**NEIGHBOURS, "add": "none"})
+    assert len(colours.workshop.rows()) == 3
+    assert "'q3'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("value", "error"), [(0.0, "for any training example"), (float("inf"), "infinity for 'red")])
+def test_a_retriever_that_finds_nothing_anywhere(colours, value, error):
+    colours.retriever.function = lambda _text: [value] * 3
+    with pytest.raises(DataError, match=error):
+        colours.run(augment=NEIGHBOURS)
 
 
 def test_a_task_type_that_cannot_take_it(colours):
@@ -381,7 +444,8 @@ def test_a_real_encoder_finds_what_means_the_same_and_preview_shows_it(colours, 
         ("k=5", "it does not say what to add; write add=concepts, neighbours or outline"),
         ("add=words", "must be 'concepts', 'neighbours', 'outline' or 'none'"),
         ("add=concepts,k=0", "k must be greater than"),
-        ("add=concepts,retreiver=x", "unknown key 'retreiver'"),
+        ("add=concepts,retreiver=x", "unknown key 'retreiver'; did you mean 'retriever'"),
+        ("add=concepts,poolin=mean", "has no option 'poolin'; did you mean 'pooling'"),
         ("concepts", "'concepts' is not key=value"),
     ],
 )

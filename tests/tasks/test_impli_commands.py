@@ -44,6 +44,16 @@ def test_a_run_without_impli_is_refused_in_one_line(tmp_path: Path, cli: Cli) ->
     assert "has no finished task of IMPLI (it has mini_pairs); run --tasks impli" in complaint
 
 
+@pytest.mark.slow
+def test_the_paper_trains_a_point_as_its_preset_says(real_data: str, tmp_path: Path, cli: Cli) -> None:
+    flags = ("--model", "minilm", "--preset", "paper", "--no_plots", "--device", "none-such")
+    outcome = cli("curve", "impli", "--output", tmp_path / "c", *flags)
+    assert "figeval show paper:figure4-roberta-base" in outcome.out
+    config = json.loads((tmp_path / "c" / "curve.json").read_text(encoding="utf-8"))["config"]
+    printed = json.loads(cli("show", "paper:figure4-roberta-base", "--json").out)["printed"]
+    assert printed.items() <= config.items()
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,7 +44,9 @@ def retriever_of(task: TaskSpec, flag: Mapping[str, Any], harness: Harness, devi
     from figeval.runs.retrieval.neighbours import Retriever
 
     augmentation = _augmentation(task, flag)
-    return Retriever(RETRIEVER if augmentation is None else augmentation.retriever, harness, device)
+    if augmentation is None:
+        return Retriever(RETRIEVER, harness, device)
+    return Retriever(augmentation.retriever, harness, device, augmentation.options)
 
 
 @dataclass
@@ -106,11 +108,17 @@ class Augmenter:
             digest.update(json.dumps([example.id, added]).encode() + b"\n")
         if is_plain:
             return {}
-        description: JSON = self.wanted.model_dump(by_alias=True)
+        description: JSON = self.wanted.model_dump(by_alias=True, exclude=set(self.wanted.options))
+        if self.wanted.options:
+            description["options"] = dict(self.wanted.options)
         description |= {"model": self.neighbours.retriever.fingerprint, "index": self.neighbours.digest}
         if self._finders:
             description["words"] = {language: finder.identity for language, finder in sorted(self._finders.items())}
         return {**description, "sha256": digest.hexdigest()}
+
+    def remarks(self, examples: Iterable[Example]) -> Iterator[str]:
+        """Yield sentences about examples that cannot be augmented or retrieved."""
+        yield from self.neighbours.remarks(examples, "nothing is added")
 
     def _held(self, neighbour: Example) -> Sequence[str]:
         kind = self.task.task_type
@@ -169,14 +177,13 @@ def augmenter(
 
         for language in task.languages:
             content_words(language)  # raises if the language is not supported, before anything is embedded
-    from figeval.runs.retrieval.neighbours import NearestExamples, Retriever
+    from figeval.runs.retrieval.neighbours import NearestExamples
 
     source: Callable[[], Iterable[Example]] = partial(harness.examples, task, augmentation.split)
-    retriever = Retriever(augmentation.retriever, harness, device)
     neighbours = NearestExamples(
         task.task_type,
         source if pool is None else lambda: pool,
-        retriever,
+        retriever_of(task, flag, harness, device),
         augmentation.k,
         f"{FLAG} k={augmentation.k}",
         originals=partial(harness.examples, task) if pool is None else tuple,

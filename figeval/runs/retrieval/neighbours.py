@@ -13,7 +13,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from figeval.errors import CapabilityError, DataError, ModelError, OptionNeeded, TaskError
 from figeval.io.files import home, read_bytes
 from figeval.io.frontend import notice
+from figeval.io.text import one_line, pluralize
 from figeval.language.questions import core_of, question_keys
 from figeval.models.capabilities import ask
 from figeval.models.model import Model, open_model
-from figeval.prompts import Leaks, too_few
+from figeval.prompts import MAX_NAMED_IDS, Leaks, too_few
 from figeval.runs.harness import Harness
 from figeval.task_types.base import TaskType
 from figeval.types import Example, Text
@@ -54,29 +55,36 @@ class Retriever:
         name: name of the model, as in `--model`.
         harness: registries that provide the model.
         device: device of the model, or None for the fastest one.
+        options: options of the model, as in `--model_args`.
     """
 
     name: str
     harness: Harness
     device: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def model(self) -> Model:
         """The model.
 
         Raises:
-            ModelError: there is no such model, or it cannot be used without options.
+            ModelError: there is no such model, or it has no such option or lacks one.
             CapabilityError: it cannot embed texts, or learns from the texts of a task.
         """
         try:
-            opened = open_model(self.harness.backends, self.name, {}, {"device": self.device})
+            opened = open_model(self.harness.backends, self.name, self.options, {"device": self.device})
         except OptionNeeded as error:
             raise ModelError(
-                f"the retriever {self.name}: {error.problem}, and a retriever takes no options; use minilm, or a "
-                "folder that sentence-transformers saved"
+                f"the retriever {self.name}: {error.problem}; options of the retriever stand beside it in --augment, "
+                "e.g. pooling=mean"
             ) from error
+        except ModelError as error:
+            raise ModelError(f"the retriever {self.name}: {error}") from error
         if "embed" not in opened.offers:
-            raise CapabilityError(f"the retriever {self.name} cannot embed texts; use an encoder such as minilm")
+            raise CapabilityError(
+                f"the retriever {self.name} cannot embed texts; use an encoder such as minilm, or, if it is a model of "
+                "words such as BERT, add pooling=mean to --augment"
+            )
         if hasattr(opened.backend, "fit"):
             raise CapabilityError(
                 f"the retriever {self.name} has to be fitted to each task; use an encoder such as minilm"
@@ -89,14 +97,17 @@ class Retriever:
         return self.model.fingerprint()
 
     def digest(self, texts: Sequence[str]) -> str:
-        """Return a digest of the model and the texts, in order, as 32 hex digits."""
-        hasher = hashlib.sha256(json.dumps([FORMAT, self.fingerprint]).encode())
+        """Return a digest of the model, its options and the texts, in order, as 32 hex digits."""
+        options = [dict(self.options)] if self.options else []
+        hasher = hashlib.sha256(json.dumps([FORMAT, self.fingerprint, *options], sort_keys=True).encode())
         for text in texts:
             hasher.update(json.dumps(text).encode() + b"\n")
         return hasher.hexdigest()[:32]
 
     def vectors(self, texts: Sequence[str], noun: str = "texts") -> Vectors:
-        """Return a unit vector for each text, from disk if they were computed before.
+        """Return a vector for each text, from disk if they were computed before.
+
+        A vector has the length 1, or 0 if the model has none for the text, e.g. because it knows no word of it.
 
         Args:
             texts: texts to embed.
@@ -104,7 +115,7 @@ class Retriever:
 
         Raises:
             CapabilityError: the model cannot embed texts.
-            DataError: the vectors cannot be stored, or one of them is zero or not finite.
+            DataError: the vectors cannot be stored, or one of them is not finite.
         """
         file = self._file(texts)
         stored = _read(file, len(texts))
@@ -140,15 +151,20 @@ class Retriever:
         return home() / "indexes" / f"{self.digest(texts)}.f32"
 
     def _computed(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors computed by the model."""
+        """Return vectors computed by the model, of length 1; those that are zero or all NaN become zero."""
         import numpy as np
 
         values = ask(self.model.backend, [Text(text) for text in texts]).values
         rows = np.asarray(list(values), dtype=np.float32)
+        rows[np.isnan(rows).all(axis=1)] = 0
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        if not (np.isfinite(rows).all() and (lengths > 0).all()):
-            raise DataError(f"the retriever {self.name} returned a zero or non-finite vector; use another one")
-        return np.asarray(rows / lengths, dtype=np.float32)
+        broken = np.flatnonzero(~np.isfinite(lengths[:, 0]))
+        if broken.size:
+            raise DataError(
+                f"the retriever {self.name} returned a vector with NaN or infinity for "
+                f"{one_line(texts[broken[0]], 60)!r}; use another one"
+            )
+        return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0), dtype=np.float32)
 
 
 def _read(file: Path, n: int) -> Vectors | None:
@@ -166,8 +182,9 @@ def _read(file: Path, n: int) -> Vectors | None:
         return None
     vectors: Vectors = np.frombuffer(numbers, dtype="<f4").reshape(n, -1).astype(np.float32)
     with np.errstate(all="ignore"):
-        is_unit = np.abs(np.linalg.norm(vectors, axis=1) - 1) < TOLERANCE  # False for NaN
-    return vectors if is_unit.all() else None
+        lengths = np.linalg.norm(vectors, axis=1)
+    is_valid = (np.abs(lengths - 1) < TOLERANCE) | (lengths == 0)  # False for NaN
+    return vectors if is_valid.all() else None
 
 
 def _digest(name: str, numbers: bytes) -> bytes:
@@ -208,7 +225,8 @@ class NearestExamples:
 
     Examples that would give away the answer to the question are left out (`Leaks`), as are those that ask about the
     same texts (`Example.asked`) with other options, and those with hidden answers. If a question has a language,
-    examples in that language come first.
+    examples in that language come first. An example without a vector, e.g. because the retriever knows no word of it,
+    is no neighbour and has none.
 
     Attributes:
         task_type: task type, which defines the query text of an example.
@@ -256,6 +274,16 @@ class NearestExamples:
         return self.retriever.vectors(self.texts, "training examples")
 
     @cached_property
+    def _unreadable(self) -> frozenset[int]:
+        """The indexes of examples without a vector. Raises `DataError` if there are no others."""
+        indexes = frozenset(index for index, vector in enumerate(self._vectors) if not vector.any())
+        if len(indexes) == len(self.pool):
+            raise DataError(
+                f"the retriever {self.retriever.name} has no vector for any training example; use another one"
+            )
+        return indexes
+
+    @cached_property
     def leaks(self) -> Leaks:
         """The examples that may not be shown before a question."""
         return Leaks(self.pool, self.originals, self._keys)
@@ -272,8 +300,26 @@ class NearestExamples:
         while chunk := list(islice(waiting, QUESTIONS)):
             vectors = self.retriever.vectors([self.task_type.query_text(example) for example in chunk], "questions")
             rows = chain.from_iterable(cosines_by_chunks(vectors, self._vectors))
-            for example, row in zip(chunk, rows, strict=True):
-                self._nearest[self._key(example)] = self._nearest_indexes(example, row)
+            for example, vector, row in zip(chunk, vectors, rows, strict=True):
+                indexes = self._nearest_indexes(example, row)
+                self._nearest[self._key(example)] = indexes if vector.any() else ()
+
+    def remarks(self, questions: Iterable[Example], outcome: str) -> Iterator[str]:
+        """Yield a sentence about examples for which the retriever has no vector: questions, then training examples.
+
+        Args:
+            questions: examples whose neighbours were found (`prepare`).
+            outcome: what follows for such a question.
+        """
+        nearest = {example.id: self._nearest.get(self._key(example)) for example in questions}
+        isolated = [name for name, indexes in nearest.items() if indexes == ()]
+        if isolated:
+            names = _describe_ids(isolated, "example")
+            yield f"the retriever {self.retriever.name} has no vector for {names}: {outcome}"
+        if any(nearest.values()) and self._unreadable:
+            hidden = [self.pool[index].id for index in sorted(self._unreadable)]
+            names = _describe_ids(hidden, "training example")
+            yield f"the retriever {self.retriever.name} has no vector for {names}: not retrieved"
 
     def of(self, question: Example, besides: Example | None = None) -> Sequence[Example]:
         """Return the k nearest examples, the nearest first, or none if the question has no query text.
@@ -310,11 +356,17 @@ class NearestExamples:
             order = chain(
                 nearest_first(similarities, same), nearest_first(similarities, [not is_same for is_same in same])
             )
-        leaks = set[int]().union(*map(self.leaks.of, (question, *other_questions)))
-        nearest = tuple(islice((index for index in order if index not in leaks), self.k))
+        hidden = set(self._unreadable).union(*map(self.leaks.of, (question, *other_questions)))
+        nearest = tuple(islice((index for index in order if index not in hidden), self.k))
         if len(nearest) < self.k:
             raise too_few(self.flag, question.id, len(nearest))
         return nearest
+
+
+def _describe_ids(ids: Sequence[str], noun: str) -> str:
+    """Return e.g. `6 examples ('a', 'b', 'c', 'd', 'e', …)`."""
+    names = [f"{name!r:.80}" for name in ids[:MAX_NAMED_IDS]] + ["…"] * (len(ids) > MAX_NAMED_IDS)
+    return f"{pluralize(len(ids), noun)} ({', '.join(names)})"
 
 
 # ---- exact search ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from figeval.config import RunConfig
 from figeval.errors import TaskError
-from figeval.prompts import Leaks, Shots, SolvedExamples
+from figeval.io.frontend import warn
+from figeval.prompts import MAX_NAMED_IDS, Leaks, Shots, SolvedExamples
 from figeval.runs.harness import Harness
 from figeval.runs.retrieval.augmentation import Augmenter, retriever_of
 from figeval.spec import TaskSpec
@@ -18,8 +19,6 @@ from figeval.types import JSON, Example
 
 if TYPE_CHECKING:
     from figeval.runs.retrieval.neighbours import NearestExamples
-
-MAX_NAMED_IDS = 5  # ids of rows that a message names
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +116,11 @@ def shots_record(shots: SolvedExamples, questions: Callable[[], Iterable[Example
         return {}
     neighbours = chosen.neighbours
     neighbours.prepare(questions())
+    for remark in neighbours.remarks(questions(), "random examples are shown"):
+        warn(remark)
     retriever = neighbours.retriever
-    description = {"retriever": retriever.name, "model": retriever.fingerprint, "index": neighbours.digest}
+    options = {"options": dict(retriever.options)} if retriever.options else {}
+    description = {"retriever": retriever.name, **options, "model": retriever.fingerprint, "index": neighbours.digest}
     return {"fewshot_sampler": {"sampler": "nearest", **description}}
 
 

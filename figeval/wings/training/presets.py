@@ -63,7 +63,9 @@ class PresetRow(PublishedSettings):
 
     row: str
     model: str = Field(description="name in the table")
-    checkpoint: str
+    checkpoint: str | None = Field(
+        None, description="hub id, or the preset that trains it first; None if not published"
+    )
     stands_for: tuple[str, ...] = ()
 
 
@@ -113,11 +115,19 @@ class Preset:
 
     def is_of(self, names: Sequence[str]) -> bool:
         """Return whether the row is for a model with one of these lower-case names."""
-        return self.row.checkpoint.rpartition("/")[2].lower() in names
+        return self.row.checkpoint is not None and self.row.checkpoint.rpartition("/")[2].lower() in names
 
     def stands_for(self, names: Sequence[str]) -> bool:
         """Return whether this is the nearest row for a model with one of these lower-case names."""
         return any(fnmatchcase(name, glob.lower()) for name in names for glob in self.row.stands_for)
+
+    def mismatch(self, model: str) -> str:
+        """Return how a model differs from the published checkpoint; empty if it is, or comes from, that checkpoint."""
+        if self.is_of(lineage_names(model)):
+            return ""
+        if self.row.checkpoint is None:
+            return "which checkpoint it was published for is unknown"
+        return f"published for {self.row.checkpoint}, not for {model}"
 
     def to_dict(self) -> JSON:
         """Return all fields of the row."""
@@ -177,8 +187,8 @@ class Presets:
             raise TrainError(
                 f"--preset {name} has no settings for {task}{near(task, task_names)}; choose a row: `{LIST_COMMAND}`"
             )
-        candidates = [preset for preset in of_task if preset.is_of(models)]
-        candidates += [preset for preset in of_task if preset.stands_for(models)]
+        candidates = [preset for model in models for preset in of_task if preset.is_of([model])]
+        candidates += [preset for preset in of_task if preset.stands_for(_models_only(models))]
         if not candidates:
             names = ", ".join(preset.full_name for preset in of_task)
             raise TrainError(f"--preset {name} has no row for {models[0]} on {task}; choose one of {names}")
@@ -216,15 +226,24 @@ def load_presets(manager: PluginManager) -> Presets:
 
 
 def lineage_names(model: str) -> list[str]:
-    """Return the lowercase names of a model and of the models that it was trained from; a row may match any of them.
+    """Return the lowercase names of a model and of what it was trained from, the nearest first, with their presets.
 
-    A joint model is trained from a fine-tuned one, and its row is that of the original checkpoint.
+    A row may match any of them: a joint model is trained from a fine-tuned one, and its row is that of the original
+    checkpoint; a model that was post-trained with a preset has a row of its own.
     """
-    return [Path(name).name.lower() for name in _model_lineage(model)]
+    return [name if _is_preset(name) else Path(name).name.lower() for name in _model_lineage(model)]
+
+
+def _is_preset(name: str) -> bool:
+    return ":" in name
+
+
+def _models_only(names: Sequence[str]) -> list[str]:
+    return [name for name in names if not _is_preset(name)]
 
 
 def _model_lineage(model: str) -> Iterator[str]:
-    """Yield a model, the model that it was trained from, and so on; each one once."""
+    """Yield a model, its preset, the model that it was trained from, its preset, and so on; each one once."""
     seen: set[str] = set()
     while model and model not in seen:
         seen.add(model)
@@ -232,7 +251,10 @@ def _model_lineage(model: str) -> Iterator[str]:
         file = Path(model) / MODEL_FILE
         declaration: JSONValue = read_json(file, TrainError) if is_file(file) else None
         about = declaration.get("about") if isinstance(declaration, dict) else None
-        model = str(about.get("trained_from") or "") if isinstance(about, dict) else ""
+        values = about if isinstance(about, dict) else {}
+        if values.get("preset"):
+            yield str(values["preset"])
+        model = str(values.get("trained_from") or "")
 
 
 def choose_row(name: str, task: str, model: str, manager: PluginManager | None = None) -> Preset:
@@ -250,8 +272,7 @@ def describe_preset(config: TrainConfig, manager: PluginManager | None = None) -
         return None
     preset = choose_row(config.preset, config.task, config.model, manager)
     parts = [f"--preset {preset.full_name} ({preset.row.model}, {preset.table.source})"]
-    if not preset.is_of(lineage_names(config.model)):
-        parts.append(f"published for {preset.row.checkpoint}, not for {config.model}")
+    parts += filter(None, [preset.mismatch(config.model)])
     count = sum(len(preset.sentences(kind)) for kind in SENTENCES)
     if count:
         parts.append(f"{count} remarks on differences, see `figeval show {preset.full_name}`")
@@ -263,7 +284,7 @@ def preset_record(config: TrainConfig, manager: PluginManager | None = None) -> 
     if config.preset is None:
         return None
     preset = choose_row(config.preset, config.task, config.model, manager)
-    is_exact = preset.is_of(lineage_names(config.model))
+    is_exact = not preset.mismatch(config.model)
     return {**preset.to_dict(), "exact": is_exact, "changed": changed_fields(config, preset)}
 
 
@@ -300,7 +321,8 @@ class PresetView(Result):
     def notes(self) -> Iterator[str]:
         """Yield the lines of the description."""
         row = self._row
-        yield f"{row['name']}: {row['model']} ({row['checkpoint']}) in {row['source']}, {' '.join(row['tasks'])}"
+        model = f"{row['model']} ({row['checkpoint'] or 'checkpoint unknown'})"
+        yield f"{row['name']}: {model} in {row['source']}, {' '.join(row['tasks'])}"
         for heading, lines in preset_sections(row):
             yield from ("", heading, *(f"  {line}" for line in lines))
 
@@ -323,6 +345,8 @@ def _format_settings(settings: JSON) -> dict[str, str]:
     for name, value in values.items():
         if isinstance(value, list | tuple):
             texts[name] = ",".join(map(str, value))
+        elif isinstance(value, Mapping):
+            texts[name] = ",".join(f"{key}={option}" for key, option in value.items())
         else:
             texts[name] = f"{value:g}" if isinstance(value, float) else str(value).lower()
     return texts

@@ -10,6 +10,7 @@ from functools import cached_property
 from hashlib import sha256
 
 from figeval import Example, Harness, TaskSpec, TrainError
+from figeval.io.frontend import warn
 from figeval.io.text import near
 from figeval.language.words import letters
 from figeval.runs.retrieval.augmentation import augmentation_of, augmenter
@@ -117,6 +118,8 @@ def augment_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness:
         return splits
     for examples in (splits.train, splits.dev):
         augment.neighbours.prepare(examples)
+    for remark in augment.remarks([*splits.train, *splits.dev]):
+        warn(remark)
     return replace(splits, train=list(map(augment, splits.train)), dev=list(map(augment, splits.dev)))
 
 

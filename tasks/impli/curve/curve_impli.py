@@ -25,7 +25,8 @@ FILE = "curve.json"
 TRAINED = ("epochs", "lr", "batch_size", "max_length", "head", "device")
 SMALL_CURVE: JSON = {"points": "0,1,3,6,9", "folds": 1, "seeds": 1, "nli": 3000, "pairs": 1000}
 SMALL_CURVE |= {"epochs": 1, "lr": 1e-4, "batch_size": 32, "max_length": 128}
-# Stowe et al. 2022, sections 4 and 5; impli.presets.yaml lists what they leave open.
+# Stowe et al. 2022, sections 4 and 5. PAPER_ROW of impli.presets.yaml has the same settings, and says what is unknown.
+PAPER_ROW = "paper:figure4-roberta-base"
 PAPER: JSON = {"points": ",".join(map(str, range(FOLDS))), "folds": FOLDS, "seeds": 5, "nli": 0, "pairs": 0}
 PAPER |= {"epochs": 3, "lr": 1e-5, "batch_size": 32, "max_length": 128}
 PRESETS = {"small": SMALL_CURVE, "paper": PAPER}
@@ -84,6 +85,8 @@ def impli(
     options = {name: settings[name] for name in TRAINED if settings.get(name) is not None}
     folder = CurveFolder(output, model, options, curve_of(settings, regimes), keep_models)
     folder.begin()
+    if preset == "paper":
+        click.echo(f"--preset paper: `figeval show {PAPER_ROW}` lists what is not printed about the curve")
     click.echo(folder.estimate())
     numbers = folder.complete(lambda line: click.echo(line, err=True))
     show(numbers, model)

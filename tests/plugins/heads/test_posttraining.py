@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from dataclasses import replace
@@ -136,22 +137,76 @@ def test_long_texts_are_split_and_nothing_is_lost(kind: str, workshop: Workshop,
     assert {piece.origin for piece in pieces} == {"line 1", "line 2"}
 
 
-def test_texts_of_files(tmp_path: Path, workshop: Workshop) -> None:
-    def learner_of(file: str) -> Any:
-        return mlm(setup(workshop("bert"), texts=str(tmp_path / file)))
+@pytest.fixture
+def learner_of(tmp_path: Path, workshop: Workshop) -> Any:
+    return lambda path, **options: mlm(setup(workshop("bert"), texts=str(tmp_path / path), **options))
 
+
+def test_texts_of_a_text_file(tmp_path: Path, learner_of: Any) -> None:
     (tmp_path / "a.txt").write_text("one\n\ntwo\none\n")
-    assert learner_of("a.txt").texts(EXAMPLES) == {"one": "line 1", "two": "line 3"}
-    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n{"texts": "two"}\n')
-    with pytest.raises(FigevalError, match="line 2 has no field 'text'"):
-        learner_of("a.jsonl").features(EXAMPLES)
-    with pytest.raises(FigevalError, match="cannot be read"):
-        learner_of("b.txt").features(EXAMPLES)
+    learner = learner_of("a.txt")
+    assert learner.texts(EXAMPLES) == {"one": "line 1", "two": "line 3"}
+    assert learner.features(EXAMPLES).ids == ["line 1", "line 3"]
+    assert len(learner.held_out(EXAMPLES).ids) == 6
     (tmp_path / "blank.txt").write_text("\n \n")
     with pytest.raises(FigevalError, match="no text to learn from"):
         learner_of("blank.txt").features(EXAMPLES)
-    assert learner_of("a.txt").features(EXAMPLES).ids == ["line 1", "line 3"]
-    assert len(learner_of("a.txt").held_out(EXAMPLES).ids) == 6
+    with pytest.raises(FigevalError, match="cannot be read"):
+        learner_of("b.txt").features(EXAMPLES)
+
+
+STORIES = ["A fox,  so they say.", "狐狸和葡萄。", "A crow"]
+LAYOUTS = {
+    "lines.txt": "\n".join(STORIES),
+    "stories.source": "\n".join(STORIES) + "\n",
+    "texts.jsonl": "".join(json.dumps({"text": story, "story": "no"}) + "\n" for story in STORIES),
+    "lines.json": "".join(json.dumps({"story": story}) + "\n" for story in STORIES),
+    "strings.json": json.dumps(STORIES),
+    "objects.json": json.dumps([{"id": 1, "story": story} for story in STORIES], indent=1),
+    "nested.json": json.dumps({"version": 1, "data": [{"text": story} for story in STORIES]}),
+    "one.json": json.dumps({"data": STORIES}),
+    "table.tsv": "id\tstory\n" + "".join(f"{number}\t{story}\n" for number, story in enumerate(STORIES)),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_texts_of_all_layouts(name: str, packed: bool, tmp_path: Path, learner_of: Any) -> None:
+    content = LAYOUTS[name].encode()
+    file = tmp_path / (f"{name}.gz" if packed else name)
+    file.write_bytes(gzip.compress(content) if packed else content)
+    texts = learner_of(file.name).texts(EXAMPLES)
+    assert [" ".join(text.split()) for text in texts] == [" ".join(story.split()) for story in STORIES]
+
+
+def test_a_folder_is_read_with_all_its_text_files(tmp_path: Path, learner_of: Any) -> None:
+    folder = tmp_path / "unlabelled"
+    (folder / "zh").mkdir(parents=True)
+    (folder / "en.txt").write_text("A fox\nA crow\n")
+    (folder / "zh" / "train.json").write_text(json.dumps({"story": "狐狸"}) + "\n" + json.dumps({"story": "A crow"}))
+    (folder / ".DS_Store").write_bytes(b"\0\1")
+    (folder / "figure.png").write_bytes(b"\x89PNG")
+    learner = learner_of("unlabelled")
+    assert learner.texts(EXAMPLES) == {
+        "A fox": "en.txt, line 1",
+        "A crow": "en.txt, line 2",
+        "狐狸": "zh/train.json, row 1",
+    }
+    before = learner.describe()["sha256"]
+    (folder / "zh" / "train.json").rename(folder / "zh" / "valid.json")
+    assert learner.describe()["sha256"] != before
+    (tmp_path / "none").mkdir()
+    with pytest.raises(FigevalError, match="no text files"):
+        learner_of("none").texts(EXAMPLES)
+
+
+@pytest.mark.parametrize("row", [{"texts": "two"}, {"text": 3}, {"story": None}])
+def test_a_row_without_a_text_is_named(row: Any, tmp_path: Path, learner_of: Any) -> None:
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "one", "fable": "two"}}\n{json.dumps(row)}\n')
+    with pytest.raises(FigevalError, match=r"a\.jsonl:2: has no text in 'text' or 'story'; name the field: field=NAME"):
+        learner_of("a.jsonl").features(EXAMPLES)
+    with pytest.raises(FigevalError, match=r":2: has no text in 'fable'"):
+        learner_of("a.jsonl", field="fable").features(EXAMPLES)
 
 
 # ---- losses --------------------------------------------------------------------------------------------------------

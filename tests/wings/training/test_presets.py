@@ -16,7 +16,12 @@ from tests.learners import head
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
 
-TABLES = {f"ePiC, ACL 2022, Table {table}" for table in (7, 8, 9, 11)} | {"IMPLI, ACL 2022 submission, Table 5"}
+TABLES = {
+    *(f"ePiC, ACL 2022, Table {table}" for table in (7, 8, 9, 11)),
+    *(f"STORAL, NAACL 2022, Table {table}" for table in (6, 7)),
+    "IMPLI, ACL 2022 submission, Table 5",
+}
+NOT_FINE_TUNED = {"Random", "Human", "Truth", "ConvS2S", "Fusion", "PM"}  # people, texts, models trained from scratch
 LABELS = ("entailment", "neutral", "contradiction")
 Presets = dict[str, dict[str, Any]]
 
@@ -34,7 +39,7 @@ def test_no_file_of_ours_is_broken(presets: Presets, cli: Cli) -> None:
 def test_every_fine_tuned_row_of_the_papers_has_one(presets: Presets, cli: Cli) -> None:
     """The models of the published numbers, table by table."""
     names = [entry.name for entry in Harness().catalogue.tasks]
-    tasks = [name for name in names if name.startswith(("epic", "impli", "nli"))]
+    tasks = [name for name in names if name.startswith(("epic", "impli", "nli", "storal"))]
     published = [number for task in tasks for number in json.loads(cli("show", task, "--json").out)["published"]]
     rows_of_papers = {(number["source"], number["model"]) for number in published if number["source"] in TABLES}
     rows_of_presets = {
@@ -42,7 +47,20 @@ def test_every_fine_tuned_row_of_the_papers_has_one(presets: Presets, cli: Cli) 
         for name, preset in presets.items()
         if name.startswith("paper:") and preset["source"] in TABLES
     }
-    assert {row for row in rows_of_papers if row[1] != "Random"} == rows_of_presets
+    assert {row for row in rows_of_papers if row[1] not in NOT_FINE_TUNED} == rows_of_presets
+
+
+def test_every_task_of_storal_has_all_of_its_rows(presets: Presets, cli: Cli) -> None:
+    for task in (
+        f"storal_{kind}_{language}" for kind in ("mocpt", "mopref", "st2mo", "mo2st") for language in ("en", "zh")
+    ):
+        published = {
+            number["model"]
+            for number in json.loads(cli("show", task, "--json").out)["published"]
+            if number["source"] in TABLES
+        }
+        rows = {row["model"] for row in presets.values() if task in row["tasks"] and row["source"] in TABLES}
+        assert rows == published - NOT_FINE_TUNED, task
 
 
 def test_their_tasks_can_be_trained_on(presets: Presets) -> None:
@@ -70,6 +88,13 @@ def test_what_the_papers_print(presets: Presets) -> None:
     assert (printed["head"], printed["lr"], printed["batch_size"], code["batch_size"]) == ("marker", 3e-5, 16, 10)
     assert (code["epochs"], presets["released:table6-t5"]["settings"]["epochs"]) == (60, 30)
     assert presets["released:table7-mo2st-t5"]["settings"]["head_args"]["max_new_tokens"] == 512
+    writer = presets["paper:table7-st2mo-gpt2"]
+    assert writer["printed"] == {"head": "causal", "lr": 3e-5, "batch_size": 16, "max_length": 1024}
+    assert "epochs" not in writer["settings"] and any("Epochs" in sentence for sentence in writer["unknown"])
+    assert presets["paper:table6-bert-without-story"]["settings"]["probe"] == "no_query"
+    retrieval = {"k": 10, "retriever": "bert-base-uncased", "pooling": "mean"}
+    assert presets["paper:table6-ra-t5"]["settings"]["augment"] == {"add": "concepts", **retrieval}
+    assert presets["paper:table7-mo2st-ra-t5"]["settings"]["augment"] == {"add": "outline", **retrieval}
 
 
 def test_none_chooses_on_test_and_each_says_what_differs(presets: Presets, cli: Cli) -> None:
@@ -113,7 +138,12 @@ def describe(cli: Cli) -> Any:
         ("paper", "storal_mocpt_zh", "hfl/chinese-roberta-wwm-ext", "paper:table6-zh-roberta"),
         ("released", "storal_mocpt_en", "roberta-large", "released:table6-roberta"),
         ("paper", "storal_st2mo_en", "t5-small", "paper:table7-st2mo-t5"),
-        ("released", "storal_mo2st_zh", "thu-coai/LongLM-base", "released:table7-mo2st-t5"),
+        ("released", "storal_mo2st_zh", "thu-coai/LongLM-base", "released:table7-zh-mo2st-t5"),
+        ("paper", "storal_st2mo_en", "gpt2", "paper:table7-st2mo-gpt2"),
+        ("paper", "storal_mo2st_zh", "somebody/gpt2-chinese", "paper:table7-zh-mo2st-gpt2"),
+        ("paper", "storal_faithfulness_en", "roberta-base", "paper:faithfulness-roberta"),
+        ("paper", "impli_idioms_unseen", "minilm", "paper:figure4-roberta-base"),
+        ("paper:table6-bert-without-story", "storal_mocpt_en", "minilm", "paper:table6-bert-without-story"),
         ("paper:post-roberta", "storal_mocpt_en", "roberta-base", "paper:post-roberta"),
         ("paper:table7-bart", "mini_retrieval", "minilm", "paper:table7-bart"),
     ],
@@ -140,6 +170,7 @@ def test_their_options_are_those_of_the_heads(presets: Presets, tmp_path: Path) 
 
     workshop, catalogue = Workshop(tmp_path), Harness().catalogue
     writer, encoder = workshop("bart", "ForConditionalGeneration"), workshop("bert", "Model")
+    causal = workshop("gpt2", "LMHeadModel")
     tokenizer = AutoTokenizer.from_pretrained(writer)
     tokenizer.add_tokens(["<extra_id_0>"], special_tokens=True)  # for infill to hide spans under
     tokenizer.save_pretrained(writer)
@@ -148,9 +179,8 @@ def test_their_options_are_those_of_the_heads(presets: Presets, tmp_path: Path) 
             task_type, settings = catalogue.tasks.get(task).type, preset["settings"]
             name = settings.get("head")
             writes = name in ("seq2seq", "infill") or (name is None and task_type == "generation")
-            setup = Setup(
-                model=str(writer if writes else encoder), options=settings.get("head_args", {}), labels=LABELS
-            )
+            model = causal if name == "causal" else writer if writes else encoder
+            setup = Setup(model=str(model), options=settings.get("head_args", {}), labels=LABELS)
             assert head(task_type, name)(setup).describe()
 
 
@@ -204,6 +234,23 @@ def test_a_model_that_was_trained_here_is_also_what_it_came_from(tmp_path: Path,
         (tmp_path / name / "figeval.json").write_text(json.dumps({"about": {"trained_from": origin}}))
     line = describe(preset="paper", task="epic_joint", model=tmp_path / "second")
     assert line.startswith("--preset paper:table9-roberta (") and "published for" not in line
+
+
+def test_a_post_trained_model_has_the_row_of_post_trained_ones(tmp_path: Path, describe: Any) -> None:
+    for name, about in (
+        ("post", {"trained_from": "roberta-base", "preset": "paper:post-roberta"}),
+        ("choice", {"trained_from": str(tmp_path / "post"), "preset": "paper:table6-roberta-post"}),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "figeval.json").write_text(json.dumps({"about": about}))
+        line = describe(preset="paper", task="storal_mocpt_en", model=tmp_path / name)
+        assert line.startswith("--preset paper:table6-roberta-post (") and "published for" not in line
+
+
+def test_an_unknown_checkpoint_is_said_to_be_unknown(describe: Any, cli: Cli) -> None:
+    line = describe(preset="paper", task="storal_st2mo_zh", model="gpt2")
+    assert "checkpoint" in line and "unknown" in line and "None" not in line
+    assert "checkpoint unknown" in cli("show", "paper:table7-zh-st2mo-gpt2").out
 
 
 # ---- files of others ------------------------------------------------------------------------------------------------
