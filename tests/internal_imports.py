@@ -28,6 +28,7 @@ STATISTICS_AND_PARSERS = (
     ),
     "figeval.builtin.plugins.rating.rating_metrics",
     "figeval.builtin.plugins.classification.label_metrics",
+    "figeval.builtin.plugins.causal.generation.sampling",
 )
 INDEPENDENT_CODE = {  # test file → what it compares a statistic or a parser with
     "tests/metrics/test_aggregation.py": "numpy's mean, and all rows at once where rows are added one by one",
@@ -52,6 +53,7 @@ INDEPENDENT_CODE = {  # test file → what it compares a statistic or a parser w
     "tests/metrics/test_statistics_page.py": "numpy's correlation, and the simulations of bench/",
     "tests/metrics/test_text_metrics.py": "sacrebleu",
     "tests/metrics/test_ties.py": "all orders of tied scores",
+    "tests/plugins/test_sampling.py": "the filters of transformers, and the softmax",
     "tests/plugins/test_label_metrics.py": "scikit-learn, and DeLong's interval",
     "tests/test_jsonfile.py": "Python's json",
     "tests/test_words.py": "a regular expression that is right in scripts without marks",

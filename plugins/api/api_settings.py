@@ -6,12 +6,10 @@ with the key.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import SupportsFloat
 from urllib.parse import urlsplit
 
 from figeval.errors import ModelError
@@ -19,7 +17,7 @@ from figeval.io.json_files import JSONObject, JSONValue, parse_json
 from figeval.reasoning import Reasoning
 from figeval.types import Prompt
 
-from ..torch_models.settings import one_of, positive
+from ..torch_models.settings import one_of, parse_integer, parse_number, parse_positive, positive
 from .formats import ANTHROPIC, OPENAI, wrapping
 from .secret import without_key
 from .thinking import STYLES
@@ -230,30 +228,6 @@ class ServerSettings(OpenAISettings):
             raise ModelError("log-likelihoods are not sampled; leave temperature= out")
         if self.batch:
             raise ModelError("these servers have no batch API; leave --batch out")
-
-
-def parse_number(name: str, value: object) -> float:
-    """Return a finite number of at least 0. Raises `ModelError` for anything else."""
-    try:
-        number = float(value) if isinstance(value, SupportsFloat | str) else math.nan
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(value, bool) or not 0 <= number < math.inf:
-        raise ModelError(f"{name}={value} is not a number of at least 0")
-    return number
-
-
-def parse_positive(name: str, value: object) -> float:
-    """Return a finite number above 0. Raises `ModelError` for anything else."""
-    number = parse_number(name, value)
-    if not number:
-        raise ModelError(f"{name}={value} is not above 0")
-    return number
-
-
-def parse_integer(name: str, value: object) -> int:
-    """Return an integer of at least 0. Raises `ModelError` for anything else."""
-    return 0 if str(value) == "0" else positive(name, value)
 
 
 def parse_switch(name: str, value: object) -> bool:

@@ -30,12 +30,14 @@ from ..torch_models.loading import (
     prepare,
     suppress_logging,
 )
-from ..torch_models.settings import Configured, Settings
+from ..torch_models.settings import Configured
 from ..torch_models.tokens import pad
+from .decoding import WritingSettings, rounding_of, sampling_of, sampling_record
 from .engine.bodies import cache_bytes_per_token, vocabulary
 from .engine.packed import logits_at_once
 from .generation.grammar import Grammars, check_installed
 from .generation.row import Row
+from .generation.sampling import Sampling
 from .lm_eval_requests import encode_pairs
 from .packaged import SMOLLM2
 from .prompting import Prompting, context_length
@@ -52,7 +54,7 @@ MIN_LOGPROB = -1e4  # lowest log P of a token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LanguageSettings(Settings):
+class LanguageSettings(WritingSettings):
     """lm-eval's own options under its names; None leaves a value to lm-eval.
 
     Options that replace weights (peft, delta, quantised files) are excluded, because the fingerprint would miss them.
@@ -90,13 +92,13 @@ class LanguageSettings(Settings):
 
     def __post_init__(self) -> None:
         # super() without arguments fails in a dataclass with slots, because the decorator creates a new class.
-        Settings.__post_init__(self)
+        WritingSettings.__post_init__(self)
         check_strategies(self.scoring, self.writing)
 
     @property
     def passed_on(self) -> JSON:
         """Options that are passed to lm-eval unchanged."""
-        common = {field.name for field in fields(Settings)} - {"max_length", "trust_remote_code"}
+        common = {field.name for field in fields(WritingSettings)} - {"max_length", "trust_remote_code"}
         excluded = common | {"apply_chat_template", "reasoning", "scoring", "writing"}
         options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in excluded}
         return {name: value for name, value in options.items() if value is not None}
@@ -105,9 +107,10 @@ class LanguageSettings(Settings):
 class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
     """A language model that scores continuations and generates. The network is an `HFLM` of lm-eval with our engine."""
 
-    def __init__(self, setup: ModelSetup[LanguageSettings], kind: str) -> None:
+    def __init__(self, setup: ModelSetup[LanguageSettings], kind: str, sampling: Sampling | None = None) -> None:
         super().__init__(setup)
         self.kind = kind
+        self.sampling = sampling
         self.writing = TokenBudget.for_writing(setup.device.partition(":")[0], setup.settings.rows)
         self.wrote = False
         if setup.settings.apply_chat_template:
@@ -134,7 +137,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         return self.setup.settings.max_length or context_length(self.setup.checkpoint.config)
 
     def generate(self, requests: Sequence[Prompt]) -> OutputStream[Reply]:
-        """Return greedy answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.
+        """Return answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.
 
         Each comes as soon as it has ended. Thinking is set apart; with a budget of its own (--reasoning), it may take
         twice the budget, as far as the model's limit allows, before it counts as cut off.
@@ -147,6 +150,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         rows, truncated = self.prompting.rows(requests, lm, lm.max_length, lm.final)
         for row, request in zip(rows, requests, strict=True):
             row.format = None if request.answer is None else self.grammars.of(request.answer)
+            row.draws = None if self.sampling is None else self.sampling.draws(row.prompt)
         return OutputStream(len(requests), self._stream_replies(rows, truncated))
 
     def _stream_replies(self, rows: Sequence[Row], truncated: Set[int]) -> Iterator[Part[Reply]]:
@@ -234,9 +238,14 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         details = measures(network.model, network.max_length) | {"kind": network.backend}
         if "engine" in vars(network):
             details |= network.engine.describe()
-        if self.wrote:
-            details |= {"writing": network.writer.describe()}
-        return details | self.prompting.opening()
+        opening = self.prompting.opening()
+        if not self.wrote:
+            return details | opening
+        setup = self.setup
+        rounding = rounding_of(setup.settings.mixed_precision_dtype or setup.dtype, setup.device)
+        sampling = sampling_record(self.sampling, setup.checkpoint, rounding)
+        warnings = [*opening.get("warnings", ()), *sampling.get("warnings", ())]
+        return details | {"writing": network.writer.describe()} | opening | sampling | {"warnings": warnings}
 
 
 def token_scores(lm: FigevalHF, rows: Sequence[list[int]], indices: list[int]) -> list[NDArray[np.float64]]:
@@ -261,7 +270,7 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
     Raises:
         ModelError: no such model, an encoder, an unavailable device, half precision on a CPU, or a chat template
             without a choice on whether to use it; --reasoning for a model that is not known to think; `scoring` for
-            an encoder-decoder.
+            an encoder-decoder; what `sampling_of` raises, and a way of writing that cannot sample.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, *kinds)
@@ -269,7 +278,10 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
     kind = by_class(checkpoint) or kinds[0]
     if kind != "causal" and settings.scoring != "auto":
         raise ModelError(f"scoring={settings.scoring} is for causal models; {settings.model!r} is an encoder-decoder")
-    model = LanguageModel(prepare(settings, checkpoint), kind)
+    sampling = sampling_of(settings, checkpoint)
+    if sampling is not None and settings.writing == "continuous":
+        raise ModelError("writing=continuous cannot sample texts of their own; leave out writing")
+    model = LanguageModel(prepare(settings, checkpoint), kind, sampling)
     if settings.reasoning is not None:
         model.prompting.check()
     return model

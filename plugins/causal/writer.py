@@ -5,8 +5,9 @@ A checkpoint is an encoder-decoder or a causal model as transformers saves it, a
     {"kind": "writer", "inputs": ["proverb", "keywords"], "separator": "</s>"}
 
 A causal model also has a `marker`. `Form` defines how inputs become tokens. Texts are decoded by beam search without
-sampling (4 beams, at most 250 tokens, as in Ghosh and Srivastava 2022). An encoder-decoder begins with the decoder
-start token of its configuration, as in training; in the authors' code the two differ.
+sampling (4 beams, at most 250 tokens, as in Ghosh and Srivastava 2022), or sampled if there is a `temperature`. An
+encoder-decoder begins with the decoder start token of its configuration, as in training; in the authors' code the two
+differ.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from ..torch_models.loading import (
     prepare,
     suppress_logging,
 )
-from ..torch_models.settings import Configured, Settings, positive
+from ..torch_models.settings import Configured, positive
 from ..torch_models.tokens import IDS, Tokens, bare_ids, pad, padding_of, tokenize
+from .decoding import WritingSettings, refuse_beams, rounding_of, sampling_of, sampling_record
 from .engine.bodies import cache_bytes_per_token
+from .generation.sampling import DrawProcessor, Sampling
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,14 +47,14 @@ MAX_TEXT_TOKENS = 250  # tokens of a text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriterSettings(Settings):
+class WriterSettings(WritingSettings):
     """Settings of writers: the form of the inputs, and the decoding. None means what the checkpoint declares.
 
     Attributes:
         inputs: names of the inputs, in their order.
         separator: text between the inputs; by default the tokenizer's separator.
         marker: text after the inputs of a causal model; by default two separators.
-        num_beams: number of beams, 4 unless declared.
+        num_beams: number of beams, 4 unless declared; 1 where texts are sampled.
         max_new_tokens: longest text in tokens, 250 unless declared.
     """
 
@@ -62,16 +65,12 @@ class WriterSettings(Settings):
     max_new_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        Settings.__post_init__(self)
+        WritingSettings.__post_init__(self)
         if self.inputs is not None:
             object.__setattr__(self, "inputs", names_of(self.inputs))
         for name in ("num_beams", "max_new_tokens"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, positive(name, getattr(self, name)))
-
-    @property
-    def beams(self) -> int:
-        return self.num_beams or NUM_BEAMS
 
     @property
     def longest(self) -> int:
@@ -208,12 +207,14 @@ class WriterNetwork(LoadedModel):
 class WriterModel(Neural[WriterSettings, WriterNetwork]):
     """A model that writes texts."""
 
-    def __init__(self, setup: ModelSetup[WriterSettings]) -> None:
+    def __init__(self, setup: ModelSetup[WriterSettings], sampling: Sampling | None = None) -> None:
         super().__init__(setup)
+        self.sampling = sampling
+        self.beams = 1 if sampling is not None else setup.settings.num_beams or NUM_BEAMS
         self.budget = TokenBudget.for_writing(setup.device.partition(":")[0], setup.settings.rows)
 
     def write(self, requests: Sequence[Inputs]) -> OutputStream[Reply]:
-        """Return the best text of each beam search, batch by batch; one without an end is a reply that was cut off.
+        """Return the texts, batch by batch; one without an end is a reply that was cut off.
 
         Raises:
             ModelError: an input that the model was trained with is missing.
@@ -224,19 +225,30 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         decoding = self._decoding(network, room)
 
         def forward(rows: list[int]) -> list[Reply]:
-            return self._generate(network, network.batch(tokens, rows, self.setup.device), decoding)
+            prompts = [tokens.fields[IDS][row] for row in rows]
+            return self._generate(network, network.batch(tokens, rows, self.setup.device), decoding, prompts)
 
-        costs = [settings.beams * (length + room) for length in tokens.lengths]
+        costs = [self.beams * (length + room) for length in tokens.lengths]
         batches = finished_batches(costs, forward, self.budget)
         truncated = tokens.truncated
         return OutputStream(len(costs), (Part(rows, list(replies), truncated & set(rows)) for rows, replies in batches))
 
-    def _generate(self, network: WriterNetwork, batch: dict[str, Tensor], decoding: GenerationConfig) -> list[Reply]:
+    def _generate(
+        self,
+        network: WriterNetwork,
+        batch: dict[str, Tensor],
+        decoding: GenerationConfig,
+        prompts: Sequence[Sequence[int]],
+    ) -> list[Reply]:
         import torch
+        from transformers import LogitsProcessorList
 
-        with torch.inference_mode(), suppress_logging():
-            output_ids = network.model.generate(**batch, generation_config=decoding)
         prompt_length = batch[IDS].shape[1] if network.causal else 1
+        processors = LogitsProcessorList()
+        if self.sampling is not None:
+            processors.append(DrawProcessor([self.sampling.draws(prompt) for prompt in prompts], prompt_length))
+        with torch.inference_mode(), suppress_logging():
+            output_ids = network.model.generate(**batch, generation_config=decoding, logits_processor=processors)
         return [self._reply(network.tokenizer, ids) for ids in output_ids[:, prompt_length:].tolist()]
 
     def _reply(self, tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> Reply:
@@ -247,7 +259,7 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         """Return the decoding options; all others are those of the checkpoint's own generation config."""
         from transformers import GenerationConfig
 
-        beams, tokenizer = self.setup.settings.beams, network.tokenizer
+        beams, tokenizer = self.beams, network.tokenizer
         start = {} if network.causal else {"decoder_start_token_id": network.model.config.decoder_start_token_id}
         return GenerationConfig(
             num_beams=beams,
@@ -286,10 +298,11 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
             measures(network.model, network.limit)
             | form_options
             | {
-                "num_beams": settings.beams,
+                "num_beams": self.beams,
                 "max_new_tokens": network.room(settings.longest),
                 "no_repeat_ngram_size": network.model.generation_config.no_repeat_ngram_size or 0,
             }
+            | sampling_record(self.sampling, self.setup.checkpoint, rounding_of(self.setup.dtype, self.setup.device))
         )
 
 
@@ -297,11 +310,17 @@ def open_writer(settings: WriterSettings) -> WriterModel:
     """Open a model that was trained to write from a folder or hub id.
 
     Raises:
-        ModelError: no such model, one without a declared training, or a setting that `prepare` rejects.
+        ModelError: no such model, one without a declared training, a setting that `prepare` or `sampling_of` rejects,
+            or beams and sampling together.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, "writer")
-    return WriterModel(prepare(with_declared(settings, checkpoint), checkpoint))
+    declared = with_declared(settings, checkpoint)
+    beams = settings.num_beams if settings.num_beams != 1 else None
+    sampling = sampling_of(settings, checkpoint, None if beams else declared)  # beams outrank what is declared
+    if sampling is not None:
+        refuse_beams(beams)
+    return WriterModel(prepare(declared, checkpoint), sampling)
 
 
 writer = Configured(WriterSettings, open_writer)

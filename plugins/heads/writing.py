@@ -19,6 +19,7 @@ from figeval.errors import TrainError
 from figeval.task_types.generation import GenerationExample
 from figeval.types import JSON, Example
 
+from ..causal.decoding import check_filters, refuse_beams, sampling_of
 from ..causal.engine.encoder_decoder import IGNORED
 from ..causal.writer import (
     MAX_TEXT_TOKENS,
@@ -58,7 +59,10 @@ class WritingOptions:
         marker: text after the inputs of a causal model; None for two separators.
         inputs: names of the inputs to read, a+b; None for all.
         max_target: longest text in tokens; longer ones are truncated.
-        num_beams: number of beams when the trained model decodes.
+        num_beams: number of beams when the trained model decodes; 4, or 1 where texts are sampled.
+        temperature: divisor of the scores of tokens, of which one is drawn; None or 0 for texts that are not sampled.
+        top_k: number of the likeliest tokens from which one is drawn; None for all.
+        top_p: share of the probability that the likeliest tokens must reach, from which one is drawn; None for all.
         max_new_tokens: longest text that the trained model decodes.
     """
 
@@ -66,13 +70,28 @@ class WritingOptions:
     marker: str | None = None
     inputs: str | None = None
     max_target: int | None = None
-    num_beams: int = NUM_BEAMS
+    num_beams: int | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
     max_new_tokens: int = MAX_TEXT_TOKENS
 
     def __post_init__(self) -> None:
         for name in ("max_target", "num_beams", "max_new_tokens"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
+        check_filters(self)
+        if self.temperature:
+            refuse_beams(self.num_beams)
+
+    @property
+    def decoding(self) -> JSON:
+        """How the trained model decodes, as figeval.json holds it."""
+        if not self.temperature:
+            return {"num_beams": self.num_beams or NUM_BEAMS, "max_new_tokens": self.max_new_tokens}
+        filters = {"top_k": self.top_k, "top_p": self.top_p}
+        options = {"num_beams": 1, "max_new_tokens": self.max_new_tokens, "temperature": self.temperature}
+        return options | {name: value for name, value in filters.items() if value is not None}
 
 
 class FixedFeatures:
@@ -140,9 +159,10 @@ class Writing(ABC):
 
     def backend(self, network: LanguageNetwork) -> WriterModel:
         """Return the model as a backend of `figeval run`."""
-        settings = WriterSettings(num_beams=self.options.num_beams, max_new_tokens=self.options.max_new_tokens)
+        settings = WriterSettings(**self.options.decoding)
         model = WriterNetwork(network.model, self.base.tokenizer, self.base.limit, self.form)
-        return WriterModel(self.base.setup_of(settings, network)).with_network(model)
+        sampling = sampling_of(settings, self.base.checkpoint)
+        return WriterModel(self.base.setup_of(settings, network), sampling).with_network(model)
 
     def save(self, network: LanguageNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the model as transformers does, with its tokenizer, and return its form and decoding options."""
@@ -151,10 +171,10 @@ class Writing(ABC):
 
     def form_record(self) -> JSON:
         """Return form and decoding options as figeval.json holds them."""
-        form, options = self.form, self.options
+        form = self.form
         record: JSON = {"inputs": list(form.inputs), "separator": form.separator}
         record |= {"marker": form.marker} if form.marker else {}
-        return record | {"num_beams": options.num_beams, "max_new_tokens": options.max_new_tokens}
+        return record | self.options.decoding
 
     def describe(self) -> JSON:
         """Return the form, decoding options and length limits."""

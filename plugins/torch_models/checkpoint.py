@@ -68,6 +68,10 @@ class Checkpoint:
         """
         return self.folder if self.folder is not None else download(self.model, self.revision)
 
+    def path(self, name: str) -> Path | None:
+        """Return a file beside the weights, which are not downloaded; None if the hub has no such file."""
+        return hub_file(self.model, name, self.revision) if self.folder is None else self.folder / name
+
     def fingerprint(self) -> str:
         """Return a digest of the weights, configuration and tokenizer."""
         return fingerprint(self.folder_here())
@@ -96,13 +100,8 @@ def locate(model: str, revision: str | None = None) -> Checkpoint:
 
 def has_chat_template(checkpoint: Checkpoint) -> bool:
     """Return whether the tokenizer has a chat template; no weights are downloaded."""
-    folder = checkpoint.folder
-
-    def path(name: str) -> Path | None:
-        return hub_file(checkpoint.model, name, checkpoint.revision) if folder is None else folder / name
-
-    template = path("chat_template.jinja")
-    tokenizer_config = load_json(path("tokenizer_config.json")) or {}
+    template = checkpoint.path("chat_template.jinja")
+    tokenizer_config = load_json(checkpoint.path("tokenizer_config.json")) or {}
     return bool(tokenizer_config.get("chat_template")) or (template is not None and template.is_file())
 
 
@@ -147,7 +146,7 @@ def load_json(path: Path | None) -> JSON | None:
 # ---- what a checkpoint declares of itself, in figeval.json ---------------------------------------------------------
 
 KINDS = ("classifier", "encoder", "joint", "marker", "pair_encoder", "pairs", "spans", "tagger", "writer")
-WRITING = ("inputs", "separator", "marker", "num_beams", "max_new_tokens")
+WRITING = ("inputs", "separator", "marker", "num_beams", "max_new_tokens", "temperature", "top_k", "top_p")
 SPANS = ("text", "question", "max_span", "null_score")
 PROMPTS = ("query_prompt", "document_prompt", "text_prompt")
 OPTIONS = ("pooling", "similarity", "normalize", *PROMPTS, "activation", "product", *SPANS, "max_length", *WRITING)

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, SupportsFloat, TypeVar
 
 from figeval.errors import ModelError
 from figeval.io.text import near, whole_number
@@ -59,6 +60,30 @@ def positive(name: str, value: object) -> int:
     if not number:
         raise ModelError(f"{name}={value!s:.80} is not a positive integer")
     return number
+
+
+def parse_number(name: str, value: object) -> float:
+    """Return a finite number of at least 0. Raises `ModelError` for anything else."""
+    try:
+        number = float(value) if isinstance(value, SupportsFloat | str) else math.nan
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not 0 <= number < math.inf:
+        raise ModelError(f"{name}={value} is not a number of at least 0")
+    return number
+
+
+def parse_positive(name: str, value: object) -> float:
+    """Return a finite number above 0. Raises `ModelError` for anything else."""
+    number = parse_number(name, value)
+    if not number:
+        raise ModelError(f"{name}={value} is not above 0")
+    return number
+
+
+def parse_integer(name: str, value: object) -> int:
+    """Return an integer of at least 0. Raises `ModelError` for anything else."""
+    return 0 if str(value) == "0" else positive(name, value)
 
 
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:

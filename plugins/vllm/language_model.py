@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from figeval.models.capabilities import OutputStream, Part
 from figeval.types import JSON, AnswerFormat, Continuation, Finish, Message, Prompt, Reply
 
+from ..causal.decoding import sampling_of, sampling_record
 from ..causal.generation.grammar import grammar_of
 from ..causal.generation.row import Row
 from ..causal.lm_eval_requests import CausalTokenizer
@@ -35,6 +36,7 @@ ENDINGS: dict[str | None, Finish] = {"length": "length", "abort": "error", "erro
 COMPARE_HINT = "nothing was scored; run the model with causal:NAME, or in another release of vLLM"
 # vLLM takes one token less than its limit, and reads the last one of an option, which `causal` does not.
 RESERVED_TOKENS = 2
+MAX_SEED = 2**63  # vLLM's seeds are signed numbers of 64 bits, and a negative one has a meaning of its own
 
 
 class VllmLanguageModel(VllmModel):
@@ -46,6 +48,8 @@ class VllmLanguageModel(VllmModel):
 
     def __init__(self, settings: VllmSettings, checkpoint: Checkpoint) -> None:
         super().__init__(settings, checkpoint)
+        self.sampling = sampling_of(settings, checkpoint)
+        self.wrote = False
         if settings.apply_chat_template:
             self.chat = self._chat  # defined only if it is wanted
 
@@ -97,7 +101,7 @@ class VllmLanguageModel(VllmModel):
         return limit if isinstance(limit, int) and limit > 0 else context_length(self.checkpoint.config)
 
     def generate(self, requests: Sequence[Prompt]) -> OutputStream[Reply]:
-        """Return greedy answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.
+        """Return answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.
 
         Thinking is set apart; with a budget of its own (--reasoning), it may take twice the budget, as far as the
         model's limit allows, before it counts as cut off.
@@ -108,6 +112,9 @@ class VllmLanguageModel(VllmModel):
         """
         final = final_tokens(self.engine.generation.get("eos_token_id"), self.tokenizer)
         rows, truncated = self.prompting.rows(requests, self.texts, self.engine.limit, final)
+        self.wrote = True
+        for row in rows:
+            row.draws = None if self.sampling is None else self.sampling.draws(row.prompt)
         return OutputStream(
             len(requests), self._stream_replies(rows, [request.answer for request in requests], truncated)
         )
@@ -147,7 +154,10 @@ class VllmLanguageModel(VllmModel):
         """Return how log-likelihoods were computed, and the tokens of the first prompt."""
         del engine
         details: JSON = self.scorer.describe() if "scorer" in vars(self) else {}
-        return details | self.prompting.opening()
+        opening = self.prompting.opening()
+        sampling = sampling_record(self.sampling, self.checkpoint, f"{self.dtype} in vLLM") if self.wrote else {}
+        warnings = [*opening.get("warnings", ()), *sampling.get("warnings", ())]
+        return details | opening | sampling | ({"warnings": warnings} if warnings else {})
 
     def close(self) -> None:
         """End the engine; it is loaded again when needed."""
@@ -162,7 +172,7 @@ def part_of(batch: ScoringBatch, scores: Sequence[tuple[int, float]]) -> Part[fl
 
 
 def decoding(row: Row, answer: AnswerFormat | None, penalty: float = 1.0) -> SamplingParams:
-    """Return parameters for greedy decoding of the rest of a row.
+    """Return parameters for decoding the rest of a row, with a seed of its own if it is sampled.
 
     While it may think, the mark that closes the thinking ends the request. Stop texts and the format hold for the
     answer.
@@ -181,13 +191,23 @@ def decoding(row: Row, answer: AnswerFormat | None, penalty: float = 1.0) -> Sam
     elif answer is not None:
         structure = StructuredOutputsParams(grammar=grammar_of(answer))
     return SamplingParams(
-        temperature=0.0,
+        **sampling_arguments(row),
         max_tokens=row.remaining,
         repetition_penalty=penalty,
         stop=stop,
         skip_special_tokens=False,  # a mark may be one, and would not be found
         structured_outputs=structure,
     )
+
+
+def sampling_arguments(row: Row) -> JSON:
+    """Return vLLM's arguments for the next tokens of a row. Its random numbers are others than those of `causal`."""
+    if row.draws is None:
+        return {"temperature": 0.0}
+    sampling = row.draws.sampling
+    options = {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
+    seed = row.draws.key(len(row.written)) % MAX_SEED
+    return {name: value for name, value in options.items() if value is not None} | {"seed": seed}
 
 
 def continue_row(row: Row, output: CompletionOutput, answer: AnswerFormat | None) -> None:

@@ -27,6 +27,7 @@ OWN_OPTIONS = frozenset(field.name for field in fields(VllmSettings)) - {
     "engine",
     "model",
     "reasoning",
+    "seed",
 }
 
 
@@ -38,6 +39,7 @@ def vllm(
     batch_size: int | str = "auto",
     apply_chat_template: bool | None = None,
     reasoning: Reasoning | None = None,
+    seed: int = 0,
     **options: Any,
 ) -> VllmLanguageModel | VllmEncoder | VllmCrossEncoder:
     """Open a folder or hub id in vLLM: a causal model, an encoder or a cross-encoder.
@@ -48,12 +50,13 @@ def vllm(
         batch_size: most requests at a time, vLLM's `max_num_seqs`; "auto" leaves it to vLLM.
         apply_chat_template: whether conversations are rendered by the chat template.
         reasoning: whether and how long a causal model thinks before it answers (--reasoning).
+        seed: number that distinguishes samples.
         options: those of `VllmSettings` and of vLLM's `LLM`.
 
     Raises:
         ModelError: vLLM is not installed, an unknown option, no such model or one that vLLM has no task for here, fewer
             devices than asked for, or a chat template without a choice on whether to use it; --reasoning for a model
-            that is not known to think.
+            that is not known to think, and what `sampling_of` raises.
     """
     if find_spec("vllm") is None:
         raise ModelError(
@@ -67,7 +70,12 @@ def vllm(
     own_options = {name: value for name, value in options.items() if name in OWN_OPTIONS}
     engine = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
     settings = VllmSettings(
-        model=model, apply_chat_template=apply_chat_template, reasoning=reasoning, **own_options, engine=engine
+        model=model,
+        apply_chat_template=apply_chat_template,
+        reasoning=reasoning,
+        seed=seed,
+        **own_options,
+        engine=engine,
     )
     opened_model = open_checkpoint(settings, locate(settings.model, settings.revision))
     report_loading()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from figeval.reasoning import Reasoning
 from figeval.types import JSON, TextRole
 
+from ..causal.decoding import check_sampling
 from ..encoders.prompts import check_prompts
 from ..torch_models.checkpoint import Checkpoint
 from ..torch_models.loading import choose_dtype, load_tokenizer
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 SCORINGS = ("auto", "rows", "cached", "tree")
 # Options that change the speed of an answer, but not its content.
 PACE = frozenset({"disable_log_stats", "enforce_eager", "gpu_memory_utilization", "max_num_seqs", "scoring"})
+
+# Options of figeval that change it.
+ANSWERING = ("dtype", "add_bos_token", "prefix_token_id", "enable_thinking", "temperature", "top_k", "top_p")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,11 @@ class VllmSettings:
         query_prompt: prompt that an encoder reads before queries, as for the model `encoder`.
         document_prompt: the same before what queries are compared with.
         text_prompt: the same before texts that are compared with others of their kind.
+        temperature: divisor of the scores of tokens, of which one is drawn; 0 for the likeliest token, the default.
+        top_k: number of the likeliest tokens from which one is drawn; None for all.
+        top_p: share of the probability that the likeliest tokens must reach, from which one is drawn; None for all.
+        seed: number that distinguishes samples; by default that of the run.
+        generation: "checkpoint" to sample as its generation_config.json says, if it does; other options outrank it.
         scoring: way of computing log-likelihoods (see `scoring`), or "auto" for the fastest one that is right.
         engine: options of vLLM's `LLM`, such as tensor_parallel_size, max_model_len or quantization.
 
@@ -63,6 +72,11 @@ class VllmSettings:
     query_prompt: str | None = None
     document_prompt: str | None = None
     text_prompt: str | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int = 0
+    generation: str = "greedy"
     scoring: str = "auto"
     engine: Mapping[str, Any] = field(default_factory=dict)
 
@@ -70,6 +84,7 @@ class VllmSettings:
         one_of("dtype", self.dtype, DTYPES)
         one_of("scoring", self.scoring, SCORINGS)
         check_prompts(self.prompts)
+        check_sampling(self)
 
     @property
     def prompts(self) -> dict[TextRole, str | None]:
@@ -79,9 +94,9 @@ class VllmSettings:
     @property
     def answering(self) -> dict[str, object]:
         """The options that can change an answer beyond rounding."""
-        options = {
-            name: getattr(self, name) for name in ("dtype", "add_bos_token", "prefix_token_id", "enable_thinking")
-        }
+        options = {name: getattr(self, name) for name in ANSWERING}
+        if options["temperature"] or self.generation != "greedy":
+            options |= {"seed": self.seed, "generation": self.generation}
         engine = {name: value for name, value in self.engine.items() if name not in PACE}
         return {name: value for name, value in sorted((options | engine).items()) if value is not None}
 

@@ -207,6 +207,22 @@ def test_answers_are_those_of_causal(gpt2: Path, open_model: Any) -> None:
     assert (stopped.text, stopped.finish) == (replies.values[0].text.partition(stop)[0], "stop")
 
 
+def test_every_request_is_sampled_with_a_seed_of_its_own(gpt2: Path, open_model: Any) -> None:
+    prompts = [Prompt((Message("user", line),), max_new_tokens=12) for line in LINES]
+    options = {"temperature": 0.9, "top_k": 20, "top_p": 1}
+
+    def texts(requests: list[Prompt], **flags: Any) -> list[str]:
+        return [reply.text for reply in open_model("vllm", gpt2, **options, **flags).generate(requests).values]
+
+    sampled = texts(prompts)
+    assert texts(prompts[::-1])[::-1] == sampled == texts(prompts[:2]) + texts(prompts[2:])
+    assert texts(prompts, seed=1) != sampled
+    model = open_model("vllm", gpt2, **options)
+    model.generate(prompts).gathered()
+    assert model.describe()["sampling"] == {**options, "seed": 0}
+    assert "vLLM" in model.describe()["warnings"][0]
+
+
 def test_penalties_of_the_generation_config_are_those_of_causal(gpt2: Path, tmp_path: Path, open_model: Any) -> None:
     """Qwen2.5's config asks for one; vLLM applies it only if it is told."""
     folder = Path(shutil.copytree(gpt2, tmp_path / "penal"))
@@ -423,6 +439,9 @@ def test_the_fingerprint_follows_what_changes_answers(gpt2: Path, workshop: Work
     assert plain == open_model("vllm", gpt2, gpu_memory_utilization=0.5, batch_size=4, scoring="tree").fingerprint()
     assert plain != open_model("vllm", gpt2, max_model_len=32).fingerprint()
     assert plain != open_model("vllm", workshop("llama", "ForCausalLM")).fingerprint()
+    assert plain == open_model("vllm", gpt2, seed=1).fingerprint()
+    sampled = [open_model("vllm", gpt2, temperature=1, seed=seed).fingerprint() for seed in (0, 1)]
+    assert len({plain, *sampled}) == 3
 
 
 @pytest.mark.parametrize(
@@ -438,6 +457,8 @@ def test_the_fingerprint_follows_what_changes_answers(gpt2: Path, workshop: Work
         ({"generation_config": "x"}, "no option 'generation_config'"),
         ({"scoring": "trees"}, "did you mean 'tree'"),
         ({"device": "cuda"}, "leave --device out"),
+        ({"top_p": 2, "temperature": 1}, "top_p=2"),
+        ({"top_k": 5}, "add temperature"),
         ({"batch_size": "many"}, "not a positive integer"),
     ],
 )

@@ -13,7 +13,7 @@ import torch
 from transformers import CompileConfig
 
 from figeval import ModelError
-from figeval.builtin.plugins.causal.generation import attention
+from figeval.builtin.plugins.causal.generation import attention, whole_batches
 from figeval.builtin.plugins.causal.generation.fastest import FastestWriter, fastest_writer
 from figeval.builtin.plugins.causal.generation.row import End, Row, Thinking
 from figeval.builtin.plugins.causal.generation.self_test import writer_for
@@ -249,8 +249,21 @@ def test_texts_that_are_not_those_of_the_model_are_written_again() -> None:
     list(writer.write(rows))
     assert [row.written for row in rows] == [greedy_tokens(model, row) for row in rows]
     generate_way = writer.describe()["ways"]["generate"]
-    assert "below the likeliest" in generate_way["dropped"]
+    assert "nats below" in generate_way["dropped"]
     assert generate_way["tokens"] == 0
+
+
+def test_a_way_that_draws_other_tokens_is_dropped(gpt2: Path, open_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Greedy:
+        def __init__(self, *_: object) -> None: ...
+
+        def __call__(self, _ids: Any, scores: Any) -> Any:
+            return scores
+
+    monkeypatch.setattr(whole_batches, "DrawProcessor", Greedy)
+    model = open_model("hf", gpt2, writing="generate", temperature=1.0)
+    assert model.generate(prompts()).values == open_model("hf", gpt2, temperature=1.0).generate(prompts()).values
+    assert model.describe()["writing"]["ways"]["generate"]["dropped"]
 
 
 # ---- the choice ------------------------------------------------------------------------------------------------------

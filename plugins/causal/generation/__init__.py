@@ -1,10 +1,11 @@
-"""Greedy generation: many prompts together, of which each gets the text that it gets alone.
+"""Generation: many prompts together, of which each gets the text that it gets alone.
 
 | module | contents |
 |---|---|
 | `row` | a prompt and the text that continues it: thinking, answer, and what ends them |
 | `thinking` | by which marks models set their thinking apart, and how chat templates switch it |
 | `grammar` | formats of answers, as tokens that may follow |
+| `sampling` | tokens drawn with random numbers of the request's own |
 | `prefixes` | numpy only: which prompts begin alike, and what of them is read once |
 | `row_cache` | keys and values of all rows, in buffers in which rows come and go |
 | `decoder` | the loop: reads waiting prompts, writes a token of every row, and lets ended rows leave |

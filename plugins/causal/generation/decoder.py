@@ -23,6 +23,7 @@ from .attention import grouped_attention
 from .prefixes import Beginning, by_beginning, shared_prompt_length
 from .row import Row
 from .row_cache import RowCache
+from .sampling import choose_tokens
 
 if TYPE_CHECKING:
     import torch
@@ -242,7 +243,7 @@ class Batch:
         return self.decoder.scores(ids, *self.cache.positions(ids.device), self.cache.cache)
 
     def _take(self, first: int, scores: Tensor) -> list[Row]:
-        """Continue the rows from `first` on by their likeliest tokens; those that have ended leave and are returned."""
+        """Continue the rows from `first` on by a token each; those that have ended leave and are returned."""
         import torch
 
         rows = [member.row for member in self.rows[first:]]
@@ -250,7 +251,8 @@ class Batch:
             scores = torch.cat(
                 [self._adjust_scores(row, row_scores) for row, row_scores in zip(rows, scores.split(1), strict=True)]
             )
-        for row, token in zip(rows, scores.argmax(-1).tolist(), strict=True):
+        tokens = choose_tokens(scores, [row.draws for row in rows], [len(row.written) for row in rows])
+        for row, token in zip(rows, tokens.tolist(), strict=True):
             row.take(token)
         for slot in reversed(range(first, len(self.rows))):
             if self.rows[slot].row.finish is not None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
+    from .sampling import Draws
+
 LOOK_BACK = 2  # tokens more, because decoding drops a blank before the first one
 
 
@@ -128,6 +130,7 @@ class Row:
         end: what ends the answer.
         thinking: the thinking before the answer; None if there is none.
         format: what the answer must look like; None for anything.
+        draws: by which tokens are drawn; None for the likeliest ones.
         written: ids of the text's tokens so far.
         finish: why the text ended, or None as long as it has not.
     """
@@ -137,6 +140,7 @@ class Row:
     end: End
     thinking: Thinking | None = None
     format: Format | None = None
+    draws: Draws | None = None
     written: list[int] = field(default_factory=list)
     finish: Finish | None = None
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from figeval.types import JSON
@@ -112,10 +111,10 @@ class StaticWay(WritingWay[WholeBatches]):
 
 
 class ContinuousWay(WritingWay[Continuous]):
-    """Continuous batching, which cannot hold rows to formats."""
+    """Continuous batching, which can neither hold rows to formats nor draw their tokens."""
 
     def takes(self, row: Row) -> bool:
-        return row.format is None
+        return row.format is None and row.draws is None
 
     def pause(self) -> None:
         """Release the pages."""
@@ -168,7 +167,7 @@ def refusal(name: str, decoder: Decoder) -> str:
 
 
 def disagreement(decoder: Decoder, rows: Sequence[Row]) -> str:
-    """Return how far the texts of rows are from the likeliest ones, or "" if that is rounding: two tokens may be equal.
+    """Return how far the texts of rows are from those of the model, or "" if that is rounding: two tokens may be equal.
 
     Args:
         decoder: own decoding of the model.
@@ -178,13 +177,12 @@ def disagreement(decoder: Decoder, rows: Sequence[Row]) -> str:
 
     if decoder.processors:  # which transformers' loop applies itself
         return ""
-    gaps = [likeliest - actual for likeliest, actual in map(partial(_scores_of, decoder), rows)]
-    gap = torch.cat(gaps).mean().item()
-    return "" if gap <= tolerance(decoder) else f"its tokens are {gap:.2g} nats below the likeliest ones"
+    gap = torch.cat([_gaps(decoder, row) for row in rows]).mean().item()
+    return "" if gap <= tolerance(decoder) else f"its tokens are {gap:.2g} nats below those of the model"
 
 
-def _scores_of(decoder: Decoder, row: Row) -> tuple[Tensor, Tensor]:
-    """Return the scores of the likeliest tokens and of those that a row has, from a plain pass over its text."""
+def _gaps(decoder: Decoder, row: Row) -> Tensor:
+    """Return how far the tokens of a row are behind the likeliest ones, or those to be drawn, in a plain pass."""
     import torch
 
     model, text_ids = decoder.model, row.written[:CHECKED_TOKENS]
@@ -193,7 +191,9 @@ def _scores_of(decoder: Decoder, row: Row) -> tuple[Tensor, Tensor]:
     autocast = torch.autocast(ids.device.type, decoder.autocast, enabled=decoder.autocast is not None)
     with torch.inference_mode(), autocast:
         scores = model(input_ids=ids, **keep).logits[0, -len(text_ids) - 1 : -1].float()
-    return scores.max(-1).values, scores.gather(-1, ids[0, len(row.prompt) :, None])[:, 0]
+    if row.draws is not None:
+        return row.draws.lag(scores, text_ids)
+    return scores.max(-1).values - scores.gather(-1, ids[0, len(row.prompt) :, None])[:, 0]
 
 
 def worth_trying(decoder: Decoder) -> list[str]:

@@ -21,6 +21,7 @@ from ...torch_models.tokens import pad
 from ..engine.bodies import cache_argument
 from .attention import grouped_attention
 from .row import Row
+from .sampling import DrawProcessor
 
 if TYPE_CHECKING:
     import torch
@@ -99,14 +100,20 @@ class WholeBatches:
             row.restart()
         rows = batch if self.fixed is None else self.fixed.fill_up(batch)
         model = self.model
+        inputs = self._inputs(rows)
+        columns = 1 if model.config.is_encoder_decoder else inputs["input_ids"].shape[1]
         has_formats = any(row.format is not None for row in rows)
+        is_sampled = any(row.draws is not None for row in rows)
+        processors: list[FormatProcessor | DrawProcessor] = [FormatProcessor(rows)] if has_formats else []
+        processors += [DrawProcessor([row.draws for row in rows], columns)] if is_sampled else []
         # There is one row per beam, and the best of them is known at the end only.
-        beams = not has_formats and (model.generation_config.num_beams or 1) > 1
-        # A beam would need a format of its own.
-        overrides: JSON = {"num_beams": 1, **dict.fromkeys(FORCING_OPTIONS)} if has_formats else {}
+        beams = not processors and (model.generation_config.num_beams or 1) > 1
+        # A beam would need a format of its own, and draws.
+        overrides: JSON = {"num_beams": 1} if processors else {}
+        overrides |= dict.fromkeys(FORCING_OPTIONS) if has_formats else {}
         with self._context(), config_errors():
             output_ids = model.generate(
-                **self._inputs(rows),
+                **inputs,
                 **({} if self.fixed is None else self.fixed.cache_of(model)),
                 max_new_tokens=max(row.max_tokens for row in rows),
                 do_sample=False,
@@ -114,12 +121,11 @@ class WholeBatches:
                 use_cache=True,
                 pad_token_id=self.padding,
                 stopping_criteria=StoppingCriteriaList([] if beams else [RowListener(rows)]),
-                logits_processor=LogitsProcessorList([FormatProcessor(rows)] if has_formats else []),
+                logits_processor=LogitsProcessorList(processors),
                 **overrides,
             )
         if beams:
-            prompt_length = 1 if model.config.is_encoder_decoder else max(len(row.prompt) for row in rows)
-            for tokens in output_ids[:, prompt_length:].T.tolist():
+            for tokens in output_ids[:, columns:].T.tolist():
                 take(rows, tokens)
         for row in rows:
             row.finish = row.finish or "length"  # cut off by the model's own generation config

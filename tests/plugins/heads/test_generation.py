@@ -118,6 +118,34 @@ def test_texts_do_not_depend_on_what_is_written_beside_them(
     assert {reply.finish for reply in together} <= {"stop", "length"}
 
 
+@pytest.mark.parametrize(("kind", "architecture", "factory"), MODELS)
+def test_a_trained_model_samples_as_it_declares(
+    kind: str, architecture: str, factory: Any, workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]
+) -> None:
+    sampled = {"max_new_tokens": 12, "temperature": 1.5, "top_k": 30}
+    learner = factory(setup(workshop(kind, architecture, **SPREAD.get(kind, {})), **sampled))
+    learner.features(EXAMPLES)
+    network = learner.network()
+    in_training = texts_of(learner.backend(network.eval()))
+    saved = write_network(learner, network, tmp_path / "saved")
+    model = open_model(saved)
+    assert texts_of(model) == in_training == texts_of(open_model(saved, batch_size=1))
+    assert model.describe()["sampling"] == {"temperature": 1.5, "top_k": 30, "seed": 0}
+    assert texts_of(open_model(saved, seed=1)) != in_training
+    greedy = texts_of(open_model(saved, temperature=0, num_beams=1))
+    assert greedy != in_training
+    assert greedy == texts_of(open_model(saved, temperature=1e-9)) == texts_of(open_model(saved, top_k=1))
+    assert texts_of(open_model(saved, num_beams=4)) != in_training, "beams outrank what is declared"
+    with pytest.raises(FigevalError, match="exclude"):
+        open_model(saved, num_beams=4, temperature=0.7)
+    with pytest.raises(FigevalError, match="exclude"):
+        factory(setup(workshop(kind, architecture), num_beams=4, temperature=0.7))
+
+
+def texts_of(backend: Any) -> list[str]:
+    return [reply.text for reply in backend.write(inputs_of(EXAMPLES)).values]
+
+
 def test_beams_are_those_of_transformers(workshop: Workshop) -> None:
     """A plain call for one example, with the decoder start token of the configuration."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer

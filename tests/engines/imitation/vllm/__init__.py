@@ -28,9 +28,12 @@ class SamplingParams:
     skip_reading_prefix_cache: bool | None = None
     logprob_token_ids: list[int] | None = None
     structured_outputs: Any = None
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int | None = None
 
     def __post_init__(self) -> None:
-        assert self.temperature == 0.0
+        assert self.temperature == 0.0 or 0 <= self.seed < 2**63
         if len(self.logprob_token_ids or ()) > 128:
             raise ValueError("Too many logprob_token_ids")
         if self.skip_reading_prefix_cache is None:
@@ -147,17 +150,21 @@ class LLM:
         return max((end for end in ends if tuple(ids[:end]) in self.blocks), default=0)
 
     def written(self, ids: list[int], params: Any) -> tuple[list[int], str]:
-        """The likeliest tokens, up to one that ends a text, a stop text, or the end of a format."""
+        """The tokens, up to one that ends a text, a stop text, or the end of a format."""
         import torch
         from transformers import RepetitionPenaltyLogitsProcessor
 
         text: list[int] = []
         changed = RepetitionPenaltyLogitsProcessor(params.repetition_penalty)
         held = self.matcher(params.structured_outputs)
+        dice = torch.Generator().manual_seed(params.seed or 0)
         while len(text) < params.max_tokens:
             read = torch.tensor([[*ids, *text]])
             scores = changed(read, self.network(input_ids=read).logits[:, -1])
-            token = self.likeliest(ids, text, scores) if held is None else self.held(held, scores)
+            if params.temperature:
+                token = self.drawn(scores, params, dice)
+            else:
+                token = self.likeliest(ids, text, scores) if held is None else self.held(held, scores)
             text.append(token)
             shown = self.tokenizer.decode(text, skip_special_tokens=params.skip_special_tokens)
             if token == self.tokenizer.eos_token_id or any(stop in shown for stop in params.stop):
@@ -167,6 +174,15 @@ class LLM:
     def likeliest(self, ids: list[int], text: list[int], scores: Any) -> int:
         """The token after a prompt and a text; tests dictate others."""
         return int(scores.argmax())
+
+    def drawn(self, scores: Any, params: Any, dice: Any) -> int:
+        """A token of the likeliest ones; top_p is left out."""
+        import torch
+
+        likeliest = scores[0].topk(params.top_k or scores.shape[-1])
+        return int(
+            likeliest.indices[torch.multinomial((likeliest.values / params.temperature).softmax(-1), 1, generator=dice)]
+        )
 
     def matcher(self, held: Any) -> Any:
         """The state of a grammar at the beginning of a text, or None; a new one for every request."""
