@@ -89,7 +89,8 @@ def test_what_the_papers_print(presets: Presets) -> None:
     assert (code["epochs"], presets["released:table6-t5"]["settings"]["epochs"]) == (60, 30)
     assert presets["released:table7-mo2st-t5"]["settings"]["head_args"]["max_new_tokens"] == 512
     writer = presets["paper:table7-st2mo-gpt2"]
-    assert writer["printed"] == {"head": "causal", "lr": 3e-5, "batch_size": 16, "max_length": 1024}
+    assert (writer["printed"]["head"], writer["printed"]["head_args"]) == ("causal", {"temperature": 0.7})
+    assert "top_k" not in writer["printed"]["head_args"] and writer["settings"]["head_args"]["top_k"] == 40
     assert "epochs" not in writer["settings"] and any("Epochs" in sentence for sentence in writer["unknown"])
     assert presets["paper:table6-bert-without-story"]["settings"]["probe"] == "no_query"
     retrieval = {"k": 10, "retriever": "bert-base-uncased", "pooling": "mean"}
