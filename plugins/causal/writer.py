@@ -34,9 +34,9 @@ from ..torch_models.loading import (
 )
 from ..torch_models.settings import Configured, positive
 from ..torch_models.tokens import IDS, Tokens, bare_ids, pad, padding_of, tokenize
-from .decoding import WritingSettings, refuse_beams, rounding_of, sampling_of, sampling_record
+from .decoding import Decoding, WritingSettings, decoding_of, refuse_beams
 from .engine.bodies import cache_bytes_per_token
-from .generation.sampling import DrawProcessor, Sampling
+from .generation.sampling import DrawProcessor
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -207,10 +207,10 @@ class WriterNetwork(LoadedModel):
 class WriterModel(Neural[WriterSettings, WriterNetwork]):
     """A model that writes texts."""
 
-    def __init__(self, setup: ModelSetup[WriterSettings], sampling: Sampling | None = None) -> None:
+    def __init__(self, setup: ModelSetup[WriterSettings], decoding: Decoding) -> None:
         super().__init__(setup)
-        self.sampling = sampling
-        self.beams = 1 if sampling is not None else setup.settings.num_beams or NUM_BEAMS
+        self.decoding = decoding
+        self.beams = 1 if decoding.sampling is not None else setup.settings.num_beams or NUM_BEAMS
         self.budget = TokenBudget.for_writing(setup.device.partition(":")[0], setup.settings.rows)
 
     def write(self, requests: Sequence[Inputs]) -> OutputStream[Reply]:
@@ -245,8 +245,8 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
 
         prompt_length = batch[IDS].shape[1] if network.causal else 1
         processors = LogitsProcessorList()
-        if self.sampling is not None:
-            processors.append(DrawProcessor([self.sampling.draws(prompt) for prompt in prompts], prompt_length))
+        if self.decoding.sampling is not None:
+            processors.append(DrawProcessor([self.decoding.draws(prompt) for prompt in prompts], prompt_length))
         with torch.inference_mode(), suppress_logging():
             output_ids = network.model.generate(**batch, generation_config=decoding, logits_processor=processors)
         return [self._reply(network.tokenizer, ids) for ids in output_ids[:, prompt_length:].tolist()]
@@ -302,7 +302,7 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
                 "max_new_tokens": network.room(settings.longest),
                 "no_repeat_ngram_size": network.model.generation_config.no_repeat_ngram_size or 0,
             }
-            | sampling_record(self.sampling, self.setup.checkpoint, rounding_of(self.setup.dtype, self.setup.device))
+            | self.decoding.record(self.setup.dtype, self.setup.device)
         )
 
 
@@ -310,17 +310,17 @@ def open_writer(settings: WriterSettings) -> WriterModel:
     """Open a model that was trained to write from a folder or hub id.
 
     Raises:
-        ModelError: no such model, one without a declared training, a setting that `prepare` or `sampling_of` rejects,
+        ModelError: no such model, one without a declared training, a setting that `prepare` or `decoding_of` rejects,
             or beams and sampling together.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, "writer")
     declared = with_declared(settings, checkpoint)
-    beams = settings.num_beams if settings.num_beams != 1 else None
-    sampling = sampling_of(settings, checkpoint, None if beams else declared)  # beams outrank what is declared
-    if sampling is not None:
-        refuse_beams(beams)
-    return WriterModel(prepare(declared, checkpoint), sampling)
+    has_beams = (settings.num_beams or 1) > 1  # which outrank what is declared
+    decoding = decoding_of(settings, checkpoint, None if has_beams else declared)
+    if decoding.sampling is not None:
+        refuse_beams(settings.num_beams)
+    return WriterModel(prepare(declared, checkpoint), decoding)
 
 
 writer = Configured(WriterSettings, open_writer)

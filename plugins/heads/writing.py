@@ -19,7 +19,7 @@ from figeval.errors import TrainError
 from figeval.task_types.generation import GenerationExample
 from figeval.types import JSON, Example
 
-from ..causal.decoding import check_filters, refuse_beams, sampling_of
+from ..causal.decoding import check_filters, decoding_of, refuse_beams
 from ..causal.engine.encoder_decoder import IGNORED
 from ..causal.writer import (
     MAX_TEXT_TOKENS,
@@ -161,8 +161,8 @@ class Writing(ABC):
         """Return the model as a backend of `figeval run`."""
         settings = WriterSettings(**self.options.decoding)
         model = WriterNetwork(network.model, self.base.tokenizer, self.base.limit, self.form)
-        sampling = sampling_of(settings, self.base.checkpoint)
-        return WriterModel(self.base.setup_of(settings, network), sampling).with_network(model)
+        decoding = decoding_of(settings, self.base.checkpoint)
+        return WriterModel(self.base.setup_of(settings, network), decoding).with_network(model)
 
     def save(self, network: LanguageNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the model as transformers does, with its tokenizer, and return its form and decoding options."""

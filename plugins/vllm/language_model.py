@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from figeval.models.capabilities import OutputStream, Part
 from figeval.types import JSON, AnswerFormat, Continuation, Finish, Message, Prompt, Reply
 
-from ..causal.decoding import sampling_of, sampling_record
+from ..causal.decoding import decoding_of
 from ..causal.generation.grammar import grammar_of
 from ..causal.generation.row import Row
 from ..causal.lm_eval_requests import CausalTokenizer
@@ -48,7 +48,7 @@ class VllmLanguageModel(VllmModel):
 
     def __init__(self, settings: VllmSettings, checkpoint: Checkpoint) -> None:
         super().__init__(settings, checkpoint)
-        self.sampling = sampling_of(settings, checkpoint)
+        self.decoding = decoding_of(settings, checkpoint)
         self.wrote = False
         if settings.apply_chat_template:
             self.chat = self._chat  # defined only if it is wanted
@@ -114,7 +114,7 @@ class VllmLanguageModel(VllmModel):
         rows, truncated = self.prompting.rows(requests, self.texts, self.engine.limit, final)
         self.wrote = True
         for row in rows:
-            row.draws = None if self.sampling is None else self.sampling.draws(row.prompt)
+            row.draws = self.decoding.draws(row.prompt)
         return OutputStream(
             len(requests), self._stream_replies(rows, [request.answer for request in requests], truncated)
         )
@@ -155,9 +155,9 @@ class VllmLanguageModel(VllmModel):
         del engine
         details: JSON = self.scorer.describe() if "scorer" in vars(self) else {}
         opening = self.prompting.opening()
-        sampling = sampling_record(self.sampling, self.checkpoint, f"{self.dtype} in vLLM") if self.wrote else {}
-        warnings = [*opening.get("warnings", ()), *sampling.get("warnings", ())]
-        return details | opening | sampling | ({"warnings": warnings} if warnings else {})
+        decoding = self.decoding.record(self.dtype, "vLLM") if self.wrote else {}
+        warnings = [*opening.get("warnings", ()), *decoding.get("warnings", ())]
+        return details | opening | decoding | ({"warnings": warnings} if warnings else {})
 
     def close(self) -> None:
         """End the engine; it is loaded again when needed."""
@@ -172,7 +172,7 @@ def part_of(batch: ScoringBatch, scores: Sequence[tuple[int, float]]) -> Part[fl
 
 
 def decoding(row: Row, answer: AnswerFormat | None, penalty: float = 1.0) -> SamplingParams:
-    """Return parameters for decoding the rest of a row, with a seed of its own if it is sampled.
+    """Return parameters for decoding the rest of a row.
 
     While it may think, the mark that closes the thinking ends the request. Stop texts and the format hold for the
     answer.

@@ -56,7 +56,7 @@ def vllm(
     Raises:
         ModelError: vLLM is not installed, an unknown option, no such model or one that vLLM has no task for here, fewer
             devices than asked for, or a chat template without a choice on whether to use it; --reasoning for a model
-            that is not known to think, and what `sampling_of` raises.
+            that is not known to think, and what `decoding_of` raises.
     """
     if find_spec("vllm") is None:
         raise ModelError(

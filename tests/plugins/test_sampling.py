@@ -169,6 +169,18 @@ def test_a_generation_config_that_samples_is_followed_on_request_only(
     assert texts(open_model("causal", gpt2, generation="checkpoint")) == texts(greedy)
 
 
+def test_a_generation_config_that_cannot_be_read_matters_only_if_it_is_to_be_followed(
+    gpt2: Path, tmp_path: Path, open_model: Any
+) -> None:
+    folder = Path(copy_with_options(gpt2, tmp_path / "m"))
+    (folder / "generation_config.json").write_text("{")
+    model = open_model("causal", folder)
+    assert texts(model) == texts(open_model("causal", gpt2))
+    assert model.describe()["writing"]
+    with pytest.raises(ModelError, match="generation_config"):
+        open_model("causal", folder, generation="checkpoint")
+
+
 @pytest.mark.parametrize("option", [{"min_p": 0.1}, {"top_k": -3}, {"num_beams": 4}, {"temperature": "warm"}])
 def test_a_generation_config_that_cannot_be_followed_says_so(
     option: dict[str, Any], gpt2: Path, tmp_path: Path, open_model: Any

@@ -118,6 +118,7 @@ def _spec(run: RunRecord, task: TaskRecord, answers: Sequence[StoredAnswer]) -> 
 def _generation(run: RunRecord) -> dict[str, Any]:
     config = run.config
     settings = {"max_tokens": config.get("max_new_tokens"), "seed": config.get("seed")}
+    settings |= run.model.description.get("sampling") or {}
     settings["system_message"] = config.get("system_instruction") or None
     return {name: value for name, value in settings.items() if value is not None}
 

@@ -26,6 +26,7 @@ MULTIPLIERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 LAST_SHIFT = 31
 BITS = 52  # of a random number; with half a unit more, a double still holds it exactly
 WITHOUT_DOUBLES = ("mps",)  # devices
+CELLS = 1 << 23  # scores at a time, since the numbers of a large batch would take gigabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,13 @@ class Sampling:
 
     def draw(self, scores: Tensor, keys: Sequence[int]) -> Tensor:
         """Return the token that each row draws, (rows,), from its scores, (rows, vocabulary), with its key."""
+        import torch
+
+        size = max(1, CELLS // scores.shape[-1])
+        starts = range(0, len(scores), size)
+        return torch.cat([self._draw(scores[start : start + size], keys[start : start + size]) for start in starts])
+
+    def _draw(self, scores: Tensor, keys: Sequence[int]) -> Tensor:
         tokens, numbers = self._race(scores, keys)
         return tokens.gather(-1, numbers.argmax(-1, keepdim=True))[:, 0].to(scores.device)
 
@@ -105,8 +113,7 @@ class Draws:
         for step, (row, token) in enumerate(zip(scores.split(1), written, strict=True)):
             drawn = int(self.sampling.draw(row, [self.key(step)]))
             pair = torch.tensor([[drawn, token]], device=row.device)
-            everything = Sampling(self.sampling.temperature)
-            _, numbers = everything._race(row, [self.key(step)])
+            _, numbers = Sampling(self.sampling.temperature)._race(row, [self.key(step)])
             first, second = numbers.to(row.device).gather(-1, pair)[0]
             lags.append((first - second).clamp_min(0) * self.sampling.temperature)
         return torch.stack(lags)
