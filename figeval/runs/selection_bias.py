@@ -65,14 +65,15 @@ def warn_of_augmentation(record: RunRecord, plans: Iterable[Plan], line: Lineage
     if not trained:
         return
     tasks = {task.task: task for task in record.tasks}
-    options = ",".join(f"{key}={trained[key]}" for key in sorted(trained))
+    flag = ",".join(f"{key}={trained[key]}" for key in sorted(trained))
     for plan in plans:
         settings = {} if plan.augment is None else plan.augment.wanted.model_dump(by_alias=True)
-        shown = {key: settings.get(key) for key in trained}
+        options = () if plan.augment is None else plan.augment.wanted.options
+        shown = {key: settings.get(key) for key in (*trained, *options)}
         if shown != trained and not (plan.variant.is_floor or plan.variant.substitute_for):
             difference = "without augmentation" if plan.augment is None else "with a different augmentation"
             mismatch = f"the model was trained on augmented examples but is asked {difference}"
-            text = f"{mismatch}; give --augment {options} as in training"
+            text = f"{mismatch}; give --augment {flag} as in training"
             tasks[plan.name].warnings.insert(0, text)
 
 

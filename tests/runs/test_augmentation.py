@@ -176,13 +176,38 @@ def test_the_index_is_computed_once(colours, own_home):
     assert len(colours.retriever.asked) == len(TRAIN) + len(TEST)
     colours.run(augment=NEIGHBOURS, fresh=True)
     assert len(colours.retriever.asked) == len(TRAIN) + len(TEST)
-    assert sorted(file.suffix for file in (own_home / "indexes").iterdir()) == [".f32", ".f32"]
+    assert [file.suffix for file in files_of_indexes(own_home)] == [".f32", ".f32"]
 
 
-def seal_vectors(file, numbers):
-    """FakeEncoder as they stand in a file of this name, the digest included."""
-    content = np.asarray(numbers, dtype="<f4").tobytes()
-    return content + sha256(file.name.encode() + b"\0" + content).digest()
+def files_of_indexes(home):
+    return [file for file in (home / "indexes").rglob("*") if file.is_file()]
+
+
+def test_texts_of_other_lists_are_not_computed_again(colours, own_home):
+    colours.run(augment=NEIGHBOURS, limit=1)
+    assert len(colours.retriever.asked) == len(TRAIN) + 1
+    colours.write(train=[*TRAIN[::-1], row("t6", "red blue", "a plum", "g")])
+    colours.run(augment=NEIGHBOURS, fresh=True)
+    assert len(colours.retriever.asked) == len(TRAIN) + len(TEST) + 1
+    reused = [(line["id"], line["retrieved"]) for line in colours.workshop.rows()]
+    for file in files_of_indexes(own_home):
+        file.unlink()
+    colours.run(augment=NEIGHBOURS, fresh=True)
+    assert reused == [(line["id"], line["retrieved"]) for line in colours.workshop.rows()]
+
+
+HEAD = 8 + 2 * 16  # bytes of the number of texts, and of the keys of two texts
+
+
+def seal_vectors(file, numbers, name=None, head=None):
+    """Numbers as they stand in a file of this name, with keys and digest."""
+    content = (head or file.read_bytes()[:HEAD]) + np.asarray(numbers, dtype="<f4").tobytes()
+    return content + sha256((name or file.name).encode() + b"\0" + content).digest()
+
+
+def swap_keys(file):
+    head = file.read_bytes()[:HEAD]
+    return head[:8] + head[24:] + head[8:24]
 
 
 HOSTILE_FILES = {
@@ -194,10 +219,15 @@ HOSTILE_FILES = {
     "an archive that is none": lambda file, right: b"PK\x03\x04 and more",
     "cut": lambda file, right: file.read_bytes()[:-5],
     "longer": lambda file, right: file.read_bytes() + b"more",
-    "a sign flipped": lambda file, right: flip_bit(file.read_bytes(), 3, 0x80),
-    "the last bit flipped": lambda file, right: flip_bit(file.read_bytes(), 0, 1),
-    "those of other texts": lambda file, right: seal_vectors(file.with_stem("another"), right),
-    "in another order": lambda file, right: right[::-1].tobytes() + file.read_bytes()[-32:],
+    "a sign flipped": lambda file, right: flip_bit(file.read_bytes(), HEAD + 3, 0x80),
+    "the last bit flipped": lambda file, right: flip_bit(file.read_bytes(), HEAD, 1),
+    "a key changed": lambda file, right: flip_bit(file.read_bytes(), 8, 1),
+    "keys in another order": lambda file, right: seal_vectors(file, right, head=swap_keys(file)),
+    "many texts": lambda file, right: seal_vectors(file, right, head=b"\xff" * 8 + file.read_bytes()[8:HEAD]),
+    "numbers of no texts": lambda file, right: seal_vectors(file, right, head=bytes(8)),
+    "no texts": lambda file, right: seal_vectors(file, [], head=bytes(8)),
+    "those of other texts": lambda file, right: seal_vectors(file, right, name="another.f32"),
+    "in another order": lambda file, right: file.read_bytes()[:HEAD] + right[::-1].tobytes() + file.read_bytes()[-32:],
     "another length": lambda file, right: seal_vectors(file, np.ones((5, 1))),
     "not of length one": lambda file, right: seal_vectors(file, np.ones((2, 3))),
     "no numbers": lambda file, right: seal_vectors(file, np.full((2, 3), np.nan)),
@@ -222,7 +252,7 @@ def flip_bit(content, index, bit):
 def index(colours, own_home):
     """The index of the two questions, which a run has made."""
     colours.run(augment=NEIGHBOURS)
-    (file,) = (file for file in (own_home / "indexes").iterdir() if file.stat().st_size == 2 * 3 * 4 + 32)
+    (file,) = (file for file in files_of_indexes(own_home) if file.stat().st_size == HEAD + 2 * 3 * 4 + 32)
     return file
 
 
@@ -231,7 +261,7 @@ def test_a_file_that_is_no_index_is_computed_again(colours, index, form):
     """Also one whose vectors have length one and are others, which nothing but its digest tells."""
     good = index.read_bytes()
     rows = colours.workshop.rows()
-    index.write_bytes(HOSTILE_FILES[form](index, np.frombuffer(good[:-32], "<f4").reshape(2, 3)))
+    index.write_bytes(HOSTILE_FILES[form](index, np.frombuffer(good[HEAD:-32], "<f4").reshape(2, 3)))
     colours.run(augment=NEIGHBOURS, fresh=True)
     assert colours.workshop.rows() == rows
     assert len(colours.retriever.asked) == len(TRAIN) + 2 * len(TEST)
@@ -272,7 +302,7 @@ def test_many_texts_are_announced_and_kept_batch_by_batch(colours, own_home, cap
     colours.retriever.function, before = colour_vector, len(colours.retriever.asked)
     colours.run(augment=NEIGHBOURS)
     assert len(colours.retriever.asked) == before + 1
-    assert len(list((own_home / "indexes").iterdir())) == 2  # the parts are gone
+    assert len(files_of_indexes(own_home)) == 2  # the parts are gone
 
 
 def test_how_far_a_slow_index_is(colours, own_home, capsys, monkeypatch):

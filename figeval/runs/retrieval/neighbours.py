@@ -1,28 +1,21 @@
 """Nearest-neighbour search among training examples, excluding those that would give away the answer to a question.
 
-The unit vectors of texts come from a frozen embedding model, and are cached in `FIGEVAL_HOME/indexes`. The name of a
-file is a digest of the model's fingerprint and the texts, so a file never becomes stale, and several processes may
-write the same one. It contains little-endian float32 numbers, followed by their digest. Since the folder may have been
-filled by somebody else and disks fail, the vectors are recomputed if a file is not valid for the texts.
+The unit vectors of texts come from a frozen embedding model, and are kept in `FIGEVAL_HOME/indexes` (`vector_files`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from figeval.errors import CapabilityError, DataError, ModelError, OptionNeeded, TaskError
-from figeval.io.files import home, read_bytes
+from figeval.io.files import home
 from figeval.io.frontend import notice
 from figeval.io.text import one_line, pluralize
 from figeval.language.questions import core_of, question_keys
@@ -30,21 +23,15 @@ from figeval.models.capabilities import ask
 from figeval.models.model import Model, open_model
 from figeval.prompts import MAX_NAMED_IDS, Leaks, too_few
 from figeval.runs.harness import Harness
+from figeval.runs.retrieval.vector_files import VectorFiles
 from figeval.task_types.base import TaskType
 from figeval.types import Example, Text
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from figeval.runs.retrieval.vector_files import Vectors
 
-    Vectors: TypeAlias = npt.NDArray[np.float32]
-
-FORMAT = 1  # version of the files; increased whenever the computation changes
-DIMENSIONS = 1 << 14  # largest dimension of a vector
 BATCH = 128  # texts that are embedded together, and stored at once
 PAUSE = 10.0  # seconds between two progress messages
-DIGEST = hashlib.sha256().digest_size
-TOLERANCE = 1e-3  # largest deviation of a vector's length from 1
 
 
 @dataclass(frozen=True)
@@ -96,13 +83,12 @@ class Retriever:
         """Digest that changes whenever a vector could change."""
         return self.model.fingerprint()
 
-    def digest(self, texts: Sequence[str]) -> str:
-        """Return a digest of the model, its options and the texts, in order, as 32 hex digits."""
-        options = [dict(self.options)] if self.options else []
-        hasher = hashlib.sha256(json.dumps([FORMAT, self.fingerprint, *options], sort_keys=True).encode())
-        for text in texts:
-            hasher.update(json.dumps(text).encode() + b"\n")
-        return hasher.hexdigest()[:32]
+    @cached_property
+    def files(self) -> VectorFiles:
+        """The vectors that were computed before."""
+        options = json.dumps(dict(self.options), sort_keys=True) if self.options else ""
+        model = f"{self.fingerprint} {options}".strip()
+        return VectorFiles(home() / "indexes" / hashlib.sha256(model.encode()).hexdigest()[:16], model)
 
     def vectors(self, texts: Sequence[str], noun: str = "texts") -> Vectors:
         """Return a vector for each text, from disk if they were computed before.
@@ -117,38 +103,39 @@ class Retriever:
             CapabilityError: the model cannot embed texts.
             DataError: the vectors cannot be stored, or one of them is not finite.
         """
-        file = self._file(texts)
-        stored = _read(file, len(texts))
+        stored = self.files.read(texts)
         if stored is None:
+            import numpy as np
+
             different = list(dict.fromkeys(texts))
-            batches = [different[begin : begin + BATCH] for begin in range(0, len(different), BATCH)]
-            embedded = self._computed(different) if len(batches) < 2 else self._by_batches(batches, noun)
-            indexes = {text: number for number, text in enumerate(different)}
-            stored = embedded[[indexes[text] for text in texts]]
-            _write(file, stored)
-            for batch in batches if len(batches) > 1 else ():
-                with suppress(OSError):
-                    self._file(batch).unlink()
+            vectors_by_text = self.files.gather(different)
+            missing = [text for text in different if text not in vectors_by_text]
+            vectors_by_text |= self._by_batches(missing, noun)
+            if len({vector.shape for vector in vectors_by_text.values()}) > 1:  # files of another model under this name
+                vectors_by_text = self._by_batches(different, noun)
+            stored = np.stack([vectors_by_text[text] for text in texts])
+            if missing or len(texts) > BATCH:  # a few texts are found in the files of other lists as fast
+                self.files.write(texts, stored)
+                self.files.remove_parts(different)
         return stored
 
-    def _by_batches(self, batches: Sequence[Sequence[str]], noun: str) -> Vectors:
-        """Return the vectors of many texts. Each batch is stored at once, so an interrupt loses at most one batch."""
-        import numpy as np
-
-        count, done = sum(map(len, batches)), 0
-        notice(f"indexing {count} {noun} with {self.name} (once)")
+    def _by_batches(self, texts: Sequence[str], noun: str) -> dict[str, Vectors]:
+        """Return computed vectors by text. Each of many batches is stored at once: an interrupt loses one at most."""
+        vectors: dict[str, Vectors] = {}
+        count = len(texts)
+        if count > BATCH:
+            notice(f"indexing {count} {noun} with {self.name} (once)")
         began = last_notice = time.monotonic()
-        blocks = []
-        for batch in batches:
-            blocks.append(self.vectors(batch))
-            done += len(batch)
+        for begin in range(0, count, BATCH):
+            batch = texts[begin : begin + BATCH]
+            computed = self._computed(batch)
+            if count > BATCH:
+                self.files.write(batch, computed, part=True)
+            vectors |= zip(batch, computed, strict=True)
             if (moment := time.monotonic()) - last_notice > PAUSE:
                 last_notice = moment
-                notice(f"indexing: {done} of {count} {noun} after {moment - began:.0f} s")
-        return np.concatenate(blocks)
-
-    def _file(self, texts: Sequence[str]) -> Path:
-        return home() / "indexes" / f"{self.digest(texts)}.f32"
+                notice(f"indexing: {len(vectors)} of {count} {noun} after {moment - began:.0f} s")
+        return vectors
 
     def _computed(self, texts: Sequence[str]) -> Vectors:
         """Return vectors computed by the model, of length 1; those that are zero or all NaN become zero."""
@@ -165,52 +152,6 @@ class Retriever:
                 f"{one_line(texts[broken[0]], 60)!r}; use another one"
             )
         return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0), dtype=np.float32)
-
-
-def _read(file: Path, n: int) -> Vectors | None:
-    """Return the vectors of n texts, or None if the file does not exist or is not valid."""
-    import numpy as np
-
-    if file.is_symlink() or not file.is_file():
-        return None
-    try:
-        data = read_bytes(file, DataError, max_bytes=4 * n * DIMENSIONS + DIGEST)
-    except DataError:
-        return None
-    numbers, digest = data[:-DIGEST], data[-DIGEST:]
-    if digest != _digest(file.name, numbers) or not numbers or len(numbers) % (4 * n):
-        return None
-    vectors: Vectors = np.frombuffer(numbers, dtype="<f4").reshape(n, -1).astype(np.float32)
-    with np.errstate(all="ignore"):
-        lengths = np.linalg.norm(vectors, axis=1)
-    is_valid = (np.abs(lengths - 1) < TOLERANCE) | (lengths == 0)  # False for NaN
-    return vectors if is_valid.all() else None
-
-
-def _digest(name: str, numbers: bytes) -> bytes:
-    """Return the digest that follows the numbers in a file; it covers the numbers and the name of the file."""
-    return hashlib.sha256(name.encode() + b"\0" + numbers).digest()
-
-
-def _write(file: Path, vectors: Vectors) -> None:
-    """Write a file atomically, since another process may be writing the same one."""
-    numbers = vectors.astype("<f4").tobytes()
-    temporary_file: str | None = None
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary_file = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(numbers)
-            stream.write(_digest(file.name, numbers))
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary_file).replace(file)
-    except OSError as error:
-        if temporary_file is not None:
-            with suppress(OSError):
-                Path(temporary_file).unlink()
-        remedy = "remove that folder" if file.is_dir() else "set FIGEVAL_HOME to a writable folder with free space"
-        raise DataError(f"cannot write {file} ({error.strerror or error}); {remedy}") from error
 
 
 QUESTIONS = 1024  # questions that are embedded and stored together
@@ -267,7 +208,7 @@ class NearestExamples:
     @cached_property
     def digest(self) -> str:
         """The name of the index, a digest of the retriever and all texts."""
-        return self.retriever.digest(self.texts)
+        return self.retriever.files.digest(self.texts)
 
     @cached_property
     def _vectors(self) -> Vectors:
