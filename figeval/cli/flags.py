@@ -118,6 +118,7 @@ seed = run_flags("seed")
 SHARED: dict[str, Callable[[Any], Any]] = {
     "batch": batch,
     "budget": budget,
+    "data": shared.own_data,
     "include_path": shared.include_path,
     "json": shared.as_json,
     "model_args": model_args,
@@ -132,7 +133,8 @@ def shared_options(*names: str) -> Callable[[C], C]:
 
     Args:
         names: the options, in the order of `--help`: `json` (`--json`, the argument `as_json`), `include_path`
-            (folders with task files, and the flags for the files that these may read), `seed`, `model_args`, `budget`
+            (folders with task files, and the flags for the files that these may read), `data` (`--data`: copies of
+            benchmarks, for `DataContext.copies`), `seed`, `model_args`, `budget`
             (`--max_cost`, `--max_tokens`), `batch` (`--batch`, `--resubmit_lost`), `portion` (`--limit`, `--sample`,
             `--stratify`), and `prompting` (the form of questions).
 

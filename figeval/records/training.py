@@ -79,6 +79,7 @@ class Parameters(Stored):
 
     total: int
     trainable: int
+    head: int | None = Field(default=None, description="on top of the pretrained model, if it has a head")
 
 
 class Passes(Stored):

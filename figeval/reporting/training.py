@@ -61,8 +61,8 @@ def notes(record: TrainingRecord, floor: str = "") -> Iterator[str]:
     yield f"{took} and {record.tokens:,} tokens, peak memory {record.peak_memory_mb:,.0f} MB"
     if passes := record.passes:
         yield f"{passes.per_step:g} passes per step"
-    if sizes := record.parameters:
-        yield f"{sizes.trainable:,} of {sizes.total:,} parameters trained"
+    if sizes := weights(record):
+        yield sizes
     if probe := record.config.probe:
         yield f"trained on the probe {probe} of {record.task}"
     if floor:
@@ -82,6 +82,14 @@ def gain(record: TrainingRecord) -> str:
     split = "test" if record.config.select_on == "test" else "dev"
     doubt = "" if record.improved else "; no checkpoint was better than the model before training"
     return f"on {split}, before training → step {after.step}: {listed}{doubt}"
+
+
+def weights(record: TrainingRecord) -> str:
+    """Return the numbers of trained parameters, of all, and of those in the head; empty if unknown."""
+    if (sizes := record.parameters) is None:
+        return ""
+    head = "" if sizes.head is None else f"; the head has {sizes.head:,}"
+    return f"{sizes.trainable:,} of {sizes.total:,} parameters trained{head}"
 
 
 def checkpoint_mark(step: int, record: TrainingRecord) -> str:

@@ -60,11 +60,13 @@ def register_layouts(register: LayoutRegistrar) -> None:
 
 @hookimpl
 def register_commands(cli: click.Group) -> None:
-    """Register `figeval build storal`, `figeval build storal-items` and `figeval analyze preference`."""
+    """Register `figeval build storal`, `build storal-items`, `analyze storal` and `analyze preference`."""
+    from .analysis import analyze_storal
     from .building.build_storal import storal, storal_items
     from .preference.analyze_preference import preference
 
-    for name, command in (("build", storal), ("build", storal_items), ("analyze", preference)):
+    commands = {"build": (storal, storal_items), "analyze": (analyze_storal.storal, preference)}
+    for name, command in ((name, command) for name, group in commands.items() for command in group):
         group = cli.commands[name]
         assert isinstance(group, click.Group)
         group.add_command(command)

@@ -18,6 +18,7 @@ import figeval
 from figeval import DataContext, DataError, ModelError
 from figeval.builtin.tasks.epic import correlation, distractors, duplicates, epic_rows
 from figeval.builtin.tasks.epic.analysis import (
+    analyze_epic,
     corpus,
     figures,
     gender,
@@ -26,7 +27,6 @@ from figeval.builtin.tasks.epic.analysis import (
     overlap,
     reading,
     spans,
-    store,
 )
 from figeval.builtin.tasks.epic.diagnosis import accuracy, answers, confusion, versus
 from tests.browser import elements_of
@@ -36,19 +36,6 @@ from tests.sources import read_rows as read_source
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = json.loads((ROOT / "golden" / "tasks" / "epic_analysis.json").read_text(encoding="utf-8"))
 WORDS = st.frozensets(st.sampled_from("abcdef"))
-
-
-@pytest.fixture
-def nltk_data(real_data: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """NLTK's packages beside the real data; NLTK reads the variable only when it is imported."""
-    import nltk
-
-    packages = Path(real_data) / "nltk" / "packages"
-    if not packages.is_dir():
-        pytest.skip("no NLTK data beside the real data")
-    monkeypatch.setattr(nltk.data, "path", [str(packages)])
-    monkeypatch.setenv("NLTK_DATA", str(packages))
-    return packages
 
 
 def corpus_of(folder: Path, *records: tuple[str, str, str, list[tuple[str, str]]]) -> Any:
@@ -210,9 +197,11 @@ def test_the_command_writes_what_it_prints(nltk_data: Path, real_data: str, tmp_
     wordnet = ("--wordnet", root) if root.is_dir() else ()
     outcome = cli("analyze", "epic", "--output", out, *wordnet)
     assert outcome.code == 0
+    for part in ("Hate speech: left out", "Left out: coreference", *(["Left out: verbs"] if wordnet else [])):
+        assert part in outcome.out
     assert "17 files in" in outcome.out and "within the interval" in outcome.out
     record = json.loads((out / "analysis.json").read_text(encoding="utf-8"))
-    assert record["data"]["sha256"].startswith("7191a542") and record["libraries"]["nltk"]
+    assert record["data"]["epic/full_dataset.json"].startswith("7191a542") and record["libraries"]["nltk"]
     for case in GOLDEN:
         findings = {finding["name"]: finding for finding in record["parts"][PARTS[case["part"]]]["findings"]}
         for name, value in case["findings"].items():
@@ -289,9 +278,9 @@ def table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_nothing_of_the_benchmark_s_text_is_written(nltk_data: Path, small_corpus: Any) -> None:
+def test_nothing_of_the_benchmark_s_text_is_written(nltk_data: Path, small_corpus: Any, tmp_path: Path) -> None:
     parts = [gender.analyse(small_corpus), spans.analyse(small_corpus)]
-    written = json.dumps(store.describe_analysis(parts, "0"))
+    written = " ".join(file.read_text() for file in analyze_epic.write(tmp_path, small_corpus, parts, "0"))
     assert not any(text in written for text in (*small_corpus.narratives.values(), *small_corpus.proverbs.values()))
 
 

@@ -57,6 +57,18 @@ class Adapters:
         return bool(separator) and module in self.modules
 
 
+def count_head(network: Module) -> int | None:
+    """Return the number of weights on top of the pretrained models; None if there are none or no pretrained model.
+
+    A head counts whether it is new or came with the checkpoint. Call it before `add_adapters`.
+    """
+    bases = list(_pretrained_models(network))
+    heads = [weight for base in bases for weight in _new_weights(base, getattr(network, "fresh", ()))]
+    bodies = {id(weight) for base in bases for weight in base.parameters()} - set(map(id, heads))
+    count = sum(weight.numel() for weight in network.parameters() if id(weight) not in bodies)
+    return count or None if bases else None
+
+
 def add_adapters(network: Module, config: TrainConfig) -> Adapters:
     """Add adapters to the pretrained models of a network, if the config asks for them, and freeze all other weights.
 

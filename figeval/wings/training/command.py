@@ -142,15 +142,16 @@ def _train_model(config: TrainConfig, observer: Observer) -> int:
     from figeval import Harness
     from figeval.reporting.grid import say
     from figeval.reporting.table import show
-    from figeval.reporting.training import gain
+    from figeval.reporting.training import gain, weights
     from figeval.wings.training.api import train_and_evaluate
 
     training, console = train_and_evaluate(config, observer), Console()
     run = training.run
     if run is not None:
         show(run.record, console)
-    if config.node_rank == 0 and (improvement := gain(training.record)):  # written by the first machine
-        say(console, improvement)
+    if config.node_rank == 0:  # the first machine has written the record
+        for note in filter(None, (gain(training.record), weights(training.record))):
+            say(console, note)
     model = Harness().backends.folder_name(training.path)
     say(console, f"saved to {training.path}; next: figeval run --tasks {config.task} --model {model}")
     return 0 if run is None or run.complete else 1

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from figeval import JSON, Batch, Features, Learner, Observer, TrainError
 from figeval.models.devices import attempt, is_exhausted
-from figeval.wings.training.adapters import Adapters, add_adapters
+from figeval.wings.training.adapters import Adapters, add_adapters, count_head
 from figeval.wings.training.batch_plans import (
     TOKENS_ON_ACCELERATOR,
     BatchPlan,
@@ -133,8 +133,8 @@ class TrainingSession:
         from figeval.wings.training.optimizers import optimizer_of  # which imports torch
 
         self.distributed.seed(self.job.config.seed, 0)
-        network, self.adapters = self._make_network()
-        self.progress.parameters = count_weights(network)  # before it is sharded
+        network, self.adapters, head = self._make_network()
+        self.progress.parameters = count_weights(network) | ({} if head is None else {"head": head})  # before sharding
         checkpoint = self.job.folder.checkpoint_folder(self.progress.step) if self.progress.step else None
         optimizer = partial(optimizer_of, config=self.job.config, fused=self.distributed.device.startswith("cuda"))
         self.network, self.optimizer = self.distributed.prepare(network, optimizer, checkpoint)
@@ -144,9 +144,11 @@ class TrainingSession:
             has_scores = self.progress.step > 0 or self.progress.before is not None
             self.job.folder.truncate_history(self.progress.step if has_scores else -1)
 
-    def _make_network(self) -> tuple[Module, Adapters]:
+    def _make_network(self) -> tuple[Module, Adapters, int | None]:
+        """Return the network, its adapters, and the number of weights in its head."""
         network = self.job.learner.network()
-        return network, add_adapters(network, self.job.config)
+        head = count_head(network)
+        return network, add_adapters(network, self.job.config), head
 
     def _is_due(self, interval: int) -> bool:
         """Return whether an event is due that recurs every so many steps and at the end."""

@@ -52,7 +52,7 @@ class Progress(BaseModel):
     tokens: int = 0
     passes: int = 0  # of each process through the network
     cost: PassCost | None = None  # of a pass; None on a CPU, and in folders of an older figeval
-    parameters: dict[str, int] | None = None  # `total` and `trainable`; None in folders of an older figeval
+    parameters: dict[str, int] | None = None  # `total`, `trainable`, `head`; None in folders of an older figeval
     complete: bool = False
     end_reason: str = Field(default="", alias="why")
 

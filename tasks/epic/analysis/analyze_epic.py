@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,13 @@ import click
 
 if TYPE_CHECKING:
     from .corpus import AnalysedTexts
-    from .part import AnalysedNumber, Analysis
+    from .part import Analysis, Column
 
 DATA = ("punkt_tab", "vader_lexicon", "stopwords")
 TAGGER = "averaged_perceptron_tagger_eng"
 OUTPUT = "results/analysis/epic"
+NO_CLASSIFIER = "since figeval has no classifier of hate speech; the paper's found none in the narratives"
+LIBRARIES = ("nltk", "numpy", "scipy", "pyphen", "altair", "vl-convert-python")
 
 
 @click.command("epic")
@@ -38,8 +40,9 @@ def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
     from figeval.io import plots
     from figeval.io.files import digest_of_file
     from figeval.language import nltk_data
+    from figeval.reporting.findings import show
 
-    from . import corpus, store
+    from . import corpus
 
     nltk_data.require((*DATA, TAGGER) if wordnet else DATA)
     if not no_plots:
@@ -47,7 +50,7 @@ def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
     content = corpus.read(DataContext(files(__package__), fetch))
     console = Console()
     parts = list(analyze_parts(content, wordnet))
-    paths = store.write(output, content, parts, digest_of_file(fetch("epic", corpus.FILE)).hex())
+    paths = write(output, content, parts, digest_of_file(fetch("epic", corpus.FILE)).hex())
     for part in parts:
         show(part, console)
     if not no_plots:
@@ -58,19 +61,20 @@ def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
 
 def analyze_parts(content: AnalysedTexts, wordnet: Path | None) -> Iterator[Analysis]:
     """Yield every part of the analysis, in the order of the paper."""
-    from . import gender, hyponyms, likeness, overlap, reading, sentiment, sizes, spans
+    from . import gender, hyponyms, likeness, overlap, part, reading, sentiment, sizes, spans
 
     for module in (sizes, overlap, spans, sentiment, reading, gender):
         yield module.analyse(content)
     yield hyponyms.analyse(content, wordnet)
     yield likeness.analyse(content)
+    yield part.Analysis(name="Hate speech", left_out=NO_CLASSIFIER)
 
 
 def figures(parts: Sequence[Analysis]) -> dict[str, Any]:
     """Return the charts by file name; a chart whose part was left out is replaced or left out too."""
     from . import figures as draw
 
-    sizes, _, spans, sentiment, reading, gender, hyponyms, _ = parts
+    sizes, _, spans, sentiment, reading, gender, hyponyms, *_ = parts
     charts = {"sentiment": draw.sentiment(sentiment), "gender": draw.gender(gender)}
     if not reading.left_out:
         charts["reading_ease"] = draw.reading_ease(reading)
@@ -79,25 +83,25 @@ def figures(parts: Sequence[Analysis]) -> dict[str, Any]:
     return {**charts, "hyponyms": draw.hyponyms(hyponyms)}
 
 
-def show(part: Analysis, console: Any) -> None:
-    """Print the measured numbers of a part next to the published ones."""
-    from figeval.reporting.grid import Grid, say
+def write(folder: Path, corpus: AnalysedTexts, parts: Sequence[Analysis], sha256: str) -> list[Path]:
+    """Write all files but the figures and return their paths. Raises `RecordError` if they cannot be written."""
+    from figeval.records.findings import write_analysis
 
-    console.print()
-    if part.left_out:
-        say(console, f"{part.name}: left out, {part.left_out}")
-        return
-    published = any(finding.published for finding in part.findings)
-    head = ("what", "measured", "95 %", "paper", "same digits")[: 5 if published else 2]
-    rows = [cells(finding)[: len(head)] for finding in part.findings]
-    Grid(head, rows, part.name, right=head[1:4]).print(console)
-    for note in dict.fromkeys(finding.note for finding in part.findings if finding.note):
-        say(console, f"  {note}")
+    columns = {
+        "per_proverb.csv": columns_table("proverb", corpus.proverbs, [part.proverbs for part in parts]),
+        "per_narrative.csv": columns_table("narrative", corpus.narratives, [part.narratives for part in parts]),
+    }
+    data = {"epic/full_dataset.json": sha256}
+    return write_analysis(
+        folder, parts, command="figeval analyze epic", data=data, libraries=LIBRARIES, columns=columns
+    )
 
 
-def cells(finding: AnalysedNumber) -> tuple[str, ...]:
-    """Return the cells of one table row."""
-    value = "–" if finding.value is None else finding.digits(finding.value)
-    interval = "" if finding.interval is None else " to ".join(map(finding.digits, finding.interval))
-    verdict = {None: "", True: "yes", False: "no, within the interval" if finding.covers else "no"}[finding.agrees]
-    return (finding.name, value, interval, finding.published, verdict)
+def columns_table(
+    kind: str, ids: Iterable[str], groups: Iterable[Mapping[str, Column]]
+) -> Iterator[Sequence[str | float | None]]:
+    """Yield the header and one row per id, with the columns of all parts."""
+    columns = {name: column for group in groups for name, column in group.items()}
+    yield (kind, *columns)
+    for key in ids:
+        yield (key, *(column.get(key) for column in columns.values()))

@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from figeval.records.findings import AnalysedNumber
+
 from .corpus import AnalysedTexts
-from .part import AnalysedNumber, Analysis
+from .part import Analysis
 
 METHOD = "word-list based, not coreference"
+NO_COREFERENCE = (
+    "Left out: coreference. A name does not count here, and its pronouns count one by one, so the majority within a "
+    "narrative is not the paper's."
+)
 PRONOUNS: Mapping[str, frozenset[str]] = {
     "male": frozenset({"he", "him", "his", "himself"}),
     "female": frozenset({"she", "her", "hers", "herself"}),
@@ -54,7 +60,11 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
             definition=f"{METHOD}; percent of these",
         ),
         AnalysedNumber(
-            name="predominantly male narratives, %", value=percent(kinds, "male"), published="48", definition=narratives
+            name="predominantly male narratives, %",
+            value=percent(kinds, "male"),
+            published="48",
+            definition=narratives,
+            note=NO_COREFERENCE,
         ),
         AnalysedNumber(
             name="predominantly female narratives, %",

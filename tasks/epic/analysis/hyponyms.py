@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import DataError
+from figeval.records.findings import AnalysedNumber
 
 from .corpus import AnalysedTexts
 from .language import sentences
-from .part import AnalysedNumber, Analysis
+from .part import Analysis
 
 ROOTS = ("event.n.01", "process.n.06")  # something that happens; a sustained phenomenon. process.n.01 is an event
 ABSENT = "no WordNet: give --wordnet a folder of NLTK data with corpora/wordnet"
+NO_VERBS = "Left out: verbs, none of which WordNet places under event or process; Mostafazadeh et al. count them."
 NAME = "Hyponyms of event and process"
 TAGS = {"NN", "NNS"}  # common nouns
 
@@ -60,7 +62,10 @@ def look_up_all(corpus: AnalysedTexts, wordnet: Any) -> Analysis:
     findings = [
         AnalysedNumber(name="common nouns", value=total, definition=method, note=f"WordNet {wordnet.get_version()}"),
         AnalysedNumber(
-            name="hyponym tokens", value=counts.total(), definition=f"first listed sense {under_what}; {method}"
+            name="hyponym tokens",
+            value=counts.total(),
+            definition=f"first listed sense {under_what}; {method}",
+            note=NO_VERBS,
         ),
         AnalysedNumber(
             name="hyponym tokens, any sense", value=any_sense, definition=f"some sense {under_what}; {method}"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
+from figeval.records.findings import AnalysedNumber
+
 from .. import duplicates
 from .corpus import AnalysedTexts
 from .language import content_stems
-from .part import AnalysedNumber, Analysis
+from .part import Analysis
 
 MIN_JACCARD = 1 / 3
 METHOD = "Jaccard of the Porter stems of content words (without NLTK's stop words)"

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.metrics.texts import ngrams
+from figeval.records.findings import AnalysedNumber
 
 from .. import epic_rows
 from .corpus import AnalysedTexts
 from .language import alphabetic
-from .part import AnalysedNumber, Analysis, Column
+from .part import Analysis, Column
 
 if TYPE_CHECKING:
     import numpy as np

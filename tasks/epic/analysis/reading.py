@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from figeval.records.findings import AnalysedNumber
+
 from .corpus import AnalysedTexts
 from .language import sentences, words
-from .part import AnalysedNumber, Analysis, mean
+from .part import Analysis, mean
 
 FORMULA = "206.835 − 1.015 · words per sentence − 84.6 · syllables per word; sentences by Punkt"
 LIES_BETWEEN = (

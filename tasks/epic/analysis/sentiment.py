@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from figeval.records.findings import AnalysedNumber
+
 from ..correlation import correlation
 from .corpus import AnalysedTexts
 from .language import sentiment
-from .part import AnalysedNumber, Analysis, mean
+from .part import Analysis, mean
 
 MIN_COMPOUND = 0.05  # VADER's own threshold: compound ≥ 0.05 is positive, ≤ −0.05 negative
 MIN_NARRATIVES = 9  # of ten narratives

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from figeval.metrics.texts import ngrams
+from figeval.records.findings import AnalysedNumber
 
 from .corpus import AnalysedTexts
 from .language import blank_split, sentences
-from .part import AnalysedNumber, Analysis, mean
+from .part import Analysis, mean
 
 TOKENS = "lower-cased text split at white space, punctuation kept"
 SPANS = "mean over all spans; split at white space"

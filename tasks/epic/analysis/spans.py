@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
+from figeval.records.findings import AnalysedNumber
+
 from ..alignment import SpanPair
 from ..epic_rows import proverb_of
 from .corpus import AnalysedTexts
-from .part import AnalysedNumber, Analysis, Column
+from .part import Analysis, Column
 
 # name → (definition, test of a pair, the text of its narrative and the text of its proverb)
 OF_PAIRS: dict[str, tuple[str, Callable[[SpanPair, str, str], bool]]] = {

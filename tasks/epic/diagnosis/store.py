@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from figeval.io.files import cure
+from figeval.records.findings import save_csv
 from figeval.records.schema import to_json
 from figeval.types import JSON
 
-from ..analysis.store import save_csv
 from .accuracy import TolerantAccuracy, by_proverb, spread
 from .answers import AnsweredRun
 from .confusion import confusions

@@ -19,6 +19,7 @@ MIN_TOPICS, MAX_TOPICS = 8, 60  # the five options of an item have five topics
 MAX_SHARE = 1 / 6  # of a split, for one topic; above 1/5, options of five topics cannot be balanced
 PAPER = {"en": 24, "zh": 40}  # topics in Guan et al. (2022), section 3.3
 TOP_WORDS = 20
+SHOWN_WORDS = 10  # of a topic, as in the paper's Table 3
 MIN_SPECIFICITY = 0.5
 MAX_MORALS = 20_000  # from which topics are learned; from a larger set, as many are sampled
 CHINESE_CONTENT = ("n", "v", "a", "d", "i", "l")  # first letters of jieba's tags; i and l are idioms and set phrases
@@ -44,13 +45,17 @@ class Topics:
     _counts: Any
     _model: Any
 
+    def probabilities(self, morals: Sequence[str]) -> NDArray[np.float64]:
+        """Return the probability of each topic (columns) in each moral."""
+        return np.asarray(self._model.transform(self._counts.transform(morals)))
+
     def of(self, morals: Sequence[str]) -> NDArray[np.intp]:
         """Return each moral's most probable topic, the first of several that are equally probable.
 
         Once a topic has a sixth of the morals, the remaining morals take their next most probable topic; morals whose
         topic is most certain are assigned first.
         """
-        probabilities = self._model.transform(self._counts.transform(morals)).round(9)
+        probabilities = self.probabilities(morals).round(9)
         capacity = np.full(self.count, np.ceil(len(morals) * max(MAX_SHARE, 1 / self.count)))
         assignment = np.zeros(len(morals), dtype=np.intp)
         for moral in np.argsort(-probabilities.max(axis=1), kind="stable"):
@@ -110,7 +115,7 @@ def learn(
         model = _fit(matrix, number, seed)
         specificity = _specificity(model)
     names = counts.get_feature_names_out()
-    heaviest = [tuple(str(names[index]) for index in np.argsort(-row)[:8]) for row in model.components_]
+    heaviest = [tuple(str(names[index]) for index in np.argsort(-row)[:SHOWN_WORDS]) for row in model.components_]
     shares = tuple(float(value) for value in specificity.round(6))
     by_rule = vocabulary > TOP_WORDS and bool(specificity.min() > MIN_SPECIFICITY)
     return Topics(number, by_rule, vocabulary, shares, tuple(heaviest), counts, model)

@@ -96,6 +96,7 @@ def test_what_is_new_is_trained_whole_and_the_rest_is_frozen(
     )  # fmt: skip
     adapters = 2 * 2 * (16 * 3 + 3 * 16)  # A and B of query and value in two layers
     assert trained.record.parameters.trainable == adapters + new_weights
+    assert (trained.record.parameters.head or 0) == new_weights
 
 
 def test_of_a_fresh_head_what_it_shares_with_the_body_is_frozen(workshop: Workshop, tmp_path: Path) -> None:
