@@ -9,7 +9,7 @@ the simulated rates of false alarms.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from statistics import NormalDist
 
@@ -77,6 +77,7 @@ RARE_SHARE = 0.1  # share of the clusters that may have all of a difference
 SKEWED = 1.5  # beyond which a skewness is said; sums of about equal differences have less
 MAX_FALSE_ALARMS = 0.12  # simulated for 30 clusters and more of equal size (docs/statistics.md)
 HALVINGS = 50
+ZERO_TOLERANCE = 1e-9  # a mean this close to 0 has no sign, because shares of several orders are rounded
 
 
 def spread_of_differences(sums: ArrayLike, sizes: ArrayLike, within: float) -> Spread:
@@ -160,6 +161,50 @@ def t_test(mean: float, stderr: float, freedom: float) -> float:
     from scipy.special import stdtr
 
     return max(2 * float(stdtr(freedom, -abs(mean) / stderr)), MIN_FLOAT)
+
+
+# ---- tests that papers report ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SignTest:
+    """Numbers of clusters with a positive, no and a negative mean, and the two-sided p (None if none has a sign)."""
+
+    wins: int
+    ties: int
+    losses: int
+    p: float | None
+
+
+def sign_test(values: Iterable[tuple[float, str | None]], no_preference: float = 0.0) -> SignTest:
+    """Test values with their clusters against the value without a preference; a cluster of None is a separate one.
+
+    Clusters without a sign are left out and counted. Without a preference, the others would be equally often positive
+    and negative (an exact two-sided binomial test; Dixon and Mood 1946).
+    """
+    clusters: dict[str | int, list[float]] = {}
+    for index, (value, cluster) in enumerate(values):
+        clusters.setdefault(index if cluster is None else cluster, []).append(value - no_preference)
+    means = [math.fsum(differences) / len(differences) for differences in clusters.values()]
+    wins, losses = sum(mean > ZERO_TOLERANCE for mean in means), sum(mean < -ZERO_TOLERANCE for mean in means)
+    p = mcnemar(wins, losses) if wins or losses else None
+    return SignTest(wins, len(means) - wins - losses, losses, p)
+
+
+def unpaired_t_test(values_a: Sequence[float], values_b: Sequence[float]) -> tuple[float | None, Interval]:
+    """Return the two-sided p of independent samples by Welch's (1947) t-test, and the interval of the difference.
+
+    There is neither for samples of fewer than two values, and no p if no value differs from another of its sample.
+    """
+    if min(len(values_a), len(values_b)) < 2:
+        return None, Interval(reason="fewer than two independent values in a sample")
+    if not (np.ptp(values_a) or np.ptp(values_b)):
+        return None, Interval(reason="all values of each sample are the same")
+    from scipy.stats import ttest_ind
+
+    result = ttest_ind(values_a, values_b, equal_var=False)
+    low, high = result.confidence_interval(LEVEL)
+    return max(float(result.pvalue), MIN_FLOAT), Interval("Welch's t", float(low), float(high))
 
 
 # ---- 0/1 values of independent examples ------------------------------------------------------------------------------

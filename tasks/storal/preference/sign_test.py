@@ -1,19 +1,18 @@
 """The sign test of win rates, over morals instead of questions: questions with the same moral are not independent.
 
 The test uses, for each cluster, the sign of the mean of (win − 1/2), or of the mean difference; clusters without a sign
-are left out and counted. Without a preference, the other clusters would be equally often positive and negative (an
-exact two-sided binomial test; Dixon and Mood 1946). The difference is also compared with that without the story, or
+are left out and counted. The difference is also compared with that without the story, or
 with another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import fsum
 from pathlib import Path
 
 from figeval.errors import RecordError
+from figeval.metrics.differences import SignTest, sign_test
 from figeval.metrics.paired import compare_paired
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, read_run
@@ -25,17 +24,6 @@ NO_PREFERENCE = {"win_antonym": 0.5, "win_synonym": 0.5, "win_synonym_antonym": 
 NO_QUERY = "no_query"  # the probe without the story, with which a run without a floor is compared
 NO_FLOOR = "the run has no answers without the story; run it without --no_baselines, or with --probes"
 ALL_SEEN = "the model was trained or chosen on these examples, so no valid test exists"
-ZERO_TOLERANCE = 1e-9  # a mean this close to 0 has no sign, because shares of several orders are rounded
-
-
-@dataclass(frozen=True, slots=True)
-class SignTest:
-    """Numbers of clusters in which the moral wins, ties and loses, and the two-sided p (None if all clusters tie)."""
-
-    wins: int
-    ties: int
-    losses: int
-    p: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +47,6 @@ class Preference:
     why: str = ""
     minus: str = ""
     note: str = ""
-
-
-def sign_test(values: Iterable[tuple[float, str | None]], no_preference: float) -> SignTest:
-    """Test values with their clusters against the value without a preference; a cluster of None is a separate one."""
-    clusters: dict[str | int, list[float]] = {}
-    for index, (value, cluster) in enumerate(values):
-        clusters.setdefault(index if cluster is None else cluster, []).append(value - no_preference)
-    means = [fsum(differences) / len(differences) for differences in clusters.values()]
-    wins, losses = sum(mean > ZERO_TOLERANCE for mean in means), sum(mean < -ZERO_TOLERANCE for mean in means)
-    p = None
-    if wins or losses:
-        from scipy.stats import binomtest
-
-        p = float(binomtest(wins, wins + losses, 0.5).pvalue)
-    return SignTest(wins, len(means) - wins - losses, losses, p)
 
 
 def preferences(path: Path) -> list[Preference]:
