@@ -288,6 +288,13 @@ class TaskType(Generic[E]):
         """Return the inputs that people see, by name, when they judge a text that was written from them."""
         return {self.query: self.query_text(example)} if self.query else {}
 
+    def judged_example(self, example: E) -> Mapping[str, Input]:
+        """Return what people see, by name, when they judge the example itself: the question and its right answer.
+
+        Types with `written_routes` need none: their `answer_text` is judged like the texts of models.
+        """
+        return {self.query or "text": self.query_text(example), "answer": self.shown_gold(example)}
+
     # ---- descriptions ------------------------------------------------------------------------------------------------
 
     def shown_gold(self, example: E) -> str:

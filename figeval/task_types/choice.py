@@ -27,7 +27,18 @@ from figeval.task_types.routes import (
     dot_scores,
     pair_scores,
 )
-from figeval.types import JSON, LATER, WITHOUT_REPLY, AnswerFormat, Continuation, Example, Prediction, Reply, Value
+from figeval.types import (
+    JSON,
+    LATER,
+    WITHOUT_REPLY,
+    AnswerFormat,
+    Continuation,
+    Example,
+    Input,
+    Prediction,
+    Reply,
+    Value,
+)
 
 CLASSES = "figeval.metrics.classification"
 
@@ -220,6 +231,9 @@ class Choice(TaskType[ChoiceExample]):
 
     def human_question(self, example: ChoiceExample) -> tuple[str, Sequence[str], int] | None:  # noqa: D102
         return None if example.gold is None else (example.query, example.options, example.gold)
+
+    def judged_example(self, example: ChoiceExample) -> Mapping[str, Input]:  # noqa: D102
+        return {"query": example.query, "answer": self.answer_text(example)}
 
     def row(self, example: ChoiceExample, prediction: Prediction) -> JSON:
         """Return gold and scores and, if the task has `option_meta`, the kinds of options that were chosen."""

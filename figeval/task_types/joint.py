@@ -16,7 +16,7 @@ from figeval.task_types.given import Given
 from figeval.task_types.ranking import Ranking, RankingExample
 from figeval.task_types.routes import Dialogue, Route
 from figeval.task_types.spans import SpanExample, Spans
-from figeval.types import JSON, Prediction, written
+from figeval.types import JSON, Input, Prediction, written
 
 SPANS = Spans()
 RANKING, FOUND = "figeval.metrics.ranking", "figeval.metrics.spans"
@@ -167,6 +167,11 @@ class Joint(Ranking):
             return prediction
 
         return combine_parts(first, tuple(map(part, example.parts, spans)))
+
+    def judged_example(self, example: JointExample) -> Mapping[str, Input]:  # type: ignore[override]
+        """Return query and right candidate, and what stands for each part of it."""
+        spans = tuple(f"{part.given} → {SPANS.shown_gold(part)}" for part in example.parts)
+        return {**super().judged_example(example), "parts": spans}
 
     def row(self, example: RankingExample, prediction: Prediction) -> JSON:
         """Return the row of a ranking, with the span that was found for each part."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from figeval.task_types.base import blank_texts
 from figeval.task_types.fields import Definition, LabelField, TextField
 from figeval.task_types.label_words import BY_CLOZE, BY_LABEL_WORD, BY_VERBALIZER, SingleLabelType, of_classes
 from figeval.task_types.routes import Dialogue, Route, Scores, cosine_scores, pair_scores
-from figeval.types import Example, PairLabel, Prediction
+from figeval.types import Example, Input, PairLabel, Prediction
 
 THRESHOLD: dict[str, Any] = {  # declaration of the routes with a threshold
     "settings": {"threshold": 0.5},
@@ -108,6 +108,9 @@ class Pairs(SingleLabelType[PairExample]):
         """Check that the task lists at least two labels."""
         if len(task.labels) < 2:
             raise ValueError("a pairs task must list its labels, e.g. labels: [entailment, non-entailment]")
+
+    def judged_example(self, example: PairExample) -> Mapping[str, Input]:  # noqa: D102
+        return {"text 1": example.left, "text 2": example.right, "label": self.shown_gold(example)}
 
     def oddities(self, example: PairExample) -> Iterator[tuple[str, str]]:  # noqa: D102
         yield from blank_texts(example, "left", "right")

@@ -26,7 +26,7 @@ from figeval.task_types.fields import (
 )
 from figeval.task_types.given import Given, decide_index, place_of
 from figeval.task_types.routes import Dialogue, Route, by_likelihood, cosine_scores, decide, dot_scores, pair_scores
-from figeval.types import JSON, LATER, Example, Prediction, Value
+from figeval.types import JSON, LATER, Example, Input, Prediction, Value
 
 RANKING = "figeval.metrics.ranking"
 LIKELIHOOD = ("by_loglikelihood",)
@@ -245,6 +245,9 @@ class Ranking(TaskType[RankingExample]):
         if block != "context":
             return None
         return context.block("continuation", example, option=example.candidates[min(example.relevant)])
+
+    def judged_example(self, example: RankingExample) -> Mapping[str, Input]:  # noqa: D102
+        return {"query": example.query, "answer": self.answer_text(example)}
 
     def shown_gold(self, example: RankingExample) -> str:  # noqa: D102
         return "; ".join(f"{index}: {example.candidates[index]}" for index in sorted(example.relevant))

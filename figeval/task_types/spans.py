@@ -21,6 +21,7 @@ from figeval.types import (
     NO_SPAN,
     AnswerFormat,
     Example,
+    Input,
     Prediction,
     Reply,
     ScoredSpan,
@@ -252,6 +253,14 @@ class Spans(TaskType[SpanExample]):
         if isinstance(value, Span) and (value == NO_SPAN or 0 <= value.start < value.end <= len(example.text)):
             return ""
         return f"{value!r:.80} is not a span [start, end] of its text of {len(example.text)} characters"
+
+    def judged_example(self, example: SpanExample) -> Mapping[str, Input]:
+        return {
+            "text 1": example.known,
+            "span of text 1": example.given,
+            "text 2": example.text,
+            "span of text 2": self.shown_gold(example) or "(none)",
+        }
 
     def shown_gold(self, example: SpanExample) -> str:
         return "(hidden)" if example.answer is None else example.answer

@@ -251,7 +251,16 @@ class _CheckedType:
             for odd in oddities:
                 pair = isinstance(odd, tuple) and len(odd) == 2 and all(isinstance(part, str) for part in odd)
                 assert pair, f"{self.name}.oddities() yielded {odd!r:.80}, not a tuple (what is odd, text)"
+            self.about_judging(example)
             check_gold(self.kind, example)
+
+    def about_judging(self, example: Example) -> None:
+        """Check that what people see when they judge an example has names, and is text."""
+        for name in ("judged_inputs", "judged_example"):
+            parts = asserting(lambda name=name: getattr(self.kind, name)(example), f"{self.name}.{name}()")  # type: ignore[misc]
+            texts = [*parts, *parts.values()] if isinstance(parts, Mapping) else [parts]
+            is_text = all(isinstance(part, str | tuple) and {type(text) for text in part} <= {str} for part in texts)
+            assert is_text, f"{self.name}.{name}() returned {parts!r:.80}, not texts or tuples of texts by name"
 
     def _hidden(self) -> Iterator[Example]:
         """Yield the first example without its right answer, if the type allows that."""

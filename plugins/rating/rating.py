@@ -9,7 +9,7 @@ a reply or a distribution over the points; only an answer has a distance from th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import pairwise
@@ -278,6 +278,11 @@ class Rating(TaskType[RatingExample]):
         is_finite = rating is not None and math.isfinite(rating)
         details = {"rating": rating if is_finite else None}
         return {"gold": example.grade, "scores": json_scores(prediction.scores), "details": details}
+
+    def judged_example(self, example: RatingExample) -> Mapping[str, str]:
+        """Return the texts and their grade."""
+        second = {} if example.right is None else {"text 2": example.right}
+        return {"text 1": example.left, **second, "grade": self.shown_gold(example)}
 
     def shown_gold(self, example: RatingExample) -> str:
         """Return the grade as a task file writes it."""

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, get_args
 
-from figeval import JSON, Column, Harness, OptionError, Result, Table
+from figeval import JSON, Column, Harness, OptionError, Result, Table, TaskSpec
 from figeval.api.runs import Runs, Task, as_list, given_options, long_work, model_name, paths_in, run_paths, task_names
 from figeval.config import Folders
 from figeval.io import frontend
 from figeval.io.text import near, pluralize
 from figeval.io.validation import checked_arguments
-from figeval.spec.criteria import criteria_of
+from figeval.spec.criteria import Criterion, criteria_of
 from figeval.wings.annotation.export import (
     Criteria,
     Export,
@@ -31,7 +31,7 @@ from figeval.wings.annotation.judge import Judging, ask_judge
 from figeval.wings.annotation.judge_record import JudgeAnswers, JudgeRow, constant_labels, describe_constant
 from figeval.wings.annotation.judgements import Import, analyze_judgements
 from figeval.wings.annotation.tables import AnnotationResults
-from figeval.wings.annotation.written_texts import draw_questions, read_texts
+from figeval.wings.annotation.written_texts import Draw, WrittenTexts, draw_examples, draw_questions, read_texts
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -58,6 +58,8 @@ class ItemOptions(TypedDict, total=False):
     checks: int
     references: bool
     seed: int
+    together: str | None
+    categories: Sequence[str]
     include_path: Folders
 
 
@@ -71,19 +73,20 @@ def export_items(
     instructions: str | Path | None = None,
     **options: Unpack[ItemOptions],
 ) -> AnnotationItems:
-    """Write items for annotators, in a random order and without names: texts of runs, or questions of a choice task.
+    """Write items for annotators, in a random order and without names: texts of runs, examples of a task, or questions.
 
     Args:
-        runs: runs whose texts are to be judged, or their folders; without any, people answer the questions of `task`.
+        runs: runs whose texts are to be judged, or their folders; without any, people judge the examples of `task` by
+            `criteria`, or answer its questions if it is a choice task and no criteria are given.
         output: folder to write the items and their key to.
-        task: task whose texts are judged, or a choice task.
+        task: task whose texts, examples or questions are written.
         criteria: criteria with their scales, `"fluency=1-5,coherence=yes/no"` or `{"fluency": "1-5"}`; a mapping may
             describe them: `{"fluency": {"scale": "1-5", "description": "5: natural."}}`. Or a task whose criteria are
             used; by default, those of the task.
         instructions: what annotators are told: a text, or a file with one; "" for nothing. By default, a text
             about the criteria or the task.
         options: further flags of `figeval annotate export` under the same names: `n`, `to`, `annotators`, `checks`,
-            `references`, `seed`, `include_path`.
+            `references`, `seed`, `together`, `categories`, `include_path`.
 
     Raises:
         TypeError: there is no such option.
@@ -100,23 +103,45 @@ def export_items(
     folders = run_paths(runs)
     names, objects = ((), ()) if task is None else task_names(task)
     if len(names) > 1 or not (folders or names):
-        raise OptionError("give the runs whose texts are to be judged, or one choice task")
+        raise OptionError("give the runs whose texts are to be judged, or one task")
     text = None if instructions is None else read_instructions(str(instructions))
-    n, seed = flags.pop("n", 50), flags.setdefault("seed", 0)
+    draw = Draw(n=flags.pop("n", 50), seed=flags.setdefault("seed", 0), together=flags.pop("together", None))
     include, references = paths_in(flags.pop("include_path", ())), flags.pop("references", False)
     with frontend.python_program(watched=False):
         harness = Harness(include=include, tasks=objects)
-        gold: dict[str, str] = {}
         if folders:
-            written = read_texts(folders, names[0] if names else None, n, seed, harness, references=references)
-            scales = choose_criteria(criteria, written, harness)
-            default = instructions_to_judge(scales)
+            name = names[0] if names else None
+            material = _to_judge(read_texts(folders, name, draw, harness, references=references), criteria, harness)
         else:
-            spec = harness.catalogue.tasks.get(names[0])
-            written, gold, answer = draw_questions(spec, n, seed, harness)
-            scales, default = (answer,), instructions_to_answer(spec)
-        export = Export(criteria=scales, instructions=default if text is None else text, **flags)
-        return AnnotationItems(Path(output), write_items(Path(output), written, gold, export))
+            material = _of_task(harness.catalogue.tasks.get(names[0]), draw, criteria, harness)
+        flags["categories"] = tuple(as_list(flags.get("categories", ()), str, "categories", "names of categories"))
+        export = Export(
+            criteria=material.criteria, instructions=material.instructions if text is None else text, **flags
+        )
+        return AnnotationItems(Path(output), write_items(Path(output), material.written, material.gold, export))
+
+
+class Material(NamedTuple):
+    """What annotators get: texts with the right labels of questions, criteria, and the default instructions."""
+
+    written: WrittenTexts
+    criteria: tuple[Criterion, ...]
+    instructions: str
+    gold: Mapping[str, str]
+
+
+def _to_judge(written: WrittenTexts, criteria: Criteria, harness: Harness) -> Material:
+    scales = choose_criteria(criteria, written, harness)
+    return Material(written, scales, instructions_to_judge(scales, has_texts=written.has_texts), {})
+
+
+def _of_task(task: TaskSpec, draw: Draw, criteria: Criteria, harness: Harness) -> Material:
+    """Return the questions of a task if it has some and no criteria are given, else its examples."""
+    questions = None if parse_criteria(criteria) else draw_questions(task, draw, harness)
+    if questions is None:
+        return _to_judge(draw_examples(task, draw, harness), criteria, harness)
+    written, gold, answer = questions
+    return Material(written, (answer,), instructions_to_answer(task), gold)
 
 
 def _check_flags(flags: dict[str, Any]) -> dict[str, Any]:
@@ -330,22 +355,24 @@ def import_judgements(  # noqa: PLR0913 - one argument per option of the command
     last: bool = False,
     exclude: Sequence[str] = (),
     pairs: bool = False,
+    threshold: Mapping[str, int | str] | None = None,
+    other_items: str | Path | Sequence[str | Path] = (),
     seed: int = 0,
 ) -> AnnotationResults:
     """Read judgements, store them next to the key, and return means, agreement, tests and correlations.
 
     Args:
-        files: files of annotators (`figeval annotate import --help` lists the forms); by default, the sheets in the
-            folder `to` and the answers that `figeval annotate serve` stored there.
+        files: files of annotators (`figeval annotate import --help` lists the forms); by default, sheets and stored
+            answers in the folder `to`.
         to: folder of `figeval.export_items`, to which the judgements belong.
-        runs: runs whose metrics are correlated with the judgements. Without `to`, items are ids of the examples of the
-            only one.
+        runs: runs whose metrics are correlated; without `to`, items are ids of the examples of the only one.
         task: task of the run, if items are ids of its examples and it has several tasks.
-        criteria: scales of the criteria, if there is no key, as for `figeval.export_items`; by default, the labels that
-            occur.
+        criteria: scales of the criteria if there is no key, as for `export_items`; by default, the labels that occur.
         last: count the last answer if an annotator judged an item twice.
         exclude: annotators to leave out of the results.
         pairs: also compute the agreement of each pair of annotators.
+        threshold: criterion → number from which on texts are also counted as good, `{"quality": 3}`.
+        other_items: folders of other judged items, with whose systems those of these are compared.
         seed: random seed of intervals and tests.
 
     Raises:
@@ -373,6 +400,8 @@ def import_judgements(  # noqa: PLR0913 - one argument per option of the command
         criteria=scales,
         last=last,
         pairs=pairs,
+        thresholds={name: str(label) for name, label in (threshold or {}).items()},
+        other_items=paths_in(other_items, "other_items"),
         exclude=tuple(as_list(exclude, str, "exclude", "the names of annotators")),
     )
     return analyze_judgements(source, seed)

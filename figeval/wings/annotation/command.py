@@ -20,6 +20,17 @@ def split_at_commas(_context: click.Context, _parameter: click.Parameter, value:
     return tuple(part.strip() for part in value.split(",")) if value.strip() else ()
 
 
+def read_thresholds(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    """Read e.g. `quality=3` as {"quality": "3"}."""
+    thresholds = {}
+    for text in value:
+        name, _, label = (part.strip() for part in text.rpartition("="))
+        if not (name and label):
+            raise click.BadParameter(f"{text!r:.60} is not NAME=NUMBER, such as quality=3")
+        thresholds[name] = label
+    return thresholds
+
+
 def instructions(default: str) -> Callable[[C], C]:
     """Return the option `--instructions`, whose default is a text about something."""
     text = f'What annotators are told: a text, or a file with one; "" for nothing.  [default: a text about {default}]'
@@ -33,6 +44,12 @@ def annotators(text: str) -> Callable[[C], C]:
 
 sample_size = click.option(
     "--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw."
+)
+together = click.option(
+    "--together",
+    metavar="example|cluster|NAME",
+    help="Show the items of an example, a cluster or a value of NAME in meta one after the other; clusters and values "
+    "are drawn as a whole.",
 )
 references = click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
 
@@ -49,6 +66,7 @@ def annotate() -> None:
 @sample_size
 @annotators("Number of sheets, one per annotator.")
 @references
+@together
 @click.option(
     "--errors",
     default="",
@@ -67,6 +85,7 @@ def sheets(  # noqa: PLR0913 - one argument per option
     n: int,
     annotators: int,
     references: bool,
+    together: str | None,
     errors: tuple[str, ...],
     instructions: str | None,
     seed: int,
@@ -84,10 +103,11 @@ def sheets(  # noqa: PLR0913 - one argument per option
     from figeval import Harness
     from figeval.wings.annotation.export import read_instructions, write_sheets
     from figeval.wings.annotation.items import INSTRUCTIONS, KEY
-    from figeval.wings.annotation.written_texts import read_texts
+    from figeval.wings.annotation.written_texts import Draw, read_texts
 
     text = None if instructions is None else read_instructions(instructions)
-    written = read_texts(runs, task, n, seed, Harness(include=include_path), references=references)
+    draw = Draw(n=n, seed=seed, together=together)
+    written = read_texts(runs, task, draw, Harness(include=include_path), references=references)
     key = write_sheets(output, written, errors, annotators=annotators, seed=seed, instructions=text)
     examples = len({item.example for item in key.items.values()})
     texts = f"{pluralize(len(key.items), 'text')} for {pluralize(examples, 'example')}"
@@ -129,7 +149,7 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
 @annotate.command()
 @click.argument("runs", nargs=-1, metavar="[RUN]...", type=PATH)
 @click.option("--output", "-o", required=True, type=PATH, help="Folder to write the items and their key to.")
-@click.option("--task", help="Task whose texts are judged, or a choice task whose questions people answer.")
+@click.option("--task", help="Task whose texts or examples are judged, or whose questions people answer.")
 @sample_size
 @click.option(
     "--criteria",
@@ -147,25 +167,35 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
     "--checks", type=click.IntRange(0, 99), default=2, show_default=True, help="Number of attention checks to mix in."
 )
 @references
+@together
+@click.option(
+    "--categories",
+    default="",
+    metavar="A,B,…",
+    callback=split_at_commas,
+    help="Categories for a column beside that for comments, e.g. of errors.",
+)
 @instructions("the criteria or the task")
 @shared_options("seed")
 @include_path
 def export(*, runs: tuple[Path, ...], **options: Any) -> None:
-    """Write items for annotators, in a random order and without names: texts of runs, or questions of a choice task.
+    """Write items for annotators, in a random order and without names: texts of runs, examples of a task, or questions.
 
-    Without RUN, --task names a choice task, and people answer its questions: a human baseline. key.json says who wrote
-    each text and which answers are right: keep it from the annotators. The items contain texts of the benchmark, so its
-    licence determines who may have them.
+    Without RUN, people judge the examples of --task by --criteria or the criteria of the task: whether spans are well
+    aligned, labels right, or the texts of people good. If it is a choice task and there are no --criteria, they answer
+    its questions: a human baseline. key.json says who wrote each text and which answers are right: keep it from the
+    annotators. The items contain texts of the benchmark, so its licence determines who may have them.
 
     \b
     figeval annotate export runs/a runs/b --criteria fluency=1-5,coherence=yes/no --output items
     figeval annotate export runs/a --criteria epic_narrative_unseen --to label_studio --output items
+    figeval annotate export --task epic_alignment --criteria quality=1-5 --together narrative --output items
     figeval annotate export --task epic_mcq --n 100 --annotators 3 --instructions guidelines.md -o items
     """
     from figeval import export_items
 
     if not runs and options["task"] is None:
-        raise click.UsageError("Give the runs whose texts are to be judged, or --task with a choice task.")
+        raise click.UsageError("Give the runs whose texts are to be judged, or --task.")
     echo(export_items(runs, **options))
 
 
@@ -254,6 +284,20 @@ def judge(*, items: Path, model: str, as_json: bool, **options: Any) -> int:
 @click.option("--last", is_flag=True, help="Count the last answer if an annotator judged an item twice.")
 @click.option(
     "--exclude", multiple=True, metavar="NAME", help="Leave an annotator out of the results; may be repeated."
+)
+@click.option(
+    "--threshold",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    callback=read_thresholds,
+    help="Also count texts as good from this number on, with the agreement on it, e.g. quality=3; may be repeated.",
+)
+@click.option(
+    "--other_items",
+    multiple=True,
+    type=PATH,
+    metavar="FOLDER",
+    help="Items of other data, judged by the same criteria: systems are compared by t-tests; may be repeated.",
 )
 @click.option("--pairs", is_flag=True, help="Also compute the agreement of each pair of annotators.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")

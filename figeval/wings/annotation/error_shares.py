@@ -28,12 +28,16 @@ Cells: TypeAlias = Mapping[tuple[str, str], bool]  # (item, error type) → judg
 
 @dataclass(frozen=True, slots=True)
 class ErrorShare:
-    """The share of an author's texts with an error; `texts` counts all of them, `score.n` those with a judgement."""
+    """The share of an author's texts with an error; `texts` counts all of them, `score.n` those with a judgement.
+
+    `by_majority` is the share of texts in which more people found the error than not, of those without a tie.
+    """
 
     error_type: str
     author: str
     texts: int
     score: Score
+    by_majority: Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +53,12 @@ class ErrorAgreement:
     reason: str = ""
 
 
+FORMAT_SHARE = partial(format_number, form=".4f")
 SHARES: tuple[Column[ErrorShare], ...] = (
     Column("error_type", head="error"),
     Column("author", head="texts by"),
     *score_columns(lambda share: share.score, "share", "judged", ".4f"),
+    Column("by_majority", "float64", lambda share: share.by_majority.value, "by majority", FORMAT_SHARE),
     Column("texts", "Int64", head="of"),
 )
 AGREEMENT: tuple[Column[ErrorAgreement], ...] = (
@@ -186,13 +192,16 @@ def read_sheet(file: Path, key: Key) -> Cells:
 
 def _share(key: Key, error_type: str, author: str, sheets: Sequence[Cells]) -> ErrorShare:
     statistic = mean_of(lambda _example, _prediction: None, absent="no judgements")
-    aggregator = MetricAggregator(error_type, statistic, higher_is_better=False)
+    shares, majorities = (MetricAggregator(error_type, statistic, higher_is_better=False) for _ in range(2))
     items = {number: item for number, item in key.items.items() if item.author == author}
     for number, item in items.items():
         judgements = [cells[number, error_type] for cells in sheets if (number, error_type) in cells]
         if judgements:
-            aggregator.add(item.group, (sum(judgements) / len(judgements), 1.0))
-    return ErrorShare(error_type, author, len(items), aggregator.score())
+            share = sum(judgements) / len(judgements)
+            shares.add(item.group, (share, 1.0))
+            if share != 0.5:
+                majorities.add(item.group, (float(share > 0.5), 1.0))
+    return ErrorShare(error_type, author, len(items), shares.score(), majorities.score())
 
 
 def _agreement(key: Key, error_type: str, sheets: Mapping[str, Cells]) -> ErrorAgreement:

@@ -1,4 +1,4 @@
-"""Items for annotators: generated texts to judge by criteria, or questions with options to answer (a human baseline).
+"""Items for annotators: texts or examples to judge by criteria, or questions with options to answer (human baseline).
 
 Items are numbered in a random order that does not tell who wrote what; the key, which must not reach the annotators,
 does. Attention checks are items that say which labels to give.
@@ -24,22 +24,25 @@ from figeval.io.text import clean, near
 from figeval.io.validation import first_problem
 from figeval.spec.criteria import YES_NO, Criterion, Scale, criteria_of, criterion
 from figeval.wings.annotation.items import (
+    CATEGORY,
     COMMENT,
     CONFIG,
     INSTRUCTIONS,
     ITEM,
     KEY,
     LONG_COLUMNS,
+    REMARKS,
     TASKS,
     TEXT,
     Item,
     Key,
     csv_bytes,
     read_key,
+    shuffle_blocks,
     shuffle_items,
     slug,
 )
-from figeval.wings.annotation.written_texts import QUESTION, WrittenText, WrittenTexts
+from figeval.wings.annotation.written_texts import WrittenText, WrittenTexts
 
 Format = Literal["csv", "label_studio"]
 Criteria: TypeAlias = str | Sequence[str] | Mapping[str, Any]
@@ -131,15 +134,20 @@ def read_instructions(text_or_file: str) -> str:
     return clean(text.replace("\r\n", "\n")).strip()
 
 
-def instructions_to_judge(criteria: Sequence[Criterion]) -> str:
-    """Return the default instructions for texts that are judged by criteria, with the meaning of unexplained labels."""
+def instructions_to_judge(criteria: Sequence[Criterion], *, has_texts: bool = True) -> str:
+    """Return the default instructions for items that are judged by criteria, with the meaning of unexplained labels.
+
+    What is judged of an item is its text, or all of it if there are no texts.
+    """
     on = "each criterion separately" if len(criteria) > 1 else f"one criterion: {criteria[0].name}"
-    sentences = [f"Read each item as a whole, then judge its text on {on}. {OTHER_PARTS}"]
+    judge = f"judge its text on {on}. {OTHER_PARTS}" if has_texts else f"judge it on {on}."
+    sentences = [f"Read each item as a whole, then {judge}"]
     unexplained = [criterion for criterion in criteria if not criterion.description]
     if any(criterion.is_ordinal for criterion in unexplained):
         sentences.append("On a numerical scale, a higher number means more of what the criterion describes.")
     if any(criterion.labels == YES_NO for criterion in unexplained):
-        sentences.append("Choose yes if the criterion applies to the text, and no if it does not.")
+        subject = "text" if has_texts else "item"
+        sentences.append(f"Choose yes if the criterion applies to the {subject}, and no if it does not.")
     return "\n".join(sentences)
 
 
@@ -173,7 +181,8 @@ def instructions_to_answer(task: TaskSpec) -> str:
 class Export:
     """Material for annotators in one format: what they are told, the criteria, and for each of them a sheet.
 
-    `error_types` are further criteria with the scale yes/no, which come first.
+    `error_types` are further criteria with the scale yes/no, which come first. `categories` are what a column for
+    remarks may contain.
     """
 
     criteria: tuple[Criterion, ...]
@@ -183,6 +192,7 @@ class Export:
     seed: int = 0
     instructions: str = ""
     error_types: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
 
 
 def write_sheets(
@@ -210,7 +220,7 @@ def write_sheets(
         RecordError: the folder cannot be written.
     """
     errors = tuple(error_types) or written.error_types
-    texts = _rename_inputs(written.texts)
+    texts = _rename_inputs(written.texts, (ITEM, TEXT, COMMENT))
     columns = (*_inputs_of(texts), TEXT)
     _check_error_types(written.task, errors, (ITEM, *columns, COMMENT))
     text = instructions_to_find(errors) if instructions is None else instructions
@@ -237,18 +247,19 @@ def write_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], ex
     """
     if export.to == "label_studio" and export.annotators > 1:
         raise OptionError("--annotators: Label Studio distributes the items itself; remove the option")
-    texts = _rename_inputs(written.texts)
+    remarks = REMARKS if export.categories else (COMMENT,)
+    text_column = (TEXT,) if written.has_texts else ()
+    texts = _rename_inputs(written.texts, (ITEM, *text_column, *remarks))
     inputs = _inputs_of(texts)
-    _check_criteria(export.criteria, inputs)
-    columns = (*inputs, TEXT) if any(text.text for text in texts) else inputs
+    _check_criteria(export.criteria, (*inputs, *remarks))
+    columns = (*inputs, *text_column)
     key, files = _make_files(replace(written, texts=texts), gold, export, columns)
     refusal = f"{folder} already has items, which may have been judged; choose another --output"
     return _write_missing(folder, key, files, refusal)
 
 
-def _rename_inputs(texts: Sequence[WrittenText]) -> tuple[WrittenText, ...]:
+def _rename_inputs(texts: Sequence[WrittenText], other_columns: Sequence[str]) -> tuple[WrittenText, ...]:
     """Return the texts with names of inputs that no other column has."""
-    other_columns = (ITEM, TEXT, COMMENT)
     return tuple(
         replace(
             text,
@@ -273,9 +284,9 @@ def _check_error_types(task: str, error_types: Sequence[str], columns: Sequence[
             raise OptionError(f"--errors: {name!r} is blank, given twice, or one of the other columns ({taken})")
 
 
-def _check_criteria(criteria: Sequence[Criterion], inputs: Sequence[str]) -> None:
+def _check_criteria(criteria: Sequence[Criterion], other_columns: Sequence[str]) -> None:
     # The columns of the long form would make a sheet look like one.
-    columns = (ITEM, *inputs, TEXT, COMMENT, *LONG_COLUMNS[1:])
+    columns = (ITEM, TEXT, *other_columns, *LONG_COLUMNS[1:])
     slugs = [slug(criterion.name) for criterion in criteria]
     for scale, name in zip(criteria, slugs, strict=True):
         if name in set(map(slug, columns)) or slugs.count(name) > 1:
@@ -288,7 +299,8 @@ def _make_files(
     written: WrittenTexts, gold: Mapping[str, str], export: Export, columns: Sequence[str]
 ) -> tuple[Key, dict[str, bytes]]:
     """Return the key, and the content of each file by name."""
-    numbered, checks = _number_items(written.texts, export)
+    numbered, checks = _number_items(written, export)
+    blocks = {name: index for index, name in enumerate(dict.fromkeys(text.block for text in numbered.values()))}
     sheets = range(1, export.annotators + 1) if export.to == "csv" else ()
     key = Key(
         task=written.task,
@@ -307,35 +319,39 @@ def _make_files(
         checks=checks,
         instructions=export.instructions,
         models=dict(written.models),
+        blocks={number: blocks[text.block] for number, text in numbered.items() if text.block},
+        categories=export.categories,
     )
-    cells = {number: {**text.inputs, TEXT: text.text} for number, text in numbered.items()}
+    cells = {number: {TEXT: text.text} | dict(text.inputs) for number, text in numbered.items()}
     shown = {number: {name: by_name.get(name, "") for name in columns} for number, by_name in cells.items()}
     return key, _contents(key, shown, columns, export)
 
 
-def _number_items(
-    texts: Sequence[WrittenText], export: Export
-) -> tuple[dict[str, WrittenText], dict[str, dict[str, str]]]:
+def _number_items(written: WrittenTexts, export: Export) -> tuple[dict[str, WrittenText], dict[str, dict[str, str]]]:
     """Number texts and attention checks together, in a random order; also return the labels that checks ask for."""
-    inputs = _inputs_of(texts)
     generator = random.Random(f"{export.seed} items")
     choices = [
         {criterion.name: generator.choice(criterion.labels) for criterion in export.criteria}
         for _ in range(export.checks)
     ]
-    has_texts = any(text.text for text in texts)
-    items: list[tuple[WrittenText, dict[str, str]]] = [(text, {}) for text in texts]
-    for labels in choices:
-        choose = "; ".join(f"{name}: {label}" for name, label in labels.items())
-        request = f"This item checks your attention. Please choose {choose}."
-        fields = dict.fromkeys(inputs, "") if has_texts else dict.fromkeys(inputs, "") | {QUESTION: request}
-        items.append((WrittenText("", "", None, fields, request if has_texts else ""), labels))
-    generator.shuffle(items)
-    numbered = {str(number): item for number, item in enumerate(items, 1)}
+    items = [(text, dict[str, str]()) for text in written.texts]
+    items += [(_attention_check(written, labels), labels) for labels in choices]
+    shuffled = shuffle_blocks(items, [text.block or None for text, _ in items], generator)
+    numbered = {str(number): item for number, item in enumerate(shuffled, 1)}
     return (
         {number: text for number, (text, _) in numbered.items()},
         {number: labels for number, (_, labels) in numbered.items() if labels},
     )
+
+
+def _attention_check(written: WrittenTexts, labels: Mapping[str, str]) -> WrittenText:
+    """Return an item that asks for these labels, where others have their text or their first part."""
+    choose = "; ".join(f"{name}: {label}" for name, label in labels.items())
+    request = f"This item checks your attention. Please choose {choose}."
+    fields = dict.fromkeys(_inputs_of(written.texts), "")
+    if written.has_texts:
+        return WrittenText("", "", None, fields, request)
+    return WrittenText("", "", None, {**fields, next(iter(fields)): request}, "")
 
 
 def _contents(
@@ -343,13 +359,13 @@ def _contents(
 ) -> dict[str, bytes]:
     """Return the content of each file by name, the key first, since nothing can be read back without it."""
     files = {KEY: _json_bytes(key.model_dump(mode="json"))}
-    names = [criterion.name for criterion in key.all_criteria]
+    names = [*(criterion.name for criterion in key.all_criteria), *([CATEGORY] if key.categories else []), COMMENT]
     for sheet in key.sheets:
         rows = [
-            [number, *shown[number].values(), *("" for _ in names), ""]
-            for number in shuffle_items(list(shown), export.seed, sheet)
+            [number, *shown[number].values(), *("" for _ in names)]
+            for number in shuffle_items(list(shown), key.blocks, export.seed, sheet)
         ]
-        files[sheet] = csv_bytes([(ITEM, *columns, *names, COMMENT), *rows])
+        files[sheet] = csv_bytes([(ITEM, *columns, *names), *rows])
     if key.guidelines:
         files[INSTRUCTIONS] = f"{key.guidelines}\n".encode()
     if export.to == "label_studio":
@@ -408,6 +424,13 @@ def _label_studio_config(columns: Sequence[str], export: Export) -> bytes:
         choices = ElementTree.SubElement(view, "Choices", {**attributes, "showInline": "true", "required": "true"})
         for label in scale.labels:
             ElementTree.SubElement(choices, "Choice", value=label)
+    subject = f"shown_{slug(columns[-1])}"
+    if export.categories:
+        ElementTree.SubElement(view, "Header", value=CATEGORY, size="4")
+        choices = ElementTree.SubElement(view, "Choices", name=CATEGORY, toName=subject, choice="single")
+        for category in export.categories:
+            ElementTree.SubElement(choices, "Choice", value=category)
+    ElementTree.SubElement(view, "TextArea", name=COMMENT, toName=subject, placeholder=COMMENT, maxSubmissions="1")
     ElementTree.indent(view)
     return f"{ElementTree.tostring(view, encoding='unicode')}\n".encode()
 

@@ -11,17 +11,17 @@ import csv
 import io
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from figeval import DataError, OptionError
 from figeval.data.tables import read_cells
 from figeval.io.json_files import read_json
-from figeval.io.text import UNSAFE, csv_cell, csv_text, valid
+from figeval.io.text import UNSAFE, clean, csv_cell, csv_text, valid
 from figeval.io.validation import validate
 from figeval.spec.criteria import YES_NO, Criterion
 from figeval.wings.annotation.kinship import ModelOrigin
@@ -31,6 +31,10 @@ TASKS, CONFIG = "tasks.json", "config.xml"  # for Label Studio
 ITEM: Final = "item"
 TEXT: Final = "text"
 COMMENT: Final = "comment"
+CATEGORY: Final = "category"
+REMARKS = (COMMENT, CATEGORY)  # columns that are no criteria
+MAX_COMMENT_CHARS = 4000
+ERRORS = "errors.csv"  # wrong answers to questions, to be coded by category
 LONG_COLUMNS = (ITEM, "annotator", "criterion", "label", "time")  # of a table with a row for each judgement
 FILLING = (
     "Write one of the labels in brackets into each of these columns. Leave a cell empty only if you cannot decide; "
@@ -41,6 +45,7 @@ PICTURES = 0x2400  # ␀, the first of Unicode's pictures of control characters
 INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2060-\u2064\ufeff]")
 CURE, SHEET_CURE = "export the items again", "give a filled-in sheet"
 
+T = TypeVar("T")
 Fields: TypeAlias = tuple[tuple[str, str], ...]  # (name, text) of each part of an item
 
 
@@ -71,6 +76,8 @@ class Key(BaseModel):
         instructions: what annotators are told; the criteria have descriptions of their own.
         models: author → what its record tells about the model, if it is one.
         checks: item number → criterion → label that the item tells the annotator to give. They are not in `items`.
+        blocks: item number → number of the block of items that stand together; empty if every item stands alone.
+        categories: what remarks may say, in a column of their own; empty if there is none.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -87,6 +94,8 @@ class Key(BaseModel):
     checks: dict[str, dict[str, str]] = {}
     instructions: str = ""
     models: dict[str, ModelOrigin] = {}
+    blocks: dict[str, int] = {}
+    categories: tuple[str, ...] = ()
 
     @property
     def all_criteria(self) -> tuple[Criterion, ...]:
@@ -106,7 +115,8 @@ class Key(BaseModel):
             + (f": {criterion.description}" if criterion.description else "")
             for criterion in self.all_criteria
         ]
-        parts = [self.instructions, *criteria, *([FILLING] if self.sheets else [])]
+        filling = [FILLING, *([f"{CATEGORY}: {', '.join(self.categories)}, or empty."] if self.categories else [])]
+        parts = [self.instructions, *criteria, *(filling if self.sheets else [])]
         return "\n\n".join(part for part in parts if part)
 
 
@@ -133,11 +143,24 @@ def csv_bytes(rows: Sequence[Sequence[str]]) -> bytes:
     return stream.getvalue().encode("utf-8-sig")
 
 
-def shuffle_items(numbers: Sequence[str], seed: int, sheet: str) -> list[str]:
-    """Return item numbers in the random order of a sheet."""
-    order = list(numbers)
-    random.Random(f"{seed} {sheet}").shuffle(order)
-    return order
+def shuffle_items(numbers: Sequence[str], blocks: Mapping[str, int], seed: int, sheet: str) -> list[str]:
+    """Return item numbers in the random order of a sheet; those of a block stand together."""
+    return shuffle_blocks(numbers, [blocks.get(number) for number in numbers], random.Random(f"{seed} {sheet}"))
+
+
+def shuffle_blocks(values: Sequence[T], blocks: Sequence[Hashable], generator: random.Random) -> list[T]:
+    """Return values in a random order in which those with the same block stand together; None is no block."""
+    order = list(range(len(values)))
+    generator.shuffle(order)
+    names = list(dict.fromkeys(block for block in blocks if block is not None))
+    if names:
+        # Blocks of all sizes come early equally often: a single item is one, too.
+        labels = [index if block is None else (block,) for index, block in enumerate(blocks)]
+        ranks = list(dict.fromkeys(labels))
+        generator.shuffle(ranks)
+        rank_of = {label: rank for rank, label in enumerate(ranks)}
+        order.sort(key=lambda index: rank_of[labels[index]])
+    return [values[index] for index in order]
 
 
 def slug(name: str) -> str:
@@ -157,12 +180,14 @@ class Questionnaire:
         criteria: criteria that all items are judged by.
         seed: random seed of the orders.
         instructions: what annotators are told; may be empty.
+        blocks: number of the item → block of items that stand together.
     """
 
     items: Mapping[str, Fields]
     criteria: tuple[Criterion, ...]
     seed: int
     instructions: str = ""
+    blocks: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def numbers(self) -> list[str]:
@@ -171,16 +196,18 @@ class Questionnaire:
 
     def order(self, annotator: str) -> list[str]:
         """Return the item numbers in the order of an annotator, which is that of a sheet with the same name."""
-        return shuffle_items(self.numbers, self.seed, f"{annotator}.csv")
+        return shuffle_items(self.numbers, self.blocks, self.seed, f"{annotator}.csv")
 
     def check_answer(self, item: str, criterion: str, label: str) -> tuple[str, str]:
-        """Return the name of the criterion and the label as the scale has it; an empty label stays empty.
+        """Return the name of the criterion and the label as the scale has it, or a comment; an empty label stays empty.
 
         Raises:
             OptionError: there is no such item or criterion, or the label is not on the scale.
         """
         if item not in self.items:
             raise OptionError(f"there is no item {item!r:.40}; reload the page")
+        if criterion == COMMENT:
+            return COMMENT, clean(label).strip()[:MAX_COMMENT_CHARS]
         scale = next((scale for scale in self.criteria if scale.name == criterion), None)
         if scale is None:
             raise OptionError(f"there is no criterion {criterion!r:.40}; reload the page")
@@ -209,12 +236,18 @@ def read_questionnaire(folder: Path, key: Key) -> Questionnaire:
         criterion.model_copy(update={"description": _make_visible(criterion.description)})
         for criterion in key.all_criteria
     )
-    return Questionnaire({item: items[item] for item in numbers}, criteria, key.seed, _make_visible(key.instructions))
+    shown = {item: items[item] for item in numbers}
+    return Questionnaire(shown, criteria, key.seed, _make_visible(key.instructions), key.blocks)
 
 
 def _read_sheets(folder: Path, key: Key) -> Iterator[tuple[str, Fields]]:
     """Yield the items of all sheets that are there; people may have removed rows, columns or sheets."""
-    hidden = {ITEM, COMMENT, *(csv_cell(criterion.name) for criterion in key.all_criteria)}
+    hidden = {
+        ITEM,
+        COMMENT,
+        *([CATEGORY] if key.categories else []),
+        *(csv_cell(criterion.name) for criterion in key.all_criteria),
+    }
     for sheet in key.sheets:
         if not (folder / sheet).exists():
             continue

@@ -41,7 +41,7 @@ from figeval.io.text import clean, clean_json, pluralize
 from figeval.records import provenance
 from figeval.records.schema import ModelRecord
 from figeval.spec.criteria import Criterion
-from figeval.wings.annotation.items import Fields, Questionnaire, read_key, read_questionnaire
+from figeval.wings.annotation.items import TEXT, Fields, Questionnaire, read_key, read_questionnaire
 from figeval.wings.annotation.judge_record import (
     JudgeAnswers,
     JudgeFiles,
@@ -281,6 +281,7 @@ def _variables(parts: Fields, criterion: Criterion, instructions: str) -> JSON:
         "criterion": criterion.name,
         "labels": criterion.labels,
         "parts": parts,
+        "subject": "the last text" if parts[-1][0] == TEXT else "the item as a whole",
         "fence": f"=== {_digest(parts)[:16]} ===",
         "instructions": instructions,
         "description": criterion.description,

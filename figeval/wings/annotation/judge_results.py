@@ -16,17 +16,12 @@ from figeval import Score
 from figeval.metrics.differences import bounds_of_difference
 from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.agreement import Ratings, agreement, correlations
-from figeval.wings.annotation.human_results import (
-    Labels,
-    SystemDifference,
-    correct_p_values,
-    item_means,
-    majority_label,
-    system_score,
-)
+from figeval.wings.annotation.human_results import system_score
 from figeval.wings.annotation.items import Key
 from figeval.wings.annotation.judge_record import JudgeAnswers, JudgeRecord, constant_labels
+from figeval.wings.annotation.labels import Labels, item_means, majority_label
 from figeval.wings.annotation.prediction_powered import PoweredMean, prediction_powered_mean
+from figeval.wings.annotation.system_tests import SystemDifference, correct_p_values
 from figeval.wings.annotation.tool_files import Judgement
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from figeval import DataError, OptionError, RecordError, TaskRecord
@@ -13,14 +13,28 @@ from figeval.records.reference import write_measured
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.runs.stored import Values, stored_metrics, stored_values
 from figeval.spec.criteria import YES_NO, Criterion
-from figeval.wings.annotation.human_results import human_results, numbers_of_systems
-from figeval.wings.annotation.items import KEY, LONG_COLUMNS, Item, Key, csv_bytes, read_key, slug
+from figeval.wings.annotation.human_results import Analysis, human_results, labels_by_criterion, numbers_of_systems
+from figeval.wings.annotation.items import (
+    COMMENT,
+    ERRORS,
+    KEY,
+    LONG_COLUMNS,
+    REMARKS,
+    Item,
+    Key,
+    csv_bytes,
+    read_key,
+    slug,
+)
 from figeval.wings.annotation.journal import find_journals
 from figeval.wings.annotation.judge_record import JudgeAnswers, read_judges
 from figeval.wings.annotation.judge_results import judge_results
+from figeval.wings.annotation.labels import find_thresholds
+from figeval.wings.annotation.remarks import checked_remark, count_categories, is_remark, list_comments, write_errors
+from figeval.wings.annotation.system_tests import JudgedSample
 from figeval.wings.annotation.tables import AnnotationResults
 from figeval.wings.annotation.tool_files import Judgement, JudgementBatch, read_judgements
-from figeval.wings.annotation.written_texts import author_names
+from figeval.wings.annotation.written_texts import JOIN, author_names
 
 STORED = "judgements.csv"  # all judgements in the long form, next to the key
 UNNAMED = "label"  # criterion of a file that names none
@@ -38,6 +52,8 @@ class Import:
     last: bool = False
     pairs: bool = False
     exclude: tuple[str, ...] = ()
+    thresholds: Mapping[str, str] = field(default_factory=dict)
+    other_items: tuple[Path, ...] = ()
 
 
 def analyze_judgements(source: Import, seed: int = 0) -> AnnotationResults:
@@ -66,12 +82,22 @@ def analyze_judgements(source: Import, seed: int = 0) -> AnnotationResults:
         scales = source.criteria or _infer_scales(batch)
         inferred = {} if source.criteria else {criterion.name: criterion.labels for criterion in scales}
         key = _key_of_run(*tasks[0], authors[0], scales)
-    judgements = _merge_stored(source, key, batch)
+    thresholds = find_thresholds(source.thresholds, key.all_criteria)
+    judgements, remarks = _merge_stored(source, key, batch)
+    if not (judgements or judges):
+        raise DataError(f"nobody has judged anything of {key.task} yet; import judgements before remarks on them")
+    analysis = Analysis(source.pairs, thresholds, tuple(map(_read_sample, source.other_items)))
+    people = human_results(key, judgements, _metrics_of(key, authors, tasks), analysis, seed)
     if source.folder is not None and judgements:
-        write_measured(source.folder, numbers_of_systems(key, judgements, seed), "--to")
-    people = human_results(key, judgements, _metrics_of(key, authors, tasks), seed, pairs=source.pairs)
+        write_measured(source.folder, numbers_of_systems(key, judgements, people, thresholds, seed), "--to")
+        write_errors(source.folder, key, judgements, remarks)
     return AnnotationResults(
-        people=replace(people, inferred=inferred),
+        people=replace(
+            people,
+            inferred=inferred,
+            comments=list_comments(key, remarks),
+            categories=count_categories(key, judgements, remarks),
+        ),
         judges=tuple(judge_results(key, judgements, judge, seed) for judge in judges),
         batch=batch,
     )
@@ -86,16 +112,38 @@ def _read(source: Import, key: Key | None) -> tuple[JudgementBatch, tuple[JudgeA
     judges: tuple[JudgeAnswers, ...] = ()
     if source.folder is not None and key is not None:
         files = files or _returned_files(source.folder, key)
+        files = (*files, *_coded_errors(source.folder, files))
         judges = read_judges(source.folder, key)
     if not files and not judges:
         raise OptionError("there are no files to import; name the files that the annotators returned")
     criteria = key.all_criteria if key else source.criteria
-    batch = read_judgements(files, [criterion.name for criterion in criteria])
+    batch = read_judgements(files, [criterion.name for criterion in criteria], _remark_columns(key))
     if not batch.judgements and not judges:
         raise DataError(
             f"{', '.join(map(str, files)):.200}: nothing has been judged yet; import the files when they are filled in"
         )
     return batch, judges
+
+
+def _remark_columns(key: Key | None) -> tuple[str, ...]:
+    """Return the columns of a sheet that are remarks: other sheets may have an input that is called `category`."""
+    return REMARKS if key is not None and key.categories else (COMMENT,)
+
+
+def _coded_errors(folder: Path, files: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the file with coded errors if there is one, since an import writes it again."""
+    errors = folder / ERRORS
+    is_new = errors.exists() and errors.resolve() not in [file.resolve() for file in files]
+    return (errors,) if is_new else ()
+
+
+def _read_sample(folder: Path) -> JudgedSample:
+    """Return the judgements that an import stored in a folder. Raises `DataError` if there are none."""
+    key = read_key(folder)
+    judgements = tuple(_read_stored(folder, key, frozenset()))
+    if not judgements:
+        raise DataError(f"{folder} has no judgements; import them first: figeval annotate import --to {folder}")
+    return JudgedSample(key, labels_by_criterion(key, judgements))
 
 
 def _returned_files(folder: Path, key: Key) -> tuple[Path, ...]:
@@ -108,12 +156,18 @@ def _returned_files(folder: Path, key: Key) -> tuple[Path, ...]:
     return (*answers, *(sheet for sheet in sheets if sheet.exists() and read_judgements([sheet], criteria).judgements))
 
 
-def _merge_stored(source: Import, key: Key, batch: JudgementBatch) -> tuple[Judgement, ...]:
-    """Store the judgements with earlier ones of other annotators, and return all but those of excluded annotators."""
+def _merge_stored(
+    source: Import, key: Key, batch: JudgementBatch
+) -> tuple[tuple[Judgement, ...], tuple[Judgement, ...]]:
+    """Store the judgements with earlier ones of other annotators, and return those of all but excluded annotators.
+
+    Returns:
+        The judgements, and the remarks. A file with only one of the two leaves the other as it was.
+    """
     judgements = check_judgements(key, batch, last=source.last)
     if source.folder is not None:
-        annotators = {judgement.annotator for judgement in judgements}
-        judgements = (*_read_stored(source.folder, key, annotators), *judgements)
+        replaced = {_sort_of(judgement, key) for judgement in judgements}
+        judgements = (*_read_stored(source.folder, key, replaced), *judgements)
     people = {judgement.annotator for judgement in judgements}
     if unknown := [name for name in source.exclude if name not in people]:
         raise OptionError(
@@ -122,14 +176,21 @@ def _merge_stored(source: Import, key: Key, batch: JudgementBatch) -> tuple[Judg
         )
     if source.folder is not None and batch.judgements:
         _store(source.folder, judgements)
-    return tuple(judgement for judgement in judgements if judgement.annotator not in source.exclude)
+    included = [judgement for judgement in judgements if judgement.annotator not in source.exclude]
+    answers = tuple(judgement for judgement in included if not is_remark(judgement.criterion, key))
+    return answers, tuple(judgement for judgement in included if is_remark(judgement.criterion, key))
 
 
-def _read_stored(folder: Path, key: Key, replaced: Set[str]) -> Iterator[Judgement]:
-    """Yield the judgements that an earlier import stored, without those of the replaced annotators."""
+def _sort_of(judgement: Judgement, key: Key) -> tuple[str, str]:
+    """Return the annotator and, for remarks, which: what a file says replaces what was of the same sort."""
+    return judgement.annotator, judgement.criterion if is_remark(judgement.criterion, key) else ""
+
+
+def _read_stored(folder: Path, key: Key, replaced: Set[tuple[str, str]]) -> Iterator[Judgement]:
+    """Yield the judgements that an earlier import stored, without those of the replaced annotators and sorts."""
     if (folder / STORED).exists():
         for judgement in check_judgements(key, read_judgements([folder / STORED], [])):
-            if judgement.annotator not in replaced:
+            if _sort_of(judgement, key) not in replaced:
                 yield judgement
 
 
@@ -159,6 +220,10 @@ def check_judgements(key: Key, batch: JudgementBatch, *, last: bool = False) -> 
         judgement = _spell_as_key(key, judgement)
         question = (judgement.item, judgement.annotator, judgement.criterion)
         earlier = checked.setdefault(question, judgement)
+        if earlier is not judgement and judgement.criterion == COMMENT and is_remark(COMMENT, key):
+            texts = dict.fromkeys((*earlier.label.split(JOIN), judgement.label))
+            checked[question] = replace(judgement, label=JOIN.join(texts))
+            continue
         if earlier is not judgement and not last:
             raise DataError(
                 f"{judgement.source}: {judgement.annotator} judged item {judgement.item!r:.40} twice for "
@@ -178,6 +243,8 @@ def _spell_as_key(key: Key, judgement: Judgement) -> Judgement:
             f"{judgement.source}: item {judgement.item!r:.40} is unknown{near(judgement.item, numbers)}; give the key "
             "that belongs to these judgements, or remove the row"
         )
+    if is_remark(judgement.criterion, key):
+        return replace(judgement, label=checked_remark(key, judgement))
     criterion = _find_criterion(key, judgement)
     label = criterion.read(judgement.label)
     if label is None:
@@ -237,6 +304,8 @@ def _infer_scales(batch: JudgementBatch) -> tuple[Criterion, ...]:
     """Return criteria with the labels that occur: all numbers from the lowest to the highest, or the labels sorted."""
     labels: dict[str, set[str]] = {}
     for judgement in batch.judgements:
+        if is_remark(judgement.criterion, None):
+            continue
         labels.setdefault(judgement.criterion or UNNAMED, set()).add(judgement.label)
     return tuple(Criterion(name=name, labels=_infer_scale(used)) for name, used in labels.items())
 

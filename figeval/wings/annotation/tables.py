@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from figeval import JSON, Column, Result, Score, Table
+from figeval import JSON, Column, Interval, Result, Score, Table
 from figeval.io.text import one_line, pluralize
 from figeval.metrics.differences import PairedTest
 from figeval.records.schema import to_json
 from figeval.reporting.grid import AND, Row, format_interval, format_number
 from figeval.wings.annotation.agreement import PairAgreement
-from figeval.wings.annotation.human_results import HumanResults, MetricCorrelation, SystemDifference, SystemScore
+from figeval.wings.annotation.human_results import HumanResults, MetricCorrelation, SystemScore
 from figeval.wings.annotation.judge_record import describe_constant
 from figeval.wings.annotation.judge_results import JudgedSystem, JudgeResults
 from figeval.wings.annotation.prediction_powered import PoweredMean
+from figeval.wings.annotation.remarks import CategoryCount, Comment
+from figeval.wings.annotation.system_tests import SampleDifference, SystemDifference
 from figeval.wings.annotation.tool_files import JudgementBatch
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ class AnnotationResults(Result):
         """All tables; the first has the mean judgement of each system by each criterion.
 
         Columns of `to_frame`: `criterion`, `system`, `value`, `low`, `high`, `n` (texts), `clusters`, `interval`,
-        `undecided` (texts without a majority label); it is empty if no person has judged.
+        `by_majority` (the mean by majority labels), `undecided` (texts without one); it is empty if no person has
+        judged.
         """
         people = self.people
         of_all = [row for row in self._coefficients if not row.raters] if len(people.annotators) > 1 else []
@@ -65,6 +68,8 @@ class AnnotationResults(Result):
             Table(COEFFICIENTS, of_all, f"Agreement of {len(people.annotators)} annotators"),
             Table(PAIRS, pairs, "Agreement of pairs of annotators"),
             Table(DIFFERENCES, people.tests, "Differences between systems, for these annotators"),
+            Table(SAMPLES, people.samples, "Differences from other items, by Welch's t-test"),
+            Table(CATEGORIES, people.categories, _title_of_categories(people)),
             Table(METRICS, people.correlations, "Correlation of metrics with the mean judgement"),
             *judge_tables(self.judges),
         ]
@@ -90,8 +95,26 @@ class AnnotationResults(Result):
 
     @property
     def differences(self) -> pandas.DataFrame:
-        """Paired tests between systems, for these annotators: `criterion`, `a`, `b`, `difference` (a − b), `p` …"""
+        """Paired tests between systems, for these annotators: `criterion`, `a`, `b`, `difference` (a − b), `p` …
+
+        `p_sign` is that of the sign test, with `wins`, `ties` and `losses`; `p_t` is that of Student's t-test.
+        """
         return Table(DIFFERENCES, self.people.tests).to_frame()
+
+    @property
+    def samples(self) -> pandas.DataFrame:
+        """Welch's t-tests against the systems of other items: `criterion`, `a`, `b`, `difference` (a − b), `p` …"""
+        return Table(SAMPLES, self.people.samples).to_frame()
+
+    @property
+    def comments(self) -> pandas.DataFrame:
+        """Comments of the annotators: `item`, `annotator`, `system`, `example`, `text`."""
+        return Table(COMMENTS, self.people.comments).to_frame()
+
+    @property
+    def categories(self) -> pandas.DataFrame:
+        """Categories of remarks, or of wrong answers to questions: `category`, `system`, `count`, `total`."""
+        return Table(CATEGORIES, self.people.categories).to_frame()
 
     @property
     def correlations(self) -> pandas.DataFrame:
@@ -176,6 +199,18 @@ def _majority(system: SystemScore) -> str:
     return ", ".join(counts)
 
 
+def _sign_count(row: SystemDifference[PairedTest], name: str) -> int | None:
+    return None if row.sign is None else getattr(row.sign, name)
+
+
+def format_ends(interval: Interval) -> str:
+    return format_interval(interval.low, interval.high, "+.3f")
+
+
+def _title_of_categories(results: HumanResults) -> str:
+    return "Wrong answers by category" if results.has_questions else "Remarks by category"
+
+
 def _correlation(score: Score) -> str:
     value = format_decimals(score.value)
     return value if score.low is None else f"{value} ({format_interval(score.low, score.high)})"
@@ -191,6 +226,7 @@ SYSTEMS: tuple[Column[SystemScore], ...] = (
     Column("system", head="texts by"),
     *score_columns(lambda system: system.score, "mean"),
     Column(value=lambda row: sum(row.majority.values()) + row.undecided, head="judged", align="right"),
+    Column("by_majority", "float64", lambda row: row.by_majority.value, "by majority", format_decimals),
     Column("undecided", "Int64"),
     Column(value=_majority, head="majority"),
 )
@@ -218,11 +254,35 @@ DIFFERENCES: tuple[Column[SystemDifference[PairedTest]], ...] = (
     Column("high", "float64", lambda row: row.test.high),
     Column("p", "float64", lambda row: row.test.p, "p", format_p_value),
     Column("p_holm", "float64", head="p (Holm)", text=format_p_value),
+    Column("p_sign", "float64", lambda row: row.sign and row.sign.p, "p (sign)", format_p_value),
+    *(Column(name, "Int64", partial(_sign_count, name=name)) for name in ("wins", "ties", "losses")),
+    Column("p_t", "float64", head="p (t)", text=format_p_value),
     Column("n", "Int64", lambda row: row.test.n, "examples"),
     Column("clusters", "Int64", lambda row: row.test.clusters),
     Column("test", "string", lambda row: row.test.test),
     Column("note", "string", lambda row: row.test.note),
 )
+SAMPLES: tuple[Column[SampleDifference], ...] = (
+    Column("criterion", head="criterion"),
+    Column("a", head="A"),
+    Column("b", head="B"),
+    Column("difference", "float64", head="A − B", text=format_difference),
+    Column(
+        value=lambda row: format_interval(row.interval.low, row.interval.high, "+.3f"), head=INTERVAL, align="right"
+    ),
+    Column("low", "float64", lambda row: row.interval.low),
+    Column("high", "float64", lambda row: row.interval.high),
+    Column("p", "float64", head="p", text=format_p_value),
+    Column("n_a", "Int64", head="n of A"),
+    Column("n_b", "Int64", head="n of B"),
+)
+CATEGORIES: tuple[Column[CategoryCount], ...] = (
+    Column("category", head="category"),
+    Column("system", head="texts by"),
+    Column("count", "Int64", head="number"),
+    Column("total", "Int64", head="of"),
+)
+COMMENTS: tuple[Column[Comment], ...] = tuple(map(Column, ("item", "annotator", "system", "example", "text")))
 METRICS: tuple[Column[MetricCorrelation], ...] = (
     Column(head="criterion", value=lambda row: row.criterion),
     Column(head="texts by", value=lambda row: row.system),
@@ -259,6 +319,11 @@ def people_notes(results: HumanResults, batch: JudgementBatch) -> Iterator[str]:
         yield f"{name}: {passed} of {answered} answers to attention checks as requested{empty}{hint}"
     yield from _missing_agreement(results)
     yield from _missing_correlations(results)
+    if results.comments:
+        yield f"{pluralize(len(results.comments), 'comment')} of annotators; --json and judgements.csv have their texts"
+    for sample in results.samples:
+        if sample.interval.reason:
+            yield f"{sample.criterion}, {sample.a} and {sample.b}: no test: {sample.interval.reason}"
     for difference in results.tests:
         if difference.test.note:
             yield f"{difference.criterion}, {difference.a} and {difference.b}: {difference.test.note}"

@@ -27,7 +27,7 @@ from figeval.io.files import read_text
 from figeval.io.json_files import MAX_BYTES, InvalidJSON, parse_json, read_json
 from figeval.io.text import csv_cell, csv_text
 from figeval.io.validation import validate
-from figeval.wings.annotation.items import ITEM, SHEET_CURE
+from figeval.wings.annotation.items import CATEGORY, COMMENT, ITEM, REMARKS, SHEET_CURE
 from figeval.wings.annotation.journal import is_journal, numbered_answers
 
 LONG_FORM = (ITEM, "annotator", "label")  # columns that it needs
@@ -82,12 +82,15 @@ GROUND_TRUTH = _GroundTruth()
 Entry: TypeAlias = Judgement | _GroundTruth  # a judgement without a label was skipped
 
 
-def read_judgements(files: Sequence[Path], criteria: Sequence[str]) -> JudgementBatch:
+def read_judgements(
+    files: Sequence[Path], criteria: Sequence[str], remarks: Sequence[str] = (COMMENT,)
+) -> JudgementBatch:
     """Read files of any of the forms, which may be mixed.
 
     Args:
         files: the files.
         criteria: names of the criteria, which are the columns of sheets.
+        remarks: names of further columns of sheets, whose cells may be empty.
 
     Raises:
         DataError: a file is given twice, cannot be read, or has none of the forms.
@@ -96,9 +99,11 @@ def read_judgements(files: Sequence[Path], criteria: Sequence[str]) -> Judgement
     for file in files:
         if (other := by_path.setdefault(file.resolve(), file)) is not file:
             raise DataError(f"{file} is given twice (as {other}); give each file once")
-    entries = list(chain.from_iterable(_read_file(file, criteria) for file in files))
+    entries = list(chain.from_iterable(_read_file(file, criteria, remarks) for file in files))
     judgements = [entry for entry in entries if isinstance(entry, Judgement)]
-    skipped = Counter(judgement.annotator for judgement in judgements if not judgement.label)
+    skipped = Counter(
+        judgement.annotator for judgement in judgements if not (judgement.label or judgement.criterion in REMARKS)
+    )
     return JudgementBatch(
         judgements=tuple(judgement for judgement in judgements if judgement.label),
         skipped=skipped.total(),
@@ -107,7 +112,7 @@ def read_judgements(files: Sequence[Path], criteria: Sequence[str]) -> Judgement
     )
 
 
-def _read_file(file: Path, criteria: Sequence[str]) -> Iterator[Entry]:
+def _read_file(file: Path, criteria: Sequence[str], remarks: Sequence[str]) -> Iterator[Entry]:
     if is_journal(file):
         return _read_journal(file)
     suffix = file.suffix.lower()
@@ -118,7 +123,7 @@ def _read_file(file: Path, criteria: Sequence[str]) -> Iterator[Entry]:
         return _read_label_studio(file, content)
     if suffix in (".jsonl", ".ndjson"):
         return _read_potato_lines(file)
-    return _read_table(file, criteria)
+    return _read_table(file, criteria, remarks)
 
 
 def _read_journal(file: Path) -> Iterator[Entry]:
@@ -130,7 +135,7 @@ def _read_journal(file: Path) -> Iterator[Entry]:
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def _read_table(file: Path, criteria: Sequence[str]) -> Iterator[Entry]:
+def _read_table(file: Path, criteria: Sequence[str], remarks: Sequence[str]) -> Iterator[Entry]:
     """Read a sheet, a long CSV, or the CSV of Potato, which the first row tells apart."""
     header, *rows = [[cell.strip() for cell in row] for row in read_cells(file, SHEET_CURE)] or [[]]
     numbered = [(f"{file}, row {n}", row) for n, row in enumerate(rows, 2) if any(row)]
@@ -144,7 +149,7 @@ def _read_table(file: Path, criteria: Sequence[str]) -> Iterator[Entry]:
     if {"user", "instance_id"} <= set(header):
         return _read_potato_table(cells)
     if ITEM in header and columns:
-        return _read_sheet(file, cells, columns)
+        return _read_sheet(file, cells, columns, remarks)
     if ITEM in header:
         missing = f"a column for a criterion ({', '.join(criteria)})" if criteria else "the columns annotator and label"
         raise DataError(f"{file}: the first row has {ITEM!r}, but lacks {missing}; {FORMS}")
@@ -161,10 +166,15 @@ def _read_long_form(rows: Cells) -> Iterator[Entry]:
             missing = ITEM if not item else "annotator"
             raise DataError(f"{source}: the cell in column {missing!r} is empty; fill it in, or remove the row")
         yield Judgement(item, annotator, criterion, label, row.get("time", ""), source)
+        if (comment := csv_text(row.get(COMMENT, ""))) and criterion != CATEGORY:
+            yield Judgement(item, annotator, COMMENT, comment, row.get("time", ""), source)
 
 
-def _read_sheet(file: Path, rows: Cells, columns: Mapping[str, str]) -> Iterator[Entry]:
+def _read_sheet(file: Path, rows: Cells, columns: Mapping[str, str], remarks: Sequence[str]) -> Iterator[Entry]:
     for source, row in rows:
+        for name in remarks:
+            if text := csv_text(row.get(name, "")):
+                yield Judgement(row.get(ITEM, ""), file.stem, name, text, "", source)
         for name, column in columns.items():
             yield Judgement(row.get(ITEM, ""), file.stem, name, row.get(column, ""), "", source)
 
@@ -222,7 +232,8 @@ def _potato_labels(item: str, user: str, schemas: Mapping[str, Any], source: str
             labels = ", ".join(chosen)
             raise DataError(f"{source}: several labels of {schema!r} ({labels:.80}); remove all but one")
         for name, value in chosen.items():
-            if name == "text_box":  # a comment
+            if name == "text_box":
+                yield Judgement(item, user, COMMENT, str(value), "", source)
                 continue
             step = SCALE_STEP.fullmatch(name)
             label = step[1] if step else str(value) if name in {"slider", "scale_"} else name
@@ -283,7 +294,11 @@ def _label_studio_results(item: str, annotation: _Annotation, source: str) -> It
     time = annotation.updated_at or annotation.created_at
     for result in annotation.result:
         value, name = result.value, result.from_name
-        choices = value.get("rating", value.get("choices", value.get("number", [])))  # a text is a comment
+        if texts := value.get("text"):
+            text = "; ".join(map(str, texts)) if isinstance(texts, list) else str(texts)
+            yield Judgement(item, annotation.person, COMMENT, text, time, source)
+            continue
+        choices = value.get("rating", value.get("choices", value.get("number", [])))
         labels = choices if isinstance(choices, list) else [choices]
         if len(labels) > 1:
             raise DataError(f"{source}: {name!r} has several choices; make it a single choice, and correct the task")

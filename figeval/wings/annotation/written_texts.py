@@ -1,4 +1,4 @@
-"""Texts for annotators: what models wrote for a task in stored runs, or the questions of a choice task.
+"""What annotators get: texts that models wrote for a task in stored runs, its examples, or questions to answer.
 
 Rows contain the model's output but no text of the benchmark, so inputs and references are read again through the data
 layer, and the examples must be the ones that the run was made on.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from figeval import Harness, OptionError, PredictionRow, RecordError, RunRecord, TaskRecord, TaskSpec
+from figeval import Example, Harness, OptionError, PredictionRow, RecordError, RunRecord, TaskRecord, TaskSpec
 from figeval.io.text import near
 from figeval.records.run_folder import read_run
 from figeval.runs.stored import recorded_variant
@@ -29,13 +29,60 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True, slots=True)
 class WrittenText:
-    """A text, its author, and the example for which it was written, with that example's cluster and inputs."""
+    """A text, its author, and the example for which it was written, with that example's cluster and inputs.
+
+    The text is empty if the inputs are all that is judged. Items of the same `block` stand together.
+    """
 
     author: str
     example: str
     cluster: str | None
     inputs: Mapping[str, str]
     text: str
+    block: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """Which examples are drawn, and whose items stand together.
+
+    Attributes:
+        n: number of examples to draw; all are used if there are fewer.
+        seed: random seed of the draw.
+        together: `example`, `cluster`, or a name in `meta`: items that share it stand together, and examples that do
+            are drawn together, until there are `n`. Without it, every item stands alone.
+    """
+
+    n: int
+    seed: int = 0
+    together: str | None = None
+
+    def block(self, example: Example) -> str:
+        """Return the name of the block of an example's items. Raises `OptionError` if `meta` lacks it."""
+        fields = {"example": example.id, "cluster": example.cluster or example.id}
+        if self.together is None or self.together in fields:
+            return fields.get(self.together or "", "")
+        if example.meta.get(self.together) is None:
+            names = ", ".join([*fields, *example.meta])
+            raise OptionError(
+                f"--together: {example.id!r:.60} has no {self.together!r:.60}{near(self.together, example.meta)}; give "
+                f"one of {names:.200}"
+            )
+        return str(example.meta[self.together])
+
+    def choose(self, examples: Sequence[Example]) -> list[Example]:
+        """Return the drawn examples in their order. Raises `OptionError` as `block` does."""
+        generator = random.Random(f"{self.seed} examples")
+        if self.together in (None, "example"):
+            drawn = set(generator.sample([example.id for example in examples], min(self.n, len(examples))))
+            return [example for example in examples if example.id in drawn]
+        sizes = Counter(map(self.block, examples))
+        blocks, count = set[str](), 0
+        for name in generator.sample(list(sizes), len(sizes)):
+            if count < self.n:
+                blocks.add(name)
+                count += sizes[name]
+        return [example for example in examples if self.block(example) in blocks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +107,21 @@ class WrittenTexts:
     criteria: Mapping[str, Scale] = field(default_factory=dict)
     models: Mapping[str, ModelOrigin] = field(default_factory=dict)
 
+    @property
+    def has_texts(self) -> bool:
+        """True if texts are judged, and not all that an item has."""
+        return any(text.text for text in self.texts)
+
 
 def read_texts(
-    paths: Sequence[Path], task: str | None, n: int, seed: int, harness: Harness, *, references: bool = False
+    paths: Sequence[Path], task: str | None, draw: Draw, harness: Harness, *, references: bool = False
 ) -> WrittenTexts:
     """Draw examples that have a row in all runs, and return the texts that were written for them.
 
     Args:
         paths: run folders.
         task: name of the task; may be None if the runs share exactly one task with written texts.
-        n: number of examples to draw; all are used if there are fewer.
-        seed: random seed of the draw.
+        draw: which examples are drawn.
         harness: registries that provide the task.
         references: True to add the first reference of each example.
 
@@ -89,13 +140,9 @@ def read_texts(
     rows = {
         author: {row["id"]: row for row in folder.rows(name)} for author, (_, folder) in zip(authors, runs, strict=True)
     }
-    drawn = _draw_common(name, list(rows.values()), n, seed)
     spec, texts, missing = variant.task, [], Counter[str]()
-    for example in (example for example in variant.examples() if example.id in drawn):
-        inputs = {
-            key: text if isinstance(text, str) else JOIN.join(text)
-            for key, text in spec.task_type.judged_inputs(example).items()
-        }
+    for example in draw.choose(_common_examples(name, variant.examples(), list(rows.values()))):
+        inputs = _as_texts(spec.task_type.judged_inputs(example))
         by_author = {author: _text_of(by_id[example.id]) for author, by_id in rows.items()}
         if references:
             by_author[REFERENCE] = spec.task_type.answer_text(example)
@@ -103,18 +150,24 @@ def read_texts(
             if text is None:
                 missing[author] += 1
             else:
-                texts.append(WrittenText(author, example.id, example.cluster, inputs, text))
+                texts.append(WrittenText(author, example.id, example.cluster, inputs, text, draw.block(example)))
     models = {author: origin_of(record.model) for author, record in zip(authors, records, strict=True)}
     if references:
         authors = [*authors, REFERENCE]
     return WrittenTexts(name, spec.error_types, tuple(texts), tuple(authors), dict(missing), spec.criteria, models)
 
 
-def _draw_common(task: str, rows: Sequence[Mapping[str, PredictionRow]], n: int, seed: int) -> set[str]:
-    common = [example for example in rows[0] if all(example in by_id for by_id in rows)]
+def _as_texts(parts: Mapping[str, str | tuple[str, ...]]) -> dict[str, str]:
+    return {name: part if isinstance(part, str) else JOIN.join(part) for name, part in parts.items()}
+
+
+def _common_examples(
+    task: str, examples: Iterable[Example], rows: Sequence[Mapping[str, PredictionRow]]
+) -> list[Example]:
+    common = [example for example in examples if all(example.id in by_id for by_id in rows)]
     if not common:
         raise RecordError(f"the runs have no example of {task} in common; run them with the same --limit or --sample")
-    return set(random.Random(f"{seed} examples").sample(common, min(n, len(common))))
+    return common
 
 
 def _shared_task(paths: Sequence[Path], records: Sequence[RunRecord], task: str | None, harness: Harness) -> str:
@@ -168,22 +221,44 @@ def _text_of(row: PredictionRow) -> str | None:
     return text if isinstance(text, str) and text.strip() else None
 
 
+def draw_examples(task: TaskSpec, draw: Draw, harness: Harness) -> WrittenTexts:
+    """Draw examples of a task that people judge together with their right answers, but not those that are hidden.
+
+    Where people could judge texts of models, they judge the reference, as with `references` of `read_texts`. Otherwise
+    the task type says what they see (`TaskType.judged_example`), as prompts show it.
+
+    Raises:
+        OptionError: all right answers are hidden.
+    """
+    examples = [example for example in harness.examples(task) if not example.hidden]
+    if not examples:
+        raise OptionError(f"the right answers of {task.name} are hidden, so they cannot be judged; give another task")
+    texts = []
+    for example in draw.choose(examples):
+        kind, shown = task.task_type, example.for_prompt()
+        has_text = bool(kind.written_routes)
+        parts = _as_texts(kind.judged_inputs(shown) if has_text else kind.judged_example(shown))
+        text = kind.answer_text(example) if has_text else ""
+        texts.append(WrittenText(REFERENCE, example.id, example.cluster, parts, text, draw.block(example)))
+    return WrittenTexts(task.name, task.error_types, tuple(texts), (REFERENCE,), {}, task.criteria)
+
+
 def draw_questions(
-    task: TaskSpec, n: int, seed: int, harness: Harness
-) -> tuple[WrittenTexts, dict[str, str], Criterion]:
+    task: TaskSpec, draw: Draw, harness: Harness
+) -> tuple[WrittenTexts, dict[str, str], Criterion] | None:
     """Draw questions of a task that people can answer by choosing an option (`TaskType.human_question`).
 
     Args:
         task: the task.
-        n: number of examples to draw; all are used if there are fewer.
-        seed: random seed of the draw.
+        draw: which examples are drawn.
         harness: registries that provide the data.
 
     Returns:
-        The questions as texts without an author, the letter of the right option by example, and the criterion.
+        The questions as texts without an author, the letter of the right option by example, and the criterion; None
+        if the task has no such questions, or its answers are hidden.
 
     Raises:
-        OptionError: the task has no such questions, its answers are hidden, or an example has too many options.
+        OptionError: an example has too many options.
     """
     questions = {
         example.id: (example, question)
@@ -191,21 +266,18 @@ def draw_questions(
         if (question := task.task_type.human_question(example)) is not None
     }
     if not questions:
-        raise OptionError(
-            f"{task.name} has no questions with options and a known answer; name a task of the type choice, or give "
-            "the runs whose texts are to be judged"
-        )
+        return None
     max_options = max(len(options) for _, (_, options, _) in questions.values())
     if max_options > len(LETTERS):
         raise OptionError(
             f"{task.name} has questions with {max_options} options; at most {len(LETTERS)} can be lettered"
         )
-    drawn = set(random.Random(f"{seed} examples").sample(list(questions), min(n, len(questions))))
     texts, gold = [], {}
-    for example, question in (question for name, question in questions.items() if name in drawn):
+    for example in draw.choose([example for example, _ in questions.values()]):
+        question = questions[example.id][1]
         text, options, _ = task.task_type.human_question(example.for_prompt()) or question
         shown = {QUESTION: text, **dict(zip(LETTERS, options, strict=False))}
-        texts.append(WrittenText(PEOPLE, example.id, example.cluster, shown, ""))
+        texts.append(WrittenText(PEOPLE, example.id, example.cluster, shown, "", draw.block(example)))
         gold[example.id] = LETTERS[question[2]]
     criterion = Criterion(name=ANSWER, labels=tuple(LETTERS[:max_options]))
     return WrittenTexts(task.name, (), tuple(texts), (PEOPLE,), {}), gold, criterion

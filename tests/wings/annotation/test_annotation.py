@@ -513,5 +513,5 @@ def test_a_folder_without_a_key_is_refused(content: str | None, tmp_path: Path, 
 
 def test_storal_has_error_types_of_its_own() -> None:
     tasks = Harness().catalogue.tasks
-    assert tasks.get("storal_st2mo_en").error_types == ("not a moral", "unrelated", "conflicting")
-    assert tasks.get("storal_mo2st_zh").error_types == ("not a story", "unrelated", "conflicting")
+    assert tasks.get("storal_st2mo_en").error_types == ("not a moral", "unrelated", "conflicting", "others")
+    assert tasks.get("storal_mo2st_zh").error_types == ("not a story", "unrelated", "conflicting", "others")

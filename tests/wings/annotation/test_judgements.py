@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
 import figeval
 from figeval import AnnotationResults, DataError, OptionError
@@ -75,6 +76,7 @@ def test_sheets_have_a_column_for_each_criterion(items: Path, tmp_path: Path) ->
     assert triples(batch) == [
         ("1", "kim", "fluency", "4"),
         ("1", "kim", "on topic", "yes"),
+        ("2", "kim", "comment", "?"),
         ("2", "kim", "on topic", "no"),
     ]
     assert batch.batch.skipped == 1
@@ -151,7 +153,8 @@ def test_potato(items: Path, tmp_path: Path) -> None:
     table = "user,instance_id,displayed_text,fluency:::scale_4,on topic:::yes,on topic:::no\nkim,1,a,4,yes,\n"
     assert triples(import_file(tmp_path / "annotated_instances.csv", table)) == expected
     commented = json.dumps({"id": "1", "label_annotations": {"why": {"text_box": "odd"}, "fluency": {"4": "4"}}})
-    assert triples(import_file(tmp_path / "kim" / "x.jsonl", commented, items)) == expected[:1]
+    with_comment = [("1", "kim", "comment", "odd"), *expected[:1]]
+    assert triples(import_file(tmp_path / "kim" / "x.jsonl", commented, items)) == with_comment
     mixed = "user,instance_id,fluency:::1\nkim,1,\nkim,2,1\n"
     assert import_file(tmp_path / "x.csv", mixed).batch.skipped == 1
 
@@ -369,3 +372,159 @@ def test_what_tables_do_not_get_is_said(tmp_path: Path) -> None:
     rows = [("0", "kim", "fluent", "yes"), ("0", "lou", "fluent", "no"), ("2", "kim", "fluent", "yes")]
     source = measure_rows(tmp_path, rows, n=2, scales={"fluent": ["no", "yes"]})["source"]
     assert "1 text of anna without a majority left out where it counts" in source
+
+
+# ---- statistics of papers --------------------------------------------------------------------------------------------
+
+VOTES = {"yes": ("yes", "yes", "no"), "no": ("no", "yes", "no")}  # of three people
+
+
+def votes(wins: int, losses: int, n: int) -> Rows:
+    """Majorities of three for n texts of anna and of ben: anna alone has `wins`, ben alone `losses`."""
+    of_anna, of_ben = ["yes"] * wins + ["no"] * losses, ["no"] * wins + ["yes"] * losses
+    labels = [(str(2 * k + index), label) for k in range(n) for index, label in enumerate(_pair(of_anna, of_ben, k))]
+    return [
+        (item, who, "fluent", vote) for item, label in labels for who, vote in zip("abc", VOTES[label], strict=True)
+    ]
+
+
+def _pair(of_anna: Sequence[str], of_ben: Sequence[str], k: int) -> tuple[str, str]:
+    return (of_anna[k], of_ben[k]) if k < len(of_anna) else ("yes", "yes")
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "p"), [(15, 0, 6.1e-5), (36, 0, 2.91e-11), (53, 2, 8.55e-14), (14, 4, 0.03)]
+)
+def test_sign_tests_of_majorities_are_those_of_a_printed_table(
+    wins: int, losses: int, p: float, tmp_path: Path
+) -> None:
+    """Table 17 of STORAL: p-values of 100 texts with the differences of the shares in Table 8."""
+    scales = {"fluent": ["no", "yes"]}
+    (test,) = people(tmp_path, *votes(wins, losses, 100), n=100, scales=scales).tests
+    assert (test.sign.wins, test.sign.ties, test.sign.losses) == (wins, 100 - wins - losses, losses)
+    assert test.sign.p == pytest.approx(p, rel=0.05)
+    numbers = json.loads((tmp_path / "items" / "measured.json").read_text("utf-8"))["numbers"]
+    (number,) = [number for number in numbers if number["metric"] == "fluent_sign_p"]
+    assert (number["model"], number["value"]) == ("anna vs. ben", test.sign.p)
+
+
+def test_the_mean_and_the_majority_are_both_there(tmp_path: Path) -> None:
+    anna, _ = people(tmp_path, *votes(0, 0, 4), scales={"fluent": ["no", "yes"]}).systems
+    assert (anna.score.value, anna.by_majority.value, anna.by_majority.n) == (pytest.approx(2 / 3), 1.0, 4)
+
+
+def test_signs_of_scales_are_those_of_means_and_t_is_that_of_independent_examples(tmp_path: Path) -> None:
+    differences = [1, 2, -1, 0, 3, 1, 2, 2]
+    rows = [
+        (str(2 * k), "a", "fluency", str(3 + max(0, d) // 2 + max(0, d) % 2 - (d < 0)))
+        for k, d in enumerate(differences)
+    ]
+    rows += [(str(2 * k + 1), "a", "fluency", str(3 - max(0, d) // 2)) for k, d in enumerate(differences)]
+    (test,) = people(tmp_path, *rows, n=8).tests
+    assert (test.sign.wins, test.sign.ties, test.sign.losses) == (6, 1, 1)
+    assert test.p_t == pytest.approx(stats.ttest_1samp(differences, 0).pvalue)
+
+
+def test_agreement_at_a_threshold_stands_beside_the_others(tmp_path: Path) -> None:
+    write_key(tmp_path / "items")
+    pairs = ["34", "45", "21", "23"]  # of two people: good, good, not good, no agreement on it
+    rows = [
+        (str(2 * k), who, "fluency", label)
+        for k, pair in enumerate(pairs)
+        for who, label in zip("ab", pair, strict=True)
+    ]
+    results = import_rows(tmp_path, rows, threshold={"fluency": 3})
+    agreements = {row.criterion: row.scores[0].value for row in results.people.agreement}
+    assert agreements == {"fluency": 0.0, "fluency ≥ 3": 0.75}
+    assert [system.score.value for system in results.people.systems if system.system == "anna"] == [
+        pytest.approx(3.0),
+        pytest.approx(0.625),
+    ]
+    numbers = json.loads((tmp_path / "items" / "measured.json").read_text("utf-8"))["numbers"]
+    assert [number["value"] for number in numbers if number["metric"] == "fluency_agreement"] == [0.75]
+    for threshold, message in (
+        ({"fluenc": 3}, "did you mean"),
+        ({"fluency": 1}, "2, 3, 4, 5"),
+        ({"on topic": 1}, "no scale"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            import_rows(tmp_path, rows, threshold=threshold)
+
+
+def test_systems_of_other_items_are_independent_samples(tmp_path: Path) -> None:
+    def compare() -> AnnotationResults:
+        file, folder = tmp_path / "items.csv", tmp_path / "items"
+        return figeval.import_judgements(file, to=folder, other_items=tmp_path / "others")
+
+    values = {"items": [5, 4, 4, 5, 3], "others": [2, 3, 1, 3, 4, 2]}
+    for folder, labels in values.items():
+        write_key(tmp_path / folder, len(labels), task=f"task_{folder}")
+        rows = [(str(2 * k), "a", "fluency", str(label)) for k, label in enumerate(labels)]
+        file = tmp_path / f"{folder}.csv"
+        file.write_text("\n".join(map(",".join, [("item", "annotator", "criterion", "label"), *rows])), "utf-8")
+        if folder == "others":
+            with pytest.raises(DataError, match="import them first"):
+                figeval.import_judgements(
+                    tmp_path / "items.csv", to=tmp_path / "items", other_items=tmp_path / "others"
+                )
+        figeval.import_judgements(file, to=tmp_path / folder)
+    results = compare()
+    (difference,) = results.people.samples
+    expected = stats.ttest_ind(values["items"], values["others"], equal_var=False)
+    assert (difference.a, difference.b) == ("anna of task_items", "anna of task_others")
+    assert (difference.p, difference.n_a, difference.n_b) == (pytest.approx(expected.pvalue), 5, 6)
+    assert results.samples["difference"].tolist() == [pytest.approx(4.2 - 2.5)]
+
+
+# ---- remarks ---------------------------------------------------------------------------------------------------------
+
+
+def questions(folder: Path, n: int = 4) -> Path:
+    """The folder of a key of questions, of which B is always right."""
+    items = {str(k): {"author": "people", "example": f"e{k}", "cluster": None} for k in range(n)}
+    return write_key(
+        folder, items=items, authors=("people",), scales={"answer": list("ABC")}, gold=dict.fromkeys(items, "B")
+    )
+
+
+def test_wrong_answers_are_coded_and_counted_by_category(tmp_path: Path) -> None:
+    questions(tmp_path / "items")
+    answers = [("kim", k, "A" if k < 3 else "B") for k in range(4)] + [("lou", k, "B") for k in range(4)]
+    rows = [(str(k), who, "answer", label) for who, k, label in answers]
+    rows.append(("0", "kim", "comment", "A seems as good."))
+    results = import_rows(tmp_path, rows)
+    assert (len(results.people.comments), results.people.categories) == (1, ())
+    errors = tmp_path / "items" / "errors.csv"
+    with errors.open(encoding="utf-8-sig", newline="") as stream:
+        coded = list(csv.DictReader(stream))
+    columns = ("item", "annotator", "answer", "right")
+    assert [tuple(map(wrong.get, columns)) for wrong in coded] == [(str(k), "kim", "A", "B") for k in range(3)]
+    assert coded[0]["comment"] == "A seems as good."
+    for wrong, category in zip(coded, ("close", "Close", ""), strict=True):
+        wrong["label"] = category
+    with errors.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(coded[0]))
+        writer.writeheader()
+        writer.writerows(coded)
+    for judged in (rows, rows[:4]):
+        results = import_rows(tmp_path, judged)
+        counts = [(count.category, count.count, count.total) for count in results.people.categories]
+        assert counts == [("close", 2, 3), ("(none)", 1, 3)], "codes survive each import"
+        assert "Wrong answers by category" in str(results)
+
+
+def test_categories_of_a_sheet_are_those_of_its_key(tmp_path: Path) -> None:
+    write_key(tmp_path / "items", categories=("unrelated", "too short"))
+    sheet = 'item,fluency,category,comment\n0,4,Too short,"=1+1\x1b[31m\nodd"\n1,2,,\n2,3,unrelated,\n'
+    results = import_file(tmp_path / "kim.csv", sheet)
+    counts = {(row.category, row.system): (row.count, row.total) for row in results.people.categories}
+    assert counts == {("too short", "anna"): (1, 2), ("unrelated", "anna"): (1, 2)}
+    (comment,) = results.people.comments
+    assert (comment.annotator, comment.system, comment.text) == ("kim", "anna", "=1+1\nodd")
+    assert (results.people.judgements, results.batch.skipped) == (3, 0), "an empty remark is no empty answer"
+    with pytest.raises(DataError, match="'to short' is no category; did you mean 'too short'"):
+        import_file(tmp_path / "lou.csv", "item,fluency,category\n0,4,to short\n")
+
+
+def test_an_input_that_is_called_category_is_no_remark(items: Path, tmp_path: Path) -> None:
+    assert import_file(tmp_path / "kim.csv", "item,category,fluency\n0,animals,4\n").people.categories == ()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import figeval
 from tests.devtools import Page, browsing
 from tests.wings.annotation.served import DESCRIBED_SCALES, MEANING, Server, export_items, serving
 
@@ -203,3 +204,25 @@ def test_nothing_is_wider_than_the_screen(page: Page, tmp_path: Path, width: int
         page.look(tmp_path / "shot.png", width=width, dark=True)
         assert page.script("document.documentElement.scrollWidth <= innerWidth")
         assert page.script("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 27)"
+
+
+def test_examples_are_shown_with_all_their_parts_and_a_comment_is_saved(page: Page, tmp_path: Path) -> None:
+    figeval.export_items(task="mini_alignment", output=tmp_path / "items", criteria="quality=1-5", n=2, checks=0)
+    with serving(tmp_path / "items", "--annotator", "kim") as server:
+        page.open(server.address)
+        page.until(WORK_IS_SHOWN)
+        heads = page.script("[...document.querySelectorAll('article h2')].map((head) => head.textContent)")
+        assert heads == ["text 1", "span of text 1", "text 2", "span of text 2"]
+        page.click("#comment")
+        for letter in "4, odd":
+            page.press(letter)
+        page.click("#next")
+        page.until("document.querySelector('#position').textContent === 'Item 2 of 2'")
+        page.until("document.querySelector('#comment').value === ''")
+        page.click("#back")
+        page.until("document.querySelector('#comment').value === '4, odd'")
+        assert [row[1:] for row in answers(tmp_path / "items", "kim")] == [("comment", "4, odd")], (
+            "no key chose a label"
+        )
+        assert server.stop().startswith("kim: 0 judgements\n")
+        assert page.violations == []

@@ -72,6 +72,11 @@ function go(index) {
   const item = work.items[itemIndex];
   at("texts").replaceChildren(...item.fields.map(([name, text]) => part(name, text)));
   at("answers").replaceChildren(...work.criteria.map(question));
+  at("comment").value = item.draft ?? item.answers.comment ?? "";
+  at("comment").onchange = () => {
+    item.draft = at("comment").value; // stays on the page, saved or not
+    answer(item, { name: "comment" }, item.draft);
+  };
   at("status").textContent = "";
   turnTo(work.criteria.findIndex((criterion) => !item.answers[criterion.name]));
   at("position").focus({ preventScroll: true });
@@ -150,7 +155,8 @@ function answer(item, criterion, label) {
     try {
       const stored = await request("/api/answers", { method: "POST", headers: { "content-type": "application/json" }, body });
       item.answers[stored.criterion] = stored.label;
-      at("status").textContent = `${stored.criterion}: ${stored.label || "no answer"}, saved`;
+      const shown = stored.criterion === "comment" ? "" : `: ${stored.label || "no answer"}`;
+      at("status").textContent = `${stored.criterion}${shown}, saved`;
       complain("");
     } catch (error) {
       complain(`Not saved. ${error.message}`);
@@ -169,7 +175,7 @@ function keyOf(label, index, labels) {
 }
 
 function press(event) {
-  if (!work || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, input:not([type=radio])")) return;
+  if (!work || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, textarea, input:not([type=radio])")) return;
   const { labels } = work.criteria[criterionIndex];
   const index = labels.findIndex((label, i) => keyOf(label, i, labels).toLowerCase() === event.key.toLowerCase());
   const vertical = { ArrowUp: -1, ArrowDown: 1 }[event.key];

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from figeval import FigevalError, FolderInUse, OptionError, RecordError
 from figeval.io.files import locked
-from figeval.wings.annotation.items import Key, read_questionnaire
+from figeval.wings.annotation.items import COMMENT, Key, read_questionnaire
 from figeval.wings.annotation.journal import find_journal, find_journals
 
 LOCK = ".serve.lock"
@@ -78,7 +78,8 @@ def serve(
 
 
 def _count_judgements(folder: Path) -> Mapping[str, int]:
-    return {journal.annotator: len(journal.answers()) for journal in find_journals(folder)}
+    journals = find_journals(folder)
+    return {journal.annotator: sum(name != COMMENT for _, name in journal.answers()) for journal in journals}
 
 
 def _listen(host: str, port: int) -> socket.socket:
