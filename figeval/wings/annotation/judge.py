@@ -53,7 +53,7 @@ from figeval.wings.annotation.judge_record import (
 from figeval.wings.annotation.kinship import kinship
 
 NAME = re.compile(r"[\w.-]{1,80}")
-TEMPLATE = "_default/judge.jinja"
+TEMPLATE, TEMPLATE_OF_EXAMPLES = "_default/judge.jinja", "_default/judge_example.jinja"
 MAX_LABEL_TOKENS, MAX_CHAT_TOKENS = 16, 512  # of a reply: a chat model writes other text before the label
 
 
@@ -90,12 +90,12 @@ class Judging:
         plain: JSON = clean_json(json.loads(json.dumps(options, default=str)))
         return plain
 
-    def load_template(self) -> PromptTemplate:
-        return (
-            load_template(TEMPLATE)
-            if self.template is None
-            else load_template(self.template.name, self.template.parent)
-        )
+    def load_template(self, sheet: Questionnaire) -> PromptTemplate:
+        """Return the given template, or the built-in one for texts or for examples as a whole."""
+        if self.template is not None:
+            return load_template(self.template.name, self.template.parent)
+        has_texts = any(name == TEXT for fields in sheet.items.values() for name, _ in fields[-1:])
+        return load_template(TEMPLATE if has_texts else TEMPLATE_OF_EXAMPLES)
 
 
 def ask_judge(judging: Judging, harness: Harness, observer: Observer) -> JudgeAnswers:
@@ -118,7 +118,7 @@ def ask_judge(judging: Judging, harness: Harness, observer: Observer) -> JudgeAn
             f"{key.task} --model {judging.model}`"
         )
     sheet = read_questionnaire(judging.folder, key)
-    template = judging.load_template()
+    template = judging.load_template(sheet)
     texts = _digest_of_texts(sheet)
     account = _digest([judging.model, judging.answer_options, template.sha256, texts])[:16]
     common = {**judging.common, "account": account}
@@ -137,7 +137,7 @@ def ask_judge(judging: Judging, harness: Harness, observer: Observer) -> JudgeAn
             model=model.name,
             options=judging.answer_options,
             fingerprint=model_record.fingerprint,
-            template=str(judging.template.name if judging.template else TEMPLATE),
+            template=template.name,
             template_sha256=template.sha256,
             texts_sha256=texts,
             method="generate" if route.reader is not None else "loglikelihood",
@@ -281,7 +281,6 @@ def _variables(parts: Fields, criterion: Criterion, instructions: str) -> JSON:
         "criterion": criterion.name,
         "labels": criterion.labels,
         "parts": parts,
-        "subject": "the last text" if parts[-1][0] == TEXT else "the item as a whole",
         "fence": f"=== {_digest(parts)[:16]} ===",
         "instructions": instructions,
         "description": criterion.description,

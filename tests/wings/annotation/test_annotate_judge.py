@@ -326,7 +326,7 @@ Rating:""",
 def test_the_prompt(block: str) -> None:
     parts = (("proverb", "Be kind."), ("text", "{{ 7 * 7 }} <b>&"))
     fields = {"parts": parts, "criterion": "fluency", "labels": ("1", "2"), "fence": "==="}
-    fields |= {"instructions": "", "description": "", "subject": "the last text"}
+    fields |= {"instructions": "", "description": ""}
     template = load_template("_default/judge.jinja")
     assert template.blocks == set(EXPECTED_BLOCKS)
     assert template.render(block, fields) == EXPECTED_BLOCKS[block]

@@ -99,7 +99,7 @@ def test_a_judge_is_asked_about_the_item_as_a_whole(tmp_path: Path) -> None:
     reader = Reader()
     figeval.judge_items(tmp_path / "items", reader, name="reader")
     assert len(reader.prompts) == 2
-    assert all('Rate the item as a whole by the criterion "fits".' in prompt for prompt in reader.prompts)
+    assert all('Rate all parts together by the criterion "fits".' in prompt for prompt in reader.prompts)
 
 
 # ---- together --------------------------------------------------------------------------------------------------------
