@@ -27,6 +27,7 @@ from figeval.wings.training.batch_plans import (
     divide_rows,
 )
 from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.splits import make_splits
 from figeval.wings.training.task_training import plan_training
 
 TRAININGS: dict[str, dict[str, Any]] = {
@@ -68,7 +69,9 @@ def lengths_of(task: str, max_length: int, changes: dict[str, Any]) -> tuple[Seq
     config = TrainConfig(
         task=task, model="minilm", output=Path("unused"), device="cpu", max_length=max_length, **changes
     )
-    training = plan_training(config, Harness(), "cpu")
+    harness = Harness()
+    splits = make_splits(harness.catalogue.tasks.get(config.task), config, harness)
+    training = plan_training(config, splits, harness, "cpu")
     features = training.learner.features(training.model_splits.train)
     candidates = getattr(features, "candidates", None)
     return features.lengths, [] if candidates is None else candidates.lengths

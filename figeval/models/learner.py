@@ -75,6 +75,10 @@ class Learner(Protocol):
     A learner of plain texts has a method `texts(examples)`, which returns all of them for the record of what the model
     has seen. An attribute `warnings` has lines to be printed before the first step; `prompts_by_role` is what the model
     reads before texts, which must be the same when a training is resumed.
+
+    An attribute `offers` has the capabilities of the trained model, so that a task of `--evaluate` which it cannot
+    answer is refused before the training. A learner whose model cannot read some examples, because a part that may not
+    be cut fills its input, has a method `overlong(examples)`: it returns, by the index of each, why.
     """
 
     select_by: str | None

@@ -66,6 +66,7 @@ class TrainExamples(Stored):
 
     n: int
     sha256: str = ""
+    skipped: int = Field(default=0, description="further examples, which the model cannot read (--skip_long)")
 
 
 class DevExamples(TrainExamples):

@@ -55,6 +55,9 @@ def notes(record: TrainingRecord, floor: str = "") -> Iterator[str]:
     took = timedelta(seconds=round(record.seconds))
     by = f"chosen by {', '.join(record.select_by)} on {record.dev.source}"
     yield f"trained on {record.train.n} examples for {record.steps} steps ({record.why})"
+    if record.train.skipped or record.dev.skipped:
+        skipped = f"{record.train.skipped} training and {record.dev.skipped} dev examples"
+        yield f"{skipped} that the model cannot read were left out (--skip_long)"
     yield by if record.evaluations else "last checkpoint; no examples were held out"
     if gained := gain(record):
         yield gained

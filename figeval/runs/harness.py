@@ -20,6 +20,7 @@ from figeval.spec.examples import build_examples, memorized_texts, read_corpus
 from figeval.spec.loader import Catalogue, load_catalogue
 from figeval.task_types.fields import CandidateCorpus
 from figeval.task_types.registry import Routes, TaskTypes
+from figeval.task_types.routes import Route, choose
 from figeval.types import Example
 
 if TYPE_CHECKING:
@@ -127,6 +128,15 @@ class Harness:
         from figeval.runs.metric_models import MetricModels
 
         return MetricModels(self.backends)
+
+    def choose_route(self, task: TaskSpec, offers: frozenset[str], name: str | None = None) -> Route:
+        """Return the first route by which a model with these capabilities can answer a task, or the `name` one.
+
+        Raises:
+            CapabilityError: there is none.
+        """
+        routes = [route for route in self.routes.with_parts(task.type) if route.can_distinguish(task.labels)]
+        return choose(task.type, offers, routes, name)
 
     def rows(self, task: TaskSpec, split: str) -> Iterator[Any]:
         return self._rows(task, task.data[split])

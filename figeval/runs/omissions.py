@@ -16,7 +16,7 @@ from figeval.records.notes import LEFT_OUT
 from figeval.runs.harness import Harness
 from figeval.runs.variants import tasks_by_name
 from figeval.spec import TaskSpec
-from figeval.task_types.routes import Route, choose
+from figeval.task_types.routes import Route
 
 P = TypeVar("P")
 
@@ -39,9 +39,8 @@ def answerable(
     """
 
     def has_route(task: TaskSpec) -> bool:
-        routes = [route for route in harness.routes.with_parts(task.type) if route.can_distinguish(task.labels)]
         try:  # a route given by --route is looked up later, with its own error
-            choose(task.type, model.offers, routes, None if task.type in config.routes else task.route)
+            harness.choose_route(task, model.offers, None if task.type in config.routes else task.route)
         except CapabilityError:
             return False
         return True

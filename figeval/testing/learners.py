@@ -49,6 +49,8 @@ def check_learner(
     _check_alone(network, features, rows, tolerance)
     backend = learner.backend(network)
     assert capabilities(backend), f"the backend of {type(learner).__name__} offers no capability; dev cannot be scored"
+    offers = getattr(learner, "offers", None)
+    assert offers in (None, capabilities(backend)), f"offers is {offers}, but backend() has {capabilities(backend)}"
     assert isinstance(json.dumps(learner.describe()), str)
     _check_saved(learner, network)
 

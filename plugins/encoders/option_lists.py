@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from figeval.errors import CapabilityError
+from figeval.errors import ExampleError
 from figeval.prompts import PromptContext
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.routes import Dialogue, Route, decide
@@ -28,13 +28,13 @@ def by_markers(example: ChoiceExample, _context: PromptContext) -> Dialogue:
     """Choose by the scores of all options, read together with the query.
 
     Raises:
-        CapabilityError: the options leave no room for the query.
+        ExampleError: the options leave no room for the query.
     """
     (scores,) = yield [OptionList(example.query, example.options)]
     if not scores:
-        raise CapabilityError(
+        raise ExampleError(
             f"the {len(example.options)} options of {example.id!r} fill the model's input and leave no room for the "
-            "query; raise max_length, or leave the example out"
+            "query; raise max_length"
         )
     return decide(example.id, scores)
 

@@ -324,6 +324,11 @@ class EncoderLearner(Prompted, ABC):
     prompts: Prompts = NO_PROMPTS
     select_by: None = None
 
+    @property
+    def offers(self) -> frozenset[str]:
+        """Capabilities of the trained model."""
+        return frozenset({"embed", "dot"} if self.options.similarity == "dot" else {"embed"})
+
     @abstractmethod
     def features(self, examples: Sequence[Example]) -> RankingFeatures:
         """Return the queries and candidates, tokenized."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from torch.nn import functional
 
 from figeval.errors import TrainError
+from figeval.models.capabilities import capabilities
 from figeval.types import JSON, Example
 
 from ..classification.classification import ClassificationExample
@@ -39,6 +40,7 @@ class OneLabel(Cross):
     """Learner of a softmax over the labels."""
 
     labels: tuple[str, ...] = ()
+    offers: ClassVar[frozenset[str]] = capabilities(TextClassifier)
 
     def features(self, examples: Sequence[Example]) -> PairFeatures:
         """Return the tokenized texts and the classes of their labels, matched by name."""

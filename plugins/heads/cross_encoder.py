@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
 import torch
 from torch.nn import Module, functional
 
 from figeval.errors import TrainError
+from figeval.models.capabilities import capabilities
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
@@ -271,6 +272,7 @@ class LabelCross(Cross):
     """Learner of labels of pairs."""
 
     labels: tuple[str, ...] = ()
+    offers: ClassVar[frozenset[str]] = capabilities(PairLabeller)
 
     def features(self, examples: Sequence[Example]) -> PairFeatures:
         """Return the tokenized pairs and the classes of their labels, matched by name."""
@@ -296,6 +298,8 @@ class LabelCross(Cross):
 @dataclass(frozen=True)
 class OptionCross(Cross):
     """Learner of one score per pair, compared among the options of an example."""
+
+    offers: ClassVar[frozenset[str]] = capabilities(PairScorer)
 
     def features(self, examples: Sequence[Example]) -> ChoiceFeatures | CandidateFeatures:
         """Return the pairs of query and option, as the route `by_pair_score` sends them."""

@@ -207,6 +207,11 @@ class JointLearner:
     cut: int = 0
     select_by: None = None
 
+    @property
+    def offers(self) -> frozenset[str]:
+        """Capabilities of the trained model."""
+        return self.ranker.offers | {"find_spans"}
+
     def network(self) -> JointNetwork:
         """Return the network of encoder, temperature and branch; the branch is fresh unless the model has one."""
         encoder, checkpoint = self.ranker.encoder(), self.ranker.base.checkpoint

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import torch
 from torch.nn import functional
 
 from figeval.errors import TrainError
+from figeval.models.capabilities import capabilities
 from figeval.task_types.choice import ChoiceExample
 from figeval.types import JSON, Example
 
@@ -77,6 +78,7 @@ class MarkerLearner:
     base: Base
     options: MarkerOptions
     select_by: None = None
+    offers: ClassVar[frozenset[str]] = capabilities(MarkerScorer)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -102,15 +104,23 @@ class MarkerLearner:
             TrainError: an example has no right option, or its options leave no room for the query.
         """
         rows = cast("Sequence[ChoiceExample]", examples)
-        questions = [OptionList(row.query, row.options) for row in rows]
-        tokens = mark_options(self.tokenizer, self.base.config, questions, self.base.limit)
-        if tokens.full:
-            lost = rows[min(tokens.full)]
-            raise TrainError(
-                f"the {len(lost.options)} options of {lost.id!r} fill the {self.base.limit} tokens of the input and "
-                "leave no room for the query; raise --max_length, or leave the example out"
-            )
+        tokens = self._tokens(rows)
+        for reason in self._reasons(tokens, rows).values():
+            raise TrainError(f"{reason}; raise --max_length")
         return MarkerFeatures(tokens, list(map(gold_of, rows)))
+
+    def overlong(self, examples: Sequence[Example]) -> dict[int, str]:
+        """Return why the model cannot read an example, by the index of each whose options fill the input."""
+        rows = cast("Sequence[ChoiceExample]", examples)
+        return self._reasons(self._tokens(rows), rows)
+
+    def _tokens(self, rows: Sequence[ChoiceExample]) -> MarkedTokens:
+        questions = [OptionList(row.query, row.options) for row in rows]
+        return mark_options(self.tokenizer, self.base.config, questions, self.base.limit)
+
+    def _reasons(self, tokens: MarkedTokens, rows: Sequence[ChoiceExample]) -> dict[int, str]:
+        room = f"fill the {self.base.limit} tokens of the input and leave no room for the query"
+        return {row: f"the {len(rows[row].options)} options of {rows[row].id!r} {room}" for row in sorted(tokens.full)}
 
     def backend(self, network: MarkerHeadNetwork) -> MarkerScorer:
         """Return the model as a backend of `figeval run`."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import torch
 from torch.nn import Linear, Module, functional
 
 from figeval.errors import TrainError
+from figeval.models.capabilities import capabilities
 from figeval.task_types.pairs import PairExample
 from figeval.types import JSON, Example
 
@@ -127,6 +128,7 @@ class PairBiencoder(Prompted):
     pooling: str
     prompts: Prompts = NO_PROMPTS
     select_by: None = None
+    offers: ClassVar[frozenset[str]] = capabilities(PairEncoder)
 
     def features(self, examples: Sequence[Example]) -> SeparateFeatures:
         """Return both texts, tokenized separately, and the classes of their labels, matched by name."""

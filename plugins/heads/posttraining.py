@@ -16,6 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from figeval.errors import TrainError
+from figeval.models.capabilities import capabilities
 from figeval.types import JSON, Example
 
 from ..encoders.masked import MaskedModel, MaskedNetwork, MaskedSettings, has_separable_head
@@ -184,6 +185,8 @@ class PostTraining(ABC):
 
 class MaskedLearner(PostTraining):
     """Learner that predicts hidden words from both sides. A bare encoder gets a fresh head, trained with the rest."""
+
+    offers: ClassVar[frozenset[str]] = capabilities(MaskedModel)
 
     def network(self) -> LanguageNetwork:
         """Return the network, which runs the head only at hidden words if that gives the same scores."""

@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import torch
 from torch.nn import functional
 
 from figeval.errors import TrainError
+from figeval.models.capabilities import capabilities
 from figeval.task_types.spans import SpanExample
 from figeval.types import JSON, NO_SPAN, Example, Span, SpanQuery
 
 from ..encoders.span_finder import FULL_QUESTION, SECOND, SpanFinder, SpanSettings, passages_of, solid_tokens
 from ..torch_models.checkpoint import ends, with_declared
 from ..torch_models.loading import LoadedModel
-from ..torch_models.tokens import Passages, TokenWindow
+from ..torch_models.tokens import NoRoom, Passages, TokenWindow
 from .base_model import Base, base_of, freeze_modules, fresh_head, options_of
 from .inputs import BatchLosses, IndependentFeatures, inputs_of
 
@@ -200,6 +201,7 @@ class SpanLearner:
     settings: SpanSettings
     freeze: str = ""
     select_by: None = None
+    offers: ClassVar[frozenset[str]] = capabilities(SpanFinder)
 
     @property
     def fresh(self) -> bool:
@@ -217,9 +219,27 @@ class SpanLearner:
     def features(self, examples: Sequence[Example]) -> SpanFeatures:
         """Return the tokenized texts and questions, and the right spans."""
         rows = cast("Sequence[SpanExample]", examples)
+        return SpanFeatures(self._passages(rows), rows, null=bool(self.settings.null_score))
+
+    def overlong(self, examples: Sequence[Example]) -> dict[int, str]:
+        """Return why the model cannot read an example, by the index of each whose question fills the input."""
+        rows = cast("Sequence[SpanExample]", examples)
+        if self._has_room(rows):  # one call is much faster than one for each example
+            return {}
+        reason = f"leaves no room for its text in {self.base.limit} tokens"
+        full = (row for row, example in enumerate(rows) if not self._has_room([example]))
+        return {row: f"the question of {rows[row].id!r} {reason}" for row in full}
+
+    def _has_room(self, rows: Sequence[SpanExample]) -> bool:
+        try:
+            self._passages(rows)
+        except NoRoom:
+            return False
+        return True
+
+    def _passages(self, rows: Sequence[SpanExample]) -> Passages:
         queries = [SpanQuery(row.text, row.given, row.known) for row in rows]
-        passages = passages_of(queries, self.settings, self.base.tokenizer, self.base.limit)
-        return SpanFeatures(passages, rows, null=bool(self.settings.null_score))
+        return passages_of(queries, self.settings, self.base.tokenizer, self.base.limit)
 
     def backend(self, network: SpanHeadNetwork) -> SpanFinder:
         """Return the model as a backend of `figeval run`."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 import torch
 from torch.nn import functional
 
 from figeval.errors import TrainError
+from figeval.models.capabilities import capabilities
 from figeval.types import JSON, Example
 
 from ..labelling.labelling import LabellingExample
@@ -117,6 +118,7 @@ class TaggerLearner:
     labels: tuple[str, ...]
     freeze: str = ""
     select_by: None = None
+    offers: ClassVar[frozenset[str]] = capabilities(Tagger)
 
     @property
     def fresh(self) -> bool:

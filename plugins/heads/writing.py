@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from figeval.errors import TrainError
+from figeval.models.capabilities import capabilities
 from figeval.task_types.generation import GenerationExample
 from figeval.types import JSON, Example
 
@@ -118,6 +119,7 @@ class Writing(ABC):
     options: WritingOptions
     form: Form
     select_by: ClassVar[str] = "loss"  # decoding takes longer than an epoch
+    offers: ClassVar[frozenset[str]] = capabilities(WriterModel)
 
     @property
     @abstractmethod

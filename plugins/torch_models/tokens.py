@@ -165,6 +165,10 @@ class Passages:
         return outputs_by_text
 
 
+class NoRoom(ModelError):
+    """An input has no room for its text beside what must not be cut."""
+
+
 def passages(
     tokenizer: PreTrainedTokenizerBase, sides: Sequence[Sequence[str]], side: int, limit: int | None
 ) -> Passages:
@@ -174,7 +178,7 @@ def passages(
     are too long; their partners on the other side are repeated in every window.
 
     Raises:
-        ModelError: the other side leaves no room.
+        NoRoom: the other side leaves no room.
     """
     names = [name for name in (IDS, TYPES) if name == IDS or (len(sides) > 1 and name in tokenizer.model_input_names)]
     encoding = tokenizer(
@@ -206,7 +210,7 @@ def _windows(owner: int, positions: Sequence[int], other_count: int, limit: int 
     n = len(positions)
     room = n if limit is None else min(n, limit - other_count)
     if room < min(n, MIN_WINDOW_TOKENS):
-        raise ModelError(
+        raise NoRoom(
             f"an input has {other_count} tokens beside its text, which leaves room for {max(0, room)} of the {n} of "
             f"the text in max_length={limit}; increase it, or use a model with a higher limit"
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from figeval.data import DataContext, Row
 from figeval.data.row_files import RowFile, UserRow
-from figeval.errors import DataError
+from figeval.errors import DataError, MissingCopy
 from figeval.io.text import near
 
 from .archive import published_rows
@@ -28,7 +28,8 @@ def rewritten_rows(language: str, context: DataContext) -> Iterator[Row]:
     """Yield the rows of the user's file, with `options`, `versions` and `gold` as those of `preference`.
 
     Raises:
-        DataError: there is no such file, or more than one; a row lacks a field, repeats an id, names an unknown story,
+        MissingCopy: there is no such file.
+        DataError: there is more than one; a row lacks a field, repeats an id, names an unknown story,
             or has two versions that read the same.
     """
     file = RowFile(_find_file(f"rewritten_{language}", context.copies("storal")), FORMAT, flag="")
@@ -53,15 +54,15 @@ def rewritten_rows(language: str, context: DataContext) -> Iterator[Row]:
 
 
 def _find_file(name: str, folders: Sequence[Path]) -> Path:
-    """Return the user's file. Raises `DataError` if there is none, or more than one."""
+    """Return the user's file. Raises `MissingCopy` if there is none, `DataError` for several."""
     files = [file for folder in folders for suffix in SUFFIXES if (file := folder / f"{name}{suffix}").is_file()]
     if len(files) > 1:
         raise DataError(f"storal: there are {' and '.join(map(str, files[:2]))}; keep one of them")
     if not files:
         searched = ", ".join(map(str, folders)) or "no folder was given"
-        raise DataError(
-            f"storal: there is no file {name} ({', '.join(SUFFIXES)}) of rewritten morals ({searched}); write one and "
-            f"give its folder as --data storal=FOLDER; {FORMAT}"
+        raise MissingCopy(
+            f"storal: there is no file {name} ({', '.join(SUFFIXES)}) of rewritten morals ({searched})",
+            f"write one and give its folder as --data storal=FOLDER; {FORMAT}",
         )
     return files[0]
 

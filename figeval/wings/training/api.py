@@ -49,6 +49,7 @@ class TrainOptions(TypedDict, total=False):
     holdout_by: Literal["auto", "cluster", "within", "row"]
     limit: int | float | None
     max_length: int | None
+    skip_long: bool
     shuffle: Literal["epochs", "once"]
     epochs: int
     max_steps: int | None

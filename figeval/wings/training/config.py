@@ -50,6 +50,9 @@ class TrainConfig(BaseModel):
     max_length: PositiveInt | None = Field(
         None, description="Maximum length of an input in tokens; longer ones are truncated."
     )
+    skip_long: bool = Field(
+        False, description="Leave out examples that the model cannot read, e.g. whose options fill its input."
+    )
     shuffle: Literal["epochs", "once"] = Field("epochs", description="Shuffle in every epoch, or once for all epochs.")
 
     epochs: PositiveInt = Field(10, description="Number of passes over the examples.")
@@ -144,7 +147,7 @@ class TrainConfig(BaseModel):
     def identity(self) -> str:
         """Return eight hex digits over the settings that can change the weights."""
         # Keys that were added later count only if they are set, so that trainings of an earlier figeval can resume.
-        late = {name for name in ("probe", "augment") if not getattr(self, name)}
+        late = {name for name in ("probe", "augment", "skip_long") if not getattr(self, name)}
         values = self.model_dump(mode="json", exclude={*OPERATIONAL_OPTIONS, *late})
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -48,8 +48,8 @@ def make_splits(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits
     """Return the splits of a training.
 
     Raises:
-        TrainError: The task has no train split, fewer examples than a batch, a label that train lacks, or a language
-            that dev lacks.
+        TrainError: The task has no train split, fewer examples than a batch (without `limit`), a label that train
+            lacks, or a language that dev lacks.
     """
     if "train" not in task.data:
         raise TrainError(
@@ -59,7 +59,7 @@ def make_splits(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits
     if config.limit is not None:
         train = train[: examples_in(config.limit, len(train))]
     splits = _apply_probe(_hold_out_dev(task, train, config, harness), task, config)
-    if config.batch_size > len(splits.train):
+    if config.batch_size > len(splits.train) and config.limit is None:
         raise TrainError(
             f"--batch_size {config.batch_size} exceeds the {len(splits.train)} examples to train on; "
             f"use {len(splits.train)} or less"
@@ -78,7 +78,32 @@ def make_splits(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits
     return splits
 
 
-def dev_warnings(splits: Splits, task: TaskSpec, config: TrainConfig) -> Iterator[str]:
+def split_warnings(splits: Splits, task: TaskSpec, config: TrainConfig) -> Iterator[str]:
+    """Yield warnings about too few or too uniform examples, as trials with `limit` have them."""
+    if config.batch_size > len(splits.train):
+        yield (
+            f"--batch_size {config.batch_size} exceeds the {len(splits.train)} examples to train on (--limit "
+            f"{config.limit}), so every step reads all of them; results say nothing about the whole data"
+        )
+    if splits.dev and (answer := _only_answer(splits.dev, task)):
+        cure = "use other examples of dev" if config.limit is None else "raise --limit"
+        yield (
+            f"the checkpoint is chosen on examples that {answer}, so that any model is right ({splits.source}); "
+            f"{cure}, or use --select_on none"
+        )
+    yield from _dev_warnings(splits, task, config)
+
+
+def _only_answer(examples: Sequence[Example], task: TaskSpec) -> str:
+    """Return what examples have in common of which only one answer is possible, or an empty text."""
+    sizes = {len(getattr(example, "candidates", getattr(example, "options", ()))) for example in examples}
+    if sizes == {1}:
+        return "have a single candidate"
+    labels = {task.task_type.gold_class(example) for example in examples} if task.labels else set()
+    return f"all have the label {labels.pop()!r}" if len(labels) == 1 else ""
+
+
+def _dev_warnings(splits: Splits, task: TaskSpec, config: TrainConfig) -> Iterator[str]:
     """Yield a warning if the checkpoint is chosen on very few examples; it says what to do."""
     n, total = len(splits.dev), len(splits.dev) + len(splits.train)
     if not 0 < n < MIN_DEV_EXAMPLES:
@@ -92,6 +117,16 @@ def dev_warnings(splits: Splits, task: TaskSpec, config: TrainConfig) -> Iterato
     yield (
         f"the checkpoint is chosen on only {n} examples ({splits.source}); a score on so few is uncertain by up to "
         f"±{points:.0f} points (95 %), so the best checkpoint may be best by chance; {', or '.join(cures)}"
+    )
+
+
+def without_ids(splits: Splits, train: Collection[str], dev: Collection[str]) -> Splits:
+    """Return the splits without the examples that have these ids."""
+    return replace(
+        splits,
+        train=[example for example in splits.train if example.id not in train],
+        dev=[example for example in splits.dev if example.id not in dev],
+        originals=None if splits.originals is None else without_ids(splits.originals, train, dev),
     )
 
 

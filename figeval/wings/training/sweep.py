@@ -25,6 +25,7 @@ from figeval.runs.seeds import scores_of, warnings_of
 from figeval.wings.training.config import TrainConfig, read_none, validate_config
 from figeval.wings.training.pipeline import complete_training, evaluation_folder, floor_probe, stored_evaluation
 from figeval.wings.training.selection import make_criterion
+from figeval.wings.training.task_training import check_evaluation, make_learner
 from figeval.wings.training.train_folder import TrainFolder
 
 # Fields that must be equal for scores on dev to be comparable.
@@ -68,8 +69,13 @@ class Sweep:
             FolderInUse: Another process is training a combination; the others are done.
         """
         _check_grid(grid, self.config)
+        harness = Harness(include=self.config.include_path)
         if self.config.floor:
-            floor_probe(self.config, Harness(include=self.config.include_path))
+            floor_probe(self.config, harness)
+        has_one_head = not any(name.startswith("head") for name in grid)  # else the best one's is unknown
+        if has_one_head and not (self.config.output / GRID).is_file():
+            task = harness.catalogue.tasks.get(self.config.task)
+            check_evaluation(self.config, harness, make_learner(self.config, task, harness, "cpu")[1])
         points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
         configs = [self._grid_config(values) for values in points]  # check all before training the first one
         self._create_folder()

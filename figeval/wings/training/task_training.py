@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
 
-from figeval import JSON, Example, FigevalError, Harness, Learner, Model, Observer, Setup, TaskSpec, TrainError
+from figeval import (
+    JSON,
+    CapabilityError,
+    Example,
+    FigevalError,
+    Harness,
+    Learner,
+    MissingCopy,
+    Model,
+    Observer,
+    Setup,
+    TaskSpec,
+    TrainError,
+)
 from figeval.io.files import expand_user, is_folder
 from figeval.io.json_files import read_json
+from figeval.io.text import pluralize
 from figeval.records import provenance
 from figeval.records.seen import FILE, MODEL_FILE, Lineage, lineage_of, weights_in, write
 from figeval.records.training import (
@@ -31,7 +45,7 @@ from figeval.wings.training.learners import load_learners
 from figeval.wings.training.loop import TrainingJob, train
 from figeval.wings.training.presets import preset_record
 from figeval.wings.training.selection import LOSS, SelectionCriterion, is_improvement, make_criterion
-from figeval.wings.training.splits import Splits, augment_splits, dev_warnings, make_splits
+from figeval.wings.training.splits import Splits, augment_splits, make_splits, split_warnings, without_ids
 from figeval.wings.training.train_folder import Progress, TrainFolder, write_json
 
 IN_TRAINING = "(in training)"  # name of the model while it is scored on dev
@@ -47,17 +61,25 @@ class TrainingPlan:
     learner: Learner
     splits: Splits
     model_splits: Splits  # the splits as the model sees them, i.e. augmented
+    overlong: tuple[Mapping[int, str], Mapping[int, str]] = ({}, {})  # of train and dev: those left out, and why
 
 
-def plan_training(config: TrainConfig, harness: Harness, device: str) -> TrainingPlan:
+def plan_training(config: TrainConfig, splits: Splits, harness: Harness, device: str) -> TrainingPlan:
     """Check and resolve all settings before any weights are loaded.
 
     Raises:
-        FigevalError: A task, head, option or model is unknown, or there is no train split.
+        FigevalError: A task, head, option or model is unknown, or the model cannot read an example.
     """
     task = harness.catalogue.tasks.get(config.task)
+    head, learner = make_learner(config, task, harness, device)
+    model_splits = augment_splits(splits, task, config, harness, device)
+    return _without_overlong(TrainingPlan(config, task, head, learner, splits, model_splits))
+
+
+def make_learner(config: TrainConfig, task: TaskSpec, harness: Harness, device: str) -> tuple[str, Learner]:
+    """Return the name of the head and its learner. Raises `FigevalError` for an unknown head, option or model."""
     head, factory = load_learners(harness.manager).choose(task.type, config.head)
-    learner = factory(
+    return head, factory(
         Setup(
             model=config.model,
             options=config.head_args,
@@ -71,8 +93,71 @@ def plan_training(config: TrainConfig, harness: Harness, device: str) -> Trainin
             device=device,
         )
     )
-    splits = make_splits(task, config, harness)
-    return TrainingPlan(config, task, head, learner, splits, augment_splits(splits, task, config, harness, device))
+
+
+def _without_overlong(training: TrainingPlan) -> TrainingPlan:
+    """Return the training without the examples that its model cannot read.
+
+    Raises:
+        TrainError: there are some, and `skip_long` is not set; or it is set for a head that reads all of them.
+    """
+    find = getattr(training.learner, "overlong", None)
+    if find is None:
+        if training.config.skip_long:
+            raise TrainError(f"--skip_long: the head {training.head} cuts what is too long for it; leave it out")
+        return training
+    train, dev = training.model_splits.train, training.model_splits.dev
+    overlong = find(train), find(dev) if dev else {}
+    if not any(overlong):
+        return training
+    if not training.config.skip_long:
+        raise TrainError(
+            f"{_first_reason(overlong)}; raise --max_length, or use --skip_long to leave out {_sizes(overlong)}"
+        )
+    if len(overlong[0]) == len(train):
+        raise TrainError(f"--skip_long leaves nothing to train on ({_first_reason(overlong)}); raise --max_length")
+    ids = {train[row].id for row in overlong[0]}, {dev[row].id for row in overlong[1]}
+    splits, model_splits = (without_ids(splits, *ids) for splits in (training.splits, training.model_splits))
+    return replace(training, splits=splits, model_splits=model_splits, overlong=overlong)
+
+
+def _first_reason(overlong: Sequence[Mapping[int, str]]) -> str:
+    return next(reason for reasons in overlong for reason in reasons.values())
+
+
+def _sizes(overlong: Sequence[Mapping[int, str]]) -> str:
+    train, dev = map(len, overlong)
+    return f"{train} training and {dev} dev examples" if dev else pluralize(train, "training example")
+
+
+def check_evaluation(config: TrainConfig, harness: Harness, learner: Learner) -> None:
+    """Check that the tasks of `evaluate` have data, and that the model will have a route for them, if that is known.
+
+    As in a run, those that it cannot answer are left out of a suite.
+
+    Raises:
+        FigevalError: the model cannot answer one of the tasks, or its examples cannot be read.
+    """
+    if (offers := getattr(learner, "offers", None)) is None:
+        return
+    names = (config.task,) if config.evaluate is None else config.evaluate
+    tasks, refusals = harness.catalogue.expand(names), dict[str, CapabilityError]()
+    for task in tasks:
+        try:
+            harness.choose_route(task, offers, task.route)
+        except CapabilityError as error:
+            refusals[task.name] = error
+    for name, refusal in refusals.items():
+        if name in names or len(refusals) == len(tasks):
+            cure = f"leave {name} out of --evaluate" if config.evaluate else 'name other tasks with --evaluate, or ""'
+            raise TrainError(f"the trained model could not answer {name}: {refusal}; {cure}") from refusal
+    for task in tasks:
+        if task.name not in (config.task, *refusals):
+            try:
+                next(iter(harness.examples(task)), None)
+            except MissingCopy:
+                if task.name in names:  # else a suite leaves it out
+                    raise
 
 
 def train_in_process(config: TrainConfig, harness: Harness, observer: Observer) -> Progress:
@@ -85,11 +170,12 @@ def train_in_process(config: TrainConfig, harness: Harness, observer: Observer) 
     finished = folder.finished_progress(config)
     if finished is not None:
         return finished
+    splits = make_splits(harness.catalogue.tasks.get(config.task), config, harness)  # before torch is imported
     observer.wait(f"loading model {config.model}")
     distributed = connect(config)
-    training = plan_training(config, harness, distributed.device)
-    warnings = getattr(training.learner, "warnings", ())
-    for text in (*dev_warnings(training.splits, training.task, config), *warnings):
+    training = plan_training(config, splits, harness, distributed.device)
+    check_evaluation(config, harness, training.learner)
+    for text in _warnings(training):
         observer.warn(text)
     job = _make_job(training, harness, folder, observer)
     progress = train(job, distributed)
@@ -101,6 +187,14 @@ def train_in_process(config: TrainConfig, harness: Harness, observer: Observer) 
         record = _make_record(training, job, progress, harness)
         write_json(folder.record_file, record.model_dump(mode="json", exclude_unset=True))
     return progress
+
+
+def _warnings(training: TrainingPlan) -> Iterator[str]:
+    """Yield what should be known before the first step."""
+    yield from split_warnings(training.splits, training.task, training.config)
+    if any(training.overlong):
+        yield f"--skip_long leaves out {_sizes(training.overlong)} (first: {_first_reason(training.overlong)})"
+    yield from getattr(training.learner, "warnings", ())
 
 
 def _make_job(training: TrainingPlan, harness: Harness, folder: TrainFolder, observer: Observer) -> TrainingJob:
@@ -169,7 +263,8 @@ def write_missing_lineage(config: TrainConfig, harness: Harness) -> None:
     if (folder.path / FILE).is_file() or folder.finished_progress(config) is None:
         return
     try:
-        training = plan_training(config, harness, "cpu")
+        splits = make_splits(harness.catalogue.tasks.get(config.task), config, harness)
+        training = plan_training(config, splits, harness, "cpu")
         if " ".join(training.splits.digests) == folder.read_progress().data:
             write(folder.path, _trace_lineage(training, harness))
     except FigevalError:
@@ -215,14 +310,15 @@ def passes_record(progress: Progress) -> Passes | None:
 
 def _make_record(training: TrainingPlan, job: TrainingJob, progress: Progress, harness: Harness) -> TrainingRecord:
     splits = training.splits
+    skipped = [{"skipped": number} if number else {} for number in map(len, training.overlong)]
     return TrainingRecord(
         identity=progress.identity,
         config=TrainingConfig(**training.config.model_dump(mode="json", exclude={"output", "include_path"})),
         head=Head(name=training.head, **training.learner.describe()),
         task=training.task.name,
         **_augmentation_record(training),
-        train=TrainExamples(n=len(splits.train), sha256=splits.digests[0]),
-        dev=DevExamples(n=len(splits.dev), sha256=splits.digests[1], source=splits.source),
+        train=TrainExamples(n=len(splits.train), sha256=splits.digests[0], **skipped[0]),
+        dev=DevExamples(n=len(splits.dev), sha256=splits.digests[1], source=splits.source, **skipped[1]),
         truncated=job.train.truncated,
         select_by=[name for name, _ in job.criterion.metrics],
         before=progress.before,

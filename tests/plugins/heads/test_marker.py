@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
@@ -38,7 +40,7 @@ from tests.plugins.tiny import (
     spread,
     word_pieces,
 )
-from tests.trainings import optimizer_steps
+from tests.trainings import optimizer_steps, train
 
 marker = head("choice", "marker")
 (OptionList,) = next(route for route in Harness().routes.of("choice") if route.name == "by_markers").requests
@@ -230,17 +232,79 @@ def test_options_that_leave_no_room_are_a_line_with_the_example(kind: str, works
     assert [len(scores) for scores in outputs.values] == [2, 0]
 
 
-def test_a_run_names_the_example_whose_options_leave_no_room(tmp_path: Path) -> None:
-    crowded = replace(CHOICES[0], id="crowded", query=LONG_TEXT, options=(LINES[0], LINES[1], "yes"))
-    ground = small(tmp_path / "ground", "choice", [CHOICES[1], crowded])
-    learner = marker(setup(ground.model, max_length=20))
+CROWDED = replace(CHOICES[0], id="crowded", query=LONG_TEXT, options=(LINES[0], LINES[1], "yes"))
+ROOM = 30  # tokens that two options of CHOICES have, and the options of CROWDED do not
+
+
+@contextmanager
+def without_weights(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail if weights are loaded."""
+    with monkeypatch.context() as patch:
+        patch.setattr("transformers.AutoModel.from_pretrained", lambda *_, **__: pytest.fail("the weights were loaded"))
+        yield
+
+
+def test_a_run_leaves_out_the_example_whose_options_leave_no_room(tmp_path: Path) -> None:
+    ground = small(tmp_path / "ground", "choice", [CHOICES[1], CROWDED])
+    learner = marker(setup(ground.model, max_length=ROOM))
     model = write_network(learner, learner.network(), tmp_path / "model")
-    with pytest.warns(figeval.FigevalWarning, match="small failed"):
-        run = figeval.run("small", model, include_path=ground.folder, device="cpu", output_path=tmp_path / "run")
+    run = figeval.run("small", model, include_path=ground.folder, device="cpu", output_path=tmp_path / "run")
     (task,) = run.record.tasks
-    assert task.error is not None
-    assert "the 3 options of 'crowded' fill the model's input" in task.error
-    assert "\n" not in task.error
+    assert (task.status, task.counts["unasked"], task.scores[0].n) == ("done", 1, 1)
+    rows = map(json.loads, (run.path / "predictions" / "small.jsonl").read_text("utf-8").splitlines())
+    (error,) = (row["error"] for row in rows if row["status"] == "unasked")
+    assert "the 3 options of 'crowded' fill the model's input" in error
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_training_refuses_or_skips_examples_without_room_before_it_loads_weights(
+    split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dev is read as early as train."""
+    ground = small(tmp_path / "ground", "choice", [CHOICES[1], replace(CHOICES[1], id="other")])
+    rows = (ground.folder / "rows.jsonl").read_text("utf-8")
+    crowded = json.dumps({"id": "crowded", "query": LONG_TEXT, "options": CROWDED.options, "gold": 0}) + "\n"
+    for name in ("train", "dev"):
+        (ground.folder / f"{name}.jsonl").write_text(rows + crowded * (name == split), "utf-8")
+    task = next(ground.folder.glob("*.task.yaml"))
+    data = "{train: 'jsonl:train.jsonl', dev: 'jsonl:dev.jsonl', test: 'jsonl:rows.jsonl'}"
+    task.write_text(re.sub(r"data: \{.*?\}", f"data: {data}", task.read_text("utf-8")), "utf-8")
+    options = {"include_path": ground.folder, "head": "marker", "max_length": ROOM, "max_steps": 1, "batch_size": 2}
+    output = tmp_path / "model"
+    with (
+        without_weights(monkeypatch),
+        pytest.raises(figeval.TrainError, match=r"'crowded' fill the 30 tokens.*--skip_long to leave out") as raised,
+    ):
+        train("small", ground.model, output, **options)
+    assert "\n" not in str(raised.value)
+    with pytest.warns(figeval.FigevalWarning) as warnings:
+        record = figeval.train("small", ground.model, output, skip_long=True, device="cpu", **options).record
+    assert any("--skip_long leaves out" in str(line.message) for line in warnings)
+    skipped = {"train": record.train.skipped, "dev": record.dev.skipped}
+    assert skipped == {"train": 0, "dev": 0, split: 1}
+    assert (record.train.n, record.dev.n) == (2, 2)
+
+
+def test_a_training_without_such_examples_does_not_change_if_they_may_be_skipped(tmp_path: Path) -> None:
+    ground = small(tmp_path / "ground", "choice", [CHOICES[1], replace(CHOICES[1], id="other")])
+    options = {"include_path": ground.folder, "max_steps": 1, "batch_size": 2, "select_on": "none", "evaluate": ()}
+    record = train("small", ground.model, tmp_path / "model", head="marker", skip_long=True, **options).record
+    assert "skipped" not in record.model_dump(exclude_unset=True)["train"]
+    with pytest.raises(figeval.TrainError, match="--skip_long: the head biencoder cuts what is too long"):
+        options |= {"head": "biencoder", "head_args": {"pooling": "mean"}}
+        train("small", ground.model, tmp_path / "other", skip_long=True, **options)
+
+
+def test_a_task_that_the_trained_model_cannot_answer_is_refused_before_the_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground = small(tmp_path / "ground", "choice", [CHOICES[1], replace(CHOICES[1], id="other")])
+    options = {"include_path": ground.folder, "head": "marker", "max_steps": 1, "batch_size": 2, "select_on": "none"}
+    answerable, refused = "mini_proverbs", "mini_narrative"
+    cure = f"could not answer {refused}: .*; leave {refused} out of --evaluate"
+    with without_weights(monkeypatch), pytest.raises(figeval.TrainError, match=cure) as raised:
+        train("small", ground.model, tmp_path / "model", evaluate=(answerable, refused), **options)
+    assert "\n" not in str(raised.value)
 
 
 def test_without_a_text_the_options_are_all_that_is_read(workshop: Workshop, tmp_path: Path) -> None:

@@ -271,3 +271,13 @@ def test_a_model_that_carries_no_such_head_is_refused(workshop: Workshop) -> Non
     with pytest.raises(FigevalError, match="cannot be loaded with a head of AutoModelForQuestionAnswering") as raised:
         span(setup(workshop("mamba", "ForCausalLM"))).network()
     assert "\n" not in str(raised.value)
+
+
+def test_questions_that_leave_no_room_are_named(workshop: Workshop) -> None:
+    """A training refuses or skips them before it loads weights."""
+    learner = span(setup(workshop("bert", "Model", **LONG_CONTEXT), max_length=60))
+    crowded = replace(EXAMPLES[0], id="crowded", known=LONG_TEXT)
+    assert learner.overlong(EXAMPLES) == {}
+    (reason,) = learner.overlong([EXAMPLES[1], crowded]).values()
+    assert "the question of 'crowded' leaves no room" in reason
+    assert list(learner.overlong([EXAMPLES[1], crowded])) == [1]

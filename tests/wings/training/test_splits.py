@@ -16,11 +16,11 @@ from figeval import Example, Harness, PairExample, RankingExample, SpanExample, 
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.splits import (
     choose_holdout,
-    dev_warnings,
     hold_out_clusters,
     hold_out_in_turns,
     hold_out_rows,
     make_splits,
+    split_warnings,
     subject_letters,
 )
 from tests.typed import bound, task_types
@@ -225,5 +225,34 @@ def test_a_choice_on_few_examples_is_warned_of(has_dev: bool, n: int, changes: d
     if has_dev:
         spec = spec.model_copy(update={"data": {**spec.data, "dev": "x:dev"}})
     train_config = config(**changes)
-    warnings = list(dev_warnings(make_splits(spec, train_config, harness), spec, train_config))
+    warnings = list(split_warnings(make_splits(spec, train_config, harness), spec, train_config))
     assert warnings == [] if cures is None else len(warnings) == 1 and re.search(cures, warnings[0])
+
+
+def test_a_trial_with_a_limit_is_warned_of_what_it_cannot_show() -> None:
+    """A batch larger than the data, and a dev split on which any model is right, are no errors of a trial."""
+    spec, harness = task(
+        [ranking_example(f"{i}", None) for i in range(9)],
+        [replace(ranking_example(f"t{i}", None), candidates=("a",)) for i in range(40)],
+    )
+    spec = spec.model_copy(update={"data": {**spec.data, "dev": "x:dev"}})
+    train_config = config(batch_size=64, limit=8)
+    large, trivial = split_warnings(make_splits(spec, train_config, harness), spec, train_config)
+    assert re.search(r"--batch_size 64 exceeds the 8 examples .*--limit 8", large)
+    assert re.search("chosen on examples that have a single candidate, so that any model is right", trivial)
+    with pytest.raises(TrainError, match="--batch_size 64 exceeds the 9 examples"):
+        make_splits(spec, config(batch_size=64), harness)
+
+
+def test_a_dev_split_with_one_label_is_warned_of() -> None:
+    train = [PairExample(id=str(n), left="a", right="b", label=("yes", "no")[n % 2]) for n in range(40)]
+    spec, harness = task(list(train), [replace(train[0], id=f"t{n}") for n in range(40)])
+    fields = {"id": "a", "left": "a", "right": "a", "label": "a"}
+    data = {**spec.data, "dev": "x:dev"}
+    pairs = bound(name="made_up", type="pairs", labels=("yes", "no"), data=data, fields=fields)
+    (trivial,) = split_warnings(make_splits(pairs, config(), harness), pairs, config())
+    assert "all have the label 'yes'" in trivial
+
+
+def test_trainings_before_skip_long_keep_their_identity() -> None:
+    assert config().identity() == config(skip_long=False).identity() != config(skip_long=True).identity()

@@ -195,6 +195,7 @@ def test_a_combination_whose_loss_breaks_does_not_stop_the_others(sweep: Sweep, 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
+        (["--grid=lr=1e-3", "--evaluate=epie_formal"], "could not answer epie_formal: this model offers embed"),
         (["--grid=lr=1e-3", "--select_on=test"], "compares on dev, never on test; leave out --select_on test"),
         (["--grid=lr=1e-3", "--select_on=none"], "leave out --select_on none"),
         (["--grid=lr=1e-3,1e-3"], "give distinct, non-empty values"),
