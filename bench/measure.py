@@ -1,11 +1,13 @@
 """Repeat the runs that README and docs quote, and store them with their predictions in `results/measured`.
 
-    python -m bench.measure [NAME ...] [--models DIR] [--dry_run]
+    python -m bench.measure [NAME ...] [--tasks TASKS] [--models DIR] [--dry_run]
 
 Without NAME, every run that needs no training: the trivial and small models on all tasks, in the published and the
 authors' setting, and the run of `make demo`. With `--models DIR`, also the trained models in DIR (those of `seen`,
 `unseen`, `spans`, `joint` and `nli` that exist), on the tasks that they were evaluated on: they are scored again by the
-same `figeval train` command, which skips the completed training. Afterwards, `python -m bench.pages` updates the pages.
+same `figeval train` command, which skips the completed training. With `--tasks`, only these tasks of the stored runs
+are measured again, as after a new version of one of them; all else stays as it was. Afterwards, `python -m bench.pages`
+updates the pages.
 
 Each run is made in `results/runs/measured/NAME` and resumed there after an interruption. Only its record and the
 compressed rows are kept, without scores of options, texts and replies (`KEPT_FIELDS`); `compare` and `show --by` need
@@ -84,6 +86,24 @@ def measure(name: str, arguments: Sequence[str], *, dry: bool) -> None:
         keep(ROOT / SCRATCH / name, MEASURED / name)
 
 
+def measure_tasks(name: str, arguments: Sequence[str], tasks: str, *, dry: bool) -> None:
+    """Measure some tasks of a stored run again, and put them in the place of those that it has."""
+    part, position = SCRATCH / f"{name}-{tasks}", arguments.index("--tasks") + 1
+    command = ["run", *arguments[:position], tasks, *arguments[position + 1 :]]
+    figeval([*command, "--output_path", str(part)], ROOT, dry=dry)
+    if dry:
+        return
+    keep(ROOT / part, ROOT / SCRATCH / "parts" / name)
+    stored, measured = RunFolder(MEASURED / name), RunFolder(ROOT / SCRATCH / "parts" / name)
+    record = read_record(MEASURED / name / "run.json")
+    new = {task.task: task for task in read_record(measured.path / "run.json").tasks}
+    for task in new:
+        archive = packed_path(measured.predictions_file(task))
+        shutil.copyfile(archive, packed_path(stored.predictions_file(task)))
+    record.tasks = [new.get(task.task, task) for task in record.tasks]
+    stored.write(record)
+
+
 def score_anew(name: str, models: Path, *, dry: bool) -> None:
     """Score a trained model on its tasks again; earlier runs are moved aside, not continued."""
     task, model, *options = TRAINED[name]
@@ -154,6 +174,7 @@ def main() -> int:
     """Measure what is asked for, print the size of the results and return 1 if it exceeds the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*RUNS, *TRAINED, 'pipelined'))}")
+    parser.add_argument("--tasks", help="measure only these tasks of the runs again")
     parser.add_argument("--models", type=Path, help="folder with trained models")
     parser.add_argument("--dry_run", action="store_true", help="only say what would be run")
     options = parser.parse_args()
@@ -161,7 +182,9 @@ def main() -> int:
         parser.error(f"unknown: {', '.join(unknown)}")
     models, dry = options.models and options.models.resolve(), options.dry_run
     for name, arguments in RUNS.items():
-        if not options.names or name in options.names:
+        if (not options.names or name in options.names) and options.tasks:
+            measure_tasks(name, arguments, options.tasks, dry=dry)
+        elif not options.names or name in options.names:
             measure(name, arguments, dry=dry)
     for name in TRAINED if models else ():
         if (not options.names or name in options.names) and (models / name).is_dir():

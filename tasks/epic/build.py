@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from figeval.errors import CapabilityError, FigevalError
+from figeval.io.files import cure
 from figeval.types import JSON, Text, TextPair
 
 from .duplicates import read_lists
@@ -27,20 +28,21 @@ if TYPE_CHECKING:
 
     from .distractors import Scores
 
+STEPS = 1000
 SPLIT = "retrieval_seen_test"  # the narratives of the paper's items, Table 10
-VERSION = 2  # of the tasks that use these items
+VERSIONS = {"mcq": 3, "mcq_random": 2}  # of the tasks that use these items
 RULES = {
     "mcq": (
-        "Each scorer's scores of a narrative for all proverbs are standardised (mean 0, variance 1) and turned into "
-        "probabilities by softmax; the probabilities of the scorers are averaged. Distractors: two proverbs of high "
-        "probability (cost: -log p), then two whose probability is close to that of the gold one (cost: the "
-        "difference of the logarithms)."
+        "Distractors as close to the right proverb as possible in the scorers' scores (standardised within a "
+        "narrative) and in a score by spelling (cosine of TF-IDF weighted character n-grams). Then swaps between items "
+        "of a block, until the right option is as good as a fair draw from the five by rank, level and distance from "
+        "the mean of every score, by likeness to the other options and by length, and by any two of these (balance.py)."
     ),
     "mcq_random": "Distractors: random costs for every narrative and proverb, drawn from the seed.",
 }
 BALANCE = (
     "In each block of narratives (one of every proverb) and for each of the four distractors, proverbs are assigned to "
-    "narratives one to one at the least total cost, so that every proverb is wrong 16 times and right 4 times. "
+    "narratives one to one, so that every proverb is wrong 16 times and right 4 times. "
     "In each block the gold option stands at every place equally often."
 )
 EXCLUSION = "No two options of an item are near-duplicates (near_duplicates.json)."
@@ -68,26 +70,33 @@ class Material:
 
 @click.command("epic-mcq")
 @click.option(
-    "--scorers", default="tfidf,glove,minilm", show_default=True, help="Models whose probabilities are averaged."
+    "--scorers", default="tfidf,overlap,glove,minilm", show_default=True, help="Models whose scores are balanced."
 )
 @click.option(
     "--seed",
     default=20220522,
     show_default=True,
-    help="Random seed for the order of options and for random distractors.",
+    help="Random seed for distractors and the order of options.",
+)
+@click.option(
+    "--steps",
+    default=STEPS,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Steps of each round of the search; fewer are faster and less balanced.",
 )
 @click.option("--output", default=".", show_default=True, type=click.Path(path_type=Path), help="Folder to write to.")
-def epic_mcq(scorers: str, seed: int, output: Path) -> None:
+def epic_mcq(scorers: str, seed: int, steps: int, output: Path) -> None:
     """Choose the distractors of epic_mcq and epic_mcq_random, as ids only."""
     names = [name.strip() for name in scorers.split(",") if name.strip()]
-    for kind, record in build(names, seed, output).items():
+    for kind, record in build(names, seed, steps, output).items():
         audit = record["audit"]
-        shares = " · ".join(f"{name} {share['gold_picked']:.3f}" for name, share in audit["scorers"].items())
         click.echo(f"{output / kind}_items.jsonl  {record['items']} items")
-        click.echo(f"  gold picked: {shares} · mean {audit['mean']:.3f} · chance {audit['chance']:.3f}")
+        for name, share in audit["scorers"].items():
+            click.echo(f"  {name}: gold rated highest {share['highest']:.3f}, lowest {share['lowest']:.3f}")
 
 
-def build(scorers: Sequence[str], seed: int, output: Path) -> dict[str, JSON]:
+def build(scorers: Sequence[str], seed: int, steps: int, output: Path) -> dict[str, JSON]:
     """Write `mcq{,_random}_items.{jsonl,json}` to a folder and return the records (the .json files) by kind.
 
     Raises:
@@ -95,37 +104,44 @@ def build(scorers: Sequence[str], seed: int, output: Path) -> dict[str, JSON]:
             cannot be written.
     """
     if not scorers:
-        raise FigevalError("--scorers is empty; name at least one model, for example, tfidf,glove,minilm")
+        raise FigevalError("--scorers is empty; name at least one model, for example, tfidf,overlap,minilm")
+    with cure(output, "--output"):
+        output.mkdir(parents=True, exist_ok=True)
     material = read_material()
     models = {name: open_scorer(name) for name in scorers}
     scores = {name: score_all(model, material) for name, model in models.items()}
-    shared = {"seed": seed, "scorers": [{"name": name, "fingerprint": models[name].fingerprint()} for name in models]}
+    fingerprints = [{"name": name, "fingerprint": models[name].fingerprint()} for name in models]
+    shared = {"seed": seed, "steps": steps, "scorers": fingerprints}
     records = {}
-    for kind, wrong_proverbs in choose_distractors(material, scores, seed).items():
+    for kind, wrong_proverbs in choose_distractors(material, scores, seed, steps).items():
         lines = items(material, wrong_proverbs, seed)
         file, text = output / f"{kind}_items.jsonl", "".join(json.dumps(line) + "\n" for line in lines)
         _save(file, text)
         summary = {"file": file.name, "items": len(lines), "sha256": hashlib.sha256(text.encode()).hexdigest()}
         rule = f"{RULES[kind]} {BALANCE} {EXCLUSION}"
         audit_record = audit(scores, material, lines)
-        records[kind] = {**summary, "version": VERSION, **shared, "rule": rule, "audit": audit_record}
+        records[kind] = {**summary, "version": VERSIONS[kind], **shared, "rule": rule, "audit": audit_record}
         _save(output / f"{kind}_items.json", json.dumps(records[kind], indent=2) + "\n")
     return records
 
 
-def choose_distractors(material: Material, scores: Mapping[str, Scores], seed: int) -> dict[str, list[list[int]]]:
+def choose_distractors(
+    material: Material, scores: Mapping[str, Scores], seed: int, steps: int
+) -> dict[str, list[list[int]]]:
     """Return the indexes of the four wrong proverbs of every narrative, by kind."""
     import numpy as np
 
-    from . import distractors
+    from . import balance, distractors
 
     alike = distractors.alike_matrix(material.proverb_ids, read_lists()["groups"])
     gold = np.array(material.gold)
-    costs = {
-        "mcq": distractors.adversarial(distractors.average_probabilities(scores), gold),
-        "mcq_random": distractors.uniform(seed, material.ids, len(material.proverbs)),
+    spelling = balance.letter_cosines(material.narratives, material.proverbs)
+    cues = balance.read_cues([*scores.values(), spelling], gold, material.proverbs)
+    random_costs = distractors.uniform(seed, material.ids, len(material.proverbs))
+    return {
+        "mcq": balance.Search(cues, gold, alike, seed).run(steps),
+        "mcq_random": distractors.assign_distractors(random_costs, gold, alike),
     }
-    return {kind: distractors.assign_distractors(of_kind, gold, alike) for kind, of_kind in costs.items()}
 
 
 def read_material() -> Material:
@@ -199,28 +215,22 @@ def items(material: Material, wrong_proverbs: Sequence[Sequence[int]], seed: int
 
 
 def audit(scores: Mapping[str, Scores], material: Material, lines: Sequence[JSON]) -> JSON:
-    """Return the share of items in which each scorer alone picks the gold proverb, and the mean of these shares.
+    """Return for each scorer the share of items whose right option it rates highest and lowest, and median ranks.
 
-    Ties count by expectation. The record also has the share for the averaged probabilities, and how high these rank the
-    distractors among all proverbs.
+    Ties count by expectation. The ranks are those of right options and of distractors among all proverbs, from 1.
     """
+    import numpy as np
+
     from . import distractors
 
     proverb_index = {name: index for index, name in enumerate(material.proverb_ids)}
     rows = {key: row for row, key in enumerate(material.ids)}
     order = [rows[line["id"]] for line in lines]
-    options = [[proverb_index[name] for name in line["options"]] for line in lines]
-    gold = [material.gold[row] for row in order]
-    shares: dict[str, JSON] = {}
-    for name, matrix in scores.items():
-        share, broken = distractors.share_picked(matrix[order], options, gold)
-        shares[name] = {"gold_picked": round(share, 6), "nan": broken}
-    mean = sum(share["gold_picked"] for share in shares.values()) / len(shares)
-    probability = distractors.average_probabilities(scores)[order]
-    combined, _ = distractors.share_picked(probability, options, gold)
-    strength = distractors.strength(probability, options, gold)
-    combined_record = {"gold_picked": round(combined, 6), **strength}
-    return {"scorers": shares, "mean": round(mean, 6), "averaged": combined_record, "chance": 1 / len(options[0])}
+    right = np.array([material.gold[row] for row in order])[:, None]
+    options = np.array([[proverb_index[name] for name in line["options"]] for line in lines])
+    wrong = options[options != right].reshape(len(lines), -1)
+    shares = {name: distractors.strength(matrix[order], right, wrong) for name, matrix in scores.items()}
+    return {"scorers": shares, "chance": 1 / options.shape[1]}
 
 
 def open_scorer(name: str) -> Model:
@@ -232,8 +242,5 @@ def open_scorer(name: str) -> Model:
 
 
 def _save(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with cure(path, "--output"):
         path.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise FigevalError(f"cannot write {path} ({error.strerror}); choose another --output") from error

@@ -1,6 +1,6 @@
 """Choice of the distractors of multiple-choice items: arithmetic on scores, without models or files.
 
-Throughout, scores and probabilities have shape (narratives, proverbs), and `alike` is a symmetric boolean matrix
+Throughout, scores have shape (narratives, proverbs), and `alike` is a symmetric boolean matrix
 (proverbs, proverbs) with a true diagonal that marks proverbs that must not meet in one item. Costs are float64 of the
 same shape as scores; the cheaper a proverb, the sooner it becomes a distractor of the narrative.
 """
@@ -8,13 +8,13 @@ same shape as scores; the cheaper a proverb, the sooner it becomes a distractor 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.errors import DataError, ModelError
+from figeval.errors import DataError
 
 Scores: TypeAlias = NDArray[np.float64]
 Alike: TypeAlias = NDArray[np.bool_]
@@ -22,7 +22,6 @@ Golds: TypeAlias = NDArray[np.intp]  # right proverb of each narrative
 Indices: TypeAlias = NDArray[np.intp]
 
 SLOTS = 4  # distractors of an item
-TOP_RANKS = 10
 
 
 def alike_matrix(names: Sequence[str], groups: Iterable[Iterable[str]]) -> Alike:
@@ -33,46 +32,6 @@ def alike_matrix(names: Sequence[str], groups: Iterable[Iterable[str]]) -> Alike
         members = [index_of[name] for name in group]
         alike[np.ix_(members, members)] = True
     return alike
-
-
-def probabilities(scores: Scores) -> Scores:
-    """Return the softmax of the scores, standardised within each narrative (to variance 1).
-
-    NaN stays NaN; the other values of a row sum to 1. Standardising makes cosines of 0.3 to 0.5 and of 0 to 0.05
-    comparable but keeps the shape: the more a model singles out a few proverbs, the more weight it has. A row without
-    any spread carries no information and becomes uniform.
-    """
-    valid = np.ma.masked_invalid(scores)
-    shifted = valid - valid.max(axis=1, keepdims=True)  # softmax is invariant under shifts
-    spread = shifted.std(axis=1, keepdims=True)
-    weights = np.ma.exp(shifted / (spread + (spread == 0)))
-    return np.asarray((weights / weights.sum(axis=1, keepdims=True)).filled(np.nan))
-
-
-def average_probabilities(per_scorer: Mapping[str, Scores]) -> Scores:
-    """Return the mean of the scorers' probabilities, leaving a scorer out of the mean of a pair that it scores NaN.
-
-    Raises:
-        ModelError: all scorers give NaN for some narrative and proverb.
-    """
-    mean = np.ma.masked_invalid([probabilities(scores) for scores in per_scorer.values()]).mean(axis=0)
-    missing = np.ma.getmaskarray(mean)
-    if missing.any():
-        names = ", ".join(per_scorer)
-        raise ModelError(f"all scorers ({names}) give NaN for {int(missing.sum())} pairs; add one that does not")
-    return np.asarray(mean.filled(np.nan))
-
-
-def adversarial(probability: Scores, gold: Golds) -> list[Scores]:
-    """Return the costs of the four distractors of an item, as four matrices of shape (narratives, proverbs).
-
-    The first two cost −log p, so that the most probable proverbs are the cheapest; the other two cost
-    |log p − log p(gold)|, so that those closest in probability to the right one are. The mix follows Ghosh and
-    Srivastava 2022, section 5.1; the numbers are ours.
-    """
-    surprise = -np.log(probability)
-    distance = np.abs(surprise - np.take_along_axis(surprise, gold[:, None], axis=1))
-    return [surprise, surprise, distance, distance]
 
 
 def uniform(seed: int, names: Sequence[str], proverbs: int) -> list[Scores]:
@@ -126,31 +85,20 @@ def assign_distractors(costs: Sequence[Scores], gold: Golds, alike: Alike) -> li
     return [distractors for _, *distractors in options]
 
 
-def share_picked(scores: Scores, options: Sequence[Sequence[int]], gold: Sequence[int]) -> tuple[float, int]:
-    """Return the share of items whose gold proverb scores best among the options, and the number of items with a NaN.
+def strength(scores: Scores, right: Indices, wrong: Indices) -> dict[str, float]:
+    """Return the shares of items whose right option scores highest and lowest, and the median ranks of options.
 
-    Ties count by expectation (1 / number of tied); an item with a NaN counts as not picked.
+    Ties count by expectation; an item with a NaN counts as neither. Ranks are among all proverbs, from 1. `right` has
+    shape (items, 1), `wrong` (items, distractors).
     """
-    total, broken = 0.0, 0
-    for row, indexes, right in zip(scores, options, gold, strict=True):
-        option_scores = row[list(indexes)]
-        if np.isnan(option_scores).any():
-            broken += 1
-        elif row[right] == option_scores.max():
-            total += 1 / int((option_scores == option_scores.max()).sum())
-    return total / len(options), broken
-
-
-def strength(probability: Scores, options: Sequence[Sequence[int]], gold: Sequence[int]) -> dict[str, float]:
-    """Return how high the distractors rank among all proverbs, where 1 is the most probable.
-
-    `median_rank` is the median over items of the distractors' median rank; `best_two_among_ten` is the share of the two
-    best distractors of each item that are among the ten most probable proverbs.
-    """
-    ranks = np.argsort(np.argsort(-probability, axis=1, kind="stable"), axis=1) + 1
-    distractor_ranks = [
-        np.sort(row[[option for option in indexes if option != right]])
-        for row, indexes, right in zip(ranks, options, gold, strict=True)
-    ]
-    medians, best = np.median(distractor_ranks, axis=1), np.array(distractor_ranks)[:, :2]
-    return {"median_rank": float(np.median(medians)), "best_two_among_ten": round(float((best <= TOP_RANKS).mean()), 6)}
+    right_scores, wrong_scores = (np.take_along_axis(scores, options, axis=1) for options in (right, wrong))
+    tied = 1 + (wrong_scores == right_scores).sum(axis=1)
+    highest, lowest = (wrong_scores <= right_scores).all(axis=1), (wrong_scores >= right_scores).all(axis=1)
+    ranks = 1 + (scores[:, None, :] > np.hstack([right_scores, wrong_scores])[:, :, None]).sum(axis=2)
+    return {
+        "highest": round(float((highest / tied).mean()), 6),
+        "lowest": round(float((lowest / tied).mean()), 6),
+        "nan": int(np.isnan(np.hstack([right_scores, wrong_scores])).any(axis=1).sum()),
+        "median_rank_right": float(np.median(ranks[:, 0])),
+        "median_rank_wrong": float(np.median(ranks[:, 1:])),
+    }

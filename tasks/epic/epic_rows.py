@@ -1,4 +1,4 @@
-"""Rows of ePiC: `epic:retrieval_all`, `epic:retrieval_{seen,unseen}_{train,test}` and `epic:mcq{,_random,_train}`.
+"""Rows of ePiC: `epic:retrieval_all`, `epic:retrieval_{seen,unseen}_{train,test}` and `epic:mcq{,_v2,_random,_train}`.
 
 Other modules of this folder make further rows (`FURTHER`).
 
@@ -28,7 +28,7 @@ from .duplicates import near_duplicates
 SCRAPED_TAIL = "Link to proverb"
 SPLITS = {f"retrieval_{kind}_{part}": (kind, part) for kind in ("seen", "unseen") for part in ("train", "test")}
 SOLVED, DISTRACTORS = "mcq_train", 4
-ITEMS = {"mcq": "mcq_items.jsonl", "mcq_random": "mcq_random_items.jsonl"}
+ITEMS = {"mcq": "mcq_items.jsonl", "mcq_v2": "mcq_v2_items.jsonl", "mcq_random": "mcq_random_items.jsonl"}
 FURTHER_ROWS = {  # name → module of this folder, and its function of the context
     "alignment_seen_train": "alignment:seen_train",
     "alignment_seen_test": "alignment:seen_test",

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished
+from tests.sources import read_rows
 
 # ---- real runs ------------------------------------------------------------------------------------------------------
 
@@ -51,6 +52,21 @@ def test_the_command_on_real_runs(runs: tuple[Path, Path], tmp_path: Path, cli: 
     with (out / "epic_mcq_random" / "confusion.csv").open(encoding="utf-8", newline="") as stream:
         pairs = list(csv.DictReader(stream))
     assert pairs and not any(pair["paraphrase"] == "True" for pair in pairs)  # the items exclude them
+
+
+@pytest.mark.slow
+def test_a_run_of_version_2_is_diagnosed_with_its_own_options(real_data: str, tmp_path: Path, cli: Cli) -> None:
+    """The right option stands at the same place in version 3, so a wrong answer would be taken for another proverb."""
+    run = finished(tmp_path / "run", "epic_mcq_v2", model="random", limit=60, baselines=False)
+    record = json.loads((run / "run.json").read_text("utf-8"))
+    record["tasks"][0]["task"] = "epic_mcq"
+    (run / "run.json").write_text(json.dumps(record))
+    (run / "predictions" / "epic_mcq_v2.jsonl").rename(run / "predictions" / "epic_mcq.jsonl")
+    assert cli("diagnose", run, "--no_plots", "--output", tmp_path).code == 0
+    options = {(row["proverb_id"], option) for row in read_rows("epic:mcq_v2") for option in row["option_ids"]}
+    with (tmp_path / "epic_mcq" / "confusion.csv").open(encoding="utf-8", newline="") as stream:
+        pairs = {(row["gold"], row["predicted"]) for row in csv.DictReader(stream)}
+    assert pairs and pairs <= options
 
 
 @pytest.mark.slow

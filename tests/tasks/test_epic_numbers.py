@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import figeval
-from figeval import DataContext, DataError, ModelError
+from figeval import DataContext, DataError
 from figeval.builtin.tasks.epic import correlation, distractors, duplicates, epic_rows
 from figeval.builtin.tasks.epic.analysis import (
     analyze_epic,
@@ -518,43 +518,6 @@ def test_unmatched_narratives_are_left_out() -> None:
 # ---- distractors ---------------------------------------------------------------------------------------------------
 
 
-def test_probabilities_do_not_depend_on_a_scorers_scale():
-    scores = np.array([[0.1, 0.5, 0.9, 0.2]])
-    assert distractors.probabilities(scores) == pytest.approx(distractors.probabilities(scores * 0.01 + 7))
-    z = (scores - scores.mean()) / scores.std()
-    assert distractors.probabilities(scores) == pytest.approx(np.exp(z) / np.exp(z).sum())
-
-
-@pytest.mark.parametrize("score", [0.0, 0.1, 1 / 3, -5e8])
-def test_a_scorer_without_preference_is_uniform(score):
-    assert distractors.probabilities(np.full((2, 7), score)).tolist() == [[1 / 7] * 7] * 2
-
-
-def test_nan_stays_nan_and_the_others_share_the_rest():
-    shares = distractors.probabilities(np.array([[1.0, np.nan, 3.0], [np.nan] * 3]))
-    assert np.isnan(shares).tolist() == [[False, True, False], [True] * 3]
-    assert shares[0, [0, 2]].sum() == pytest.approx(1)
-
-
-def test_a_nan_of_one_scorer_is_answered_by_the_others():
-    first, second = np.array([[1.0, 2.0, np.nan]]), np.array([[5.0, 5.0, 5.0]])
-    mean = distractors.average_probabilities({"one": first, "two": second})
-    assert mean[0, 2] == pytest.approx(1 / 3)
-    assert mean[0, :2] == pytest.approx((distractors.probabilities(first)[0, :2] + 1 / 3) / 2)
-    with pytest.raises(ModelError, match=r"all scorers \(one\) give NaN for 1 pairs"):
-        distractors.average_probabilities({"one": first})
-
-
-PROBABILITY = np.array([[0.30, 0.20, 0.15, 0.10, 0.09, 0.06, 0.05, 0.05]])
-
-
-def test_what_is_probable_or_as_probable_as_the_gold_one_is_cheap():
-    high, again, close, too = distractors.adversarial(PROBABILITY, np.array([4]))
-    assert (np.argsort(high[0], kind="stable") == np.arange(8)).all()
-    assert np.argsort(close[0], kind="stable")[:3].tolist() == [4, 3, 5]  # itself, then .10 and .06 around .09
-    assert (high == again).all() and (close == too).all()
-
-
 def test_random_costs_of_a_narrative_depend_on_its_name_alone():
     first, other = distractors.uniform(7, ["a", "b"], 9), distractors.uniform(7, ["b"], 9)
     assert all((row[1] == alone[0]).all() for row, alone in zip(first, other, strict=True))
@@ -583,9 +546,7 @@ def problems(draw):
 @given(problems())
 def test_every_proverb_is_offered_equally_often_wherever_it_is_right(problem):
     scores, gold, alike = problem
-    wrong = distractors.assign_distractors(
-        distractors.adversarial(distractors.probabilities(scores), gold), gold, alike
-    )
+    wrong = distractors.assign_distractors([scores, scores, -scores, scores**2], gold, alike)
     for right, wrong_options in zip(gold, wrong, strict=True):
         together = [right, *wrong_options]
         assert len(set(together)) == 5
@@ -609,13 +570,14 @@ def test_too_many_near_duplicates_are_one_line():
         distractors.assign_distractors([np.zeros((3, 3))] * 4, np.arange(3), np.ones((3, 3), dtype=bool))
 
 
-def test_gold_picked_counts_ties_by_expectation_and_nan_as_not_picked():
-    scores = np.array([[3.0, 1, 2], [1, 1, 0], [0, 5, 1], [np.nan, 0, 0]])
-    assert distractors.share_picked(scores, [[0, 1, 2]] * 4, [0, 1, 2, 1]) == (1.5 / 4, 1)
-
-
-def test_strength_is_measured_by_ranks():
-    strengths = distractors.strength(
-        np.linspace(1, 0, 20)[None].repeat(2, 0), [[0, 1, 2, 12, 13], [3, 0, 11, 12, 19]], [0, 3]
-    )
-    assert strengths == {"median_rank": (8 + 12.5) / 2, "best_two_among_ten": 0.75}
+def test_strength_counts_ties_by_expectation_and_ranks_among_all_proverbs():
+    scores = np.array([[3.0, 1, 2, 9], [1, 1, 0, 9], [0, 5, 1, 9], [np.nan, 0, 0, 9]])
+    right = np.array([[0], [1], [2], [1]])
+    wrong = np.array([[1, 2], [0, 2], [0, 1], [0, 2]])
+    assert distractors.strength(scores, right, wrong) == {
+        "highest": 1.5 / 4,
+        "lowest": 0,
+        "nan": 1,
+        "median_rank_right": 2.0,
+        "median_rank_wrong": 2.5,
+    }

@@ -1,4 +1,4 @@
-"""Audits of multiple-choice tasks: how far blind rules come that see the options only."""
+"""Audits of multiple-choice tasks: how far simple rules come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audit of the options of a multiple-choice task: accuracy of blind rules with clustered intervals, versus chance."""
+"""Audit of the options of a multiple-choice task: accuracy of simple rules with clustered intervals, versus chance."""
 
 from __future__ import annotations
 
@@ -6,14 +6,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from figeval import Column, Example, Harness, MetricAggregator, Result, Score, Table, TaskError, TaskSpec, mean_of
+import numpy as np
+
+from figeval import (
+    Column,
+    Example,
+    Harness,
+    MetricAggregator,
+    RecordError,
+    Result,
+    Run,
+    Score,
+    Table,
+    TaskError,
+    TaskSpec,
+    mean_of,
+)
 from figeval.reporting.grid import EMPTY_CELL
-from figeval.wings.audit.blind_rules import Rule, blind_rules
+from figeval.wings.audit.blind_rules import Rule, Scores, blind_rules, read_items
+from figeval.wings.audit.question_rules import question_rules
 
 
 @dataclass(frozen=True, slots=True)
 class RuleScore:
-    """One blind rule with its accuracy and clustered 95 % interval."""
+    """One rule with its accuracy and clustered 95 % interval."""
 
     rule: Rule
     score: Score
@@ -30,7 +46,7 @@ class RuleScore:
 
 @dataclass(frozen=True, slots=True)
 class Audit(Result):
-    """The scores of all blind rules on one task's test split; `chance` is the mean of 1/options."""
+    """The scores of all rules on one task's test split; `chance` is the mean of 1/options."""
 
     task: TaskSpec
     n: int
@@ -49,10 +65,11 @@ class Audit(Result):
         return ["* the interval does not contain chance"] if any(score.is_off for score in self.findings) else []
 
 
-def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
-    """Measure every blind rule on a task's test split; examples without a gold option are left out.
+def audit(task: TaskSpec, harness: Harness, seed: int = 0, runs: Sequence[Run] = ()) -> Audit:
+    """Measure every rule on a task's test split; examples without a gold option are left out.
 
     Raises:
+        RecordError: one of the runs has no scores for the options of these examples.
         TaskError: the task is not a multiple-choice task, or fewer than two of its examples have a gold option.
         DataError: the data are missing or invalid.
     """
@@ -70,9 +87,29 @@ def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
             "options of the other half give away, so add examples"
         )
     chance = fmean(1 / len(getattr(example, options)) for example in examples)
-    rules = blind_rules(examples, seed, options=options, gold=gold)
+    ratings = {run.record.model.name: _ratings(run, task, examples) for run in runs}
+    rules = [
+        *blind_rules(examples, seed, options=options, gold=gold),
+        *question_rules(read_items(examples, options, gold), seed, ratings),
+    ]
     findings = tuple(RuleScore(rule, _score(rule, examples), chance) for rule in rules)
     return Audit(task, len(examples), findings[0].score.clusters, chance, findings)
+
+
+def _ratings(run: Run, task: TaskSpec, examples: Sequence[Example]) -> Scores:
+    """Return the scores that the model of a run gave to the options of these examples. Raises `RecordError`."""
+    scores = {row["id"]: row.get("scores") for row in run.rows(task.name)}
+    version = next(record.version for record in run.record.tasks if record.task == task.name)
+    if version != task.version:
+        raise RecordError(
+            f"{run.path} is a run of version {version} of {task.name}, not of version {task.version}; repeat the run"
+        )
+    if missing := sum(not scores.get(example.id) for example in examples):
+        raise RecordError(
+            f"{run.path} has no scores for the options of {missing} of {len(examples)} examples of {task.name}; "
+            "run all examples on a route that scores options (--route)"
+        )
+    return [np.array(scores[example.id]) for example in examples]
 
 
 def _score(rule: Rule, examples: Sequence[Example]) -> Score:
@@ -92,7 +129,7 @@ def _interval(row: RuleScore) -> str:
 
 
 COLUMNS: tuple[Column[RuleScore], ...] = (
-    Column("rule", "string", lambda row: row.rule.name, "blind rule"),
+    Column("rule", "string", lambda row: row.rule.name, "rule"),
     Column("knows", "string", lambda row: row.rule.knows, "what it knows"),
     Column("accuracy", "float64", lambda row: row.score.value, "accuracy", _decimals),
     Column(value=_interval, head="95 % interval"),

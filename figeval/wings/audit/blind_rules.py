@@ -54,9 +54,7 @@ def blind_rules(
         options: field with the options of an example.
         gold: field with the index of the right option.
     """
-    items = _BlindItems(
-        examples, [getattr(example, options) for example in examples], [getattr(example, gold) for example in examples]
-    )
+    items = read_items(examples, options, gold)
     for position in range(min(map(len, items.options))):
         distances = [np.abs(np.arange(len(row)) - position) for row in items.options]
         yield Rule(f"option {position + 1}", ITEM, items.hits([-row for row in distances]))
@@ -76,18 +74,26 @@ def blind_rules(
     )
 
 
+def read_items(examples: Sequence[Example], options: str, gold: str) -> BlindItems:
+    """Return the items of these examples, given the fields of their options and of the index of the right one."""
+    return BlindItems(
+        examples, [getattr(example, options) for example in examples], [getattr(example, gold) for example in examples]
+    )
+
+
 def _identity(option: str) -> str:
     """Return the text by which an option is identified, whatever its case and the Unicode form of its accents."""
     return normalize("NFC", option.strip().lower())
 
 
-def _jaccard(words: frozenset[str], other_words: frozenset[str]) -> float:
+def jaccard(words: frozenset[str], other_words: frozenset[str]) -> float:
+    """Return the share of the words of both that they have in common."""
     union = len(words | other_words)
     return len(words & other_words) / union if union else 0.0
 
 
 @dataclass
-class _BlindItems:
+class BlindItems:
     """Examples as numbers: the options, the right option and the cluster of each item."""
 
     examples: Sequence[Example]
@@ -114,6 +120,16 @@ class _BlindItems:
     def lengths(self) -> Floats:
         """Length of each option in characters."""
         return np.array([len(text) for text in self.numbers], dtype=np.float64)
+
+    @cached_property
+    def words(self) -> list[list[str]]:
+        """Words of each option, in the language of the first item that offers it."""
+        languages = {
+            _identity(text): (example.language, example.segmenter)
+            for example, texts in zip(reversed(self.examples), reversed(self.texts), strict=True)
+            for text in texts
+        }
+        return [split_words(text, *languages[text], joined=False) for text in self.numbers]
 
     # ---- hits --------------------------------------------------------------------------------------------------------
 
@@ -150,13 +166,8 @@ class _BlindItems:
 
     def likeness(self) -> Scores:
         """Return the sum of each option's Jaccard similarities of words with the item's other options."""
-        languages = {  # of the first item that offers the option
-            _identity(text): (example.language, example.segmenter)
-            for example, texts in zip(reversed(self.examples), reversed(self.texts), strict=True)
-            for text in texts
-        }
-        words = [frozenset(split_words(text, *languages[text], joined=False)) for text in self.numbers]
-        return [row.round(9) for row in self._sums_over_others(lambda a, b: _jaccard(words[a], words[b]))]
+        words = [frozenset(words) for words in self.words]
+        return [row.round(9) for row in self._sums_over_others(lambda a, b: jaccard(words[a], words[b]))]
 
     def spelling(self) -> Scores:
         """Return each option's highest cosine of TF-IDF character n-grams with another option of the item."""
@@ -209,13 +220,16 @@ class _BlindItems:
         return self.spread(right / np.maximum(self.counts(indices), 1))
 
     def log_odds(self, indices: list[int]) -> Scores:
-        """Return each option's log-odds of being right, by a logistic regression fitted to these items."""
+        """Return each option's log-odds of being right, given its length and frequency in these items."""
+        counts = self.counts(indices)
+        return self.regress(indices, [self._features(options, counts) for options in self.options])
+
+    def regress(self, indices: list[int], rows: list[Floats]) -> Scores:
+        """Return each option's log-odds of being right, by a logistic regression fitted to the rows of these items."""
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        counts = self.counts(indices)
-        rows = [self._features(options, counts) for options in self.options]
         regression = make_pipeline(StandardScaler(), LogisticRegression())
         right = np.concatenate([np.arange(len(rows[index])) == self.gold[index] for index in indices])
         regression.fit(np.concatenate([rows[index] for index in indices]), right)

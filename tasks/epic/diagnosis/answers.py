@@ -23,8 +23,10 @@ ROWS = {  # task → name of its rows in epic_rows.py
     "epic_retrieval_seen": "retrieval_seen_test",
     "epic_retrieval_unseen": "retrieval_unseen_test",
     "epic_mcq": "mcq",
+    "epic_mcq_v2": "mcq_v2",
     "epic_mcq_random": "mcq_random",
 }
+ROWS_OF_VERSIONS = {("epic_mcq", 2): "mcq_v2"}  # (task, version) → rows of an earlier version
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,11 @@ def read_answers(path: Path, record: RunRecord, task: str) -> AnsweredRun:
         RecordError: the run has no such task, or it cannot be diagnosed.
         DataError: the run was made on rows that differ from those of this version of figeval.
     """
-    data_tasks = {recorded.task: recorded.of or recorded.task for recorded in record.tasks}
+    data_tasks = {recorded.task: (recorded.of or recorded.task, recorded.version) for recorded in record.tasks}
     if task not in data_tasks or task not in known_tasks(record):
         can = known_tasks(record)
         raise RecordError(f"{path} has no {task!r} to diagnose{near(task, can)}; it has {', '.join(can)}")
-    questions, texts = read_questions(data_tasks[task])
+    questions, texts = read_questions(*data_tasks[task])
     answers, unanswered, seen = {}, 0, 0
     for row in RunFolder(find_record(path).parent).rows(task):
         question = find_question(row, questions, task)
@@ -110,13 +112,13 @@ def read_answers(path: Path, record: RunRecord, task: str) -> AnsweredRun:
     return AnsweredRun(record.model.name, questions, answers, unanswered, seen, texts)
 
 
-def read_questions(task: str) -> tuple[dict[str, ProverbQuestion], dict[str, str]]:
+def read_questions(task: str, version: int) -> tuple[dict[str, ProverbQuestion], dict[str, str]]:
     """Return the questions by narrative id, and the proverbs' texts by proverb id.
 
     The candidates of a ranking are in order of first appearance.
     """
     context = DataContext(files(__package__.rpartition(".")[0]), fetch)
-    rows = list(epic_rows.open(ROWS[task], context))
+    rows = list(epic_rows.open(ROWS_OF_VERSIONS.get((task, version), ROWS[task]), context))
     texts = dict(epic_rows.read_corpus(context).proverbs)
     if "option_ids" in rows[0]:
         return {row["id"]: ProverbQuestion(row["proverb_id"], tuple(row["option_ids"])) for row in rows}, texts

@@ -1,4 +1,4 @@
-"""`figeval audit`: blind rules on items where the answer is known beforehand, and what the command prints."""
+"""`figeval audit`: simple rules on items where the answer is known beforehand, and what the command prints."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ import re
 import pytest
 
 ITEM, ALL, HALF = "the item", "all items", "the other half of the items"
-OTHERS, LABELS = "items of other clusters", "the other half with its labels"
-LINE = re.compile(rf"^(.*?) +({ITEM}|{ALL}|{HALF}|{OTHERS}|{LABELS}) +([.\d]+) ", re.MULTILINE)
+OTHERS, LABELS, QUESTION = (
+    "items of other clusters",
+    "the other half with its labels",
+    "the item and its question",
+)
+LINE = re.compile(rf"^(.*?) +({QUESTION}|{ITEM}|{ALL}|{HALF}|{OTHERS}|{LABELS}) +([.\d]+) ", re.MULTILINE)
+RANKS = "logistic regression on ranks by likeness to the question"
 TASK = """
 name: items
 type: choice
@@ -25,10 +30,17 @@ cluster: word
 def accuracies(cli, tmp_path):
     """Return a function that gives the accuracy of each rule, by what it knows, on items of (options, gold)."""
 
-    def audited(items, *, clusters=None, languages=None, seed=0):
+    def audited(items, *, clusters=None, languages=None, questions=None, seed=0):
         lines = [
-            {"id": f"i{i}", "q": "?", "o": options, "g": gold, "w": clusters[i] if clusters else f"w{i}", "l": language}
-            for i, ((options, gold), language) in enumerate(zip(items, languages or ["en"] * len(items), strict=True))
+            {
+                "id": f"i{i}",
+                "q": questions[i] if questions else "?",
+                "o": options,
+                "g": gold,
+                "w": clusters[i] if clusters else f"w{i}",
+                "l": languages[i] if languages else "en",
+            }
+            for i, (options, gold) in enumerate(items)
         ]
         write(tmp_path, lines)
         done = cli("audit", "items", "--include_path", tmp_path, "--seed", seed)
@@ -80,6 +92,57 @@ def test_an_option_that_is_offered_seldom_gives_itself_away(accuracies):
     assert rules["commonest", ALL] == rules["commonest", HALF] == 0
     assert rules["often beside the others", ALL] == 0
     assert rules["logistic regression on length and frequency", HALF] == 1
+
+
+WORDS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def unlike_items(n):
+    """Two wrong options share a word with the question and the right one shares none, as if chosen to mislead."""
+    generator = random.Random(1)
+    for _ in range(n):
+        question, other = (word * 3 for word in generator.sample(WORDS, 2))
+        options, gold = [f"the {question}", f"a {question}"], generator.randrange(3)
+        yield f"{question} again", ([*options[:gold], f"an {other}", *options[gold:]], gold)
+
+
+def test_the_option_least_like_the_question_gives_itself_away(accuracies):
+    questions, items = zip(*unlike_items(60), strict=True)
+    rules = accuracies(items, questions=questions)
+    for name in ("by words", "by TF-IDF", "by spelling"):
+        assert rules[f"least like the question, {name}", QUESTION] == 1
+        assert rules[f"most like the question, {name}", QUESTION] == 0
+    assert rules[RANKS, LABELS] == rules["logistic regression on all these ranks", LABELS] == 1
+
+
+def test_words_of_a_question_are_those_of_its_language(accuracies):
+    items, questions = [(("乌龟赢了", "兔子睡觉"), 0), (("कमल गिरा", "काम मिला"), 0)], ("兔子在睡觉", "काम")
+    rules = accuracies(items, questions=questions, languages=["zh", "hi"])
+    assert rules["least like the question, by words", QUESTION] == 1
+
+
+def test_a_question_that_tells_nothing_leaves_chance(accuracies):
+    rules = accuracies([(["one", "two"], i % 2) for i in range(6)])
+    tied = [accuracy for (rule, _), accuracy in rules.items() if "like the question, by" in rule]
+    assert tied == [0.5] * 6
+
+
+def test_scores_of_a_run_are_rules_of_the_audit(tmp_path, cli):
+    questions, items = zip(*unlike_items(24), strict=True)
+    lines = [{**row, "q": q, "o": o, "g": g} for row, q, (o, g) in zip(rows(24), questions, items, strict=True)]
+    write(tmp_path, lines)
+    task = TASK.replace("[en, hi, zh]", "en")
+    (tmp_path / "items.task.yaml").write_text(task)
+    run = ("run", "--tasks", "items", "--include_path", tmp_path, "--model", "overlap", "--no_baselines")
+    assert cli(*run, "--output_path", tmp_path / "run").code == 0
+    assert cli(*run, "--limit", 5, "--output_path", tmp_path / "part").code == 0
+    audit = ("audit", "items", "--include_path", tmp_path, "--run")
+    done = cli(*audit, tmp_path / "run")
+    rules = {rule: float(accuracy) for rule, _, accuracy in LINE.findall(done.out)}
+    assert (rules["rated lowest by overlap"], rules["rated highest by overlap"]) == (1, 0)
+    assert "no scores for the options of 19 of 24 examples" in cli(*audit, tmp_path / "part").complaint
+    (tmp_path / "items.task.yaml").write_text(task + "version: 2\n")
+    assert "is a run of version 1 of items, not of version 2" in cli(*audit, tmp_path / "run").complaint
 
 
 def test_options_are_the_same_whatever_their_case_and_blanks(accuracies):
