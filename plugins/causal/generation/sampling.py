@@ -26,6 +26,7 @@ MULTIPLIERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 LAST_SHIFT = 31
 BITS = 52  # of a random number; with half a unit more, a double still holds it exactly
 WITHOUT_DOUBLES = ("mps",)  # devices
+HEAD = 2_048  # likeliest tokens that are sorted first
 CELLS = 1 << 23  # scores at a time, since the numbers of a large batch would take gigabytes
 
 
@@ -68,17 +69,27 @@ class Sampling:
 
         if scores.device.type in WITHOUT_DOUBLES:
             scores = scores.cpu()
-        vocabulary = scores.shape[-1]
-        if self.top_k is None and self.top_p is None:
-            tokens = torch.arange(vocabulary, device=scores.device).expand_as(scores)
-        else:
-            scores, tokens = scores.topk(min(self.top_k or vocabulary, vocabulary))
-        logits = scores.double()
-        logits = (logits - logits.amax(-1, keepdim=True)) / self.temperature
+        tokens = torch.arange(scores.shape[-1], device=scores.device).expand_as(scores)
+        if self.top_k is not None and self.top_k < scores.shape[-1]:
+            scores, tokens = scores.topk(self.top_k)
+        logits = (scores.double() - scores.amax(-1, keepdim=True)) / self.temperature
         if self.top_p is not None:
-            shares = logits.softmax(-1)
-            logits = logits.masked_fill(shares.cumsum(-1) - shares >= self.top_p, -torch.inf)
+            logits, tokens = self._nucleus(logits, tokens, self.top_p)
         return tokens, logits + gumbel(torch.tensor(keys, device=scores.device)[:, None], tokens)
+
+    @staticmethod
+    def _nucleus(logits: Tensor, tokens: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
+        """Return the likeliest tokens, in falling order, whose logits are -∞ beyond a share of the probability."""
+        import torch
+
+        total = logits.logsumexp(-1, keepdim=True)
+        for size in (min(HEAD, logits.shape[-1]), logits.shape[-1]):  # a few tokens mostly suffice, and all take long
+            likeliest, indices = logits.topk(size)
+            shares = (likeliest - total).exp()
+            before = shares.cumsum(-1) - shares
+            if bool((before[:, -1] + shares[:, -1] >= top_p).all()):
+                break
+        return likeliest.masked_fill(before >= top_p, -torch.inf), tokens.gather(-1, indices)
 
     def describe(self) -> JSON:
         """Return the options that are set, under the names of --model_args."""
