@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from figeval import DataError, Harness, OptionError, TaskSpec
 from figeval.api.runs import as_list
 from figeval.io.files import cure, is_file, read_text, replacing
-from figeval.io.text import clean, near
+from figeval.io.text import clean, near, one_line
 from figeval.io.validation import first_problem
 from figeval.spec.criteria import YES_NO, Criterion, Scale, criteria_of, criterion
 from figeval.wings.annotation.items import (
@@ -31,6 +31,7 @@ from figeval.wings.annotation.items import (
     ITEM,
     KEY,
     LONG_COLUMNS,
+    MAX_CATEGORY_CHARS,
     REMARKS,
     TASKS,
     TEXT,
@@ -248,6 +249,7 @@ def write_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], ex
     if export.to == "label_studio" and export.annotators > 1:
         raise OptionError("--annotators: Label Studio distributes the items itself; remove the option")
     remarks = REMARKS if export.categories else (COMMENT,)
+    _check_categories(export.categories)
     text_column = (TEXT,) if written.has_texts else ()
     texts = _rename_inputs(written.texts, (ITEM, *text_column, *remarks))
     inputs = _inputs_of(texts)
@@ -282,6 +284,15 @@ def _check_error_types(task: str, error_types: Sequence[str], columns: Sequence[
         if not name.strip() or name in columns or list(error_types).count(name) > 1:
             taken = ", ".join(columns)
             raise OptionError(f"--errors: {name!r} is blank, given twice, or one of the other columns ({taken})")
+
+
+def _check_categories(categories: Sequence[str]) -> None:
+    spellings = [name.casefold() for name in categories]
+    for name in categories:
+        if not 0 < len(one_line(name)) <= MAX_CATEGORY_CHARS or spellings.count(name.casefold()) > 1:
+            raise OptionError(
+                f"--categories: {name!r:.80} is blank, given twice, or longer than {MAX_CATEGORY_CHARS} characters"
+            )
 
 
 def _check_criteria(criteria: Sequence[Criterion], other_columns: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from figeval.wings.annotation.items import (
     COMMENT,
     ERRORS,
     ITEM,
+    MAX_CATEGORY_CHARS,
     MAX_COMMENT_CHARS,
     REMARKS,
     Key,
@@ -27,7 +28,6 @@ from figeval.wings.annotation.items import (
 )
 from figeval.wings.annotation.tool_files import Judgement
 
-MAX_CATEGORY_CHARS = 60
 NO_CATEGORY = "(none)"
 HEAD = (ITEM, "annotator", "criterion", "label", "answer", "right", COMMENT)  # of the file with wrong answers
 

@@ -294,7 +294,8 @@ def _label_studio_results(item: str, annotation: _Annotation, source: str) -> It
     time = annotation.updated_at or annotation.created_at
     for result in annotation.result:
         value, name = result.value, result.from_name
-        if texts := value.get("text"):
+        if value.keys() == {"text"}:  # regions of a text have more
+            texts = value["text"]
             text = "; ".join(map(str, texts)) if isinstance(texts, list) else str(texts)
             yield Judgement(item, annotation.person, COMMENT, text, time, source)
             continue

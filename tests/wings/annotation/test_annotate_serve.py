@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+import figeval
 from tests.cli.conftest import Cli
-from tests.wings.annotation.served import Server, export_items, serving
+from tests.wings.annotation.served import Server, export_items, export_texts, serving
 
 pytestmark = pytest.mark.slow
 HOSTILE_TEXT = "<script>alert(1)</script>\x1b[31mred\x07\u202egnirts\u202c\u200b\r\nnext\tline & <b>"
@@ -260,6 +261,26 @@ def test_orders_are_those_of_sheets(tmp_path: Path) -> None:
 
 
 # ---- what cannot be served -------------------------------------------------------------------------------------------
+
+
+def test_texts_of_an_example_stand_together(tmp_path: Path) -> None:
+    texts = [(author, f"e{n}", {"proverb": f"Proverb {n}"}, "A.") for n in range(9) for author in ("a", "b")]
+    with serving(export_texts(tmp_path / "items", texts, together="example")) as server:
+        proverbs = [dict(item["fields"])["proverb"] for item in server.items("kim")["items"]]
+    assert proverbs[::2] == proverbs[1::2]
+    assert proverbs[::2] != sorted(proverbs[::2])
+
+
+def test_comments_are_stored_as_clean_texts_and_are_no_judgements(tmp_path: Path) -> None:
+    folder = export_items(tmp_path / "items", "one")
+    with serving(folder) as server:
+        status, stored = server.answer("kim", "1", "comment", " odd\x1b[31m\nand <b>long</b> ")
+        assert (status, stored["label"]) == (200, "odd\nand <b>long</b>")
+        assert server.items("kim")["items"][0]["answers"] == {"comment": "odd\nand <b>long</b>"}
+        server.answer("kim", "1", "fluency", "3")
+        assert server.stop().startswith("kim: 1 judgement\n")
+    (comment,) = figeval.import_judgements(to=folder).people.comments
+    assert comment.text == "odd\nand <b>long</b>"
 
 
 def test_what_cannot_be_served_is_one_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

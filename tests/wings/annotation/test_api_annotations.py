@@ -108,6 +108,10 @@ def test_judgements_and_a_judge(cli: Cli, run: figeval.Run) -> None:
         (lambda: figeval.export_items("run", output="o", criteria={"fluency": "5"}), "'5' is not a scale"),
         (lambda: figeval.export_items("run", output="o", criteria={"fluency": {"scal": "1-5"}}), "criteria: "),
         (lambda: figeval.export_items("run", output="o", criteria=[3]), "criteria has an int; give criteria with"),  # type: ignore[list-item]
+        (
+            lambda: figeval.export_items("run", output="o", criteria="f=1-5", categories=["a", "A"]),
+            "'a' is blank, given",
+        ),
         (lambda: figeval.export_items("run", output="o", seed=1.5), "seed=1.5: give a whole number"),  # type: ignore[arg-type]
         (lambda: figeval.export_items("run", output="o", instructions="no_file.md"), "no_file.md"),
         (lambda: figeval.export_items("run", output="o", instructions="@"), ".: not a regular file; give --instr"),

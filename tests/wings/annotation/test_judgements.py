@@ -115,12 +115,14 @@ def annotation(person: Any, *results: Any, **changes: Any) -> dict[str, Any]:
 def test_label_studio(items: Path, tmp_path: Path) -> None:
     fluent = {"from_name": "fluency", "to_name": "t", "type": "rating", "value": {"rating": 4}}
     topic = {"from_name": "on_topic", "to_name": "t", "type": "choices", "value": {"choices": ["yes"]}}
+    comment = {"from_name": "comment", "to_name": "t", "type": "textarea", "value": {"text": ["odd", "long"]}}
+    region = {"from_name": "x", "to_name": "t", "value": {"start": 0, "end": 1, "text": "a", "labels": ["odd"]}}
     content = [
         {
             "id": 77,
             "data": {"item": "1", "text": "a"},
             "annotations": [
-                annotation(3, fluent, topic),
+                annotation(3, fluent, topic, comment, region),
                 annotation({"id": 4, "email": "lou@example.org"}, fluent, updated_at="2026-01-01T00:00:00Z"),
                 annotation(5, fluent, was_cancelled=True),
                 annotation(6, fluent, ground_truth=True),
@@ -132,6 +134,7 @@ def test_label_studio(items: Path, tmp_path: Path) -> None:
     assert triples(batch) == [
         ("1", "3", "fluency", "4"),
         ("1", "3", "on_topic", "yes"),
+        ("1", "3", "comment", "odd; long"),
         ("1", "lou@example.org", "fluency", "4"),
     ]
     assert (batch.batch.skipped, batch.batch.ground_truth) == (1, 1)

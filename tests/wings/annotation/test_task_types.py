@@ -46,6 +46,9 @@ class Doubles(Pairs):
         options = ("same", "other")
         return f"{example.left} / {example.right}", options, options.index(example.label)
 
+    def judged_example(self, example):
+        return {"both": (example.left, example.right), "verdict": example.label}
+
 
 @hookimpl
 def register_task_types(register):
@@ -121,3 +124,10 @@ def test_people_answer_the_questions_that_a_type_asks(tmp_path: Path) -> None:
         "s3": "B",
     }
     assert [criterion.labels for criterion in key.criteria] == [("A", "B")]
+
+
+def test_people_judge_the_examples_that_a_type_shows(tmp_path: Path) -> None:
+    rows = sheet_of(tmp_path / "items", task="meanings", criteria="verdict right=yes/no")
+    assert (rows[1]["both"], rows[1]["verdict"]) == ("Story 1.; Moral 1.", "other")
+    texts = sheet_of(tmp_path / "texts", task="retold", criteria="fluency=1-5")
+    assert (texts[1]["plot"], texts[1]["text"]) == ("Story 1.", "As it was told.")
