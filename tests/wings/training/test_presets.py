@@ -223,7 +223,7 @@ def test_the_preset_loses_to_the_file_and_the_file_to_the_flags(
 
 
 def test_none_is_none_where_a_field_may_be(cli: Cli) -> None:
-    flags = ("--task=mini_retrieval", "--model=minilm", "--output=out", "--device=none-such")
+    flags = ("--task=mini_retrieval", "--model=minilm", "--output=out", "--device=none-such", "--batch_size=2")
     assert "none-such" in cli("train", *flags, "--clip=none", "--patience=none", "--select_on=none").err
     assert "epochs" in cli("train", *flags, "--epochs=none").complaint
 
