@@ -278,7 +278,7 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
         raise ModelError(f"scoring={settings.scoring} is for causal models; {settings.model!r} is an encoder-decoder")
     decoding = decoding_of(settings, checkpoint)
     if decoding.sampling is not None and settings.writing == "continuous":
-        raise ModelError("writing=continuous cannot sample texts of their own; leave out writing")
+        raise ModelError("writing=continuous has no random numbers for each text; leave out writing, or temperature")
     model = LanguageModel(prepare(settings, checkpoint), kind, decoding)
     if settings.reasoning is not None:
         model.prompting.check()
