@@ -16,6 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from figeval.errors import TrainError
+from figeval.io.frontend import notice
 from figeval.models.capabilities import capabilities
 from figeval.types import JSON, Example
 
@@ -152,7 +153,10 @@ class PostTraining(ABC):
 
     def features(self, examples: Sequence[Example]) -> NoisyFeatures:
         """Return the texts to train on, of a file or of the examples, tokenized and in pieces."""
-        return self._make_features(self.texts(examples))
+        texts = self.texts(examples)
+        if self.files is not None:
+            notice(f"{len(texts):,} different texts in {self.options.texts}")
+        return self._make_features(texts)
 
     def texts(self, examples: Sequence[Example]) -> dict[str, str]:
         """Return the texts to train on, each with its origin."""

@@ -15,7 +15,6 @@ from figeval.data.row_files import RowFile, UserRow, read_json
 from figeval.data.text_files import inner_suffix, text_head, text_lines
 from figeval.errors import DataError, TrainError
 from figeval.io.files import digest_of_file, expand_user, is_file, is_folder
-from figeval.io.frontend import notice
 
 ROWS = (".jsonl", ".json", ".csv", ".tsv")
 LINES = (".txt", ".text", ".source", ".md")  # of a folder; a file that is named itself may be called anything
@@ -49,7 +48,6 @@ class TextFiles:
             for origin, text in self._rows(file) if _has_rows(file) else _lines(file):
                 if text.strip():
                     texts.setdefault(text, name + origin)
-        notice(f"{len(texts):,} different texts in {self.path}")
         return texts
 
     def sha256(self) -> str:
