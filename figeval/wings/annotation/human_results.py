@@ -21,6 +21,7 @@ from figeval.wings.annotation.agreement import (
     Ratings,
     Scale,
     agreement,
+    cohen_kappa,
     correlations,
     fleiss_kappa,
     pair_agreement,
@@ -40,7 +41,7 @@ from figeval.wings.annotation.system_tests import (
 from figeval.wings.annotation.tool_files import Judgement
 
 ACCURACY = "acc"  # the metric of tasks whose questions people answer
-AGREEMENT, SIGN_P = "_agreement", "_sign_p"  # end the metrics with the agreement at a threshold and with sign tests
+AGREEMENT, COHEN, SIGN_P = "_agreement", "_cohen_kappa", "_sign_p"  # end the metrics with agreement and sign tests
 MAX_SOURCE_CHARS = 480
 
 
@@ -197,8 +198,8 @@ def numbers_of_systems(
     its own. The part of the numbers is that of the task's judged texts, e.g. `storal_st2mo_en_judged`, and metrics are
     called after criteria: `fluency`, `fluency_kappa`, `fluency_agreement` (the share of equal judgements at a
     threshold), `fluency_sign_p`, `not_a_moral`. Accuracies of people who answered the questions of a task are numbers
-    of that task: its `acc`. Agreement is about the texts of one system. If a criterion is called like the kappa of
-    another one, the first of them has the column.
+    of that task: its `acc`, with `acc_agreement` and `acc_cohen_kappa`. Agreement is about the texts of one system. If
+    a criterion is called like the kappa of another one, the first of them has the column.
     """
     labels = labels_by_criterion(key, judgements)
     part = key.task if key.gold else f"{key.task}{JUDGED_SUFFIX}"
@@ -238,12 +239,13 @@ def _labels_of_system(key: Key, labels: Labels, system: str) -> Labels:
 def _agreement_scores(
     key: Key, criterion: Criterion, labels: Labels, threshold: Threshold | None, seed: int
 ) -> list[tuple[str, Score, Rule | None]]:
-    """Return Fleiss' kappa, and if there is a threshold the share of equal judgements there, after their endings."""
+    """Return Fleiss' kappa and, of answers or at a threshold, the share of equal judgements, after their endings."""
     clusters = {item: key.items[item].group for item in labels}
-    scores: list[tuple[str, Score, Rule | None]] = [
-        (KAPPA, fleiss_kappa(Ratings.of(labels, criterion.labels, clusters), seed), None)
-    ]
-    if threshold is not None:
+    ratings = Ratings.of(labels, criterion.labels, clusters)
+    scores: list[tuple[str, Score, Rule | None]] = [(KAPPA, fleiss_kappa(ratings, seed), None)]
+    if key.gold:
+        scores += [(AGREEMENT, percent_agreement(ratings, seed), None), (COHEN, cohen_kappa(ratings, seed=seed), None)]
+    elif threshold is not None:
         ratings = Ratings.of(threshold.split_labels(labels), threshold.split.labels, clusters)
         scores.append((AGREEMENT, percent_agreement(ratings, seed), None))
     return scores

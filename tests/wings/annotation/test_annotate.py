@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -329,6 +330,24 @@ def test_people_answer_the_questions_of_a_choice_task(cli: Cli, tmp_path: Path) 
     table = cli("export", "--to", "latex", "--layout", "epic_table_10", "--measured", "own.json").out
     assert r"people & 100.0 & {--} \\" in table
     assert "Give the runs" in cli("annotate", "export", "--output", "x").err
+
+
+def test_agreement_on_answers_stands_beside_people_s_accuracy(cli: Cli, tmp_path: Path) -> None:
+    cli("annotate", "export", "--task", "mini_proverbs", "--n", "5", "--checks", "0", "--output", "mcq")
+    gold = json.loads((tmp_path / "mcq" / "key.json").read_text("utf-8"))["gold"]
+    first, *rest = gold.items()
+    wrong = (first[0], "A" if first[1] != "A" else "B")
+    answers = [("kim", first), ("lee", wrong), *((name, item) for name in ("kim", "lee") for item in rest)]
+    lines = ["item,annotator,label", *(f"{item},{name},{letter}" for name, (item, letter) in answers)]
+    (tmp_path / "answers.csv").write_text("\n".join(lines), "utf-8")
+    assert cli("annotate", "import", "answers.csv", "--to", "mcq").code == 0
+    measured = json.loads((tmp_path / "mcq" / "measured.json").read_text("utf-8"))
+    for number in measured["numbers"]:
+        number["part"] = "epic_mcq"
+    (tmp_path / "people.json").write_text(json.dumps(measured), "utf-8")
+    table = cli("export", "--to", "latex", "--layout", "epic_table_10", "--measured", "people.json").out
+    assert r"people & 90.0 & {--} \\" in table
+    assert re.search(r"people & 0\.800 & 0\.\d\d & 0\.\d\d ", table)
 
 
 def test_items_may_be_the_ids_of_a_run(cli: Cli, tmp_path: Path) -> None:
