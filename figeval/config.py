@@ -320,6 +320,14 @@ class RunConfig:
         Literal["random", "nearest"],
         Flag("Choose solved examples at random, or those nearest to the question.", identity="if given"),
     ] = "random"
+    fewshot_from: Annotated[
+        str,
+        Flag(
+            "Take solved examples from the train split of another task, e.g. for tasks without one.",
+            metavar="TASK",
+            identity="if given",
+        ),
+    ] = ""
     by: Annotated[tuple[str, ...], Flag("Also print scores for each value of a key: idiom, proverb, corpus …")] = ()
     baselines: Annotated[bool, Flag("Leave out the trivial baselines.", "!--no_baselines")] = True
     log_samples: Annotated[
@@ -451,6 +459,7 @@ class RunOptions(ScoreOptions, total=False):
     max_new_tokens: int | None
     shots: Literal["per_example", "shared"]
     fewshot_sampler: Literal["random", "nearest"]
+    fewshot_from: str
     augment: Mapping[str, Any]
     orders: str
     calibrate: bool

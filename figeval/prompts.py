@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.resources.abc import Traversable
@@ -32,6 +32,7 @@ from figeval.types import AnswerFormat, Example, Message, Prompt, plain_text
 
 Chat: TypeAlias = Callable[[Sequence[Message]], str]
 Format: TypeAlias = "Callable[[Any, PromptContext], AnswerFormat]"
+Index: TypeAlias = Mapping[Hashable, Sequence[int]]  # what examples ask → the indices of those that ask it
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of the options, in the order shown
 
 
@@ -167,11 +168,13 @@ class Leaks:
         originals: function that returns the questions as they stand in the data. A probe changes what a question asks
             but not its answer, so examples that ask the same as the original are found by its id.
         keys: function that returns what identifies an example's question; those that share a key ask the same.
+        index: `index_of` the pool, if it is known.
     """
 
     pool: Sequence[Example]
     originals: Callable[[], Iterable[Example]] = tuple
     keys: Callable[[Example], Iterable[Hashable]] = question_keys
+    index: Index | None = field(default=None, repr=False)
 
     def of(self, question: Example) -> set[int]:
         """Return the indices in the pool of the examples that may not be shown before a question."""
@@ -186,19 +189,24 @@ class Leaks:
         return set[int]().union(*(self._places.get(name, ()) for name in names))
 
     @cached_property
-    def _places(self) -> dict[Hashable, list[int]]:
-        indexes: dict[Hashable, list[int]] = defaultdict(list)
-        for index, example in enumerate(self.pool):
-            cluster = [] if example.cluster is None else [("cluster", example.cluster)]
-            for name in (("id", example.id), *cluster, *self.keys(example)):
-                indexes[name].append(index)
-        return dict(indexes)
+    def _places(self) -> Index:
+        return index_of(self.pool, self.keys) if self.index is None else self.index
 
     @cached_property
     def _repeats(self) -> dict[str, set[int]]:
         """The indices of the examples that ask the same as an original, by its id; most originals have none."""
         repeats = ((original.id, self.repeats(original)) for original in self.originals())
         return {name: indices for name, indices in repeats if indices}
+
+
+def index_of(pool: Sequence[Example], keys: Callable[[Example], Iterable[Hashable]]) -> Index:
+    """Return the indices of examples by id, by cluster and by each of their keys."""
+    indexes: dict[Hashable, list[int]] = defaultdict(list)
+    for index, example in enumerate(pool):
+        cluster = [] if example.cluster is None else [("cluster", example.cluster)]
+        for name in (("id", example.id), *cluster, *keys(example)):
+            indexes[name].append(index)
+    return dict(indexes)
 
 
 @dataclass(frozen=True)
@@ -216,6 +224,8 @@ class Shots:
         seed: seed of the order.
         shared: whether all questions share one order.
         originals: function that returns the questions as they stand in the data (`Leaks`).
+        keys: function that returns what identifies an example's question (`Leaks`).
+        index: `index_of` the pool, if it is known.
     """
 
     pool: Sequence[Example]
@@ -223,11 +233,17 @@ class Shots:
     seed: int
     shared: bool = False
     originals: Callable[[], Iterable[Example]] = tuple
+    keys: Callable[[Example], Iterable[Hashable]] = question_keys
+    index: Index | None = field(default=None, repr=False)
 
     @cached_property
     def leaks(self) -> Leaks:
         """The examples that may not be shown before a question."""
-        return Leaks(self.pool, self.originals)
+        return Leaks(self.pool, self.originals, self.keys, self.index)
+
+    @cached_property
+    def _has_languages(self) -> bool:
+        return len({example.language for example in self.pool}) > 1
 
     def before(self, question: Example) -> list[Example]:
         """Return the examples to show before a question.
@@ -238,13 +254,26 @@ class Shots:
         if not self.k:
             return []
         generator = random.Random(str(self.seed) if self.shared else f"{self.seed} {question.id}")
-        order = generator.sample(range(len(self.pool)), len(self.pool))
-        order.sort(key=lambda index: self.pool[index].language != question.language)  # same language first
+        order: Iterable[int] = drawn_order(len(self.pool), generator)
+        if self._has_languages:  # the same language first
+            order = sorted(order, key=lambda index: self.pool[index].language != question.language)
         leaks = self.leaks.of(question)
         chosen = list(islice((index for index in order if index not in leaks), self.k))
         if len(chosen) < self.k:
             raise too_few(f"--num_fewshot {self.k}", question.id, len(chosen))
         return [self.pool[index] for index in chosen]
+
+
+def drawn_order(n: int, generator: random.Random) -> Iterator[int]:
+    """Yield the numbers below n as `generator.sample(range(n), n)` orders them, drawn only as far as they are read.
+
+    A pool may be large, and few of its examples are shown before each question.
+    """
+    moved: dict[int, int] = {}
+    for remaining in range(n, 0, -1):
+        index = generator.randrange(remaining)
+        yield moved.get(index, index)
+        moved[index] = moved.get(remaining - 1, remaining - 1)
 
 
 MAX_NAMED_IDS = 5  # ids of examples that a message names

@@ -30,6 +30,7 @@ FLAG_VALUES = {
     "temperature": 0.5,
     "augment": {"add": "concepts"},
     "fewshot_sampler": "nearest",
+    "fewshot_from": "mini_pairs",
     "calibrate": True,
     "sample": 0.1,
     "stratify": "cluster",

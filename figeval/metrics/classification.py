@@ -47,6 +47,20 @@ def pair_accuracy(example: PairExample, prediction: Prediction) -> float | None:
     return share_of_gold(example.label, prediction)
 
 
+def half_accuracy(labels: tuple[str, ...], example: PairExample, prediction: Prediction) -> float | None:
+    """Return whether the label is right if the first of two is given exactly when its probability exceeds one half.
+
+    With three classes this differs from the most probable one: .40/.30/.30 is no entailment then. The probability is
+    the first score, that of the first label's best class, so this label should have one class only. A tie is scored by
+    expectation, as everywhere.
+    """
+    if example.label is None or not answered(prediction) or not prediction.scores:
+        return None
+    if prediction.scores[0] == prediction.scores[1]:
+        return 0.5
+    return float(labels[0 if prediction.scores[0] > 0.5 else 1] == example.label)
+
+
 def share_of_gold(gold: int | str | None, prediction: Prediction) -> float | None:
     """Return the probability that a fair draw from tied answers is gold, averaged over the orders of the options."""
     valid = [tied_answers(answer) for answer in answers(prediction) if answered(answer)]
@@ -81,6 +95,14 @@ def share_of_best(gold: int | None, scores: Sequence[float]) -> float | None:
     tied = best(scores)
     return None if gold is None else (gold in tied) / len(tied)
 
+
+accuracy_at_half = PerLabel(
+    lambda labels: (
+        mean_of(partial(half_accuracy, labels))
+        if len(labels) == 2
+        else mean_of(lambda _example, _prediction: None, absent=f"it is for two labels, not for {len(labels)}")
+    )
+)
 
 # ---- checks on an accuracy -------------------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ def conditions(task: TaskRecord) -> list[Condition]:
     if added := settings.get("augment"):
         task_conditions.append(_augmentation(added))
     if k := settings.get("num_fewshot"):
-        task_conditions.append(_shots(k, settings.get("fewshot_sampler"), settings.get("shots")))
+        task_conditions.append(_shots(k, settings))
     if system := settings.get("system_instruction"):
         excerpt = one_line(system, 60)
         task_conditions.append(Condition("system message", excerpt, f"asked with the system message {excerpt!r}"))
@@ -101,7 +101,8 @@ def _reasoning(thinking: str) -> Condition:
     return Condition("reasoning", thinking, f"asked with reasoning ({thinking})")
 
 
-def _shots(k: int, nearest: dict[str, Any] | None, shots: str | None) -> Condition:
+def _shots(k: int, settings: Mapping[str, Any]) -> Condition:
+    nearest, shots = settings.get("fewshot_sampler"), settings.get("shots")
     if isinstance(nearest, dict):
         retriever = _retriever(nearest)
         selection, detail = f"nearest to the question ({retriever})", retriever
@@ -111,7 +112,13 @@ def _shots(k: int, nearest: dict[str, Any] | None, shots: str | None) -> Conditi
             "random",
         )
     label, examples = f"{k}-shot", "training example" if k == 1 else "training examples"
-    return Condition(f"{label} nearest" if nearest else label, shots or detail, f"{label}: {examples} {selection}")
+    detail, source = shots or detail, settings.get("fewshot_from")
+    if isinstance(source, dict):
+        task, labels = one_line(source.get("task", "")), source.get("labels") or {}
+        renamed = one_line(", ".join(f"{old} as {new}" for old, new in labels.items() if old != new))
+        examples += f" of {task} ({renamed})" if renamed else f" of {task}"
+        detail = f"{detail} from {task}"
+    return Condition(f"{label} nearest" if nearest else label, detail, f"{label}: {examples} {selection}")
 
 
 def notes(run: RunRecord) -> Iterator[str]:

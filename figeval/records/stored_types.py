@@ -31,12 +31,18 @@ _Retrieved = TypedDict(
 )
 
 
+class _ShotSource(TypedDict, total=False):
+    task: str
+    labels: dict[str, str]
+
+
 class _ReadAgain(TypedDict, total=False):
     """Settings of a task and flags of a run that figeval reads back from a record; there may be others."""
 
     augment: _Retrieved
     calibration: list[str]
     constrain: bool
+    fewshot_from: str | _ShotSource  # likewise
     fewshot_sampler: str | _Retrieved  # a run stores the flag, a task the settings
     labels: list[str]
     language: str

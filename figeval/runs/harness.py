@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from functools import cached_property, partial
 from importlib.resources import files
@@ -122,6 +122,11 @@ class Harness:
         from figeval.runs.lineage import line_of, lineage_record, model_record
 
         return model_record(model, lineage_record(line_of(model)) if with_lineage else None)
+
+    @cached_property
+    def shot_pools(self) -> dict[Hashable, Any]:
+        """Solved examples from other tasks (`figeval.runs.retrieval.shot_pools`), which several tasks share."""
+        return {}
 
     @cached_property
     def metric_models(self) -> MetricModels:

@@ -1,6 +1,7 @@
-"""Tasks of suites that a run leaves out: the model has no route for them, or their data need a copy that is not here.
+"""Tasks that a run leaves out: they have no solved examples, no route of the model, or data that need a copy.
 
-A task that --tasks names directly, not only through a suite, is never left out, and neither are all tasks.
+A task that --tasks names directly, not only through a suite, is only left out if it has no solved examples. All tasks
+are never left out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from figeval.errors import CapabilityError, MissingCopy
 from figeval.models.model import Model
 from figeval.records.notes import LEFT_OUT
 from figeval.runs.harness import Harness
+from figeval.runs.retrieval.shot_pools import FLAG, tasks_with_shots
 from figeval.runs.variants import tasks_by_name
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Route
@@ -28,6 +30,23 @@ class Omission:
     task: str
     reason: str
     cure: str
+
+
+def solved_tasks(
+    tasks: Sequence[TaskSpec], config: RunConfig, harness: Harness
+) -> tuple[list[TaskSpec], list[Omission]]:
+    """Split tasks into those that have the solved examples of --num_fewshot and those to leave out.
+
+    Raises:
+        UnknownName: there is no task of the name that --fewshot_from gives.
+        TaskError: no task has solved examples, or a flag about them would have no effect.
+    """
+    solved, unsolved = tasks_with_shots(tasks, config, harness)
+    reason, cure = "they have no train split with solved examples", f"{FLAG} TASK takes them from another task"
+    if config.fewshot_from:
+        reason = f"examples of {config.fewshot_from} cannot be shown for them"
+        cure = "name one alone in --tasks to see why"
+    return solved, [Omission(task.name, reason, cure) for task in unsolved]
 
 
 def answerable(

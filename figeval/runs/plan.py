@@ -33,7 +33,7 @@ from figeval.runs.limits import (
     refuse_unused_settings,
     unasked_notes,
 )
-from figeval.runs.omissions import Omission, answerable, available
+from figeval.runs.omissions import Omission, answerable, available, solved_tasks
 from figeval.runs.task_metrics import check_metrics, descriptions, metrics_of, signatures
 from figeval.runs.variants import Variant, check_prompts, chosen_tasks, missing_probes, tasks_by_name, variants
 from figeval.spec import TaskSpec
@@ -176,7 +176,7 @@ class Plan:
 def prepare(
     config: RunConfig, harness: Harness, reading: Callable[[str], None] = lambda _: None
 ) -> tuple[Model, list[Plan], list[Omission]]:
-    """Return the model, the plans, and the tasks of suites that cannot be run.
+    """Return the model, the plans, and the tasks that are left out.
 
     `reading` is called with the name of each task before its examples are read for the first time.
 
@@ -188,6 +188,7 @@ def prepare(
     all_tasks = chosen_tasks(config, harness)
     check_prompts(all_tasks, config.prompts)
     check_metrics(all_tasks, config, harness.metrics)
+    all_tasks, unsolved = solved_tasks(all_tasks, config, harness)
     model = model_of(config, harness)
     for task_type in config.routes:
         harness.task_types.entry(task_type)  # raises UnknownName
@@ -200,7 +201,7 @@ def prepare(
     plans, unavailable = available(planner.plans, zip(tasks, routes, strict=True), tasks_by_name(config, harness))
     check_room(model, (plan.context for plan in plans), config)
     check_columns(config, [plan.available for plan in plans])
-    return model, plans, [*unanswerable, *unavailable]
+    return model, plans, [*unsolved, *unanswerable, *unavailable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,12 +290,14 @@ class Planner:
         questions: Callable[[], Iterator[Example]],
     ) -> tuple[SolvedExamples, JSON]:
         """Return the few-shot examples, and the settings that describe how they were retrieved."""
-        if not self.config.num_fewshot and self.config.fewshot_sampler != "nearest":
+        if not self.config.num_fewshot:
             return Shots((), 0, self.config.seed), {}
+        from figeval.runs.retrieval.shot_pools import shot_source
         from figeval.runs.retrieval.shots import shots_of, shots_record
 
         shots = shots_of(task, self.harness, self.config, augment, is_shown)
-        return shots, shots_record(shots, questions)
+        source = shot_source(task, self.config, self.harness)
+        return shots, {**source.record, **shots_record(shots, questions)}
 
 
 def baselines_of(variant: Variant, config: RunConfig) -> tuple[str, ...]:

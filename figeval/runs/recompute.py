@@ -19,6 +19,7 @@ from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, FigevalError, MissingData, RecordError, UnknownName
 from figeval.io.text import one_line
 from figeval.io.validation import first_problem
+from figeval.metrics.catalogue import split
 from figeval.plugins import describe
 from figeval.prompts import Shots
 from figeval.records.predictions import PredictionRow
@@ -28,10 +29,12 @@ from figeval.runs.baselines import Baselines, BaselineScores, mark_floor, substi
 from figeval.runs.contrasts import Discrimination, contrasts_of
 from figeval.runs.harness import Harness
 from figeval.runs.limits import apply_flags
+from figeval.runs.omissions import solved_tasks
 from figeval.runs.plan import Plan, baselines_of, context_of, is_allowed, pool_of, template_of
 from figeval.runs.recomputed_rows import RowRecomputation, as_json
 from figeval.runs.rescore import AnswerReader, reader_of, reading_of, recorded_route
 from figeval.runs.resume import task_record
+from figeval.runs.retrieval.shot_pools import shot_source
 from figeval.runs.score import MetricSet, TaskScorer, summarize
 from figeval.runs.selection_bias import note, unseen_examples, withhold_intervals
 from figeval.runs.stored import metrics_in, recorded_variant
@@ -69,6 +72,7 @@ class RecomputedTask:
         n_recomputed: number of rows whose metrics were computed again.
         gaps: what could not be computed again: its `name`, the `reason`, and `is_damage` if the stored run prevents it.
         is_scored: True if the scores were.
+        added_metrics: names of metrics that the task has and the run does not.
     """
 
     stored: TaskRecord
@@ -79,6 +83,7 @@ class RecomputedTask:
     n_recomputed: int = 0
     gaps: list[Gap] = field(default_factory=list)
     is_scored: bool = False
+    added_metrics: frozenset[str] = frozenset()
 
 
 def recompute(run: Path, harness: Harness, *, data: bool = True) -> RecomputedRun:
@@ -221,7 +226,16 @@ class RecomputedRun:
         """Return the metrics of a task; without its route, those that the record and its rows name."""
         if spec is None or route is None:
             return metrics_in(task.stored, task.rows, self._harness.metrics)
-        return MetricSet(metrics_of(spec, route, self.config, self._harness), spec.labels, spec.with_language)
+        metrics = metrics_of(spec, route, self.config, self._harness)
+        stored = {score.metric for score in task.stored.scores} | {name for row in task.rows for name in row["metrics"]}
+        added = {metric.name for metric in metrics} - stored if stored else set()
+        added -= {split(name)[0] for name in self.config.metrics}
+        if added:
+            names = ", ".join(sorted(added))
+            task.gaps.append(Gap("scores", f"the run has no {names}, which may have been added to the task since"))
+            task.added_metrics = frozenset(added)
+            metrics = tuple(metric for metric in metrics if metric.name not in added)
+        return MetricSet(metrics, spec.labels, spec.with_language)
 
     def _recompute_from_data(
         self, task: RecomputedTask, spec: TaskSpec | None, route: Route | None, metrics: MetricSet
@@ -234,7 +248,7 @@ class RecomputedRun:
             task.gaps.append(Gap("data and baselines", reason))
             return
         try:
-            variant = recorded_variant(stored, config.seed, self._harness)
+            variant = _without_metrics(recorded_variant(stored, config.seed, self._harness), task.added_metrics)
             portion = Portion(limit=config.limit, sample=config.sample, stratify=config.stratify, seed=config.seed)
             available = survey(stored.task, variant.examples, portion, variant.task.annotations)
             plan = self._plan(variant, route or self._harness.routes.of(spec.type)[0], available, metrics)
@@ -265,7 +279,7 @@ class RecomputedRun:
             notes=harness.notes(spec),
             signatures=signatures(metrics.metrics, spec),
             augment=None,
-            retrieval={},
+            retrieval=shot_source(spec, config, harness).record if config.fewshot_from else {},
             config=config,
         )
 
@@ -337,7 +351,8 @@ class RecomputedRun:
     def _check_tasks(self) -> None:
         """Note tasks that the settings do not ask for, and those that they name and the record lacks."""
         try:
-            names = {task.name for task in chosen_tasks(self.config, self._harness)}
+            tasks, _ = solved_tasks(chosen_tasks(self.config, self._harness), self.config, self._harness)
+            names = {task.name for task in tasks}
         except FigevalError:  # the gaps of the tasks say what is not installed
             return
         recorded = {task.of or task.task for task in self.stored.tasks}
@@ -377,6 +392,14 @@ class RecomputedRun:
             spec = None if task is None else self._installed_task(task)
             if task is not None and substitute is not None and spec is not None and spec.floor == floor.variant:
                 mark_floor(task, floor, substitute, self._folder.rows)
+
+
+def _without_metrics(variant: Variant, names: frozenset[str]) -> Variant:
+    """Return a variant whose task does not name these metrics, so that its baselines are not scored by them."""
+    if not names:
+        return variant
+    metrics = tuple(name for name in variant.task.metrics if split(name)[0] not in names)
+    return replace(variant, task=variant.task.model_copy(update={"metrics": metrics}))
 
 
 def _describe_task(record: TaskRecord, plan: Plan, *, has_route: bool) -> None:

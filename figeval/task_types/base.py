@@ -176,6 +176,18 @@ class TaskType(Generic[E]):
         """
         return None
 
+    def with_labels(self, example: E, names: Mapping[str, str]) -> E:
+        """Return a solved example of another task with the labels of the task that is asked.
+
+        Args:
+            example: the example.
+            names: label of the task that is asked by label of the other one.
+
+        Raises:
+            TaskError: answers of this type are not single labels.
+        """
+        raise TaskError(f"the labels of {self.name} tasks cannot be exchanged; leave out --fewshot_from")
+
     @property
     def probes(self) -> Mapping[str, Probe]:
         """Probes by name: the same questions with something removed."""

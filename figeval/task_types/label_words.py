@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from figeval.answers import VERSION
 from figeval.errors import TaskError
@@ -124,6 +124,9 @@ class SingleLabelType(TaskType[E]):
     metrics: ClassVar[tuple[Metric, ...]] = (
         metric("acc", f"{METRICS}:pair_accuracy"),
         metric("acc_of_all", f"{METRICS}:pair_accuracy_of_all"),
+        metric(
+            "acc_at_half", f"{METRICS}:accuracy_at_half", routes=("by_head", "by_cloze", "by_verbalizer")
+        ),  # the others have no probabilities
         metric("parse_rate", f"{METRICS}:parse_rate"),
         metric("macro_f1", f"{METRICS}:macro_f1"),
         metric("balanced_acc", f"{METRICS}:balanced_accuracy"),
@@ -132,6 +135,12 @@ class SingleLabelType(TaskType[E]):
     def few_shot_answer(self, block: str, example: E, context: PromptContext) -> str | None:
         """Return the first word that expresses the label."""
         return f" {context.words(self.gold(example))[0]}" if block in ("context", "word") else None
+
+    def with_labels(self, example: E, names: Mapping[str, str]) -> E:
+        (field,) = self.gold_fields
+        label: Any = {field: names[getattr(example, field)]}
+        prompted: Any = example.prompted
+        return replace(example, **label, prompted=prompted and replace(prompted, **label))
 
     def value_problem(self, value: Value, _example: E, labels: Sequence[str]) -> str:
         """Return an error message if the value is not one of the task's labels."""

@@ -11,9 +11,9 @@ chance comes out as the expectation over all sets and not as the empty one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Annotated, Any, ClassVar
 
@@ -199,6 +199,12 @@ class Multilabel(TaskType[MultilabelExample]):
         """Raise `ValueError` if there are no labels."""
         if not task.labels:
             raise ValueError("a multilabel task must list its labels, e.g. labels: [irony, satire]")
+
+    def with_labels(self, example: MultilabelExample, names: Mapping[str, str]) -> MultilabelExample:
+        labels = frozenset(names[label] for label in example.labels or ())
+        prompted: Any = example.prompted
+        prompted = prompted and replace(prompted, labels=labels)
+        return replace(example, labels=labels, prompted=prompted)
 
     def few_shot_answer(self, block: str, example: MultilabelExample, context: PromptContext) -> str | None:
         """Return the labels' words in the order of the task; a question about a single label has no solved examples."""

@@ -15,5 +15,6 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the source `nli:<part>`; parts.py lists the parts, and union.py makes the two combined ones."""
+    """Register `nli:<part>` (parts.py lists the parts, union.py makes the two combined ones) and `mnli:<split>`."""
     register("nli", f"{__name__}.nli_rows:open")
+    register("mnli", f"{__name__}.multinli:open")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from figeval import RecordError, Reply, recompute
-from figeval.testing.fakes import FakeGenerator, FakePairScorer
+from figeval.testing.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.runs.conftest import Workshop, write_task
 from tests.runs.test_variants import letter_of_the_word, write_prompted
 
@@ -87,3 +87,31 @@ def test_damage_is_told_from_what_is_only_missing(workshop: Workshop) -> None:
 def test_a_run_that_is_not_there(workshop: Workshop) -> None:
     with pytest.raises(RecordError, match="nothing"):
         recompute(workshop.path / "nothing", workshop.harness())
+
+
+def test_a_metric_that_a_task_got_later_is_not_checked(workshop: Workshop) -> None:
+    write_task(workshop.folder, "t")
+    file = workshop.folder / "t.task.yaml"
+    with_both = file.read_text("utf-8")
+    file.write_text(with_both.replace("[acc, acc_norm]", "[acc]"), "utf-8")
+    workshop.backend = FakeLanguageModel()
+    workshop.run()
+    file.write_text(with_both, "utf-8")
+    run = recompute(workshop.output, workshop.harness())
+    assert run.record.model_dump(mode="json") == run.stored.model_dump(mode="json")
+    (task,) = recompute(workshop.output, workshop.harness()).tasks()
+    ((name, reason),) = [(gap.name, gap.reason) for gap in task.gaps if not gap.is_damage]
+    assert name == "scores" and "acc_norm" in reason
+    assert json.loads(json.dumps(task.new_rows)) == task.rows
+
+
+def test_a_metric_that_was_taken_out_of_the_scores_alone_is_missed(workshop: Workshop) -> None:
+    write_task(workshop.folder, "t")
+    workshop.backend = FakeLanguageModel()
+    workshop.run()
+    file = workshop.output / "run.json"
+    record = json.loads(file.read_text("utf-8"))
+    record["tasks"][0]["scores"] = record["tasks"][0]["scores"][:1]
+    file.write_text(json.dumps(record), "utf-8")
+    (task,) = recompute(workshop.output, workshop.harness()).tasks()
+    assert [score.metric for score in task.record.scores] == ["acc", "acc_norm"]

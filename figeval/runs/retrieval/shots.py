@@ -14,6 +14,7 @@ from figeval.io.frontend import warn
 from figeval.prompts import MAX_NAMED_IDS, Leaks, Shots, SolvedExamples
 from figeval.runs.harness import Harness
 from figeval.runs.retrieval.augmentation import Augmenter, retriever_of
+from figeval.runs.retrieval.shot_pools import check_shot_flags, shot_source
 from figeval.spec import TaskSpec
 from figeval.types import JSON, Example
 
@@ -58,43 +59,48 @@ def shots_of(
     augment: Augmenter | None = None,
     is_askable: Callable[[Example], bool] = lambda _example: True,
 ) -> SolvedExamples:
-    """Return the few-shot examples of a task, taken from the examples in its training split with visible answers.
+    """Return the few-shot examples of a task, taken from its pool (`shot_pools`).
 
     Examples that the route could not ask about, because they have more options than letters, are not shown either.
 
     Raises:
-        TaskError: --num_fewshot is given but the task has no training split, or one whose answers are all hidden; or
-            --fewshot_sampler would have no effect.
+        TaskError: --num_fewshot is given but there is no training split, or one whose answers are all hidden; or a flag
+            about solved examples would have no effect.
     """
     nearest = config.fewshot_sampler == "nearest"
-    if nearest and (not config.num_fewshot or config.shots == "shared"):
-        cure = "leave out --shots shared" if config.num_fewshot else "give --num_fewshot, or leave it out"
-        raise TaskError(f"--fewshot_sampler nearest chooses examples for each question; {cure}")
+    check_shot_flags(config)
     if not config.num_fewshot:
         return Shots((), 0, config.seed)
-    if "train" not in task.data:
-        raise TaskError(f"{task.name} has no train split to take examples from; leave out --num_fewshot")
-    pool = [example for example in harness.examples(task, "train") if not example.hidden]
-    if not pool:
-        raise TaskError(f"all gold answers in the train split of {task.name} are hidden; leave out --num_fewshot")
-    pool = list(filter(is_askable, pool))
-    if not pool:
-        raise TaskError(f"the route cannot show any example in the train split of {task.name}; leave out --num_fewshot")
+    source = shot_source(task, config, harness)
+    pool = source.pool(harness).only(is_askable)
+    if not pool.examples:
+        raise TaskError(
+            f"the route cannot show any example in the train split of {source.task.name}; leave out --num_fewshot"
+        )
     if augment is not None:
-        augment.neighbours.prepare(pool)
+        augment.neighbours.prepare(pool.examples)
     originals = partial(harness.examples, task)
-    drawn = Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared", originals=originals)
+    drawn = Shots(
+        pool.examples,
+        config.num_fewshot,
+        config.seed,
+        shared=config.shots == "shared",
+        originals=originals,
+        keys=pool.keys,
+        index=pool.index,
+    )
     if not nearest:
         return ShownShots(drawn, augment)
     from figeval.runs.retrieval.neighbours import NearestExamples
 
     neighbours = NearestExamples(
         task.task_type,
-        partial(iter, pool),
+        partial(iter, pool.examples),
         retriever_of(task, config.augment, harness, config.device),
         config.num_fewshot,
         f"--num_fewshot {config.num_fewshot}",
         originals,
+        adds_texts=source.is_other,  # a text of another task may be a part of the question, too
     )
     return ShownShots(NearestShots(neighbours, drawn), augment)
 
