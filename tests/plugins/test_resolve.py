@@ -54,9 +54,9 @@ TABLE = [
 ]
 
 
-def backend_of(model: str | Path) -> str:
+def backend_of(model: str | Path, **options: str) -> str:
     """The backend that opens a folder or hub id."""
-    backend, _ = Harness().backends.locate(str(model), {})
+    backend, _ = Harness().backends.locate(str(model), options)
     return backend
 
 
@@ -79,6 +79,17 @@ def test_real_folders(workshop: Workshop, sentence_folder: Path) -> None:
     assert backend_of(workshop("roberta")) == "masked"
     assert backend_of(workshop("t5", "ForConditionalGeneration")) == "seq2seq"
     assert backend_of(sentence_folder) == "encoder"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "backend"),
+    [("BertForMaskedLM", "encoder"), ("GPT2LMHeadModel", "encoder"), ("BertForQuestionAnswering", "spans")],
+)
+def test_a_model_of_words_with_a_pooling_is_an_encoder(architecture: str, backend: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": [architecture]}))
+    (tmp_path / "model.safetensors").touch()
+    assert backend_of(tmp_path) != "encoder"
+    assert backend_of(tmp_path, pooling="mean") == backend
 
 
 def test_a_misspelt_backend_is_not_taken_for_a_checkpoint() -> None:
