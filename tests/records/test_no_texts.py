@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval import CapabilityError, Example, GenerationExample, Harness, RankingExample
+from figeval import CapabilityError, Example, GenerationExample, Harness, MissingCopy, RankingExample
 from tests.fakes import FakeEncoder
 from tests.finished_runs import finished
 
@@ -84,9 +84,10 @@ def test_no_task_puts_texts_into_rows(real_data: str, tmp_path: Path) -> None:
     tasks = {entry.name: Harness().catalogue.tasks.get(entry.name) for entry in Harness().catalogue.tasks}
     checked = set()
     for name, task in tasks.items():
-        if ":published_" in task.data["test"]:  # which are a user's own copy
+        try:
+            folder = run_task(tmp_path / name, name, *task.baselines, FakeEncoder())
+        except MissingCopy:
             continue
-        folder = run_task(tmp_path / name, name, *task.baselines, FakeEncoder())
         rows = (folder / "predictions" / f"{name}.jsonl").read_text("utf-8").splitlines()
         for example, row in zip(Harness().examples(task), rows, strict=False):
             facts = [json.loads(row)[key] for key in ("id", "gold", "meta", "cluster", "group")]
