@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import figeval
 from tests.cli.conftest import Cli
 
 ANIMALS, VALUES = ("狐狸", "乌鸦", "狮子", "老虎", "猴子"), ("诚实", "骄傲", "友谊", "智慧", "勇气", "贪心")
@@ -84,6 +85,10 @@ def test_english_is_counted_and_chinese_is_left_out(
     assert len(read_listing(tmp_path, "topics_en")) == 24
     assert len(read_listing(tmp_path, "per_story")) == 1779
     assert read_listing(tmp_path, "five_grams_en")[0]["5-gram"] == "once upon a time there"
+    for layout, cell in {"storal_table_3": "3.2", "storal_table_4": "19.77"}.items():
+        table = figeval.export([], to="latex", layout=layout, measured=tmp_path)
+        assert table is not None
+        assert any(cell in line for line in table.partition("{Measured}")[2].splitlines() if "STORAL-EN" in line)
 
 
 @pytest.mark.parametrize(
