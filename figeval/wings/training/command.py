@@ -74,7 +74,6 @@ def _format_default(default: object) -> str:
 @_add_flags
 @own_data
 @allow_external_files
-@own_data
 @click.option(
     "--seeds",
     metavar="N|A,B",
