@@ -151,6 +151,10 @@ def read_texts(
                 missing[author] += 1
             else:
                 texts.append(WrittenText(author, example.id, example.cluster, inputs, text, draw.block(example)))
+    if not texts:
+        raise RecordError(
+            f"there is nothing to judge: the runs have no text for {name} but refusals, errors and blanks"
+        )
     models = {author: origin_of(record.model) for author, record in zip(authors, records, strict=True)}
     if references:
         authors = [*authors, REFERENCE]

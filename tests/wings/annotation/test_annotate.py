@@ -30,6 +30,13 @@ def fill(file: Path, unrelated_item: str) -> None:
     file.write_text("\n".join(lines), "utf-8")
 
 
+@pytest.mark.usefixtures("real_data")
+def test_runs_without_a_text_are_refused(cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "storal_st2mo_en", model="echo", limit=2, baselines=False)  # there are no keywords
+    assert "nothing to judge" in cli("annotate", "export", "run", "--output", "items").complaint
+    assert not (tmp_path / "items").exists()
+
+
 @pytest.mark.slow
 def test_sheets_are_written_and_scored(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=8)
