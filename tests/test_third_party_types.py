@@ -244,7 +244,7 @@ def test_a_tagger_is_trained_run_compared_and_exported(tokens: Site) -> None:
 
 
 def test_a_tagger_says_what_it_does_not_begin_with(tokens: Site) -> None:
-    command = ("train", "--task", "tokens_figurative", "--model", "minilm", "--output", "tagger")
+    command = ("train", "--task=tokens_figurative", "--model=minilm", "--batch_size=8", "--output=tagger")
     assert "learns from scratch, not from 'minilm'; write --model scratch" in tokens(*command, code=2).stderr
 
 
