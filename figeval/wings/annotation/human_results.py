@@ -220,6 +220,8 @@ def numbers_of_systems(
                 if value.value is not None
             ]
             remarks |= dict.fromkeys(_remarks(score, of_system, agreements[0][1]))
+        if rows and criterion.name in at:
+            remarks[f"agreement on {at[criterion.name].split.name}"] = None
         for difference in (test for test in results.tests if test.criterion == criterion.name):
             if difference.sign is not None and difference.sign.p is not None:
                 model = f"{difference.a} vs. {difference.b}"

@@ -155,6 +155,7 @@ def table_notes(
     shown_tasks = [[task for task in run.tasks if tasks is None or task.task in tasks] for run in runs]
     for name, tasks_of_run in zip(names, shown_tasks, strict=True):
         yield from (f"{name} has no scores on {task.task}: {task.status}" for task in tasks_of_run if not task.scores)
+    yield from _version_notes(names, shown_tasks)
     for note, indices in shared_notes(runs, tasks, metrics).items():
         yield note if len(indices) == len(runs) else f"{', '.join(names[index] for index in indices)}: {note}"
     yield from dict.fromkeys(
@@ -164,6 +165,18 @@ def table_notes(
         for score in task.scores
         if (note := _cluster_note(score, task.task))
     )
+
+
+def _version_notes(names: Sequence[str], shown_tasks: Sequence[Sequence[TaskRecord]]) -> Iterator[str]:
+    """Yield the tasks of which runs had different versions, so that nobody compares their scores."""
+    runs_by_version: dict[str, dict[int, list[str]]] = {}
+    for name, tasks in zip(names, shown_tasks, strict=True):
+        for task in tasks:
+            runs_by_version.setdefault(task.task, {}).setdefault(task.version, []).append(name)
+    for task_name, versions in runs_by_version.items():
+        if len(versions) > 1:
+            parts = "; ".join(f"version {version}: {', '.join(runs)}" for version, runs in sorted(versions.items()))
+            yield f"{task_name}: scores of different versions are not comparable ({parts})"
 
 
 def route_notes(runs: Sequence[RunRecord], tasks: Collection[str] | None = None) -> Iterator[str]:

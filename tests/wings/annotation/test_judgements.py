@@ -443,8 +443,9 @@ def test_agreement_at_a_threshold_stands_beside_the_others(tmp_path: Path) -> No
         pytest.approx(3.0),
         pytest.approx(0.625),
     ]
-    numbers = json.loads((tmp_path / "items" / "measured.json").read_text("utf-8"))["numbers"]
-    assert [number["value"] for number in numbers if number["metric"] == "fluency_agreement"] == [0.75]
+    measured = json.loads((tmp_path / "items" / "measured.json").read_text("utf-8"))
+    agreements = [row["value"] for row in measured["numbers"] if row["metric"] == "fluency_agreement"]
+    assert agreements == [0.75] and "fluency ≥ 3" in measured["source"]
     for threshold, message in (
         ({"fluenc": 3}, "did you mean"),
         ({"fluency": 1}, "2, 3, 4, 5"),

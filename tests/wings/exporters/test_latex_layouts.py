@@ -128,6 +128,20 @@ def test_every_run_has_its_own_number_of_examples(tmp_path: Path) -> None:
         assert str(figeval.export(both, to="markdown")).count("(n = 10)") == 1
 
 
+@pytest.mark.parametrize("layout", ["comparison", "epic_table_10", "", "published"])
+def test_runs_of_two_versions_of_a_task_are_told_apart(layout: str, tmp_path: Path) -> None:
+    def export(old_version: int) -> str | None:
+        folders = [
+            store(tmp_path / f"{name}-{version}", run(task("epic_mcq", version=version), **model(name)))
+            for name, version in (("old", old_version), ("new", 3))
+        ]
+        choices = {"to": "published"} if layout == "published" else {"to": "latex", "layout": layout}
+        return figeval.export(folders, **choices)  # type: ignore[arg-type]
+
+    assert "version 2: old; version 3: new" in str(export(2))
+    assert "version 3" not in str(export(3))
+
+
 @pytest.mark.slow
 def test_a_significant_difference_has_a_dagger() -> None:
     choices = {"layout": "comparison", "tasks": ["epic_retrieval_all"], "metrics": ["acc"]}
