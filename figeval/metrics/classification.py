@@ -51,12 +51,12 @@ def half_accuracy(labels: tuple[str, ...], example: PairExample, prediction: Pre
     """Return whether the label is right if the first of two is given exactly when its probability exceeds one half.
 
     With three classes this differs from the most probable one: .40/.30/.30 is no entailment then. The probability is
-    the first score, that of the first label's best class, so this label should have one class only. A tie is scored by
-    expectation, as everywhere.
+    the first score, that of the first label's best class, so this label should have one class only. Two classes that
+    tie are scored by expectation, as everywhere, and so are scores of 0; .40/.40/.20 is no tie by this rule.
     """
     if example.label is None or not answered(prediction) or not prediction.scores:
         return None
-    if prediction.scores[0] == prediction.scores[1]:
+    if prediction.scores[0] == prediction.scores[1] and not 0 < prediction.scores[0] < 0.5:
         return 0.5
     return float(labels[0 if prediction.scores[0] > 0.5 else 1] == example.label)
 

@@ -54,6 +54,12 @@ def test_a_tie_is_half_right_and_two_classes_have_one_rule(tmp_path: Path) -> No
     assert scores(tmp_path, head, examples) == {"acc": 0.5, "acc_at_half": 0.5}
 
 
+def test_no_tie_with_one_of_several_classes_reaches_one_half(tmp_path: Path) -> None:
+    example = PairExample(id="a", left="a", right="", label=LABELS[1])
+    head = FakeClassifier(function=lambda _left, _right: {LABELS[0]: (0.4,), LABELS[1]: (0.4, 0.2)})
+    assert scores(tmp_path, head, [example]) == {"acc": 0.5, "acc_at_half": 1.0}
+
+
 def test_it_has_no_value_for_three_labels_and_none_for_distances(tmp_path: Path) -> None:
     example = PairExample(id="a", left="a b", right="a b", label=LABELS[0])
     three = scores(tmp_path / "three", FakeClassifier(), [example], ("entailment", "neutral", "contradiction"))
