@@ -21,6 +21,10 @@ RULE_TEXT = (
     f"smallest number from {topics.MIN_TOPICS} to {topics.MAX_TOPICS} for which every topic has a specificity above "
     f"{topics.MIN_SPECIFICITY:g}"
 )
+NO_FORMULA = (
+    f"Specificity is here the share of a topic's {topics.TOP_WORDS} heaviest words in its weight. The paper's formula "
+    "is lost in the text that figeval follows, so its topics need not have these values."
+)
 HEAD = ("topic", "specificity", "share, %", "heaviest words", "typical morals")
 
 
@@ -103,6 +107,7 @@ def _findings(stories: Stories, model: topics.Topics, shares: np.ndarray, *, sea
             name=f"topics with a specificity above {topics.MIN_SPECIFICITY:g}",
             value=sum(is_specific),
             definition=f"share of a topic's {topics.TOP_WORDS} heaviest words in its weight; {of_count}",
+            note=NO_FORMULA,
         ),
         AnalysedNumber(
             name="smallest specificity",
