@@ -20,7 +20,7 @@ NO_CLASSIFIER = "since figeval has no classifier of hate speech; the paper's fou
 LIBRARIES = ("nltk", "numpy", "scipy", "pyphen", "altair", "vl-convert-python")
 
 
-@click.command("epic")
+@click.command("epic", short_help="Recompute the data analysis of ePiC.")
 @click.option(
     "--output", default=OUTPUT, show_default=True, type=click.Path(path_type=Path), help="Folder to write to."
 )

@@ -39,7 +39,7 @@ class ImpliAnalysis:
     never: Mapping[str, Sequence[tuple[str, int]]]
 
 
-@click.command("impli")
+@click.command("impli", short_help="Analyze a run of IMPLI.")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option(
     "--output",

@@ -21,11 +21,13 @@ OUTPUT = "results/analysis/storal"
 LIBRARIES = ("nltk", "scikit-learn", "simplemma", "numpy", "jieba", "altair", "vl-convert-python")
 
 
-@click.command("storal")
+@click.command("storal", short_help="Recompute the statistics of STORAL.")
 @click.option(
     "--output", default=OUTPUT, show_default=True, type=click.Path(path_type=Path), help="Folder to write to."
 )
-@click.option("--language", type=click.Choice(["en", "zh"]), help="Only this language.  [default: all that are here]")
+@click.option(
+    "--language", type=click.Choice(["en", "zh"]), help="Only this language.  [default: all that are available]"
+)
 @click.option(
     "--topics",
     default="paper",
@@ -45,10 +47,10 @@ def storal(
 ) -> None:
     """Recompute the statistics of STORAL: size, outlines, topics, nouns and 5-grams.
 
-    \b
-    Writes analysis.json, CSV tables, and figures as PNG, SVG and HTML.
+    Writes analysis.json, CSV tables, measured.json, and figures as PNG, SVG and HTML.
+
     Chinese needs your copy of the authors' archive (--data storal=FOLDER). NLTK's data (punkt_tab,
-    averaged_perceptron_tagger_eng, and wordnet for kinds of nouns) must be where NLTK looks, for example in NLTK_DATA.
+    averaged_perceptron_tagger_eng, and wordnet for kinds of nouns) must be where NLTK looks, e.g. in NLTK_DATA.
     """
     from rich.console import Console
 
@@ -114,7 +116,7 @@ def analyse(stories: Stories, count: int | str, seed: int, observer: Observer) -
     from .sizes import outlines, sizes
     from .topic_table import last_count, topic_table
 
-    observer.start(f"topics, {stories.title}", last_count(count, stories.language), unit="number")
+    observer.start(f"topics, {stories.title}", last_count(count, stories.language), unit="topic")
     topics = topic_table(stories, count, seed, observer.reach)
     observer.end(f"{len(topics.listings[0].rows)}")
     observer.say(f"counting words of {len(stories.pairs):,} {stories.title} stories")

@@ -67,7 +67,7 @@ def nouns(part: Analysis, stories: Stories) -> Any:
     """Plot the most frequent nouns, coloured by kind."""
     import altair as alt
 
-    listing, _ = part.listings
+    listing = part.listings[0]
     rows = listing.rows[:MAX_NOUNS]
     kinds = [kind for kind, _ in Counter(str(row[0]) for row in rows if row[0]).most_common(MAX_KINDS)]
     values = [

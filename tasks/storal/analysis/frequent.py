@@ -50,8 +50,10 @@ def nouns(stories: Stories) -> Analysis:
     ]
     listings = [
         Listing(f"nouns_{language}", "Most frequent nouns", ("kind", "noun", "tokens", "stories"), rows),
-        Listing(f"noun_kinds_{language}", f"Kinds of these {len(rows)} nouns", ("kind", "nouns", "tokens"), of_kinds),
     ]
+    if of_kinds:
+        title = f"Kinds of these {len(rows)} nouns"
+        listings.append(Listing(f"noun_kinds_{language}", title, ("kind", "nouns", "tokens"), of_kinds))
     return Analysis(name=f"Figure 3: nouns, {stories.title}", findings=findings, listings=listings)
 
 

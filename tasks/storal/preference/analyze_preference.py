@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HEAD = ("model", "task", "metric", "value", "95 % interval", "n", "clusters won", "tied", "lost", "p")
 NUMBERS = HEAD[3:]
 TABLE_COLUMNS = {"win_synonym": "true_vs_syn", "win_antonym": "true_vs_ant", "win_synonym_antonym": "syn_vs_ant"}
-SOURCE = "figeval analyze preference; without valid test, on examples that the model has seen, there is no number"
+SOURCE = "figeval analyze preference; numbers without a valid test or on examples that the model has seen are left out"
 READING = (
     "win_antonym is the preference; win_synonym is its control, since a synonym should preserve the meaning "
     "of the moral. "
@@ -30,7 +30,7 @@ READING = (
 )
 
 
-@click.command("preference")
+@click.command("preference", short_help="Compare a moral with its rewritten versions.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
 @click.option(
     "--format",
