@@ -355,8 +355,8 @@ def _format_settings(settings: JSON) -> dict[str, str]:
 def _format_hyperparameters(settings: JSON) -> str:
     """Return the main settings in a few words: `lr 2e-05, 25 epochs, batches of 16, seed 42`."""
     rate = settings.get("lr")
-    parts = [f"lr {rate:g}" if rate else str(settings.get("optimizer"))]
+    parts = [f"lr {rate:g}" if rate else settings.get("optimizer", "")]
     parts.append(f"{settings['epochs']} epochs" if "epochs" in settings else "")
     parts.append(f"batches of {settings['batch_size']}" if "batch_size" in settings else "")
     parts.append(f"seed {settings['seed']}" if "seed" in settings else "")
-    return ", ".join(filter(None, parts))
+    return ", ".join(filter(None, parts)) or "not published"
