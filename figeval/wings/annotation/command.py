@@ -48,8 +48,8 @@ sample_size = click.option(
 together = click.option(
     "--together",
     metavar="example|cluster|NAME",
-    help="Show the items of an example, a cluster or a value of NAME in meta one after the other; clusters and values "
-    "are drawn as a whole.",
+    help="Keep the items of an example, of a cluster, or with the same NAME in meta side by side. Clusters and NAMEs "
+    "are drawn whole, so there may be more examples than --n.",
 )
 references = click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
 
@@ -173,7 +173,7 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
     default="",
     metavar="A,B,…",
     callback=split_at_commas,
-    help="Categories for a column beside that for comments, e.g. of errors.",
+    help="Add a column for one of these categories, e.g. kinds of errors.",
 )
 @instructions("the criteria or the task")
 @shared_options("seed")
@@ -182,14 +182,14 @@ def export(*, runs: tuple[Path, ...], **options: Any) -> None:
     """Write items for annotators, in a random order and without names: texts of runs, examples of a task, or questions.
 
     Without RUN, people judge the examples of --task by --criteria or the criteria of the task: whether spans are well
-    aligned, labels right, or the texts of people good. If it is a choice task and there are no --criteria, they answer
-    its questions: a human baseline. key.json says who wrote each text and which answers are right: keep it from the
-    annotators. The items contain texts of the benchmark, so its licence determines who may have them.
+    aligned, labels are right, or reference texts are good. If it is a choice task and there are no --criteria, they
+    answer its questions: a human baseline. key.json says who wrote each text and which answers are right: keep it from
+    the annotators. The items contain texts of the benchmark, so its licence determines who may have them.
 
     \b
     figeval annotate export runs/a runs/b --criteria fluency=1-5,coherence=yes/no --output items
     figeval annotate export runs/a --criteria epic_narrative_unseen --to label_studio --output items
-    figeval annotate export --task epic_alignment --criteria quality=1-5 --together narrative --output items
+    figeval annotate export --task epic_alignment --together cluster --output items
     figeval annotate export --task epic_mcq --n 100 --annotators 3 --instructions guidelines.md -o items
     """
     from figeval import export_items
@@ -290,14 +290,15 @@ def judge(*, items: Path, model: str, as_json: bool, **options: Any) -> int:
     multiple=True,
     metavar="NAME=NUMBER",
     callback=read_thresholds,
-    help="Also count texts as good from this number on, with the agreement on it, e.g. quality=3; may be repeated.",
+    help="Also report the share of texts rated NUMBER or higher, and the agreement on it, e.g. quality=3; may be "
+    "repeated.",
 )
 @click.option(
     "--other_items",
     multiple=True,
     type=PATH,
     metavar="FOLDER",
-    help="Items of other data, judged by the same criteria: systems are compared by t-tests; may be repeated.",
+    help="Items of other data, judged by the same criteria, to compare with by Welch's t-test; may be repeated.",
 )
 @click.option("--pairs", is_flag=True, help="Also compute the agreement of each pair of annotators.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")

@@ -262,8 +262,7 @@ def _measured_number(part: str, metric: str, system: str, score: Score, rule: Ru
 def _remarks(score: SystemScore, labels: Labels, kappa: Score) -> Iterator[str]:
     """Yield what the numbers of a system leave out."""
     if score.undecided:
-        undecided = f"{pluralize(score.undecided, 'text')} of {score.system} without a majority"
-        yield f"{score.criterion}: {undecided} left out where it counts"
+        yield f"{score.criterion}: no majority for {pluralize(score.undecided, 'text')} of {score.system}"
     if labels and kappa.value is None:
         yield f"no kappa of {score.criterion} for {score.system}: {kappa.interval.reason}"
 

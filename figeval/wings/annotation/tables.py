@@ -18,6 +18,7 @@ from figeval.records.schema import to_json
 from figeval.reporting.grid import AND, Row, format_interval, format_number
 from figeval.wings.annotation.agreement import PairAgreement
 from figeval.wings.annotation.human_results import HumanResults, MetricCorrelation, SystemScore
+from figeval.wings.annotation.items import ERRORS
 from figeval.wings.annotation.judge_record import describe_constant
 from figeval.wings.annotation.judge_results import JudgedSystem, JudgeResults
 from figeval.wings.annotation.prediction_powered import PoweredMean
@@ -319,14 +320,21 @@ def people_notes(results: HumanResults, batch: JudgementBatch) -> Iterator[str]:
         yield f"{name}: {passed} of {answered} answers to attention checks as requested{empty}{hint}"
     yield from _missing_agreement(results)
     yield from _missing_correlations(results)
-    if results.comments:
-        yield f"{pluralize(len(results.comments), 'comment')} of annotators; --json and judgements.csv have their texts"
+    yield from _remarks(results)
     for sample in results.samples:
         if sample.interval.reason:
             yield f"{sample.criterion}, {sample.a} and {sample.b}: no test: {sample.interval.reason}"
     for difference in results.tests:
         if difference.test.note:
             yield f"{difference.criterion}, {difference.a} and {difference.b}: {difference.test.note}"
+
+
+def _remarks(results: HumanResults) -> Iterator[str]:
+    """Yield where comments are, and where wrong answers can be coded by category."""
+    if results.comments:
+        yield f"{pluralize(len(results.comments), 'comment')} of annotators; --json and judgements.csv have their texts"
+    if results.has_questions and not results.categories and any(system.score.value != 1 for system in results.systems):
+        yield f"{ERRORS} has the wrong answers; write the kind of each into its column label and import again"
 
 
 def _missing_agreement(results: HumanResults) -> Iterator[str]:
