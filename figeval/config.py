@@ -311,7 +311,8 @@ class RunConfig:
     augment: Annotated[
         Augment,
         Flag(
-            "Add content of the nearest training examples to every example; also takes retriever=, from= and k=.",
+            "Add content of the nearest training examples to every example; also takes retriever=, from=, k= and "
+            "options of the retriever, such as pooling=mean.",
             metavar="add=concepts|neighbours|outline|none,…",
             identity="if given",
         ),
