@@ -188,7 +188,7 @@ def use_copies(_context: click.Context, parameter: click.Parameter, values: Sequ
     """Add `NAME=FOLDER` to `FIGEVAL_DATA_COPIES`, so that worker processes also know it."""
     for value in values:
         name, _, folder = value.partition("=")
-        if not name or not Path(folder).expanduser().is_dir():
+        if not (name and folder) or not Path(folder).expanduser().is_dir():
             raise click.BadParameter(
                 f"{value!r} is not NAME=FOLDER with an existing folder; write, for example, storal=FOLDER",
                 param=parameter,

@@ -302,7 +302,8 @@ class _Sample:
         """Return the number of columns if there are rows and all have as many cells as the header, else 0."""
         rows, is_whole = self._rows(dialect)
         header, *rows_below = rows or [[]]
-        widths = {len(row) - _surplus(rows) for row in rows_below}
+        surplus = _surplus(rows)
+        widths = {len(row) - surplus for row in rows_below}
         if dialect.skipinitialspace and len(header) > 2 and not self._is_padded(dialect.delimiter):
             return 0  # `a,he said, "b, c"`: the blank may belong to a text that goes on
         if dialect.quotechar == "'" and any(cell.lstrip().startswith('"') for row in rows for cell in row):

@@ -7,7 +7,7 @@ generation=checkpoint                         as the checkpoint's generation_con
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -155,9 +155,7 @@ def decoding_of(options: SamplingOptions, checkpoint: Checkpoint, declared: Samp
     values |= (of_config(checkpoint) if options.generation == "checkpoint" else {}) | set_options
     if values["temperature"]:
         return Decoding(Sampling(**values, seed=options.seed))
-    for name in ("top_k", "top_p"):
-        if name in set_options:
-            raise ModelError(f"{name} is for sampled texts; add temperature=…, such as 0.7, or leave {name} out")
+    refuse_filters(set_options)
     return Decoding(None, options.generation != "checkpoint" and samples(checkpoint))
 
 
@@ -189,6 +187,13 @@ def of_config(checkpoint: Checkpoint) -> JSON:
         return {name: None if values[name] is None else check(name, values[name]) for name, check in CHECKS.items()}
     except ModelError as error:
         raise ModelError(f"{CONFIG} of {checkpoint.model!r}: {error}") from error
+
+
+def refuse_filters(options: Collection[str]) -> None:
+    """Raise `ModelError` if `top_k` or `top_p` is among the options of texts that are not sampled."""
+    for name in ("top_k", "top_p"):
+        if name in options:
+            raise ModelError(f"{name} is for sampled texts; add temperature=…, such as 0.7, or leave {name} out")
 
 
 def refuse_beams(num_beams: int | None) -> None:

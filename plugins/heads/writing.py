@@ -20,7 +20,7 @@ from figeval.models.capabilities import capabilities
 from figeval.task_types.generation import GenerationExample
 from figeval.types import JSON, Example
 
-from ..causal.decoding import check_filters, decoding_of, refuse_beams
+from ..causal.decoding import check_filters, decoding_of, refuse_beams, refuse_filters
 from ..causal.engine.encoder_decoder import IGNORED
 from ..causal.writer import (
     MAX_TEXT_TOKENS,
@@ -84,6 +84,8 @@ class WritingOptions:
         check_filters(self)
         if self.temperature:
             refuse_beams(self.num_beams)
+        elif self.temperature is None:  # 0 also turns off the filters of a preset
+            refuse_filters([name for name in ("top_k", "top_p") if getattr(self, name) is not None])
 
     @property
     def decoding(self) -> JSON:

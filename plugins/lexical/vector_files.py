@@ -8,6 +8,7 @@ each other. A header is not trusted: memory grows with the vectors that the file
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -65,7 +66,8 @@ def _vectors(path: Path) -> Vectors:
     """Yield (word, vector) of a file in any of the formats."""
     with open_unpacked(path) as stream:
         head = stream.read(HEAD_BYTES)
-    header = HEADER.match(head)
+    mark = len(BOM_UTF8) if head.startswith(BOM_UTF8) else 0  # of editors; it is no part of the first word
+    header = HEADER.match(head, mark)
     is_named_binary = inner_suffix(path) == BINARY_SUFFIX
     if header is None and is_named_binary:
         raise DataError(
@@ -74,6 +76,7 @@ def _vectors(path: Path) -> Vectors:
         )
     count, size = map(int, header.groups()) if header else (0, 0)
     with open_unpacked(path) as stream:
+        stream.read(mark)
         if header is None:
             yield from _text_vectors(stream, path.name, 1)
             return

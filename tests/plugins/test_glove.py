@@ -56,6 +56,13 @@ def test_word2vec_header_windows_line_ends_and_words_with_blanks(path, open_mode
     assert (model.describe()["vectors"], model.describe()["dimensions"]) == (4, 2)
 
 
+@pytest.mark.parametrize("header", ["", "2 2\n"])
+def test_a_byte_order_mark_is_no_part_of_the_first_word(path, header: str, open_model: Any):
+    model = open_model("glove", path=str(path(f"\ufeff{header}rome 1 2\nday 3 4\n")))
+    assert embed(model, "rome", "day").tolist() == [[1, 2], [3, 4]]
+    assert (model.describe()["vectors"], model.describe()["dimensions"]) == (2, 2)
+
+
 def test_of_a_doubled_word_the_first_vector_counts(path, open_model: Any):
     model = open_model("glove", path=str(path("rome 1 2\nrome 3 4\nday 5 6\n")))
     assert embed(model, "rome", "day").tolist() == [[1, 2], [5, 6]]

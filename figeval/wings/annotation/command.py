@@ -27,6 +27,8 @@ def read_thresholds(_context: click.Context, _parameter: click.Parameter, value:
         name, _, label = (part.strip() for part in text.rpartition("="))
         if not (name and label):
             raise click.BadParameter(f"{text!r:.60} is not NAME=NUMBER, such as quality=3")
+        if name in thresholds:
+            raise click.BadParameter(f"{name!r:.60} has two; import once with each")
         thresholds[name] = label
     return thresholds
 

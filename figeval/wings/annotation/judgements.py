@@ -15,6 +15,7 @@ from figeval.runs.stored import Values, stored_metrics, stored_values
 from figeval.spec.criteria import YES_NO, Criterion
 from figeval.wings.annotation.human_results import Analysis, human_results, labels_by_criterion, numbers_of_systems
 from figeval.wings.annotation.items import (
+    CATEGORY,
     COMMENT,
     ERRORS,
     KEY,
@@ -86,7 +87,7 @@ def analyze_judgements(source: Import, seed: int = 0) -> AnnotationResults:
     judgements, remarks = _merge_stored(source, key, batch)
     if not (judgements or judges):
         raise DataError(f"nobody has judged anything of {key.task} yet; import judgements before remarks on them")
-    analysis = Analysis(source.pairs, thresholds, tuple(map(_read_sample, source.other_items)))
+    analysis = Analysis(source.pairs, thresholds, tuple(_read_sample(path, key) for path in source.other_items))
     people = human_results(key, judgements, _metrics_of(key, authors, tasks), analysis, seed)
     if source.folder is not None and judgements:
         write_measured(source.folder, numbers_of_systems(key, judgements, people, thresholds, seed), "--to")
@@ -137,13 +138,26 @@ def _coded_errors(folder: Path, files: Sequence[Path]) -> tuple[Path, ...]:
     return (errors,) if is_new else ()
 
 
-def _read_sample(folder: Path) -> JudgedSample:
-    """Return the judgements that an import stored in a folder. Raises `DataError` if there are none."""
+def _read_sample(folder: Path, items: Key) -> JudgedSample:
+    """Return the judgements that an import stored in a folder, to be compared with those of some items.
+
+    Raises:
+        DataError: there are none.
+        OptionError: both have no criterion in common.
+    """
     key = read_key(folder)
     judgements = tuple(_read_stored(folder, key, frozenset()))
     if not judgements:
         raise DataError(f"{folder} has no judgements; import them first: figeval annotate import --to {folder}")
-    return JudgedSample(key, labels_by_criterion(key, judgements))
+    labels = labels_by_criterion(key, judgements)
+    scales = {criterion.name: criterion.labels for criterion in key.all_criteria if criterion.name in labels}
+    if not any(scales.get(criterion.name) == criterion.labels for criterion in items.all_criteria):
+        raise OptionError(
+            f"--other_items {folder}: its criteria ({', '.join(scales):.200}) are not those of {items.task} "
+            f"({', '.join(criterion.name for criterion in items.all_criteria):.200}), or have other scales; give items "
+            "judged by the same criteria"
+        )
+    return JudgedSample(key, labels)
 
 
 def _returned_files(folder: Path, key: Key) -> tuple[Path, ...]:
@@ -224,6 +238,8 @@ def check_judgements(key: Key, batch: JudgementBatch, *, last: bool = False) -> 
             texts = dict.fromkeys((*earlier.label.split(JOIN), judgement.label))
             checked[question] = replace(judgement, label=JOIN.join(texts))
             continue
+        if judgement.criterion == CATEGORY and judgement.label == earlier.label and is_remark(CATEGORY, key):
+            continue  # errors.csv repeats the categories of the sheets
         if earlier is not judgement and not last:
             raise DataError(
                 f"{judgement.source}: {judgement.annotator} judged item {judgement.item!r:.40} twice for "

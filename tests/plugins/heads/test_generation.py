@@ -140,6 +140,9 @@ def test_a_trained_model_samples_as_it_declares(
         open_model(saved, num_beams=4, temperature=0.7)
     with pytest.raises(FigevalError, match="exclude"):
         factory(setup(workshop(kind, architecture), num_beams=4, temperature=0.7))
+    with pytest.raises(FigevalError, match="top_k is for sampled texts"):
+        factory(setup(workshop(kind, architecture), top_k=30))
+    factory(setup(workshop(kind, architecture), top_k=30, temperature=0))  # as with a preset that samples
 
 
 def texts_of(backend: Any) -> list[str]:

@@ -478,16 +478,25 @@ def test_systems_of_other_items_are_independent_samples(tmp_path: Path) -> None:
     assert (difference.a, difference.b) == ("anna of task_items", "anna of task_others")
     assert (difference.p, difference.n_a, difference.n_b) == (pytest.approx(expected.pvalue), 5, 6)
     assert results.samples["difference"].tolist() == [pytest.approx(4.2 - 2.5)]
+    key = write_key(tmp_path / "topics", scales={"on topic": ["no", "yes"], "taste": ["no", "yes"]})
+    import_file(tmp_path / "topics.csv", "item,annotator,criterion,label\n0,a,taste,yes\n", to=key)
+    with pytest.raises(OptionError, match="its criteria"):
+        figeval.import_judgements(tmp_path / "items.csv", to=tmp_path / "items", other_items=key)
 
 
 # ---- remarks ---------------------------------------------------------------------------------------------------------
 
 
-def questions(folder: Path, n: int = 4) -> Path:
+def questions(folder: Path, n: int = 4, **fields: Any) -> Path:
     """The folder of a key of questions, of which B is always right."""
     items = {str(k): {"author": "people", "example": f"e{k}", "cluster": None} for k in range(n)}
     return write_key(
-        folder, items=items, authors=("people",), scales={"answer": list("ABC")}, gold=dict.fromkeys(items, "B")
+        folder,
+        items=items,
+        authors=("people",),
+        scales={"answer": list("ABC")},
+        gold=dict.fromkeys(items, "B"),
+        **fields,
     )
 
 
@@ -528,6 +537,20 @@ def test_categories_of_a_sheet_are_those_of_its_key(tmp_path: Path) -> None:
     assert (results.people.judgements, results.batch.skipped) == (3, 0), "an empty remark is no empty answer"
     with pytest.raises(DataError, match="'to short' is no category; did you mean 'too short'"):
         import_file(tmp_path / "lou.csv", "item,fluency,category\n0,4,to short\n")
+
+
+def test_categories_of_sheets_and_of_wrong_answers_agree_at_the_next_import(tmp_path: Path) -> None:
+    folder = questions(tmp_path / "items", sheets=("sheet_1.csv",), categories=("close", "far"))
+    (folder / "sheet_1.csv").write_text("item,answer,category\n0,A,Close\n1,C,\n2,B,\n3,B,\n", "utf-8")
+    for _ in range(2):  # the second one also reads errors.csv
+        results = figeval.import_judgements(to=folder)
+        assert {row.category: row.count for row in results.people.categories} == {"close": 1, "(none)": 1}
+    errors = folder / "errors.csv"
+    errors.write_text(errors.read_text("utf-8-sig").replace("category,close", "category,far"), "utf-8")
+    with pytest.raises(DataError, match="--last"):
+        figeval.import_judgements(to=folder)
+    results = figeval.import_judgements(to=folder, last=True)
+    assert {row.category: row.count for row in results.people.categories} == {"far": 1, "(none)": 1}
 
 
 def test_an_input_that_is_called_category_is_no_remark(items: Path, tmp_path: Path) -> None:
