@@ -24,7 +24,7 @@ def show(part: Analysis, console: Console) -> None:
         numbers_of(part).print(console)
     for note in dict.fromkeys(finding.note for finding in part.findings if finding.note):
         say(console, f"  {note}")
-    for listing in filter(lambda listing: listing.rows, part.listings):
+    for listing in part.listings:
         console.print()
         beginning_of(listing).print(console)
 
