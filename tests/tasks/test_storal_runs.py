@@ -81,5 +81,5 @@ def test_win_rates_are_known_where_options_have_scores(
         assert (task.status, task.route, floor.is_floor) == ("done", route, True)
         counted = {score.metric: score.n for score in task.scores if score.metric.startswith("win_")}
         assert counted == dict.fromkeys(
-            ("win_antonym", "win_synonym", "win_difference"), 0 if route == "by_letter" else 3
+            ("win_antonym", "win_synonym", "win_synonym_antonym", "win_difference"), 0 if route == "by_letter" else 3
         )
