@@ -1,4 +1,4 @@
-"""What several commands share: options, parsers of their values, and output that is safe on a terminal.
+"""Options that several commands share, parsers of their values, and output that is safe on a terminal.
 
 Texts may come from models, servers and foreign records.
 """

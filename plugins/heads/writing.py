@@ -89,7 +89,7 @@ class WritingOptions:
 
     @property
     def decoding(self) -> JSON:
-        """How the trained model decodes, as figeval.json holds it."""
+        """The decoding of the trained model, as figeval.json holds it."""
         if not self.temperature:
             return {"num_beams": self.num_beams or NUM_BEAMS, "max_new_tokens": self.max_new_tokens}
         filters = {"top_k": self.top_k, "top_p": self.top_p}

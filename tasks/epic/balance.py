@@ -46,7 +46,7 @@ DIGITS = 9  # scores that agree to this digit are equal
 
 @dataclass(frozen=True)
 class Cues:
-    """What the options of an item can be compared by. Likenesses of proverbs are 0 for a proverb and itself."""
+    """Scores by which the options of an item can be compared. A proverb's likeness to itself is 0."""
 
     scores: Scores  # of each scorer, standardised within each narrative; (scorers, narratives, proverbs)
     levels: Indices  # of the same shape

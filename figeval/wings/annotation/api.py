@@ -122,7 +122,7 @@ def export_items(
 
 
 class Material(NamedTuple):
-    """What annotators get: texts with the right labels of questions, criteria, and the default instructions."""
+    """The material for annotators: texts with the right labels of questions, criteria, and the default instructions."""
 
     written: WrittenTexts
     criteria: tuple[Criterion, ...]

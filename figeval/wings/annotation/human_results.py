@@ -122,7 +122,7 @@ def labels_by_criterion(key: Key, judgements: Sequence[Judgement]) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What is computed of judgements beside means, agreement and tests.
+    """Results of judgements that are only computed if they are asked for.
 
     Attributes:
         pairs: whether to compute the agreement of each pair of annotators, of which there may be many.

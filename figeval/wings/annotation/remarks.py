@@ -34,7 +34,7 @@ HEAD = (ITEM, "annotator", "criterion", "label", "answer", "right", COMMENT)  # 
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """What an annotator wrote about an item, with who wrote its text and the example for which it was written."""
+    """A comment of an annotator on an item, with the author of its text and the example that it is about."""
 
     item: str
     annotator: str
@@ -45,7 +45,7 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class CategoryCount:
-    """How many of the remarks on a system's items have a category, or how many of people's wrong answers."""
+    """The number of remarks on a system's items, or of wrong answers, with a category; `total` is that of all."""
 
     category: str
     system: str

@@ -1,4 +1,4 @@
-"""What annotators get: texts that models wrote for a task in stored runs, its examples, or questions to answer.
+"""Texts for annotators, which models wrote for a task in stored runs, its examples, or questions to answer.
 
 Rows contain the model's output but no text of the benchmark, so inputs and references are read again through the data
 layer, and the examples must be the ones that the run was made on.

@@ -32,7 +32,7 @@ CELLS = 1 << 23  # scores at a time, since the numbers of a large batch would ta
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn, in this order, as in transformers.
+    """The options of a draw, which are applied in this order, as in transformers.
 
     Attributes:
         temperature: divisor of the scores, above 0.
