@@ -32,12 +32,9 @@ def show(part: Analysis, console: Console) -> None:
 def numbers_of(part: Analysis) -> Grid:
     """Return the numbers of a section; columns that none of them needs are left out."""
     rows = [dict(zip(COLUMNS, cells(finding), strict=True)) for finding in part.findings]
-    published = any(finding.published for finding in part.findings)
-    head = tuple(
-        name
-        for name in COLUMNS
-        if name in COLUMNS[:2] or (name == "95 %" and any(row[name] for row in rows)) or (published and name != "95 %")
-    )
+    has_published = any(finding.published for finding in part.findings)
+    needed = {"95 %": any(row["95 %"] for row in rows), "paper": has_published, "same digits": has_published}
+    head = tuple(name for name in COLUMNS if needed.get(name, True))
     return Grid(head, [tuple(row[name] for name in head) for row in rows], part.name, right=COLUMNS[1:4])
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from figeval.config import RunConfig
-from figeval.errors import CapabilityError, MissingCopy
+from figeval.errors import CapabilityError, MissingCopy, TaskError
 from figeval.models.model import Model
 from figeval.records.notes import LEFT_OUT
 from figeval.runs.harness import Harness
-from figeval.runs.retrieval.shot_pools import FLAG, tasks_with_shots
+from figeval.runs.retrieval.shot_pools import FLAG, check_shot_flags, shot_source
 from figeval.runs.variants import tasks_by_name
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Route
@@ -41,12 +41,23 @@ def solved_tasks(
         UnknownName: there is no task of the name that --fewshot_from gives.
         TaskError: no task has solved examples, or a flag about them would have no effect.
     """
-    solved, unsolved = tasks_with_shots(tasks, config, harness)
+    check_shot_flags(config)
+    if not config.num_fewshot:
+        return list(tasks), []
+    errors: dict[str, TaskError] = {}
+    for task in tasks:
+        try:
+            shot_source(task, config, harness)
+        except TaskError as error:
+            errors[task.name] = error
+    solved = [task for task in tasks if task.name not in errors]
+    if errors and not solved:
+        raise next(iter(errors.values()))
     reason, cure = "they have no train split with solved examples", f"{FLAG} TASK takes them from another task"
     if config.fewshot_from:
         reason = f"examples of {config.fewshot_from} cannot be shown for them"
         cure = "name one alone in --tasks to see why"
-    return solved, [Omission(task.name, reason, cure) for task in unsolved]
+    return solved, [Omission(name, reason, cure) for name in errors]
 
 
 def answerable(

@@ -158,28 +158,3 @@ def check_shot_flags(config: RunConfig) -> None:
         raise TaskError(
             f"{FLAG} {config.fewshot_from} shows no examples without --num_fewshot; give it, or leave it out"
         )
-
-
-def tasks_with_shots(
-    tasks: Sequence[TaskSpec], config: RunConfig, harness: Harness
-) -> tuple[list[TaskSpec], list[TaskSpec]]:
-    """Split tasks into those that have solved examples and those that are left out because they have none.
-
-    Raises:
-        UnknownName: there is no task of the name that --fewshot_from gives.
-        TaskError: no task has solved examples, or a flag about them would have no effect.
-    """
-    check_shot_flags(config)
-    if not config.num_fewshot:
-        return list(tasks), []
-    if config.fewshot_from:
-        harness.catalogue.tasks.get(config.fewshot_from)
-    problems: dict[str, TaskError] = {}
-    for task in tasks:
-        try:
-            shot_source(task, config, harness)
-        except TaskError as error:
-            problems[task.name] = error
-    if len(problems) == len({task.name for task in tasks}):
-        raise next(iter(problems.values()))
-    return [task for task in tasks if task.name not in problems], [task for task in tasks if task.name in problems]

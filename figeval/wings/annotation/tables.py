@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from figeval import JSON, Column, Interval, Result, Score, Table
+from figeval import JSON, Column, Result, Score, Table
 from figeval.io.text import one_line, pluralize
 from figeval.metrics.differences import PairedTest
 from figeval.records.schema import to_json
@@ -202,10 +202,6 @@ def _majority(system: SystemScore) -> str:
 
 def _sign_count(row: SystemDifference[PairedTest], name: str) -> int | None:
     return None if row.sign is None else getattr(row.sign, name)
-
-
-def format_ends(interval: Interval) -> str:
-    return format_interval(interval.low, interval.high, "+.3f")
 
 
 def _title_of_categories(results: HumanResults) -> str:
