@@ -51,10 +51,13 @@ class MissingData(DataError):
 class MissingCopy(MissingData):
     """The rows are read from a user's own copy, since figeval cannot fetch them, and there is none.
 
-    A run leaves such tasks of a suite out with the warning `cure`, which tells where to get a copy.
+    A run leaves such tasks of a suite out with the warning `cure`, which tells where to get a copy. `searched` are the
+    folders of the copies that lack it, which the message names; None to name none.
     """
 
-    def __init__(self, problem: str, cure: str) -> None:
+    def __init__(self, problem: str, cure: str, searched: Iterable[object] | None = None) -> None:
+        if searched is not None:
+            problem = f"{problem} ({', '.join(map(str, searched)) or 'no folder was given'})"
         super().__init__(f"{problem}; {cure}")
         self.cure = cure
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,24 @@ def style_chart(chart: Any, title: str, subtitle: list[str]) -> Any:
             titlePadding=10,
         )
         .configure_legend(labelFontSize=12, titleFontSize=12, titleFontWeight="normal")
+    )
+
+
+def histogram(values: Iterable[float], width: int, x_title: str, y_title: str) -> Any:
+    """Return bars of the number of values in bins of this width."""
+    import altair as alt
+
+    bins = Counter(int(value // width) * width for value in values)
+    data = alt.Data(values=[{"low": low, "high": low + width, "n": n} for low, n in sorted(bins.items())])
+    return (
+        alt.Chart(data)
+        .mark_bar(color=BLUE, binSpacing=1)
+        .encode(
+            x=alt.X("low:Q", bin="binned", title=x_title),
+            x2="high:Q",
+            y=alt.Y("n:Q", title=y_title),
+            tooltip=[alt.Tooltip("low:Q", title="from"), alt.Tooltip("high:Q", title="to"), alt.Tooltip("n:Q")],
+        )
     )
 
 

@@ -109,7 +109,7 @@ class WritingSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How a model decodes.
+    """The decoding of a model.
 
     Attributes:
         sampling: how texts are sampled; None if they are not.
@@ -137,6 +137,11 @@ class Decoding:
             return {"sampling": self.sampling.describe(), "warnings": [note]}
         hint = f"{CONFIG} asks for sampled texts, but none was sampled; --model_args generation=checkpoint follows it"
         return {"warnings": [hint]} if self.ignores_config else {}
+
+    def add_to(self, opening: JSON, dtype: str, device: str) -> JSON:
+        """Return what a record says about prompts, with the `record`; the warnings of both stay."""
+        record = self.record(dtype, device)
+        return opening | record | {"warnings": [*opening.get("warnings", ()), *record.get("warnings", ())]}
 
 
 def decoding_of(options: SamplingOptions, checkpoint: Checkpoint, declared: SamplingOptions | None = None) -> Decoding:

@@ -240,10 +240,9 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         opening = self.prompting.opening()
         if not self.wrote:
             return details | opening
-        setup = self.setup
-        decoding = self.decoding.record(setup.settings.mixed_precision_dtype or setup.dtype, setup.device)
-        warnings = [*opening.get("warnings", ()), *decoding.get("warnings", ())]
-        return details | {"writing": network.writer.describe()} | opening | decoding | {"warnings": warnings}
+        dtype = self.setup.settings.mixed_precision_dtype or self.setup.dtype
+        opening = self.decoding.add_to(opening, dtype, self.setup.device)
+        return details | {"writing": network.writer.describe()} | opening
 
 
 def token_scores(lm: FigevalHF, rows: Sequence[list[int]], indices: list[int]) -> list[NDArray[np.float64]]:

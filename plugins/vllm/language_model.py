@@ -155,9 +155,7 @@ class VllmLanguageModel(VllmModel):
         del engine
         details: JSON = self.scorer.describe() if "scorer" in vars(self) else {}
         opening = self.prompting.opening()
-        decoding = self.decoding.record(self.dtype, "vLLM") if self.wrote else {}
-        warnings = [*opening.get("warnings", ()), *decoding.get("warnings", ())]
-        return details | opening | decoding | ({"warnings": warnings} if warnings else {})
+        return details | (self.decoding.add_to(opening, self.dtype, "vLLM") if self.wrote else opening)
 
     def close(self) -> None:
         """End the engine; it is loaded again when needed."""

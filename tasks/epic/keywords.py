@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from figeval.errors import DataError
-from figeval.io.files import home
+from figeval.io.files import home, replace_text
 from figeval.io.json_files import read_json
 from figeval.language import nltk_data
 from figeval.language.tagging import PACKAGES
@@ -82,10 +80,7 @@ def _write(file: Path, stored: JSON) -> None:
     """Write a file atomically, because another process may be writing the same one."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(stored, stream)
-        Path(temporary).replace(file)
+        replace_text(file, json.dumps(stored))
     except OSError as error:
         reason = error.strerror or str(error)
         raise DataError(f"cannot write {file} ({reason}); set FIGEVAL_HOME to a writable folder") from error

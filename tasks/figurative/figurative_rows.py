@@ -122,8 +122,7 @@ def irony(context: DataContext) -> Iterator[Row]:
     folders = context.copies("fignli")
     table = next((file for folder in folders for file in sorted(folder.rglob("recast_irony.csv"))), None)
     if table is None:
-        searched = ", ".join(map(str, folders)) or "no folder was given"
-        raise MissingCopy(f"fignli: there is no recast_irony.csv ({searched})", CURE)
+        raise MissingCopy("fignli: there is no recast_irony.csv", CURE, folders)
     for number, row in enumerate(read_rows(table, "csv")):
         location = f"fignli: {table}, row {number}"
         for column in ("split", "premise", "hyp", "label"):

@@ -50,8 +50,7 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     folders = context.copies("mnli")
     files = next(filter(None, (split_files(folder, path) for folder in folders)), None)
     if files is None:
-        searched = ", ".join(map(str, folders)) or "no folder was given"
-        raise MissingCopy(f"mnli: {path} was not found ({searched})", CURE)
+        raise MissingCopy(f"mnli: {path} was not found", CURE, folders)
     number = 0
     for number, (premise, hypothesis, label, genre) in enumerate(labelled_pairs(files), 1):
         columns = {"genre": genre} if isinstance(genre, str) else {}

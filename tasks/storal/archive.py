@@ -21,12 +21,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from figeval.data import Row
+from figeval.data import DataContext, Row
 from figeval.data.row_files import read_json
 from figeval.data.text_files import text_lines
 from figeval.errors import DataError, MissingCopy
 
-from .pairs import PAPER_MOPREF, PAPER_SIZES
+from .pairs import PAPER_MOPREF, PAPER_SIZES, SPLITS, Pair, english_pairs
 
 GENERATION = ("st2mo", "mo2st")  # tasks with folders of their own
 EXAMPLES = 5  # rows of each split and task in the authors' repository
@@ -56,14 +56,29 @@ def published_rows(
     """
     candidates = [rows for folder in folders for rows in _files(task, language, split, folder)]
     if not candidates:
-        searched = ", ".join(map(str, folders)) or "no folder was given"
-        raise MissingCopy(f"storal: the published {task} rows in {language!r} were not found ({searched})", CURE)
+        raise MissingCopy(f"storal: the published {task} rows in {language!r} were not found", CURE, folders)
     file, rows = max(candidates, key=lambda candidate: (len(candidate[1]), any(map(_has_outline, candidate[1]))))
     size = (PAPER_MOPREF if task == "mopref" else PAPER_SIZES)[language][split]
     if complete and len(rows) != size:
         raise MissingCopy(f"storal: {file} has {len(rows)} of the {size} published rows{_like_examples(rows)}", CURE)
     for number, row in enumerate(rows):
         yield {"id": f"{split}-{number}", "language": language, **row}
+
+
+def labelled_pairs(language: str, context: DataContext, splits: Sequence[str] = SPLITS) -> Iterator[Pair]:
+    """Yield the pairs of a language, which are in a user's copy unless they are English.
+
+    Raises:
+        MissingCopy: no copy has all pairs of a split.
+        DataError: the data are damaged.
+    """
+    if language == "en":
+        yield from (pair for pair in english_pairs(context) if pair.split in splits)
+        return
+    folders = context.copies("storal")
+    for split in splits:
+        for row in published_rows("st2mo", language, split, folders):
+            yield Pair(row["id"], row["story"], row["moral"], split)
 
 
 def _files(task: str, language: str, split: str, folder: Path) -> Iterator[tuple[Path, list[Row]]]:

@@ -15,8 +15,8 @@ from figeval.data.row_files import RowFile, UserRow
 from figeval.errors import DataError, MissingCopy
 from figeval.io.text import near
 
-from .archive import published_rows
-from .pairs import english_pairs, wording
+from .archive import labelled_pairs
+from .pairs import wording
 from .preference.options import ANTONYM, KINDS, MORAL, SYNONYM, draw_orders, ordered_options
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".tsv")
@@ -59,21 +59,18 @@ def _find_file(name: str, folders: Sequence[Path]) -> Path:
     if len(files) > 1:
         raise DataError(f"storal: there are {' and '.join(map(str, files[:2]))}; keep one of them")
     if not files:
-        searched = ", ".join(map(str, folders)) or "no folder was given"
         raise MissingCopy(
-            f"storal: there is no file {name} ({', '.join(SUFFIXES)}) of rewritten morals ({searched})",
+            f"storal: there is no file {name} ({', '.join(SUFFIXES)}) of rewritten morals",
             f"write one and give its folder as --data storal=FOLDER; {FORMAT}",
+            folders,
         )
     return files[0]
 
 
 def _stories(language: str, context: DataContext) -> Mapping[str, Mapping[str, str]]:
-    """Return story and moral of the test split by id: the English pairs, or those of a copy of the authors' archive."""
-    if language == "en":
-        pairs = (pair for pair in english_pairs(context) if pair.split == "test")
-        return {pair.id: {"story": pair.story, MORAL: pair.moral} for pair in pairs}
-    rows = published_rows("st2mo", language, "test", context.copies("storal"))
-    return {row["id"]: {"story": row["story"], MORAL: row["moral"]} for row in rows}
+    """Return story and moral of the test split by id."""
+    pairs = labelled_pairs(language, context, ("test",))
+    return {pair.id: {"story": pair.story, MORAL: pair.moral} for pair in pairs}
 
 
 def _look_up(row: UserRow, find_stories: Callable[[], Mapping[str, Mapping[str, str]]]) -> Mapping[str, str]:

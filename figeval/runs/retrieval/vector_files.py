@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from figeval.errors import DataError
-from figeval.io.files import read_bytes
+from figeval.io.files import read_bytes, replacing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,20 +77,12 @@ class VectorFiles:
         """
         file = self.folder / f"{self.digest(texts)}{PART if part else SUFFIX}"
         content = len(texts).to_bytes(COUNT, "little") + b"".join(map(_key, texts)) + vectors.astype("<f4").tobytes()
-        temporary_file: str | None = None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary_file = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
-            with os.fdopen(handle, "wb") as stream:
+            with replacing(file) as stream:
                 stream.write(content)
                 stream.write(_digest(file.name, content))
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(temporary_file).replace(file)
         except OSError as error:
-            if temporary_file is not None:
-                with suppress(OSError):
-                    Path(temporary_file).unlink()
             remedy = "remove that folder" if file.is_dir() else "set FIGEVAL_HOME to a writable folder with free space"
             raise DataError(f"cannot write {file} ({error.strerror or error}); {remedy}") from error
 

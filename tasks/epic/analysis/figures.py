@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from figeval.io.plots import BLUE, GREEN, GREY, INK, ORANGE, style_chart
+from figeval.io.plots import BLUE, GREEN, GREY, INK, ORANGE, histogram, style_chart
 
 from .part import Analysis
 
@@ -56,18 +56,7 @@ def reading_ease(part: Analysis) -> Any:
 
     column = part.narratives["reading_ease"]
     values = [value for value in column.values() if value is not None]
-    bins = Counter(int(value // 5) * 5 for value in values)
-    data = alt.Data(values=[{"low": low, "high": low + 5, "n": n} for low, n in sorted(bins.items())])
-    bars = (
-        alt.Chart(data)
-        .mark_bar(color=BLUE, binSpacing=1)
-        .encode(
-            x=alt.X("low:Q", bin="binned", title="Flesch reading ease (points; higher is easier)"),
-            x2="high:Q",
-            y=alt.Y("n:Q", title="Narratives"),
-            tooltip=[alt.Tooltip("low:Q", title="from"), alt.Tooltip("high:Q", title="to"), alt.Tooltip("n:Q")],
-        )
-    )
+    bars = histogram(values, 5, "Flesch reading ease (points; higher is easier)", "Narratives")
     centre = sum(values) / len(values)
     mark = alt.Data(values=[{"x": centre, "label": f"mean {centre:.1f}"}])
     rule = alt.Chart(mark).mark_rule(color=ORANGE, strokeWidth=2.5).encode(x="x:Q")

@@ -141,11 +141,10 @@ def never_right(column: str, accuracy: Mapping[str, float], answers: Sequence[Pa
 
 def store(folder: Path, analysis: ImpliAnalysis) -> list[Path]:
     """Write `analysis.json` and the tables and return their paths. Raises `RecordError` if they cannot be written."""
-    import csv
     import json
 
     from figeval.io.files import cure
-    from figeval.io.text import csv_cell
+    from figeval.records.findings import save_csv
     from figeval.records.reference import write_measured
     from figeval.records.schema import to_json
 
@@ -171,8 +170,7 @@ def store(folder: Path, analysis: ImpliAnalysis) -> list[Path]:
         text = json.dumps(content, indent=1, ensure_ascii=False)
         (folder / "analysis.json").write_text(text + "\n", encoding="utf-8")
         for name, rows in tables.items():
-            with (folder / name).open("w", encoding="utf-8", newline="") as stream:
-                csv.writer(stream, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
+            save_csv(folder / name, rows)
     measured_path = write_measured(folder, cells(analysis), "--output")
     return [*(folder / name for name in ("analysis.json", *tables)), measured_path]
 

@@ -149,9 +149,9 @@ def write(output: Path, parts: Sequence[Analysis], texts: Sequence[Stories], com
         data = {f"storal/{ENGLISH}": digest_of_file(fetch("storal", ENGLISH)).hex()}
     columns: list[tuple[str | int, ...]] = [("language", "story", "words", "sentences")]
     columns += [
-        (stories.language, pair.id, len(words), len(stories.sentences(pair.story)))
+        (stories.language, pair.id, len(words), len(sentences))
         for stories in texts
-        for pair, words in zip(stories.pairs, stories.story_words, strict=True)
+        for pair, words, sentences in zip(stories.pairs, stories.story_words, stories.story_sentences, strict=True)
     ]
     return write_analysis(
         output,

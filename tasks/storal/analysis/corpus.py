@@ -14,8 +14,8 @@ from figeval.errors import DataError, MissingCopy, OptionError
 from figeval.language import nltk_data, tagging
 
 from .. import extras, storal_rows
-from ..archive import published_rows
-from ..pairs import SPLITS, Pair, english_pairs
+from ..archive import labelled_pairs, published_rows
+from ..pairs import SPLITS, Pair
 
 LANGUAGES = {"en": "English", "zh": "Chinese"}
 WORDS = {
@@ -81,6 +81,11 @@ class Stories:
         """The words of each story."""
         return tuple(self.words(pair.story) for pair in self.pairs)
 
+    @cached_property
+    def story_sentences(self) -> tuple[list[str], ...]:
+        """The sentences of each story."""
+        return tuple(self.sentences(pair.story) for pair in self.pairs)
+
 
 def read(language: str, context: DataContext, unlabelled: Path | None) -> Stories:
     """Return the texts of a language.
@@ -89,22 +94,13 @@ def read(language: str, context: DataContext, unlabelled: Path | None) -> Storie
         MissingCopy: Chinese texts are only in a copy, and there is none.
         DataError: texts or tools are missing or damaged.
     """
-    pairs = tuple(english_pairs(context) if language == "en" else _copied_pairs(language, context))
+    pairs = tuple(labelled_pairs(language, context))
     if language == "zh":
         extras.load("jieba")
     else:
         nltk_data.require(tagging.PACKAGES)
     outlines, origin = _outlines(language, context)
     return Stories(language, pairs, outlines, origin, None if unlabelled is None else read_lines(unlabelled))
-
-
-def _copied_pairs(language: str, context: DataContext) -> Sequence[Pair]:
-    folders = context.copies("storal")
-    return [
-        Pair(row["id"], row["story"], row["moral"], split)
-        for split in SPLITS
-        for row in published_rows("st2mo", language, split, folders)
-    ]
 
 
 def _outlines(language: str, context: DataContext) -> tuple[tuple[tuple[str, ...], ...], str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from figeval.io.plots import BLUE, GREY, INK, ORANGE, style_chart
+from figeval.io.plots import BLUE, GREY, INK, ORANGE, histogram, style_chart
 from figeval.records.findings import Analysis
 
 from .corpus import Stories
@@ -21,18 +21,7 @@ def lengths(stories: Stories) -> Any:
     import altair as alt
 
     words = [len(words) for words in stories.story_words]
-    bins = Counter(length // BIN * BIN for length in words)
-    data = alt.Data(values=[{"low": low, "high": low + BIN, "n": n} for low, n in sorted(bins.items())])
-    bars = (
-        alt.Chart(data)
-        .mark_bar(color=BLUE, binSpacing=1)
-        .encode(
-            x=alt.X("low:Q", bin="binned", title="Length of the story (words and punctuation marks)"),
-            x2="high:Q",
-            y=alt.Y("n:Q", title="Stories"),
-            tooltip=[alt.Tooltip("low:Q", title="from"), alt.Tooltip("high:Q", title="to"), alt.Tooltip("n:Q")],
-        )
-    )
+    bars = histogram(words, BIN, "Length of the story (words and punctuation marks)", "Stories")
     mean, middle = sum(words) / len(words), sorted(words)[len(words) // 2]
     rule = alt.Chart(alt.Data(values=[{"x": mean}])).mark_rule(color=ORANGE, strokeWidth=2.5).encode(x="x:Q")
     title = f"Half of the {stories.title} stories have {middle} words or more, the longest {max(words):,}"

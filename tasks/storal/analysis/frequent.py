@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -33,17 +33,18 @@ TAGGED = {
 
 def nouns(stories: Stories) -> Analysis:
     """Return the most frequent nouns of the stories with their kinds."""
-    tokens, texts, kinds = Counter[str](), Counter[str](), _kinds(stories.language)
+    tokens, texts = Counter[str](), Counter[str]()
     for pair in stories.pairs:
         in_story = list(_nouns_of(pair.story, stories.language))
         tokens.update(in_story)
         texts.update(set(in_story))
     frequent = tokens.most_common(NOUNS)
+    kinds, kinds_note = _kinds(stories.language)
     rows = [(kinds(noun), _word_of(noun), count, texts[noun]) for noun, count in frequent]
     by_kind = Counter(kind for kind, *_ in rows if kind)
     of_kinds = [(kind, count, sum(row[2] for row in rows if row[0] == kind)) for kind, count in by_kind.most_common()]
     method, language = TAGGED[stories.language], stories.language
-    note = f"{NOT_THE_PAPERS} {OWN_KINDS[language] if by_kind else _missing_wordnet()}"
+    note = f"{NOT_THE_PAPERS} {kinds_note}"
     findings = [
         AnalysedNumber(name="nouns", value=tokens.total(), definition=f"tokens; {method}", note=note),
         AnalysedNumber(name="different nouns", value=len(tokens), definition=f"lemmas; {method}"),
@@ -77,36 +78,27 @@ def _word_of(noun: str) -> str:
     return noun.partition("/")[0]
 
 
-def _kinds(language: str) -> Any:
-    """Return the function from a noun to its kind, which is None if it has none or WordNet is missing."""
+def _kinds(language: str) -> tuple[Callable[[str], str | None], str]:
+    """Return the function from a noun to its kind, and what the kinds are, or how to get WordNet, which has them."""
     if language == "zh":
-        return lambda noun: noun.partition("/")[2]
+        return (lambda noun: noun.partition("/")[2]), OWN_KINDS[language]
     try:
         wordnet = open_wordnet()
-    except DataError:
-        return lambda _: None
+    except DataError as error:
+        return (lambda _: None), f"Kinds are left out: {error}."
 
     def kind_of(noun: str) -> str | None:
         senses = wordnet.synsets(noun, "n")
         return senses[0].lexname().removeprefix("noun.") if senses else None
 
-    return kind_of
-
-
-def _missing_wordnet() -> str:
-    """Return how to get WordNet, without which English nouns have no kinds."""
-    try:
-        open_wordnet()
-    except DataError as error:
-        return f"Kinds are left out: {error}."
-    return ""
+    return kind_of, OWN_KINDS[language]
 
 
 def five_grams(stories: Stories) -> Analysis:
     """Return the most frequent sequences of five words within a sentence of a story."""
     counts, texts = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
-    for pair in stories.pairs:
-        in_story = list(_grams(stories.sentences(pair.story), stories))
+    for sentences in stories.story_sentences:
+        in_story = list(_grams(sentences, stories))
         counts.update(in_story)
         texts.update(set(in_story))
     separator = "" if stories.language == "zh" else " "

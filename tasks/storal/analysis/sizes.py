@@ -42,13 +42,9 @@ def sizes(stories: Stories) -> Analysis:
             cell=("labeled_examples", stories.row),
         )
     ]
-    morals = [stories.words(pair.moral) for pair in stories.pairs]
-    texts = {
-        "story": ([pair.story for pair in stories.pairs], stories.story_words),
-        "moral": ([pair.moral for pair in stories.pairs], morals),
-    }
-    for kind, (kind_texts, kind_words) in texts.items():
-        findings += _of_kind(stories, kind, kind_texts, kind_words, words, sentences)
+    morals = [pair.moral for pair in stories.pairs]
+    findings += _of_kind(stories, "story", stories.story_words, stories.story_sentences, words, sentences)
+    findings += _of_texts(stories, "moral", morals, words, sentences)
     return Analysis(
         name=f"Table 4: size, {stories.title}",
         table="storal_statistics",
@@ -56,14 +52,25 @@ def sizes(stories: Stories) -> Analysis:
     )
 
 
+def _of_texts(stories: Stories, kind: str, texts: Iterable[str], words: str, sentences: str) -> list[AnalysedNumber]:
+    divided = [(stories.words(text), stories.sentences(text)) for text in texts]
+    return _of_kind(stories, kind, [text for text, _ in divided], [text for _, text in divided], words, sentences)
+
+
 def _of_kind(
-    stories: Stories, kind: str, texts: Iterable[str], divided: Sequence[Sequence[str]], words: str, sentences: str
+    stories: Stories,
+    kind: str,
+    text_words: Sequence[Sequence[str]],
+    text_sentences: Sequence[Sequence[str]],
+    words: str,
+    sentences: str,
 ) -> list[AnalysedNumber]:
-    """Return words, sentences and vocabulary of one kind of texts."""
+    """Return words, sentences and vocabulary of one kind of texts; `words` and `sentences` say how they are divided."""
+    different = len({word for text in text_words for word in text})
     values = {
-        "words": (fmean(map(len, divided)), words),
-        "sents": (fmean(len(stories.sentences(text)) for text in texts), sentences),
-        "vocab": (len({word for text in divided for word in text}), f"different words; {words.removeprefix('mean; ')}"),
+        "words": (fmean(map(len, text_words)), words),
+        "sents": (fmean(map(len, text_sentences)), sentences),
+        "vocab": (different, f"different words; {words.removeprefix('mean; ')}"),
     }
     names = {"words": "words per text", "sents": "sentences per text", "vocab": "vocabulary"}
     printed = TABLE_4[stories.language][kind][1:]
@@ -93,7 +100,7 @@ def _unlabelled(stories: Stories, words: str, sentences: str) -> list[AnalysedNu
     )
     if texts is None:
         return [count]
-    return [count, *_of_kind(stories, kind, texts, [stories.words(text) for text in texts], words, sentences)]
+    return [count, *_of_texts(stories, kind, texts, words, sentences)]
 
 
 def outlines(stories: Stories) -> Analysis:
