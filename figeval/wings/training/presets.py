@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -87,6 +87,13 @@ class PresetsFile(BaseModel):
     presets: tuple[PresetTable, ...]
 
 
+class Origin(NamedTuple):
+    """The lower-case name of a model, or a preset with which it was trained."""
+
+    name: str
+    is_preset: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Preset:
     """A row together with its table."""
@@ -113,17 +120,22 @@ class Preset:
         """Return the sentences of one of SENTENCES, those of the whole table first."""
         return [*getattr(self.table, kind), *getattr(self.row, kind)]
 
-    def is_of(self, names: Sequence[str]) -> bool:
-        """Return whether the row is for a model with one of these lower-case names."""
-        return self.row.checkpoint is not None and self.row.checkpoint.rpartition("/")[2].lower() in names
+    def is_of(self, origins: Sequence[Origin]) -> bool:
+        """Return whether the row is for a model with one of these origins."""
+        checkpoint = self.row.checkpoint
+        return checkpoint is not None and any(
+            origin.name == (checkpoint if origin.is_preset else checkpoint.rpartition("/")[2].lower())
+            for origin in origins
+        )
 
-    def stands_for(self, names: Sequence[str]) -> bool:
-        """Return whether this is the nearest row for a model with one of these lower-case names."""
+    def stands_for(self, origins: Sequence[Origin]) -> bool:
+        """Return whether this is the nearest row for a model with one of these origins."""
+        names = [origin.name for origin in origins if not origin.is_preset]
         return any(fnmatchcase(name, glob.lower()) for name in names for glob in self.row.stands_for)
 
     def mismatch(self, model: str) -> str:
         """Return how a model differs from the published checkpoint; empty if it is, or comes from, that checkpoint."""
-        if self.is_of(lineage_names(model)):
+        if self.is_of(origins_of(model)):
             return ""
         if self.row.checkpoint is None:
             return "which checkpoint it was published for is unknown"
@@ -169,8 +181,8 @@ class Presets:
         """Register a row under its full name."""
         self.registry.add(preset.full_name, preset, owner)
 
-    def choose(self, name: str, task: str, models: Sequence[str]) -> Preset:
-        """Return the row for a task and a model with these names; `name` is that of a preset or of a row.
+    def choose(self, name: str, task: str, origins: Sequence[Origin]) -> Preset:
+        """Return the row for a task and a model with these origins; `name` is that of a preset or of a row.
 
         Raises:
             UnknownName: there is no such preset or row.
@@ -187,11 +199,11 @@ class Presets:
             raise TrainError(
                 f"--preset {name} has no settings for {task}{near(task, task_names)}; choose a row: `{LIST_COMMAND}`"
             )
-        candidates = [preset for model in models for preset in of_task if preset.is_of([model])]
-        candidates += [preset for preset in of_task if preset.stands_for(_models_only(models))]
+        candidates = [preset for origin in origins for preset in of_task if preset.is_of([origin])]
+        candidates += [preset for preset in of_task if preset.stands_for(origins)]
         if not candidates:
             names = ", ".join(preset.full_name for preset in of_task)
-            raise TrainError(f"--preset {name} has no row for {models[0]} on {task}; choose one of {names}")
+            raise TrainError(f"--preset {name} has no row for {origins[0].name} on {task}; choose one of {names}")
         return candidates[0]
 
 
@@ -225,35 +237,26 @@ def load_presets(manager: PluginManager) -> Presets:
 # ---- the row that a training uses ------------------------------------------------------------------------------------
 
 
-def lineage_names(model: str) -> list[str]:
-    """Return the lowercase names of a model and of what it was trained from, the nearest first, with their presets.
+def origins_of(model: str) -> list[Origin]:
+    """Return a model and what it was trained from, the nearest first, each with its preset.
 
     A row may match any of them: a joint model is trained from a fine-tuned one, and its row is that of the original
     checkpoint; a model that was post-trained with a preset has a row of its own.
     """
-    return [name if _is_preset(name) else Path(name).name.lower() for name in _model_lineage(model)]
+    return list(_origins(model))
 
 
-def _is_preset(name: str) -> bool:
-    return ":" in name
-
-
-def _models_only(names: Sequence[str]) -> list[str]:
-    return [name for name in names if not _is_preset(name)]
-
-
-def _model_lineage(model: str) -> Iterator[str]:
-    """Yield a model, its preset, the model that it was trained from, its preset, and so on; each one once."""
+def _origins(model: str) -> Iterator[Origin]:
     seen: set[str] = set()
     while model and model not in seen:
         seen.add(model)
-        yield model
+        yield Origin(Path(model).name.lower())
         file = Path(model) / MODEL_FILE
         declaration: JSONValue = read_json(file, TrainError) if is_file(file) else None
         about = declaration.get("about") if isinstance(declaration, dict) else None
         values = about if isinstance(about, dict) else {}
         if values.get("preset"):
-            yield str(values["preset"])
+            yield Origin(str(values["preset"]), is_preset=True)
         model = str(values.get("trained_from") or "")
 
 
@@ -263,7 +266,7 @@ def choose_row(name: str, task: str, model: str, manager: PluginManager | None =
     Raises:
         UnknownName, TrainError: there is no such preset, or none of its rows matches.
     """
-    return load_presets(manager or Harness().manager).choose(name, task, lineage_names(model))
+    return load_presets(manager or Harness().manager).choose(name, task, origins_of(model))
 
 
 def describe_preset(config: TrainConfig, manager: PluginManager | None = None) -> str | None:

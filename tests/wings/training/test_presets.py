@@ -124,6 +124,7 @@ def describe(cli: Cli) -> Any:
         ("paper", "epic_retrieval_seen", "bert-base-uncased", "paper:table7-bert"),
         ("paper", "epic_retrieval_unseen", "FacebookAI/RoBERTa-base", "paper:table7-roberta"),
         ("paper", "epic_retrieval_unseen", "models/t5-base/", "paper:table7-t5"),
+        ("paper", "epic_retrieval_seen", "models/trial:2/roberta-base", "paper:table7-roberta"),
         ("released", "epic_retrieval_seen", "t5-base", "released:table7-seen-t5"),
         ("released", "epic_retrieval_unseen", "t5-base", "released:table7-unseen-t5"),
         ("paper", "epic_retrieval_seen", "minilm", "paper:table7-sentence-bert"),
