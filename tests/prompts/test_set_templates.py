@@ -16,9 +16,13 @@ STEMS = {  # what is asked → the blocks of its templates
     "metaphor_paraphrase/ranking": {"context", "continuation", "unconditional"},
     "analobench/analogy": {"context", "continuation", "unconditional", "letter"},
     "mabl/meaning": {"context", "continuation", "unconditional", "letter"},
+    "masalbench/intent": {"context", "continuation", "unconditional", "letter"},
+    "masalbench/equivalent": {"context", "continuation", "unconditional", "letter"},
+    "g_idiomalign/equivalent": {"context", "continuation", "unconditional", "letter"},
 }
 WORDINGS = ("", ".short", ".question", ".instruction")
-NAMES = [f"{stem}{wording}.jinja" for stem in STEMS for wording in WORDINGS]
+OTHER_WORDINGS = ("masalbench/intent.persian.jinja", "masalbench/equivalent.persian.jinja")
+NAMES = [*(f"{stem}{wording}.jinja" for stem in STEMS for wording in WORDINGS), *OTHER_WORDINGS]
 QUESTIONS = [(name, block) for name in NAMES for block in sorted(STEMS[name.split(".")[0]] - {"continuation"})]
 HOSTILE_TEXT = "{{ 7 * 7 }} {% raw %} <b>&"
 FIELDS: dict[str, Any] = {
@@ -30,6 +34,7 @@ FIELDS: dict[str, Any] = {
     "gap": "[gap]",
     "words": ("1", "4"),
     "letters": "ABCD",
+    "meta": {"source_language": "German", "target_language": "English"},
     "inputs": {"premise": "A crow sang.", "hypothesis": "A bird made music."},
 }
 
