@@ -22,6 +22,7 @@ def register_backends(register: BackendRegistrar) -> None:
     register("chance", f"{guess}:Chance", summary)
     register("random", f"{guess}:Random", "seeded guessing that depends only on the texts, not on batches (seed=0)")
     register("majority", f"{guess}:Majority", "the most frequent gold answer")
+    register("longest", f"{guess}:Longest", "prefers the text with the most characters")
     register("overlap", f"{words}:Overlap", "word Jaccard, the floor of any lexical method")
     register("echo", f"{words}:Echo", "outputs only the keywords, the floor of any text metric")
     register("last_sentence", f"{positions}:LastSentence", "always answers with the last sentence")

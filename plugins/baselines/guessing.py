@@ -26,6 +26,7 @@ from .plain_model import PlainModel
 
 if TYPE_CHECKING:
     from ..classification.requests import TextLabels
+    from ..pairwise.comparison import Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Chance(PlainModel):
     """A model without preferences: 1/options for choice, H_n/n for the MRR of n candidates, 1/labels for pairs."""
 
     name: ClassVar[str] = "chance"
-    capabilities: ClassVar[tuple[str, ...]] = ("label_texts",)
+    capabilities: ClassVar[tuple[str, ...]] = ("label_texts", "compare_texts")
     indifferent: ClassVar[bool] = True  # routes with a threshold tie their answers instead of comparing with 0
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
@@ -46,6 +47,19 @@ class Chance(PlainModel):
         return [
             dict.fromkeys(request.labels, 0.5) if request.several else uniform(request.labels) for request in requests
         ]
+
+    def compare_texts(self, requests: Sequence[Comparison]) -> list[tuple[float, ...]]:
+        return [(1 / (len(request.texts) + 1),) * (len(request.texts) + 1) for request in requests]
+
+
+@dataclass(frozen=True, slots=True)
+class Longest(PlainModel):
+    """A model that prefers the text with the most characters, whatever it is about."""
+
+    name: ClassVar[str] = "longest"
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
+        return [float(len(request.right)) for request in requests]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +138,7 @@ class Majority:
     If these are balanced, or none of the possible answers was among them, all are tied and this is chance.
     """
 
-    capabilities: ClassVar[tuple[str, ...]] = ("label_texts",)
+    capabilities: ClassVar[tuple[str, ...]] = ("label_texts", "compare_texts")
 
     model: str = ""
     counts: Counter[str] | None = field(default=None, init=False)
@@ -165,6 +179,10 @@ class Majority:
             else self._shares(request.labels)
             for request in requests
         ]
+
+    def compare_texts(self, requests: Sequence[Comparison]) -> list[tuple[float, ...]]:
+        """Return the frequency of each place of the preferred text, and of ties."""
+        return [tuple(self._shares([*map(str, range(len(request.texts))), "tie"]).values()) for request in requests]
 
     def fingerprint(self) -> str:
         """Return a digest that changes with the counts."""

@@ -1,12 +1,13 @@
 """Reader of iSarcasmEval: `isarcasm:a_en`, `a_ar`, `b_en`, `c_en` and `c_ar`, each also with the suffix `_train`.
 
-The labels are those of the texts' own authors. Rows are in file order. The train files serve all subtasks: A asks
-whether a text is sarcastic, B asks for its types (texts that are not sarcastic have none), and C asks which of two
-texts is sarcastic and which is its author's rephrasing without sarcasm.
+The labels are those of the texts' own authors; test rows of A also have the votes of other people. Rows are in file
+order. The train files serve all subtasks: A asks whether a text is sarcastic, B asks for its types (texts that are not
+sarcastic have none), and C asks which of two texts is sarcastic and which is its author's rephrasing without sarcasm.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -18,6 +19,7 @@ from figeval.io.text import near
 from figeval.language.words import letters
 
 LANGUAGES = {"en": "En", "ar": "Ar"}
+PEOPLE = 5  # who voted on each text
 TYPES = ("sarcasm", "irony", "satire", "understatement", "overstatement", "rhetorical_question")
 SARCASTIC = {"1": "sarcastic", "0": "not_sarcastic"}
 PARTS = tuple(
@@ -37,10 +39,17 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     name = LANGUAGES[language]
     file = f"train/train.{name}.csv" if split == "train" else f"test/task_{subtask.upper()}_{name}_test.csv"
     source = context.fetch("isarcasm", file)
+    votes_by_text = _votes_by_text(language, context.fetch) if (subtask, split) == ("a", "test") else {}
     for number, row in enumerate(read_rows(source, "csv"), start=1):
         fields = READERS[subtask](row, split, f"{source}, row {number}")
         if fields is not None:
-            yield {"id": f"{language}:{split}:{number}", "dialect": row.get("dialect"), **fields}
+            votes_of_text = votes_by_text.get(letters(fields["text"])) if subtask == "a" else None
+            yield {
+                "id": f"{language}:{split}:{number}",
+                "dialect": row.get("dialect"),
+                "votes": votes_of_text,
+                **fields,
+            }
 
 
 def _one_label(row: Row, split: str, location: str) -> Row | None:
@@ -100,12 +109,21 @@ def item(*texts: str) -> str:
     return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
+def _votes_by_text(language: str, fetch: Callable[[str, str], Path]) -> Mapping[str, Mapping[str, int]]:
+    """Return the votes on each text of A for both labels, by its letters; those of repeated texts are added up."""
+    votes_by_text: dict[str, Counter[str]] = defaultdict(Counter)
+    for row, (share,) in votes("a", language, fetch):
+        sarcastic = round(share * PEOPLE)
+        votes_by_text[letters(row["text"])].update({"sarcastic": sarcastic, "not_sarcastic": PEOPLE - sarcastic})
+    return votes_by_text
+
+
 def votes(subtask: str, language: str, fetch: Callable[[str, str], Path]) -> Iterator[tuple[Row, tuple[float, ...]]]:
     """Yield the annotated rows of A or C, with the share of five people who took each text for sarcastic."""
     name = {"en": "english", "ar": "arabic"}[language]
     for row in read_rows(fetch("isarcasm", f"third-party annotations/{name}_task_{subtask}.csv"), "csv"):
         if subtask == "a":
-            yield row, (int(row["#humans_sarcasm"]) / 5,)
+            yield row, (int(row["#humans_sarcasm"]) / PEOPLE,)
         else:
-            share = int(row["human_votes"]) / 5  # of the text that most people chose
+            share = int(row["human_votes"]) / PEOPLE  # of the text that most people chose
             yield row, (1 - share, share) if row["human_aggregated"] == "1" else (share, 1 - share)
