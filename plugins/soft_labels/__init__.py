@@ -5,6 +5,7 @@
 | `votes` | reading of votes from the columns of an example |
 | `soft_metrics` | distances of predicted probabilities from votes, errors per annotator, disagreement of annotators |
 | `distances` | distances between two distributions |
+| `annotators` | `figeval annotators`: the error of stored answers for every annotator |
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from figeval.hooks import hookimpl
 from figeval.task_types.given import GIVEN
 
 if TYPE_CHECKING:
-    from figeval.hooks import MetricRegistrar
+    from figeval.hooks import CommandLine, MetricRegistrar
 
 TASK_TYPES = ("classification", "pairs", "rating")
 SINGLE_LABEL = ("classification", "pairs")
@@ -59,3 +60,10 @@ def register_metrics(register: MetricRegistrar) -> None:
     register(
         "least_annotator_error", f"{metrics}:LEAST_ANNOTATOR_ERROR", higher_is_better=False, task_types=SINGLE_LABEL
     )
+
+
+@hookimpl
+def register_commands(cli: CommandLine) -> None:
+    """Register `figeval annotators`."""
+    summary = "Print the error of the answers for every annotator."
+    cli.add_lazy_command("annotators", f"{__name__}.annotators:annotators", summary)

@@ -13,11 +13,12 @@ Shared Task"; LeWiDi 2023 is Leonardelli et al., SemEval-2023 task 11. Answers t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import mul
 from statistics import fmean
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from figeval.metrics import PerLabel, Statistic, answered, mean_of, tied_answers
 from figeval.types import Example, Prediction
@@ -31,6 +32,7 @@ ROUNDING = 1e-6  # by which probabilities may differ from a sum of 1
 UNIT = (0.0, 1.0)
 
 Labels: TypeAlias = tuple[str, ...]
+AnnotatorError: TypeAlias = Callable[[Labels, Any, str], float]  # of labels, answer, and the annotator's label
 OfExample: TypeAlias = Callable[[Labels, Example, Prediction], "float | None"]
 
 
@@ -93,31 +95,42 @@ WASSERSTEIN = _distance(
 # ---- one annotator ---------------------------------------------------------------------------------------------------
 
 
-def _annotator_error(labels: Labels, example: Example, prediction: Prediction) -> float | None:
-    """Return the share of the annotators who gave another label than the answer."""
-    votes = votes_of(example, labels)
-    shares = None if votes is None else normalized(votes)
-    if shares is None or not answered(prediction):
-        return None
-    return fmean(1 - shares[labels.index(answer)] for answer in tied_answers(prediction))
+def category_error(_labels: Labels, answer: Any, label: str) -> float:
+    """Return 1 if an annotator's label is not the answer, else 0."""
+    return float(answer != label)
 
 
-def _annotator_distance(labels: Labels, example: Example, prediction: Prediction) -> float | None:
-    """Return the mean distance of the answer from the grade of each annotator, as a share of the scale's width."""
-    votes = votes_of(example, labels)
-    shares = None if votes is None else normalized(votes)
-    if shares is None or not answered(prediction) or prediction.value is None:
-        return None
-    points = tuple(map(float, labels))
-    distance = fmean(
-        math.fsum(share * abs(float(answer) - point) for share, point in zip(shares, points, strict=True))
-        for answer in tied_answers(prediction)
-    )
-    return distance / (points[-1] - points[0])
+def scale_error(labels: Labels, answer: Any, label: str) -> float:
+    """Return the distance of the answer from an annotator's grade, as a share of the scale's width."""
+    return abs(float(answer) - float(label)) / (float(labels[-1]) - float(labels[0]))
 
 
-ANNOTATOR_ERROR = _per_label(_annotator_error)
-ANNOTATOR_DISTANCE = _per_label(_annotator_distance)
+def error_of(error: AnnotatorError, labels: Labels, prediction: Prediction, label: str) -> float:
+    """Return the error for an annotator who gave this label; the mean for tied answers."""
+    return fmean(error(labels, answer, label) for answer in tied_answers(prediction))
+
+
+def _over_annotators(error: AnnotatorError) -> PerLabel:
+    """Return the mean of an error over the annotators of each example."""
+
+    def mean_error(labels: Labels, example: Example, prediction: Prediction) -> float | None:
+        votes = votes_of(example, labels)
+        shares = None if votes is None else normalized(votes)
+        if shares is None or not answered(prediction) or prediction.value is None:
+            return None
+        errors = [error_of(error, labels, prediction, label) for label in labels]
+        return math.fsum(map(mul, shares, errors))
+
+    return _per_label(mean_error)
+
+
+ANNOTATOR_ERROR = _over_annotators(category_error)
+ANNOTATOR_DISTANCE = _over_annotators(scale_error)
+ERRORS_BY_TYPE: Mapping[str, AnnotatorError] = {
+    "classification": category_error,
+    "pairs": category_error,
+    "rating": scale_error,
+}
 
 
 # ---- the majority, and how much annotators disagree ------------------------------------------------------------------

@@ -27,6 +27,7 @@ TYPES_OF_PLUGINS = (
     "multilabel",
     "labelling",
     "rating",
+    "pairwise",
 )  # by plugins of figeval, each with its scaffold
 
 

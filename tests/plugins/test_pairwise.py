@@ -49,15 +49,20 @@ def write_task(folder: Path, rows: Sequence[Mapping[str, Any]]) -> str:
 
 def preferences(folder: Path, rows: Sequence[Mapping[str, Any]], model: Any, route: str = "") -> Any:
     """The finished task of these rows, answered by a model."""
-    routes = {"routes": {"pairwise": route}} if route else {}
     options: Any = {"include_path": (write_task(folder, rows),), "output_path": folder / "out", "baselines": False}
-    run = figeval.run("preferred", model, **options, **routes)
+    run = figeval.run("preferred", model, **options, routes={"pairwise": route} if route else {})
     (task,) = run.record.tasks
     assert task.status == "done", task.error
     return task
 
 
-def values(task: Any) -> dict[str, float | None]:
+def questions(model: Any) -> list[str]:
+    """What a model was asked."""
+    return [prompt.messages[-1].content for prompt in model.asked]
+
+
+def values(task: Any) -> dict[str, Any]:
+    """The values of its scores, by metric."""
     return {score.metric: score.value for score in task.scores}
 
 
@@ -76,7 +81,7 @@ def given_scores(rows: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[st
 
 
 def test_the_task_type_keeps_to_the_contract() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": "1", "query": "Say it.", "options": TEXTS[:2], "votes": [3, 1, 1]},
         {"id": "2", "query": "Say that.", "options": TEXTS[1:], "votes": [0, 2]},
         {"id": "3", "query": "Tell.", "options": TEXTS, "votes": "tie"},
@@ -87,7 +92,7 @@ def test_the_task_type_keeps_to_the_contract() -> None:
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["why"])
 def test_golden_cases(case: dict[str, Any]) -> None:
-    answer = {name: case[name] for name in ("prediction", "scores") if name in case}
+    answer: dict[str, Any] = {name: case[name] for name in ("prediction", "scores") if name in case}
     scores = given_scores([preference_row(1, case["votes"], TEXTS[: case.get("options", 2)])], [answer])
     for name, value in case["scores_of"].items():
         assert scores[name] == (value if value is None else pytest.approx(value, abs=1e-12)), name
@@ -180,7 +185,7 @@ def test_a_model_that_knows_the_text_is_the_same_in_both_orders(tmp_path: Path, 
     scores = values(preferences(tmp_path, ROWS, model))
     assert (scores["agreement"], scores["first_rate"], scores["consistency"]) == (0.5, 0.5, 1.0)
     assert scores["vote_agreement"] == pytest.approx((6 / 8 + 1 / 8) / 2)
-    assert {prompt.messages[-1].content.count("\nA. The crow") for prompt in model.asked} == {0, 1}
+    assert {question.count("\nA. The crow") for question in questions(model)} == {0, 1}
     assert cli("rescore", tmp_path / "out", "--include_path", tmp_path).code == 0
     assert values(load(tmp_path / "out").record.tasks[0]) == scores
 
@@ -200,7 +205,7 @@ def test_three_texts_take_every_place_once_and_a_task_may_have_no_tie(tmp_path: 
     scores = values(preferences(tmp_path, [preference_row(1, [0, 0, 2], TEXTS, tie=None)], model))
     assert (scores["agreement"], scores["first_rate"]) == (pytest.approx(1 / 3), 0.0)
     assert len(model.asked) == 3
-    assert all("D. " not in prompt.messages[-1].content for prompt in model.asked)
+    assert all("D. " not in question for question in questions(model))
 
 
 def test_the_preference_for_a_letter_cancels(tmp_path: Path) -> None:

@@ -23,8 +23,10 @@ from tests.cli.conftest import Cli
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "plugins" / "soft_labels.json").read_text("utf-8"))
 LABELS = ("yes", "no")
 SCALE = ("1", "2", "4")
-METRICS = ("manhattan", "jsd", "soft_cross_entropy", "annotator_error", "majority_acc", "annotator_acc")
-METRICS += ("least_annotator_error",)
+METRICS = (
+    *("manhattan", "jsd", "soft_cross_entropy"),
+    *("annotator_error", "majority_acc", "annotator_acc", "least_annotator_error"),
+)
 TASK_TYPES = Harness().task_types
 TASK = """\
 name: ironic
