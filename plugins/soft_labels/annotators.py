@@ -15,7 +15,6 @@ import click
 if TYPE_CHECKING:
     from figeval.records.predictions import PredictionRow
     from figeval.records.schema import TaskRecord
-    from figeval.reporting.grid import Grid
     from figeval.types import Prediction, Score
 
 
@@ -102,7 +101,7 @@ def _lines(scores: dict[str, Score]) -> list[dict[str, Any]]:
     ]
 
 
-def _grid(title: str, lines: Sequence[dict[str, Any]]) -> Grid:
+def _grid(title: str, lines: Sequence[dict[str, Any]]) -> Any:
     from figeval.io.text import one_line
     from figeval.reporting.grid import Grid, format_interval, format_number
 

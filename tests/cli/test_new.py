@@ -122,7 +122,7 @@ def test_a_new_plugin_of_every_type_is_valid_and_runs(
         runs += [run.split()[1:]] if kind in ("ranking", "joint", "labelling") else []
         monkeypatch.syspath_prepend(tmp_path / f"acme_{kind}")
     install(*(f"acme_{kind}" for kind in kinds))
-    assert cli("validate", *tasks).out.splitlines()[-1] == "11 tasks, 0 errors, 0 warnings"
+    assert cli("validate", *tasks).out.splitlines()[-1] == "12 tasks, 0 errors, 0 warnings"
     for command in runs:
         assert cli(*command, "--no_baselines", "--output_path", tmp_path / command[-1]).code == 0, command
 

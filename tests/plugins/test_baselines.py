@@ -52,11 +52,17 @@ def baseline(name: str, **options: Any) -> Any:
 
 def test_all_are_registered_with_a_summary():
     guesses, extractors = ("chance", "random", "majority"), ("last_sentence", "whole_text", "oracle")
-    assert [entry.name for entry in BASELINES.backends.registry] == [*guesses, "overlap", "echo", *extractors]
+    assert [entry.name for entry in BASELINES.backends.registry] == [
+        *guesses,
+        "longest",
+        "overlap",
+        "echo",
+        *extractors,
+    ]
     assert all(entry.summary for entry in BASELINES.backends.registry)
 
 
-@pytest.mark.parametrize("name", ["chance", "random", "majority", "overlap"])
+@pytest.mark.parametrize("name", ["chance", "random", "majority", "longest", "overlap"])
 def test_a_model_name_behind_the_colon_is_refused(name):
     with pytest.raises(ModelError, match=rf"takes nothing after the colon, got 'large'; use --model {name}$"):
         baseline(f"{name}:large")
@@ -66,10 +72,10 @@ def test_capabilities_belong_to_the_object():
     assert (
         capabilities(baseline("chance"))
         == capabilities(baseline("majority"))
-        == {"score_pairs", "label_pairs", "label_texts"}
+        == {"score_pairs", "label_pairs", "label_texts", "compare_texts"}
     )
     assert {"score_pairs", "label_pairs", "find_spans"} <= capabilities(baseline("random"))
-    assert capabilities(baseline("overlap")) == {"score_pairs"}
+    assert capabilities(baseline("overlap")) == capabilities(baseline("longest")) == {"score_pairs"}
 
 
 # ---- chance ----

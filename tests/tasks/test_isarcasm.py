@@ -64,10 +64,19 @@ def test_what_is_not_there_is_named() -> None:
 
 
 def test_a_cell_that_is_no_label_names_file_row_and_column(tmp_path: Path) -> None:
-    file = tmp_path / "test.csv"
-    file.write_text("text,sarcastic\nLovely weather,1\nIt rains,maybe\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"test\.csv, row 2, column 'sarcastic': 'maybe' is not one of '1', '0'"):
-        read_rows("isarcasm:a_en", file)
+    file = tmp_path / "train.csv"
+    file.write_text("tweet,sarcastic\nLovely weather,1\nIt rains,maybe\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"train\.csv, row 2, column 'sarcastic': 'maybe' is not one of '1', '0'"):
+        read_rows("isarcasm:a_en_train", file)
+
+
+@pytest.mark.parametrize(("part", "sarcastic"), [("a_en", 1941), ("a_ar", 1500)])
+def test_test_texts_have_the_votes_of_five_people(part: str, sarcastic: int, real_data: str) -> None:
+    """Those of repeated texts are added up. The votes for sarcastic are counted in the annotation file alone."""
+    votes = [row["votes"] for row in read_rows(f"isarcasm:{part}")]
+    assert {sum(counts.values()) % 5 for counts in votes} == {0}
+    assert sum(counts["sarcastic"] * 5 / sum(counts.values()) for counts in votes) == pytest.approx(sarcastic)
+    assert {row["votes"] for row in read_rows(f"isarcasm:{part}_train")} == {None}
 
 
 def test_types_of_a_text_that_is_not_sarcastic_are_none_and_an_unlabelled_one_is_refused(tmp_path: Path) -> None:
