@@ -35,6 +35,7 @@ from figeval.task_types.routes import (
     ReplyReader,
     Route,
     Scores,
+    Start,
     by_likelihood,
     cosine_scores,
     decide,
@@ -420,7 +421,7 @@ class Pairwise(TaskType[PairwiseExample]):
                 return n
             return place_of(value, example.options, "texts", LETTERS[:n])
 
-        scores = given.numbers("texts")
+        scores = given.numbers("texts", None, (*map(str, range(n)), TIE))
         if not scores:
             return Prediction(example_id=example.id, value=read(given.value))
         if not n <= len(scores) <= n + 1:
@@ -432,6 +433,10 @@ class Pairwise(TaskType[PairwiseExample]):
                 "write those of each text and of a tie, or a score for each text",
             )
         return decide_index(example.id, given, scores, read)
+
+    def given_route(self, start: Start, example: PairwiseExample) -> Route:
+        """Return the route of given predictions, which were not asked for in several orders."""
+        return replace(super().given_route(start, example), metrics=("parse_rate",))
 
     def value_problem(self, value: Value, example: PairwiseExample, _labels: Sequence[str]) -> str:
         """Return the problem with a value that is no outcome, or ""."""
