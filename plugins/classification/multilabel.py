@@ -225,9 +225,9 @@ class Multilabel(TaskType[MultilabelExample]):
         """Return the set of a stored list."""
         return None if stored is None else frozenset(stored)
 
-    def given(self, example: MultilabelExample, given: Given, labels: Sequence[str]) -> Prediction:
+    def given(self, example: MultilabelExample, entry: Given, labels: Sequence[str]) -> Prediction:
         """Return the labels of a list or a text; scores are not read, since there is no threshold for them."""
-        value = given.value if isinstance(given.value, str) and given.value in labels else given.parsed
+        value = entry.value if isinstance(entry.value, str) and entry.value in labels else entry.parsed
         if isinstance(value, str):
             value = _split_labels(value, labels)
         if not isinstance(value, list):

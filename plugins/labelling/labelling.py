@@ -268,9 +268,9 @@ class Labelling(TaskType[LabellingExample]):
     def from_json(self, stored: Any) -> Answer | None:
         return None if stored is None else tuple(tag if isinstance(tag, str) else tuple(tag) for tag in stored)
 
-    def given(self, example: LabellingExample, given: Given, labels: Sequence[str]) -> Prediction:
+    def given(self, example: LabellingExample, entry: Given, labels: Sequence[str]) -> Prediction:
         """Return the tags of a list, or of a text with blanks between them."""
-        value = given.parsed
+        value = entry.parsed
         return super().given(example, Given(value.split() if isinstance(value, str) else value), labels)
 
     def value_problem(self, value: Value, example: LabellingExample, labels: Sequence[str]) -> str:

@@ -412,7 +412,7 @@ class Pairwise(TaskType[PairwiseExample]):
         """Return the outcome that most people chose."""
         return gold_answers(example)
 
-    def given(self, example: PairwiseExample, given: Given, _labels: Sequence[str]) -> Prediction:
+    def given(self, example: PairwiseExample, entry: Given, _labels: Sequence[str]) -> Prediction:
         """Return the outcome that is named or has the best score."""
         n = len(example.options)
 
@@ -421,9 +421,9 @@ class Pairwise(TaskType[PairwiseExample]):
                 return n
             return place_of(value, example.options, "texts", LETTERS[:n])
 
-        scores = given.numbers("texts", None, (*map(str, range(n)), TIE))
+        scores = entry.numbers("texts", None, (*map(str, range(n)), TIE))
         if not scores:
-            return Prediction(example_id=example.id, value=read(given.value))
+            return Prediction(example_id=example.id, value=read(entry.value))
         if not n <= len(scores) <= n + 1:
             raise ValueError(f"there are {len(scores)} scores for {n} texts", "write one for each, in their order")
         is_distribution = all(score >= 0 for score in scores) and abs(math.fsum(scores) - 1) <= ROUNDING
@@ -432,7 +432,7 @@ class Pairwise(TaskType[PairwiseExample]):
                 f"the {n + 1} scores are no probabilities",
                 "write those of each text and of a tie, or a score for each text",
             )
-        return decide_index(example.id, given, scores, read)
+        return decide_index(example.id, entry, scores, read)
 
     def given_route(self, start: Start, example: PairwiseExample) -> Route:
         """Return the route of given predictions, which were not asked for in several orders."""

@@ -243,19 +243,19 @@ class Rating(TaskType[RatingExample]):
         grade = example.grade
         return f" {context.words(min(context.labels, key=lambda label: abs(float(label) - grade)))[0]}"
 
-    def given(self, example: RatingExample, given: Given, labels: Sequence[str]) -> Prediction:
+    def given(self, example: RatingExample, entry: Given, labels: Sequence[str]) -> Prediction:
         """Return the point that is given, a rating (one score), or a distribution (a score for each point)."""
-        scores = given.numbers("points", None, labels)
-        if given.value is None and len(scores) == len(labels):
+        scores = entry.numbers("points", None, labels)
+        if entry.value is None and len(scores) == len(labels):
             return predict_from_shares(example, labels, scores)
         if len(scores) > 1:
             raise ValueError(
                 f"there are {len(scores)} scores", "write one, or a probability for each point and no prediction"
             )
         try:
-            value = None if given.value is None else float("" if isinstance(given.value, bool) else given.value)
+            value = None if entry.value is None else float("" if isinstance(entry.value, bool) else entry.value)
         except (TypeError, ValueError):
-            raise ValueError(f"{given.value!r:.80} is not a number") from None
+            raise ValueError(f"{entry.value!r:.80} is not a number") from None
         is_finite = all(map(math.isfinite, scores))
         return Prediction(example_id=example.id, value=value, scores=scores, status="ok" if is_finite else "nan")
 

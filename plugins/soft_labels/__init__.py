@@ -10,56 +10,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from figeval.hooks import hookimpl
-from figeval.task_types.given import GIVEN
 
 if TYPE_CHECKING:
     from figeval.hooks import CommandLine, MetricRegistrar
 
 TASK_TYPES = ("classification", "pairs", "rating")
 SINGLE_LABEL = ("classification", "pairs")
+ON_SCALE = ("by_head", "by_expected_value", "by_number", "given")
 # The scores of other routes are no probabilities. Replies have none either, unless several of them were sampled.
-WITH_PROBABILITIES = (
-    *("by_head", "by_cloze", "by_verbalizer", "by_label_word", "by_expected_value", "by_number"),
-    GIVEN,
-)
-ON_SCALE = ("by_head", "by_expected_value", "by_number", GIVEN)
+WITH_PROBABILITIES = (*ON_SCALE, "by_cloze", "by_verbalizer", "by_label_word")
 
 
 @hookimpl
 def register_metrics(register: MetricRegistrar) -> None:
     """Register distances from the votes, errors per annotator, and how much the annotators disagree."""
-    metrics = f"{__name__}.soft_metrics"
-    for name, function in (("manhattan", "MANHATTAN"), ("jsd", "JSD"), ("soft_cross_entropy", "SOFT_CROSS_ENTROPY")):
-        register(
-            name,
-            f"{metrics}:{function}",
-            higher_is_better=False,
-            task_types=TASK_TYPES,
-            routes=WITH_PROBABILITIES,
-        )
-    register(
-        "wasserstein",
-        f"{metrics}:WASSERSTEIN",
-        higher_is_better=False,
-        task_types=["rating"],
-        routes=WITH_PROBABILITIES,
-    )
-    register("annotator_error", f"{metrics}:ANNOTATOR_ERROR", higher_is_better=False, task_types=SINGLE_LABEL)
-    register(
-        "annotator_distance",
-        f"{metrics}:ANNOTATOR_DISTANCE",
-        higher_is_better=False,
-        task_types=["rating"],
-        routes=ON_SCALE,
-    )
-    register("majority_acc", f"{metrics}:MAJORITY_ACC", task_types=SINGLE_LABEL)
-    register("annotator_acc", f"{metrics}:ANNOTATOR_ACC", task_types=SINGLE_LABEL)
-    register(
-        "least_annotator_error", f"{metrics}:LEAST_ANNOTATOR_ERROR", higher_is_better=False, task_types=SINGLE_LABEL
-    )
+
+    def add(name: str, task_types: Sequence[str], routes: Sequence[str] = (), higher_is_better: bool = False) -> None:
+        target = f"{__name__}.soft_metrics:{name.upper()}"
+        register(name, target, higher_is_better=higher_is_better, task_types=task_types, routes=routes)
+
+    for distance in ("manhattan", "jsd", "soft_cross_entropy"):
+        add(distance, TASK_TYPES, WITH_PROBABILITIES)
+    add("wasserstein", ["rating"], WITH_PROBABILITIES)
+    add("annotator_error", SINGLE_LABEL)
+    add("least_annotator_error", SINGLE_LABEL)
+    add("annotator_distance", ["rating"], ON_SCALE)
+    add("majority_acc", SINGLE_LABEL, higher_is_better=True)
+    add("annotator_acc", SINGLE_LABEL, higher_is_better=True)
 
 
 @hookimpl

@@ -156,7 +156,9 @@ def _annotator_acc(labels: Labels, example: Example, _prediction: Prediction) ->
     right = 0.0
     for index, count in enumerate(votes):
         if count:
-            winners = majority_of([float(others - (other == index)) for other, others in enumerate(votes)])
+            without_annotator = [*votes]
+            without_annotator[index] -= 1
+            winners = majority_of(without_annotator)
             right += count * (index in winners) / len(winners)
     return right / sum(votes)
 

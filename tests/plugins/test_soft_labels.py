@@ -154,6 +154,53 @@ def test_rescoring_needs_no_model_and_changes_nothing(tmp_path: Path, cli: Cli) 
     assert {score.metric: score.n for score in before}["majority_acc"] == 3  # two to two is no majority
 
 
+# ---- every annotator -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "annotators", "rows", "errors"),
+    [
+        (
+            "classification",
+            [{"a": "yes", "b": "no"}, {"a": "no"}, {"b": "no", "c": None}],
+            [{"prediction": "yes"}, {"scores": [0.5, 0.5]}, {"prediction": "yes"}],
+            {"a": (2, 0.25), "b": (2, 1.0)},
+        ),
+        (
+            "rating",
+            [{"a": 1, "b": "4"}, {"a": 4.0}],
+            [{"prediction": 4}, {"prediction": 2}],
+            {"a": (2, 5 / 6), "b": (1, 0)},
+        ),
+    ],
+)
+def test_the_error_of_every_annotator(
+    kind: str, annotators: Sequence[Any], rows: Sequence[Any], errors: dict[str, Any], tmp_path: Path, cli: Cli
+) -> None:
+    task = soft_task(kind, [columns(annotators=labels) for labels in annotators])
+    numbered = [{"id": str(n), **row} for n, row in enumerate(rows)]
+    figeval.score(task, numbered, name="s", output_path=tmp_path / "run", baselines=False)
+    (lines,) = json.loads(cli("annotators", tmp_path / "run", "--json").out).values()
+    assert {line["annotator"]: (line["n"], line["error"]) for line in lines} == {
+        name: (n, pytest.approx(error)) for name, (n, error) in errors.items()
+    }
+
+
+def test_names_of_annotators_are_cleaned_and_runs_without_any_say_so(tmp_path: Path, cli: Cli) -> None:
+    task = soft_task("pairs", [columns(annotators={"\u202e\x1b[31m" + "a" * 99: "yes"})])
+    figeval.score(task, [{"id": "0", "prediction": "yes"}], name="s", output_path=tmp_path / "run", baselines=False)
+    printed = cli("annotators", tmp_path / "run").out
+    assert "\x1b" not in printed
+    assert "\u202e" not in printed
+    assert cli("annotators", tmp_path / "run", "--task", "sofd").complaint.endswith("it has soft")
+    plain = soft_task("pairs", [{}])
+    figeval.score(plain, [{"id": "0", "prediction": "yes"}], name="s", output_path=tmp_path / "plain", baselines=False)
+    assert "no answers beside labels of annotators" in cli("annotators", tmp_path / "plain").complaint
+
+
+# ---- votes that cannot be read ---------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
     ("votes", "words"),
     [
