@@ -20,6 +20,7 @@ from figeval import Harness, load
 from figeval.testing import check_task_type
 from figeval.testing.fakes import FakeEncoder, FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.cli.conftest import Cli
+from tests.plugins.tiny import Workshop
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "plugins" / "pairwise.json").read_text("utf-8"))
 PAIRWISE = Harness().task_types.get("pairwise")
@@ -226,6 +227,18 @@ def test_rewards_are_log_odds(tmp_path: Path) -> None:
     scores = values(preferences(tmp_path / "reward", rows, model, "by_reward"))
     odds = math.e
     assert scores["log_loss"] == pytest.approx(-0.75 * math.log(odds / (1 + odds)) - 0.25 * math.log(1 / (1 + odds)))
+
+
+def test_a_reward_model_scores_each_text_for_the_query(workshop: Workshop, tmp_path: Path, cli: Cli) -> None:
+    folder = write_task(tmp_path, ROWS)
+    model = f"pairs:{workshop('roberta', 'ForSequenceClassification', num_labels=1)}"
+    for route, n in (("by_pair_score", 2), ("by_reward", 3)):
+        options = ("--model", model, "--route", f"pairwise={route}", "--output_path", tmp_path / route)
+        done = cli("run", "--include_path", folder, "--tasks", "preferred", *options, "--no_baselines")
+        assert done.code == 0, done.err
+        rows = map(json.loads, (tmp_path / route / "predictions/preferred.jsonl").read_text("utf-8").splitlines())
+        assert [len(row["scores"]) for row in rows] == [n, n]
+    assert "probabilities by Bradley and Terry at temperature 1" in " ".join(done.out.split())
 
 
 def test_a_text_is_close_to_nothing_without_a_query(tmp_path: Path) -> None:
