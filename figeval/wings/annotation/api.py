@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
 
 from figeval import JSON, Column, Harness, OptionError, Result, Table, TaskSpec
 from figeval.api.runs import Runs, Task, as_list, given_options, long_work, model_name, paths_in, run_paths, task_names
@@ -15,21 +15,24 @@ from figeval.io import frontend
 from figeval.io.text import near, pluralize
 from figeval.io.validation import checked_arguments
 from figeval.spec.criteria import Criterion, criteria_of
-from figeval.wings.annotation.export import (
-    Criteria,
-    Export,
-    Format,
-    choose_criteria,
-    instructions_to_answer,
-    instructions_to_judge,
-    parse_criteria,
-    read_instructions,
-    write_items,
-)
+from figeval.wings.annotation.battles.design import Design, pair_texts
+from figeval.wings.annotation.battles.results import RaterBias, judge_biases
+from figeval.wings.annotation.battles.tables import describe_bias
+from figeval.wings.annotation.export import Export, Format, write_items
 from figeval.wings.annotation.items import CONFIG, INSTRUCTIONS, KEY, TASKS, Key, read_key
 from figeval.wings.annotation.judge import Judging, ask_judge
 from figeval.wings.annotation.judge_record import JudgeAnswers, JudgeRow, constant_labels, describe_constant
 from figeval.wings.annotation.judgements import Import, analyze_judgements
+from figeval.wings.annotation.questions import (
+    Criteria,
+    choose_battle_criteria,
+    choose_criteria,
+    instructions_to_answer,
+    instructions_to_compare,
+    instructions_to_judge,
+    parse_criteria,
+    read_instructions,
+)
 from figeval.wings.annotation.tables import AnnotationResults
 from figeval.wings.annotation.written_texts import Draw, WrittenTexts, draw_examples, draw_questions, read_texts
 
@@ -37,12 +40,15 @@ if TYPE_CHECKING:
     from typing import Unpack
 
 ITEM_COLUMNS: tuple[Column[JSON], ...] = tuple(map(Column, ("item", "author", "example", "cluster", "gold")))
+OPPONENT: tuple[Column[JSON], ...] = (Column("opponent"),)
 ANSWER_COLUMNS: tuple[Column[JudgeRow], ...] = (
     *map(Column, ("item", "criterion", "label", "status", "raw")),
     Column("probabilities", "object"),
     Column("truncated", "bool"),
+    Column("swapped", "bool"),
 )
 RANGES = {"n": (1, 1_000_000), "annotators": (1, 99), "checks": (0, 99)}
+OVERLAP = 0.2  # share of the battles that all annotators judge
 MODEL_OPTIONS = ("device", "seed", "max_cost", "max_tokens", "batch", "resubmit_lost")  # of any judge that takes them
 
 
@@ -60,6 +66,9 @@ class ItemOptions(TypedDict, total=False):
     seed: int
     together: str | None
     categories: Sequence[str]
+    battles: int | Literal["all"] | None
+    overlap: float | None
+    both_orders: float | None
     include_path: Folders
 
 
@@ -86,11 +95,12 @@ def export_items(
         instructions: what annotators are told: a text, or a file with one; "" for nothing. By default, a text
             about the criteria or the task.
         options: further flags of `figeval annotate export` under the same names: `n`, `to`, `annotators`, `checks`,
-            `references`, `seed`, `together`, `categories`, `include_path`.
+            `references`, `seed`, `together`, `categories`, `battles`, `overlap`, `both_orders`, `include_path`.
 
     Raises:
         TypeError: there is no such option.
-        OptionError: an argument has an invalid value, the task has no criteria, or the folder already has items.
+        OptionError: an argument has an invalid value, the task has no criteria, the runs have no texts to pair, or the
+            folder already has items.
         RecordError: the runs have no such texts, or were made on other examples.
 
     Example:
@@ -107,11 +117,14 @@ def export_items(
     text = None if instructions is None else read_instructions(str(instructions))
     draw = Draw(n=flags.pop("n", 50), seed=flags.setdefault("seed", 0), together=flags.pop("together", None))
     include, references = paths_in(flags.pop("include_path", ())), flags.pop("references", False)
+    design = _design(flags, has_runs=bool(folders))
     with frontend.python_program(watched=False):
         harness = Harness(include=include, tasks=objects)
         if folders:
             name = names[0] if names else None
-            material = _to_judge(read_texts(folders, name, draw, harness, references=references), criteria, harness)
+            written = read_texts(folders, name, draw, harness, references=references)
+            judged = _to_compare if design else _to_judge
+            material = judged(pair_texts(written, design) if design else written, criteria, harness)
         else:
             material = _of_task(harness.catalogue.tasks.get(names[0]), draw, criteria, harness)
         flags["categories"] = tuple(as_list(flags.get("categories", ()), str, "categories", "names of categories"))
@@ -133,6 +146,41 @@ class Material(NamedTuple):
 def _to_judge(written: WrittenTexts, criteria: Criteria, harness: Harness) -> Material:
     scales = choose_criteria(criteria, written, harness)
     return Material(written, scales, instructions_to_judge(scales, has_texts=written.has_texts), {})
+
+
+def _to_compare(written: WrittenTexts, criteria: Criteria, harness: Harness) -> Material:
+    chosen = choose_battle_criteria(criteria, harness)
+    return Material(written, chosen, instructions_to_compare(chosen), {})
+
+
+def _design(flags: dict[str, Any], *, has_runs: bool) -> Design | None:
+    """Take the flags of battles out of those of `export`, and return the design; None without battles.
+
+    Raises:
+        OptionError: a flag has an invalid value, or no effect.
+    """
+    battles, overlap, both_orders = (flags.pop(name, None) for name in ("battles", "overlap", "both_orders"))
+    for name, share in (("overlap", overlap), ("both_orders", both_orders)):
+        if share is not None and battles is None:
+            raise OptionError(f"{name}: it is about battles; give battles, too, or remove it")
+        if not isinstance(share, float | int | None) or not 0 <= (share or 0) <= 1:
+            raise OptionError(f"{name}={share!r:.80}: give a share from 0 to 1")
+    if battles is None:
+        return None
+    if battles != "all" and (not isinstance(battles, int) or isinstance(battles, bool) or battles < 1):
+        raise OptionError(f"battles={battles!r:.80}: give a whole number of at least 1, or all")
+    if not has_runs:
+        raise OptionError("battles: texts of runs meet in battles; give runs")
+    annotators = flags.get("annotators", 1)
+    if overlap is not None and annotators == 1:
+        raise OptionError("overlap: one annotator judges all battles; give more annotators, or remove it")
+    return Design(
+        battles=None if battles == "all" else battles,
+        annotators=annotators,
+        overlap=OVERLAP if overlap is None else overlap,
+        both_orders=both_orders or 0.0,
+        seed=flags["seed"],
+    )
 
 
 def _of_task(task: TaskSpec, draw: Draw, criteria: Criteria, harness: Harness) -> Material:
@@ -180,12 +228,15 @@ class AnnotationItems(Result):
 
     @property
     def tables(self) -> list[Table[JSON]]:
-        """The key, one row per item without attention checks: `item`, `author`, `example`, `cluster`, `gold`."""
-        rows = [
+        """The key, one row per item without attention checks: `item`, `author`, `example`, `cluster`, `gold`.
+
+        Of battles, `author` wrote text A, and there is the column `opponent`, who wrote text B.
+        """
+        rows: list[JSON] = [
             {"item": number, **item.model_dump(), "gold": self.key.gold.get(number)}
             for number, item in self.key.items.items()
         ]
-        return [Table(ITEM_COLUMNS, rows)]
+        return [Table((*ITEM_COLUMNS, *OPPONENT) if self.key.battles else ITEM_COLUMNS, rows)]
 
     def to_dict(self) -> JSON:
         """Return the content of `key.json`."""
@@ -197,6 +248,7 @@ class AnnotationItems(Result):
         checks = f" and {pluralize(len(key.checks), 'attention check')}" if key.checks else ""
         files = ", ".join(key.sheets) or f"{TASKS}, {CONFIG}"
         yield f"{pluralize(len(key.items), 'item')}{checks} of {key.task}: {files}"
+        yield from _notes_on_battles(key)
         for criterion in key.criteria:
             yield f"{criterion.name}: {', '.join(criterion.labels)}"
         for author, count in key.not_written.items():
@@ -207,6 +259,21 @@ class AnnotationItems(Result):
 
     def __repr__(self) -> str:
         return f"<figeval.AnnotationItems of {self.key.task}: {pluralize(len(self.key.items), 'item')} in {self.path}>"
+
+
+def _notes_on_battles(key: Key) -> Iterator[str]:
+    """Yield how many battles there are of whom, and which of them nobody needs to judge."""
+    if not key.battles:
+        return
+    battles = {(frozenset((item.author, item.opponent)), item.example) for item in key.battles.values()}
+    pairs = len({pair for pair, _ in battles})
+    repeated = len(key.battles) - len(battles)
+    again = f", {repeated} of them in both orders" if repeated else ""
+    yield f"{pluralize(len(battles), 'battle')} of {pluralize(pairs, 'pair')} of systems{again}"
+    if key.parts:
+        yield f"each annotator judges {min(map(len, key.parts.values()))} items or more"
+    if key.identical:
+        yield f"{pluralize(len(key.identical), 'battle')} of equal texts, which count as ties and are not shown"
 
 
 # ---- judges ----------------------------------------------------------------------------------------------------------
@@ -281,7 +348,8 @@ def judge_items(
     )
     with long_work(progress=progress) as observer:
         harness = Harness(include=paths_in(flags.get("include_path", ())), models=objects)
-        return JudgedItems(Path(items), ask_judge(judging, harness, observer))
+        judged = ask_judge(judging, harness, observer)
+        return JudgedItems(Path(items), judged, judge_biases(read_key(Path(items)), judged))
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,17 +361,20 @@ class JudgedItems(Result):
     Attributes:
         path: folder of the items.
         judged: the judge's name, record and answers, and the number of questions that failed.
+        biases: position bias by each criterion, if the items are battles.
     """
 
     path: Path
     judged: JudgeAnswers
+    biases: tuple[RaterBias, ...] = ()
 
     @property
     def tables(self) -> list[Table[JudgeRow]]:
         """One row per question, attention checks included.
 
         Columns: `item`, `criterion`, `label` (missing unless `status` is `ok`), `status`, `raw` (a reply in words),
-        `probabilities` (of the labels), `truncated` (whether the model saw only a part of the text).
+        `probabilities` (of the labels), `truncated` (whether the model saw only a part of the text), `swapped` (whether
+        the texts of a battle were exchanged).
         """
         return [Table(ANSWER_COLUMNS, self.judged.rows)]
 
@@ -322,6 +393,7 @@ class JudgedItems(Result):
             yield f"without a label: {failures}"
         if rest := len(self.judged.rows) - len(rows):
             yield f"{pluralize(rest, 'answer')} about other items stored earlier"
+        yield from map(describe_bias, self.biases)
         for criterion, label in constant_labels(rows).items():
             yield describe_constant(criterion, *label)
         if record.truncated:

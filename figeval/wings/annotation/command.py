@@ -20,6 +20,15 @@ def split_at_commas(_context: click.Context, _parameter: click.Parameter, value:
     return tuple(part.strip() for part in value.split(",")) if value.strip() else ()
 
 
+def read_battles(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | str | None:
+    """Read a number of battles, or `all`."""
+    if value is None or value == "all":
+        return value
+    if not value.isdecimal() or not 0 < len(value) < 10 or not int(value):
+        raise click.BadParameter(f"{value!r:.60} is neither a number nor all")
+    return int(value)
+
+
 def read_thresholds(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
     """Read e.g. `quality=3` as {"quality": "3"}."""
     thresholds = {}
@@ -103,8 +112,9 @@ def sheets(  # noqa: PLR0913 - one argument per option
     figeval annotate sheets runs/a runs/b --n 30 --annotators 2 --references --output sheets
     """
     from figeval import Harness
-    from figeval.wings.annotation.export import read_instructions, write_sheets
+    from figeval.wings.annotation.export import write_sheets
     from figeval.wings.annotation.items import INSTRUCTIONS, KEY
+    from figeval.wings.annotation.questions import read_instructions
     from figeval.wings.annotation.written_texts import Draw, read_texts
 
     text = None if instructions is None else read_instructions(instructions)
@@ -158,8 +168,8 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
     default="",
     metavar="NAME=SCALE,…",
     callback=split_at_commas,
-    help="Criteria with their scales, e.g. fluency=1-5,coherence=yes/no, or a task whose criteria are used.  "
-    "[default: those of the task]",
+    help="Criteria with their scales, e.g. fluency=1-5,coherence=yes/no, or a task whose criteria are used; for "
+    "battles, names alone.  [default: those of the task; for battles, preference]",
 )
 @click.option(
     "--to", type=click.Choice(["csv", "label_studio"]), default="csv", show_default=True, help="Format of the items."
@@ -177,6 +187,23 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
     callback=split_at_commas,
     help="Add a column for one of these categories, e.g. kinds of errors.",
 )
+@click.option(
+    "--battles",
+    metavar="N|all",
+    callback=read_battles,
+    help="Show texts of two systems side by side, and ask which is better: N battles, or each pair of systems on each "
+    "example.",
+)
+@click.option(
+    "--overlap",
+    type=click.FloatRange(0, 1),
+    help="Share of the battles that all annotators judge; each other battle is judged by one.  [default: 0.2]",
+)
+@click.option(
+    "--both_orders",
+    type=click.FloatRange(0, 1),
+    help="Share of the battles that are also shown in the other order.  [default: 0]",
+)
 @instructions("the criteria or the task")
 @shared_options("seed")
 @include_path
@@ -185,13 +212,15 @@ def export(*, runs: tuple[Path, ...], **options: Any) -> None:
 
     Without RUN, people judge the examples of --task by --criteria or the criteria of the task: whether spans are well
     aligned, labels are right, or reference texts are good. If it is a choice task and there are no --criteria, they
-    answer its questions: a human baseline. key.json says who wrote each text and which answers are right: keep it from
-    the annotators. The items contain texts of the benchmark, so its licence determines who may have them.
+    answer its questions: a human baseline. With --battles, they choose between the texts of two systems; each annotator
+    gets a part in which pairs and orders are balanced. key.json says who wrote each text and which answers are right:
+    keep it from the annotators. The items contain texts of the benchmark, so its licence determines who may have them.
 
     \b
     figeval annotate export runs/a runs/b --criteria fluency=1-5,coherence=yes/no --output items
     figeval annotate export runs/a --criteria epic_narrative_unseen --to label_studio --output items
     figeval annotate export --task epic_alignment --together cluster --output items
+    figeval annotate export runs/a runs/b runs/c --battles 300 --annotators 3 --references --output battles
     figeval annotate export --task epic_mcq --n 100 --annotators 3 --instructions guidelines.md -o items
     """
     from figeval import export_items

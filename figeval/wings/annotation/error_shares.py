@@ -20,8 +20,8 @@ from figeval.records.schema import to_json
 from figeval.reporting.grid import format_number
 from figeval.spec.criteria import YES, YES_NO
 from figeval.wings.annotation.agreement import Ratings, krippendorff_alpha
+from figeval.wings.annotation.columns import score_columns
 from figeval.wings.annotation.items import ITEM, SHEET_CURE, Key
-from figeval.wings.annotation.tables import score_columns
 
 Cells: TypeAlias = Mapping[tuple[str, str], bool]  # (item, error type) → judgement; empty cells are left out
 

@@ -8,33 +8,31 @@ from __future__ import annotations
 
 import json
 import random
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 from xml.etree import ElementTree
 
-from pydantic import TypeAdapter, ValidationError
-
-from figeval import DataError, Harness, OptionError, TaskSpec
-from figeval.api.runs import as_list
-from figeval.io.files import cure, is_file, read_text, replacing
-from figeval.io.text import clean, near, one_line
-from figeval.io.validation import first_problem
-from figeval.spec.criteria import YES_NO, Criterion, Scale, criteria_of, criterion
+from figeval import DataError, OptionError
+from figeval.io.files import cure, replacing
+from figeval.io.text import one_line
+from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.items import (
     CATEGORY,
     COMMENT,
     CONFIG,
+    FIRST,
     INSTRUCTIONS,
     ITEM,
     KEY,
     LONG_COLUMNS,
     MAX_CATEGORY_CHARS,
     REMARKS,
+    SECOND,
     TASKS,
     TEXT,
+    Battle,
     Item,
     Key,
     csv_bytes,
@@ -43,136 +41,10 @@ from figeval.wings.annotation.items import (
     shuffle_items,
     slug,
 )
+from figeval.wings.annotation.questions import instructions_to_find
 from figeval.wings.annotation.written_texts import WrittenText, WrittenTexts
 
 Format = Literal["csv", "label_studio"]
-Criteria: TypeAlias = str | Sequence[str] | Mapping[str, Any]
-
-
-# ---- criteria --------------------------------------------------------------------------------------------------------
-
-
-def parse_criteria(criteria: Criteria) -> list[str] | dict[str, Scale]:
-    """Return criteria as parts such as `fluency=1-5`, or as a mapping with their scales. Raises `OptionError`."""
-    if isinstance(criteria, Mapping):
-        try:
-            return TypeAdapter(dict[str, Scale]).validate_python(dict(criteria))
-        except ValidationError as error:
-            raise OptionError(f"criteria: {first_problem(error)}") from error
-    example = 'criteria with their scales, such as "fluency=1-5"'
-    parts = criteria.split(",") if isinstance(criteria, str) else as_list(criteria, str, "criteria", example)
-    return [part.strip() for part in parts if part.strip()]
-
-
-def choose_criteria(criteria: Criteria, written: WrittenTexts, harness: Harness) -> tuple[Criterion, ...]:
-    """Return the given criteria, or else those of the task, or else its error types with the scale yes/no.
-
-    Args:
-        criteria: parts such as `fluency=1-5`, or the name of a task whose criteria are used, or scales by name.
-        written: texts of the task.
-        harness: registries that provide tasks.
-
-    Raises:
-        OptionError: a part is not a criterion, the named task has none, or there are none at all.
-    """
-    parts = parse_criteria(criteria)
-    if isinstance(parts, list) and len(parts) == 1 and "=" not in parts[0]:
-        return _criteria_of_task(parts[0], harness)
-    flag = "--criteria" if isinstance(parts, list) else "criteria"
-    try:
-        if not isinstance(parts, list):
-            return criteria_of(parts)
-        if parts:
-            return tuple(criterion(name, scale) for name, _, scale in (part.partition("=") for part in parts))
-    except ValueError as error:
-        raise OptionError(f"{flag}: {error}") from error
-    if written.criteria:
-        return criteria_of(written.criteria)
-    if written.error_types:
-        return criteria_of(dict.fromkeys(written.error_types, "yes/no"))
-    raise OptionError(
-        f"{written.task} declares no criteria; give --criteria, e.g. fluency=1-5,coherence=yes/no, or write criteria "
-        "in the task file"
-    )
-
-
-def _criteria_of_task(name: str, harness: Harness) -> tuple[Criterion, ...]:
-    tasks = harness.catalogue.tasks
-    scales = tasks.get(name).criteria if name in tasks else {}
-    if not scales:
-        raise OptionError(
-            f"--criteria: {name!r:.80} is neither name=scale nor a task with criteria"
-            f"{near(name, [registration.name for registration in tasks], 0.8)}; write e.g. fluency=1-5,coherence=yes/no"
-        )
-    return criteria_of(scales)
-
-
-# ---- instructions ----------------------------------------------------------------------------------------------------
-
-OTHER_PARTS = "The other parts of an item are what the text was written from; do not judge them."
-QUESTION_IN_TEXT = re.compile(r"(?:^|[:;.,] )([^:;.,?]+\?)")  # in a description
-MAX_INSTRUCTION_BYTES = 1 << 18
-INSTRUCTION_CURE = "give --instructions a text of several words, or a file with it"
-
-
-def read_instructions(text_or_file: str) -> str:
-    """Return the instructions that `--instructions` gives, which may be empty.
-
-    They are stored in the key, and the criteria have descriptions of their own, so that the page and the judge can show
-    each where it belongs. `Key.guidelines` has both.
-
-    Args:
-        text_or_file: a text; or the path of a file with one, after an @ or not. A single word is always a path, so a
-            mistyped name does not become the instructions.
-
-    Raises:
-        OptionError: the file does not exist, cannot be read, or is not text.
-    """
-    text = text_or_file.strip()
-    name = text.removeprefix("@")
-    if text and (name != text or len(text.split()) == 1 or is_file(Path(text))):
-        text = read_text(Path(name), OptionError, cure=INSTRUCTION_CURE, max_bytes=MAX_INSTRUCTION_BYTES)
-    return clean(text.replace("\r\n", "\n")).strip()
-
-
-def instructions_to_judge(criteria: Sequence[Criterion], *, has_texts: bool = True) -> str:
-    """Return the default instructions for items that are judged by criteria, with the meaning of unexplained labels.
-
-    What is judged of an item is its text, or all of it if there are no texts.
-    """
-    on = "each criterion separately" if len(criteria) > 1 else f"one criterion: {criteria[0].name}"
-    judge = f"judge its text on {on}. {OTHER_PARTS}" if has_texts else f"judge it on {on}."
-    sentences = [f"Read each item as a whole, then {judge}"]
-    unexplained = [criterion for criterion in criteria if not criterion.description]
-    if any(criterion.is_ordinal for criterion in unexplained):
-        sentences.append("On a numerical scale, a higher number means more of what the criterion describes.")
-    if any(criterion.labels == YES_NO for criterion in unexplained):
-        subject = "text" if has_texts else "item"
-        sentences.append(f"Choose yes if the criterion applies to the {subject}, and no if it does not.")
-    return "\n".join(sentences)
-
-
-def instructions_to_find(errors: Sequence[str]) -> str:
-    """Return the default instructions for texts in which errors are to be found."""
-    if len(errors) == 1:
-        return f"Read each item as a whole, then say whether its text has this error: {errors[0]}. {OTHER_PARTS}"
-    return (
-        f"Read each item as a whole, then say for each of these errors whether its text has it: {', '.join(errors)}. A "
-        f"text may have several of them, or none. {OTHER_PARTS}"
-    )
-
-
-def instructions_to_answer(task: TaskSpec) -> str:
-    """Return the default instructions for the questions of a task.
-
-    A question in the description of the task is asked, and its vocabulary names what the options are. The rest of a
-    description is for researchers and may say how wrong options were made, so annotators do not get it.
-    """
-    match = QUESTION_IN_TEXT.search(clean(task.description).strip())
-    question = match.group(1) if match else ""
-    nouns = [noun for noun in task.vocabulary.get("option", ())[:1] if noun.isascii()]  # others are in other languages
-    sentence = f"Choose the {nouns[0] if nouns else 'option'} that fits best, and answer with its letter."
-    return f"{question[:1].upper()}{question[1:]} {sentence}".strip()
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -312,19 +184,15 @@ def _make_files(
     """Return the key, and the content of each file by name."""
     numbered, checks = _number_items(written, export)
     blocks = {name: index for index, name in enumerate(dict.fromkeys(text.block for text in numbered.values()))}
-    sheets = range(1, export.annotators + 1) if export.to == "csv" else ()
+    sheets = [f"sheet_{person}.csv" for person in range(1, export.annotators + 1)] if export.to == "csv" else []
     key = Key(
         task=written.task,
         error_types=export.error_types,
         authors=written.authors,
         not_written=dict(written.not_written),
         seed=export.seed,
-        sheets=tuple(f"sheet_{annotator}.csv" for annotator in sheets),
-        items={
-            number: Item(author=text.author, example=text.example, cluster=text.cluster)
-            for number, text in numbered.items()
-            if number not in checks
-        },
+        sheets=tuple(sheets),
+        items={number: _as_item(text) for number, text in numbered.items() if number not in checks},
         criteria=export.criteria,
         gold={number: gold[text.example] for number, text in numbered.items() if text.example in gold},
         checks=checks,
@@ -332,10 +200,32 @@ def _make_files(
         models=dict(written.models),
         blocks={number: blocks[text.block] for number, text in numbered.items() if text.block},
         categories=export.categories,
+        parts=_parts(numbered, checks, sheets),
+        identical=tuple(map(_as_battle, written.identical)),
     )
     cells = {number: {TEXT: text.text} | dict(text.inputs) for number, text in numbered.items()}
     shown = {number: {name: by_name.get(name, "") for name in columns} for number, by_name in cells.items()}
     return key, _contents(key, shown, columns, export)
+
+
+def _as_item(text: WrittenText) -> Item:
+    return _as_battle(text) if text.opponent else Item(author=text.author, example=text.example, cluster=text.cluster)
+
+
+def _as_battle(text: WrittenText) -> Battle:
+    return Battle(author=text.author, example=text.example, cluster=text.cluster, opponent=text.opponent)
+
+
+def _parts(
+    numbered: Mapping[str, WrittenText], checks: Collection[str], sheets: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the items of each sheet, attention checks included, if annotators judge different ones."""
+    if len(sheets) < 2 or not any(text.parts for text in numbered.values()):
+        return {}
+    return {
+        sheet: tuple(number for number, text in numbered.items() if number in checks or index in text.parts)
+        for index, sheet in enumerate(sheets)
+    }
 
 
 def _number_items(written: WrittenTexts, export: Export) -> tuple[dict[str, WrittenText], dict[str, dict[str, str]]]:
@@ -356,12 +246,14 @@ def _number_items(written: WrittenTexts, export: Export) -> tuple[dict[str, Writ
 
 
 def _attention_check(written: WrittenTexts, labels: Mapping[str, str]) -> WrittenText:
-    """Return an item that asks for these labels, where others have their text or their first part."""
+    """Return an item that asks for these labels, where others have their text, both texts, or their first part."""
     choose = "; ".join(f"{name}: {label}" for name, label in labels.items())
     request = f"This item checks your attention. Please choose {choose}."
     fields = dict.fromkeys(_inputs_of(written.texts), "")
     if written.has_texts:
         return WrittenText("", "", None, fields, request)
+    if any(text.opponent for text in written.texts):
+        return WrittenText("", "", None, {**fields, FIRST: request, SECOND: request}, "")
     return WrittenText("", "", None, {**fields, next(iter(fields)): request}, "")
 
 
@@ -374,7 +266,7 @@ def _contents(
     for sheet in key.sheets:
         rows = [
             [number, *shown[number].values(), *("" for _ in names)]
-            for number in shuffle_items(list(shown), key.blocks, export.seed, sheet)
+            for number in shuffle_items(key.parts.get(sheet, list(shown)), key.blocks, export.seed, sheet)
         ]
         files[sheet] = csv_bytes([(ITEM, *columns, *names), *rows])
     if key.guidelines:

@@ -161,6 +161,7 @@ def human_results(
     means = {criterion.name: item_means(key, criterion, by_item) for criterion, by_item in (*used, *split)}
     tests = [test for criterion, by_item in used for test in compare_systems(key, criterion, by_item, seed)]
     sample = JudgedSample(key, labels)
+    systems = () if key.battles else key.authors  # battles have a ranking
     return HumanResults(
         task=key.task,
         annotators=tuple(sorted({judgement.annotator for judgement in judgements})),
@@ -168,7 +169,7 @@ def human_results(
         systems=tuple(
             system_score(key, criterion, system, by_item, means[criterion.name])
             for criterion, by_item in (*used, *split)
-            for system in key.authors
+            for system in systems
         ),
         agreement=tuple(
             _agreement(key, criterion, by_item, seed, analysis.pairs) for criterion, by_item in (*used, *split)

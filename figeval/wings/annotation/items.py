@@ -30,6 +30,7 @@ KEY, INSTRUCTIONS = "key.json", "instructions.txt"
 TASKS, CONFIG = "tasks.json", "config.xml"  # for Label Studio
 ITEM: Final = "item"
 TEXT: Final = "text"
+FIRST, SECOND, TIE = "A", "B", "tie"  # texts of a battle, and the labels of its winner
 COMMENT: Final = "comment"
 CATEGORY: Final = "category"
 REMARKS = (COMMENT, CATEGORY)  # columns that are no criteria
@@ -66,6 +67,22 @@ class Item(BaseModel):
         """The cluster, or the example if it has none: items of different groups are independent."""
         return self.cluster or self.example
 
+    @property
+    def written_by(self) -> str:
+        """Who wrote what the item shows."""
+        return self.author
+
+
+class Battle(Item):
+    """Two texts for the same example: A is by the author, B by the opponent."""
+
+    opponent: str
+
+    @property
+    def written_by(self) -> str:
+        """Who wrote text A and who wrote text B."""
+        return f"{self.author} vs. {self.opponent}"
+
 
 class Key(BaseModel):
     """The key to the items of a folder: what they hide, and what is needed to read answers. It contains no texts.
@@ -78,6 +95,8 @@ class Key(BaseModel):
         checks: item number → criterion → label that the item tells the annotator to give. They are not in `items`.
         blocks: item number → number of the block of items that stand together; empty if every item stands alone.
         categories: what remarks may say, in a column of their own; empty if there is none.
+        parts: sheet → item numbers, if an annotator judges only a part of the battles.
+        identical: battles between equal texts, which are ties and no items.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -88,7 +107,7 @@ class Key(BaseModel):
     not_written: dict[str, int]  # author → number of drawn examples without a text
     seed: int
     sheets: tuple[Annotated[str, Field(pattern=r"^sheet_[0-9]{1,2}\.csv$")], ...]  # in the folder of the key
-    items: dict[str, Item]  # by item number
+    items: dict[str, Battle | Item]  # by item number
     criteria: tuple[Criterion, ...] = ()
     gold: dict[str, str] = {}
     checks: dict[str, dict[str, str]] = {}
@@ -96,6 +115,13 @@ class Key(BaseModel):
     models: dict[str, ModelOrigin] = {}
     blocks: dict[str, int] = {}
     categories: tuple[str, ...] = ()
+    parts: dict[str, tuple[str, ...]] = {}
+    identical: tuple[Battle, ...] = ()
+
+    @property
+    def battles(self) -> dict[str, Battle]:
+        """The items if they are battles between two texts; empty if each is judged by itself."""
+        return {number: item for number, item in self.items.items() if isinstance(item, Battle)}
 
     @property
     def all_criteria(self) -> tuple[Criterion, ...]:
@@ -181,6 +207,8 @@ class Questionnaire:
         seed: random seed of the orders.
         instructions: what annotators are told; may be empty.
         blocks: number of the item → block of items that stand together.
+        parts: sheet → item numbers, if an annotator judges only a part of the items.
+        is_of_battles: True if the last two parts of each item are texts to choose between.
     """
 
     items: Mapping[str, Fields]
@@ -188,15 +216,21 @@ class Questionnaire:
     seed: int
     instructions: str = ""
     blocks: Mapping[str, int] = field(default_factory=dict)
+    parts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_of_battles: bool = False
 
     @property
     def numbers(self) -> list[str]:
         """Item numbers from low to high; a part of the items with the lowest numbers is a random one."""
         return sorted(self.items, key=lambda item: (int(item), item) if item.isdecimal() else (0, item))
 
-    def order(self, annotator: str) -> list[str]:
-        """Return the item numbers in the order of an annotator, which is that of a sheet with the same name."""
-        return shuffle_items(self.numbers, self.blocks, self.seed, f"{annotator}.csv")
+    def order(self, annotator: str, sheet: str = "") -> list[str]:
+        """Return the item numbers in the order of an annotator, which is that of a sheet with the same name.
+
+        With a `sheet`, they are those of this part.
+        """
+        numbers = self.parts.get(sheet, self.numbers)
+        return shuffle_items(numbers, self.blocks, self.seed, f"{annotator}.csv")
 
     def check_answer(self, item: str, criterion: str, label: str) -> tuple[str, str]:
         """Return the name of the criterion and the label as the scale has it, or a comment; an empty label stays empty.
@@ -237,7 +271,8 @@ def read_questionnaire(folder: Path, key: Key) -> Questionnaire:
         for criterion in key.all_criteria
     )
     shown = {item: items[item] for item in numbers}
-    return Questionnaire(shown, criteria, key.seed, _make_visible(key.instructions), key.blocks)
+    instructions = _make_visible(key.instructions)
+    return Questionnaire(shown, criteria, key.seed, instructions, key.blocks, key.parts, bool(key.battles))
 
 
 def _read_sheets(folder: Path, key: Key) -> Iterator[tuple[str, Fields]]:

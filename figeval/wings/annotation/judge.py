@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from figeval import (
     Route,
     Status,
     by_reply,
+    extract_choice,
     extract_label,
     extract_number,
     load_template,
@@ -41,7 +42,17 @@ from figeval.io.text import clean, clean_json, pluralize
 from figeval.records import provenance
 from figeval.records.schema import ModelRecord
 from figeval.spec.criteria import Criterion
-from figeval.wings.annotation.items import TEXT, Fields, Questionnaire, read_key, read_questionnaire
+from figeval.wings.annotation.items import (
+    FIRST,
+    SECOND,
+    TEXT,
+    TIE,
+    Fields,
+    Key,
+    Questionnaire,
+    read_key,
+    read_questionnaire,
+)
 from figeval.wings.annotation.judge_record import (
     JudgeAnswers,
     JudgeFiles,
@@ -54,6 +65,8 @@ from figeval.wings.annotation.kinship import kinship
 
 NAME = re.compile(r"[\w.-]{1,80}")
 TEMPLATE, TEMPLATE_OF_EXAMPLES = "_default/judge.jinja", "_default/judge_example.jinja"
+TEMPLATE_OF_BATTLES = "_default/judge_battle.jinja"
+CHOICES = {FIRST: f"text {FIRST}", SECOND: f"text {SECOND}", TIE: TIE}  # what a reply may call the labels of a battle
 MAX_LABEL_TOKENS, MAX_CHAT_TOKENS = 16, 512  # of a reply: a chat model writes other text before the label
 
 
@@ -91,9 +104,11 @@ class Judging:
         return plain
 
     def load_template(self, sheet: Questionnaire) -> PromptTemplate:
-        """Return the given template, or the built-in one for texts or for examples as a whole."""
+        """Return the given template, or the built-in one for texts, for battles or for examples as a whole."""
         if self.template is not None:
             return load_template(self.template.name, self.template.parent)
+        if sheet.is_of_battles:
+            return load_template(TEMPLATE_OF_BATTLES)
         has_texts = any(name == TEXT for fields in sheet.items.values() for name, _ in fields[-1:])
         return load_template(TEMPLATE if has_texts else TEMPLATE_OF_EXAMPLES)
 
@@ -124,14 +139,10 @@ def ask_judge(judging: Judging, harness: Harness, observer: Observer) -> JudgeAn
     common = {**judging.common, "account": account}
     files = JudgeFiles(judging.folder, judging.file_name, key)
     with harness.open_model(judging.model, judging.options, common) as model:
-        reader = _rating_reader(harness)
+        reader = _battle_reader(harness) if sheet.is_of_battles else _rating_reader(harness)
         route = _choose_route(model, harness, reader)
         contexts = {criterion.name: _context(model, sheet, criterion, template) for criterion in sheet.criteria}
-        questions = [
-            JudgeQuestion(id=question_id(item, criterion.name), item=item, criterion=criterion)
-            for item in sheet.numbers[: judging.limit]
-            for criterion in sheet.criteria
-        ]
+        questions = list(_questions(key, sheet, judging.limit))
         time, model_record = provenance.now(), _model_record(model, harness)
         record = JudgeRecord(
             model=model.name,
@@ -157,6 +168,22 @@ def ask_judge(judging: Judging, harness: Harness, observer: Observer) -> JudgeAn
         with files.answers.locked():
             interview = _Interview(files, questions, begin, model, in_batches="batch" in judging.common)
             return interview.collect_answers(record, observer)
+
+
+def _questions(key: Key, sheet: Questionnaire, limit: int | None) -> Iterator[JudgeQuestion]:
+    """Yield the questions about the first items; each battle is asked about in both orders, and only once."""
+    battles, met = key.battles, set()
+    for item in sheet.numbers[:limit]:
+        orders = (False, True) if item in battles else (False,)
+        if battle := battles.get(item):
+            meeting = (frozenset((battle.author, battle.opponent)), battle.example)
+            if meeting in met:
+                continue
+            met.add(meeting)
+        for criterion in sheet.criteria:
+            for swapped in orders:
+                name = question_id(item, criterion.name, swapped=swapped)
+                yield JudgeQuestion(id=name, item=item, criterion=criterion, swapped=swapped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +260,15 @@ def _read_rating(question: JudgeQuestion, context: PromptContext, reply: Reply) 
     return Prediction(example_id=question.id, value=label, status=status)
 
 
+def _read_choice(question: JudgeQuestion, context: PromptContext, reply: Reply) -> Prediction:
+    texts = [CHOICES[label] for label in context.labels]
+    letters = [label[0].upper() for label in context.labels]
+    nouns = {"option": ["text"], "answer": ["choice"]}
+    extracted = extract_choice(replace(reply, text=clean(reply.text)), texts, letters, nouns)
+    label = None if extracted.index is None else context.labels[extracted.index]
+    return Prediction(example_id=question.id, value=label, status=extracted.status)
+
+
 def _model_record(model: Model, harness: Harness) -> ModelRecord:
     record = harness.model_record(model, with_lineage=True)
     return record.model_copy(update={"description": clean_json(model.description())})
@@ -247,6 +283,13 @@ def _rating_reader(harness: Harness) -> ReplyReader:
     reader = _route_of_pairs(harness, "by_label_word").reader
     assert reader is not None
     return replace(reader, function=_read_rating)
+
+
+def _battle_reader(harness: Harness) -> ReplyReader:
+    """Return the reader of choices. It follows the rules of option letters, so its version is that of their reader."""
+    readers = (route.reader for route in harness.routes.of("choice") if route.name == "by_letter")
+    reader = next(reader for reader in readers if reader is not None)
+    return replace(reader, function=_read_choice)
 
 
 def _choose_route(model: Model, harness: Harness, reader: ReplyReader) -> Route:
@@ -265,7 +308,7 @@ def _context(model: Model, sheet: Questionnaire, criterion: Criterion, template:
     is_prefix = any(a != b and b.startswith(a) for a in labels for b in labels)
     return PromptContext(
         block=lambda block, question, **_: template.render(
-            block, _variables(sheet.items[question.item], criterion, sheet.instructions)
+            block, _variables(_shown(sheet, question), criterion, sheet.instructions)
         ),
         labels=labels,
         verbalizer={label: (f"{label}\n" if is_prefix else label,) for label in labels},
@@ -273,6 +316,16 @@ def _context(model: Model, sheet: Questionnaire, criterion: Criterion, template:
         stop=() if is_chat else ("\n",),
         max_new_tokens=MAX_CHAT_TOKENS if is_chat else MAX_LABEL_TOKENS,
     )
+
+
+def _shown(sheet: Questionnaire, question: JudgeQuestion) -> Fields:
+    """Return the parts of an item as a question shows them: with its two texts exchanged if they are swapped."""
+    parts = sheet.items[question.item]
+    if not question.swapped:
+        return parts
+    texts = dict(parts)
+    swapped = {FIRST: texts[SECOND], SECOND: texts[FIRST]}
+    return tuple((name, swapped.get(name, text)) for name, text in parts)
 
 
 def _variables(parts: Fields, criterion: Criterion, instructions: str) -> JSON:

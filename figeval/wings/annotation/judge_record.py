@@ -38,17 +38,19 @@ class JudgeQuestion(Example):
 
     item: str
     criterion: Criterion
+    swapped: bool = False
 
 
-def question_id(item: str, criterion: str) -> str:
-    """Return the id of the question about an item by a criterion; numbers of items have no space."""
-    return f"{item} {criterion}"
+def question_id(item: str, criterion: str, *, swapped: bool = False) -> str:
+    """Return the id of the question about an item by a criterion; numbers of items have no space and no ~."""
+    return f"{item}{'~' if swapped else ''} {criterion}"
 
 
 class JudgeRow(BaseModel):
     """Answer of a judge to one question. There is a label only if `status` is `ok`.
 
-    `raw` is a reply in words. `probabilities` are those of the labels, given that the answer is one of them.
+    `raw` is a reply in words. `probabilities` are those of the labels, given that the answer is one of them. If the
+    texts of a battle were `swapped`, A was its second text.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -60,6 +62,7 @@ class JudgeRow(BaseModel):
     raw: str | None = None
     probabilities: dict[str, float | None] = {}
     truncated: bool = False
+    swapped: bool = False
 
     @model_validator(mode="after")
     def _label_if_ok(self) -> JudgeRow:
@@ -70,7 +73,7 @@ class JudgeRow(BaseModel):
     @property
     def question(self) -> str:
         """The id of the question."""
-        return question_id(self.item, self.criterion)
+        return question_id(self.item, self.criterion, swapped=self.swapped)
 
     @classmethod
     def of(cls, question: JudgeQuestion, prediction: Prediction) -> JudgeRow:
@@ -85,6 +88,7 @@ class JudgeRow(BaseModel):
             raw=None if prediction.raw is None else clean(prediction.raw),
             probabilities={label: None if math.isnan(share) else share for label, share in shares},
             truncated=prediction.truncated,
+            swapped=question.swapped,
         )
 
 

@@ -16,6 +16,7 @@ from figeval import Score
 from figeval.metrics.differences import bounds_of_difference
 from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.agreement import Ratings, agreement, correlations
+from figeval.wings.annotation.battles.outcomes import agreed_labels
 from figeval.wings.annotation.human_results import system_score
 from figeval.wings.annotation.items import Key
 from figeval.wings.annotation.judge_record import JudgeAnswers, JudgeRecord, constant_labels
@@ -78,11 +79,12 @@ def judge_results(key: Key, judgements: Sequence[Judgement], judged: JudgeAnswer
         seed: random seed of the intervals of agreement.
     """
     comparisons = [_CriterionComparison.of(key, criterion, judgements, judged) for criterion in key.all_criteria]
+    systems = () if key.battles else key.authors  # battles have a ranking
     differences = [difference for comparison in comparisons for difference in comparison.differences()]
     return JudgeResults(
         name=judged.name,
         record=judged.record,
-        systems=tuple(comparison.system(system) for comparison in comparisons for system in key.authors),
+        systems=tuple(comparison.system(system) for comparison in comparisons for system in systems),
         differences=correct_p_values(differences),
         agreement=tuple(comparison.agreement(seed) for comparison in comparisons if comparison.people),
         constant=constant_labels(row for row in judged.rows if row.item in key.items),
@@ -110,7 +112,9 @@ class _CriterionComparison:
             if judgement.criterion == criterion.name and judgement.item in key.items:
                 people[judgement.item][judgement.annotator] = judgement.label
         rows = [row for row in judged.rows if row.criterion == criterion.name and row.item in key.items]
-        judge = {row.item: {judged.name: row.label} for row in rows if row.label is not None}
+        by_item = {row.item: row.label for row in rows if row.label is not None}
+        by_item = agreed_labels(key, criterion, rows) if key.battles else by_item
+        judge = {item: {judged.name: label} for item, label in by_item.items()}
         return cls(
             key,
             criterion,

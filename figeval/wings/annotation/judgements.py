@@ -13,6 +13,7 @@ from figeval.records.reference import write_measured
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.runs.stored import Values, stored_metrics, stored_values
 from figeval.spec.criteria import YES_NO, Criterion
+from figeval.wings.annotation.battles.results import battle_results, numbers_of_battles
 from figeval.wings.annotation.human_results import Analysis, human_results, labels_by_criterion, numbers_of_systems
 from figeval.wings.annotation.items import (
     CATEGORY,
@@ -83,14 +84,20 @@ def analyze_judgements(source: Import, seed: int = 0) -> AnnotationResults:
         scales = source.criteria or _infer_scales(batch)
         inferred = {} if source.criteria else {criterion.name: criterion.labels for criterion in scales}
         key = _key_of_run(*tasks[0], authors[0], scales)
+    if key.battles:
+        _refuse_options_of_means(source)
     thresholds = find_thresholds(source.thresholds, key.all_criteria)
     judgements, remarks = _merge_stored(source, key, batch)
     if not (judgements or judges):
         raise DataError(f"nobody has judged anything of {key.task} yet; import judgements before remarks on them")
     analysis = Analysis(source.pairs, thresholds, tuple(_read_sample(path, key) for path in source.other_items))
     people = human_results(key, judgements, _metrics_of(key, authors, tasks), analysis, seed)
+    battles = battle_results(key, labels_by_criterion(key, judgements), judges, seed) if key.battles else None
     if source.folder is not None and judgements:
-        write_measured(source.folder, numbers_of_systems(key, judgements, people, thresholds, seed), "--to")
+        numbers = numbers_of_systems(key, judgements, people, thresholds, seed)
+        if battles is not None:
+            numbers = numbers_of_battles(key, battles, len(people.annotators))
+        write_measured(source.folder, numbers, "--to")
         write_errors(source.folder, key, judgements, remarks)
     return AnnotationResults(
         people=replace(
@@ -101,7 +108,15 @@ def analyze_judgements(source: Import, seed: int = 0) -> AnnotationResults:
         ),
         judges=tuple(judge_results(key, judgements, judge, seed) for judge in judges),
         batch=batch,
+        battles=battles,
     )
+
+
+def _refuse_options_of_means(source: Import) -> None:
+    """Raise `OptionError` for options about the mean judgement of a text, which battles do not have."""
+    options = {"--run": source.runs, "--threshold": source.thresholds, "--other_items": source.other_items}
+    if useless := next((flag for flag, value in options.items() if value), None):
+        raise OptionError(f"{useless}: the items are battles, whose texts have no mean judgement; remove the option")
 
 
 # ---- reading and storing ---------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def list_comments(key: Key, remarks: Iterable[Judgement]) -> tuple[Comment, ...]
     commented = [remark for remark in remarks if remark.criterion == COMMENT and remark.item in key.items]
     items = [key.items[remark.item] for remark in commented]
     return tuple(
-        Comment(remark.item, remark.annotator, item.author, item.example, remark.label)
+        Comment(remark.item, remark.annotator, item.written_by, item.example, remark.label)
         for remark, item in zip(commented, items, strict=True)
     )
 
@@ -92,7 +92,7 @@ def count_categories(
     judged = wrong_answers(key, judgements) if key.gold else list(categories)
     spellings: dict[str, str] = {}
     counts = Counter(
-        (key.items[item].author, spellings.setdefault(name.casefold(), name))
+        (key.items[item].written_by, spellings.setdefault(name.casefold(), name))
         for item, annotator in judged
         for name in [categories.get((item, annotator), NO_CATEGORY)]
     )

@@ -6,17 +6,34 @@ Means, agreement, tests and correlations of people, and judges beside them.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from figeval import JSON, Column, Result, Score, Table
 from figeval.io.text import one_line, pluralize
 from figeval.metrics.differences import PairedTest
 from figeval.records.schema import to_json
-from figeval.reporting.grid import AND, Row, format_interval, format_number
+from figeval.reporting.grid import AND, format_interval
 from figeval.wings.annotation.agreement import PairAgreement
+from figeval.wings.annotation.battles.results import BattleResults
+from figeval.wings.annotation.battles.tables import PAIRS as BATTLE_PAIRS
+from figeval.wings.annotation.battles.tables import (
+    POSITIONS,
+    battle_notes,
+    battle_tables,
+    pair_rows,
+)
+from figeval.wings.annotation.columns import (
+    COEFFICIENTS,
+    INTERVAL,
+    Coefficient,
+    format_decimals,
+    format_difference,
+    format_p_value,
+    score_columns,
+)
 from figeval.wings.annotation.human_results import HumanResults, MetricCorrelation, SystemScore
 from figeval.wings.annotation.items import ERRORS
 from figeval.wings.annotation.judge_record import describe_constant
@@ -42,11 +59,13 @@ class AnnotationResults(Result):
         people: all numbers of people; without `systems` if no person has judged.
         judges: all numbers of the judges.
         batch: the judgements as they were read.
+        battles: all numbers of battles, None if the items are none.
     """
 
     people: HumanResults
     judges: tuple[JudgeResults, ...]
     batch: JudgementBatch
+    battles: BattleResults | None = None
 
     @property
     def found(self) -> AnnotationResults:
@@ -59,12 +78,14 @@ class AnnotationResults(Result):
 
         Columns of `to_frame`: `criterion`, `system`, `value`, `low`, `high`, `n` (texts), `clusters`, `interval`,
         `by_majority` (the mean by majority labels), `undecided` (texts without one); it is empty if no person has
-        judged.
+        judged. If the items are battles, the first table is the ranking: `criterion`, `by`, `rank`, `rank_low`,
+        `rank_high`, `system`, `win_rate`, `strength`, `elo`, `wins`, `ties`, `losses` …
         """
         people = self.people
         of_all = [row for row in self._coefficients if not row.raters] if len(people.annotators) > 1 else []
         pairs = [(agreement.criterion, pair) for agreement in people.agreement for pair in agreement.pairs]
         return [
+            *(battle_tables(people.task, self.battles) if self.battles else ()),
             Table(SYSTEMS, people.systems, f"{people.task}: judgements"),
             Table(COEFFICIENTS, of_all, f"Agreement of {len(people.annotators)} annotators"),
             Table(PAIRS, pairs, "Agreement of pairs of annotators"),
@@ -103,6 +124,16 @@ class AnnotationResults(Result):
         return Table(DIFFERENCES, self.people.tests).to_frame()
 
     @property
+    def battle_pairs(self) -> pandas.DataFrame:
+        """Battles of each pair of systems: `criterion`, `by`, `a`, `b`, `wins`, `ties`, `losses`, `value` …"""
+        return Table(BATTLE_PAIRS, pair_rows(self.battles) if self.battles else []).to_frame()
+
+    @property
+    def position_bias(self) -> pandas.DataFrame:
+        """How often the first text won: `criterion`, `rater`, `answers`, `ties`, `first`, `contradictions` …"""
+        return Table(POSITIONS, self.battles.biases if self.battles else ()).to_frame()
+
+    @property
     def samples(self) -> pandas.DataFrame:
         """Welch's t-tests against the systems of other items: `criterion`, `a`, `b`, `difference` (a − b), `p` …"""
         return Table(SAMPLES, self.people.samples).to_frame()
@@ -137,15 +168,23 @@ class AnnotationResults(Result):
     def to_dict(self) -> JSON:
         """Return all numbers as `figeval annotate import --json` prints them."""
         batch = self.batch
-        return dict[str, Any](to_json(self.people)) | {
-            "judges": [_judge_dict(judge) for judge in self.judges],
-            "skipped": batch.skipped,
-            "ground_truth": batch.ground_truth,
-        }
+        return (
+            dict[str, Any](to_json(self.people))
+            | {
+                "judges": [_judge_dict(judge) for judge in self.judges],
+                "skipped": batch.skipped,
+                "ground_truth": batch.ground_truth,
+            }
+            | ({"battles": to_json(self.battles)} if self.battles else {})
+        )
 
     def notes(self) -> Iterator[str]:
         """Yield inferred scales, what was left out, and why numbers are missing."""
+        if self.battles:
+            yield from battle_notes(self.battles)
         yield from people_notes(self.people, self.batch)
+        if self.judges and not self.battles:
+            yield _meaning_of_means(has_people=self._has_people)
         yield from judge_notes(self.judges, has_people=self._has_people)
 
     @property
@@ -170,29 +209,6 @@ def _judge_dict(judge: JudgeResults) -> JSON:
 # ---- people ----------------------------------------------------------------------------------------------------------
 
 
-class Coefficient(NamedTuple):
-    """A coefficient of agreement by one criterion, of all annotators or of two `raters`."""
-
-    criterion: str
-    score: Score
-    raters: tuple[str, ...] = ()
-
-
-def score_columns(
-    score: Callable[[Row], Score], head: str, count: str | None = None, form: str = ".3f"
-) -> tuple[Column[Row], ...]:
-    """Return the columns of a score, with a heading for people and one for the number of items."""
-    return (
-        Column("value", "float64", lambda row: score(row).value, head, partial(format_number, form=form)),
-        Column(value=lambda row: format_interval(score(row).low, score(row).high), head=INTERVAL, align="right"),
-        Column("low", "float64", lambda row: score(row).low),
-        Column("high", "float64", lambda row: score(row).high),
-        Column("n", "Int64", lambda row: score(row).n, count),
-        Column("clusters", "Int64", lambda row: score(row).clusters),
-        Column("interval", "string", lambda row: str(score(row).interval)),
-    )
-
-
 def _majority(system: SystemScore) -> str:
     counts = [f"{label}: {count}" for label, count in system.majority.items()]
     if system.undecided:
@@ -213,11 +229,6 @@ def _correlation(score: Score) -> str:
     return value if score.low is None else f"{value} ({format_interval(score.low, score.high)})"
 
 
-INTERVAL = "95 % interval"
-format_decimals = partial(format_number, form=".3f")
-format_difference = partial(format_number, form="+.3f")
-format_p_value = partial(format_number, form=".2g")
-
 SYSTEMS: tuple[Column[SystemScore], ...] = (
     Column("criterion", head="criterion"),
     Column("system", head="texts by"),
@@ -226,13 +237,6 @@ SYSTEMS: tuple[Column[SystemScore], ...] = (
     Column("by_majority", "float64", lambda row: row.by_majority.value, "by majority", format_decimals),
     Column("undecided", "Int64"),
     Column(value=_majority, head="majority"),
-)
-COEFFICIENTS: tuple[Column[Coefficient], ...] = (
-    Column("criterion", head="criterion"),
-    Column("coefficient", "string", lambda row: row.score.metric, "coefficient"),
-    Column("rater_a", "string", lambda row: row.raters[0] if row.raters else None),
-    Column("rater_b", "string", lambda row: row.raters[1] if row.raters else None),
-    *score_columns(lambda row: row.score, "value", "items"),
 )
 PAIRS: tuple[Column[tuple[str, PairAgreement]], ...] = (
     Column(value=lambda row: row[0], head="criterion"),
@@ -421,15 +425,17 @@ JUDGE_DIFFERENCES: tuple[Column[SystemDifference[PoweredMean]], ...] = (
 )
 
 
+def _meaning_of_means(*, has_people: bool) -> str:
+    if not has_people:
+        return "nobody has judged a text: the means are those of a model, and no measurement of people"
+    return (
+        "corrected: the mean of people over all texts, estimated from their judgements and the judge's answers; it is "
+        "valid if the texts that people judged are a random part"
+    )
+
+
 def judge_notes(judges: Sequence[JudgeResults], *, has_people: bool) -> Iterator[str]:
-    """Yield what the numbers of judges mean, and why some are missing."""
-    if judges and has_people:
-        yield (
-            "corrected: the mean of people over all texts, estimated from their judgements and the judge's answers; it "
-            "is valid if the texts that people judged are a random part"
-        )
-    elif judges:
-        yield "nobody has judged a text: the means are those of a model, and no measurement of people"
+    """Yield how the judges answered, and why numbers are missing."""
     for judge in judges:
         record = judge.record
         parsed, answered = record.statuses.get("ok", 0), sum(record.statuses.values())

@@ -31,7 +31,8 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 class WrittenText:
     """A text, its author, and the example for which it was written, with that example's cluster and inputs.
 
-    The text is empty if the inputs are all that is judged. Items of the same `block` stand together.
+    The text is empty if the inputs are all that is judged. Items of the same `block` stand together. A battle has an
+    `opponent`, the author of the second text, and both texts are inputs; `parts` are the annotators who judge it.
     """
 
     author: str
@@ -40,6 +41,8 @@ class WrittenText:
     inputs: Mapping[str, str]
     text: str
     block: str = ""
+    opponent: str = ""
+    parts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +100,7 @@ class WrittenTexts:
         not_written: author → number of these examples without a text (a refusal, an error or a blank text).
         criteria: criteria of the task, each with its scale as in the task file.
         models: author → what its record tells about the model.
+        identical: battles between equal texts, which nobody judges.
     """
 
     task: str
@@ -106,6 +110,7 @@ class WrittenTexts:
     not_written: Mapping[str, int]
     criteria: Mapping[str, Scale] = field(default_factory=dict)
     models: Mapping[str, ModelOrigin] = field(default_factory=dict)
+    identical: tuple[WrittenText, ...] = ()
 
     @property
     def has_texts(self) -> bool:

@@ -10,8 +10,9 @@ send to nobody.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ from figeval import DataError, FigevalError, OptionError
 from figeval.io.json_files import InvalidJSON, parse_json
 from figeval.io.validation import validate
 from figeval.records.provenance import now
-from figeval.wings.annotation.items import Questionnaire
+from figeval.wings.annotation.items import FIRST, SECOND, Questionnaire
 from figeval.wings.annotation.journal import Journal, PageAnswer, find_journal, find_journals
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class _Pages:
     questionnaire: Questionnaire
     folder: Path
     only: str | None
+    sheets: dict[str, str] = field(default_factory=dict)  # of annotators who have no answers yet
 
     async def annotators(self, _request: Request) -> Response:
         """Return who may answer: the annotator of `--annotator`, or those who have answered already."""
@@ -139,9 +141,10 @@ class _Pages:
                     {"name": criterion.name, "labels": criterion.labels, "description": criterion.description}
                     for criterion in self.questionnaire.criteria
                 ],
+                "beside": [FIRST, SECOND] if self.questionnaire.is_of_battles else [],
                 "items": [
                     {"item": item, "fields": self.questionnaire.items[item], "answers": answers.get(item, {})}
-                    for item in self.questionnaire.order(journal.annotator)
+                    for item in self.questionnaire.order(journal.annotator, self._sheet(journal))
                 ],
             }
         )
@@ -173,6 +176,28 @@ class _Pages:
         if self.only is not None and journal.annotator != self.only:
             raise OptionError(f"this address is for {self.only}; ask for another one")
         return journal
+
+    def _sheet(self, journal: Journal) -> str:
+        """Return the sheet whose items an annotator judges: the one of this name, the one begun, or the least used."""
+        parts = self.questionnaire.parts
+        if not parts or f"{journal.annotator}.csv" in parts:
+            return f"{journal.annotator}.csv"
+        begun = {other.annotator: _begun_sheet(parts, other) for other in find_journals(self.folder)}
+        sheets = {**self.sheets, **{name: sheet for name, sheet in begun.items() if sheet}}
+        if journal.annotator not in sheets:
+            uses = Counter(sheets.values())
+            sheets[journal.annotator] = min(parts, key=lambda sheet: uses[sheet])
+        self.sheets[journal.annotator] = sheets[journal.annotator]
+        return sheets[journal.annotator]
+
+
+def _begun_sheet(parts: Mapping[str, Sequence[str]], journal: Journal) -> str:
+    """Return the sheet with most of an annotator's answers to items that are not in all sheets; empty without any."""
+    answered = {item for item, _ in journal.answers()}
+    common = set.intersection(*map(set, parts.values()))
+    counts = {sheet: len(answered & (set(items) - common)) for sheet, items in parts.items()}
+    best = max(counts, key=counts.__getitem__)
+    return best if counts[best] else ""
 
 
 def application(questionnaire: Questionnaire, folder: Path, only: str | None, port: int, token: str) -> Starlette:

@@ -70,7 +70,9 @@ function go(index) {
     at("instructions").open = false;
   }
   const item = work.items[itemIndex];
-  at("texts").replaceChildren(...item.fields.map(([name, text]) => part(name, text)));
+  const texts = item.fields.filter(([name]) => work.beside.includes(name)).map(([name, text]) => part(name, text));
+  const inputs = item.fields.filter(([name]) => !work.beside.includes(name)).map(([name, text]) => part(name, text));
+  at("texts").replaceChildren(...inputs, ...(texts.length ? [element("div", { className: "beside" }, ...texts)] : []));
   at("answers").replaceChildren(...work.criteria.map(question));
   at("comment").value = item.draft ?? item.answers.comment ?? "";
   at("comment").onchange = () => {
@@ -85,7 +87,7 @@ function go(index) {
 
 function part(name, text) {
   const node = element("div", {}, element("h2", { dir: "auto", textContent: name }), element("p", { dir: "auto", textContent: text }));
-  node.className = [...name].length <= MAX_CHARS_BESIDE_TEXT ? "short" : "";
+  node.className = [...name].length <= MAX_CHARS_BESIDE_TEXT && !work.beside.includes(name) ? "short" : "";
   return node;
 }
 
@@ -168,9 +170,13 @@ function answer(item, criterion, label) {
 
 // ---- keys -----------------------------------------------------------------------------------------------------------
 
-// The key that chooses a label: the label itself if it is one character, else its number, unless that is another label.
+// The key that chooses a label: the label itself if it is one character, the initial of a word beside such labels (T for
+// tie beside A and B), else its number, unless that is another label.
 function keyOf(label, index, labels) {
   if ([...label].length === 1) return label;
+  const initial = label[0].toUpperCase();
+  const initials = labels.map((other) => other[0].toUpperCase());
+  if (work.beside.length && initials.filter((other) => other === initial).length === 1) return initial;
   return index < 9 && !labels.some((other) => /^\d$/.test(other)) ? String(index + 1) : "";
 }
 
